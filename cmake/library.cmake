@@ -1,0 +1,65 @@
+# unio_static and unio_shared, from one compilation; unio::unio is one of them. unio::testing beside them.
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+set(unio_source_folders core handle io op driver driver/epoll sys coro fs net)
+if(UNIO_URING)
+  list(APPEND unio_source_folders driver/uring)
+endif()
+list(TRANSFORM unio_source_folders REPLACE "(.+)" "${PROJECT_SOURCE_DIR}/src/\\1/*.cpp")
+file(GLOB unio_sources CONFIGURE_DEPENDS ${unio_source_folders})
+file(GLOB unio_testing_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/*.cpp")
+
+if(NOT unio_sources)
+  message(STATUS "unio: no sources in src/, nothing but the header check is set up")
+  return()
+endif()
+
+add_library(unio_objects OBJECT ${unio_sources})
+set_target_properties(unio_objects PROPERTIES
+  POSITION_INDEPENDENT_CODE ON
+  CXX_VISIBILITY_PRESET hidden)
+target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_compile_definitions(unio_objects PRIVATE UNIO_VERSION_STRING="${PROJECT_VERSION}")
+target_link_libraries(unio_objects PRIVATE unio_build Threads::Threads)
+if(UNIO_URING)
+  target_link_libraries(unio_objects PRIVATE PkgConfig::unio_liburing)
+endif()
+
+add_library(unio_static STATIC $<TARGET_OBJECTS:unio_objects>)
+add_library(unio_shared SHARED $<TARGET_OBJECTS:unio_objects>)
+foreach(library IN ITEMS unio_static unio_shared)
+  add_library(unio::${library} ALIAS ${library})
+  set_target_properties(${library} PROPERTIES OUTPUT_NAME unio LINKER_LANGUAGE CXX)
+  target_compile_features(${library} INTERFACE cxx_std_23)
+  target_include_directories(${library} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(${library} PRIVATE Threads::Threads)
+  if(UNIO_URING)
+    target_link_libraries(${library} PRIVATE PkgConfig::unio_liburing)
+  endif()
+endforeach()
+
+set_target_properties(unio_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+if(NOT UNIO_SANITIZE)
+  target_link_options(unio_shared PRIVATE LINKER:--no-undefined) # a sanitizer's runtime is in the program
+endif()
+
+if(BUILD_SHARED_LIBS)
+  add_library(unio::unio ALIAS unio_shared)
+else()
+  add_library(unio::unio ALIAS unio_static)
+endif()
+
+# It sees src/, whose symbols the shared library hides: hence the static one.
+if(unio_testing_sources)
+  add_library(unio_testing STATIC ${unio_testing_sources})
+  add_library(unio::testing ALIAS unio_testing)
+  set_target_properties(unio_testing PROPERTIES
+    EXPORT_NAME testing
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden)
+  target_link_libraries(unio_testing PUBLIC unio_static PRIVATE $<BUILD_INTERFACE:unio_build>)
+endif()

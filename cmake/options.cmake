@@ -1,0 +1,16 @@
+# What a builder can choose. UNIO_URING is in liburing.cmake, because its default is what was found.
+
+option(BUILD_SHARED_LIBS        "unio::unio is the shared library; both are always built" OFF)
+option(UNIO_BUILD_TESTS         "Build the tests"            ${PROJECT_IS_TOP_LEVEL})
+option(UNIO_BUILD_EXAMPLES      "Build the examples"         ${PROJECT_IS_TOP_LEVEL})
+option(UNIO_BUILD_TOOLS         "Build the unio command"     ${PROJECT_IS_TOP_LEVEL})
+option(UNIO_WARNINGS_AS_ERRORS  "A warning stops the build"  OFF)
+option(UNIO_NO_EXCEPTIONS       "Build library and tests with -fno-exceptions -fno-rtti" OFF)
+option(UNIO_TEST_HOOKS          "Compile the hooks that only tests use" OFF)
+
+set(UNIO_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")
+set_property(CACHE UNIO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
+
+if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()

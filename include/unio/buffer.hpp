@@ -1,0 +1,181 @@
+// unio/buffer.hpp: the memory that an operation reads into or writes from.
+//
+//   mutable_buffer, const_buffer     one piece of memory; the layout of iovec, so that arrays of them go to the kernel
+//   mutable_buffers, const_buffers   one buffer held by value, or a view of the caller's array of them
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+namespace unio {
+
+class mutable_buffer;
+class const_buffer;
+
+namespace detail {
+/// What a buffer may be made of: plain values. An array of buffers is a list of them, not memory to read into.
+template <class T>
+concept plain_content = std::is_trivially_copyable_v<T> && !std::same_as<std::remove_cv_t<T>, mutable_buffer> &&
+                        !std::same_as<std::remove_cv_t<T>, const_buffer>;
+}  // namespace detail
+
+/// Memory that may be written to: a pointer and a size in bytes. Laid out as `struct iovec` (checked in src/sys).
+class mutable_buffer {
+ public:
+  constexpr mutable_buffer() = default;
+  constexpr mutable_buffer(void* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
+  /// From anything contiguous whose elements are trivially copyable: an array, std::vector<char>, std::span<std::byte>.
+  template <class Range>
+    requires(!std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> && requires(Range& r) {
+      { std::data(r) } -> std::convertible_to<void*>;
+      { std::size(r) } -> std::convertible_to<std::size_t>;
+      requires detail::plain_content<std::remove_pointer_t<decltype(std::data(r))>>;
+    })
+  constexpr mutable_buffer(Range&& r) noexcept  // NOLINT: implicit, as std::span
+      : data_(std::data(r)), size_(std::size(r) * sizeof(*std::data(r))) {}
+
+  [[nodiscard]] constexpr std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] constexpr std::byte* begin() const noexcept { return data(); }
+  [[nodiscard]] constexpr std::byte* end() const noexcept { return data() + size_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// Memory that is only read: a pointer and a size in bytes. Laid out as `struct iovec`.
+class const_buffer {
+ public:
+  constexpr const_buffer() = default;
+  constexpr const_buffer(void const* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
+  constexpr const_buffer(mutable_buffer b) noexcept : data_(b.data()), size_(b.size()) {}  // NOLINT: implicit
+  template <class Range>
+    requires(!std::derived_from<std::remove_cvref_t<Range>, const_buffer> &&
+             !std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> && requires(Range const& r) {
+               { std::data(r) } -> std::convertible_to<void const*>;
+               { std::size(r) } -> std::convertible_to<std::size_t>;
+               requires detail::plain_content<std::remove_pointer_t<decltype(std::data(r))>>;
+             })
+  constexpr const_buffer(Range const& r) noexcept  // NOLINT: implicit, as std::span
+      : data_(std::data(r)), size_(std::size(r) * sizeof(*std::data(r))) {}
+
+  [[nodiscard]] constexpr std::byte const* data() const noexcept { return static_cast<std::byte const*>(data_); }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] constexpr std::byte const* begin() const noexcept { return data(); }
+  [[nodiscard]] constexpr std::byte const* end() const noexcept { return data() + size_; }
+
+ private:
+  void const* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+/// A scatter or gather list: one buffer held by value, or a view of the caller's array of buffers, which goes to the
+/// kernel as it is. A result is the same list cut to the bytes that were moved; the caller's array is never changed.
+///
+/// Buffers        a view: the array (not only the memory it names) must live until the operation has finished
+/// Thread safety  distinct objects: safe; shared: reading is safe
+/// Size           40 bytes
+template <class Buffer>
+class buffer_list {
+ public:
+  using value_type = Buffer;
+
+  constexpr buffer_list() = default;
+  /// One buffer, or anything that converts to one.
+  template <class T>
+    requires(std::convertible_to<T, Buffer> && !std::derived_from<std::remove_cvref_t<T>, buffer_list>)
+  constexpr buffer_list(T&& one) noexcept  // NOLINT: implicit
+      : one_(static_cast<T&&>(one)), count_(1), last_size_(one_.size()) {}
+  constexpr buffer_list(std::span<Buffer const> many) noexcept  // NOLINT: implicit
+      : many_(many.data()), count_(many.size()), last_size_(many.empty() ? 0 : many.back().size()) {}
+  template <std::size_t N>
+  constexpr buffer_list(Buffer const (&many)[N]) noexcept  // NOLINT: implicit
+      : buffer_list(std::span<Buffer const>(many, N)) {}
+  template <class Range>
+    requires(std::convertible_to<Range const&, std::span<Buffer const>> && !std::convertible_to<Range, Buffer> &&
+             !std::derived_from<std::remove_cvref_t<Range>, buffer_list>)
+  constexpr buffer_list(Range const& many) noexcept  // NOLINT: implicit
+      : buffer_list(std::span<Buffer const>(many)) {}
+
+  /// The number of buffers.
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return count_; }
+  [[nodiscard]] constexpr bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] constexpr Buffer operator[](std::size_t i) const noexcept {
+    Buffer const& b = many_ == nullptr ? one_ : many_[i];
+    return i + 1 == count_ ? Buffer(b.data(), last_size_) : b;
+  }
+  [[nodiscard]] constexpr Buffer front() const noexcept { return (*this)[0]; }
+
+  /// The number of bytes in all buffers together.
+  [[nodiscard]] constexpr std::size_t bytes() const noexcept {
+    if (count_ <= 1) return last_size_;
+    std::size_t n = last_size_;
+    for (std::size_t i = 0; i + 1 < count_; ++i) n += many_[i].size();
+    return n;
+  }
+
+  /// The same list, cut to its first `n` bytes.
+  [[nodiscard]] constexpr buffer_list first(std::size_t n) const noexcept {
+    buffer_list cut = *this;
+    if (n == 0) {
+      cut.count_ = 0;
+      cut.last_size_ = 0;
+      return cut;
+    }
+    for (std::size_t i = 0; i < count_; ++i) {
+      std::size_t const here = (*this)[i].size();
+      if (n <= here) {
+        cut.count_ = i + 1;
+        cut.last_size_ = n;
+        break;
+      }
+      n -= here;
+    }
+    if (cut.count_ == 1) {  // a list of one is held by value, so that its array() is cut too
+      cut.one_ = cut[0];
+      cut.many_ = nullptr;
+    }
+    return cut;
+  }
+
+  /// The buffers as one array, for the kernel. Valid as long as this object and the caller's array are.
+  [[nodiscard]] constexpr Buffer const* array() const noexcept { return many_ == nullptr ? &one_ : many_; }
+
+  class iterator {
+   public:
+    using value_type = Buffer;
+    using difference_type = std::ptrdiff_t;
+    constexpr iterator() = default;
+    constexpr iterator(buffer_list const* list, std::size_t i) noexcept : list_(list), i_(i) {}
+    constexpr Buffer operator*() const noexcept { return (*list_)[i_]; }
+    constexpr iterator& operator++() noexcept { return ++i_, *this; }
+    constexpr iterator operator++(int) noexcept { return {list_, i_++}; }
+    constexpr bool operator==(iterator const&) const = default;
+
+   private:
+    buffer_list const* list_ = nullptr;
+    std::size_t i_ = 0;
+  };
+  [[nodiscard]] constexpr iterator begin() const noexcept { return {this, 0}; }
+  [[nodiscard]] constexpr iterator end() const noexcept { return {this, count_}; }
+
+ private:
+  Buffer one_{};
+  Buffer const* many_ = nullptr;
+  std::size_t count_ = 0;
+  std::size_t last_size_ = 0;
+};
+
+using mutable_buffers = buffer_list<mutable_buffer>;
+using const_buffers = buffer_list<const_buffer>;
+
+}  // namespace unio

@@ -1,0 +1,93 @@
+// unio/deadline.hpp: how long an operation may wait.
+//
+//   deadline   none · a span on the steady clock · a point on the steady or the system clock · zero: do not wait
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <limits>
+
+namespace unio {
+
+/// How long an operation may wait. Converts implicitly from a duration or a time point, so that
+/// `h.read(request, 10ms)` and `h.read(request, steady_clock::now() + 1s)` both work.
+///
+/// A duration counts from the moment the operation is started. A point on the system clock is converted to the steady
+/// clock at that moment: a later step of the system clock does not move it. What is negative is zero; what is further
+/// away than 292 years is for ever.
+///
+/// Size  16 bytes
+class deadline {
+ public:
+  enum class kind : std::uint8_t { none, relative, steady, system };
+
+  /// For ever.
+  constexpr deadline() = default;
+  static constexpr deadline none() noexcept { return {}; }
+  /// Do not wait.
+  static constexpr deadline zero() noexcept { return deadline(kind::relative, 0); }
+
+  template <class Rep, class Period>
+  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept  // NOLINT: implicit
+      : deadline(kind::relative, saturate(d)) {
+    if (ns_ < 0) ns_ = 0;
+    if (ns_ == forever) kind_ = kind::none;
+  }
+  template <class Duration>
+  constexpr deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept  // NOLINT: implicit
+      : deadline(kind::steady, saturate(t.time_since_epoch())) {
+    if (ns_ == forever) kind_ = kind::none;
+  }
+  template <class Duration>
+  constexpr deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept  // NOLINT: implicit
+      : deadline(kind::system, saturate(t.time_since_epoch())) {
+    if (ns_ == forever) kind_ = kind::none;
+  }
+  /// Any other clock: the span that is left now.
+  template <class Clock, class Duration>
+  deadline(std::chrono::time_point<Clock, Duration> t) noexcept  // NOLINT: implicit
+      : deadline(t - Clock::now()) {}
+
+  [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
+  [[nodiscard]] constexpr bool is_zero() const noexcept { return kind_ == kind::relative && ns_ == 0; }
+
+  [[nodiscard]] constexpr kind which() const noexcept { return kind_; }
+  /// Nanoseconds: a span, or since the clock's epoch.
+  [[nodiscard]] constexpr std::int64_t nanoseconds() const noexcept { return ns_; }
+
+  /// The moment on the steady clock, in ns, given both clocks now. `forever` for none.
+  [[nodiscard]] constexpr std::int64_t due(std::int64_t steady_now_ns, std::int64_t system_now_ns) const noexcept {
+    switch (kind_) {
+      case kind::none: return forever;
+      case kind::relative: return add(steady_now_ns, ns_);
+      case kind::steady: return ns_;
+      case kind::system: return add(steady_now_ns, ns_ > system_now_ns ? ns_ - system_now_ns : 0);
+    }
+    return forever;
+  }
+
+  static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
+
+ private:
+  constexpr deadline(kind k, std::int64_t ns) noexcept : ns_(ns), kind_(k) {}
+
+  static constexpr std::int64_t add(std::int64_t a, std::int64_t b) noexcept {
+    return b > forever - a ? forever : a + b;
+  }
+  template <class Rep, class Period>
+  static constexpr std::int64_t saturate(std::chrono::duration<Rep, Period> d) noexcept {
+    using wide = std::chrono::duration<long double, std::nano>;
+    long double const ns = wide(d).count();
+    if (ns >= 9.2233720368547758e18L) return forever;
+    if (ns <= -9.2233720368547758e18L) return std::numeric_limits<std::int64_t>::min() + 1;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
+  }
+
+  std::int64_t ns_ = 0;
+  kind kind_ = kind::none;
+};
+
+}  // namespace unio

@@ -1,0 +1,69 @@
+// unio/endpoint.hpp: addresses of sockets.
+//
+//   endpoint          an IPv4, IPv6 or Unix address, ready for the kernel
+//   parse_endpoint    from text: 127.0.0.1:80   [::1]:80   [fe80::1%2]:80   unix:/run/x   unix:@abstract
+//   to_string         back to the same text
+
+#pragma once
+
+#include <unio/result.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace unio {
+
+enum class address_family : std::uint8_t { unspecified, ipv4, ipv6, unix_path };
+
+/// The address of a socket, in the kernel's own layout (checked in src/handle/endpoint.cpp).
+///
+/// Size  120 bytes
+class UNIO_API endpoint {
+ public:
+  static constexpr std::size_t max_unix_path = 107;  ///< bytes of a path, or of an abstract name
+
+  endpoint() = default;
+  /// An IPv4 address: four bytes in the order they are written.
+  static endpoint ipv4(std::uint8_t const (&address)[4], std::uint16_t port) noexcept;
+  static endpoint ipv4_loopback(std::uint16_t port) noexcept { return ipv4({127, 0, 0, 1}, port); }
+  static endpoint ipv4_any(std::uint16_t port) noexcept { return ipv4({0, 0, 0, 0}, port); }
+  /// An IPv6 address: sixteen bytes in network order. `scope` is an interface's index.
+  static endpoint ipv6(std::uint8_t const (&address)[16], std::uint16_t port, std::uint32_t scope = 0) noexcept;
+  static endpoint ipv6_loopback(std::uint16_t port) noexcept;
+  static endpoint ipv6_any(std::uint16_t port) noexcept;
+  /// A path, or after '@' an abstract name. Errors: ENAMETOOLONG, error::embedded_nul, EINVAL if empty.
+  static result<endpoint> unix_path(std::string_view path) noexcept;
+
+  [[nodiscard]] address_family family() const noexcept;
+  /// The port, or 0.
+  [[nodiscard]] std::uint16_t port() const noexcept;
+  /// The path of a Unix address without the leading '@' of an abstract one; empty for an unnamed socket.
+  [[nodiscard]] std::string_view path() const noexcept;
+  [[nodiscard]] bool is_abstract() const noexcept;
+
+  bool operator==(endpoint const& other) const noexcept;
+
+  // The kernel's view of it: struct sockaddr.
+  [[nodiscard]] void const* data() const noexcept { return storage_; }
+  [[nodiscard]] void* data() noexcept { return storage_; }
+  [[nodiscard]] std::uint32_t size() const noexcept { return size_; }
+  void resize(std::uint32_t n) noexcept { size_ = n; }
+  static constexpr std::uint32_t capacity = 112;
+
+ private:
+  alignas(8) std::byte storage_[capacity]{};
+  std::uint32_t size_ = 0;
+};
+
+/// Parses an address with its port. Host names are not resolved.
+///
+/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence that names the
+///         text and what is wrong with it
+UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
+
+/// The text that parse_endpoint would read back as `e`; "unix:" for an unnamed Unix socket, nothing for no address.
+UNIO_API std::string to_string(endpoint const& e);
+
+}  // namespace unio

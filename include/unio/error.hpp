@@ -1,0 +1,69 @@
+// unio/error.hpp: what can go wrong, and what to compare it with.
+//
+//   condition   portable conditions: compare any std::error_code with these
+//   error       the few codes of unio's own, for what the system has no errno for
+//
+// The codes of the operating system are kept as they come (std::system_category). A program compares conditions,
+// not codes: `if (r.error() == unio::condition::timed_out)`.
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#include <system_error>
+
+namespace unio {
+
+/// What a program asks about an error. `==` between a std::error_code and one of these works for the system's codes and
+/// for unio's own.
+enum class condition {
+  end_of_stream = 1,  ///< the peer has closed its writing side and all its bytes were read
+  canceled,           ///< the operation was cancelled before it moved anything
+  timed_out,          ///< its deadline passed before it moved anything
+  would_block,        ///< a deadline of zero, and nothing could be done at once
+  truncated,          ///< the data ended in the middle of what was asked for
+  owner_died,         ///< the last owner of a lock died while holding it
+};
+
+/// Codes for what the operating system has no errno for.
+enum class error {
+  end_of_stream = 1,      ///< see condition::end_of_stream
+  truncated,              ///< see condition::truncated
+  owner_died,             ///< see condition::owner_died
+  inherited_by_fork,      ///< the multiplexer belongs to the parent process; a child makes its own
+  too_many_threads,       ///< more threads use a multiplexer than it was made for
+  multiplexer_destroyed,  ///< the multiplexer ended before the operation did
+  embedded_nul,           ///< a path or an address contains a NUL byte
+  invalid_address,        ///< the text is not an address; parse_endpoint says what is wrong
+  unknown_driver,         ///< UNIO_DRIVER names no driver; the choices are uring and epoll
+};
+
+UNIO_API std::error_category const& condition_category() noexcept;
+UNIO_API std::error_category const& error_category() noexcept;
+
+inline std::error_condition make_error_condition(condition c) noexcept {
+  return {static_cast<int>(c), condition_category()};
+}
+inline std::error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
+
+namespace detail {
+
+/// Operations carry their outcome as one int: >= 0, or a negative native code: -errno, or -(own_error_base + error).
+inline constexpr int own_error_base = 4096;  // above every errno (the kernel's MAX_ERRNO is 4095)
+
+constexpr int native(error e) noexcept { return -(own_error_base + static_cast<int>(e)); }
+
+/// The std::error_code for a negative native code.
+inline std::error_code to_error_code(int native_code) noexcept {
+  int const code = -native_code;
+  if (code > own_error_base) return make_error_code(static_cast<error>(code - own_error_base));
+  return {code, std::system_category()};
+}
+
+}  // namespace detail
+}  // namespace unio
+
+template <>
+struct std::is_error_condition_enum<unio::condition> : std::true_type {};
+template <>
+struct std::is_error_code_enum<unio::error> : std::true_type {};

@@ -1,0 +1,175 @@
+// unio/file_handle.hpp: regular files, and how they are named.
+//
+//   path_view     a zero-terminated path
+//   path_handle   a directory to resolve relative paths from
+//   file_handle   a regular file
+//   async_open    opening one as an operation
+//
+//   file_handle::file   file_handle::temp_file   file_handle::temp_inode   file_handle::uniquely_named_file
+
+#pragma once
+
+#include <unio/handle.hpp>
+
+#include <cstring>
+#include <string>
+
+namespace unio {
+
+/// A zero-terminated path, viewed. Made from what is zero-terminated, so that it is never copied; a std::string_view is not.
+///
+/// Errors  what uses it reports error::embedded_nul for a std::string with a NUL inside, and ENAMETOOLONG for a name over
+///         255 bytes or a path over 4095
+/// Buffers the text must live as long as the operation that uses it
+class path_view {
+ public:
+  constexpr path_view() = default;
+  constexpr path_view(char const* text) noexcept  // NOLINT: implicit
+      : text_(text), size_(std::char_traits<char>::length(text)) {}
+  path_view(std::string const& text) noexcept : text_(text.c_str()), size_(text.size()) {}  // NOLINT: implicit
+  [[nodiscard]] constexpr char const* c_str() const noexcept { return text_; }
+  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
+  /// 0, or the negative native code that says why the system cannot take it.
+  [[nodiscard]] UNIO_API int check() const noexcept;
+
+ private:
+  char const* text_ = "";
+  std::size_t size_ = 0;
+};
+
+namespace detail {
+extern UNIO_API operation_faces const open_faces;
+}
+
+/// A directory, as an anchor for relative paths. The default one stands for the working directory.
+class UNIO_API path_handle : public handle {
+ public:
+  path_handle() = default;
+  /// Opens a directory. Errors: ENOENT, ENOTDIR, EACCES, … as openat(2).
+  static result<path_handle> path(path_handle const& base, path_view name) noexcept;
+  static result<path_handle> path(path_view name) noexcept { return path({}, name); }
+
+ private:
+  explicit path_handle(int fd) noexcept : handle(fd, handle_kind::path) {}
+};
+
+/// A regular file.
+///
+/// Thread safety  as io_handle; reads and writes at offsets are independent of each other
+/// Size           16 bytes
+class UNIO_API file_handle : public io_handle {
+ public:
+  file_handle() = default;
+
+  /// Opens or creates a file, with the permissions 0666 less what the umask takes. mode::write also reads; mode::append
+  /// only appends; mode::none and mode::attributes open an existing name without touching what it stands for (O_PATH).
+  ///
+  /// Returns  the handle, close-on-exec. What is not a regular file opens without waiting (O_NONBLOCK)
+  /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for wishes that contradict each
+  ///          other (to truncate what is only read, to create without access). Nothing is created on failure
+  /// Cost     one system call; creation::always_new three; caching::safety_barriers one more where it may create
+  /// Runs as  openat(2); see async_open for the awaited form
+  /// Source   D2052R0 §4.1
+  static result<file_handle> file(path_handle const& base, path_view name, mode m = mode::read,
+                                  creation c = creation::open_existing, caching k = caching::all,
+                                  flag f = flag::none) noexcept;
+  /// A new file with a random name in `directory` (by default the directory for temporary files: TMPDIR, or /tmp), which is
+  /// removed when the handle is closed. Only its owner may read it. Errors: as file(); EINVAL for a '/' in `prefix`.
+  static result<file_handle> temp_file(path_handle const& directory = {}, path_view prefix = "unio-") noexcept;
+  /// A file that has no name and never had one; gone with its last handle. Where the filesystem cannot do that
+  /// (EOPNOTSUPP) it has a random name for a moment.
+  static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
+  /// A new file with a random name that begins with `prefix`, in `directory`. It stays. Only its owner may read it.
+  static result<file_handle> uniquely_named_file(path_handle const& directory, path_view prefix = "") noexcept;
+
+  file_handle(file_handle&&) = default;
+  file_handle& operator=(file_handle&& other) noexcept;
+  ~file_handle();
+
+  /// Its length in bytes.
+  [[nodiscard]] result<extent_type> maximum_extent() const noexcept;
+  /// Makes it `size` bytes long; what is added reads as zero. Errors: EFBIG, EINVAL, EPERM as ftruncate(2). Returns `size`.
+  result<extent_type> truncate(extent_type size) noexcept;
+  /// Makes `bytes` from `offset` read as zero and gives their storage back where the filesystem can; writes zeros where it
+  /// cannot. The length does not change. Errors: EFBIG, ENOSPC, EPERM as fallocate(2); EOPNOTSUPP where only writing is
+  /// possible and the file was opened for appending.
+  result<void> zero(extent_type offset, extent_type bytes) noexcept;
+  /// Removes its name, wherever it was renamed to, after checking that the name still leads to this inode. A file that
+  /// another process puts there between the check and the removal is removed instead: Linux has no removal on condition.
+  /// Errors: ENOENT if it does not; as unlinkat(2).
+  result<void> unlink() noexcept;
+
+  /// A second handle on the same open description: they share the position. It uses no multiplexer of its own, and its
+  /// end removes no name.
+  [[nodiscard]] result<file_handle> clone() const noexcept;
+  /// Closes it; caching::safety_barriers first makes everything durable, flag::unlink_on_close removes the name.
+  result<void> close() noexcept;
+  /// The same as an operation. What flag and caching ask for is done before it starts, and may wait.
+  [[nodiscard]] io_awaitable<async_close> co_close() && noexcept {
+    (void)before_close();
+    return static_cast<handle&&>(*this).co_close();
+  }
+
+ protected:
+  /// What closing means beyond giving up the descriptor. Returns the first thing that failed.
+  std::error_code before_close() noexcept;
+
+  friend class async_open;
+  file_handle(int fd, handle_kind kind, caching c, flag f) noexcept : io_handle(fd, kind, c), flags_(f) {}
+  flag flags_ = flag::none;
+};
+
+/// Opens a file; see file_handle::file.
+///
+/// Returns       the handle
+/// Cancellation  a file that was opened all the same is returned
+/// Buffers       `base` and the text of `name` must live until it has finished
+/// Runs as       io_uring OPENAT · openat(2) on a thread that may block · openat(2)
+class UNIO_API async_open : public io_operation {
+ public:
+  using result_type = io_result<file_handle>;
+  using mode = handle::mode;
+  using creation = handle::creation;
+  using caching = handle::caching;
+  using flag = handle::flag;
+  async_open() = default;
+  async_open(path_handle const& base, path_view name, mode m = mode::read, creation c = creation::open_existing,
+             caching k = caching::all, flag f = flag::none, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() noexcept;
+
+  [[nodiscard]] path_view name() const noexcept { return name_; }
+  [[nodiscard]] int open_flags() const noexcept { return open_flags_; }
+  [[nodiscard]] int refused() const noexcept { return refused_; }
+  [[nodiscard]] bool always_new() const noexcept { return always_new_; }
+  /// True if what may be created is to be durable before it is returned: an fsync after the open.
+  [[nodiscard]] bool wants_barrier() const noexcept { return wants_barrier_; }
+
+ private:
+  path_view name_;
+  int open_flags_ = 0;
+  int refused_ = 0;  // why the arguments cannot be taken, or 0
+  bool always_new_ = false;
+  bool wants_barrier_ = false;
+  caching caching_ = caching::all;
+  flag flags_ = flag::none;
+};
+
+/// async_open, awaited.
+[[nodiscard]] inline io_awaitable<async_open> co_open(path_handle const& base, path_view name,
+                                                      handle::mode m = handle::mode::read,
+                                                      handle::creation c = handle::creation::open_existing,
+                                                      handle::caching k = handle::caching::all,
+                                                      handle::flag f = handle::flag::none, deadline d = {}) noexcept {
+  return io_awaitable<async_open>(async_open(base, name, m, c, k, f, d));
+}
+
+/// file_handle::file as a free function, as D2052R0 §4.1 spells it.
+[[nodiscard]] inline result<file_handle> file(path_handle const& base, path_view name,
+                                              handle::mode m = handle::mode::read,
+                                              handle::creation c = handle::creation::open_existing,
+                                              handle::caching k = handle::caching::all,
+                                              handle::flag f = handle::flag::none) noexcept {
+  return file_handle::file(base, name, m, c, k, f);
+}
+
+}  // namespace unio

@@ -1,0 +1,317 @@
+// unio/handle.hpp: something of the operating system's that is open.
+//
+//   handle       owns one descriptor
+//   io_handle    a handle that bytes can be read from and written to
+//   async_read, async_write, async_barrier, async_poll, async_close   the operations of every handle
+
+#pragma once
+
+#include <unio/connect.hpp>
+#include <unio/detail/verbs.hpp>
+#include <unio/io_request.hpp>
+#include <unio/operation.hpp>
+
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace unio {
+
+class handle;
+class io_handle;
+
+namespace detail {
+extern UNIO_API operation_faces const read_faces, write_faces, barrier_faces, poll_faces, close_faces;
+}
+
+/// Waits until the handle is readable, writable or in an exceptional condition; moves nothing.
+///
+/// Returns        nothing
+/// Errors         condition::timed_out, would_block, canceled
+/// Preconditions  `what` is readiness::readable, writable or exceptional
+/// Buffers        none
+/// Runs as        io_uring POLL_ADD · epoll · poll(2)
+/// Source         FEATURES H-02; poll(2)
+class UNIO_API async_poll : public io_operation {
+ public:
+  using result_type = io_result<void>;
+  async_poll() = default;
+  async_poll(handle& h, readiness what, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+  [[nodiscard]] readiness what() const noexcept { return what_; }
+
+ private:
+  readiness what_ = readiness::readable;
+};
+
+/// Closes a descriptor that it took from a handle. Cancels what is in flight on it first, as handle::close() does.
+///
+/// Errors         as close(2); the descriptor is gone in any case
+/// Cancellation   none: closing has begun when it has started
+/// Destruction    one that was never started closes the descriptor
+/// Runs as        io_uring CLOSE · close(2) on a thread that may block · close(2)
+class UNIO_API async_close : public io_operation {
+ public:
+  using result_type = io_result<void>;
+  async_close() = default;
+  explicit async_close(handle&& h, unio::deadline = {}) noexcept;
+  async_close(async_close&&) = default;
+  async_close& operator=(async_close&& other) noexcept;
+  ~async_close();
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+
+  /// For its decoder: the descriptor is gone.
+  void set_closed() noexcept { closed_ = true; }
+
+ private:
+  void close_if_not_started() noexcept;
+  bool closed_ = false;
+};
+
+/// Owns one descriptor, which is close-on-exec from birth and never 0, 1 or 2.
+///
+/// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else
+/// Moved-from     closed. Operations in flight go on: they hold the descriptor, not the handle. One that was described but
+///                not started refers to the handle
+/// Lifetime       a multiplexer given to set_multiplexer() must outlive the handle
+/// Size           16 bytes
+class UNIO_API handle {
+ public:
+  /// What the handle may be used for. A file opened to be written can be read too; an end of a pipe cannot.
+  enum class mode : std::uint8_t { none, attributes, read, write, append };
+  /// What to do when the name does or does not exist.
+  enum class creation : std::uint8_t {
+    open_existing,      ///< ENOENT if it does not exist
+    only_if_not_exist,  ///< EEXIST if it does
+    if_needed,          ///< opens it, or creates it
+    truncate_existing,  ///< opens it with a length of 0; ENOENT if it does not exist
+    always_new,         ///< creates a new inode and puts it in the place of the old one, atomically
+  };
+  /// What the system may keep in memory.
+  enum class caching : std::uint8_t {
+    none,             ///< nothing: O_DIRECT and O_SYNC; buffers, offsets and sizes must be aligned for the device (else EINVAL)
+    only_metadata,    ///< O_DIRECT
+    reads,            ///< reads; writes reach the device before they return (O_SYNC)
+    reads_and_metadata,  ///< as reads, but only what is needed to read the data back (O_DSYNC)
+    all,              ///< everything
+    safety_barriers,  ///< everything, with a barrier before close and after creation
+    temporary,        ///< everything, and nothing need ever reach the device
+  };
+  enum class flag : std::uint8_t {
+    none = 0,
+    unlink_on_close = 1,   ///< the name goes when the handle is closed
+    append_is_atomic = 2,  ///< reserved for mode::append: always so on Linux
+  };
+
+  handle() = default;
+  handle(handle&& other) noexcept
+      : multiplexer_(std::exchange(other.multiplexer_, nullptr)), fd_(std::exchange(other.fd_, -1)), kind_(other.kind_),
+        caching_(other.caching_) {}
+  handle& operator=(handle&& other) noexcept;
+  ~handle() {
+    if (fd_ >= 0) (void)close();
+  }
+
+  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+  explicit operator bool() const noexcept { return is_open(); }
+  [[nodiscard]] int native_handle() const noexcept { return fd_; }
+  [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
+
+  /// Closes it: cancels what is in flight on it, in this thread's multiplexer and every other, waits until the last of it
+  /// has finished (receivers are told condition::canceled), and closes the descriptor, whose number can not be taken by
+  /// another before that.
+  ///
+  /// Returns        nothing; also for a handle that is closed
+  /// Errors         as close(2); the descriptor is gone in any case
+  /// Preconditions  where another thread's multiplexer has an operation on it, that thread is running its multiplexer
+  /// Cost           one system call; one more where epoll knows the descriptor
+  result<void> close() noexcept;
+
+  /// Gives up the descriptor without closing it, after cancelling what is in flight on it.
+  [[nodiscard]] int release() noexcept;
+
+  /// A second handle on the same open description, close-on-exec, which uses no multiplexer of its own. Errors: EMFILE.
+  [[nodiscard]] result<handle> clone() const noexcept;
+
+  /// Where it is now, as the kernel knows it: follows renames. Ends in " (deleted)" when it has no name any more.
+  [[nodiscard]] result<std::string> current_path() const;
+
+  /// The multiplexer that runs its operations: the one set, or the calling thread's own.
+  [[nodiscard]] io_multiplexer* multiplexer() const noexcept {
+    return multiplexer_ != nullptr ? multiplexer_ : &this_thread::multiplexer();
+  }
+  /// True if one was set. Blocking calls then keep that multiplexer's other operations moving while they wait.
+  [[nodiscard]] bool has_multiplexer() const noexcept { return multiplexer_ != nullptr; }
+  /// The one set, or null.
+  [[nodiscard]] io_multiplexer* own_multiplexer() const noexcept { return multiplexer_; }
+  /// Null: the calling thread's own. Preconditions: nothing is in flight.
+  void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }
+
+  /// Waits for readiness: poll, co_poll and their bounded forms. See async_poll.
+  UNIO_VERB_FORMS(poll, async_poll, (readiness what), what)
+
+  /// Closes it as an operation: `co_await std::move(h).co_close()`. See async_close.
+  [[nodiscard]] io_awaitable<async_close> co_close() && noexcept {
+    return io_awaitable<async_close>(async_close(std::move(*this)));
+  }
+
+ protected:
+  handle(int fd, handle_kind kind, caching c = caching::all) noexcept : fd_(fd), kind_(kind), caching_(c) {}
+
+  friend class async_close;
+  io_multiplexer* multiplexer_ = nullptr;
+  int fd_ = -1;
+  handle_kind kind_ = handle_kind::none;
+  caching caching_ = caching::all;
+};
+
+inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexcept
+    : io_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
+UNIO_SENDER_FORMS(async_poll, (handle& h, readiness what), h, what)
+
+/// Reads until at least one byte has arrived.
+///
+/// Effects       fills `request.buffers` in order, from `request.offset` where the handle can seek
+/// Returns       the buffers filled (1 byte … size of all; no buffer at the end of the stream, and at once if the request
+///               has no room). A mapped file returns a view of its map instead: use what is returned
+/// Errors        condition::timed_out, would_block, canceled (then no byte moved); otherwise as readv(2)
+/// Preconditions the handle is open and readable
+/// Buffers       the caller's; untouched by others until the operation has finished
+/// Concurrency   one read and one write per handle at a time; distinct handles are independent
+/// Cancellation  bytes that arrived first are returned: a transfer is never reported as cancelled. A transfer from a
+///               regular file that the kernel has begun is not interrupted
+/// Cost          no allocation, no copy; one system call when ready, two more for each wait (poll and the call again)
+/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same, with poll(2)
+/// Source        D2052R0 §4.1; readv(2), recv(2)
+class UNIO_API async_read : public io_operation {
+ public:
+  using result_type = io_result<mutable_buffers>;
+  async_read() = default;
+  async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept {
+    std::int64_t const n = outcome_value();
+    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    auto const bytes = static_cast<std::size_t>(n);
+    if (kind() == handle_kind::mapped_file) return {mutable_buffers(mutable_buffer(view_, bytes)).first(bytes), bytes};
+    return {request_.buffers.first(bytes), bytes};
+  }
+
+  [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
+  /// For what does not fill the request's memory: where the bytes are.
+  void set_view(std::byte* at) noexcept { view_ = at; }
+  [[nodiscard]] io_handle* source() const noexcept { return source_; }
+
+ private:
+  io_request<mutable_buffers> request_;
+  io_handle* source_ = nullptr;
+  std::byte* view_ = nullptr;
+};
+
+/// Writes until at least one byte was taken.
+///
+/// Effects       takes from `request.buffers` in order, to `request.offset` where the handle can seek
+/// Returns       the buffers taken (1 byte … size of all; none at once if the request is empty)
+/// Errors        condition::timed_out, would_block, canceled (then no byte moved); EPIPE when nobody can read any more
+///               (never a signal); otherwise as writev(2)
+/// Preconditions the handle is open and writable
+/// Buffers       the caller's; not changed by unio, and not to be changed by others until the operation has finished
+/// Concurrency   one read and one write per handle at a time; distinct handles are independent
+/// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is not
+///               interrupted: there the deadline bounds the wait to begin
+/// Cost          no allocation, no copy; one system call when ready, two more for each wait. A pipe on Linux before 6.18
+///               needs two calls more to keep SIGPIPE away
+/// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same, with poll(2)
+/// Source        D2052R0 §4.1; writev(2), send(2)
+class UNIO_API async_write : public io_operation {
+ public:
+  using result_type = io_result<const_buffers>;
+  async_write() = default;
+  async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept {
+    std::int64_t const n = outcome_value();
+    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    auto const bytes = static_cast<std::size_t>(n);
+    return {request_.buffers.first(bytes), bytes};
+  }
+
+  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
+
+ private:
+  io_request<const_buffers> request_;
+};
+
+/// What a barrier makes durable, and whether it waits for it.
+enum class barrier_kind : std::uint8_t {
+  nowait_data_only,  ///< starts writing the data out; says nothing about when it is durable
+  wait_data_only,    ///< the data, and what is needed to read it back, are durable (fdatasync)
+  nowait_all,        ///< as nowait_data_only: Linux cannot start writing metadata without waiting
+  wait_all,          ///< data and metadata are durable (fsync)
+};
+
+/// Orders earlier writes before later ones, and makes them durable where the kind says so.
+///
+/// Returns       nothing; what cannot be made durable (a pipe, a socket) is a success without effect
+/// Errors        EIO, ENOSPC, EDQUOT as fsync(2): reported once by the kernel, so treat the data as lost
+/// Cancellation  none once it has begun; the deadline bounds the wait to begin
+/// Cost          one system call; as slow as the device
+/// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)
+/// Source        D2052R0 §4.2; fsync(2), sync_file_range(2)
+class UNIO_API async_barrier : public io_operation {
+ public:
+  using result_type = io_result<void>;
+  async_barrier() = default;
+  explicit async_barrier(io_handle& h, barrier_kind what = barrier_kind::wait_all, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+  [[nodiscard]] barrier_kind what() const noexcept { return what_; }
+
+ private:
+  barrier_kind what_ = barrier_kind::wait_all;
+};
+
+/// A handle that bytes can be read from and written to, in every style, with the same arguments and the same result.
+///
+/// Thread safety, moved-from state, lifetime  as handle
+/// Size                                       16 bytes
+class UNIO_API io_handle : public handle {
+ public:
+  using buffer_type = mutable_buffer;
+  using const_buffer_type = const_buffer;
+  using buffers_type = mutable_buffers;
+  using const_buffers_type = const_buffers;
+
+  io_handle() = default;
+  /// Takes a descriptor made elsewhere. It is made non-blocking and close-on-exec, and moved above 2 if it is not.
+  /// Non-blocking is a property of what is open, not of the descriptor: other processes that have it, as a shell has the
+  /// terminal, notice. Regular files stay as they are.
+  ///
+  /// Errors  EBADF; EISDIR; as fcntl(2). On failure the descriptor is still the caller's
+  static result<io_handle> adopt(int fd) noexcept;
+
+  /// The most buffers that one call takes; more are not an error: the rest is simply not moved.
+  [[nodiscard]] static constexpr std::size_t max_buffers() noexcept { return 1024; }
+
+  /// read, try_read, try_read_for, try_read_until, co_read, …: see async_read.
+  UNIO_VERB_FORMS(read, async_read, (io_request<mutable_buffers> request), request)
+  /// write, try_write, …, co_write, …: see async_write.
+  UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers> request), request)
+  /// barrier, try_barrier, …, co_barrier, …: see async_barrier.
+  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind what), what)
+
+ protected:
+  using handle::handle;
+};
+
+inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d) noexcept
+    : io_operation(detail::read_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
+      request_(request),
+      source_(&h) {}
+inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
+    : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), request_(request) {}
+inline async_barrier::async_barrier(io_handle& h, barrier_kind what, unio::deadline d) noexcept
+    : io_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
+
+UNIO_SENDER_FORMS(async_read, (io_handle& h, io_request<mutable_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_write, (io_handle& h, io_request<const_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_barrier, (io_handle& h, barrier_kind what), h, what)
+
+}  // namespace unio

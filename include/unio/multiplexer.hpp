@@ -1,0 +1,203 @@
+// unio/multiplexer.hpp: where operations wait together.
+//
+//   io_multiplexer   complete_io · timeout_io · invoke_posted_items · run · post · wake
+//   capabilities     which driver, what of it is used, and why
+//   counters         what it did
+//   this_thread::multiplexer()   the calling thread's own, made on first use
+//
+// Three prices of asking: io_operation_connection::poll() looks at one operation; complete_io() completes what is ready;
+// run() sleeps until something is.
+
+#pragma once
+
+#include <unio/deadline.hpp>
+#include <unio/operation.hpp>
+#include <unio/result.hpp>
+
+#include <concepts>
+#include <memory>
+#include <new>
+#include <string>
+#include <type_traits>
+
+namespace unio {
+
+/// What the running driver is and uses. Printed by `unio tour`.
+struct capabilities {
+  char const* driver = "";         ///< "io_uring", "epoll", "simulated"
+  unsigned threads = 1;            ///< how many threads may call run()
+  unsigned ring_entries = 0;       ///< submission entries; 0 without a ring
+  bool single_issuer = false;
+  bool defer_taskrun = false;
+  bool no_sqarray = false;
+  bool registered_ring = false;
+  bool no_iowait = false;          ///< waiting for the network is not accounted as waiting for a disk
+  bool multishot_accept = false;
+  bool zero_copy_send = false;
+  bool pipe_write_without_signal = false;  ///< RWF_NOSIGNAL
+  std::string why;                 ///< why this driver and not io_uring, in one line; empty when nothing was refused
+};
+
+/// One line per field, `name: value`.
+UNIO_API std::string to_string(capabilities const& c);
+
+/// What a multiplexer did since it was made. Reading costs nothing; counting costs one addition.
+struct counters {
+  std::uint64_t started = 0;           ///< operations started
+  std::uint64_t finished = 0;          ///< operations that ended; equal to `started` when nothing is in flight
+  std::uint64_t inline_hits = 0;       ///< completed inside start(), without a driver
+  std::uint64_t inline_misses = 0;     ///< tried inside start(), in vain
+  std::uint64_t turns = 0;             ///< times the kernel was asked
+  std::uint64_t submissions = 0;       ///< entries given to the ring, or waits registered
+  std::uint64_t completions = 0;       ///< completions taken from the ring, or events from epoll
+  std::uint64_t overflows = 0;         ///< turns that found the completion queue overflown
+  std::uint64_t late_completions = 0;  ///< completions of operations that had gone; ignored
+  std::uint64_t cancels = 0;           ///< cancel requests
+  std::uint64_t timeouts = 0;          ///< deadlines that passed
+  std::uint64_t worker_jobs = 0;       ///< operations given to a thread that may block
+  std::uint64_t abandoned = 0;         ///< operations destroyed in flight, which had to be waited for
+};
+
+/// Runs operations. Abstract: a third party can write one; unio's are made by best_available().
+///
+/// Thread safety  post() and wake() from any thread; everything else from the one thread that runs it, or from as many
+///                as best_available(threads) was told
+/// Lifetime       must outlive the handles that were told to use it. Destroying it cancels what is in flight and waits
+///                for it to finish
+class UNIO_API io_multiplexer {
+ public:
+  io_multiplexer() = default;
+  io_multiplexer(io_multiplexer const&) = delete;
+  io_multiplexer& operator=(io_multiplexer const&) = delete;
+  virtual ~io_multiplexer();
+
+  /// Makes the best multiplexer that this system offers to `threads` threads: io_uring, or epoll where io_uring is
+  /// missing or forbidden (capabilities().why says so).
+  ///
+  /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with UNIO_DRIVER=uring what
+  ///                io_uring_setup(2) said; EMFILE, ENFILE, ENOMEM
+  /// Preconditions  threads >= 1
+  /// Cost           a few system calls, a few hundred KiB of memory for the rings of each thread
+  static result<std::unique_ptr<io_multiplexer>> best_available(int threads = 1) noexcept;
+
+  /// Completes operations that are ready, never waiting. Does not look at deadlines.
+  ///
+  /// Effects      submits what was started since the last turn, takes what is ready, calls receivers; at most one
+  ///              io_uring_enter(2)
+  /// Returns      > 0: how many values were delivered since the last such call, those delivered inside start() included;
+  ///              < 0: operations are pending, none is ready; 0: nothing is pending
+  /// Errors       error::inherited_by_fork; what io_uring_enter(2) or epoll_pwait(2) say and cannot be helped
+  /// Concurrency  the thread that runs this multiplexer
+  /// Cost         O(ready); no allocation, no lock
+  /// Source       D2052R0 §4.3.1
+  result<int> complete_io(int max_items = -1) noexcept { return do_complete_io(max_items, deadline::forever); }
+  /// The same, not starting another delivery once `bound` (a duration or a time point) has passed.
+  result<int> complete_io_within(deadline bound, int max_items = -1) noexcept {
+    return do_complete_io(max_items, due(bound));
+  }
+
+  /// Ends operations whose deadline has passed. As complete_io(), for deadlines.
+  ///
+  /// Cost    O(log pending) for each deadline that has passed; no system call but the clock
+  /// Source  D2052R0 §4.3.1
+  result<int> timeout_io(int max_items = -1) noexcept { return do_timeout_io(max_items, deadline::forever); }
+  result<int> timeout_io_within(deadline bound, int max_items = -1) noexcept {
+    return do_timeout_io(max_items, due(bound));
+  }
+
+  /// Runs what was posted. Returns how many ran; 0 if nothing was posted. What is posted meanwhile runs in a later call.
+  ///
+  /// Source  D2052R0 §4.3.2
+  result<int> invoke_posted_items(int max_items = -1) noexcept { return do_invoke_posted(max_items, deadline::forever); }
+  result<int> invoke_posted_items_within(deadline bound, int max_items = -1) noexcept {
+    return do_invoke_posted(max_items, due(bound));
+  }
+
+  /// All three in a loop, until one of them did something; sleeps while nothing is ready.
+  ///
+  /// Returns  > 0: how many were called; 0: nothing pending and nothing posted; < 0: woken by wake(), or (for the bounded
+  ///          forms) the time is over
+  /// Cost     one io_uring_enter(2) or epoll_pwait2(2) per turn
+  /// Source   D2052R0 §4.3.2
+  result<int> run(int max_items = -1) noexcept { return do_run(max_items, deadline::forever); }
+  /// Never sleeps.
+  result<int> try_run(int max_items = -1) noexcept { return do_run(max_items, 0); }
+  template <class Rep, class Period>
+  result<int> try_run_for(std::chrono::duration<Rep, Period> d, int max_items = -1) noexcept {
+    return do_run(max_items, due(d));
+  }
+  template <class Clock, class Duration>
+  result<int> try_run_until(std::chrono::time_point<Clock, Duration> t, int max_items = -1) noexcept {
+    return do_run(max_items, due(t));
+  }
+
+  /// Has `w` run later by a thread that runs this multiplexer. From any thread; allocates nothing.
+  virtual void post(work& w) noexcept = 0;
+  /// Has `f()` run later by a thread that runs this multiplexer. From any thread; one allocation.
+  ///
+  /// Errors  ENOMEM (std::errc::not_enough_memory); then `f` was not taken
+  template <class F>
+    requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
+  result<void> post(F&& f) noexcept {
+    auto* item = new (std::nothrow) posted<std::decay_t<F>>(static_cast<F&&>(f));
+    if (item == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+    post(static_cast<work&>(*item));
+    return {};
+  }
+
+  /// Makes one sleeping run() return. From any thread and from signal handlers.
+  virtual void wake() noexcept = 0;
+
+  [[nodiscard]] virtual unio::capabilities capabilities() const = 0;
+  [[nodiscard]] virtual unio::counters counters() const noexcept = 0;
+
+  // What a multiplexer implements for operations and handles.
+
+  /// Takes a described operation; may deliver it before returning.
+  virtual void start(io_operation& op) noexcept = 0;
+  virtual io_status poll(io_operation& op) noexcept = 0;
+  virtual void cancel(io_operation& op) noexcept = 0;
+  /// Cancels all that is in flight on a descriptor, waits until it has finished, and forgets the descriptor, which is
+  /// about to be closed. From any thread.
+  virtual void forget(int fd) noexcept = 0;
+  /// Drives `op` until it has finished. The thread that runs this multiplexer.
+  virtual void finish(io_operation& op) noexcept = 0;
+  /// Cancels `op` and drives it until it has finished, because it is being destroyed.
+  virtual void abandon(io_operation& op) noexcept;
+
+ protected:
+  /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the moment to sleep until.
+  virtual result<int> do_complete_io(int max_items, std::int64_t until) noexcept = 0;
+  virtual result<int> do_timeout_io(int max_items, std::int64_t until) noexcept = 0;
+  virtual result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept = 0;
+  virtual result<int> do_run(int max_items, std::int64_t until) noexcept = 0;
+  /// The moment that a deadline means, on the steady clock in ns.
+  [[nodiscard]] virtual std::int64_t due(deadline d) const noexcept;
+
+  /// Has `m` run an operation that was started on this one.
+  static void adopt(io_operation& op, io_multiplexer& m) noexcept { op.multiplexer_ = &m; }
+
+ private:
+  template <class F>
+  struct posted final : work {
+    template <class G>
+    explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
+    static void invoke(work& w, bool run) noexcept {
+      std::unique_ptr<posted> self(static_cast<posted*>(&w));
+      if (run) self->f();
+    }
+    F f;
+  };
+};
+
+namespace this_thread {
+
+/// The calling thread's own multiplexer, made by best_available(1) on first use. If none can be made (no descriptors
+/// left), one is returned on which every operation ends at once with that error; the next call tries again.
+UNIO_API io_multiplexer& multiplexer() noexcept;
+
+/// The same, but null if this thread has not made one.
+UNIO_API io_multiplexer* multiplexer_if_any() noexcept;
+
+}  // namespace this_thread
+}  // namespace unio

@@ -1,0 +1,270 @@
+// unio/operation.hpp: the state of one operation, whoever runs it.
+//
+//   io_operation      what every operation has: its faces, its handle, its deadline, its place in a multiplexer's lists
+//   operation_faces   the four functions through which a driver runs an operation, and how it waits
+//   work              a node that can be posted to a multiplexer without allocating
+//
+// The life of an operation:
+//
+//    described ──start──► started ─────────► completed ─────────► finished
+//    (a value, movable)   (pinned)  set_value (result known; the   set_done
+//                                   1 … n     kernel may still     (may be destroyed, moved, reset)
+//                                             hold the buffers)
+//
+// Programs use the operations that the handles' headers declare (async_read, async_accept, …) through unio::connect or
+// co_await. This header is for those who write an operation or a multiplexer.
+
+#pragma once
+
+#include <unio/deadline.hpp>
+#include <unio/error.hpp>
+
+#include <atomic>
+#include <cstdint>
+
+struct io_uring_sqe;  // the kernel's; only ever named, never looked into, above src/
+
+namespace unio {
+
+class io_multiplexer;
+class io_operation;
+class handle;
+
+/// What io_operation::poll() says.
+enum class io_status : std::uint8_t {
+  not_started,  ///< start() was not called yet
+  pending,      ///< no result yet
+  completed,    ///< the result is known: set_value was called (and set_done, unless finished() is false)
+};
+
+/// What kind of thing a descriptor is, so that an operation knows which system call moves its bytes.
+enum class handle_kind : std::uint8_t { none, path, file, mapped_file, pipe, named_pipe, stream_socket, listening_socket, event };
+
+/// What an operation that could not be performed at once waits for.
+enum class readiness : std::uint8_t {
+  nothing,     ///< it never waits
+  readable,    ///< its descriptor to have something to read
+  writable,    ///< its descriptor to have room
+  exceptional, ///< urgent data or another exceptional condition
+  time,        ///< its moment: the deadline is the result
+  worker,      ///< a thread that may block, because readiness means nothing for its descriptor
+  retry,       ///< a little time: the kernel offers nothing better to wait for
+};
+
+/// How perform() may behave.
+enum class attempt : std::uint8_t {
+  nonblocking,  ///< must not wait: -EAGAIN if it would
+  blocking,     ///< may wait as long as the system call waits; only for what cannot be waited for otherwise
+};
+
+/// What complete() made of a result.
+enum class outcome : std::uint8_t {
+  finished,  ///< the value is known and the kernel holds nothing any more
+  holding,   ///< the value is known; a later completion says that the kernel has let go of the buffers
+  released,  ///< that completion: the value was known already
+  more,      ///< a value is known and more will come
+  pause,     ///< a value (an error for want of resources) is known; more will come if tried again after a while
+  pending,   ///< nothing is known yet; another completion follows
+  again,     ///< nothing is known yet: wait for readiness and perform again
+};
+
+/// When start() tries perform() before it asks a driver.
+enum class inline_attempt : std::uint8_t {
+  never,      ///< the driver does it better
+  predicted,  ///< when it has lately been worth the system call on this descriptor
+  always,     ///< it costs no system call, or always succeeds
+};
+
+/// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation (src/op).
+struct operation_faces {
+  char const* name;      ///< as in async_NAME
+  inline_attempt tries;  ///< see inline_attempt
+  bool interruptible;    ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
+  void (*begin)(io_operation&) noexcept = nullptr;                  ///< forgets what an earlier run left in its state
+  bool (*prepare)(io_operation&, io_uring_sqe&) noexcept = nullptr;  ///< what the ring is told; false: not for a ring
+  readiness (*wants)(io_operation const&) noexcept;                 ///< what it waits for
+  int (*perform)(io_operation&, attempt) noexcept;                  ///< the system call: >= 0, or -errno
+  outcome (*complete)(io_operation&, int res, unsigned flags) noexcept;  ///< the only decoder of a result
+  void (*reclaim)(io_operation&) noexcept = nullptr;  ///< gives back what was obtained but not wanted
+  int (*second_fd)(io_operation const&) noexcept = nullptr;  ///< the other descriptor, of what uses two
+};
+
+/// A node that a multiplexer runs later, on its own thread. Derive from it; it must live until it has run.
+///
+/// Thread safety  may be posted from any thread; is in at most one queue at a time
+class work {
+ public:
+  using function = void (*)(work&, bool run) noexcept;
+  /// `f(*this, true)` runs it; `f(*this, false)` is called instead when the multiplexer ends before that.
+  explicit work(function f) noexcept : function_(f) {}
+
+  void operator()(bool run = true) noexcept { function_(*this, run); }
+
+  work* next = nullptr;  ///< for the queue that holds it
+
+ private:
+  function function_;
+};
+
+/// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time.
+struct operation_links {
+  io_operation* next = nullptr;  ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
+  io_operation* previous = nullptr;
+  io_operation* next_on_handle = nullptr;  ///< all in flight on one descriptor
+  io_operation* previous_on_handle = nullptr;
+  io_operation* heap_child = nullptr;  ///< deadline queue: a pairing heap
+  io_operation* heap_sibling = nullptr;
+  io_operation* heap_previous = nullptr;
+  io_operation* next_message = nullptr;  ///< atomic forms: requests of other threads
+  std::int64_t due = 0;                  ///< when to look at it next: its deadline or a retry; steady clock, ns
+  std::int64_t deadline_due = 0;         ///< its deadline
+  std::uint32_t slot = 0;     ///< the driver's number for it
+  std::uint8_t queue = 0;     ///< which queue it is in
+  bool in_heap = false;
+  bool in_flight = false;     ///< a driver has it
+  bool submitted = false;     ///< the kernel knows it
+  bool polling = false;       ///< the driver waits for readiness on its behalf
+  bool with_worker = false;   ///< a thread that may block has it, and the links of its queue
+  bool retrying = false;      ///< `due` is the moment of the next attempt, not the deadline
+  bool cancel_wanted = false;
+  bool timed_out = false;
+  bool restart = false;          ///< once its value is delivered it is given to the driver again
+  std::uint8_t backoff_ms = 0;   ///< how long it paused last
+  std::uint8_t undelivered = 0;  ///< io_operation::event bits that wait to be delivered
+
+  /// True while it waits for readiness, and for nothing else.
+  [[nodiscard]] bool polling_or_parked() const noexcept {
+    return in_flight && !with_worker && queue == 0 && undelivered == 0 && !retrying && !restart;
+  }
+};
+
+/// The state of an operation. Contains no type of the operating system, allocates nothing, throws nothing.
+///
+/// Thread safety  one thread at a time; the atomic_ forms may be started, polled and cancelled from any thread
+/// Lifetime       pinned from start() until finished(); see io_operation_connection about destruction
+class UNIO_API io_operation {
+ public:
+  enum event : unsigned { value = 1, done = 2 };
+
+  /// Starts it on its handle's multiplexer, or on the calling thread's own. May complete and finish before returning.
+  /// Preconditions: described (not started, or reset).
+  void start() noexcept;
+  /// Looks whether it has completed, doing as little as possible; delivers the result if so. Never waits.
+  io_status poll() noexcept;
+  /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has completed.
+  void cancel() noexcept;
+  /// Makes it startable again with the same arguments. Preconditions: not started, or finished.
+  void reset() noexcept;
+
+  /// Runs it here and now, with blocking system calls or, if its handle was given a multiplexer, by driving that.
+  /// Afterwards it has finished, and nobody was told: ask for its result.
+  void run_blocking() noexcept;
+
+  [[nodiscard]] bool started() const noexcept { return (load() & bit_started) != 0; }
+  [[nodiscard]] bool completed() const noexcept { return (load() & bit_completed) != 0; }
+  [[nodiscard]] bool finished() const noexcept { return (load() & bit_finished) != 0; }
+  [[nodiscard]] bool in_flight() const noexcept { return (load() & (bit_started | bit_finished)) == bit_started; }
+
+  // For multiplexers and operations.
+
+  [[nodiscard]] operation_faces const& faces() const noexcept { return *faces_; }
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
+  [[nodiscard]] unio::deadline const& deadline() const noexcept { return deadline_; }
+  /// Who runs it: known from start() on.
+  [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
+  /// True for the forms whose state several threads may touch.
+  [[nodiscard]] bool is_atomic() const noexcept { return atomic_; }
+  /// True when nobody is to be told of an inline completion because the caller looks for it itself (co_await).
+  [[nodiscard]] bool is_quiet() const noexcept { return quiet_; }
+  /// True for an operation that yields many values (multishot).
+  [[nodiscard]] bool is_multishot() const noexcept { return multishot_; }
+
+  /// The value, or a negative native code. Written by complete().
+  [[nodiscard]] std::int64_t outcome_value() const noexcept { return result_; }
+  void set_outcome(std::int64_t value_or_native_error) noexcept { result_ = value_or_native_error; }
+  /// What a native code of -ECANCELED means for this operation: timed out, if its deadline was what stopped it.
+  [[nodiscard]] int canceled_code() const noexcept;
+
+  /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
+  void deliver(unsigned events) noexcept {
+    if ((events & value) != 0) set(bit_completed);
+    notify_(*this, events);
+  }
+  /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
+  void mark_finished() noexcept { set(bit_completed | bit_finished); }
+
+  // Requests of other threads to an atomic form. The one that finds no request outstanding queues the operation with its
+  // multiplexer; the multiplexer delivers `done` only once no request is outstanding, so that none can outlive it.
+
+  enum request : std::uint32_t { request_start = 16, request_cancel = 32 };
+  /// From any thread. True: the caller must queue it.
+  bool ask(request r) noexcept {
+    std::uint32_t const before = state_.fetch_or(r | bit_asked, std::memory_order_acq_rel);
+    return (before & (bit_asked | bit_closing | bit_finished)) == 0;
+  }
+  /// By the multiplexer, which has taken it off the queue: what was asked.
+  std::uint32_t take_requests() noexcept {
+    return state_.fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
+  }
+  /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after take_requests().
+  bool close_to_requests() noexcept {
+    if (!atomic_) return true;
+    std::uint32_t const before = state_.fetch_or(bit_closing, std::memory_order_acq_rel);
+    if ((before & bit_asked) == 0) return true;
+    state_.fetch_and(~bit_closing, std::memory_order_acq_rel);
+    return false;
+  }
+
+  operation_links links;
+
+ protected:
+  io_operation() = default;
+  io_operation(operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
+               unio::deadline d) noexcept
+      : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), fd_(fd), kind_(kind) {}
+  io_operation(io_operation&& other) noexcept { *this = static_cast<io_operation&&>(other); }
+  io_operation& operator=(io_operation&& other) noexcept;
+  ~io_operation();
+
+  using notification = void (*)(io_operation&, unsigned events) noexcept;
+  void set_notification(notification f) noexcept { notify_ = f; }
+  void set_quiet() noexcept { quiet_ = true; }
+  void set_atomic() noexcept { atomic_ = true; }
+  void set_multishot() noexcept { multishot_ = true; }
+
+  void set_fd(int fd) noexcept { fd_ = fd; }
+
+  /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and gives back
+  /// what it had obtained. Called by the destructors of what holds an operation.
+  void abandon() noexcept;
+
+ private:
+  friend class io_multiplexer;
+
+  static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8, bit_asked = 64;
+  // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
+  void set(std::uint32_t bits) noexcept {
+    if (atomic_) {
+      state_.fetch_or(bits, std::memory_order_acq_rel);
+    } else {
+      state_.store(state_.load(std::memory_order_relaxed) | bits, std::memory_order_release);
+    }
+  }
+  [[nodiscard]] std::uint32_t load() const noexcept { return state_.load(std::memory_order_acquire); }
+
+  operation_faces const* faces_ = nullptr;
+  io_multiplexer* multiplexer_ = nullptr;      // who runs it, from start() on
+  io_multiplexer* own_multiplexer_ = nullptr;  // the handle's, or null for the thread's own
+  notification notify_ = nullptr;
+  std::int64_t result_ = 0;
+  unio::deadline deadline_;
+  std::atomic<std::uint32_t> state_{0};
+  int fd_ = -1;
+  handle_kind kind_ = handle_kind::none;
+  bool atomic_ = false;
+  bool quiet_ = false;
+  bool multishot_ = false;
+};
+
+}  // namespace unio

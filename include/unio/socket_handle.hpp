@@ -1,0 +1,198 @@
+// unio/socket_handle.hpp: stream sockets, and sockets that listen for them.
+//
+//   socket_handle             one end of a connection (IPv4, IPv6, Unix)
+//   listening_socket_handle   accepts connections
+//   async_connect, async_accept, async_accept_many, async_send_zero_copy   their operations
+
+#pragma once
+
+#include <unio/endpoint.hpp>
+#include <unio/handle.hpp>
+
+namespace unio {
+
+class socket_handle;
+class listening_socket_handle;
+struct socket_pair;
+
+namespace detail {
+extern UNIO_API operation_faces const connect_faces, accept_faces, accept_many_faces, send_zero_copy_faces;
+}
+
+/// Connects a socket to an address.
+///
+/// Returns       nothing
+/// Errors        ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, … as connect(2); condition::timed_out, would_block, canceled:
+///               then close the socket, for it may still be connecting
+/// Concurrency   nothing else on the socket until it has finished
+/// Runs as       io_uring CONNECT · connect(2), then its outcome when writable
+class UNIO_API async_connect : public io_operation {
+ public:
+  using result_type = io_result<void>;
+  async_connect() = default;
+  async_connect(socket_handle& h, endpoint const& to, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+  [[nodiscard]] endpoint const& to() const noexcept { return to_; }
+  [[nodiscard]] bool begun() const noexcept { return begun_; }
+  void set_begun(bool b) noexcept { begun_ = b; }
+
+ private:
+  endpoint to_;
+  bool begun_ = false;
+};
+
+/// Accepts one connection.
+///
+/// Returns       the connection's socket, close-on-exec and non-blocking; ask it for remote_endpoint()
+/// Errors        condition::timed_out, would_block, canceled; EMFILE, ENFILE, ENOBUFS, ENOMEM as accept(2). A connection
+///               that was reset before it could be accepted is not an error: the wait goes on
+/// Cancellation  a connection that was accepted all the same is returned; nothing leaks
+/// Runs as       io_uring ACCEPT · accept4(2) on readiness
+class UNIO_API async_accept : public io_operation {
+ public:
+  using result_type = io_result<socket_handle>;
+  async_accept() = default;
+  explicit async_accept(listening_socket_handle& h, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() noexcept;
+
+ protected:
+  async_accept(operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
+};
+
+/// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value for each,
+/// then once for what ended it (condition::canceled, timed_out, …), then set_done.
+///
+/// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM are reported once each time they begin, and accepting
+///          pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds again
+/// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
+class UNIO_API async_accept_many : public async_accept {
+ public:
+  async_accept_many() = default;
+  explicit async_accept_many(listening_socket_handle& h, unio::deadline d = {}) noexcept;
+};
+
+/// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no longer needs
+/// the pages. The buffers belong to the kernel until then.
+///
+/// Effects  takes from the first buffer of the request that is not empty
+/// Errors, cancellation  as async_write. Where the kernel or the socket cannot avoid the copy it is made
+/// Cost     pinning pages costs more than copying below some 10 KiB
+/// Runs as  io_uring SEND_ZC · elsewhere send(2), which copies
+class UNIO_API async_send_zero_copy : public io_operation {
+ public:
+  using result_type = io_result<const_buffers>;
+  async_send_zero_copy() = default;
+  async_send_zero_copy(socket_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept {
+    std::int64_t const n = outcome_value();
+    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    auto const bytes = static_cast<std::size_t>(n);
+    return {request_.buffers.first(bytes), bytes};
+  }
+  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
+  /// True once it is known that this socket cannot avoid the copy.
+  [[nodiscard]] bool copies() const noexcept { return copies_; }
+  void set_copies(bool b) noexcept { copies_ = b; }
+
+ private:
+  io_request<const_buffers> request_;
+  bool copies_ = false;
+};
+
+/// One end of a connection. Offsets are ignored. Writes never raise SIGPIPE.
+///
+/// Thread safety, lifetime, size  as io_handle
+class UNIO_API socket_handle : public io_handle {
+ public:
+  enum class side : std::uint8_t { receive, send, both };
+
+  socket_handle() = default;
+
+  /// A socket that is not connected. Errors: EMFILE, ENFILE, EAFNOSUPPORT.
+  static result<socket_handle> create(address_family family) noexcept;
+  /// A socket connected to `to`. Errors: as create() and async_connect.
+  static result<socket_handle> connected_to(endpoint const& to, deadline d = {}) noexcept;
+  /// Two Unix sockets connected to each other.
+  static result<socket_pair> pair() noexcept;
+
+  UNIO_VERB_FORMS(connect, async_connect, (endpoint const& to), to)
+  UNIO_VERB_FORMS(send_zero_copy, async_send_zero_copy, (io_request<const_buffers> request), request)
+
+  [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
+  [[nodiscard]] result<endpoint> remote_endpoint() const noexcept;
+  /// Binds it to a local address before connecting.
+  result<void> bind(endpoint const& local) noexcept;
+  /// Ends one direction: after `send` the peer reads the end of the stream.
+  result<void> shutdown(side which) noexcept;
+
+  /// Options, as setsockopt(2) and tcp(7) name them.
+  result<void> no_delay(bool on) noexcept;
+  result<void> keep_alive(bool on) noexcept;
+  /// Seconds that close() lets unsent data go on being sent; 0: reset the connection at once; < 0: the default.
+  result<void> linger(int seconds) noexcept;
+  /// Bytes. The kernel doubles what it is told; the getters return what it made of it.
+  result<void> send_buffer(int bytes) noexcept;
+  result<void> receive_buffer(int bytes) noexcept;
+  [[nodiscard]] result<int> send_buffer() const noexcept;
+  [[nodiscard]] result<int> receive_buffer() const noexcept;
+
+ private:
+  friend class async_accept;
+  friend class io_handle;
+  explicit socket_handle(int fd) noexcept : io_handle(fd, handle_kind::stream_socket) {}
+};
+
+struct socket_pair {
+  socket_handle first;
+  socket_handle second;
+};
+
+struct listen_options {
+  int backlog = 4096;          ///< connections that wait to be accepted; the kernel bounds it (net.core.somaxconn)
+  bool reuse_address = true;   ///< SO_REUSEADDR
+  bool reuse_port = false;     ///< SO_REUSEPORT: several sockets share the address, the kernel spreads connections
+  bool ipv6_only = true;       ///< an IPv6 socket takes no IPv4 connections
+};
+
+/// Accepts connections.
+class UNIO_API listening_socket_handle : public handle {
+ public:
+  listening_socket_handle() = default;
+  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, … as bind(2), listen(2).
+  static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
+
+  UNIO_VERB_FORMS(accept, async_accept, ())
+
+  /// Where it listens; tells the port that was chosen when 0 was asked for.
+  [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
+
+ private:
+  explicit listening_socket_handle(int fd) noexcept : handle(fd, handle_kind::listening_socket) {}
+};
+
+inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
+    : io_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
+inline async_accept::async_accept(operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept
+    : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
+inline async_accept::async_accept(listening_socket_handle& h, unio::deadline d) noexcept
+    : async_accept(detail::accept_faces, h, d) {}
+inline async_accept_many::async_accept_many(listening_socket_handle& h, unio::deadline d) noexcept
+    : async_accept(detail::accept_many_faces, h, d) {
+  set_multishot();
+}
+inline async_accept::result_type async_accept::result() noexcept {
+  std::int64_t const fd = outcome_value();
+  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
+  return socket_handle(static_cast<int>(fd));
+}
+inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<const_buffers> request,
+                                                  unio::deadline d) noexcept
+    : io_operation(detail::send_zero_copy_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
+      request_(request) {}
+
+UNIO_SENDER_FORMS(async_connect, (socket_handle& h, endpoint const& to), h, to)
+UNIO_SENDER_FORMS(async_accept, (listening_socket_handle& h), h)
+UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle& h), h)
+UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle& h, io_request<const_buffers> request), h, request)
+
+}  // namespace unio

@@ -1,0 +1,30 @@
+// unio/unio.hpp: everything that a program needs. The simulation is in unio/testing.hpp.
+
+#pragma once
+
+#include <unio/buffer.hpp>
+#include <unio/connect.hpp>
+#include <unio/deadline.hpp>
+#include <unio/endpoint.hpp>
+#include <unio/error.hpp>
+#include <unio/event_handle.hpp>
+#include <unio/file_handle.hpp>
+#include <unio/handle.hpp>
+#include <unio/io_request.hpp>
+#include <unio/mapped_file_handle.hpp>
+#include <unio/multiplexer.hpp>
+#include <unio/operation.hpp>
+#include <unio/pipe_handle.hpp>
+#include <unio/result.hpp>
+#include <unio/socket_handle.hpp>
+#include <unio/splice.hpp>
+#include <unio/timer_handle.hpp>
+
+#include <string_view>
+
+namespace unio {
+
+/// The version of the library that the program runs with, as "0.1.0".
+UNIO_API std::string_view version_string() noexcept;
+
+}  // namespace unio

@@ -1,0 +1,54 @@
+// src/driver/backend.hpp: how an engine waits: epoll, io_uring or the simulation.
+//
+// To add a driver: derive from this, and have choose.cpp (or a test) make an engine of it.
+
+#pragma once
+
+#include "driver/descriptor_table.hpp"
+
+#include <unio/multiplexer.hpp>
+
+namespace unio::driver {
+
+class engine;
+
+class backend {
+ public:
+  backend() = default;
+  backend(backend const&) = delete;
+  backend& operator=(backend const&) = delete;
+  virtual ~backend() = default;
+
+  /// The first use by the thread that will run it. Returns 0 or a negative native code.
+  virtual int bind(engine&) noexcept { return 0; }
+  /// Gives the kernel an operation that is in flight, or parks it. `tried`: perform() has just said -EAGAIN.
+  virtual void arm(engine&, io_operation& op, bool tried) noexcept = 0;
+  /// Waits for readiness of the operation's descriptor, then performs it.
+  virtual void park(engine&, io_operation& op) noexcept = 0;
+  /// Takes an operation back. False: the kernel has it; it will complete, sooner for having been asked.
+  virtual bool disarm(engine&, io_operation& op) noexcept = 0;
+  /// Submits what is armed, gives what is ready to engine::process, and if nothing is, sleeps until `until` (steady
+  /// clock, ns; 0: does not sleep) unless engine::before_sleep() objects. At most one system call.
+  /// Returns 0, or the negative native code that says that this backend cannot go on.
+  virtual int reap(engine&, std::int64_t until) noexcept = 0;
+  /// Looks for the completion of one operation.
+  virtual void look_at(engine&, io_operation& op) noexcept = 0;
+  /// Wakes the thread that sleeps in reap(). From any thread and from signal handlers.
+  virtual void ring_doorbell() noexcept = 0;
+  /// Whether start() should try perform(); and what came of it.
+  virtual bool worth_trying(io_operation const& op, descriptor& d) noexcept = 0;
+  virtual void tried(io_operation const& op, descriptor& d, bool hit) noexcept = 0;
+  /// The descriptor is about to be closed; nothing is in flight on it.
+  virtual void unregister(int, descriptor&) noexcept {}
+  [[nodiscard]] virtual std::int64_t now() const noexcept;
+  virtual void describe(capabilities&) const {}
+  [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
+
+ protected:
+  /// The predictor for the direction in which an operation moves bytes.
+  static predictor& predictor_of(io_operation const& op, descriptor& d) noexcept {
+    return op.faces().wants(op) == readiness::writable ? d.writing : d.reading;
+  }
+};
+
+}  // namespace unio::driver

@@ -1,0 +1,24 @@
+// src/driver/choose.hpp: which backend.
+
+#pragma once
+
+#include "driver/backend.hpp"
+
+#include <unio/result.hpp>
+
+#include <memory>
+
+namespace unio::driver {
+
+/// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
+result<std::unique_ptr<backend>> best_backend() noexcept;
+
+/// The backend to go on with when `current` could not for the reason `native_code`: epoll if it was io_uring that was
+/// forbidden, otherwise null.
+std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept;
+
+/// Whether an error of io_uring_setup(2) or io_uring_enter(2) means that io_uring is missing or forbidden, rather than
+/// that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).
+bool means_unavailable(int native_code) noexcept;
+
+}  // namespace unio::driver

@@ -1,0 +1,720 @@
+#include "driver/engine.hpp"
+
+#include "driver/choose.hpp"
+#include "driver/registry.hpp"
+#include "driver/workers.hpp"
+#include "sys/calls.hpp"
+#include "sys/fork.hpp"
+
+#include <unio/timer_handle.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+namespace unio::driver {
+namespace {
+
+constexpr std::int64_t forever = deadline::forever;
+
+// A name for the calling thread that is cheaper to get than its id.
+void const* this_thread_token() noexcept {
+  static thread_local char token;
+  return &token;
+}
+
+bool never_waits(io_operation const& op) noexcept { return op.deadline().is_zero() && op.faces().interruptible; }
+
+}  // namespace
+
+// How much one call may do: so many items, until then.
+class engine::bound {
+ public:
+  bound(engine const& e, int max_items, std::int64_t until) noexcept
+      : engine_(e), left_(max_items < 0 ? std::numeric_limits<int>::max() : max_items), until_(until) {}
+  /// True if one more may be done, which it then counts.
+  bool take() const noexcept {
+    if (left_ <= 0 || (until_ != forever && engine_.now() >= until_)) return false;
+    --left_;
+    return true;
+  }
+  [[nodiscard]] bool spent() const noexcept { return left_ <= 0; }
+  [[nodiscard]] int left() const noexcept { return left_; }
+
+ private:
+  engine const& engine_;
+  mutable int left_;
+  std::int64_t until_;
+};
+
+engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept : backend_(std::move(b)), shared_(shared) {
+  sys::watch_forks();
+  fork_generation_ = sys::fork_generation();
+  registry::enlist(*this);
+}
+
+engine::~engine() {
+  shut_down();
+}
+
+std::int64_t backend::now() const noexcept { return sys::steady_now(); }
+
+std::int64_t engine::due(deadline d) const noexcept {
+  if (d.is_none()) return forever;
+  return d.due(now(), d.which() == deadline::kind::system ? sys::system_now() : 0);
+}
+
+bool engine::inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
+
+bool engine::on_own_thread() const noexcept {
+  void const* const owner = owner_.load(std::memory_order_relaxed);
+  return owner == nullptr || owner == this_thread_token();
+}
+
+int engine::ensure_bound() noexcept {
+  if (inherited_by_fork()) return detail::native(error::inherited_by_fork);
+  if (bound_) [[likely]]
+    return bind_error_;
+  bound_ = true;
+  owner_.store(this_thread_token(), std::memory_order_relaxed);
+  return bind_error_ = backend_->bind(*this);
+}
+
+// ---- starting -----------------------------------------------------------------------------------------------------
+
+void engine::start(io_operation& op) noexcept {
+  if (op.is_atomic() && !on_own_thread()) {
+    if (op.ask(io_operation::request_start)) {
+      messages_.push(op);
+      poke();
+    }
+    return;
+  }
+  begin(op);
+}
+
+void engine::begin(io_operation& op) noexcept {
+  operation_faces const& f = op.faces();
+  ++statistics.started;
+  if (int const e = closing_ ? detail::native(error::multiplexer_destroyed) : ensure_bound(); e != 0) [[unlikely]]
+    return fail(op, e);
+  if (f.begin != nullptr) f.begin(op);
+  descriptor* const d = descriptors_.find(op.fd());
+  if (d == nullptr) [[unlikely]]
+    return fail(op, -ENOMEM);
+
+  bool const only_now = never_waits(op) && !op.is_multishot();
+  bool const surely = only_now || f.tries == inline_attempt::always || op.kind() == handle_kind::mapped_file;
+  bool const try_it = surely || (f.tries == inline_attempt::predicted && backend_->worth_trying(op, *d));
+  if (try_it) {
+    int const r = f.perform(op, attempt::nonblocking);
+    bool const hit = r != -EAGAIN;
+    if (f.tries == inline_attempt::predicted) backend_->tried(op, *d, hit);
+    ++(hit ? statistics.inline_hits : statistics.inline_misses);
+    if (hit) {
+      outcome const o = f.complete(op, r, 0);
+      if (o == outcome::finished) [[likely]]
+        return settle(op, io_operation::value | io_operation::done);
+    }
+    if (only_now) return fail(op, -EAGAIN);
+  }
+  launch(op, try_it);
+}
+
+// Ends an operation that was never in flight.
+void engine::fail(io_operation& op, int code) noexcept {
+  op.set_outcome(code);
+  settle(op, io_operation::value | io_operation::done);
+}
+
+// ---- in flight ----------------------------------------------------------------------------------------------------
+
+void engine::list(io_operation& op) noexcept {
+  descriptor& d = *descriptors_.find(op.fd());
+  operation_links& l = op.links;
+  l.previous_on_handle = nullptr;
+  l.next_on_handle = d.in_flight;
+  if (d.in_flight != nullptr) d.in_flight->links.previous_on_handle = &op;
+  d.in_flight = &op;
+}
+
+void engine::unlist(io_operation& op, int fd) noexcept {
+  operation_links& l = op.links;
+  if (l.previous_on_handle != nullptr) {
+    l.previous_on_handle->links.next_on_handle = l.next_on_handle;
+  } else {
+    descriptors_.find(fd)->in_flight = l.next_on_handle;
+  }
+  if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
+}
+
+void engine::launch(io_operation& op, bool tried) noexcept {
+  operation_links& l = op.links;
+  l.in_flight = true;
+  ++in_flight_;
+  if (shared_ != nullptr) shared_->count(1);
+  list(op);
+  sys::enter_flight(op.fd());
+  if (op.faces().second_fd != nullptr) {
+    ++two_descriptors_;
+    sys::enter_flight(op.faces().second_fd(op));
+    descriptors_.find(op.faces().second_fd(op));  // so that relisting it cannot fail for want of memory
+  }
+  readiness const wants = op.faces().wants(op);
+  l.deadline_due = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero() ? due(op.deadline()) : forever;
+  if (wants == readiness::time) {
+    l.due = std::min(l.deadline_due, static_cast<async_wait&>(op).due());
+    if (l.due != forever) deadlines_.insert(op);
+    return;
+  }
+  l.due = l.deadline_due;
+  if (l.due != forever) deadlines_.insert(op);
+  if (op.is_multishot() && never_waits(op)) return restart(op);
+  backend_->arm(*this, op, tried);
+}
+
+void engine::land(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  l.in_flight = false;
+  --in_flight_;
+  if (shared_ != nullptr) shared_->count(-1);
+  unlist(op, op.fd());
+  if (l.in_heap) deadlines_.remove(op);
+  sys::leave_flight(op.fd());
+  if (op.faces().second_fd != nullptr) {
+    --two_descriptors_;
+    sys::leave_flight(op.faces().second_fd(op));
+  }
+}
+
+void engine::process(io_operation& op, int res, unsigned flags) noexcept {
+  operation_links& l = op.links;
+  int const fd = op.fd();
+  outcome const o = op.faces().complete(op, res, flags);
+  if (op.fd() != fd) [[unlikely]] {  // it waits on its other descriptor from now on
+    unlist(op, fd);
+    list(op);
+  }
+  switch (o) {
+    case outcome::finished: return settle(op, io_operation::value | io_operation::done);
+    case outcome::released: return settle(op, io_operation::done);
+    case outcome::holding:
+      if (l.in_heap) deadlines_.remove(op);  // its deadline was met
+      return settle(op, io_operation::value);
+    case outcome::more:
+      l.backoff_ms = 0;
+      l.restart = (flags & flag_more) == 0;
+      return settle(op, io_operation::value);
+    case outcome::pause: {
+      bool const first = l.backoff_ms == 0;
+      l.backoff_ms = static_cast<std::uint8_t>(std::min(100, first ? 5 : l.backoff_ms * 2));
+      l.restart = (flags & flag_more) == 0;
+      if (first) return settle(op, io_operation::value);
+      return after_value(op);
+    }
+    case outcome::pending: return;
+    case outcome::again:
+      if (l.cancel_wanted || l.timed_out) return process(op, -ECANCELED, 0);
+      l.polling = true;
+      return await_readiness(op);
+  }
+}
+
+// The result is known, or the end: queues it to be delivered, from a loop.
+void engine::settle(io_operation& op, unsigned events) noexcept {
+  operation_links& l = op.links;
+  l.undelivered = static_cast<std::uint8_t>(l.undelivered | events);
+  if (l.in_flight) {
+    if ((events & io_operation::done) != 0) land(op);
+    if (l.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(op);
+    return;
+  }
+  if (op.is_quiet() && budget_ > 0) {  // its coroutine is still running and will look
+    --budget_;
+    ++statistics.finished;
+    l.undelivered = 0;
+    op.mark_finished();
+    return;
+  }
+  inline_ready_.push(op);
+  if (!delivering_) deliver_inline();
+}
+
+bool engine::perform_now(io_operation& op) noexcept {
+  int const r = op.faces().perform(op, attempt::nonblocking);
+  if (r == -EAGAIN) return false;
+  process(op, r, 0);
+  return true;
+}
+
+void engine::await_readiness(io_operation& op) noexcept {
+  switch (op.faces().wants(op)) {
+    case readiness::time: return;  // the deadline queue has it
+    case readiness::nothing: return later_.push(op);
+    case readiness::retry: return retry_after(op, 1);
+    case readiness::worker: return to_worker(op);
+    case readiness::readable:
+    case readiness::writable:
+    case readiness::exceptional: return backend_->park(*this, op);
+  }
+}
+
+void engine::to_worker(io_operation& op) noexcept {
+  ++statistics.worker_jobs;
+  op.links.with_worker = true;
+  give_to_worker(op);
+}
+
+void engine::retry_after(io_operation& op, int milliseconds) noexcept {
+  operation_links& l = op.links;
+  if (l.in_heap) deadlines_.remove(op);
+  l.retrying = true;
+  l.due = std::min(l.deadline_due, now() + std::int64_t{milliseconds} * 1'000'000);
+  deadlines_.insert(op);
+}
+
+// Gives an operation that has yielded a value, or has paused, to the driver again.
+void engine::restart(io_operation& op) noexcept {
+  if (!never_waits(op)) return backend_->arm(*this, op, false);
+  if (perform_now(op)) return;
+  op.set_outcome(-EAGAIN);
+  settle(op, io_operation::value | io_operation::done);
+}
+
+void engine::after_value(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (!op.is_multishot()) return;  // only waits for the kernel to let go
+  bool const idle = l.restart;
+  if (l.cancel_wanted || l.timed_out) {
+    if (idle || take_back(op)) process(op, -ECANCELED, 0);
+    return;
+  }
+  if (!idle) return;
+  l.restart = false;
+  if (l.backoff_ms != 0) return retry_after(op, l.backoff_ms);
+  restart(op);
+}
+
+// ---- ending -------------------------------------------------------------------------------------------------------
+
+// Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it ends.
+bool engine::take_back(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (l.with_worker) {
+    l.with_worker = !take_from_workers(op);
+    return !l.with_worker;
+  }
+  if (later_.contains(op)) return later_.remove(op), true;
+  if (l.retrying || op.faces().wants(op) == readiness::time) {
+    l.retrying = false;
+    return true;
+  }
+  return backend_->disarm(*this, op);
+}
+
+void engine::cancel(io_operation& op) noexcept {
+  if (op.is_atomic() && !on_own_thread()) {
+    if (op.ask(io_operation::request_cancel)) {
+      messages_.push(op);
+      poke();
+    }
+    return;
+  }
+  operation_links& l = op.links;
+  if (!l.in_flight || l.cancel_wanted || !op.faces().interruptible) return;
+  if (op.completed() && !op.is_multishot()) return;
+  ++statistics.cancels;
+  l.cancel_wanted = true;
+  if (l.undelivered != 0 || &op == delivering_op_) return;  // after_value() sees to it
+  if (take_back(op)) process(op, -ECANCELED, 0);
+}
+
+void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
+  operation_links& l = op.links;
+  deadlines_.remove(op);
+  if (l.retrying && l.deadline_due > now_ns) {
+    l.retrying = false;
+    l.due = l.deadline_due;
+    if (l.due != forever) deadlines_.insert(op);
+    return restart(op);
+  }
+  if (op.faces().wants(op) == readiness::time && perform_now(op)) return;
+  ++statistics.timeouts;
+  l.timed_out = true;
+  if (l.undelivered != 0) return;
+  if (!take_back(op)) return;
+  // Bytes beat the deadline: whatever is there by now is taken.
+  if (op.faces().wants(op) != readiness::time && perform_now(op)) return;
+  process(op, -ECANCELED, 0);
+}
+
+int engine::expire(bound const& b) noexcept {
+  if (deadlines_.earliest() == nullptr) return 0;
+  std::int64_t const now_ns = now();
+  int n = 0;
+  while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
+    expire_one(*deadlines_.earliest(), now_ns);
+    ++n;
+  }
+  return n;
+}
+
+// ---- delivering ---------------------------------------------------------------------------------------------------
+
+void engine::deliver(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  unsigned events = l.undelivered;
+  // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
+  if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
+  l.undelivered = static_cast<std::uint8_t>(l.undelivered & ~events);
+  if (events == 0) return;
+  if ((events & io_operation::value) != 0) ++delivered_;
+  bool const ends = (events & io_operation::done) != 0;
+  if (ends) ++statistics.finished;
+  io_operation* const outer = delivering_op_;
+  delivering_op_ = &op;
+  op.deliver(events);  // if it ends, the operation may be gone now
+  delivering_op_ = outer;
+  if (!ends && l.in_flight) after_value(op);
+}
+
+// From start(), outside of any receiver: delivers what completed inline, and what those receivers start.
+void engine::deliver_inline() noexcept {
+  delivering_ = true;
+  while (budget_ > 0 && !inline_ready_.empty()) {
+    --budget_;
+    deliver(*inline_ready_.pop());
+  }
+  delivering_ = false;
+}
+
+void engine::drain(bound const& b) noexcept {
+  bool const outer = delivering_;
+  delivering_ = true;
+  while (!ready_.empty() && b.take()) deliver(*ready_.pop());
+  while (budget_ > 0 && !inline_ready_.empty() && b.take()) {
+    --budget_;
+    deliver(*inline_ready_.pop());
+  }
+  delivering_ = outer;
+}
+
+// ---- from other threads -------------------------------------------------------------------------------------------
+
+bool engine::before_sleep() noexcept {
+  sleeping_.store(true, std::memory_order_seq_cst);
+  bool const awake = !posted_.empty() || !messages_.empty() || !worker_done_.empty() ||
+                     woken_.load(std::memory_order_seq_cst) || (shared_ != nullptr && shared_->has_shared());
+  if (awake) after_sleep();
+  return awake;
+}
+
+void engine::post(work& w) noexcept {
+  posted_.push(w);
+  poke();
+}
+
+void engine::wake() noexcept {
+  woken_.store(true, std::memory_order_seq_cst);
+  poke();
+}
+
+bool engine::poke() noexcept {
+  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed before.
+  bool const slept = sleeping_.exchange(false, std::memory_order_seq_cst);
+  if (slept) backend_->ring_doorbell();
+  return slept;
+}
+
+void engine::worker_done(io_operation& op) noexcept {
+  worker_done_.push(op);
+  poke();
+}
+
+void engine::take_messages() noexcept {
+  for (io_operation* op = messages_.take(); op != nullptr;) {
+    io_operation* const next = op->links.next_message;
+    std::uint32_t const asked = op->take_requests();
+    if ((asked & io_operation::request_start) != 0) begin(*op);
+    if ((asked & io_operation::request_cancel) != 0) cancel(*op);
+    operation_links& l = op->links;
+    if (l.undelivered != 0 && l.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(*op);
+    op = next;
+  }
+  for (io_operation* op = worker_done_.take(); op != nullptr;) {
+    io_operation* const next = op->links.next;
+    op->links.next = nullptr;
+    op->links.with_worker = false;
+    process(*op, static_cast<int>(op->outcome_value()), 0);
+    op = next;
+  }
+  for (io_operation* const last = later_.last(); !later_.empty();) {
+    io_operation& op = *later_.pop();
+    bool const was_last = &op == last;
+    process(op, op.faces().perform(op, attempt::nonblocking), 0);
+    if (was_last) break;  // what comes back is for the next turn
+  }
+}
+
+int engine::run_posted(bound const& b) noexcept {
+  int n = 0;
+  bool const outer = delivering_;
+  delivering_ = true;
+  if (work* const fresh = posted_.take(); fresh != nullptr) {
+    (posted_now_ == nullptr ? posted_now_ : posted_last_->next) = fresh;
+    posted_last_ = fresh;
+    while (posted_last_->next != nullptr) posted_last_ = posted_last_->next;
+  }
+  work* const last = posted_last_;
+  while (posted_now_ != nullptr && b.take()) {
+    work& w = *posted_now_;
+    posted_now_ = w.next;
+    bool const was_last = &w == last;
+    ++n;
+    w();
+    if (was_last) break;
+  }
+  delivering_ = outer;
+  return shared_ != nullptr ? n + shared_->run_shared(b.left()) : n;
+}
+
+// ---- the backend ------------------------------------------------------------------------------------------------------
+
+// Asks the backend; if it may not go on (a seccomp filter that came later, say), goes on with epoll.
+int engine::reap(std::int64_t until) noexcept {
+  int const e = backend_->reap(*this, until);
+  if (e == 0) [[likely]]
+    return 0;
+  std::unique_ptr<backend> next = backend_after(*backend_, e);
+  if (next == nullptr) return e;
+  backend_ = std::move(next);  // closes the ring first, so that the kernel lets go of everything
+  if (int const b = backend_->bind(*this); b != 0) return b;
+  descriptors_.for_each([this](descriptor& d) {
+    for (io_operation* op = d.in_flight; op != nullptr;) {
+      io_operation* const following = op->links.next_on_handle;
+      operation_links& l = op->links;
+      bool const with_backend = !l.with_worker && !later_.contains(*op) &&
+                                !l.retrying && l.undelivered == 0 && op->faces().wants(*op) != readiness::time;
+      if (with_backend) {
+        l.submitted = l.polling = false;
+        l.queue = static_cast<std::uint8_t>(queue_name::none);
+        if (l.cancel_wanted || l.timed_out) {
+          process(*op, -ECANCELED, 0);
+        } else {
+          backend_->arm(*this, *op, false);
+        }
+      }
+      op = following;
+    }
+  });
+  return 0;
+}
+
+unio::capabilities engine::capabilities() const {
+  unio::capabilities c;
+  backend_->describe(c);
+  return c;
+}
+
+// ---- the loop -----------------------------------------------------------------------------------------------------
+
+int engine::take_delivered() noexcept {
+  int const n = delivered_;
+  delivered_ = 0;
+  return n;
+}
+
+result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  bound const b(*this, max_items, until);
+  budget_ = inline_budget;
+  take_messages();
+  if (!is_idle()) {
+    if (int const e = reap(0); e != 0) return detail::to_error_code(e);
+    take_messages();
+    drain(b);
+  }
+  int const n = take_delivered();
+  return n != 0 ? n : is_idle() ? 0 : -1;
+}
+
+result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  bound const b(*this, max_items, until);
+  budget_ = inline_budget;
+  expire(b);
+  drain(bound(*this, max_items, until));
+  int const n = take_delivered();
+  return n != 0 ? n : is_idle() ? 0 : -1;
+}
+
+result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  budget_ = inline_budget;
+  return run_posted(bound(*this, max_items, until));
+}
+
+result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  bound const b(*this, max_items, forever);
+  for (;;) {
+    budget_ = inline_budget;
+    int const ran = run_posted(b);
+    take_messages();
+    expire(b);
+    bool const idle = is_idle() && (shared_ == nullptr || !shared_->anything_pending());
+    int const before = ran + delivered_;
+    if (idle) {
+      woken_.store(false, std::memory_order_relaxed);
+      if (before == 0 && has_posted() && !b.spent()) continue;
+      return ran + take_delivered();
+    }
+    std::int64_t sleep_until = 0;
+    if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && posted_now_ == nullptr && until != 0) {
+      io_operation const* const first = deadlines_.earliest();
+      sleep_until = first != nullptr ? std::min(until, first->links.due) : until;
+    }
+    if (int const e = reap(sleep_until); e != 0) return detail::to_error_code(e);
+    take_messages();
+    if (sleep_until != 0) expire(b);
+    drain(b);
+    if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
+    if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
+    if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
+  }
+}
+
+io_status engine::poll(io_operation& op) noexcept {
+  if (!op.started()) return io_status::not_started;
+  if (op.completed() || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
+  operation_links& l = op.links;
+  budget_ = inline_budget;
+  if (l.in_flight && l.undelivered == 0) {
+    if (l.in_heap && l.due <= now()) {
+      expire_one(op, now());
+    } else if (l.with_worker || later_.contains(op)) {
+      take_messages();
+    } else if (!l.retrying) {
+      backend_->look_at(*this, op);
+    }
+    take_messages();
+  }
+  if (l.undelivered == 0) return io_status::pending;
+  (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
+  bool const outer = delivering_;
+  delivering_ = true;
+  deliver(op);
+  delivering_ = outer;
+  return io_status::completed;
+}
+
+void engine::finish(io_operation& op) noexcept {
+  // Not this thread's: it is its own thread that takes it to its end.
+  if (!on_own_thread()) {
+    while (!op.finished() && !inherited_by_fork()) sys::sched_yield();
+    return;
+  }
+  while (!op.finished()) {
+    result<int> const r = do_run(-1, forever);
+    if (!r.has_value() && inherited_by_fork()) return;  // the parent's operation; this process has only its memory
+  }
+}
+
+void engine::abandon(io_operation& op) noexcept {
+  if (inherited_by_fork()) return;
+  ++statistics.abandoned;
+  cancel(op);
+  finish(op);
+}
+
+// ---- descriptors that are closed, and the end ------------------------------------------------------------------------
+
+void engine::cancel_all_on(int fd) noexcept {
+  descriptor* const d = descriptors_.find(fd);
+  if (d == nullptr) return;
+  for (io_operation* op = d->in_flight; op != nullptr;) {
+    io_operation* const next = op->links.next_on_handle;
+    if (op->fd() == fd) cancel(*op);
+    op = next;
+  }
+  if (two_descriptors_ == 0) return;
+  descriptors_.for_each([&](descriptor& other) {
+    for (io_operation* op = other.in_flight; op != nullptr;) {
+      io_operation* const next = op->links.next_on_handle;
+      if (op->faces().second_fd != nullptr && op->faces().second_fd(*op) == fd) cancel(*op);
+      op = next;
+    }
+  });
+}
+
+bool engine::has_in_flight(int fd) noexcept {
+  auto uses = [fd](descriptor const& d) {
+    for (io_operation const* op = d.in_flight; op != nullptr; op = op->links.next_on_handle)
+      if (op->fd() == fd || (op->faces().second_fd != nullptr && op->faces().second_fd(*op) == fd)) return true;
+    return false;
+  };
+  descriptor const* const d = descriptors_.find(fd);
+  bool found = d != nullptr && uses(*d);
+  if (!found && two_descriptors_ != 0) descriptors_.for_each([&](descriptor& other) { found = found || uses(other); });
+  return found;
+}
+
+void engine::forget_here(int fd) noexcept {
+  if (inherited_by_fork()) return;
+  if (in_flight_ != 0) {
+    cancel_all_on(fd);
+    while (has_in_flight(fd)) {
+      if (!do_run(-1, forever).has_value()) break;
+      cancel_all_on(fd);
+    }
+  }
+  if (descriptor* const d = descriptors_.find(fd); d != nullptr && d->registered) {
+    backend_->unregister(fd, *d);
+    d->registered = false;
+  }
+}
+
+void engine::forget_request::invoke(work& w, bool run) noexcept {
+  auto& request = static_cast<forget_request&>(w);
+  if (run) request.self->forget_here(request.fd);
+  request.done.store(true, std::memory_order_release);
+  request.done.notify_one();
+}
+
+void engine::forget(int fd) noexcept {
+  if (on_own_thread()) return forget_here(fd);
+  forget_request request(fd);
+  request.self = this;
+  post(request);
+  request.wait();
+}
+
+void engine::shut_down() noexcept {
+  closing_ = true;
+  if (!inherited_by_fork() && bound_ && bind_error_ == 0) {
+    take_messages();
+    descriptors_.for_each([&](descriptor& d) {
+      for (io_operation* op = d.in_flight; op != nullptr;) {
+        io_operation* const next = op->links.next_on_handle;
+        cancel(*op);
+        op = next;
+      }
+    });
+    while (!is_idle() && do_run(-1, forever).has_value()) {
+    }
+  }
+  for (work* w = posted_now_; w != nullptr;) {
+    work* const next = w->next;
+    (*w)(false);
+    w = next;
+  }
+  posted_now_ = nullptr;
+  registry::delist(*this);  // nobody posts from here on
+  for (work* w = posted_.take(); w != nullptr;) {
+    work* const next = w->next;
+    (*w)(false);
+    w = next;
+  }
+}
+
+}  // namespace unio::driver

@@ -1,0 +1,171 @@
+// src/driver/engine.hpp: what the drivers have in common. One engine belongs to one thread.
+//
+// The engine takes operations through their life: tries them inline, hands them to its backend, keeps their deadlines,
+// decodes what comes back, and calls receivers, always from a loop and never from inside another receiver, so that a
+// million operations that complete at once use constant stack. A backend (epoll, io_uring, simulation) only says how to
+// wait: arm, park, disarm, reap. It may be changed while operations are in flight: when io_uring is forbidden later.
+//
+//   start ──try──► settle ──► inline_ready ──┐
+//     │                                       ├─► deliver ──► receiver
+//     └─launch─► arm ─► … ─► process ─► ready ┘
+//                 ▲              │
+//                 └──── again ◄──┘
+
+#pragma once
+
+#include "driver/backend.hpp"
+#include "driver/queues.hpp"
+
+#include <unio/multiplexer.hpp>
+
+#include <atomic>
+
+namespace unio::driver {
+
+/// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
+inline constexpr unsigned flag_more = 1u << 1;
+
+/// Bounded work between two looks at the kernel: how many operations in a row may complete inline.
+inline constexpr int inline_budget = 64;
+
+/// Work and counts that several engines share: a multiplexer of several threads.
+class shared_state {
+ public:
+  virtual int run_shared(int max_items) noexcept = 0;
+  virtual bool has_shared() noexcept = 0;
+  /// Operations taken (+1) and ended (-1); and whether any engine has one.
+  virtual void count(int change) noexcept = 0;
+  virtual bool anything_pending() noexcept = 0;
+
+ protected:
+  ~shared_state() = default;
+};
+
+class engine final : public io_multiplexer {
+ public:
+  explicit engine(std::unique_ptr<backend> b, shared_state* shared = nullptr) noexcept;
+  /// Cancels what is in flight and waits for it. On the thread that runs it, or with nothing in flight.
+  ~engine() override;
+
+  using io_multiplexer::post;
+  void post(work& w) noexcept override;
+  void wake() noexcept override;
+  unio::counters counters() const noexcept override { return statistics; }
+  unio::capabilities capabilities() const override;
+
+  void start(io_operation& op) noexcept override;
+  io_status poll(io_operation& op) noexcept override;
+  void cancel(io_operation& op) noexcept override;
+  void forget(int fd) noexcept override;
+  void finish(io_operation& op) noexcept override;
+  void abandon(io_operation& op) noexcept override;
+
+  /// A worker has performed `op`, whose outcome_value() is what the call returned. From any thread.
+  void worker_done(io_operation& op) noexcept;
+  /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any thread.
+  bool poke() noexcept;
+  [[nodiscard]] bool on_own_thread() const noexcept;
+  [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty() || !inline_ready_.empty() || !later_.empty(); }
+  [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && ready_.empty() && inline_ready_.empty(); }
+
+  // For the backend.
+
+  /// A result: >= 0, or a negative native code; and the flags of its completion.
+  void process(io_operation& op, int res, unsigned flags) noexcept;
+  /// Tries perform() and processes the result. False: it would have waited.
+  bool perform_now(io_operation& op) noexcept;
+  /// Waits for whatever the operation wants, without a ring.
+  void await_readiness(io_operation& op) noexcept;
+  /// Has a thread that may block perform it.
+  void to_worker(io_operation& op) noexcept;
+  /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
+  bool before_sleep() noexcept;
+  void after_sleep() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
+  /// True if there is a value to deliver first: a second completion must not be processed on top of it.
+  [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept { return op.links.undelivered != 0; }
+  [[nodiscard]] bool inherited_by_fork() const noexcept;
+  descriptor_table& descriptors() noexcept { return descriptors_; }
+  unio::counters statistics;
+
+  result<int> do_complete_io(int max_items, std::int64_t until) noexcept override;
+  result<int> do_timeout_io(int max_items, std::int64_t until) noexcept override;
+  result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept override;
+  result<int> do_run(int max_items, std::int64_t until) noexcept override;
+
+ private:
+  friend class registry;
+  [[nodiscard]] std::int64_t due(deadline d) const noexcept override;
+  class bound;
+
+  /// forget() from another thread.
+  struct forget_request : work {
+    explicit forget_request(int number) noexcept : work(&invoke), fd(number) {}
+    static void invoke(work& w, bool run) noexcept;
+    void wait() noexcept { done.wait(false, std::memory_order_acquire); }
+    engine* self = nullptr;
+    int fd;
+    std::atomic<bool> done{false};
+  };
+
+  int ensure_bound() noexcept;
+  int reap(std::int64_t until) noexcept;
+  void shut_down() noexcept;
+  [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
+  void begin(io_operation& op) noexcept;
+  void fail(io_operation& op, int code) noexcept;
+  void launch(io_operation& op, bool tried) noexcept;
+  void land(io_operation& op) noexcept;
+  void settle(io_operation& op, unsigned events) noexcept;
+  void deliver(io_operation& op) noexcept;
+  void deliver_inline() noexcept;
+  void drain(bound const& b) noexcept;
+  void list(io_operation& op) noexcept;
+  void unlist(io_operation& op, int fd) noexcept;
+  void restart(io_operation& op) noexcept;
+  void after_value(io_operation& op) noexcept;
+  bool take_back(io_operation& op) noexcept;
+  void retry_after(io_operation& op, int milliseconds) noexcept;
+  void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
+  int expire(bound const& b) noexcept;
+  void take_messages() noexcept;
+  int take_delivered() noexcept;
+  int run_posted(bound const& b) noexcept;
+  [[nodiscard]] bool has_posted() const noexcept { return posted_now_ != nullptr || !posted_.empty(); }
+  [[nodiscard]] bool has_in_flight(int fd) noexcept;
+  void forget_here(int fd) noexcept;
+  void cancel_all_on(int fd) noexcept;
+
+  std::unique_ptr<backend> backend_;
+  shared_state* shared_;
+
+  operation_queue ready_{queue_name::ready};                ///< results from the driver
+  operation_queue inline_ready_{queue_name::inline_ready};  ///< results of inline attempts
+  operation_queue later_{queue_name::later};                ///< to be performed in the next turn
+  deadline_queue deadlines_;
+  descriptor_table descriptors_;
+  std::uint64_t in_flight_ = 0;
+  std::uint64_t two_descriptors_ = 0;  ///< operations in flight that use a second descriptor
+  int budget_ = inline_budget;
+  int delivered_ = 0;  ///< values delivered since the last do_… returned
+  bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
+  io_operation* delivering_op_ = nullptr;
+  bool closing_ = false;
+  bool bound_ = false;
+  int bind_error_ = 0;
+
+  work* posted_now_ = nullptr;  ///< taken from the inbox, not yet run
+  work* posted_last_ = nullptr;
+  inbox<work, work_link> posted_;
+  inbox<io_operation, message_link> messages_;
+  inbox<io_operation, queue_link> worker_done_;
+  std::atomic<bool> sleeping_{false};
+  std::atomic<bool> woken_{false};
+  std::atomic<void const*> owner_{nullptr};
+  unsigned fork_generation_;
+
+  engine* next_engine_ = nullptr;  ///< the list of all (registry.cpp)
+  engine* previous_engine_ = nullptr;
+  bool listed_ = false;
+};
+
+}  // namespace unio::driver

@@ -1,0 +1,191 @@
+// The backend on epoll: perform(), else wait for an edge and perform() again.
+//
+// A descriptor is registered once, edge-triggered and for both directions, when an operation first has to wait on it, and
+// stays so until its handle is closed: one epoll_ctl(2) per connection. An edge can not be missed: an operation waits
+// only after perform() said -EAGAIN, and what becomes ready after that raises an edge (epoll(7)); what became ready
+// before the registration is reported by it.
+//
+// The event carries the descriptor and its generation, so that an edge of a descriptor that was closed while a
+// duplicate lives on never reaches an operation on the number's next owner.
+
+#include "driver/epoll/epoll.hpp"
+
+#include "driver/engine.hpp"
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+namespace unio::driver {
+namespace {
+
+constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
+constexpr int events_per_turn = 128;
+constexpr std::uint32_t all_edges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET;
+
+bool is_file(io_operation const& op) noexcept {
+  return op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file;
+}
+
+bool waits_for_descriptor(readiness r) noexcept {
+  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
+}
+
+class epoll_backend final : public backend {
+ public:
+  epoll_backend(int epoll_fd, int doorbell_fd, std::string why) noexcept
+      : epoll_fd_(epoll_fd), doorbell_fd_(doorbell_fd), why_(std::move(why)) {}
+  ~epoll_backend() override {
+    sys::close(epoll_fd_);
+    sys::close(doorbell_fd_);
+  }
+
+  void arm(engine& e, io_operation& op, bool tried_already) noexcept override {
+    readiness const wants = op.faces().wants(op);
+    bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
+    if (may_try && !tried_already && try_now(e, op)) return;
+    e.await_readiness(op);
+  }
+
+  void park(engine& e, io_operation& op) noexcept override {
+    descriptor& d = *e.descriptors().find(op.fd());
+    if (d.registered) return;
+    epoll_event event{.events = all_edges, .data = {.u64 = tag(op.fd())}};
+    std::int64_t r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, op.fd(), &event);
+    // Left over from a number that was closed behind our back while a duplicate lives: it has to report afresh.
+    if (r == -EEXIST) r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, op.fd(), &event);
+    if (r == -EPERM) return e.to_worker(op);  // readiness means nothing for it, as for a regular file
+    if (r < 0) return e.process(op, static_cast<int>(r), 0);
+    d.registered = true;
+    d.readable = d.writable = false;
+    ++e.statistics.submissions;
+  }
+
+  bool disarm(engine&, io_operation&) noexcept override { return true; }
+
+  int reap(engine& e, std::int64_t until) noexcept override {
+    timespec timeout{};
+    bool const sleeps = until != 0 && !e.before_sleep();
+    if (sleeps && until != deadline::forever) {
+      std::int64_t const left = std::max<std::int64_t>(0, until - now());
+      timeout = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
+    }
+    epoll_event events[events_per_turn];
+    std::int64_t const n = sys::epoll_wait(epoll_fd_, events, events_per_turn,
+                                           sleeps && until == deadline::forever ? nullptr : &timeout);
+    if (sleeps) e.after_sleep();
+    ++e.statistics.turns;
+    if (n < 0) return n == -EINTR ? 0 : static_cast<int>(n);
+    e.statistics.completions += static_cast<std::uint64_t>(n);
+    for (std::int64_t i = 0; i < n; ++i)
+      if (events[i].data.u64 != doorbell_tag) edge(e, events[i]);
+    return 0;
+  }
+
+  void look_at(engine& e, io_operation& op) noexcept override {
+    if (!is_file(op)) try_now(e, op);
+  }
+
+  // Edge-triggered: each write is an edge of its own, so the counter need not be read back.
+  void ring_doorbell() noexcept override {
+    std::uint64_t const one = 1;
+    sys::write(doorbell_fd_, &one, sizeof one);
+  }
+
+  bool worth_trying(io_operation const& op, descriptor& d) noexcept override {
+    if (is_file(op)) return predictor_of(op, d).worth_trying();
+    return op.faces().wants(op) == readiness::writable ? d.writable : d.readable;
+  }
+
+  void tried(io_operation const& op, descriptor& d, bool hit) noexcept override {
+    if (is_file(op)) {
+      predictor& p = predictor_of(op, d);
+      return hit ? p.hit() : p.miss();
+    }
+    if (!hit && d.registered) known_ready(op, d) = false;
+  }
+
+  void unregister(int fd, descriptor&) noexcept override {
+    epoll_event unused{};
+    sys::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, &unused);
+  }
+
+  void describe(capabilities& c) const override {
+    c.driver = "epoll";
+    c.why = why_;
+  }
+
+ private:
+  static std::uint64_t tag(int fd) noexcept {
+    return std::uint64_t{sys::generation(fd)} << 32 | static_cast<std::uint32_t>(fd);
+  }
+
+  static bool& known_ready(io_operation const& op, descriptor& d) noexcept {
+    return op.faces().wants(op) == readiness::writable ? d.writable : d.readable;
+  }
+
+  bool try_now(engine& e, io_operation& op) noexcept {
+    if (e.perform_now(op)) return true;
+    descriptor& d = *e.descriptors().find(op.fd());
+    if (d.registered) known_ready(op, d) = false;
+    return false;
+  }
+
+  void edge(engine& e, epoll_event const& event) noexcept {
+    int const fd = static_cast<int>(event.data.u64 & 0xffffffff);
+    descriptor* const d = e.descriptors().find(fd);
+    if (d == nullptr || event.data.u64 != tag(fd)) {
+      ++e.statistics.late_completions;
+      return;
+    }
+    bool const ended = (event.events & (EPOLLHUP | EPOLLERR)) != 0;
+    if (ended || (event.events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI)) != 0) d->readable = true;
+    if (ended || (event.events & EPOLLOUT) != 0) d->writable = true;
+    for (io_operation* op = d->in_flight; op != nullptr;) {
+      io_operation* const next = op->links.next_on_handle;
+      readiness const wants = op->faces().wants(*op);
+      bool const waits_here = op->fd() == fd && op->links.polling_or_parked() && waits_for_descriptor(wants);
+      if (waits_here && (wants == readiness::writable ? d->writable : d->readable)) {
+        if (is_file(*op)) {
+          e.to_worker(*op);
+        } else {
+          try_now(e, *op);
+        }
+      }
+      op = next;
+    }
+  }
+
+  int epoll_fd_;
+  int doorbell_fd_;
+  std::string why_;
+};
+
+}  // namespace
+
+result<std::unique_ptr<backend>> make_epoll(std::string why) noexcept {
+  int const epoll_fd = sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC));
+  if (epoll_fd < 0) return detail::to_error_code(epoll_fd);
+  int const doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (doorbell_fd < 0) {
+    sys::close(epoll_fd);
+    return detail::to_error_code(doorbell_fd);
+  }
+  std::unique_ptr<backend> b(new (std::nothrow) epoll_backend(epoll_fd, doorbell_fd, std::move(why)));
+  if (b == nullptr) {
+    sys::close(epoll_fd);
+    sys::close(doorbell_fd);
+    return std::make_error_code(std::errc::not_enough_memory);
+  }
+  epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = doorbell_tag}};
+  if (std::int64_t const r = sys::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, doorbell_fd, &event); r < 0)
+    return detail::to_error_code(static_cast<int>(r));
+  return b;
+}
+
+}  // namespace unio::driver

@@ -1,0 +1,165 @@
+// src/driver/queues.hpp: the intrusive queues of a driver. Nothing here allocates or locks.
+//
+//   operation_queue   first in, first out, with removal from the middle
+//   deadline_queue    the earliest deadline first: a pairing heap
+//   inbox<T>          from any thread to the one that owns it
+
+#pragma once
+
+#include <unio/operation.hpp>
+
+#include <atomic>
+
+namespace unio::driver {
+
+/// The queue that an operation is in (operation_links::queue).
+enum class queue_name : std::uint8_t { none, ready, inline_ready, later, to_submit, to_cancel, parked, worker };
+
+/// Operations in the order in which they came, linked through operation_links. Every operation is O(1).
+class operation_queue {
+ public:
+  explicit operation_queue(queue_name name) noexcept : name_(name) {}
+
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] io_operation* first() const noexcept { return first_; }
+  [[nodiscard]] io_operation* last() const noexcept { return last_; }
+  [[nodiscard]] bool contains(io_operation const& op) const noexcept {
+    return op.links.queue == static_cast<std::uint8_t>(name_);
+  }
+
+  void push(io_operation& op) noexcept {
+    op.links.queue = static_cast<std::uint8_t>(name_);
+    op.links.next = nullptr;
+    op.links.previous = last_;
+    (last_ != nullptr ? last_->links.next : first_) = &op;
+    last_ = &op;
+  }
+  void remove(io_operation& op) noexcept {
+    (op.links.previous != nullptr ? op.links.previous->links.next : first_) = op.links.next;
+    (op.links.next != nullptr ? op.links.next->links.previous : last_) = op.links.previous;
+    op.links.next = op.links.previous = nullptr;
+    op.links.queue = static_cast<std::uint8_t>(queue_name::none);
+  }
+  io_operation* pop() noexcept {
+    io_operation* const op = first_;
+    if (op != nullptr) remove(*op);
+    return op;
+  }
+
+ private:
+  io_operation* first_ = nullptr;
+  io_operation* last_ = nullptr;
+  queue_name name_;
+};
+
+/// Operations by operation_links::due. Insertion O(1); removal of the earliest or of any other O(log n) amortised
+/// (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap, 1986).
+///
+/// `heap_previous` is the left sibling, or for a first child the parent.
+class deadline_queue {
+ public:
+  [[nodiscard]] io_operation* earliest() const noexcept { return root_; }
+
+  void insert(io_operation& op) noexcept {
+    op.links.heap_child = op.links.heap_sibling = op.links.heap_previous = nullptr;
+    op.links.in_heap = true;
+    root_ = root_ == nullptr ? &op : meld(root_, &op);
+  }
+  void remove(io_operation& op) noexcept {
+    operation_links& l = op.links;
+    io_operation* const children = meld_siblings(l.heap_child);
+    if (&op == root_) {
+      root_ = children;
+    } else {
+      io_operation* const previous = l.heap_previous;
+      (previous->links.heap_child == &op ? previous->links.heap_child : previous->links.heap_sibling) = l.heap_sibling;
+      if (l.heap_sibling != nullptr) l.heap_sibling->links.heap_previous = previous;
+      if (children != nullptr) root_ = meld(root_, children);
+    }
+    l.heap_child = l.heap_sibling = l.heap_previous = nullptr;
+    l.in_heap = false;
+  }
+
+ private:
+  // The one that is later becomes the first child of the other.
+  static io_operation* meld(io_operation* a, io_operation* b) noexcept {
+    if (b->links.due < a->links.due) {
+      io_operation* const t = a;
+      a = b;
+      b = t;
+    }
+    b->links.heap_sibling = a->links.heap_child;
+    if (a->links.heap_child != nullptr) a->links.heap_child->links.heap_previous = b;
+    b->links.heap_previous = a;
+    a->links.heap_child = b;
+    return a;
+  }
+  // Two passes, left to right in pairs and back, without recursion: the pairs are chained through heap_previous.
+  static io_operation* meld_siblings(io_operation* first) noexcept {
+    io_operation* pairs = nullptr;
+    while (first != nullptr) {
+      io_operation* const a = first;
+      io_operation* const b = a->links.heap_sibling;
+      first = b != nullptr ? b->links.heap_sibling : nullptr;
+      a->links.heap_sibling = nullptr;
+      io_operation* pair = a;
+      if (b != nullptr) {
+        b->links.heap_sibling = nullptr;
+        pair = meld(a, b);
+      }
+      pair->links.heap_previous = pairs;
+      pairs = pair;
+    }
+    io_operation* all = nullptr;
+    while (pairs != nullptr) {
+      io_operation* const next = pairs->links.heap_previous;
+      pairs->links.heap_previous = nullptr;
+      all = all == nullptr ? pairs : meld(all, pairs);
+      pairs = next;
+    }
+    return all;
+  }
+
+  io_operation* root_ = nullptr;
+};
+
+/// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that links them.
+template <class T, class Link>
+class inbox {
+ public:
+  void push(T& item) noexcept {
+    T* head = head_.load(std::memory_order_relaxed);
+    do Link::next(item) = head;
+    while (!head_.compare_exchange_weak(head, &item, std::memory_order_seq_cst, std::memory_order_relaxed));
+  }
+  /// seq_cst on both sides: pairs with the sleeper's flag (engine::sleep), so that either the sleeper sees the item or
+  /// the pusher sees the sleeper.
+  [[nodiscard]] bool empty() const noexcept { return head_.load(std::memory_order_seq_cst) == nullptr; }
+  [[nodiscard]] T* take() noexcept {
+    if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
+    T* item = head_.exchange(nullptr, std::memory_order_acquire);
+    T* reversed = nullptr;
+    while (item != nullptr) {
+      T* const next = Link::next(*item);
+      Link::next(*item) = reversed;
+      reversed = item;
+      item = next;
+    }
+    return reversed;
+  }
+
+ private:
+  std::atomic<T*> head_{nullptr};
+};
+
+struct work_link {
+  static work*& next(work& w) noexcept { return w.next; }
+};
+struct message_link {
+  static io_operation*& next(io_operation& op) noexcept { return op.links.next_message; }
+};
+struct queue_link {
+  static io_operation*& next(io_operation& op) noexcept { return op.links.next; }
+};
+
+}  // namespace unio::driver

@@ -1,0 +1,60 @@
+#include "driver/registry.hpp"
+
+#include "driver/engine.hpp"
+#include "io/multiplexers.hpp"
+#include "sys/descriptors.hpp"
+
+#include <mutex>
+
+namespace unio {
+namespace driver {
+namespace {
+
+constinit std::mutex mutex;
+constinit engine* first = nullptr;
+
+}  // namespace
+
+void registry::enlist(engine& e) noexcept {
+  std::lock_guard const lock(mutex);
+  e.next_engine_ = first;
+  if (first != nullptr) first->previous_engine_ = &e;
+  first = &e;
+  e.listed_ = true;
+}
+
+void registry::delist(engine& e) noexcept {
+  std::lock_guard const lock(mutex);
+  if (!e.listed_) return;
+  e.listed_ = false;
+  (e.previous_engine_ != nullptr ? e.previous_engine_->next_engine_ : first) = e.next_engine_;
+  if (e.next_engine_ != nullptr) e.next_engine_->previous_engine_ = e.previous_engine_;
+}
+
+void registry::forget_in_others(int fd) noexcept {
+  // One at a time: the request is posted under the lock, so that its engine still exists, and waited for without it. An
+  // engine that ends meanwhile answers all the same.
+  for (std::size_t index = 0;; ++index) {
+    engine::forget_request request(fd);
+    {
+      std::lock_guard const lock(mutex);
+      engine* e = first;
+      for (std::size_t i = 0; e != nullptr && (i < index || e->on_own_thread() || e->inherited_by_fork()); e = e->next_engine_) ++i;
+      if (e == nullptr) return;
+      request.self = e;
+      e->post(request);
+    }
+    request.wait();
+  }
+}
+
+}  // namespace driver
+
+void detail::forget_everywhere(int fd, io_multiplexer* own) noexcept {
+  if (own != nullptr) own->forget(fd);
+  io_multiplexer* const mine = this_thread::multiplexer_if_any();
+  if (mine != nullptr && mine != own) mine->forget(fd);
+  if (sys::in_flight(fd) != 0) driver::registry::forget_in_others(fd);
+}
+
+}  // namespace unio

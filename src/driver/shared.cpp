@@ -1,0 +1,242 @@
+// A multiplexer that several threads run: an engine for each of them.
+//
+// Operations stay on the engine of the thread that started them, so that caches stay warm and a ring has one submitter.
+// What is shared is posted work, which whoever is idle takes, and the count of what is pending, so that run() knows when
+// there is nothing left to wait for.
+
+#include "driver/shared.hpp"
+
+#include "driver/engine.hpp"
+#include "driver/choose.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <vector>
+
+namespace unio::driver {
+namespace {
+
+class shared_multiplexer;
+
+// Those that live, by a number that is never used again: a thread that ends must not touch one that has gone.
+struct live {
+  std::mutex mutex;
+  std::vector<std::pair<std::uint64_t, shared_multiplexer*>> all;
+  std::uint64_t last_number = 0;
+};
+
+live& living() noexcept {
+  static live* const l = new live;  // threads end after static objects are destroyed
+  return *l;
+}
+
+class shared_multiplexer final : public io_multiplexer, public shared_state {
+ public:
+  explicit shared_multiplexer(int threads) : engines_(static_cast<std::size_t>(threads)) {
+    std::lock_guard const lock(living().mutex);
+    number_ = ++living().last_number;
+    living().all.emplace_back(number_, this);
+  }
+
+  ~shared_multiplexer() override {
+    {
+      std::lock_guard const lock(living().mutex);
+      std::erase_if(living().all, [this](auto const& l) { return l.second == this; });
+    }
+    engines_.clear();
+    for (work* w = first_; w != nullptr;) {
+      work* const next = w->next;
+      (*w)(false);
+      w = next;
+    }
+  }
+
+  using io_multiplexer::post;
+  void post(work& w) noexcept override {
+    {
+      std::lock_guard const lock(mutex_);
+      w.next = nullptr;
+      (last_ != nullptr ? last_->next : first_) = &w;
+      last_ = &w;
+      posted_.fetch_add(1, std::memory_order_seq_cst);  // pairs with has_shared() in engine::before_sleep
+    }
+    poke_one();
+  }
+
+  void wake() noexcept override {
+    std::lock_guard const lock(mutex_);
+    for (std::unique_ptr<engine> const& e : engines_)
+      if (e != nullptr) return e->wake();
+  }
+
+  unio::capabilities capabilities() const override {
+    unio::capabilities c;
+    std::lock_guard const lock(mutex_);
+    for (std::unique_ptr<engine> const& e : engines_) {
+      if (e == nullptr) continue;
+      c = e->capabilities();
+      break;
+    }
+    if (c.driver[0] == '\0') {
+      if (result<std::unique_ptr<backend>> const b = best_backend(); b.has_value()) (*b)->describe(c);
+    }
+    c.threads = static_cast<unsigned>(engines_.size());
+    return c;
+  }
+
+  // Another thread's engine may be counting at this moment: only the calling thread's own is read.
+  unio::counters counters() const noexcept override {
+    engine const* const e = find_mine();
+    return e != nullptr ? e->counters() : unio::counters{};
+  }
+
+  void start(io_operation& op) noexcept override {
+    engine* const e = mine();
+    if (e == nullptr) {
+      op.set_outcome(why_none_);
+      return op.is_quiet() ? op.mark_finished() : op.deliver(io_operation::value | io_operation::done);
+    }
+    adopt(op, *e);
+    e->start(op);
+  }
+  // Once started an operation is its engine's; these are for completeness.
+  io_status poll(io_operation& op) noexcept override { return op.poll(); }
+  void cancel(io_operation& op) noexcept override { op.cancel(); }
+  void finish(io_operation& op) noexcept override {
+    if (op.multiplexer() != this) op.multiplexer()->finish(op);
+  }
+  void forget(int fd) noexcept override {
+    if (engine* const e = find_mine(); e != nullptr) e->forget(fd);
+  }
+
+  /// A thread ends: so does its engine.
+  void retire(engine* e) noexcept {
+    std::unique_ptr<engine> dying;
+    {
+      std::lock_guard const lock(mutex_);
+      for (std::unique_ptr<engine>& slot : engines_)
+        if (slot.get() == e) dying = std::move(slot);
+    }
+  }
+
+ protected:
+  result<int> do_complete_io(int max_items, std::int64_t until) noexcept override {
+    engine* const e = mine();
+    return e != nullptr ? e->do_complete_io(max_items, until) : none();
+  }
+  result<int> do_timeout_io(int max_items, std::int64_t until) noexcept override {
+    engine* const e = mine();
+    return e != nullptr ? e->do_timeout_io(max_items, until) : none();
+  }
+  result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept override {
+    engine* const e = mine();
+    return e != nullptr ? e->do_invoke_posted(max_items, until) : none();
+  }
+  result<int> do_run(int max_items, std::int64_t until) noexcept override {
+    engine* const e = mine();
+    return e != nullptr ? e->do_run(max_items, until) : none();
+  }
+
+ private:
+  // What a thread remembers: its engine in each multiplexer that it uses. Its end retires them.
+  struct entry {
+    std::uint64_t number;
+    engine* mine;
+  };
+  struct entries {
+    std::vector<entry> all;
+    ~entries() {
+      for (entry const& e : all) {
+        // The lock keeps the multiplexer alive meanwhile.
+        std::lock_guard const lock(living().mutex);
+        for (auto const& [number, m] : living().all)
+          if (number == e.number) m->retire(e.mine);
+      }
+    }
+  };
+  static entries& this_threads() noexcept {
+    static thread_local entries e;
+    return e;
+  }
+
+  engine* find_mine() const noexcept {
+    for (entry const& e : this_threads().all)
+      if (e.number == number_) return e.mine;
+    return nullptr;
+  }
+
+  engine* mine() noexcept {
+    if (engine* const e = find_mine(); e != nullptr) [[likely]]
+      return e;
+    std::lock_guard const lock(mutex_);
+    auto const slot = std::find(engines_.begin(), engines_.end(), nullptr);
+    if (slot == engines_.end()) {
+      why_none_ = detail::native(error::too_many_threads);
+      return nullptr;
+    }
+    result<std::unique_ptr<backend>> b = best_backend();
+    if (!b.has_value()) {
+      bool const own = b.error().category() != std::system_category();
+      why_none_ = own ? detail::native(static_cast<error>(b.error().value())) : -b.error().value();
+      return nullptr;
+    }
+    *slot = std::make_unique<engine>(std::move(*b), this);
+    this_threads().all.push_back({number_, slot->get()});
+    return slot->get();
+  }
+
+  result<int> none() const noexcept { return detail::to_error_code(why_none_); }
+
+  void poke_one() noexcept {
+    std::lock_guard const lock(mutex_);
+    for (std::unique_ptr<engine> const& e : engines_)
+      if (e != nullptr && e->poke()) return;
+  }
+
+  int run_shared(int max_items) noexcept override {
+    int n = 0;
+    // No more than there were: what they post is for the next turn.
+    for (int left = std::min(max_items, posted_.load(std::memory_order_relaxed)); left > 0; --left) {
+      work* w;
+      {
+        std::lock_guard const lock(mutex_);
+        w = first_;
+        if (w == nullptr) break;
+        first_ = w->next;
+        if (first_ == nullptr) last_ = nullptr;
+        posted_.fetch_sub(1, std::memory_order_relaxed);
+      }
+      (*w)();
+      ++n;
+    }
+    return n;
+  }
+  bool has_shared() noexcept override { return posted_.load(std::memory_order_seq_cst) != 0; }
+  void count(int change) noexcept override {
+    if (pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0) return;
+    std::lock_guard const lock(mutex_);
+    for (std::unique_ptr<engine> const& e : engines_)  // the last has ended: whoever sleeps is done
+      if (e != nullptr) e->poke();
+  }
+  bool anything_pending() noexcept override { return pending_.load(std::memory_order_acquire) != 0; }
+
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<engine>> engines_;
+  work* first_ = nullptr;
+  work* last_ = nullptr;
+  std::atomic<int> posted_{0};
+  std::atomic<int> pending_{0};
+  int why_none_ = 0;
+  std::uint64_t number_ = 0;
+};
+
+}  // namespace
+
+result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept {
+  // Says now rather than later what would go wrong with each thread's own.
+  if (result<std::unique_ptr<backend>> const b = best_backend(); !b.has_value()) return b.error();
+  return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads));
+}
+
+}  // namespace unio::driver

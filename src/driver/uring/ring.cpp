@@ -1,0 +1,155 @@
+#include "driver/uring/ring.hpp"
+
+#include "sys/descriptors.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+namespace unio::driver {
+namespace {
+
+constexpr std::uint32_t always = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
+
+// From the best to the most modest. A kernel that does not know a flag says EINVAL; versions are not asked, for features
+// are backported and broken independently of them.
+constexpr std::uint32_t wishes[] = {
+    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+        IORING_SETUP_TASKRUN_FLAG | sys::setup_no_sqarray,
+    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+        IORING_SETUP_TASKRUN_FLAG,
+    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+    always | IORING_SETUP_R_DISABLED,
+};
+
+// Without these the kernel is older than what the driver knows how to use: completions that are never dropped, one
+// mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. All are in Linux 5.11.
+constexpr std::uint32_t needed = IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
+
+constexpr unsigned completions_per_entry = 4;
+constexpr unsigned fewest_entries = 8;
+
+}  // namespace
+
+ring::~ring() {
+  if (is_open_) io_uring_queue_exit(&ring_);
+}
+
+int ring::open(unsigned entries) noexcept {
+  int last = -EINVAL;
+  for (std::uint32_t const wish : wishes) {
+    for (unsigned n = entries;; n /= 2) {
+      io_uring_params p{};
+      p.flags = wish;
+      p.cq_entries = std::max(2u, n == 1 ? 2u : n * completions_per_entry);
+      last = sys::above_standard(sys::io_uring_setup(n, &p));
+      if (last >= 0) {
+        int const fd = last;
+        if ((p.features & needed) != needed) {
+          sys::close(fd);
+          return -EOPNOTSUPP;
+        }
+        if (int const e = io_uring_queue_mmap(fd, &p, &ring_); e < 0) {
+          sys::close(fd);
+          return e;
+        }
+        ring_.features = p.features;
+        flags_ = p.flags;
+        enter_fd_ = fd;
+        is_open_ = true;
+        no_iowait_ = (p.features & sys::feature_no_iowait) != 0;
+        // The entries are submitted in the order of their places.
+        if (!has(sys::setup_no_sqarray))
+          for (unsigned i = 0; i < ring_.sq.ring_entries; ++i) ring_.sq.array[i] = i;
+        // A forked child must not share them (P-08 of liburing#612): it gets no mapping at all.
+        io_uring_ring_dontfork(&ring_);
+        return 0;
+      }
+      // Short of memory that may be locked (before Linux 5.12), or of contiguous memory: a smaller one may fit.
+      if (last != -ENOMEM || n <= fewest_entries) break;
+    }
+    if (last != -EINVAL) return last;
+  }
+  return last;
+}
+
+int ring::enable() noexcept {
+  if (std::int64_t const r = sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0); r < 0)
+    return static_cast<int>(r);
+  // Saves looking the descriptor up on each call. A kernel that cannot is no worse off.
+  io_uring_rsrc_update update{};
+  update.offset = ~0u;
+  update.data = static_cast<std::uint64_t>(ring_.ring_fd);
+  if (sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
+    registered_ = true;
+    enter_fd_ = static_cast<int>(update.offset);
+  }
+  return 0;
+}
+
+io_uring_sqe* ring::get() noexcept {
+  io_uring_sq& sq = ring_.sq;
+  unsigned const head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
+  if (sq.sqe_tail - head >= sq.ring_entries) return nullptr;
+  io_uring_sqe* const e = &sq.sqes[sq.sqe_tail & sq.ring_mask];
+  ++sq.sqe_tail;
+  std::memset(e, 0, sizeof *e);
+  return e;
+}
+
+int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
+  io_uring_sq& sq = ring_.sq;
+  unsigned const n = unsubmitted();
+  // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
+  std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
+
+  unsigned flags = IORING_ENTER_GETEVENTS;
+  if (registered_) flags |= IORING_ENTER_REGISTERED_RING;
+  __kernel_timespec timeout{};
+  io_uring_getevents_arg argument{};
+  void const* extra = nullptr;
+  std::size_t size = 0;
+  if (wait_for != 0) {
+    if (no_iowait_) flags |= sys::enter_no_iowait;
+    if (timeout_ns >= 0) {
+      timeout = {.tv_sec = timeout_ns / 1'000'000'000, .tv_nsec = timeout_ns % 1'000'000'000};
+      argument.ts = reinterpret_cast<std::uintptr_t>(&timeout);
+      flags |= IORING_ENTER_EXT_ARG;
+      extra = &argument;
+      size = sizeof argument;
+    }
+  }
+  std::int64_t const r = sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
+  // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing (tokio#8185).
+  sq.sqe_head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
+  return r < 0 && r != -ETIME && r != -EINTR ? static_cast<int>(r) : 0;
+}
+
+bool ring::needs_enter() const noexcept {
+  unsigned const flags = std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire);
+  if ((flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) return true;
+  return !has(IORING_SETUP_TASKRUN_FLAG);  // without the flag only entering tells
+}
+
+bool ring::has_overflown() const noexcept {
+  return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) & IORING_SQ_CQ_OVERFLOW) != 0;
+}
+
+io_uring_cqe* ring::peek() noexcept {
+  io_uring_cq& cq = ring_.cq;
+  unsigned const head = *cq.khead;  // ours alone to write
+  // Acquire: pairs with the kernel's release of the tail; the completion is read after it.
+  if (head == std::atomic_ref(*cq.ktail).load(std::memory_order_acquire)) return nullptr;
+  return &cq.cqes[head & cq.ring_mask];
+}
+
+void ring::advance() noexcept {
+  // Release: the kernel may write over the completion from now on; what was in it has been read.
+  std::atomic_ref(*ring_.cq.khead).store(*ring_.cq.khead + 1, std::memory_order_release);
+}
+
+}  // namespace unio::driver

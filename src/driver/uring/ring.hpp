@@ -1,0 +1,61 @@
+// src/driver/uring/ring.hpp: one io_uring: its two queues in user memory, and the one system call that moves them on.
+//
+// liburing maps the queues. Entering goes through sys::io_uring_enter, so that tests can make it fail.
+
+#pragma once
+
+#include "sys/calls.hpp"
+
+#include <liburing.h>
+
+#include <cstdint>
+
+namespace unio::driver {
+
+class ring {
+ public:
+  ring() = default;
+  ring(ring const&) = delete;
+  ring& operator=(ring const&) = delete;
+  ~ring();
+
+  /// Sets it up with as many of the wanted features as the kernel takes, and with fewer entries where memory is short.
+  /// Disabled until enable(), so that the thread that will run it becomes its only submitter.
+  /// Returns 0, or what io_uring_setup(2) said to the most modest wish.
+  int open(unsigned entries) noexcept;
+  /// From the thread that will use it from now on.
+  int enable() noexcept;
+
+  [[nodiscard]] bool has(std::uint32_t setup_flag) const noexcept { return (flags_ & setup_flag) != 0; }
+  [[nodiscard]] bool is_registered() const noexcept { return registered_; }
+  [[nodiscard]] bool has_no_iowait() const noexcept { return no_iowait_; }
+  [[nodiscard]] unsigned entries() const noexcept { return ring_.sq.ring_entries; }
+  [[nodiscard]] int fd() const noexcept { return ring_.ring_fd; }
+
+  /// A submission entry, zeroed, or null if the queue is full. It is submitted unless put_back() follows.
+  io_uring_sqe* get() noexcept;
+  void put_back() noexcept { --ring_.sq.sqe_tail; }
+  [[nodiscard]] unsigned unsubmitted() const noexcept { return ring_.sq.sqe_tail - ring_.sq.sqe_head; }
+
+  /// Publishes what was got, submits it, and waits for `wait_for` completions, at most for `timeout_ns` (< 0: for ever).
+  /// Returns 0 or -errno; -ETIME and -EINTR are not errors. What the kernel did not take stays in the queue.
+  int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
+
+  /// True if the kernel has something for us that only entering brings forth.
+  [[nodiscard]] bool needs_enter() const noexcept;
+  [[nodiscard]] bool has_overflown() const noexcept;
+
+  /// The oldest completion, or null; advance() gives its place back.
+  io_uring_cqe* peek() noexcept;
+  void advance() noexcept;
+
+ private:
+  io_uring ring_{};
+  std::uint32_t flags_ = 0;
+  int enter_fd_ = -1;
+  bool is_open_ = false;
+  bool registered_ = false;
+  bool no_iowait_ = false;
+};
+
+}  // namespace unio::driver

@@ -1,0 +1,327 @@
+// The backend on io_uring.
+//
+//   start() ──► to_submit ──(next turn)──► ring ──► kernel ──► completion ──► engine::process
+//                   ▲                                               │
+//                   └──────── readiness only (POLL_ADD) ◄── -EAGAIN ┘
+//
+// Nothing is told to the kernel before the next turn, which submits all that was started since the last one, asks for
+// cancellations, and takes what is ready, in one io_uring_enter. What does not fit into the submission queue waits for
+// the turn after that; nothing is ever dropped for want of room.
+
+#include "driver/uring/uring.hpp"
+
+#include "driver/choose.hpp"
+#include "driver/engine.hpp"
+#include "driver/uring/ring.hpp"
+#include "driver/uring/slots.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/kernel_abi.hpp"
+#include "sys/sanitizer.hpp"
+#include "sys/sigpipe.hpp"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <bitset>
+#include <cerrno>
+
+namespace unio::driver {
+namespace {
+
+static_assert(flag_more == IORING_CQE_F_MORE);
+
+// Slots never reach these numbers.
+constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
+constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
+
+std::uint32_t poll_events(readiness r) noexcept {
+  switch (r) {
+    case readiness::writable: return POLLOUT;
+    case readiness::exceptional: return POLLPRI;
+    default: return POLLIN;
+  }
+}
+
+class uring_backend final : public backend {
+ public:
+  explicit uring_backend(int doorbell_fd) noexcept : doorbell_fd_(doorbell_fd) {}
+  ~uring_backend() override {
+    sys::close(doorbell_fd_);
+  }
+
+  int open(unsigned entries) noexcept {
+    if (int const e = ring_.open(entries); e != 0) return e;
+    probe();
+    return 0;
+  }
+
+  int bind(engine&) noexcept override { return ring_.enable(); }
+
+  void arm(engine&, io_operation& op, bool) noexcept override {
+    op.links.polling = false;
+    to_submit_.push(op);
+  }
+
+  void park(engine&, io_operation& op) noexcept override {
+    op.links.polling = true;
+    to_submit_.push(op);
+  }
+
+  bool disarm(engine&, io_operation& op) noexcept override {
+    if (to_submit_.contains(op)) {
+      to_submit_.remove(op);
+      return true;
+    }
+    if (op.links.submitted && op.links.queue == 0) to_cancel_.push(op);
+    return false;
+  }
+
+  int reap(engine& e, std::int64_t until) noexcept override {
+    arm_doorbell();  // first: without it nobody could wake us
+    submit_cancels(e);
+    submit_operations(e);
+    bool sleeps = until != 0 && to_submit_.empty() && to_cancel_.empty() && !completions_waiting() && !e.before_sleep();
+    // Operations that prepare() refused may have completed meanwhile; their results are with the engine.
+    if (sleeps && e.has_ready()) {
+      e.after_sleep();
+      sleeps = false;
+    }
+    int error = 0;
+    if (sleeps || ring_.unsubmitted() != 0 || ring_.needs_enter()) {
+      std::int64_t const timeout =
+          !sleeps ? 0 : until == deadline::forever ? -1 : std::max<std::int64_t>(0, until - now());
+      ++e.statistics.turns;
+      if (ring_.has_overflown()) ++e.statistics.overflows;
+      error = ring_.enter(sleeps ? 1 : 0, timeout);
+    }
+    if (sleeps) e.after_sleep();
+    take_completions(e);
+    // EAGAIN, EBUSY: short of memory, or of room for completions, which have just been taken. The next turn goes on.
+    return error == -EAGAIN || error == -EBUSY ? 0 : error;
+  }
+
+  void look_at(engine& e, io_operation& op) noexcept override {
+    if (to_submit_.contains(op)) {  // described, not submitted: it may still be done without the ring
+      int const r = op.faces().tries == inline_attempt::never ? -EAGAIN
+                                                              : op.faces().perform(op, attempt::nonblocking);
+      if (r != -EAGAIN) {
+        to_submit_.remove(op);
+        return e.process(op, r, 0);
+      }
+      if (op.faces().tries == inline_attempt::predicted) return;
+    }
+    reap(e, 0);
+  }
+
+  void ring_doorbell() noexcept override {
+    std::uint64_t const one = 1;
+    sys::write(doorbell_fd_, &one, sizeof one);
+  }
+
+  bool worth_trying(io_operation const& op, descriptor& d) noexcept override { return predictor_of(op, d).worth_trying(); }
+
+  void tried(io_operation const& op, descriptor& d, bool hit) noexcept override {
+    predictor& p = predictor_of(op, d);
+    hit ? p.hit() : p.miss();
+  }
+
+  void describe(capabilities& c) const override {
+    c.driver = "io_uring";
+    c.ring_entries = ring_.entries();
+    c.single_issuer = ring_.has(IORING_SETUP_SINGLE_ISSUER);
+    c.defer_taskrun = ring_.has(IORING_SETUP_DEFER_TASKRUN);
+    c.no_sqarray = ring_.has(sys::setup_no_sqarray);
+    c.registered_ring = ring_.is_registered();
+    c.no_iowait = ring_.has_no_iowait();
+    c.multishot_accept = multishot_accept_;
+    c.zero_copy_send = supported_[IORING_OP_SEND_ZC];
+    c.pipe_write_without_signal = sys::has_rwf_nosignal();
+  }
+
+  [[nodiscard]] bool is_ring() const noexcept override { return true; }
+
+ private:
+  void probe() noexcept {
+    alignas(io_uring_probe) std::byte storage[sizeof(io_uring_probe) + 256 * sizeof(io_uring_probe_op)]{};
+    if (sys::io_uring_register(ring_.fd(), IORING_REGISTER_PROBE, storage, 256) < 0) return;
+    auto const& p = *reinterpret_cast<io_uring_probe const*>(storage);
+    for (unsigned i = 0; i <= p.last_op; ++i) supported_[i] = (p.ops[i].flags & IO_URING_OP_SUPPORTED) != 0;
+  }
+
+  // The doorbell is a multishot poll on an eventfd. It ends when the completion queue overflows, and has to be armed again.
+  void arm_doorbell() noexcept {
+    if (doorbell_armed_) return;
+    io_uring_sqe* const sqe = ring_.get();
+    if (sqe == nullptr) return;
+    sqe->opcode = IORING_OP_POLL_ADD;
+    sqe->fd = doorbell_fd_;
+    sqe->poll32_events = POLLIN;
+    sqe->len = IORING_POLL_ADD_MULTI;
+    sqe->user_data = doorbell_tag;
+    doorbell_armed_ = true;
+  }
+
+  void submit_cancels(engine& e) noexcept {
+    while (io_operation* const op = to_cancel_.first()) {
+      io_uring_sqe* const sqe = ring_.get();
+      if (sqe == nullptr) return;  // never dropped: the next turn has room
+      to_cancel_.remove(*op);
+      sqe->opcode = IORING_OP_ASYNC_CANCEL;
+      sqe->fd = -1;
+      sqe->addr = slots_.user_data(op->links.slot);
+      sqe->user_data = cancel_tag;
+      ++e.statistics.submissions;
+    }
+  }
+
+  void submit_operations(engine& e) noexcept {
+    // What comes back into the queue meanwhile (an operation that is no ring's waits for readiness) is for this turn too.
+    while (io_operation* const op = to_submit_.first()) {
+      io_uring_sqe* const sqe = ring_.get();
+      if (sqe == nullptr) return;
+      to_submit_.remove(*op);
+      if (op->links.polling) {
+        sqe->opcode = IORING_OP_POLL_ADD;
+        sqe->fd = op->fd();
+        sqe->poll32_events = poll_events(op->faces().wants(*op));
+      } else if (!prepare(*op, *sqe)) {
+        ring_.put_back();
+        without_ring(e, *op);
+        continue;
+      }
+      std::uint32_t const slot = slots_.take(*op);
+      if (slot == slot_table::none) {
+        ring_.put_back();
+        e.process(*op, -ENOMEM, 0);
+        continue;
+      }
+      op->links.slot = slot;
+      op->links.submitted = true;
+      sqe->user_data = slots_.user_data(slot);
+      sys::kernel_takes(op);
+      ++e.statistics.submissions;
+    }
+  }
+
+  bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+    if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe)) return false;
+    if (!supported_[sqe.opcode]) return false;
+    if (sqe.opcode == IORING_OP_ACCEPT && op.is_multishot() && !multishot_accept_) return false;
+    // An attempt has just failed, or was predicted to: saves the kernel another (Linux 5.19; single-issuer rings are 6.0).
+    if ((sqe.opcode == IORING_OP_RECV || sqe.opcode == IORING_OP_SEND) && ring_.has(IORING_SETUP_SINGLE_ISSUER))
+      sqe.ioprio |= IORING_RECVSEND_POLL_FIRST;
+    return true;
+  }
+
+  void without_ring(engine& e, io_operation& op) noexcept {
+    readiness const wants = op.faces().wants(op);
+    bool const may_try = wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
+    if (may_try && op.faces().tries == inline_attempt::never && e.perform_now(op)) return;
+    if (may_try && op.is_multishot() && e.perform_now(op)) return;
+    e.await_readiness(op);
+  }
+
+  bool completions_waiting() noexcept { return ring_.peek() != nullptr; }
+
+  void take_completions(engine& e) noexcept {
+    while (io_uring_cqe* const cqe = ring_.peek()) {
+      std::uint64_t const tag = cqe->user_data;
+      int const res = cqe->res;
+      unsigned const flags = cqe->flags;
+      if (tag != cancel_tag && tag != doorbell_tag) {
+        io_operation* const op = slots_.find(tag);
+        // A second value on top of one that was not delivered yet: the receiver comes first.
+        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0) return;
+        ring_.advance();
+        ++e.statistics.completions;
+        if (op == nullptr) {
+          ++e.statistics.late_completions;
+        } else {
+          sys::kernel_gives_back(op);
+          completed(e, *op, res, flags);
+        }
+        continue;
+      }
+      ring_.advance();
+      if (tag == doorbell_tag && (flags & IORING_CQE_F_MORE) == 0) doorbell_armed_ = false;
+    }
+  }
+
+  void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
+    operation_links& l = op.links;
+    if ((flags & IORING_CQE_F_MORE) == 0) {
+      slots_.give_back(l.slot);
+      l.submitted = false;
+      if (to_cancel_.contains(op)) to_cancel_.remove(op);
+    }
+    if (!l.polling) {
+      if (res == -EINVAL && op.is_multishot() && multishot_accept_ && !accepted_many_) {
+        // A kernel that accepts, but only one at a time.
+        multishot_accept_ = false;
+        return without_ring(e, op);
+      }
+      if (res >= 0 && op.is_multishot()) accepted_many_ = true;
+      return e.process(op, res, flags);
+    }
+    l.polling = false;
+    if (res < 0) return e.process(op, res, 0);
+    if (l.cancel_wanted || l.timed_out) {
+      if (e.perform_now(op)) return;
+      return e.process(op, -ECANCELED, 0);
+    }
+    if (op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file) return e.to_worker(op);
+    if (!e.perform_now(op)) e.await_readiness(op);
+  }
+
+  ring ring_;
+  slot_table slots_;
+  operation_queue to_submit_{queue_name::to_submit};
+  operation_queue to_cancel_{queue_name::to_cancel};
+  std::bitset<256> supported_;
+  int doorbell_fd_;
+  bool doorbell_armed_ = false;
+  bool multishot_accept_ = true;  // until the kernel says otherwise
+  bool accepted_many_ = false;
+};
+
+// Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then throws away.
+int try_to_enter() noexcept {
+  ring r;
+  if (int const e = r.open(1); e != 0) return e;
+  if (int const e = r.enable(); e != 0) return e;
+  io_uring_sqe* const sqe = r.get();
+  sqe->opcode = IORING_OP_NOP;
+  if (int const e = r.enter(1, 1'000'000'000); e != 0) return e;
+  return r.peek() != nullptr ? 0 : -EOPNOTSUPP;
+}
+
+// Tried once per process; a passing shortage (of descriptors, of memory) is no answer.
+int can_enter() noexcept {
+  constexpr int unknown = 1;
+  static std::atomic<int> known{unknown};  // relaxed: every thread finds the same
+  int k = known.load(std::memory_order_relaxed);
+  if (k != unknown) return k;
+  k = try_to_enter();
+  if (k == 0 || means_unavailable(k)) known.store(k, std::memory_order_relaxed);
+  return k;
+}
+
+}  // namespace
+
+result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept {
+  if (int const e = can_enter(); e != 0) return detail::to_error_code(e);
+  int const doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (doorbell_fd < 0) return detail::to_error_code(doorbell_fd);
+  std::unique_ptr<uring_backend> b(new (std::nothrow) uring_backend(doorbell_fd));
+  if (b == nullptr) {
+    sys::close(doorbell_fd);
+    return std::make_error_code(std::errc::not_enough_memory);
+  }
+  if (int const e = b->open(entries); e != 0) return detail::to_error_code(e);
+  return std::unique_ptr<backend>(std::move(b));
+}
+
+
+}  // namespace unio::driver

@@ -1,0 +1,16 @@
+// src/driver/uring/uring.hpp: the backend on io_uring.
+
+#pragma once
+
+#include "driver/backend.hpp"
+
+#include <unio/result.hpp>
+
+#include <memory>
+
+namespace unio::driver {
+
+/// Errors: what io_uring_setup(2) or the first io_uring_enter(2) said.
+result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept;
+
+}  // namespace unio::driver

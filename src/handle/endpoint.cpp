@@ -1,0 +1,363 @@
+// Addresses of sockets: from text and back, strictly. What other programs would guess at (octal numbers, missing parts,
+// leading zeros) is refused, so that a text means the same address everywhere or none.
+
+#include <unio/endpoint.hpp>
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+
+namespace unio {
+
+static_assert(sizeof(endpoint) == 120 && alignof(endpoint) >= alignof(sockaddr_un));
+static_assert(endpoint::capacity >= sizeof(sockaddr_un) + 1);  // the kernel names a path of 108 bytes with a NUL behind
+static_assert(endpoint::capacity >= sizeof(sockaddr_in) && endpoint::capacity >= sizeof(sockaddr_in6));
+static_assert(endpoint::max_unix_path == sizeof(sockaddr_un::sun_path) - 1);
+static_assert(alignof(endpoint) >= alignof(sockaddr_in6));
+
+namespace {
+
+constexpr std::size_t path_offset = offsetof(sockaddr_un, sun_path);
+
+// The kernel's structure, copied out: reading it in place would be reading an object that is not there.
+template <class Address>
+Address as(endpoint const& e) noexcept {
+  Address a;
+  std::memcpy(&a, e.data(), sizeof(a));
+  return a;
+}
+
+template <class Address>
+endpoint from(Address const& a, std::size_t size = sizeof(Address)) noexcept {
+  endpoint e;
+  std::memcpy(e.data(), &a, size);
+  e.resize(static_cast<std::uint32_t>(size));
+  return e;
+}
+
+}  // namespace
+
+endpoint endpoint::ipv4(std::uint8_t const (&address)[4], std::uint16_t port) noexcept {
+  sockaddr_in a{};
+  a.sin_family = AF_INET;
+  a.sin_port = htons(port);
+  std::memcpy(&a.sin_addr, address, sizeof(address));
+  return from(a);
+}
+
+endpoint endpoint::ipv6(std::uint8_t const (&address)[16], std::uint16_t port, std::uint32_t scope) noexcept {
+  sockaddr_in6 a{};
+  a.sin6_family = AF_INET6;
+  a.sin6_port = htons(port);
+  a.sin6_scope_id = scope;
+  std::memcpy(&a.sin6_addr, address, sizeof(address));
+  return from(a);
+}
+
+endpoint endpoint::ipv6_loopback(std::uint16_t port) noexcept {
+  return ipv6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, port);
+}
+
+endpoint endpoint::ipv6_any(std::uint16_t port) noexcept {
+  return ipv6({0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, port);
+}
+
+result<endpoint> endpoint::unix_path(std::string_view path) noexcept {
+  if (path.find('\0') != path.npos) return error::embedded_nul;
+  bool const is_abstract = path.starts_with('@');
+  if (is_abstract) path.remove_prefix(1);
+  if (path.empty()) return detail::to_error_code(-EINVAL);
+  if (path.size() > max_unix_path) return detail::to_error_code(-ENAMETOOLONG);
+  sockaddr_un a{};
+  a.sun_family = AF_UNIX;
+  // An abstract name has a NUL before it and is as long as the size says; a path has one behind it.
+  std::memcpy(a.sun_path + (is_abstract ? 1 : 0), path.data(), path.size());
+  return from(a, path_offset + path.size() + 1);
+}
+
+address_family endpoint::family() const noexcept {
+  if (size_ < sizeof(sa_family_t)) return address_family::unspecified;
+  switch (as<sockaddr>(*this).sa_family) {
+    case AF_INET: return address_family::ipv4;
+    case AF_INET6: return address_family::ipv6;
+    case AF_UNIX: return address_family::unix_path;
+    default: return address_family::unspecified;
+  }
+}
+
+std::uint16_t endpoint::port() const noexcept {
+  switch (family()) {
+    case address_family::ipv4: return ntohs(as<sockaddr_in>(*this).sin_port);
+    case address_family::ipv6: return ntohs(as<sockaddr_in6>(*this).sin6_port);
+    default: return 0;
+  }
+}
+
+bool endpoint::is_abstract() const noexcept {
+  return family() == address_family::unix_path && size_ > path_offset && storage_[path_offset] == std::byte{0};
+}
+
+std::string_view endpoint::path() const noexcept {
+  if (family() != address_family::unix_path || size_ <= path_offset) return {};
+  auto const* const text = reinterpret_cast<char const*>(storage_) + path_offset;
+  std::size_t const n = size_ - path_offset;
+  if (is_abstract()) return {text + 1, n - 1};
+  return {text, ::strnlen(text, n)};
+}
+
+bool endpoint::operator==(endpoint const& other) const noexcept {
+  if (family() != other.family()) return false;
+  switch (family()) {
+    case address_family::unspecified: return true;
+    case address_family::ipv4: {
+      auto const a = as<sockaddr_in>(*this);
+      auto const b = as<sockaddr_in>(other);
+      return a.sin_port == b.sin_port && a.sin_addr.s_addr == b.sin_addr.s_addr;
+    }
+    case address_family::ipv6: {
+      auto const a = as<sockaddr_in6>(*this);
+      auto const b = as<sockaddr_in6>(other);
+      return a.sin6_port == b.sin6_port && a.sin6_scope_id == b.sin6_scope_id &&
+             std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof(a.sin6_addr)) == 0;
+    }
+    case address_family::unix_path: return is_abstract() == other.is_abstract() && path() == other.path();
+  }
+  return false;
+}
+
+namespace {
+
+// ── from text ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+/// The text as it may be printed: what could confuse a terminal or a log is written as \xNN.
+std::string quoted(std::string_view text) {
+  constexpr std::size_t most = 200;
+  std::string out = "\"";
+  for (char const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
+      out += c;
+    } else {
+      out += "\\x";
+      out += "0123456789abcdef"[byte >> 4];
+      out += "0123456789abcdef"[byte & 15];
+    }
+  }
+  out += text.size() > most ? "…\"" : "\"";
+  return out;
+}
+
+// A decimal number without sign, space or leading zeros.
+template <class Number>
+bool parse_number(std::string_view text, Number most, Number& out) noexcept {
+  if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') return false;
+  auto const [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return failed == std::errc() && end == text.data() + text.size() && out <= most;
+}
+
+// Each of these returns what is wrong with the text, or null.
+
+char const* parse_port(std::string_view text, std::uint16_t& port) noexcept {
+  if (text.empty()) return "the port is missing";
+  if (text.find_first_not_of("0123456789") != text.npos) return "the port is not a number";
+  if (text.size() > 1 && text[0] == '0') return "the port begins with a zero";
+  return parse_number<std::uint16_t>(text, 65535, port) ? nullptr : "the port is over 65535";
+}
+
+char const* parse_ipv4(std::string_view text, std::uint8_t (&address)[4]) noexcept {
+  for (int i = 0; i < 4; ++i) {
+    std::size_t const dot = text.find('.');
+    if ((dot == text.npos) != (i == 3)) return "an IPv4 address has four numbers";
+    std::string_view const number = text.substr(0, dot);
+    if (number.empty() || number.find_first_not_of("0123456789") != number.npos)
+      return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
+    if (number.size() > 1 && number[0] == '0') return "a number of the IPv4 address begins with a zero";
+    if (!parse_number<std::uint8_t>(number, 255, address[i])) return "a number of the IPv4 address is over 255";
+    text.remove_prefix(i == 3 ? text.size() : dot + 1);
+  }
+  return nullptr;
+}
+
+char const* parse_scope(std::string_view text, std::uint32_t& scope) noexcept {
+  if (text.empty()) return "the scope after % is empty";
+  if (text.find_first_not_of("0123456789") == text.npos) {
+    bool const taken = parse_number<std::uint32_t>(text, std::numeric_limits<std::uint32_t>::max(), scope);
+    return taken && scope != 0 ? nullptr : "the scope after % is not the number of an interface";
+  }
+  char name[IF_NAMESIZE];
+  if (text.size() >= sizeof(name)) return "the scope after % is too long for the name of an interface";
+  std::memcpy(name, text.data(), text.size());
+  name[text.size()] = 0;
+  scope = ::if_nametoindex(name);
+  return scope != 0 ? nullptr : "the scope after % is not the name of an interface";
+}
+
+char const* parse_ipv6(std::string_view text, std::uint8_t (&address)[16], std::uint32_t& scope) noexcept {
+  if (std::size_t const percent = text.find('%'); percent != text.npos) {
+    if (char const* const wrong = parse_scope(text.substr(percent + 1), scope)) return wrong;
+    text = text.substr(0, percent);
+  }
+  char copy[INET6_ADDRSTRLEN];
+  constexpr char const* wrong = "what stands in the brackets is not an IPv6 address";
+  if (text.size() >= sizeof(copy)) return wrong;
+  std::memcpy(copy, text.data(), text.size());
+  copy[text.size()] = 0;
+  return ::inet_pton(AF_INET6, copy, address) == 1 ? nullptr : wrong;
+}
+
+char const* parse_bracketed(std::string_view text, endpoint& out) noexcept {
+  std::size_t const close = text.find(']');
+  if (close == text.npos) return "the closing bracket is missing";
+  std::string_view const rest = text.substr(close + 1);
+  if (!rest.starts_with(':')) return "a colon and the port must follow the closing bracket";
+  std::uint8_t address[16];
+  std::uint32_t scope = 0;
+  if (char const* const wrong = parse_ipv6(text.substr(1, close - 1), address, scope)) return wrong;
+  std::uint16_t port = 0;
+  if (char const* const wrong = parse_port(rest.substr(1), port)) return wrong;
+  out = endpoint::ipv6(address, port, scope);
+  return nullptr;
+}
+
+char const* parse_dotted(std::string_view text, endpoint& out) noexcept {
+  if (text.empty()) return "it is empty";
+  std::size_t const colon = text.find(':');
+  if (colon == text.npos) return "a colon and the port are missing";
+  if (text.find(':', colon + 1) != text.npos) return "an IPv6 address stands in brackets, as in [::1]:80";
+  std::uint8_t address[4];
+  if (char const* const wrong = parse_ipv4(text.substr(0, colon), address)) return wrong;
+  std::uint16_t port = 0;
+  if (char const* const wrong = parse_port(text.substr(colon + 1), port)) return wrong;
+  out = endpoint::ipv4(address, port);
+  return nullptr;
+}
+
+constexpr std::string_view unix_prefix = "unix:";
+
+char const* parse_unix(std::string_view text, endpoint& out, std::error_code& code) noexcept {
+  std::string_view const path = text.substr(unix_prefix.size());
+  if (path.empty() || path == "@") return "the path is empty";
+  result<endpoint> const made = endpoint::unix_path(path);
+  if (made) {
+    out = *made;
+    return nullptr;
+  }
+  code = made.error();
+  return "the path of a Unix socket is at most 107 bytes long";  // a NUL was found before
+}
+
+}  // namespace
+
+result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
+  endpoint e;
+  std::error_code code = error::invalid_address;
+  char const* wrong = nullptr;
+  if (text.find('\0') != text.npos) {
+    code = error::embedded_nul;
+    wrong = "it contains a NUL byte";
+  } else if (text.starts_with(unix_prefix)) {
+    wrong = parse_unix(text, e, code);
+  } else if (text.starts_with('[')) {
+    wrong = parse_bracketed(text, e);
+  } else {
+    wrong = parse_dotted(text, e);
+  }
+  if (wrong == nullptr) return e;
+  if (why != nullptr) *why = quoted(text) + " is not an address: " + wrong;
+  return code;
+}
+
+namespace {
+
+// ── to text ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+void append_number(std::string& out, std::uint32_t n, int base = 10) {
+  char digits[16];
+  out.append(digits, std::to_chars(digits, digits + sizeof(digits), n, base).ptr);
+}
+
+void append_ipv4(std::string& out, std::uint8_t const* address) {
+  for (int i = 0; i < 4; ++i) {
+    if (i != 0) out += '.';
+    append_number(out, address[i]);
+  }
+}
+
+// RFC 5952: lower case, no leading zeros, "::" for the first of the longest runs of two zero groups or more, and the last
+// four bytes in decimal where the prefix says that they are an IPv4 address (::ffff:0:0/96).
+void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
+  unsigned group[8];
+  for (int i = 0; i < 8; ++i) group[i] = address[2 * i] * 256U + address[2 * i + 1];
+  int run_begin = -1;
+  int run_size = 1;
+  for (int i = 0; i < 8; ++i) {
+    int n = 0;
+    while (i + n < 8 && group[i + n] == 0) ++n;
+    if (n > run_size) {
+      run_begin = i;
+      run_size = n;
+    }
+  }
+  bool const is_mapped = run_begin == 0 && run_size == 5 && group[5] == 0xffff;
+  int const groups = is_mapped ? 6 : 8;
+  for (int i = 0; i < groups;) {
+    if (i == run_begin) {
+      out += "::";
+      i += run_size;
+      continue;
+    }
+    append_number(out, group[i], 16);
+    if (++i < groups && i != run_begin) out += ':';
+  }
+  if (is_mapped) {
+    out += ':';
+    append_ipv4(out, address + 12);
+  }
+}
+
+}  // namespace
+
+std::string to_string(endpoint const& e) {
+  std::string out;
+  switch (e.family()) {
+    case address_family::unspecified: break;
+    case address_family::ipv4: {
+      auto const a = as<sockaddr_in>(e);
+      append_ipv4(out, reinterpret_cast<std::uint8_t const*>(&a.sin_addr));
+      out += ':';
+      append_number(out, e.port());
+      break;
+    }
+    case address_family::ipv6: {
+      auto const a = as<sockaddr_in6>(e);
+      out += '[';
+      append_ipv6(out, a.sin6_addr.s6_addr);
+      if (a.sin6_scope_id != 0) {
+        out += '%';
+        append_number(out, a.sin6_scope_id);
+      }
+      out += "]:";
+      append_number(out, e.port());
+      break;
+    }
+    case address_family::unix_path: {
+      out = unix_prefix;
+      // A path may begin with '@', which would be read back as an abstract name.
+      if (e.is_abstract()) out += '@';
+      if (!e.is_abstract() && e.path().starts_with('@')) out += "./";
+      out += e.path();
+      break;
+    }
+  }
+  return out;
+}
+
+}  // namespace unio

@@ -1,0 +1,27 @@
+#include <unio/event_handle.hpp>
+
+#include "sys/descriptors.hpp"
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+
+namespace unio {
+
+static_assert(sizeof(event_handle) == 16);
+
+result<event_handle> event_handle::create() noexcept {
+  int const fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (fd < 0) return detail::to_error_code(fd);
+  return event_handle(fd);
+}
+
+result<void> event_handle::signal(std::uint64_t count) noexcept {
+  int const interrupted_errno = errno;  // a signal handler must leave it as it was
+  std::int64_t const r = sys::uninterrupted([&] { return sys::write(fd_, &count, sizeof(count)); });
+  errno = interrupted_errno;
+  if (r < 0 && r != -EAGAIN) return detail::to_error_code(static_cast<int>(r));  // EAGAIN: full, so it is signalled
+  return {};
+}
+
+}  // namespace unio

@@ -1,0 +1,140 @@
+// Handles: how a descriptor is taken in, doubled and given up.
+
+#include <unio/handle.hpp>
+
+#include "io/multiplexers.hpp"
+#include "handle/names.hpp"
+#include "sys/descriptors.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+namespace unio {
+
+static_assert(sizeof(handle) == 16 && sizeof(io_handle) == 16);
+
+namespace {
+
+std::error_code close_descriptor(int fd) noexcept {
+  std::int64_t const r = sys::close(fd);
+  // Linux has let go of the number before it can be interrupted: trying again would close another's.
+  if (r >= 0 || r == -EINTR) return {};
+  return detail::to_error_code(static_cast<int>(r));
+}
+
+// What an adopted descriptor is, or a negative code.
+result<handle_kind> kind_of(int fd) noexcept {
+  struct stat s;
+  std::int64_t const r = sys::fstat(fd, &s);
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  switch (s.st_mode & S_IFMT) {
+    case S_IFREG:
+    case S_IFBLK: return handle_kind::file;
+    case S_IFDIR: return detail::to_error_code(-EISDIR);
+    case S_IFSOCK: {
+      int listening = 0;
+      unsigned size = sizeof(listening);
+      std::int64_t const asked = sys::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size);
+      if (asked < 0) return detail::to_error_code(static_cast<int>(asked));
+      return listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
+    }
+    default: return handle_kind::pipe;  // a FIFO, a terminal, an eventfd: bytes when there are some, and no position
+  }
+}
+
+}  // namespace
+
+handle& handle::operator=(handle&& other) noexcept {
+  if (this != &other) {
+    (void)close();
+    multiplexer_ = std::exchange(other.multiplexer_, nullptr);
+    fd_ = std::exchange(other.fd_, -1);
+    kind_ = other.kind_;
+    caching_ = other.caching_;
+  }
+  return *this;
+}
+
+int handle::release() noexcept {
+  // Closed from here on for receivers that look at it while they are told of the cancellation.
+  int const fd = std::exchange(fd_, -1);
+  if (fd >= 0) {
+    detail::forget_everywhere(fd, multiplexer_);
+    sys::bump_generation(fd);
+  }
+  return fd;
+}
+
+result<void> handle::close() noexcept {
+  int const fd = release();
+  if (fd < 0) return {};
+  if (std::error_code const failed = close_descriptor(fd)) return failed;
+  return {};
+}
+
+result<handle> handle::clone() const noexcept {
+  std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
+  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
+  // The map stays with the original, so what can be read from the clone is the file.
+  handle_kind const kind = kind_ == handle_kind::mapped_file ? handle_kind::file : kind_;
+  return handle(static_cast<int>(fd), kind, caching_);
+}
+
+result<std::string> handle::current_path() const {
+  detail::path_buffer path;
+  int const n = detail::path_of(fd_, path);
+  if (n < 0) return detail::to_error_code(n);
+  return std::string(path.text, static_cast<std::size_t>(n));
+}
+
+result<io_handle> io_handle::adopt(int fd) noexcept {
+  std::int64_t const descriptor_flags = sys::fcntl(fd, F_GETFD, 0);
+  if (descriptor_flags < 0) return detail::to_error_code(static_cast<int>(descriptor_flags));
+  result<handle_kind> const kind = kind_of(fd);
+  if (!kind) return kind.error();
+
+  std::int64_t const status_flags = sys::fcntl(fd, F_GETFL, 0);
+  if (status_flags < 0) return detail::to_error_code(static_cast<int>(status_flags));
+  if (*kind != handle_kind::file && (status_flags & O_NONBLOCK) == 0) {
+    std::int64_t const r = sys::fcntl(fd, F_SETFL, static_cast<long>(status_flags | O_NONBLOCK));
+    if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  }
+
+  if (fd <= 2) {
+    std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (moved < 0) return detail::to_error_code(static_cast<int>(moved));
+    (void)close_descriptor(fd);
+    return io_handle(static_cast<int>(moved), *kind);
+  }
+  if ((descriptor_flags & FD_CLOEXEC) == 0) {
+    std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
+    if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  }
+  return io_handle(fd, *kind);
+}
+
+async_close::async_close(handle&& h, unio::deadline d) noexcept
+    : io_operation(detail::close_faces, h.kind(), -1, h.own_multiplexer(), d) {
+  set_fd(h.release());
+}
+
+async_close& async_close::operator=(async_close&& other) noexcept {
+  if (this != &other) {
+    close_if_not_started();
+    io_operation::operator=(static_cast<io_operation&&>(other));
+    closed_ = other.closed_;
+  }
+  return *this;
+}
+
+async_close::~async_close() { close_if_not_started(); }
+
+void async_close::close_if_not_started() noexcept {
+  // closed_: one that has finished and was reset looks as if it had not been started.
+  if (fd() >= 0 && !started() && !closed_) (void)close_descriptor(fd());
+}
+
+}  // namespace unio

@@ -1,0 +1,147 @@
+// Mapped files. The map is made as large as the reservation, beyond the file's end: pages there come to life when the
+// file grows, so growing costs no system call for the map. Mapping is the one thing that does not go through the table
+// of system calls: it has no descriptor of its own that a simulation could answer for.
+
+#include <unio/mapped_file_handle.hpp>
+
+#include "sys/descriptors.hpp"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+namespace unio {
+
+static_assert(sizeof(mapped_file_handle) == 48);
+
+namespace {
+
+constexpr extent_type mebibyte = 1 << 20;
+constexpr extent_type largest_map = extent_type{1} << 62;
+constexpr int most_vectors = 64;  // on the stack; what is beyond them is not read, as readv(2) may do
+
+// `length` and room to double.
+extent_type room_for(extent_type length) noexcept {
+  return 2 * std::max(mebibyte, (length + mebibyte - 1) / mebibyte * mebibyte);
+}
+
+}  // namespace
+
+mapped_file_handle::mapped_file_handle(file_handle&& f) noexcept : file_handle(static_cast<file_handle&&>(f)) {
+  kind_ = handle_kind::mapped_file;
+}
+
+mapped_file_handle::mapped_file_handle(mapped_file_handle&& other) noexcept
+    : file_handle(static_cast<file_handle&&>(other)),
+      map_(std::exchange(other.map_, nullptr)),
+      length_(std::exchange(other.length_, 0)),
+      reservation_(std::exchange(other.reservation_, 0)),
+      position_(std::exchange(other.position_, 0)) {}
+
+mapped_file_handle& mapped_file_handle::operator=(mapped_file_handle&& other) noexcept {
+  if (this != &other) {
+    (void)close();
+    file_handle::operator=(static_cast<file_handle&&>(other));
+    map_ = std::exchange(other.map_, nullptr);
+    length_ = std::exchange(other.length_, 0);
+    reservation_ = std::exchange(other.reservation_, 0);
+    position_ = std::exchange(other.position_, 0);
+  }
+  return *this;
+}
+
+mapped_file_handle::~mapped_file_handle() { (void)close(); }
+
+result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& base, path_view name, mode m, creation c,
+                                                           extent_type reserve_bytes, caching k, flag f) noexcept {
+  result<file_handle> opened = file(base, name, m, c, k, f);
+  if (!opened) return opened.error();
+  mapped_file_handle mapped(std::move(*opened));
+
+  struct stat s;
+  std::int64_t const r = sys::fstat(mapped.fd_, &s);
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (!S_ISREG(s.st_mode)) return detail::to_error_code(-ENODEV);  // as mmap(2) says of a pipe
+  auto const length = static_cast<extent_type>(s.st_size);
+  if (result<void> const made = mapped.map(length, reserve_bytes); !made) return made.error();
+  return mapped;
+}
+
+result<void> mapped_file_handle::map(extent_type length, extent_type reserve) noexcept {
+  if (length > largest_map || reserve > largest_map) return detail::to_error_code(-ENOMEM);
+  extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
+  // Read only: a program that works in place on the buffers it was given must not change the file by it.
+  void* at = map_ == nullptr ? ::mmap(nullptr, wanted, PROT_READ, MAP_SHARED, fd_, 0)
+                             : ::mremap(map_, reservation_, wanted, MREMAP_MAYMOVE);
+  if (at == MAP_FAILED) return detail::to_error_code(-errno);
+  map_ = static_cast<std::byte*>(at);
+  reservation_ = wanted;
+  length_ = length;
+  return {};
+}
+
+void mapped_file_handle::unmap() noexcept {
+  if (map_ != nullptr) ::munmap(map_, reservation_);
+  map_ = nullptr;
+  length_ = 0;
+  reservation_ = 0;
+  position_ = 0;
+}
+
+result<extent_type> mapped_file_handle::update_map() noexcept {
+  result<extent_type> const length = maximum_extent();
+  if (!length) return length;
+  if (*length <= reservation_) {
+    length_ = *length;
+  } else if (result<void> const grown = map(*length, 0); !grown) {
+    return grown.error();
+  }
+  return length_;
+}
+
+result<extent_type> mapped_file_handle::truncate(extent_type size) noexcept {
+  result<extent_type> const r = file_handle::truncate(size);
+  if (!r) return r;
+  return update_map();
+}
+
+std::int64_t mapped_file_handle::view(extent_type offset, std::size_t bytes, std::byte*& where) noexcept {
+  extent_type const at = offset == no_offset ? position_ : offset;
+  if (at > length_ || bytes > length_ - at) {
+    if (result<extent_type> const r = update_map(); !r) return -r.error().value();
+  }
+  extent_type const n = at < length_ ? std::min<extent_type>(bytes, length_ - at) : 0;
+  where = n != 0 ? map_ + at : nullptr;
+  if (offset == no_offset) position_ += n;
+  return static_cast<std::int64_t>(n);
+}
+
+io_result<mutable_buffers> mapped_file_handle::read_copy(io_request<mutable_buffers> request) noexcept {
+  extent_type const at = request.offset == no_offset ? position_ : request.offset;
+  if (at > static_cast<extent_type>(std::numeric_limits<std::int64_t>::max())) return detail::to_error_code(-EINVAL);
+  iovec pieces[most_vectors];
+  int count = 0;
+  for (mutable_buffer const b : request.buffers) {
+    if (count == most_vectors) break;
+    if (!b.empty()) pieces[count++] = {b.data(), b.size()};
+  }
+  std::int64_t const r =
+      sys::uninterrupted([&] { return sys::preadv2(fd_, pieces, count, static_cast<std::int64_t>(at), 0); });
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  auto const n = static_cast<std::size_t>(r);
+  if (request.offset == no_offset) position_ += n;
+  return {request.buffers.first(n), n};
+}
+
+result<void> mapped_file_handle::close() noexcept {
+  // The map goes last: while the descriptor is given up, receivers may still look at views.
+  result<void> const closed = file_handle::close();
+  unmap();
+  return closed;
+}
+
+}  // namespace unio

@@ -1,0 +1,126 @@
+// Pipes: making them, and finding the other end of a named one.
+
+#include <unio/pipe_handle.hpp>
+
+#include "handle/names.hpp"
+#include "sys/descriptors.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+#include <limits>
+
+namespace unio {
+
+static_assert(sizeof(pipe_handle) == 16);
+
+namespace {
+
+using mode = handle::mode;
+
+// A writing end can be opened once somebody reads, and nothing tells when that is: so one asks, at first often.
+constexpr std::int64_t first_pause_ns = 100'000;
+constexpr std::int64_t longest_pause_ns = 10'000'000;
+
+void pause(std::int64_t ns) noexcept {
+  timespec const time{.tv_sec = 0, .tv_nsec = static_cast<long>(ns)};
+  sys::poll(nullptr, 0, &time);
+}
+
+// Opens one end of the FIFO at `name`, if it is one. Returns the descriptor or a negative code.
+int open_end(int directory, char const* name, mode m) noexcept {
+  int const access = m == mode::read ? O_RDONLY : O_WRONLY;
+  int const fd = sys::above_standard(sys::uninterrupted(
+      [&] { return sys::openat(directory, name, access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0); }));
+  if (fd < 0) return fd;
+  struct stat s;
+  int failed = static_cast<int>(sys::fstat(fd, &s));
+  if (failed >= 0 && !S_ISFIFO(s.st_mode)) failed = -EINVAL;
+  if (failed >= 0) return fd;
+  sys::close(fd);
+  return failed;
+}
+
+// The same, waiting for somebody who reads.
+int open_end(int directory, char const* name, mode m, deadline const& d) noexcept {
+  std::int64_t due = -1;
+  for (std::int64_t next_pause = first_pause_ns;; next_pause = std::min(2 * next_pause, longest_pause_ns)) {
+    int const fd = open_end(directory, name, m);
+    if (fd != -ENXIO || d.is_zero()) return fd;
+    std::int64_t const now = sys::steady_now();
+    if (due < 0) due = d.due(now, sys::system_now());
+    if (due <= now) return -ETIMEDOUT;
+    pause(std::min(next_pause, due - now));
+  }
+}
+
+int create_end(int directory, char const* name, mode m, unsigned permissions, deadline const& d) noexcept {
+  std::int64_t const made = sys::mkfifo(directory, name, permissions);
+  if (made < 0) return static_cast<int>(made);
+  int const fd = open_end(directory, name, m, d);
+  if (fd < 0) sys::unlinkat(directory, name, 0);
+  return fd;
+}
+
+int refuse(path_view name, mode m) noexcept { return m == mode::read || m == mode::write ? name.check() : -EINVAL; }
+
+handle_kind kind_for(mode m) noexcept {
+  // Reading from a name that nobody has written to yet looks like the end of the stream, which it is not.
+  return m == mode::read ? handle_kind::named_pipe : handle_kind::pipe;
+}
+
+}  // namespace
+
+result<anonymous_pipe> pipe_handle::anonymous() noexcept {
+  int ends[2];
+  std::int64_t const r = sys::pipe(ends, O_CLOEXEC | O_NONBLOCK);
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  int const reader = sys::above_standard(ends[0]);
+  int const writer = sys::above_standard(ends[1]);
+  anonymous_pipe both;
+  if (reader >= 0) both.reader = pipe_handle(reader, handle_kind::pipe);
+  if (writer >= 0) both.writer = pipe_handle(writer, handle_kind::pipe);
+  if (reader < 0) return detail::to_error_code(reader);
+  if (writer < 0) return detail::to_error_code(writer);
+  return both;
+}
+
+result<pipe_handle> pipe_handle::open(path_handle const& base, path_view name, mode m, deadline d) noexcept {
+  if (int const r = refuse(name, m); r != 0) return detail::to_error_code(r);
+  int const fd = open_end(detail::directory_of(base), name.c_str(), m, d);
+  if (fd < 0) return detail::to_error_code(fd);
+  return pipe_handle(fd, kind_for(m));
+}
+
+result<pipe_handle> pipe_handle::create(path_handle const& base, path_view name, mode m, unsigned permissions,
+                                        deadline d) noexcept {
+  if (int const r = refuse(name, m); r != 0) return detail::to_error_code(r);
+  int const fd = create_end(detail::directory_of(base), name.c_str(), m, permissions, d);
+  if (fd < 0) return detail::to_error_code(fd);
+  return pipe_handle(fd, kind_for(m));
+}
+
+result<pipe_handle> pipe_handle::random(path_handle const& base, path_view prefix, mode m, deadline d) noexcept {
+  if (int const r = refuse(prefix, m); r != 0) return detail::to_error_code(r);
+  detail::path_buffer name;
+  int const n = detail::begin_random_name(prefix, name);
+  if (n < 0) return detail::to_error_code(n);
+  int const fd = detail::with_random_name(name, static_cast<std::size_t>(n), [&](char const* candidate) {
+    return create_end(detail::directory_of(base), candidate, m, 0600, d);
+  });
+  if (fd < 0) return detail::to_error_code(fd);
+  return pipe_handle(fd, kind_for(m));
+}
+
+result<std::size_t> pipe_handle::capacity(std::size_t bytes) noexcept {
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) return detail::to_error_code(-EINVAL);
+  std::int64_t const r = bytes == 0 ? sys::fcntl(fd_, F_GETPIPE_SZ, 0)
+                                    : sys::fcntl(fd_, F_SETPIPE_SZ, static_cast<long>(bytes));
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  return static_cast<std::size_t>(r);
+}
+
+}  // namespace unio

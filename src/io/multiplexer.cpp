@@ -1,0 +1,126 @@
+#include <unio/multiplexer.hpp>
+
+#include "driver/choose.hpp"
+#include "driver/engine.hpp"
+#include "driver/shared.hpp"
+#include "sys/calls.hpp"
+#include "sys/fork.hpp"
+
+#include <array>
+#include <new>
+
+namespace unio {
+
+io_multiplexer::~io_multiplexer() = default;
+
+std::int64_t io_multiplexer::due(deadline d) const noexcept {
+  if (d.is_none()) return deadline::forever;
+  return d.due(sys::steady_now(), d.which() == deadline::kind::system ? sys::system_now() : 0);
+}
+
+void io_multiplexer::abandon(io_operation& op) noexcept {
+  cancel(op);
+  finish(op);
+}
+
+result<std::unique_ptr<io_multiplexer>> io_multiplexer::best_available(int threads) noexcept {
+  UNIO_EXPECTS(threads >= 1, "a multiplexer is for at least one thread");
+  if (threads > 1) return driver::make_shared_multiplexer(threads);
+  return driver::make_engine(nullptr);
+}
+
+result<std::unique_ptr<io_multiplexer>> driver::make_engine(shared_state* shared) noexcept {
+  result<std::unique_ptr<backend>> b = best_backend();
+  if (!b.has_value()) return b.error();
+  std::unique_ptr<io_multiplexer> m(new (std::nothrow) engine(std::move(*b), shared));
+  if (m == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  return m;
+}
+
+std::string to_string(capabilities const& c) {
+  std::string text;
+  auto line = [&](char const* name, std::string const& value) { text.append(name).append(": ").append(value).append("\n"); };
+  auto flag = [&](char const* name, bool on) { line(name, on ? "yes" : "no"); };
+  line("driver", c.driver);
+  line("threads", std::to_string(c.threads));
+  if (c.ring_entries != 0) {
+    line("ring entries", std::to_string(c.ring_entries));
+    flag("single issuer", c.single_issuer);
+    flag("deferred task work", c.defer_taskrun);
+    flag("no index array", c.no_sqarray);
+    flag("registered ring", c.registered_ring);
+    flag("no iowait", c.no_iowait);
+    flag("multishot accept", c.multishot_accept);
+    flag("zero-copy send", c.zero_copy_send);
+    flag("pipe writes without SIGPIPE", c.pipe_write_without_signal);
+  }
+  if (!c.why.empty()) line("why", c.why);
+  return text;
+}
+
+// ---- the calling thread's own ---------------------------------------------------------------------------------------
+
+namespace {
+
+// Stands in where none could be made: every operation ends at once with the reason.
+class failed_multiplexer final : public io_multiplexer {
+ public:
+  std::error_code why;
+
+  using io_multiplexer::post;
+  void post(work& w) noexcept override { w(false); }
+  void wake() noexcept override {}
+  unio::capabilities capabilities() const override { return {.driver = "none", .why = why.message()}; }
+  unio::counters counters() const noexcept override { return {}; }
+  void start(io_operation& op) noexcept override {
+    bool const own = why.category() != std::system_category();
+    op.set_outcome(own ? detail::native(static_cast<error>(why.value())) : -why.value());
+    if (op.is_quiet()) return op.mark_finished();
+    op.deliver(io_operation::value | io_operation::done);
+  }
+  io_status poll(io_operation&) noexcept override { return io_status::completed; }
+  void cancel(io_operation&) noexcept override {}
+  void forget(int) noexcept override {}
+  void finish(io_operation&) noexcept override {}
+
+ protected:
+  result<int> do_complete_io(int, std::int64_t) noexcept override { return why; }
+  result<int> do_timeout_io(int, std::int64_t) noexcept override { return why; }
+  result<int> do_invoke_posted(int, std::int64_t) noexcept override { return why; }
+  result<int> do_run(int, std::int64_t) noexcept override { return why; }
+};
+
+struct thread_state {
+  std::unique_ptr<io_multiplexer> own;
+  unsigned fork_generation = 0;
+  failed_multiplexer failed;
+};
+
+thread_state& this_threads() noexcept {
+  static thread_local thread_state state;
+  return state;
+}
+
+}  // namespace
+
+io_multiplexer& this_thread::multiplexer() noexcept {
+  thread_state& t = this_threads();
+  if (t.own != nullptr && t.fork_generation == sys::fork_generation()) [[likely]]
+    return *t.own;
+  // A child made by fork leaves what it inherited alone, but for the descriptors, and makes its own.
+  result<std::unique_ptr<io_multiplexer>> made = io_multiplexer::best_available(1);
+  if (!made.has_value()) {
+    t.failed.why = made.error();
+    return t.failed;
+  }
+  t.own = std::move(*made);
+  t.fork_generation = sys::fork_generation();
+  return *t.own;
+}
+
+io_multiplexer* this_thread::multiplexer_if_any() noexcept {
+  thread_state& t = this_threads();
+  return t.own != nullptr && t.fork_generation == sys::fork_generation() ? t.own.get() : nullptr;
+}
+
+}  // namespace unio

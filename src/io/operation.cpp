@@ -1,0 +1,85 @@
+#include "driver/inline.hpp"
+
+#include <unio/multiplexer.hpp>
+#include <unio/operation.hpp>
+
+#include <cerrno>
+
+namespace unio {
+
+io_operation& io_operation::operator=(io_operation&& other) noexcept {
+  if (this == &other) return *this;
+  UNIO_EXPECTS(!in_flight() && !other.in_flight(), "an operation in flight cannot be moved");
+  faces_ = other.faces_;
+  multiplexer_ = nullptr;
+  own_multiplexer_ = other.own_multiplexer_;
+  notify_ = other.notify_;
+  result_ = other.result_;
+  deadline_ = other.deadline_;
+  fd_ = other.fd_;
+  kind_ = other.kind_;
+  atomic_ = other.atomic_;
+  quiet_ = other.quiet_;
+  multishot_ = other.multishot_;
+  state_.store(other.state_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  other.fd_ = -1;
+  return *this;
+}
+
+io_operation::~io_operation() { UNIO_EXPECTS(!in_flight(), "an operation in flight was destroyed"); }
+
+void io_operation::start() noexcept {
+  UNIO_EXPECTS(faces_ != nullptr && !started(), "an operation can be started once; reset() makes it startable again");
+  links = operation_links{};
+  state_.store(bit_started, std::memory_order_relaxed);
+  multiplexer_ = own_multiplexer_ != nullptr ? own_multiplexer_ : &this_thread::multiplexer();
+  multiplexer_->start(*this);
+}
+
+io_status io_operation::poll() noexcept {
+  std::uint32_t const s = load();
+  if ((s & bit_completed) != 0) return io_status::completed;
+  return (s & bit_started) != 0 ? multiplexer_->poll(*this) : io_status::not_started;
+}
+
+void io_operation::cancel() noexcept {
+  std::uint32_t const s = load();
+  if ((s & (bit_started | bit_finished)) == bit_started) multiplexer_->cancel(*this);
+}
+
+void io_operation::reset() noexcept {
+  UNIO_EXPECTS(!in_flight(), "an operation in flight cannot be reset");
+  state_.store(0, std::memory_order_relaxed);
+}
+
+int io_operation::canceled_code() const noexcept { return links.timed_out ? -ETIMEDOUT : -ECANCELED; }
+
+void io_operation::abandon() noexcept {
+  if (!in_flight()) return;
+  // From here on nobody is told; what was obtained is given back.
+  notify_ = [](io_operation& op, unsigned events) noexcept {
+    if ((events & value) != 0 && op.faces_->reclaim != nullptr) op.faces_->reclaim(op);
+    if ((events & done) != 0) op.mark_finished();
+  };
+  multiplexer_->abandon(*this);
+  // A child made by fork has only the memory of its parent's operations: there is nothing to wait for.
+  state_.fetch_or(bit_finished, std::memory_order_relaxed);
+}
+
+void io_operation::run_blocking() noexcept {
+  UNIO_EXPECTS(faces_ != nullptr && !started(), "an operation can be started once; reset() makes it startable again");
+  if (own_multiplexer_ != nullptr) {
+    quiet_ = true;
+    notify_ = [](io_operation& op, unsigned events) noexcept {
+      if ((events & done) != 0) op.mark_finished();
+    };
+    start();
+    if (!finished()) multiplexer_->finish(*this);
+    return;
+  }
+  state_.store(bit_started, std::memory_order_relaxed);
+  driver::run_inline(*this);
+  mark_finished();
+}
+
+}  // namespace unio

@@ -1,0 +1,89 @@
+// async_accept and async_accept_many: taking connections.
+
+#include "op/face.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <unio/socket_handle.hpp>
+
+#include <sys/socket.h>
+
+namespace unio {
+namespace {
+
+constexpr int accepted_flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  sqe.opcode = IORING_OP_ACCEPT;
+  sqe.fd = op.fd();
+  sqe.accept_flags = accepted_flags;
+  if (op.is_multishot()) sqe.ioprio = IORING_ACCEPT_MULTISHOT;
+  return true;
+}
+
+readiness wants(io_operation const&) noexcept { return readiness::readable; }
+
+// Errors of a connection that ended while it waited to be accepted, which accept(2) advises to treat like "try again".
+bool concerns_the_connection(int error) noexcept {
+  switch (-error) {
+    case ECONNABORTED:
+    case EPROTO:
+    case ENETDOWN:
+    case ENOPROTOOPT:
+    case EHOSTDOWN:
+    case ENONET:
+    case EHOSTUNREACH:
+    case ENETUNREACH: return true;
+    default: return false;
+  }
+}
+
+bool is_shortage(int error) noexcept {
+  return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
+}
+
+int perform(io_operation& op, attempt) noexcept {
+  // Each failure takes a dead connection off the queue; the bound is for a kernel that goes on saying so.
+  for (int dead = 0; dead < 64; ++dead) {
+    int const r = op::uninterrupted([&] { return sys::accept4(op.fd(), nullptr, nullptr, accepted_flags); });
+    if (!concerns_the_connection(r)) return r;
+  }
+  return -EAGAIN;
+}
+
+outcome complete(io_operation& op, int res, unsigned flags) noexcept {
+  if (res >= 0) res = sys::above_standard(res);
+  if (concerns_the_connection(res)) return (flags & IORING_CQE_F_MORE) != 0 ? outcome::pending : outcome::again;
+  if (!op.is_multishot()) return op::decode(op, res);
+  if (res >= 0 || is_shortage(res)) {
+    op.set_outcome(res);
+    return res >= 0 ? outcome::more : outcome::pause;
+  }
+  return op::decode(op, res);
+}
+
+void reclaim(io_operation& op) noexcept {
+  if (op.outcome_value() >= 0) sys::close(static_cast<int>(op.outcome_value()));
+}
+
+}  // namespace
+
+constinit operation_faces const detail::accept_faces = {.name = "accept",
+                                                        .tries = inline_attempt::predicted,
+                                                        .interruptible = true,
+                                                        .prepare = prepare,
+                                                        .wants = wants,
+                                                        .perform = perform,
+                                                        .complete = complete,
+                                                        .reclaim = reclaim};
+
+constinit operation_faces const detail::accept_many_faces = {.name = "accept_many",
+                                                             .tries = inline_attempt::never,
+                                                             .interruptible = true,
+                                                             .prepare = prepare,
+                                                             .wants = wants,
+                                                             .perform = perform,
+                                                             .complete = complete,
+                                                             .reclaim = reclaim};
+
+}  // namespace unio

@@ -1,0 +1,43 @@
+// async_close: giving a descriptor back.
+
+#include "op/face.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <unio/handle.hpp>
+
+namespace unio {
+namespace {
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  sqe.opcode = IORING_OP_CLOSE;
+  sqe.fd = op.fd();
+  return true;
+}
+
+// Closing a regular file may wait for a device or a server.
+readiness wants(io_operation const& op) noexcept {
+  return op::is_file(op.kind()) ? readiness::worker : readiness::nothing;
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  if (how == attempt::nonblocking && op::is_file(op.kind())) return -EAGAIN;
+  return static_cast<int>(sys::close(op.fd()));
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept {
+  // On Linux the descriptor is gone even when a signal cut the wait short (close(2), NOTES).
+  op.set_outcome(res == -EINTR ? 0 : res);
+  return outcome::finished;
+}
+
+}  // namespace
+
+constinit operation_faces const detail::close_faces = {.name = "close",
+                                                       .tries = inline_attempt::never,
+                                                       .interruptible = false,
+                                                       .prepare = prepare,
+                                                       .wants = wants,
+                                                       .perform = perform,
+                                                       .complete = complete};
+
+}  // namespace unio

@@ -1,0 +1,57 @@
+// async_connect: reaching a peer.
+
+#include "op/face.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <unio/socket_handle.hpp>
+
+#include <sys/socket.h>
+
+namespace unio {
+namespace {
+
+async_connect& self(io_operation& op) noexcept { return static_cast<async_connect&>(op); }
+async_connect const& self(io_operation const& op) noexcept { return static_cast<async_connect const&>(op); }
+
+void begin(io_operation& op) noexcept { self(op).set_begun(false); }
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  if (self(op).begun()) return false;  // the kernel is at it; what is left is to wait and ask
+  sqe.opcode = IORING_OP_CONNECT;
+  sqe.fd = op.fd();
+  sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).to().data());
+  sqe.off = self(op).to().size();
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept {
+  // A Unix socket whose peer's backlog is full is not told when there is room again.
+  return self(op).begun() ? readiness::writable : readiness::retry;
+}
+
+int perform(io_operation& op, attempt) noexcept {
+  endpoint const& to = self(op).to();
+  int const r = static_cast<int>(sys::connect(op.fd(), static_cast<sockaddr const*>(to.data()), to.size()));
+  switch (-r) {
+    case EINTR:  // goes on in the background, as EINPROGRESS
+    case EINPROGRESS: self(op).set_begun(true); return -EAGAIN;
+    case EALREADY: return self(op).begun() ? -EAGAIN : r;
+    case EISCONN: return self(op).begun() ? 0 : r;  // the second call of one that succeeded in the background
+    default: return r;
+  }
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
+
+}  // namespace
+
+constinit operation_faces const detail::connect_faces = {.name = "connect",
+                                                         .tries = inline_attempt::never,
+                                                         .interruptible = true,
+                                                         .begin = begin,
+                                                         .prepare = prepare,
+                                                         .wants = wants,
+                                                         .perform = perform,
+                                                         .complete = complete};
+
+}  // namespace unio

@@ -1,0 +1,56 @@
+// async_open: from a name to a file.
+
+#include "handle/file.hpp"
+#include "op/face.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <unio/file_handle.hpp>
+
+namespace unio {
+namespace {
+
+async_open& self(io_operation& op) noexcept { return static_cast<async_open&>(op); }
+async_open const& self(io_operation const& op) noexcept { return static_cast<async_open const&>(op); }
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  // creation::always_new is several calls.
+  if (self(op).refused() != 0 || self(op).always_new()) return false;
+  sqe.opcode = IORING_OP_OPENAT;
+  sqe.fd = op.fd();
+  sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).name().c_str());
+  sqe.open_flags = static_cast<std::uint32_t>(self(op).open_flags());
+  sqe.len = new_file_permissions;
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept {
+  return self(op).refused() != 0 ? readiness::nothing : readiness::worker;
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  if (self(op).refused() != 0) return self(op).refused();
+  if (how == attempt::nonblocking) return -EAGAIN;
+  return self(op).always_new() ? open_always_new(self(op)) : open_plain(self(op));
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept {
+  return op::decode(op, res >= 0 ? sys::above_standard(res) : res);
+}
+
+void reclaim(io_operation& op) noexcept {
+  if (op.outcome_value() >= 0) sys::close(static_cast<int>(op.outcome_value()));
+}
+
+}  // namespace
+
+constinit operation_faces const detail::open_faces = {.name = "open",
+                                                      .tries = inline_attempt::never,
+                                                      .interruptible = false,
+                                                      .prepare = prepare,
+                                                      .wants = wants,
+                                                      .perform = perform,
+                                                      .complete = complete,
+                                                      .reclaim = reclaim};
+
+}  // namespace unio

@@ -1,0 +1,52 @@
+// async_poll: waiting for readiness without moving anything.
+
+#include "op/face.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <unio/handle.hpp>
+
+#include <poll.h>
+
+namespace unio {
+namespace {
+
+async_poll const& self(io_operation const& op) noexcept { return static_cast<async_poll const&>(op); }
+
+short events(readiness what) noexcept {
+  switch (what) {
+    case readiness::writable: return POLLOUT;
+    case readiness::exceptional: return POLLPRI;
+    default: return POLLIN;
+  }
+}
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  sqe.opcode = IORING_OP_POLL_ADD;
+  sqe.fd = op.fd();
+  sqe.poll32_events = static_cast<std::uint32_t>(events(self(op).what()));
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept { return self(op).what(); }
+
+int perform(io_operation& op, attempt) noexcept {
+  pollfd p{.fd = op.fd(), .events = events(self(op).what()), .revents = 0};
+  timespec const now{};
+  int const r = op::uninterrupted([&] { return sys::poll(&p, 1, &now); });
+  if (r == 0) return -EAGAIN;
+  return r > 0 && (p.revents & POLLNVAL) != 0 ? -EBADF : r;
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res < 0 ? res : 0); }
+
+}  // namespace
+
+constinit operation_faces const detail::poll_faces = {.name = "poll",
+                                                      .tries = inline_attempt::predicted,
+                                                      .interruptible = true,
+                                                      .prepare = prepare,
+                                                      .wants = wants,
+                                                      .perform = perform,
+                                                      .complete = complete};
+
+}  // namespace unio

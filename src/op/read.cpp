@@ -1,0 +1,102 @@
+// async_read: everything there is to know about reading, for every driver.
+
+#include "op/face.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <unio/handle.hpp>
+#include <unio/mapped_file_handle.hpp>
+
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace unio {
+namespace {
+
+async_read& self(io_operation& op) noexcept { return static_cast<async_read&>(op); }
+async_read const& self(io_operation const& op) noexcept { return static_cast<async_read const&>(op); }
+
+bool is_empty(io_operation const& op) noexcept { return self(op).request().buffers.bytes() == 0; }
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  if (op.kind() == handle_kind::mapped_file || is_empty(op)) return false;
+  io_request<mutable_buffers> const& request = self(op).request();
+  sqe.fd = op.fd();
+  sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
+  if (op::is_single(request.buffers)) {
+    mutable_buffer const one = request.buffers.front();
+    bool const socket = op.kind() == handle_kind::stream_socket;
+    sqe.opcode = socket ? IORING_OP_RECV : IORING_OP_READ;
+    if (socket) sqe.off = 0;
+    sqe.addr = reinterpret_cast<std::uintptr_t>(one.data());
+    sqe.len = static_cast<std::uint32_t>(std::min(one.size(), op::max_bytes));
+  } else {
+    op::vectors const v = op::as_vectors(request.buffers);
+    sqe.opcode = IORING_OP_READV;
+    sqe.addr = reinterpret_cast<std::uintptr_t>(v.data);
+    sqe.len = static_cast<std::uint32_t>(v.count);
+  }
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept {
+  if (op.kind() == handle_kind::mapped_file || is_empty(op)) return readiness::nothing;
+  return op.kind() == handle_kind::file ? readiness::worker : readiness::readable;
+}
+
+int read_file(io_operation const& op, io_request<mutable_buffers> const& request, attempt how) noexcept {
+  op::vectors const v = op::as_vectors(request.buffers);
+  auto const at = static_cast<std::int64_t>(request.offset);  // no_offset is -1: the file's position
+  if (how == attempt::blocking) return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, 0); });
+  int const r = op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
+  // Some filesystems (procfs, for one) cannot say whether they would wait.
+  return r == -EOPNOTSUPP ? -EAGAIN : r;
+}
+
+// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a hang-up only
+// if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
+bool had_a_writer(int fd) noexcept {
+  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+  timespec const now{};
+  return sys::poll(&p, 1, &now) != 0;
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  io_request<mutable_buffers> const& request = self(op).request();
+  if (is_empty(op)) return 0;
+  switch (op.kind()) {
+    case handle_kind::mapped_file: {
+      auto& file = static_cast<mapped_file_handle&>(*self(op).source());
+      std::byte* where = nullptr;
+      std::int64_t const n = file.view(request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
+      self(op).set_view(where);
+      return static_cast<int>(n);
+    }
+    case handle_kind::file: return read_file(op, request, how);
+    default: break;
+  }
+  if (op::is_single(request.buffers)) {
+    mutable_buffer const one = request.buffers.front();
+    if (op.kind() == handle_kind::stream_socket)
+      return op::uninterrupted([&] { return sys::recv(op.fd(), one.data(), one.size(), MSG_DONTWAIT); });
+    return op::uninterrupted([&] { return sys::read(op.fd(), one.data(), one.size()); });
+  }
+  op::vectors const v = op::as_vectors(request.buffers);
+  return op::uninterrupted([&] { return sys::readv(op.fd(), v.data, v.count); });
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept {
+  if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !had_a_writer(op.fd())) return outcome::again;
+  return op::decode(op, res);
+}
+
+}  // namespace
+
+constinit operation_faces const detail::read_faces = {.name = "read",
+                                                      .tries = inline_attempt::predicted,
+                                                      .interruptible = true,
+                                                      .prepare = prepare,
+                                                      .wants = wants,
+                                                      .perform = perform,
+                                                      .complete = complete};
+
+}  // namespace unio

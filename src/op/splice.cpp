@@ -1,0 +1,86 @@
+// async_splice: moving bytes inside the kernel.
+
+#include "op/face.hpp"
+#include "sys/kernel_abi.hpp"
+#include "sys/sigpipe.hpp"
+
+#include <unio/splice.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+
+namespace unio {
+namespace {
+
+async_splice& self(io_operation& op) noexcept { return static_cast<async_splice&>(op); }
+async_splice const& self(io_operation const& op) noexcept { return static_cast<async_splice const&>(op); }
+
+void begin(io_operation& op) noexcept {
+  self(op).wait_for(op::is_file(op.kind()) ? readiness::worker : readiness::readable);
+}
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  async_splice const& s = self(op);
+  // Between pipes and sockets readiness and the system call are cheaper than the kernel thread that the ring would use.
+  if (s.request().bytes == 0 || s.waits_for() != readiness::worker) return false;
+  sqe.opcode = IORING_OP_SPLICE;
+  sqe.fd = s.to();
+  sqe.off = s.request().to_offset;
+  sqe.splice_fd_in = s.from();
+  sqe.splice_off_in = s.request().from_offset;
+  sqe.len = static_cast<std::uint32_t>(std::min(s.request().bytes, op::max_bytes));
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept {
+  return self(op).request().bytes == 0 ? readiness::nothing : self(op).waits_for();
+}
+
+// Which side was not ready: a pipe or socket without data, or one without room. A file is always ready.
+readiness unready_side(async_splice const& s) noexcept {
+  pollfd p[2] = {{.fd = s.from(), .events = POLLIN, .revents = 0}, {.fd = s.to(), .events = POLLOUT, .revents = 0}};
+  timespec const now{};
+  sys::poll(p, 2, &now);
+  return p[0].revents == 0 ? readiness::readable : readiness::writable;
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  async_splice& s = self(op);
+  if (s.request().bytes == 0) return 0;
+  if (how == attempt::nonblocking && op::is_file(op.kind()) && s.waits_for() == readiness::worker) return -EAGAIN;
+  auto offset = [](extent_type& at) { return at == no_offset ? nullptr : reinterpret_cast<std::int64_t*>(&at); };
+  extent_type from_at = s.request().from_offset;
+  extent_type to_at = s.request().to_offset;
+  sys::sigpipe_guard guard;  // splice(2) has no flag that keeps SIGPIPE away
+  int const r = op::uninterrupted([&] {
+    return sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), std::min(s.request().bytes, op::max_bytes),
+                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+  });
+  if (r == -EPIPE) guard.raised();
+  return r;
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept {
+  outcome const o = op::decode(op, res);
+  if (o == outcome::again) self(op).wait_for(unready_side(self(op)));
+  return o;
+}
+
+int second_fd(io_operation const& op) noexcept {
+  async_splice const& s = self(op);
+  return op.fd() == s.from() ? s.to() : s.from();
+}
+
+}  // namespace
+
+constinit operation_faces const detail::splice_faces = {.name = "splice",
+                                                        .tries = inline_attempt::predicted,
+                                                        .interruptible = true,
+                                                        .begin = begin,
+                                                        .prepare = prepare,
+                                                        .wants = wants,
+                                                        .perform = perform,
+                                                        .complete = complete,
+                                                        .second_fd = second_fd};
+
+}  // namespace unio

@@ -1,0 +1,34 @@
+// async_wait: waiting for a timer's moment. No driver is asked: the multiplexer's deadline queue holds it.
+
+#include "op/face.hpp"
+
+#include <unio/timer_handle.hpp>
+
+namespace unio {
+namespace {
+
+async_wait& self(io_operation& op) noexcept { return static_cast<async_wait&>(op); }
+
+void begin(io_operation& op) noexcept {
+  deadline const moment = self(op).moment();
+  bool const system = moment.which() == deadline::kind::system;
+  self(op).set_due(moment.due(sys::steady_now(), system ? sys::system_now() : 0));
+}
+
+readiness wants(io_operation const&) noexcept { return readiness::time; }
+
+int perform(io_operation& op, attempt) noexcept { return sys::steady_now() >= self(op).due() ? 0 : -EAGAIN; }
+
+outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
+
+}  // namespace
+
+constinit operation_faces const detail::wait_faces = {.name = "wait",
+                                                      .tries = inline_attempt::always,
+                                                      .interruptible = true,
+                                                      .begin = begin,
+                                                      .wants = wants,
+                                                      .perform = perform,
+                                                      .complete = complete};
+
+}  // namespace unio

@@ -1,0 +1,108 @@
+// async_write: everything there is to know about writing, for every driver.
+
+#include "op/face.hpp"
+#include "sys/kernel_abi.hpp"
+#include "sys/sigpipe.hpp"
+
+#include <unio/handle.hpp>
+
+#include <sys/socket.h>
+
+namespace unio {
+namespace {
+
+async_write& self(io_operation& op) noexcept { return static_cast<async_write&>(op); }
+async_write const& self(io_operation const& op) noexcept { return static_cast<async_write const&>(op); }
+
+bool is_empty(io_operation const& op) noexcept { return self(op).request().buffers.bytes() == 0; }
+bool is_pipe(io_operation const& op) noexcept {
+  return op.kind() == handle_kind::pipe || op.kind() == handle_kind::named_pipe;
+}
+
+bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  // A ring writes to a pipe in the context of the thread that enters it, and raises SIGPIPE there.
+  if (is_empty(op) || (is_pipe(op) && !sys::has_rwf_nosignal())) return false;
+  io_request<const_buffers> const& request = self(op).request();
+  sqe.fd = op.fd();
+  sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
+  if (is_pipe(op)) sqe.rw_flags = sys::rwf_nosignal;
+  if (op::is_single(request.buffers)) {
+    const_buffer const one = request.buffers.front();
+    bool const socket = op.kind() == handle_kind::stream_socket;
+    sqe.opcode = socket ? IORING_OP_SEND : IORING_OP_WRITE;
+    if (socket) {
+      sqe.off = 0;
+      sqe.msg_flags = MSG_NOSIGNAL;
+    }
+    sqe.addr = reinterpret_cast<std::uintptr_t>(one.data());
+    sqe.len = static_cast<std::uint32_t>(std::min(one.size(), op::max_bytes));
+    return true;
+  }
+  // A gathered send needs a message header that lives until it ends; readiness and sendmsg(2) do as well.
+  if (op.kind() == handle_kind::stream_socket) return false;
+  op::vectors const v = op::as_vectors(request.buffers);
+  sqe.opcode = IORING_OP_WRITEV;
+  sqe.addr = reinterpret_cast<std::uintptr_t>(v.data);
+  sqe.len = static_cast<std::uint32_t>(v.count);
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept {
+  if (is_empty(op)) return readiness::nothing;
+  return op::is_file(op.kind()) ? readiness::worker : readiness::writable;
+}
+
+int write_file(io_operation const& op, io_request<const_buffers> const& request, attempt how) noexcept {
+  op::vectors const v = op::as_vectors(request.buffers);
+  auto const at = static_cast<std::int64_t>(request.offset);
+  if (how == attempt::blocking) return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, 0); });
+  int const r = op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
+  return r == -EOPNOTSUPP ? -EAGAIN : r;
+}
+
+int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
+  op::vectors const v = op::as_vectors(buffers);
+  iovec const one{const_cast<std::byte*>(buffers.front().data()), buffers.front().size()};
+  iovec const* const data = v.count == 1 ? &one : v.data;
+  if (sys::has_rwf_nosignal())
+    return op::uninterrupted([&] { return sys::pwritev2(op.fd(), data, v.count, -1, sys::rwf_nosignal); });
+  sys::sigpipe_guard guard;
+  int const r = op::uninterrupted([&] { return sys::writev(op.fd(), data, v.count); });
+  if (r == -EPIPE) guard.raised();
+  return r;
+}
+
+int send_socket(io_operation const& op, const_buffers const& buffers) noexcept {
+  constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  if (op::is_single(buffers)) {
+    const_buffer const one = buffers.front();
+    return op::uninterrupted([&] { return sys::send(op.fd(), one.data(), one.size(), flags); });
+  }
+  op::vectors const v = op::as_vectors(buffers);
+  msghdr m{};
+  m.msg_iov = const_cast<iovec*>(v.data);
+  m.msg_iovlen = static_cast<std::size_t>(v.count);
+  return op::uninterrupted([&] { return sys::sendmsg(op.fd(), &m, flags); });
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  io_request<const_buffers> const& request = self(op).request();
+  if (is_empty(op)) return 0;
+  if (op::is_file(op.kind())) return write_file(op, request, how);
+  if (op.kind() == handle_kind::stream_socket) return send_socket(op, request.buffers);
+  return write_pipe(op, request.buffers);
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
+
+}  // namespace
+
+constinit operation_faces const detail::write_faces = {.name = "write",
+                                                       .tries = inline_attempt::predicted,
+                                                       .interruptible = true,
+                                                       .prepare = prepare,
+                                                       .wants = wants,
+                                                       .perform = perform,
+                                                       .complete = complete};
+
+}  // namespace unio

@@ -1,0 +1,37 @@
+#include "sys/descriptors.hpp"
+
+#include <unio/buffer.hpp>
+
+#include <fcntl.h>
+#include <sys/uio.h>
+
+#include <type_traits>
+
+namespace unio::sys {
+
+// Zero-initialised and never written as a whole: only the pages of numbers in use take memory.
+constinit descriptor_state descriptor_table[descriptor_table_size]{};
+
+static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
+static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 8);
+
+int above_standard(std::int64_t fd) noexcept {
+  if (fd < 0 || fd > 2) [[likely]]
+    return static_cast<int>(fd);
+  int const low = static_cast<int>(fd);
+  std::int64_t const moved = fcntl(low, F_DUPFD_CLOEXEC, 3);
+  close(low);
+  return static_cast<int>(moved);
+}
+
+// Arrays of buffers go to the kernel as they are.
+template <class Buffer, class Pointer>
+constexpr bool laid_out_as_iovec = std::is_standard_layout_v<Buffer> && std::is_trivially_copyable_v<Buffer> &&
+                                   sizeof(Buffer) == sizeof(iovec) && alignof(Buffer) == alignof(iovec) &&
+                                   sizeof(Pointer) == sizeof(iovec::iov_base) && offsetof(iovec, iov_base) == 0 &&
+                                   offsetof(iovec, iov_len) == sizeof(Pointer) &&
+                                   sizeof(iovec::iov_len) == sizeof(std::size_t);
+static_assert(laid_out_as_iovec<mutable_buffer, void*>);
+static_assert(laid_out_as_iovec<const_buffer, void const*>);
+
+}  // namespace unio::sys

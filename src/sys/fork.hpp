@@ -1,0 +1,17 @@
+// src/sys/fork.hpp: noticing that this process is a child that inherited multiplexers.
+
+#pragma once
+
+#include <atomic>
+
+namespace unio::sys {
+
+extern std::atomic<unsigned> fork_count;
+
+/// Has fork counted from now on. Called by whatever makes a multiplexer.
+void watch_forks() noexcept;
+
+/// How many forks lie between the first process and this one.
+inline unsigned fork_generation() noexcept { return fork_count.load(std::memory_order_relaxed); }
+
+}  // namespace unio::sys

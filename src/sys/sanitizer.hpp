@@ -1,0 +1,31 @@
+// src/sys/sanitizer.hpp: telling ThreadSanitizer what passes through the kernel.
+//
+// It does not see that what was written before an entry was submitted happens before its completion is taken
+// (google/sanitizers#1729): the ring's driver says so.
+
+#pragma once
+
+#if defined(__SANITIZE_THREAD__)
+#define UNIO_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNIO_THREAD_SANITIZER 1
+#endif
+#endif
+
+#if defined(UNIO_THREAD_SANITIZER)
+extern "C" void __tsan_acquire(void*);
+extern "C" void __tsan_release(void*);
+#endif
+
+namespace unio::sys {
+
+#if defined(UNIO_THREAD_SANITIZER)
+inline void kernel_takes(void* p) noexcept { __tsan_release(p); }
+inline void kernel_gives_back(void* p) noexcept { __tsan_acquire(p); }
+#else
+inline void kernel_takes(void*) noexcept {}
+inline void kernel_gives_back(void*) noexcept {}
+#endif
+
+}  // namespace unio::sys

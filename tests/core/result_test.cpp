@@ -1,0 +1,91 @@
+// result.hpp and io_request.hpp: a value or the reason why there is none.
+
+#include <unio/io_request.hpp>
+#include <unio/result.hpp>
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+namespace {
+
+using unio::error;
+using unio::io_result;
+using unio::result;
+
+TEST(result, holds_a_value) {
+  result<int> const r = 3;
+  EXPECT_TRUE(r);
+  EXPECT_EQ(*r, 3);
+  EXPECT_EQ(r.value(), 3);
+  EXPECT_FALSE(r.error());
+}
+
+TEST(result, holds_an_error_made_from_a_code_or_an_enumerator) {
+  result<int> const from_code = std::make_error_code(std::errc::no_such_file_or_directory);
+  result<std::string> const from_own = error::embedded_nul;
+  EXPECT_FALSE(from_code);
+  EXPECT_EQ(from_code.error(), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(from_own.error(), error::embedded_nul);
+}
+
+TEST(result, moves_its_value_out) {
+  result<std::unique_ptr<int>> r = std::make_unique<int>(5);
+  std::unique_ptr<int> const taken = std::move(r).value();
+  EXPECT_EQ(*taken, 5);
+}
+
+TEST(result, of_nothing_is_a_success_or_an_error) {
+  result<> const good;
+  result<> const bad = error::truncated;
+  EXPECT_TRUE(good);
+  EXPECT_FALSE(good.error());
+  EXPECT_FALSE(bad);
+  EXPECT_EQ(bad.error(), error::truncated);
+  good.value();
+}
+
+#ifdef __cpp_exceptions
+TEST(result, throws_its_error_when_asked_for_a_value_it_has_not) {
+  result<int> const r = error::invalid_address;
+  try {
+    (void)r.value();
+    FAIL() << "nothing was thrown";
+  } catch (std::system_error const& e) {
+    EXPECT_EQ(e.code(), error::invalid_address);
+  }
+  result<> const nothing = error::truncated;
+  EXPECT_THROW(nothing.value(), std::system_error);
+}
+#else
+TEST(result, ends_the_program_when_asked_for_a_value_it_has_not) {
+  result<int> const r = error::invalid_address;
+  EXPECT_DEATH((void)r.value(), "not an address");
+}
+#endif
+
+TEST(io_result, says_how_many_bytes_moved_beside_a_value_and_beside_an_error) {
+  io_result<int> const good(result<int>(1), 7);
+  io_result<int> const bad(make_error_code(error::truncated), 3);
+  EXPECT_EQ(good.bytes_transferred(), 7U);
+  EXPECT_EQ(*good, 1);
+  EXPECT_EQ(bad.bytes_transferred(), 3U);
+  EXPECT_EQ(bad.error(), unio::condition::truncated);
+}
+
+TEST(io_result, moved_nothing_if_nobody_says_so) {
+  io_result<int> const r = 1;
+  EXPECT_EQ(r.bytes_transferred(), 0U);
+}
+
+TEST(io_request, is_made_from_a_buffer_and_an_offset) {
+  char memory[4];
+  unio::io_request<unio::mutable_buffers> const here = memory;
+  unio::io_request<unio::mutable_buffers> const there = {memory, 9};
+  EXPECT_EQ(here.buffers.bytes(), 4U);
+  EXPECT_EQ(here.offset, unio::no_offset);
+  EXPECT_EQ(there.offset, 9U);
+}
+
+}  // namespace

@@ -1,0 +1,437 @@
+// file_handle.hpp: how files are opened, cut, zeroed and unlinked.
+
+#include "support/calls.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <string>
+
+namespace {
+
+using unio::file_handle;
+using creation = unio::handle::creation;
+using caching = unio::handle::caching;
+using flag = unio::handle::flag;
+using mode = unio::handle::mode;
+
+ino_t inode(unio::handle const& h) {
+  struct stat s {};
+  EXPECT_EQ(::fstat(h.native_handle(), &s), 0);
+  return s.st_ino;
+}
+
+int status_flags(unio::handle const& h) { return ::fcntl(h.native_handle(), F_GETFL); }
+
+TEST(file, opens_what_exists) {
+  test::temporary_directory const directory;
+  directory.write("a", "four");
+  file_handle const f = file_handle::file(directory.handle(), "a").value();
+  EXPECT_EQ(f.kind(), unio::handle_kind::file);
+  EXPECT_EQ(f.maximum_extent().value(), 4U);
+  EXPECT_EQ(f.current_path().value(), directory / "a");
+}
+
+TEST(file, creates_only_as_it_is_told) {
+  test::temporary_directory const directory;
+  auto const open = [&](char const* name, creation c) {
+    return file_handle::file(directory.handle(), name, mode::write, c).error().value();
+  };
+  EXPECT_EQ(open("a", creation::open_existing), ENOENT);
+  EXPECT_EQ(open("a", creation::truncate_existing), ENOENT);
+  EXPECT_EQ(directory.count(), 0);
+  EXPECT_EQ(open("a", creation::only_if_not_exist), 0);
+  EXPECT_EQ(open("a", creation::only_if_not_exist), EEXIST);
+  directory.write("a", "text");
+  EXPECT_EQ(open("a", creation::if_needed), 0);
+  EXPECT_EQ(directory.read("a"), "text");
+  EXPECT_EQ(open("b", creation::if_needed), 0);
+  EXPECT_EQ(open("a", creation::truncate_existing), 0);
+  EXPECT_EQ(directory.read("a"), "");
+  EXPECT_EQ(directory.count(), 2);
+}
+
+TEST(file, refuses_wishes_that_contradict_each_other) {
+  test::temporary_directory const directory;
+  directory.write("a", "text");
+  auto const open = [&](mode m, creation c) {
+    return file_handle::file(directory.handle(), "a", m, c).error().value();
+  };
+  EXPECT_EQ(open(mode::read, creation::truncate_existing), EINVAL);
+  EXPECT_EQ(open(mode::none, creation::if_needed), EINVAL);
+  EXPECT_EQ(open(mode::attributes, creation::always_new), EINVAL);
+  EXPECT_EQ(directory.read("a"), "text");
+}
+
+TEST(file, opens_for_attributes_without_touching_the_file) {
+  test::temporary_directory const directory;
+  directory.write("a", "four");
+  file_handle f = file_handle::file(directory.handle(), "a", mode::attributes).value();
+  EXPECT_EQ(f.maximum_extent().value(), 4U);
+  EXPECT_EQ(f.truncate(0).error().value(), EBADF);
+}
+
+TEST(file, tells_the_kernel_about_mode_and_caching) {
+  test::temporary_directory const directory;
+  auto const flags = [&](mode m, caching k) {
+    return status_flags(file_handle::file(directory.handle(), "a", m, creation::if_needed, k).value());
+  };
+  EXPECT_EQ(flags(mode::read, caching::all) & O_ACCMODE, O_RDONLY);
+  EXPECT_EQ(flags(mode::write, caching::all) & O_ACCMODE, O_RDWR);
+  EXPECT_EQ(flags(mode::append, caching::all) & O_ACCMODE, O_WRONLY);
+  EXPECT_NE(flags(mode::append, caching::all) & O_APPEND, 0);
+  EXPECT_EQ(flags(mode::write, caching::reads) & O_SYNC, O_SYNC);
+  EXPECT_EQ(flags(mode::write, caching::reads_and_metadata) & O_SYNC, O_DSYNC);
+  EXPECT_EQ(flags(mode::write, caching::temporary) & (O_SYNC | O_DIRECT), 0);
+}
+
+TEST(file, does_not_wait_for_the_other_end_of_a_named_pipe) {
+  test::temporary_directory const directory;
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  auto const before = std::chrono::steady_clock::now();
+  (void)file_handle::file(directory.handle(), "fifo");
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+}
+
+TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {
+  test::temporary_directory const directory;
+  directory.write("a", "old");
+  file_handle const old = file_handle::file(directory.handle(), "a").value();
+  file_handle const fresh =
+      file_handle::file(directory.handle(), "a", mode::write, creation::always_new).value();
+  EXPECT_NE(inode(old), inode(fresh));
+  EXPECT_EQ(old.maximum_extent().value(), 3U);
+  EXPECT_EQ(fresh.maximum_extent().value(), 0U);
+  EXPECT_EQ(fresh.current_path().value(), directory / "a");
+  EXPECT_EQ(directory.count(), 1);
+}
+
+TEST(file_always_new, creates_what_does_not_exist) {
+  test::temporary_directory const directory;
+  file_handle const f =
+      file_handle::file({}, directory / "a", mode::write, creation::always_new, caching::safety_barriers).value();
+  EXPECT_EQ(f.current_path().value(), directory / "a");
+  EXPECT_EQ(directory.count(), 1);
+}
+
+TEST(file_always_new, leaves_nothing_behind_when_it_fails) {
+  test::temporary_directory const directory;
+  std::filesystem::create_directory(directory / "inner");
+  auto const open = [&](char const* name) {
+    return file_handle::file(directory.handle(), name, mode::write, creation::always_new).error().value();
+  };
+  EXPECT_EQ(open("inner"), EISDIR);
+  EXPECT_EQ(open("inner/"), EISDIR);
+  EXPECT_EQ(open("missing/a"), ENOENT);
+  EXPECT_EQ(open(""), ENOENT);
+  EXPECT_EQ(directory.count(), 1);
+  EXPECT_TRUE(std::filesystem::is_empty(directory / "inner"));
+
+  test::replaced_calls calls;
+  calls->renameat = [](int, char const*, int, char const*, unsigned) noexcept -> std::int64_t { return -EIO; };
+  EXPECT_EQ(open("b"), EIO);
+  EXPECT_EQ(directory.count(), 1);
+}
+
+TEST(file_always_new, tries_another_name_when_one_is_taken) {
+  test::temporary_directory const directory;
+  static int calls_left;
+  calls_left = 2;
+  test::replaced_calls calls;
+  calls->openat = [](int dir, char const* path, int flags, unsigned permissions) noexcept -> std::int64_t {
+    if ((flags & O_EXCL) != 0 && calls_left-- > 0) return -EEXIST;
+    return unio::sys::kernel.openat(dir, path, flags, permissions);
+  };
+  EXPECT_TRUE(file_handle::file(directory.handle(), "a", mode::write, creation::always_new));
+  EXPECT_EQ(calls_left, -1);
+}
+
+TEST(file, retries_what_a_signal_interrupted) {
+  test::temporary_directory const directory;
+  directory.write("a", "text");
+  static int interruptions;
+  interruptions = 3;
+  test::replaced_calls calls;
+  calls->openat = [](int dir, char const* path, int flags, unsigned permissions) noexcept -> std::int64_t {
+    if (interruptions-- > 0) return -EINTR;
+    return unio::sys::kernel.openat(dir, path, flags, permissions);
+  };
+  EXPECT_TRUE(file_handle::file(directory.handle(), "a"));
+}
+
+TEST(file, takes_an_interrupted_close_for_a_close) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_inode(directory.handle()).value();
+  test::replaced_calls calls;
+  calls->close = [](int fd) noexcept -> std::int64_t {
+    (void)unio::sys::kernel.close(fd);
+    return -EINTR;
+  };
+  EXPECT_TRUE(f.close());
+}
+
+TEST(file, reports_what_close_says_and_is_closed_all_the_same) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_inode(directory.handle()).value();
+  test::replaced_calls calls;
+  calls->close = [](int fd) noexcept -> std::int64_t {
+    (void)unio::sys::kernel.close(fd);
+    return -EIO;
+  };
+  EXPECT_EQ(f.close().error().value(), EIO);
+  EXPECT_FALSE(f.is_open());
+}
+
+TEST(file, with_safety_barriers_is_made_durable_at_creation_and_before_it_is_closed) {
+  test::temporary_directory const directory;
+  static int barriers;
+  barriers = 0;
+  test::replaced_calls calls;
+  calls->fsync = [](int) noexcept -> std::int64_t { return ++barriers, 0; };
+  file_handle f = file_handle::file(directory.handle(), "a", mode::write, creation::only_if_not_exist,
+                                    caching::safety_barriers)
+                      .value();
+  EXPECT_EQ(barriers, 1);
+  EXPECT_TRUE(f.close());
+  EXPECT_EQ(barriers, 2);
+  calls->fsync = [](int) noexcept -> std::int64_t { return -EIO; };
+  EXPECT_EQ(file_handle::file(directory.handle(), "b", mode::write, creation::only_if_not_exist,
+                              caching::safety_barriers)
+                .error()
+                .value(),
+            EIO);
+  EXPECT_EQ(directory.count(), 1);
+}
+
+TEST(temp_file, has_a_name_until_it_is_closed) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_file(directory.handle(), "prefix-").value();
+  EXPECT_EQ(directory.count(), 1);
+  EXPECT_TRUE(f.current_path().value().starts_with(directory / "prefix-"));
+  EXPECT_TRUE(f.close());
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(temp_file, is_removed_under_the_name_it_was_renamed_to) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_file(directory.handle()).value();
+  std::filesystem::rename(f.current_path().value(), directory / "other");
+  EXPECT_TRUE(f.close());
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(temp_file, does_not_mind_if_it_was_removed_already) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_file(directory.handle()).value();
+  std::filesystem::remove(f.current_path().value());
+  EXPECT_TRUE(f.close());
+}
+
+TEST(temp_file, is_removed_once_however_it_is_moved) {
+  test::temporary_directory const directory;
+  {
+    file_handle a = file_handle::temp_file(directory.handle()).value();
+    file_handle b = std::move(a);
+    a = file_handle::temp_file(directory.handle()).value();
+    EXPECT_EQ(directory.count(), 2);
+    b = std::move(a);
+    EXPECT_EQ(directory.count(), 1);
+    file_handle const clone = b.clone().value();
+  }
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(temp_file, is_readable_by_its_owner_only) {
+  test::temporary_directory const directory;
+  struct stat s {};
+  file_handle const f = file_handle::temp_file(directory.handle()).value();
+  ASSERT_EQ(::fstat(f.native_handle(), &s), 0);
+  EXPECT_EQ(s.st_mode & 0777U, 0600U);
+}
+
+TEST(temp_file, is_made_in_the_directory_for_temporary_files_by_default) {
+  file_handle const f = file_handle::temp_file().value();
+  EXPECT_TRUE(f.current_path().value().starts_with(std::filesystem::canonical(std::filesystem::temp_directory_path()).string()));
+}
+
+TEST(temp_file, refuses_a_prefix_that_leads_elsewhere) {
+  test::temporary_directory const directory;
+  EXPECT_EQ(file_handle::temp_file(directory.handle(), "../a").error().value(), EINVAL);
+  EXPECT_EQ(file_handle::temp_file(directory.handle(), std::string(300, 'a')).error().value(), ENAMETOOLONG);
+}
+
+TEST(temp_inode, has_no_name) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_inode(directory.handle()).value();
+  EXPECT_EQ(directory.count(), 0);
+  EXPECT_EQ(f.truncate(5).value(), 5U);
+  EXPECT_EQ(f.unlink().error().value(), ENOENT);
+}
+
+TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem_needs_one) {
+  test::temporary_directory const directory;
+  test::replaced_calls calls;
+  calls->openat = [](int dir, char const* path, int flags, unsigned permissions) noexcept -> std::int64_t {
+    if ((flags & O_TMPFILE) == O_TMPFILE) return -EOPNOTSUPP;
+    return unio::sys::kernel.openat(dir, path, flags, permissions);
+  };
+  EXPECT_TRUE(file_handle::temp_inode(directory.handle()));
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(uniquely_named_file, stays) {
+  test::temporary_directory const directory;
+  { EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-")); }
+  { EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-")); }
+  EXPECT_EQ(directory.count(), 2);
+}
+
+TEST(file, truncates_and_extends_with_zeros) {
+  test::temporary_directory const directory;
+  directory.write("a", "12345678");
+  file_handle f = file_handle::file(directory.handle(), "a", mode::write).value();
+  EXPECT_EQ(f.truncate(3).value(), 3U);
+  EXPECT_EQ(f.truncate(5).value(), 5U);
+  EXPECT_EQ(directory.read("a"), std::string("123\0\0", 5));
+  EXPECT_EQ(f.truncate(unio::extent_type{1} << 63).error().value(), EFBIG);
+  EXPECT_EQ(f.truncate(unio::no_offset).error().value(), EFBIG);
+  file_handle reader = file_handle::file(directory.handle(), "a").value();
+  EXPECT_EQ(reader.truncate(0).error().value(), EINVAL);
+}
+
+void zero_in_the_middle_and_past_the_end() {
+  test::temporary_directory const directory;
+  std::string text(200'000, 'x');
+  directory.write("a", text);
+  file_handle f = file_handle::file(directory.handle(), "a", mode::write).value();
+  ASSERT_TRUE(f.zero(10, 150'000));
+  text.replace(10, 150'000, 150'000, '\0');
+  EXPECT_EQ(directory.read("a"), text);
+  ASSERT_TRUE(f.zero(199'990, unio::no_offset));
+  ASSERT_TRUE(f.zero(300'000, 10));
+  ASSERT_TRUE(f.zero(0, 0));
+  text.replace(199'990, 10, 10, '\0');
+  EXPECT_EQ(directory.read("a"), text);
+  EXPECT_EQ(f.zero(unio::no_offset, 1).error().value(), EFBIG);
+}
+
+TEST(file, zeroes_a_range_without_changing_the_length) { zero_in_the_middle_and_past_the_end(); }
+
+TEST(file, writes_zeros_where_the_filesystem_cannot_punch_holes) {
+  test::replaced_calls calls;
+  calls->fallocate = [](int, int, std::int64_t, std::int64_t) noexcept -> std::int64_t { return -EOPNOTSUPP; };
+  zero_in_the_middle_and_past_the_end();
+}
+
+TEST(file, does_not_append_zeros_instead_of_writing_them) {
+  test::temporary_directory const directory;
+  directory.write("a", "text");
+  file_handle f = file_handle::file(directory.handle(), "a", mode::append).value();
+  test::replaced_calls calls;
+  calls->fallocate = [](int, int, std::int64_t, std::int64_t) noexcept -> std::int64_t { return -EOPNOTSUPP; };
+  EXPECT_EQ(f.zero(0, 2).error().value(), EOPNOTSUPP);
+  EXPECT_EQ(directory.read("a"), "text");
+}
+
+TEST(file, knows_where_it_is_after_it_was_renamed) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  file_handle f = file_handle::file(directory.handle(), "a").value();
+  std::filesystem::rename(directory / "a", directory / "b");
+  EXPECT_EQ(f.current_path().value(), directory / "b");
+  std::filesystem::remove(directory / "b");
+  EXPECT_EQ(f.current_path().value(), (directory / "b") + " (deleted)");
+}
+
+TEST(file, unlinks_the_name_it_has_now) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  file_handle f = file_handle::file(directory.handle(), "a").value();
+  std::filesystem::rename(directory / "a", directory / "b");
+  directory.write("a", "another");
+  ASSERT_TRUE(f.unlink());
+  EXPECT_EQ(directory.read("a"), "another");
+  EXPECT_EQ(directory.count(), 1);
+}
+
+TEST(file, does_not_unlink_another_file_that_took_its_name) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  file_handle f = file_handle::file(directory.handle(), "a").value();
+  std::filesystem::remove(directory / "a");
+  directory.write("a", "another");
+  // The kernel calls the old one "a (deleted)", which may be somebody's name as well.
+  directory.write("a (deleted)", "odd");
+  EXPECT_EQ(f.unlink().error().value(), ENOENT);
+  EXPECT_EQ(directory.count(), 2);
+}
+
+TEST(file, unlinks_a_file_whose_name_looks_deleted) {
+  test::temporary_directory const directory;
+  directory.write("a (deleted)", "");
+  file_handle f = file_handle::file(directory.handle(), "a (deleted)").value();
+  EXPECT_TRUE(f.unlink());
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(file, is_unlinked_when_closed_if_the_flag_says_so) {
+  test::temporary_directory const directory;
+  {
+    file_handle const f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed, caching::all,
+                                            flag::unlink_on_close)
+                              .value();
+    EXPECT_EQ(directory.count(), 1);
+  }
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST(file, clones_share_the_position) {
+  test::temporary_directory const directory;
+  directory.write("a", "abcdef");
+  file_handle const f = file_handle::file(directory.handle(), "a").value();
+  file_handle const clone = f.clone().value();
+  char c = 0;
+  EXPECT_EQ(::read(f.native_handle(), &c, 1), 1);
+  EXPECT_EQ(::read(clone.native_handle(), &c, 1), 1);
+  EXPECT_EQ(c, 'b');
+}
+
+TEST(file, reads_and_writes_at_offsets) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed).value();
+  EXPECT_EQ(f.write({"hello", 2}).value().bytes(), 6U);  // the literal's NUL too
+  char memory[5];
+  unio::io_result<unio::mutable_buffers> const r = f.read({memory, 2});
+  ASSERT_TRUE(r);
+  EXPECT_EQ(std::string(memory, r.bytes_transferred()), "hello");
+  EXPECT_EQ(f.read({memory, 100}).value().bytes(), 0U);
+}
+
+TEST(file, opened_as_an_operation_is_the_same_file) {
+  test::temporary_directory const directory;
+  directory.write("a", "four");
+  unio::async_open opening(directory.handle(), "a");
+  opening.run_blocking();
+  unio::io_result<file_handle> const r = opening.result();
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->maximum_extent().value(), 4U);
+}
+
+TEST(file, reports_that_no_descriptor_is_left) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  test::replaced_calls calls;
+  calls->openat = [](int, char const*, int, unsigned) noexcept -> std::int64_t { return -EMFILE; };
+  EXPECT_EQ(file_handle::file(directory.handle(), "a").error(), std::errc::too_many_files_open);
+}
+
+}  // namespace

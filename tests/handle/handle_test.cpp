@@ -1,0 +1,281 @@
+// handle.hpp: who owns a descriptor, and that it never is 0, 1 or 2 nor inherited.
+
+#include "support/child.hpp"
+#include "support/temporary_directory.hpp"
+#include "sys/descriptors.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+#include <utility>
+
+namespace {
+
+using unio::handle_kind;
+using unio::io_handle;
+using unio::pipe_handle;
+
+bool is_open(int fd) { return ::fcntl(fd, F_GETFD) >= 0; }
+bool is_close_on_exec(int fd) { return (::fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0; }
+bool is_nonblocking(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0; }
+
+TEST(handle, is_closed_unless_opened) {
+  unio::handle h;
+  EXPECT_FALSE(h.is_open());
+  EXPECT_EQ(h.native_handle(), -1);
+  EXPECT_TRUE(h.close());
+  EXPECT_EQ(h.release(), -1);
+  EXPECT_EQ(h.clone().error().value(), EBADF);
+  EXPECT_EQ(h.current_path().error().value(), EBADF);
+}
+
+TEST(handle, closes_its_descriptor_at_its_end) {
+  int fd;
+  {
+    unio::anonymous_pipe const pipe = pipe_handle::anonymous().value();
+    fd = pipe.reader.native_handle();
+    EXPECT_TRUE(is_open(fd));
+  }
+  EXPECT_FALSE(is_open(fd));
+}
+
+TEST(handle, closes_once_and_says_nothing_the_second_time) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  EXPECT_TRUE(pipe.reader.close());
+  EXPECT_FALSE(pipe.reader.is_open());
+  EXPECT_TRUE(pipe.reader.close());
+}
+
+TEST(handle, moves_its_descriptor) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  int const fd = pipe.reader.native_handle();
+  pipe_handle other = std::move(pipe.reader);
+  EXPECT_EQ(other.native_handle(), fd);
+  EXPECT_FALSE(pipe.reader.is_open());  // NOLINT(bugprone-use-after-move): what is promised about it
+}
+
+TEST(handle, closes_what_it_had_when_another_is_assigned) {
+  unio::anonymous_pipe a = pipe_handle::anonymous().value();
+  unio::anonymous_pipe b = pipe_handle::anonymous().value();
+  int const old = a.reader.native_handle();
+  int const taken = b.reader.native_handle();
+  a.reader = std::move(b.reader);
+  EXPECT_FALSE(is_open(old));
+  EXPECT_EQ(a.reader.native_handle(), taken);
+}
+
+TEST(handle, survives_assignment_to_itself) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  pipe_handle& same = pipe.reader;
+  pipe.reader = std::move(same);
+  EXPECT_TRUE(is_open(pipe.reader.native_handle()));
+}
+
+TEST(handle, gives_its_descriptor_up_unclosed) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  int const fd = pipe.reader.release();
+  EXPECT_FALSE(pipe.reader.is_open());
+  EXPECT_TRUE(is_open(fd));
+  ::close(fd);
+}
+
+TEST(handle, changes_the_generation_of_its_number_when_it_gives_it_up) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  int const fd = pipe.reader.native_handle();
+  std::uint32_t const before = unio::sys::generation(fd);
+  EXPECT_TRUE(pipe.reader.close());
+  EXPECT_NE(unio::sys::generation(fd), before);
+}
+
+TEST(handle, clones_onto_the_same_open_description) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  unio::handle copy = pipe.writer.clone().value();
+  EXPECT_NE(copy.native_handle(), pipe.writer.native_handle());
+  EXPECT_EQ(copy.kind(), handle_kind::pipe);
+  EXPECT_TRUE(is_close_on_exec(copy.native_handle()));
+  EXPECT_TRUE(pipe.writer.close());
+  EXPECT_EQ(::write(copy.native_handle(), "x", 1), 1);
+  char c = 0;
+  EXPECT_EQ(::read(pipe.reader.native_handle(), &c, 1), 1);
+}
+
+TEST(handle, opens_nothing_that_a_started_program_would_inherit) {
+  test::temporary_directory const directory;
+  auto const expect = [](unio::handle const& h) {
+    EXPECT_GT(h.native_handle(), 2);
+    EXPECT_TRUE(is_close_on_exec(h.native_handle()));
+  };
+  unio::anonymous_pipe const pipe = pipe_handle::anonymous().value();
+  expect(pipe.reader);
+  expect(pipe.writer);
+  unio::socket_pair const pair = unio::socket_handle::pair().value();
+  expect(pair.first);
+  expect(pair.second);
+  expect(unio::socket_handle::create(unio::address_family::ipv4).value());
+  expect(unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value());
+  expect(unio::event_handle::create().value());
+  expect(unio::file_handle::temp_file(directory.handle()).value());
+  expect(unio::file_handle::temp_inode(directory.handle()).value());
+  expect(pipe_handle::create(directory.handle(), "fifo").value());
+  expect(directory.handle());
+}
+
+TEST(handle, is_never_0_1_or_2_even_if_those_are_free) {
+  test::temporary_directory const directory;
+  directory.write("file", "text");
+  int const failed = test::in_child([&] {
+    for (int fd = 0; fd < 3; ++fd) ::close(fd);
+    int step = 0;
+    auto const bad = [&](unio::handle const& h) {
+      ++step;
+      return h.native_handle() <= 2 || !is_close_on_exec(h.native_handle());
+    };
+    unio::result<unio::anonymous_pipe> const pipe = pipe_handle::anonymous();
+    if (!pipe || bad(pipe->reader) || bad(pipe->writer)) return 10 + step;
+    unio::result<unio::socket_pair> const pair = unio::socket_handle::pair();
+    if (!pair || bad(pair->first) || bad(pair->second)) return 20 + step;
+    unio::result<unio::socket_handle> const socket = unio::socket_handle::create(unio::address_family::unix_path);
+    if (!socket || bad(*socket)) return 30;
+    unio::result<unio::event_handle> const event = unio::event_handle::create();
+    if (!event || bad(*event)) return 40;
+    unio::result<unio::file_handle> const file = unio::file_handle::file(directory.handle(), "file");
+    if (!file || bad(*file)) return 50;
+    unio::result<unio::file_handle> const temporary = unio::file_handle::temp_file(directory.handle());
+    if (!temporary || bad(*temporary)) return 60;
+    unio::result<unio::handle> const clone = file->handle::clone();
+    if (!clone || bad(*clone)) return 70;
+    unio::result<unio::path_handle> const path = unio::path_handle::path("/");
+    if (!path || bad(*path)) return 80;
+    for (int fd = 0; fd < 3; ++fd) {
+      if (is_open(fd)) return 90 + fd;
+    }
+    return 0;
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+TEST(adopt, takes_a_pipe_and_makes_it_nonblocking_and_close_on_exec) {
+  int fds[2];
+  ASSERT_EQ(::pipe(fds), 0);
+  {
+    unio::result<io_handle> const adopted = io_handle::adopt(fds[0]);
+    ASSERT_TRUE(adopted);
+    EXPECT_EQ(adopted->kind(), handle_kind::pipe);
+    EXPECT_EQ(adopted->native_handle(), fds[0]);
+    EXPECT_TRUE(is_close_on_exec(fds[0]));
+    EXPECT_TRUE(is_nonblocking(fds[0]));
+  }
+  EXPECT_FALSE(is_open(fds[0]));
+  ::close(fds[1]);
+}
+
+TEST(adopt, knows_files_from_sockets_and_sockets_that_listen) {
+  test::temporary_directory const directory;
+  int const file = ::open((directory / "file").c_str(), O_RDWR | O_CREAT, 0600);
+  unio::result<io_handle> const adopted_file = io_handle::adopt(file);
+  EXPECT_EQ(adopted_file.value().kind(), handle_kind::file);
+  EXPECT_FALSE(is_nonblocking(file));
+
+  int const socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(io_handle::adopt(socket).value().kind(), handle_kind::stream_socket);
+
+  int const listening = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(::listen(listening, 1), 0);
+  EXPECT_EQ(io_handle::adopt(listening).value().kind(), handle_kind::listening_socket);
+
+  int const null = ::open("/dev/null", O_RDWR);
+  EXPECT_EQ(io_handle::adopt(null).value().kind(), handle_kind::pipe);
+}
+
+TEST(adopt, leaves_the_caller_what_it_refuses) {
+  EXPECT_EQ(io_handle::adopt(-1).error().value(), EBADF);
+  EXPECT_EQ(io_handle::adopt(1'000'000).error().value(), EBADF);
+  int const directory = ::open("/", O_RDONLY | O_DIRECTORY);
+  EXPECT_EQ(io_handle::adopt(directory).error().value(), EISDIR);
+  EXPECT_TRUE(is_open(directory));
+  ::close(directory);
+}
+
+TEST(adopt, moves_a_standard_descriptor_above_2) {
+  EXPECT_EQ(test::in_child([] {
+              int fds[2];
+              if (::pipe(fds) != 0 || ::dup2(fds[0], 0) != 0) return 1;
+              unio::result<io_handle> const adopted = io_handle::adopt(0);
+              if (!adopted) return 2;
+              if (adopted->native_handle() <= 2 || !is_close_on_exec(adopted->native_handle())) return 3;
+              return is_open(0) ? 4 : 0;
+            }),
+            0);
+}
+
+TEST(async_close, that_is_never_started_closes) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  int const fd = pipe.reader.native_handle();
+  {
+    unio::async_close closing(std::move(pipe.reader));
+    EXPECT_FALSE(pipe.reader.is_open());  // NOLINT(bugprone-use-after-move)
+    unio::async_close const moved = std::move(closing);
+    EXPECT_TRUE(is_open(fd));
+  }
+  EXPECT_FALSE(is_open(fd));
+}
+
+TEST(async_close, closes_what_it_held_when_another_is_assigned) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  int const reader = pipe.reader.native_handle();
+  int const writer = pipe.writer.native_handle();
+  unio::async_close closing(std::move(pipe.reader));
+  closing = unio::async_close(std::move(pipe.writer));
+  EXPECT_FALSE(is_open(reader));
+  EXPECT_TRUE(is_open(writer));
+  closing = unio::async_close();
+  EXPECT_FALSE(is_open(writer));
+}
+
+TEST(async_close, closes_when_it_runs_and_not_again) {
+  unio::anonymous_pipe pipe = pipe_handle::anonymous().value();
+  int const fd = pipe.reader.native_handle();
+  {
+    unio::async_close closing(std::move(pipe.reader));
+    closing.run_blocking();
+    EXPECT_TRUE(closing.result());
+    EXPECT_FALSE(is_open(fd));
+    closing.reset();
+    ASSERT_EQ(::dup2(pipe.writer.native_handle(), fd), fd);  // somebody else takes the number
+  }
+  EXPECT_TRUE(is_open(fd));
+  ::close(fd);
+}
+
+TEST(descriptors, counts_what_is_in_flight_and_ignores_what_is_no_descriptor) {
+  using namespace unio::sys;
+  int const fd = 900'000;
+  EXPECT_EQ(in_flight(fd), 0U);
+  enter_flight(fd);
+  enter_flight(fd);
+  EXPECT_EQ(in_flight(fd), 2U);
+  leave_flight(fd);
+  leave_flight(fd);
+  EXPECT_EQ(in_flight(fd), 0U);
+  enter_flight(-1);
+  bump_generation(-1);
+  EXPECT_EQ(in_flight(-1), 0U);
+  EXPECT_EQ(generation(-1), 0U);
+  enter_flight((1 << 28) + 5);  // a simulated one
+  EXPECT_EQ(in_flight((1 << 28) + 5), 1U);
+  leave_flight((1 << 28) + 5);
+}
+
+TEST(descriptors, above_standard_passes_errors_and_high_numbers_through) {
+  EXPECT_EQ(unio::sys::above_standard(-EMFILE), -EMFILE);
+  EXPECT_EQ(unio::sys::above_standard(3), 3);
+}
+
+}  // namespace
