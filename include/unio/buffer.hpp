@@ -125,6 +125,7 @@ class buffer_list {
 
   /// The same list, cut to its first `n` bytes.
   [[nodiscard]] constexpr buffer_list first(std::size_t n) const noexcept {
+    if (count_ == 1 && n != 0 && n <= last_size_) return buffer_list(Buffer((*this)[0].data(), n));
     buffer_list cut = *this;
     if (n == 0) {
       cut.count_ = 0;

@@ -75,11 +75,15 @@ enum class inline_attempt : std::uint8_t {
   always,     ///< it costs no system call, or always succeeds
 };
 
+/// Which way bytes go through the descriptor that an operation waits on.
+enum class direction : std::uint8_t { in, out, either };  // either: as wants() says
+
 /// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation (src/op).
 struct operation_faces {
   char const* name;      ///< as in async_NAME
   inline_attempt tries;  ///< see inline_attempt
   bool interruptible;    ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
+  direction flow = direction::in;  ///< for what is learnt of its descriptor
   void (*begin)(io_operation&) noexcept = nullptr;                  ///< forgets what an earlier run left in its state
   bool (*prepare)(io_operation&, io_uring_sqe&) noexcept = nullptr;  ///< what the ring is told; false: not for a ring
   readiness (*wants)(io_operation const&) noexcept;                 ///< what it waits for
@@ -106,35 +110,40 @@ class work {
   function function_;
 };
 
-/// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time.
+/// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The pointers mean
+/// nothing until the multiplexer sets them; only the marks below are cleared by start().
 struct operation_links {
-  io_operation* next = nullptr;  ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
-  io_operation* previous = nullptr;
-  io_operation* next_on_handle = nullptr;  ///< all in flight on one descriptor
-  io_operation* previous_on_handle = nullptr;
-  io_operation* heap_child = nullptr;  ///< deadline queue: a pairing heap
-  io_operation* heap_sibling = nullptr;
-  io_operation* heap_previous = nullptr;
-  io_operation* next_message = nullptr;  ///< atomic forms: requests of other threads
-  std::int64_t due = 0;                  ///< when to look at it next: its deadline or a retry; steady clock, ns
-  std::int64_t deadline_due = 0;         ///< its deadline
-  std::uint32_t slot = 0;     ///< the driver's number for it
-  std::uint8_t queue = 0;     ///< which queue it is in
-  bool in_heap = false;
-  bool in_flight = false;     ///< a driver has it
-  bool submitted = false;     ///< the kernel knows it
-  bool polling = false;       ///< the driver waits for readiness on its behalf
-  bool with_worker = false;   ///< a thread that may block has it, and the links of its queue
-  bool retrying = false;      ///< `due` is the moment of the next attempt, not the deadline
-  bool cancel_wanted = false;
-  bool timed_out = false;
-  bool restart = false;          ///< once its value is delivered it is given to the driver again
-  std::uint8_t backoff_ms = 0;   ///< how long it paused last
-  std::uint8_t undelivered = 0;  ///< io_operation::event bits that wait to be delivered
+  io_operation* next;  ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
+  io_operation* previous;
+  io_operation* next_on_handle;  ///< all in flight on one descriptor
+  io_operation* previous_on_handle;
+  io_operation* heap_child;  ///< deadline queue: a pairing heap
+  io_operation* heap_sibling;
+  io_operation* heap_previous;
+  io_operation* next_message;  ///< atomic forms: requests of other threads
+  std::int64_t due;            ///< when to look at it next: its deadline or a retry; steady clock, ns
+  std::int64_t deadline_due;   ///< its deadline
+  std::uint32_t slot;          ///< the driver's number for it
+
+  struct marks {
+    std::uint8_t queue = 0;        ///< which queue it is in; 0: none
+    std::uint8_t undelivered = 0;  ///< io_operation::event bits that wait to be delivered
+    std::uint8_t backoff_ms = 0;   ///< how long it paused last
+    bool in_heap : 1 = false;
+    bool in_flight : 1 = false;     ///< a driver has it
+    bool submitted : 1 = false;     ///< the kernel knows it
+    bool polling : 1 = false;       ///< the driver waits for readiness on its behalf
+    bool with_worker : 1 = false;   ///< a thread that may block has it, and the links of its queue
+    bool retrying : 1 = false;      ///< `due` is the moment of the next attempt, not the deadline
+    bool restart : 1 = false;       ///< once its value is delivered it is given to the driver again
+    bool cancel_wanted : 1 = false;
+    bool timed_out : 1 = false;
+  };
+  marks is;
 
   /// True while it waits for readiness, and for nothing else.
   [[nodiscard]] bool polling_or_parked() const noexcept {
-    return in_flight && !with_worker && queue == 0 && undelivered == 0 && !retrying && !restart;
+    return is.in_flight && !is.with_worker && is.queue == 0 && is.undelivered == 0 && !is.retrying && !is.restart;
   }
 };
 

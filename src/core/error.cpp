@@ -23,24 +23,36 @@ class condition_category_type final : public std::error_category {
 
   std::string message(int value) const override {
     switch (static_cast<condition>(value)) {
-      case condition::end_of_stream: return "end of stream";
-      case condition::canceled: return "canceled";
-      case condition::timed_out: return "timed out";
-      case condition::would_block: return "would block";
-      case condition::truncated: return "truncated";
-      case condition::owner_died: return "owner died";
+      case condition::end_of_stream:
+        return "end of stream";
+      case condition::canceled:
+        return "canceled";
+      case condition::timed_out:
+        return "timed out";
+      case condition::would_block:
+        return "would block";
+      case condition::truncated:
+        return "truncated";
+      case condition::owner_died:
+        return "owner died";
     }
     return "unknown unio condition " + std::to_string(value);
   }
 
   bool equivalent(std::error_code const& code, int value) const noexcept override {
     switch (static_cast<condition>(value)) {
-      case condition::end_of_stream: return code == error::end_of_stream;
-      case condition::canceled: return is_errno(code, ECANCELED);
-      case condition::timed_out: return is_errno(code, ETIMEDOUT);
-      case condition::would_block: return is_errno(code, EAGAIN) || is_errno(code, EWOULDBLOCK);
-      case condition::truncated: return code == error::truncated;
-      case condition::owner_died: return code == error::owner_died || is_errno(code, EOWNERDEAD);
+      case condition::end_of_stream:
+        return code == error::end_of_stream;
+      case condition::canceled:
+        return is_errno(code, ECANCELED);
+      case condition::timed_out:
+        return is_errno(code, ETIMEDOUT);
+      case condition::would_block:
+        return is_errno(code, EAGAIN) || is_errno(code, EWOULDBLOCK);
+      case condition::truncated:
+        return code == error::truncated;
+      case condition::owner_died:
+        return code == error::owner_died || is_errno(code, EOWNERDEAD);
     }
     return false;
   }
@@ -52,47 +64,60 @@ class error_category_type final : public std::error_category {
 
   std::string message(int value) const override {
     switch (static_cast<error>(value)) {
-      case error::end_of_stream: return "the stream has ended";
-      case error::truncated: return "the data ended in the middle of what was asked for";
-      case error::owner_died: return "the last owner of the lock died while holding it";
-      case error::inherited_by_fork: return "the multiplexer belongs to the parent process; make one of its own";
-      case error::too_many_threads: return "more threads use the multiplexer than it was made for";
-      case error::multiplexer_destroyed: return "the multiplexer ended before the operation did";
-      case error::embedded_nul: return "a path or an address contains a NUL byte";
-      case error::invalid_address: return "the text is not an address";
-      case error::unknown_driver: return "UNIO_DRIVER names no driver; the choices are uring and epoll";
+      case error::end_of_stream:
+        return "the stream has ended";
+      case error::truncated:
+        return "the data ended in the middle of what was asked for";
+      case error::owner_died:
+        return "the last owner of the lock died while holding it";
+      case error::inherited_by_fork:
+        return "the multiplexer belongs to the parent process; make one of its own";
+      case error::too_many_threads:
+        return "more threads use the multiplexer than it was made for";
+      case error::multiplexer_destroyed:
+        return "the multiplexer ended before the operation did";
+      case error::embedded_nul:
+        return "a path or an address contains a NUL byte";
+      case error::invalid_address:
+        return "the text is not an address";
+      case error::unknown_driver:
+        return "UNIO_DRIVER names no driver; the choices are uring and epoll";
     }
     return "unknown unio error " + std::to_string(value);
   }
 
   std::error_condition default_error_condition(int value) const noexcept override {
     switch (static_cast<error>(value)) {
-      case error::end_of_stream: return condition::end_of_stream;
-      case error::truncated: return condition::truncated;
-      case error::owner_died: return condition::owner_died;
+      case error::end_of_stream:
+        return condition::end_of_stream;
+      case error::truncated:
+        return condition::truncated;
+      case error::owner_died:
+        return condition::owner_died;
       case error::embedded_nul:
       case error::invalid_address:
-      case error::unknown_driver: return std::errc::invalid_argument;
+      case error::unknown_driver:
+        return std::errc::invalid_argument;
       case error::inherited_by_fork:
       case error::too_many_threads:
-      case error::multiplexer_destroyed: break;
+      case error::multiplexer_destroyed:
+        break;
     }
     return {value, *this};
   }
 };
 
 // Never destroyed: error codes are compared and printed by the destructors of other static objects too.
-template <class Category>
-union immortal {
+template <class Category> union immortal {
   constexpr immortal() : object() {}
-  ~immortal() {}  // NOLINT(modernize-use-equals-default): the defaulted one would be deleted
+  ~immortal() {} // NOLINT(modernize-use-equals-default): the defaulted one would be deleted
   Category object;
 };
 
 constinit immortal<condition_category_type> the_condition_category;
 constinit immortal<error_category_type> the_error_category;
 
-}  // namespace
+} // namespace
 
 std::error_category const& condition_category() noexcept { return the_condition_category.object; }
 std::error_category const& error_category() noexcept { return the_error_category.object; }
@@ -122,5 +147,5 @@ void broken_precondition(char const* expression, char const* message, char const
   std::abort();
 }
 
-}  // namespace detail
-}  // namespace unio
+} // namespace detail
+} // namespace unio

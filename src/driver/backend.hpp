@@ -35,20 +35,11 @@ class backend {
   virtual void look_at(engine&, io_operation& op) noexcept = 0;
   /// Wakes the thread that sleeps in reap(). From any thread and from signal handlers.
   virtual void ring_doorbell() noexcept = 0;
-  /// Whether start() should try perform(); and what came of it.
-  virtual bool worth_trying(io_operation const& op, descriptor& d) noexcept = 0;
-  virtual void tried(io_operation const& op, descriptor& d, bool hit) noexcept = 0;
   /// The descriptor is about to be closed; nothing is in flight on it.
   virtual void unregister(int, descriptor&) noexcept {}
   [[nodiscard]] virtual std::int64_t now() const noexcept;
   virtual void describe(capabilities&) const {}
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
-
- protected:
-  /// The predictor for the direction in which an operation moves bytes.
-  static predictor& predictor_of(io_operation const& op, descriptor& d) noexcept {
-    return op.faces().wants(op) == readiness::writable ? d.writing : d.reading;
-  }
 };
 
 }  // namespace unio::driver

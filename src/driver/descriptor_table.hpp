@@ -13,25 +13,30 @@
 
 namespace unio::driver {
 
-/// The adaptive inline attempt: whether trying the system call at once has lately been worth it on a descriptor.
+/// The adaptive inline attempt: whether trying the system call at once has lately been worth it, for one direction of one
+/// descriptor.
 ///
-/// A hit adds one, up to 3; a miss takes three. Below zero the driver is asked at once, until it finds that it was ready
-/// all along (note_ready), or for every 32nd operation, which tries again.
+/// A hit adds one, up to 3; a miss takes three. Below zero the driver is asked at once, except for every 32nd operation,
+/// which tries again. A driver that is told when readiness changes (epoll) knows better: empty until then.
 class predictor {
  public:
   [[nodiscard]] bool worth_trying() noexcept {
-    if (score_ >= 0) return true;
-    if (++skipped_ < 32) return false;
+    if (score_ >= 0) [[likely]]
+      return true;
+    if (score_ == empty || ++skipped_ < 32) return false;
     skipped_ = 0;
     return true;
   }
-  void hit() noexcept { score_ = score_ < 0 ? std::int8_t{0} : score_ < 3 ? static_cast<std::int8_t>(score_ + 1) : score_; }
-  void miss() noexcept { score_ = score_ > 0 ? static_cast<std::int8_t>(score_ - 3) : std::int8_t{-2}; }
-  void note_ready() noexcept {
-    if (score_ < 0) ++score_;
+  void hit() noexcept {
+    if (score_ < 3) score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
   }
+  void miss() noexcept { score_ = score_ > 0 ? static_cast<std::int8_t>(score_ - 3) : std::int8_t{-2}; }
+  void set_empty() noexcept { score_ = empty; }
+  void set_ready() noexcept { score_ = 3; }
+  [[nodiscard]] bool is_ready() const noexcept { return score_ >= 0; }
 
  private:
+  static constexpr std::int8_t empty = -128;
   std::int8_t score_ = 0;
   std::uint8_t skipped_ = 0;
 };
@@ -41,9 +46,26 @@ struct descriptor {
   std::uint32_t generation = 0;       ///< of the number, when the rest was learnt
   predictor reading;
   predictor writing;
-  bool registered = false;   ///< epoll knows it
-  bool readable = true;      ///< epoll: not known to be empty
-  bool writable = true;      ///< epoll: not known to be full
+  bool registered = false;  ///< epoll knows it, and says when it becomes ready
+
+  predictor& direction_of(io_operation const& op) noexcept {
+    direction flow = op.faces().flow;
+    if (flow == direction::either) flow = op.faces().wants(op) == readiness::writable ? direction::out : direction::in;
+    return flow == direction::out ? writing : reading;
+  }
+  /// An attempt found nothing.
+  void missed(io_operation const& op) noexcept {
+    if (op.faces().flow == direction::either) {
+      readiness const wants = op.faces().wants(op);
+      if (wants != readiness::readable && wants != readiness::writable) return;  // says nothing about either direction
+    }
+    bool const is_file = op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file;
+    if (registered && !is_file) {
+      direction_of(op).set_empty();
+    } else {
+      direction_of(op).miss();
+    }
+  }
 };
 
 /// Descriptors by number, in pages made when first touched. Numbers above a million share entries with lower ones: what

@@ -105,16 +105,19 @@ void engine::begin(io_operation& op) noexcept {
 
   bool const only_now = never_waits(op) && !op.is_multishot();
   bool const surely = only_now || f.tries == inline_attempt::always || op.kind() == handle_kind::mapped_file;
-  bool const try_it = surely || (f.tries == inline_attempt::predicted && backend_->worth_trying(op, *d));
+  bool const try_it = surely || (f.tries == inline_attempt::predicted && d->direction_of(op).worth_trying());
   if (try_it) {
     int const r = f.perform(op, attempt::nonblocking);
     bool const hit = r != -EAGAIN;
-    if (f.tries == inline_attempt::predicted) backend_->tried(op, *d, hit);
-    ++(hit ? statistics.inline_hits : statistics.inline_misses);
-    if (hit) {
+    if (hit) [[likely]] {
+      ++statistics.inline_hits;
+      d->direction_of(op).hit();
       outcome const o = f.complete(op, r, 0);
       if (o == outcome::finished) [[likely]]
-        return settle(op, io_operation::value | io_operation::done);
+        return settle_inline(op);
+    } else {
+      ++statistics.inline_misses;
+      unready(op);
     }
     if (only_now) return fail(op, -EAGAIN);
   }
@@ -124,7 +127,7 @@ void engine::begin(io_operation& op) noexcept {
 // Ends an operation that was never in flight.
 void engine::fail(io_operation& op, int code) noexcept {
   op.set_outcome(code);
-  settle(op, io_operation::value | io_operation::done);
+  settle_inline(op);
 }
 
 // ---- in flight ----------------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ void engine::unlist(io_operation& op, int fd) noexcept {
 
 void engine::launch(io_operation& op, bool tried) noexcept {
   operation_links& l = op.links;
-  l.in_flight = true;
+  l.is.in_flight = true;
   ++in_flight_;
   if (shared_ != nullptr) shared_->count(1);
   list(op);
@@ -175,11 +178,11 @@ void engine::launch(io_operation& op, bool tried) noexcept {
 
 void engine::land(io_operation& op) noexcept {
   operation_links& l = op.links;
-  l.in_flight = false;
+  l.is.in_flight = false;
   --in_flight_;
   if (shared_ != nullptr) shared_->count(-1);
   unlist(op, op.fd());
-  if (l.in_heap) deadlines_.remove(op);
+  if (l.is.in_heap) deadlines_.remove(op);
   sys::leave_flight(op.fd());
   if (op.faces().second_fd != nullptr) {
     --two_descriptors_;
@@ -191,60 +194,73 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
   operation_links& l = op.links;
   int const fd = op.fd();
   outcome const o = op.faces().complete(op, res, flags);
-  if (op.fd() != fd) [[unlikely]] {  // it waits on its other descriptor from now on
-    unlist(op, fd);
-    list(op);
-  }
+  relist(op, fd);
   switch (o) {
     case outcome::finished: return settle(op, io_operation::value | io_operation::done);
     case outcome::released: return settle(op, io_operation::done);
     case outcome::holding:
-      if (l.in_heap) deadlines_.remove(op);  // its deadline was met
+      if (l.is.in_heap) deadlines_.remove(op);  // its deadline was met
       return settle(op, io_operation::value);
     case outcome::more:
-      l.backoff_ms = 0;
-      l.restart = (flags & flag_more) == 0;
+      l.is.backoff_ms = 0;
+      l.is.restart = (flags & flag_more) == 0;
       return settle(op, io_operation::value);
     case outcome::pause: {
-      bool const first = l.backoff_ms == 0;
-      l.backoff_ms = static_cast<std::uint8_t>(std::min(100, first ? 5 : l.backoff_ms * 2));
-      l.restart = (flags & flag_more) == 0;
+      bool const first = l.is.backoff_ms == 0;
+      l.is.backoff_ms = static_cast<std::uint8_t>(std::min(100, first ? 5 : l.is.backoff_ms * 2));
+      l.is.restart = (flags & flag_more) == 0;
       if (first) return settle(op, io_operation::value);
       return after_value(op);
     }
     case outcome::pending: return;
     case outcome::again:
-      if (l.cancel_wanted || l.timed_out) return process(op, -ECANCELED, 0);
-      l.polling = true;
+      if (l.is.cancel_wanted || l.is.timed_out) return process(op, -ECANCELED, 0);
+      l.is.polling = true;
       return await_readiness(op);
   }
 }
 
-// The result is known, or the end: queues it to be delivered, from a loop.
+// The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
 void engine::settle(io_operation& op, unsigned events) noexcept {
   operation_links& l = op.links;
-  l.undelivered = static_cast<std::uint8_t>(l.undelivered | events);
-  if (l.in_flight) {
-    if ((events & io_operation::done) != 0) land(op);
-    if (l.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(op);
-    return;
-  }
+  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
+  if ((events & io_operation::done) != 0) land(op);
+  if (l.is.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(op);
+}
+
+// The same for one that never was in flight: delivered at once, unless a receiver is running. That one's loop does it.
+void engine::settle_inline(io_operation& op) noexcept {
   if (op.is_quiet() && budget_ > 0) {  // its coroutine is still running and will look
     --budget_;
     ++statistics.finished;
-    l.undelivered = 0;
     op.mark_finished();
     return;
   }
+  op.links.is.undelivered = io_operation::value | io_operation::done;
   inline_ready_.push(op);
   if (!delivering_) deliver_inline();
 }
 
 bool engine::perform_now(io_operation& op) noexcept {
   int const r = op.faces().perform(op, attempt::nonblocking);
-  if (r == -EAGAIN) return false;
+  if (r == -EAGAIN) return unready(op), false;
   process(op, r, 0);
   return true;
+}
+
+// An attempt would have waited. The operation learns which of its descriptors to wait on, the descriptor that it is empty.
+void engine::unready(io_operation& op) noexcept {
+  int const fd = op.fd();
+  op.faces().complete(op, -EAGAIN, 0);
+  relist(op, fd);
+  descriptors_.find(op.fd())->missed(op);
+}
+
+void engine::relist(io_operation& op, int old_fd) noexcept {
+  if (op.fd() == old_fd || !op.links.is.in_flight) [[likely]]
+    return;
+  unlist(op, old_fd);
+  list(op);
 }
 
 void engine::await_readiness(io_operation& op) noexcept {
@@ -261,14 +277,14 @@ void engine::await_readiness(io_operation& op) noexcept {
 
 void engine::to_worker(io_operation& op) noexcept {
   ++statistics.worker_jobs;
-  op.links.with_worker = true;
+  op.links.is.with_worker = true;
   give_to_worker(op);
 }
 
 void engine::retry_after(io_operation& op, int milliseconds) noexcept {
   operation_links& l = op.links;
-  if (l.in_heap) deadlines_.remove(op);
-  l.retrying = true;
+  if (l.is.in_heap) deadlines_.remove(op);
+  l.is.retrying = true;
   l.due = std::min(l.deadline_due, now() + std::int64_t{milliseconds} * 1'000'000);
   deadlines_.insert(op);
 }
@@ -284,14 +300,14 @@ void engine::restart(io_operation& op) noexcept {
 void engine::after_value(io_operation& op) noexcept {
   operation_links& l = op.links;
   if (!op.is_multishot()) return;  // only waits for the kernel to let go
-  bool const idle = l.restart;
-  if (l.cancel_wanted || l.timed_out) {
+  bool const idle = l.is.restart;
+  if (l.is.cancel_wanted || l.is.timed_out) {
     if (idle || take_back(op)) process(op, -ECANCELED, 0);
     return;
   }
   if (!idle) return;
-  l.restart = false;
-  if (l.backoff_ms != 0) return retry_after(op, l.backoff_ms);
+  l.is.restart = false;
+  if (l.is.backoff_ms != 0) return retry_after(op, l.is.backoff_ms);
   restart(op);
 }
 
@@ -300,13 +316,13 @@ void engine::after_value(io_operation& op) noexcept {
 // Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it ends.
 bool engine::take_back(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.with_worker) {
-    l.with_worker = !take_from_workers(op);
-    return !l.with_worker;
+  if (l.is.with_worker) {
+    l.is.with_worker = !take_from_workers(op);
+    return !l.is.with_worker;
   }
   if (later_.contains(op)) return later_.remove(op), true;
-  if (l.retrying || op.faces().wants(op) == readiness::time) {
-    l.retrying = false;
+  if (l.is.retrying || op.faces().wants(op) == readiness::time) {
+    l.is.retrying = false;
     return true;
   }
   return backend_->disarm(*this, op);
@@ -321,27 +337,27 @@ void engine::cancel(io_operation& op) noexcept {
     return;
   }
   operation_links& l = op.links;
-  if (!l.in_flight || l.cancel_wanted || !op.faces().interruptible) return;
+  if (!l.is.in_flight || l.is.cancel_wanted || !op.faces().interruptible) return;
   if (op.completed() && !op.is_multishot()) return;
   ++statistics.cancels;
-  l.cancel_wanted = true;
-  if (l.undelivered != 0 || &op == delivering_op_) return;  // after_value() sees to it
+  l.is.cancel_wanted = true;
+  if (l.is.undelivered != 0 || &op == delivering_op_) return;  // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
 }
 
 void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
   operation_links& l = op.links;
   deadlines_.remove(op);
-  if (l.retrying && l.deadline_due > now_ns) {
-    l.retrying = false;
+  if (l.is.retrying && l.deadline_due > now_ns) {
+    l.is.retrying = false;
     l.due = l.deadline_due;
     if (l.due != forever) deadlines_.insert(op);
     return restart(op);
   }
   if (op.faces().wants(op) == readiness::time && perform_now(op)) return;
   ++statistics.timeouts;
-  l.timed_out = true;
-  if (l.undelivered != 0) return;
+  l.is.timed_out = true;
+  if (l.is.undelivered != 0) return;
   if (!take_back(op)) return;
   // Bytes beat the deadline: whatever is there by now is taken.
   if (op.faces().wants(op) != readiness::time && perform_now(op)) return;
@@ -363,10 +379,17 @@ int engine::expire(bound const& b) noexcept {
 
 void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  unsigned events = l.undelivered;
+  unsigned events = l.is.undelivered;
+  constexpr unsigned all = io_operation::value | io_operation::done;
+  if (events == all && !op.is_atomic()) [[likely]] {
+    l.is.undelivered = 0;
+    ++delivered_;
+    ++statistics.finished;
+    return op.deliver(all);
+  }
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
-  l.undelivered = static_cast<std::uint8_t>(l.undelivered & ~events);
+  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
   if (events == 0) return;
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;
@@ -375,7 +398,7 @@ void engine::deliver(io_operation& op) noexcept {
   delivering_op_ = &op;
   op.deliver(events);  // if it ends, the operation may be gone now
   delivering_op_ = outer;
-  if (!ends && l.in_flight) after_value(op);
+  if (!ends && l.is.in_flight) after_value(op);
 }
 
 // From start(), outside of any receiver: delivers what completed inline, and what those receivers start.
@@ -438,13 +461,13 @@ void engine::take_messages() noexcept {
     if ((asked & io_operation::request_start) != 0) begin(*op);
     if ((asked & io_operation::request_cancel) != 0) cancel(*op);
     operation_links& l = op->links;
-    if (l.undelivered != 0 && l.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(*op);
+    if (l.is.undelivered != 0 && l.is.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(*op);
     op = next;
   }
   for (io_operation* op = worker_done_.take(); op != nullptr;) {
     io_operation* const next = op->links.next;
     op->links.next = nullptr;
-    op->links.with_worker = false;
+    op->links.is.with_worker = false;
     process(*op, static_cast<int>(op->outcome_value()), 0);
     op = next;
   }
@@ -493,12 +516,12 @@ int engine::reap(std::int64_t until) noexcept {
     for (io_operation* op = d.in_flight; op != nullptr;) {
       io_operation* const following = op->links.next_on_handle;
       operation_links& l = op->links;
-      bool const with_backend = !l.with_worker && !later_.contains(*op) &&
-                                !l.retrying && l.undelivered == 0 && op->faces().wants(*op) != readiness::time;
+      bool const with_backend = !l.is.with_worker && !later_.contains(*op) &&
+                                !l.is.retrying && l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time;
       if (with_backend) {
-        l.submitted = l.polling = false;
-        l.queue = static_cast<std::uint8_t>(queue_name::none);
-        if (l.cancel_wanted || l.timed_out) {
+        l.is.submitted = l.is.polling = false;
+        l.is.queue = static_cast<std::uint8_t>(queue_name::none);
+        if (l.is.cancel_wanted || l.is.timed_out) {
           process(*op, -ECANCELED, 0);
         } else {
           backend_->arm(*this, *op, false);
@@ -589,17 +612,17 @@ io_status engine::poll(io_operation& op) noexcept {
   if (op.completed() || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
   budget_ = inline_budget;
-  if (l.in_flight && l.undelivered == 0) {
-    if (l.in_heap && l.due <= now()) {
+  if (l.is.in_flight && l.is.undelivered == 0) {
+    if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());
-    } else if (l.with_worker || later_.contains(op)) {
+    } else if (l.is.with_worker || later_.contains(op)) {
       take_messages();
-    } else if (!l.retrying) {
+    } else if (!l.is.retrying) {
       backend_->look_at(*this, op);
     }
     take_messages();
   }
-  if (l.undelivered == 0) return io_status::pending;
+  if (l.is.undelivered == 0) return io_status::pending;
   (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
   bool const outer = delivering_;
   delivering_ = true;

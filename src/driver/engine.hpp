@@ -82,7 +82,7 @@ class engine final : public io_multiplexer {
   bool before_sleep() noexcept;
   void after_sleep() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
-  [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept { return op.links.undelivered != 0; }
+  [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept { return op.links.is.undelivered != 0; }
   [[nodiscard]] bool inherited_by_fork() const noexcept;
   descriptor_table& descriptors() noexcept { return descriptors_; }
   unio::counters statistics;
@@ -116,11 +116,14 @@ class engine final : public io_multiplexer {
   void launch(io_operation& op, bool tried) noexcept;
   void land(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
+  void settle_inline(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
   void deliver_inline() noexcept;
   void drain(bound const& b) noexcept;
   void list(io_operation& op) noexcept;
   void unlist(io_operation& op, int fd) noexcept;
+  void relist(io_operation& op, int old_fd) noexcept;
+  void unready(io_operation& op) noexcept;
   void restart(io_operation& op) noexcept;
   void after_value(io_operation& op) noexcept;
   bool take_back(io_operation& op) noexcept;

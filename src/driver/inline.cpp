@@ -87,8 +87,7 @@ void run_inline(io_operation& op) noexcept {
   for (;;) {
     if (!poll_first) {
       int const r = f.perform(op, how);
-      outcome const o = r == -EAGAIN ? outcome::again : f.complete(op, r, 0);
-      if (o == outcome::finished) return;
+      if (f.complete(op, r, 0) == outcome::finished) return;
       if (d.is_zero()) return op.set_outcome(-EAGAIN);
       if (timed_out) return op.set_outcome(-ETIMEDOUT);
       if (adaptive) wait_hint(op, f.wants(op)).set(true);

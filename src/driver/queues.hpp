@@ -24,11 +24,11 @@ class operation_queue {
   [[nodiscard]] io_operation* first() const noexcept { return first_; }
   [[nodiscard]] io_operation* last() const noexcept { return last_; }
   [[nodiscard]] bool contains(io_operation const& op) const noexcept {
-    return op.links.queue == static_cast<std::uint8_t>(name_);
+    return op.links.is.queue == static_cast<std::uint8_t>(name_);
   }
 
   void push(io_operation& op) noexcept {
-    op.links.queue = static_cast<std::uint8_t>(name_);
+    op.links.is.queue = static_cast<std::uint8_t>(name_);
     op.links.next = nullptr;
     op.links.previous = last_;
     (last_ != nullptr ? last_->links.next : first_) = &op;
@@ -38,7 +38,7 @@ class operation_queue {
     (op.links.previous != nullptr ? op.links.previous->links.next : first_) = op.links.next;
     (op.links.next != nullptr ? op.links.next->links.previous : last_) = op.links.previous;
     op.links.next = op.links.previous = nullptr;
-    op.links.queue = static_cast<std::uint8_t>(queue_name::none);
+    op.links.is.queue = static_cast<std::uint8_t>(queue_name::none);
   }
   io_operation* pop() noexcept {
     io_operation* const op = first_;
@@ -62,7 +62,7 @@ class deadline_queue {
 
   void insert(io_operation& op) noexcept {
     op.links.heap_child = op.links.heap_sibling = op.links.heap_previous = nullptr;
-    op.links.in_heap = true;
+    op.links.is.in_heap = true;
     root_ = root_ == nullptr ? &op : meld(root_, &op);
   }
   void remove(io_operation& op) noexcept {
@@ -77,7 +77,7 @@ class deadline_queue {
       if (children != nullptr) root_ = meld(root_, children);
     }
     l.heap_child = l.heap_sibling = l.heap_previous = nullptr;
-    l.in_heap = false;
+    l.is.in_heap = false;
   }
 
  private:

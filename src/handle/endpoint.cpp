@@ -1,5 +1,5 @@
-// Addresses of sockets: from text and back, strictly. What other programs would guess at (octal numbers, missing parts,
-// leading zeros) is refused, so that a text means the same address everywhere or none.
+// Addresses of sockets: from text and back, strictly. What other programs would guess at (octal numbers,
+// missing parts, leading zeros) is refused, so that a text means the same address everywhere or none.
 
 #include <unio/endpoint.hpp>
 
@@ -18,7 +18,8 @@
 namespace unio {
 
 static_assert(sizeof(endpoint) == 120 && alignof(endpoint) >= alignof(sockaddr_un));
-static_assert(endpoint::capacity >= sizeof(sockaddr_un) + 1);  // the kernel names a path of 108 bytes with a NUL behind
+static_assert(endpoint::capacity >=
+              sizeof(sockaddr_un) + 1); // the kernel names a path of 108 bytes with a NUL behind
 static_assert(endpoint::capacity >= sizeof(sockaddr_in) && endpoint::capacity >= sizeof(sockaddr_in6));
 static_assert(endpoint::max_unix_path == sizeof(sockaddr_un::sun_path) - 1);
 static_assert(alignof(endpoint) >= alignof(sockaddr_in6));
@@ -28,22 +29,20 @@ namespace {
 constexpr std::size_t path_offset = offsetof(sockaddr_un, sun_path);
 
 // The kernel's structure, copied out: reading it in place would be reading an object that is not there.
-template <class Address>
-Address as(endpoint const& e) noexcept {
+template <class Address> Address as(endpoint const& e) noexcept {
   Address a;
   std::memcpy(&a, e.data(), sizeof(a));
   return a;
 }
 
-template <class Address>
-endpoint from(Address const& a, std::size_t size = sizeof(Address)) noexcept {
+template <class Address> endpoint from(Address const& a, std::size_t size = sizeof(Address)) noexcept {
   endpoint e;
   std::memcpy(e.data(), &a, size);
   e.resize(static_cast<std::uint32_t>(size));
   return e;
 }
 
-}  // namespace
+} // namespace
 
 endpoint endpoint::ipv4(std::uint8_t const (&address)[4], std::uint16_t port) noexcept {
   sockaddr_in a{};
@@ -86,23 +85,31 @@ result<endpoint> endpoint::unix_path(std::string_view path) noexcept {
 address_family endpoint::family() const noexcept {
   if (size_ < sizeof(sa_family_t)) return address_family::unspecified;
   switch (as<sockaddr>(*this).sa_family) {
-    case AF_INET: return address_family::ipv4;
-    case AF_INET6: return address_family::ipv6;
-    case AF_UNIX: return address_family::unix_path;
-    default: return address_family::unspecified;
+    case AF_INET:
+      return address_family::ipv4;
+    case AF_INET6:
+      return address_family::ipv6;
+    case AF_UNIX:
+      return address_family::unix_path;
+    default:
+      return address_family::unspecified;
   }
 }
 
 std::uint16_t endpoint::port() const noexcept {
   switch (family()) {
-    case address_family::ipv4: return ntohs(as<sockaddr_in>(*this).sin_port);
-    case address_family::ipv6: return ntohs(as<sockaddr_in6>(*this).sin6_port);
-    default: return 0;
+    case address_family::ipv4:
+      return ntohs(as<sockaddr_in>(*this).sin_port);
+    case address_family::ipv6:
+      return ntohs(as<sockaddr_in6>(*this).sin6_port);
+    default:
+      return 0;
   }
 }
 
 bool endpoint::is_abstract() const noexcept {
-  return family() == address_family::unix_path && size_ > path_offset && storage_[path_offset] == std::byte{0};
+  return family() == address_family::unix_path && size_ > path_offset &&
+         storage_[path_offset] == std::byte{0};
 }
 
 std::string_view endpoint::path() const noexcept {
@@ -116,7 +123,8 @@ std::string_view endpoint::path() const noexcept {
 bool endpoint::operator==(endpoint const& other) const noexcept {
   if (family() != other.family()) return false;
   switch (family()) {
-    case address_family::unspecified: return true;
+    case address_family::unspecified:
+      return true;
     case address_family::ipv4: {
       auto const a = as<sockaddr_in>(*this);
       auto const b = as<sockaddr_in>(other);
@@ -128,14 +136,15 @@ bool endpoint::operator==(endpoint const& other) const noexcept {
       return a.sin6_port == b.sin6_port && a.sin6_scope_id == b.sin6_scope_id &&
              std::memcmp(&a.sin6_addr, &b.sin6_addr, sizeof(a.sin6_addr)) == 0;
     }
-    case address_family::unix_path: return is_abstract() == other.is_abstract() && path() == other.path();
+    case address_family::unix_path:
+      return is_abstract() == other.is_abstract() && path() == other.path();
   }
   return false;
 }
 
 namespace {
 
-// ── from text ──────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── from text ────────────────────────────────────────────────────────────────────────────────────
 
 /// The text as it may be printed: what could confuse a terminal or a log is written as \xNN.
 std::string quoted(std::string_view text) {
@@ -156,8 +165,7 @@ std::string quoted(std::string_view text) {
 }
 
 // A decimal number without sign, space or leading zeros.
-template <class Number>
-bool parse_number(std::string_view text, Number most, Number& out) noexcept {
+template <class Number> bool parse_number(std::string_view text, Number most, Number& out) noexcept {
   if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') return false;
   auto const [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
   return failed == std::errc() && end == text.data() + text.size() && out <= most;
@@ -173,14 +181,15 @@ char const* parse_port(std::string_view text, std::uint16_t& port) noexcept {
 }
 
 char const* parse_ipv4(std::string_view text, std::uint8_t (&address)[4]) noexcept {
+  if (text.empty() || text.find_first_not_of("0123456789.") != text.npos)
+    return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
   for (int i = 0; i < 4; ++i) {
     std::size_t const dot = text.find('.');
-    if ((dot == text.npos) != (i == 3)) return "an IPv4 address has four numbers";
     std::string_view const number = text.substr(0, dot);
-    if (number.empty() || number.find_first_not_of("0123456789") != number.npos)
-      return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
+    if ((dot == text.npos) != (i == 3) || number.empty()) return "an IPv4 address has four numbers";
     if (number.size() > 1 && number[0] == '0') return "a number of the IPv4 address begins with a zero";
-    if (!parse_number<std::uint8_t>(number, 255, address[i])) return "a number of the IPv4 address is over 255";
+    if (!parse_number<std::uint8_t>(number, 255, address[i]))
+      return "a number of the IPv4 address is over 255";
     text.remove_prefix(i == 3 ? text.size() : dot + 1);
   }
   return nullptr;
@@ -251,10 +260,10 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
     return nullptr;
   }
   code = made.error();
-  return "the path of a Unix socket is at most 107 bytes long";  // a NUL was found before
+  return "the path of a Unix socket is at most 107 bytes long"; // a NUL was found before
 }
 
-}  // namespace
+} // namespace
 
 result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
   endpoint e;
@@ -277,7 +286,7 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
 
 namespace {
 
-// ── to text ────────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── to text ──────────────────────────────────────────────────────────────────────────────────────
 
 void append_number(std::string& out, std::uint32_t n, int base = 10) {
   char digits[16];
@@ -291,8 +300,8 @@ void append_ipv4(std::string& out, std::uint8_t const* address) {
   }
 }
 
-// RFC 5952: lower case, no leading zeros, "::" for the first of the longest runs of two zero groups or more, and the last
-// four bytes in decimal where the prefix says that they are an IPv4 address (::ffff:0:0/96).
+// RFC 5952: lower case, no leading zeros, "::" for the first of the longest runs of two zero groups or more,
+// and the last four bytes in decimal where the prefix says that they are an IPv4 address (::ffff:0:0/96).
 void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
   unsigned group[8];
   for (int i = 0; i < 8; ++i) group[i] = address[2 * i] * 256U + address[2 * i + 1];
@@ -323,12 +332,13 @@ void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
   }
 }
 
-}  // namespace
+} // namespace
 
 std::string to_string(endpoint const& e) {
   std::string out;
   switch (e.family()) {
-    case address_family::unspecified: break;
+    case address_family::unspecified:
+      break;
     case address_family::ipv4: {
       auto const a = as<sockaddr_in>(e);
       append_ipv4(out, reinterpret_cast<std::uint8_t const*>(&a.sin_addr));
@@ -360,4 +370,4 @@ std::string to_string(endpoint const& e) {
   return out;
 }
 
-}  // namespace unio
+} // namespace unio

@@ -1,6 +1,6 @@
-#include <unio/event_handle.hpp>
-
 #include "sys/descriptors.hpp"
+
+#include <unio/event_handle.hpp>
 
 #include <sys/eventfd.h>
 
@@ -17,11 +17,12 @@ result<event_handle> event_handle::create() noexcept {
 }
 
 result<void> event_handle::signal(std::uint64_t count) noexcept {
-  int const interrupted_errno = errno;  // a signal handler must leave it as it was
+  int const interrupted_errno = errno; // a signal handler must leave it as it was
   std::int64_t const r = sys::uninterrupted([&] { return sys::write(fd_, &count, sizeof(count)); });
   errno = interrupted_errno;
-  if (r < 0 && r != -EAGAIN) return detail::to_error_code(static_cast<int>(r));  // EAGAIN: full, so it is signalled
+  if (r < 0 && r != -EAGAIN)
+    return detail::to_error_code(static_cast<int>(r)); // EAGAIN: full, so it is signalled
   return {};
 }
 
-}  // namespace unio
+} // namespace unio

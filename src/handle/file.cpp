@@ -22,7 +22,7 @@ static_assert(sizeof(path_handle) == 16 && sizeof(file_handle) == 16);
 
 namespace {
 
-constexpr extent_type largest_offset = std::numeric_limits<std::int64_t>::max();  // off_t
+constexpr extent_type largest_offset = std::numeric_limits<std::int64_t>::max(); // off_t
 
 using mode = handle::mode;
 using creation = handle::creation;
@@ -44,34 +44,56 @@ int flags_for(mode m, creation c, caching k) noexcept {
   int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   switch (m) {
     case mode::none:
-    case mode::attributes: return c == creation::open_existing ? O_PATH | O_CLOEXEC : -EINVAL;
+    case mode::attributes:
+      return c == creation::open_existing ? O_PATH | O_CLOEXEC : -EINVAL;
     case mode::read:
       if (c == creation::truncate_existing) return -EINVAL;
       flags |= O_RDONLY;
       break;
-    case mode::write: flags |= O_RDWR; break;
-    case mode::append: flags |= O_WRONLY | O_APPEND; break;
+    case mode::write:
+      flags |= O_RDWR;
+      break;
+    case mode::append:
+      flags |= O_WRONLY | O_APPEND;
+      break;
   }
   switch (c) {
-    case creation::open_existing: break;
+    case creation::open_existing:
+      break;
     case creation::only_if_not_exist:
-    case creation::always_new: flags |= O_CREAT | O_EXCL; break;
-    case creation::if_needed: flags |= O_CREAT; break;
-    case creation::truncate_existing: flags |= O_TRUNC; break;
+    case creation::always_new:
+      flags |= O_CREAT | O_EXCL;
+      break;
+    case creation::if_needed:
+      flags |= O_CREAT;
+      break;
+    case creation::truncate_existing:
+      flags |= O_TRUNC;
+      break;
   }
   switch (k) {
-    case caching::none: flags |= O_DIRECT | O_SYNC; break;
-    case caching::only_metadata: flags |= O_DIRECT; break;
-    case caching::reads: flags |= O_SYNC; break;
-    case caching::reads_and_metadata: flags |= O_DSYNC; break;
+    case caching::none:
+      flags |= O_DIRECT | O_SYNC;
+      break;
+    case caching::only_metadata:
+      flags |= O_DIRECT;
+      break;
+    case caching::reads:
+      flags |= O_SYNC;
+      break;
+    case caching::reads_and_metadata:
+      flags |= O_DSYNC;
+      break;
     case caching::all:
     case caching::safety_barriers:
-    case caching::temporary: break;
+    case caching::temporary:
+      break;
   }
   return flags;
 }
 
-// Makes what can be made durable so. What has nothing to be made durable says EINVAL, EROFS or EBADF (O_PATH).
+// Makes what can be made durable so. What has nothing to be made durable says EINVAL, EROFS or EBADF
+// (O_PATH).
 int make_durable(int fd) noexcept {
   std::int64_t const r = sys::uninterrupted([&] { return sys::fsync(fd); });
   return r == -EINVAL || r == -EROFS || r == -EBADF ? 0 : static_cast<int>(r);
@@ -83,14 +105,15 @@ std::size_t directory_part(char const* path) noexcept {
   return slash == nullptr ? 0 : static_cast<std::size_t>(slash - path) + 1;
 }
 
-// Removes the name `path` if it still leads to the inode of `fd`; ENOENT if not. Between looking and removing another
-// process can still put a new file there: Linux cannot remove a name on condition.
+// Removes the name `path` if it still leads to the inode of `fd`; ENOENT if not. Between looking and removing
+// another process can still put a new file there: Linux cannot remove a name on condition.
 int unlink_if_same(int fd, char const* path) noexcept {
   struct stat mine;
   if (std::int64_t const r = sys::fstat(fd, &mine); r < 0) return static_cast<int>(r);
 
   std::size_t const n = directory_part(path);
-  if (n == 0) return -ENOENT;  // "pipe:[…]", "(unreachable)…": never had a name, or not one that can be reached
+  if (n == 0)
+    return -ENOENT; // "pipe:[…]", "(unreachable)…": never had a name, or not one that can be reached
   detail::path_buffer directory;
   std::memcpy(directory.text, path, n);
   directory.text[n] = 0;
@@ -112,7 +135,8 @@ int unlink_if_same(int fd, char const* path) noexcept {
 }
 
 int unlink_current(int fd) noexcept {
-  // A rename between asking for the path and using it looks like another inode: the path then says where it went.
+  // A rename between asking for the path and using it looks like another inode: the path then says where it
+  // went.
   detail::path_buffer before;
   if (int const r = detail::path_of(fd, before); r < 0) return r;
   for (;;) {
@@ -140,6 +164,11 @@ int create_unique(path_handle const& directory, path_view prefix, detail::path_b
   });
 }
 
+std::int64_t punch_hole(int fd, std::int64_t at, std::int64_t n) noexcept {
+  return sys::uninterrupted(
+      [&] { return sys::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n); });
+}
+
 // Writes zeros over what lies below the end of the file.
 int write_zeros(int fd, std::int64_t at, std::int64_t end) noexcept {
   // A write to a file in append mode goes to its end whatever the offset.
@@ -150,7 +179,7 @@ int write_zeros(int fd, std::int64_t at, std::int64_t end) noexcept {
   if ((status_flags & O_APPEND) != 0 || !S_ISREG(s.st_mode)) return -EOPNOTSUPP;
   end = std::min(end, std::int64_t{s.st_size});
 
-  alignas(4096) static std::byte zeros[64 * 1024];  // never written; aligned for O_DIRECT
+  alignas(4096) static std::byte zeros[64 * 1024]; // never written; aligned for O_DIRECT
   while (at < end) {
     iovec const piece{zeros, static_cast<std::size_t>(std::min<std::int64_t>(end - at, sizeof(zeros)))};
     std::int64_t const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &piece, 1, at, 0); });
@@ -161,7 +190,7 @@ int write_zeros(int fd, std::int64_t at, std::int64_t end) noexcept {
   return 0;
 }
 
-}  // namespace
+} // namespace
 
 result<path_handle> path_handle::path(path_handle const& base, path_view name) noexcept {
   if (int const r = name.check(); r != 0) return detail::to_error_code(r);
@@ -172,7 +201,8 @@ result<path_handle> path_handle::path(path_handle const& base, path_view name) n
 
 async_open::async_open(path_handle const& base, path_view name, mode m, creation c, caching k, flag f,
                        unio::deadline d) noexcept
-    : io_operation(detail::open_faces, handle_kind::path, detail::directory_of(base), base.own_multiplexer(), d),
+    : io_operation(detail::open_faces, handle_kind::path, detail::directory_of(base), base.own_multiplexer(),
+                   d),
       name_(name),
       open_flags_(flags_for(m, c, k)),
       refused_(open_flags_ < 0 ? open_flags_ : name.check()),
@@ -203,7 +233,7 @@ int open_always_new(async_open& op) noexcept {
   if (op.refused() != 0) return op.refused();
   char const* const name = op.name().c_str();
   std::size_t const n = directory_part(name);
-  if (n == op.name().size()) return n == 0 ? -ENOENT : -EISDIR;  // as openat(2) with O_CREAT
+  if (n == op.name().size()) return n == 0 ? -ENOENT : -EISDIR; // as openat(2) with O_CREAT
   detail::path_buffer sibling;
   std::memcpy(sibling.text, name, n);
   int const fd = detail::with_random_name(sibling, n, [&](char const* candidate) {
@@ -251,7 +281,8 @@ result<file_handle> file_handle::temp_inode(path_handle const& directory) noexce
   return file_handle(fd, handle_kind::file, caching::temporary, flag::none);
 }
 
-result<file_handle> file_handle::uniquely_named_file(path_handle const& directory, path_view prefix) noexcept {
+result<file_handle> file_handle::uniquely_named_file(path_handle const& directory,
+                                                     path_view prefix) noexcept {
   detail::path_buffer name;
   int const fd = create_unique(directory, prefix, name);
   if (fd < 0) return detail::to_error_code(fd);
@@ -280,7 +311,8 @@ result<extent_type> file_handle::maximum_extent() const noexcept {
 
 result<extent_type> file_handle::truncate(extent_type size) noexcept {
   if (size > largest_offset) return detail::to_error_code(-EFBIG);
-  std::int64_t const r = sys::uninterrupted([&] { return sys::ftruncate(fd_, static_cast<std::int64_t>(size)); });
+  std::int64_t const r =
+      sys::uninterrupted([&] { return sys::ftruncate(fd_, static_cast<std::int64_t>(size)); });
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
   return size;
 }
@@ -289,9 +321,13 @@ result<void> file_handle::zero(extent_type offset, extent_type bytes) noexcept {
   if (offset > largest_offset) return detail::to_error_code(-EFBIG);
   auto const at = static_cast<std::int64_t>(offset);
   auto const n = static_cast<std::int64_t>(std::min(bytes, largest_offset - offset));
-  if (n == 0) return {};  // fallocate(2) would refuse it
-  std::int64_t r = sys::uninterrupted(
-      [&] { return sys::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n); });
+  if (n == 0) return {}; // fallocate(2) would refuse it
+  std::int64_t r = punch_hole(fd_, at, n);
+  if (r == -EFBIG) { // the range ends beyond what the filesystem can hold, though the file does not
+    result<extent_type> const length = maximum_extent();
+    if (!length) return length.error();
+    r = offset < *length ? punch_hole(fd_, at, static_cast<std::int64_t>(*length) - at) : 0;
+  }
   if (r == -EOPNOTSUPP || r == -ENOSYS) r = write_zeros(fd_, at, at + n);
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
   return {};
@@ -312,12 +348,12 @@ std::error_code file_handle::before_close() noexcept {
   std::error_code first;
   if (!is_open()) return first;
   if (caching_ == caching::safety_barriers) {
-    detail::forget_everywhere(fd_, multiplexer_);  // the last writes come before the barrier
+    detail::forget_everywhere(fd_, multiplexer_); // the last writes come before the barrier
     if (int const r = make_durable(fd_); r < 0) first = detail::to_error_code(r);
   }
   if (has(flags_, flag::unlink_on_close)) {
     int const r = unlink_current(fd_);
-    if (r < 0 && r != -ENOENT && !first) first = detail::to_error_code(r);  // ENOENT: somebody was faster
+    if (r < 0 && r != -ENOENT && !first) first = detail::to_error_code(r); // ENOENT: somebody was faster
   }
   return first;
 }
@@ -329,4 +365,4 @@ result<void> file_handle::close() noexcept {
   return closed;
 }
 
-}  // namespace unio
+} // namespace unio

@@ -12,8 +12,9 @@ inline constexpr unsigned new_file_permissions = 0666;
 /// Opens in place. Returns the descriptor (above 2), or a negative code.
 int open_plain(async_open& op) noexcept;
 
-/// creation::always_new: makes a new inode under a random name beside the wanted one and renames it into its place.
-/// Whoever has the old one open keeps it; nobody sees the name without a file. As open_plain() about what is returned.
+/// creation::always_new: makes a new inode under a random name beside the wanted one and renames it into its
+/// place. Whoever has the old one open keeps it; nobody sees the name without a file. As open_plain() about
+/// what is returned.
 int open_always_new(async_open& op) noexcept;
 
-}  // namespace unio
+} // namespace unio

@@ -1,10 +1,10 @@
 // Handles: how a descriptor is taken in, doubled and given up.
 
-#include <unio/handle.hpp>
-
-#include "io/multiplexers.hpp"
 #include "handle/names.hpp"
+#include "io/multiplexers.hpp"
 #include "sys/descriptors.hpp"
+
+#include <unio/handle.hpp>
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -32,8 +32,10 @@ result<handle_kind> kind_of(int fd) noexcept {
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
   switch (s.st_mode & S_IFMT) {
     case S_IFREG:
-    case S_IFBLK: return handle_kind::file;
-    case S_IFDIR: return detail::to_error_code(-EISDIR);
+    case S_IFBLK:
+      return handle_kind::file;
+    case S_IFDIR:
+      return detail::to_error_code(-EISDIR);
     case S_IFSOCK: {
       int listening = 0;
       unsigned size = sizeof(listening);
@@ -41,11 +43,12 @@ result<handle_kind> kind_of(int fd) noexcept {
       if (asked < 0) return detail::to_error_code(static_cast<int>(asked));
       return listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
     }
-    default: return handle_kind::pipe;  // a FIFO, a terminal, an eventfd: bytes when there are some, and no position
+    default:
+      return handle_kind::pipe; // a FIFO, a terminal, an eventfd: bytes when there are some, and no position
   }
 }
 
-}  // namespace
+} // namespace
 
 handle& handle::operator=(handle&& other) noexcept {
   if (this != &other) {
@@ -137,4 +140,4 @@ void async_close::close_if_not_started() noexcept {
   if (fd() >= 0 && !started() && !closed_) (void)close_descriptor(fd());
 }
 
-}  // namespace unio
+} // namespace unio

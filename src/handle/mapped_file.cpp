@@ -1,10 +1,10 @@
-// Mapped files. The map is made as large as the reservation, beyond the file's end: pages there come to life when the
-// file grows, so growing costs no system call for the map. Mapping is the one thing that does not go through the table
-// of system calls: it has no descriptor of its own that a simulation could answer for.
-
-#include <unio/mapped_file_handle.hpp>
+// Mapped files. The map is made as large as the reservation, beyond the file's end: pages there come to life
+// when the file grows, so growing costs no system call for the map. Mapping is the one thing that does not go
+// through the table of system calls: it has no descriptor of its own that a simulation could answer for.
 
 #include "sys/descriptors.hpp"
+
+#include <unio/mapped_file_handle.hpp>
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -22,16 +22,17 @@ namespace {
 
 constexpr extent_type mebibyte = 1 << 20;
 constexpr extent_type largest_map = extent_type{1} << 62;
-constexpr int most_vectors = 64;  // on the stack; what is beyond them is not read, as readv(2) may do
+constexpr int most_vectors = 64; // on the stack; what is beyond them is not read, as readv(2) may do
 
 // `length` and room to double.
 extent_type room_for(extent_type length) noexcept {
   return 2 * std::max(mebibyte, (length + mebibyte - 1) / mebibyte * mebibyte);
 }
 
-}  // namespace
+} // namespace
 
-mapped_file_handle::mapped_file_handle(file_handle&& f) noexcept : file_handle(static_cast<file_handle&&>(f)) {
+mapped_file_handle::mapped_file_handle(file_handle&& f) noexcept
+    : file_handle(static_cast<file_handle&&>(f)) {
   kind_ = handle_kind::mapped_file;
 }
 
@@ -56,8 +57,9 @@ mapped_file_handle& mapped_file_handle::operator=(mapped_file_handle&& other) no
 
 mapped_file_handle::~mapped_file_handle() { (void)close(); }
 
-result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& base, path_view name, mode m, creation c,
-                                                           extent_type reserve_bytes, caching k, flag f) noexcept {
+result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& base, path_view name, mode m,
+                                                           creation c, extent_type reserve_bytes, caching k,
+                                                           flag f) noexcept {
   result<file_handle> opened = file(base, name, m, c, k, f);
   if (!opened) return opened.error();
   mapped_file_handle mapped(std::move(*opened));
@@ -65,7 +67,7 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
   struct stat s;
   std::int64_t const r = sys::fstat(mapped.fd_, &s);
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  if (!S_ISREG(s.st_mode)) return detail::to_error_code(-ENODEV);  // as mmap(2) says of a pipe
+  if (!S_ISREG(s.st_mode)) return detail::to_error_code(-ENODEV); // as mmap(2) says of a pipe
   auto const length = static_cast<extent_type>(s.st_size);
   if (result<void> const made = mapped.map(length, reserve_bytes); !made) return made.error();
   return mapped;
@@ -122,7 +124,8 @@ std::int64_t mapped_file_handle::view(extent_type offset, std::size_t bytes, std
 
 io_result<mutable_buffers> mapped_file_handle::read_copy(io_request<mutable_buffers> request) noexcept {
   extent_type const at = request.offset == no_offset ? position_ : request.offset;
-  if (at > static_cast<extent_type>(std::numeric_limits<std::int64_t>::max())) return detail::to_error_code(-EINVAL);
+  if (at > static_cast<extent_type>(std::numeric_limits<std::int64_t>::max()))
+    return detail::to_error_code(-EINVAL);
   iovec pieces[most_vectors];
   int count = 0;
   for (mutable_buffer const b : request.buffers) {
@@ -144,4 +147,4 @@ result<void> mapped_file_handle::close() noexcept {
   return closed;
 }
 
-}  // namespace unio
+} // namespace unio

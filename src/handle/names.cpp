@@ -25,7 +25,9 @@ int path_view::check() const noexcept {
 
 namespace detail {
 
-int directory_of(path_handle const& base) noexcept { return base.is_open() ? base.native_handle() : AT_FDCWD; }
+int directory_of(path_handle const& base) noexcept {
+  return base.is_open() ? base.native_handle() : AT_FDCWD;
+}
 
 int path_of(int fd, path_buffer& out) noexcept {
   if (fd < 0) return -EBADF;
@@ -34,7 +36,7 @@ int path_of(int fd, path_buffer& out) noexcept {
   *std::to_chars(link + prefix, link + sizeof(link) - 1, fd).ptr = 0;
   std::int64_t const n = sys::readlinkat(AT_FDCWD, link, out.text, sizeof(out.text));
   if (n < 0) return static_cast<int>(n);
-  if (n > static_cast<std::int64_t>(longest_path)) return -ENAMETOOLONG;  // readlink(2) cuts without a word
+  if (n > static_cast<std::int64_t>(longest_path)) return -ENAMETOOLONG; // readlink(2) cuts without a word
   out.text[n] = 0;
   return static_cast<int>(n);
 }
@@ -56,9 +58,9 @@ int append_random_name(path_buffer& out, std::size_t n) noexcept {
 int begin_random_name(path_view prefix, path_buffer& out) noexcept {
   if (int const r = prefix.check(); r != 0) return r;
   if (std::memchr(prefix.c_str(), '/', prefix.size()) != nullptr) return -EINVAL;
-  std::memcpy(out.text, prefix.c_str(), prefix.size());  // at most a name's length, as checked
+  std::memcpy(out.text, prefix.c_str(), prefix.size()); // at most a name's length, as checked
   return static_cast<int>(prefix.size());
 }
 
-}  // namespace detail
-}  // namespace unio
+} // namespace detail
+} // namespace unio

@@ -9,8 +9,8 @@
 
 namespace unio::detail {
 
-inline constexpr std::size_t longest_path = 4095;  // PATH_MAX without the terminating NUL
-inline constexpr std::size_t longest_name = 255;   // NAME_MAX
+inline constexpr std::size_t longest_path = 4095; // PATH_MAX without the terminating NUL
+inline constexpr std::size_t longest_name = 255;  // NAME_MAX
 
 /// A path on the stack, zero-terminated.
 struct path_buffer {
@@ -23,23 +23,23 @@ int directory_of(path_handle const& base) noexcept;
 /// Where `fd` is now. Returns the length, or a negative code.
 int path_of(int fd, path_buffer& out) noexcept;
 
-/// Writes 64 random bits in hexadecimal, and a NUL, behind the first `n` bytes of `out`. Returns 0 or a negative code:
-/// ENAMETOOLONG where there is no room.
+/// Writes 64 random bits in hexadecimal, and a NUL, behind the first `n` bytes of `out`. Returns 0 or a
+/// negative code: ENAMETOOLONG where there is no room.
 int append_random_name(path_buffer& out, std::size_t n) noexcept;
 
-/// Copies the beginning of a random name, which may not lead to another directory. Returns its length or a negative
-/// code.
+/// Copies the beginning of a random name, which may not lead to another directory. Returns its length or a
+/// negative code.
 int begin_random_name(path_view prefix, path_buffer& out) noexcept;
 
-/// Calls `create(char const*)` with random names that begin with the first `n` bytes of `out` until one is not taken.
-/// Returns what it returned last; the name is in `out`.
-template <class Create>
-int with_random_name(path_buffer& out, std::size_t n, Create create) noexcept {
+/// Calls `create(char const*)` with random names that begin with the first `n` bytes of `out` until one is
+/// not taken. Returns what it returned last; the name is in `out`.
+template <class Create> int with_random_name(path_buffer& out, std::size_t n, Create create) noexcept {
   for (;;) {
     if (int const r = append_random_name(out, n); r < 0) return r;
-    // That 64 random bits are taken happens once in a life. A bound would only hide a generator that does not work.
+    // That 64 random bits are taken happens once in a life. A bound would only hide a generator that does not
+    // work.
     if (int const r = create(out.text); r != -EEXIST) return r;
   }
 }
 
-}  // namespace unio::detail
+} // namespace unio::detail

@@ -1,9 +1,9 @@
 // Pipes: making them, and finding the other end of a named one.
 
-#include <unio/pipe_handle.hpp>
-
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
+
+#include <unio/pipe_handle.hpp>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -21,7 +21,8 @@ namespace {
 
 using mode = handle::mode;
 
-// A writing end can be opened once somebody reads, and nothing tells when that is: so one asks, at first often.
+// A writing end can be opened once somebody reads, and nothing tells when that is: so one asks, at first
+// often.
 constexpr std::int64_t first_pause_ns = 100'000;
 constexpr std::int64_t longest_pause_ns = 10'000'000;
 
@@ -65,14 +66,16 @@ int create_end(int directory, char const* name, mode m, unsigned permissions, de
   return fd;
 }
 
-int refuse(path_view name, mode m) noexcept { return m == mode::read || m == mode::write ? name.check() : -EINVAL; }
+int refuse(path_view name, mode m) noexcept {
+  return m == mode::read || m == mode::write ? name.check() : -EINVAL;
+}
 
 handle_kind kind_for(mode m) noexcept {
   // Reading from a name that nobody has written to yet looks like the end of the stream, which it is not.
   return m == mode::read ? handle_kind::named_pipe : handle_kind::pipe;
 }
 
-}  // namespace
+} // namespace
 
 result<anonymous_pipe> pipe_handle::anonymous() noexcept {
   int ends[2];
@@ -103,7 +106,8 @@ result<pipe_handle> pipe_handle::create(path_handle const& base, path_view name,
   return pipe_handle(fd, kind_for(m));
 }
 
-result<pipe_handle> pipe_handle::random(path_handle const& base, path_view prefix, mode m, deadline d) noexcept {
+result<pipe_handle> pipe_handle::random(path_handle const& base, path_view prefix, mode m,
+                                        deadline d) noexcept {
   if (int const r = refuse(prefix, m); r != 0) return detail::to_error_code(r);
   detail::path_buffer name;
   int const n = detail::begin_random_name(prefix, name);
@@ -116,11 +120,12 @@ result<pipe_handle> pipe_handle::random(path_handle const& base, path_view prefi
 }
 
 result<std::size_t> pipe_handle::capacity(std::size_t bytes) noexcept {
-  if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max())) return detail::to_error_code(-EINVAL);
-  std::int64_t const r = bytes == 0 ? sys::fcntl(fd_, F_GETPIPE_SZ, 0)
-                                    : sys::fcntl(fd_, F_SETPIPE_SZ, static_cast<long>(bytes));
+  if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
+    return detail::to_error_code(-EINVAL);
+  std::int64_t const r =
+      bytes == 0 ? sys::fcntl(fd_, F_GETPIPE_SZ, 0) : sys::fcntl(fd_, F_SETPIPE_SZ, static_cast<long>(bytes));
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
   return static_cast<std::size_t>(r);
 }
 
-}  // namespace unio
+} // namespace unio

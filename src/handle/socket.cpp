@@ -1,8 +1,8 @@
 // Sockets: making them, naming them, and their options.
 
-#include <unio/socket_handle.hpp>
-
 #include "sys/descriptors.hpp"
+
+#include <unio/socket_handle.hpp>
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -26,16 +26,22 @@ result<void> done(std::int64_t r) noexcept {
 int make_socket(address_family family) noexcept {
   int native = AF_UNSPEC;
   switch (family) {
-    case address_family::ipv4: native = AF_INET; break;
-    case address_family::ipv6: native = AF_INET6; break;
-    case address_family::unix_path: native = AF_UNIX; break;
-    case address_family::unspecified: return -EAFNOSUPPORT;
+    case address_family::ipv4:
+      native = AF_INET;
+      break;
+    case address_family::ipv6:
+      native = AF_INET6;
+      break;
+    case address_family::unix_path:
+      native = AF_UNIX;
+      break;
+    case address_family::unspecified:
+      return -EAFNOSUPPORT;
   }
   return sys::above_standard(sys::socket(native, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-template <class T>
-std::int64_t set_option(int fd, int level, int name, T const& value) noexcept {
+template <class T> std::int64_t set_option(int fd, int level, int name, T const& value) noexcept {
   return sys::setsockopt(fd, level, name, &value, sizeof(value));
 }
 
@@ -63,7 +69,7 @@ std::int64_t bind_to(int fd, endpoint const& e) noexcept {
 
 std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& options) noexcept {
   std::int64_t r = 0;
-  if (at.family() != address_family::unix_path) {  // whose names are files: there is nothing to reuse
+  if (at.family() != address_family::unix_path) { // whose names are files: there is nothing to reuse
     if (r >= 0 && options.reuse_address) r = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (r >= 0 && options.reuse_port) r = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   }
@@ -78,7 +84,7 @@ std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& o
   return r;
 }
 
-}  // namespace
+} // namespace
 
 result<socket_handle> socket_handle::create(address_family family) noexcept {
   int const fd = make_socket(family);
@@ -136,7 +142,8 @@ result<void> socket_handle::receive_buffer(int bytes) noexcept {
 result<int> socket_handle::send_buffer() const noexcept { return int_option(fd_, SOL_SOCKET, SO_SNDBUF); }
 result<int> socket_handle::receive_buffer() const noexcept { return int_option(fd_, SOL_SOCKET, SO_RCVBUF); }
 
-result<listening_socket_handle> listening_socket_handle::listen(endpoint const& at, listen_options options) noexcept {
+result<listening_socket_handle> listening_socket_handle::listen(endpoint const& at,
+                                                                listen_options options) noexcept {
   int const fd = make_socket(at.family());
   if (fd < 0) return detail::to_error_code(fd);
   if (std::int64_t const r = bind_and_listen(fd, at, options); r < 0) {
@@ -146,6 +153,8 @@ result<listening_socket_handle> listening_socket_handle::listen(endpoint const& 
   return listening_socket_handle(fd);
 }
 
-result<endpoint> listening_socket_handle::local_endpoint() const noexcept { return name_of(fd_, sys::getsockname); }
+result<endpoint> listening_socket_handle::local_endpoint() const noexcept {
+  return name_of(fd_, sys::getsockname);
+}
 
-}  // namespace unio
+} // namespace unio

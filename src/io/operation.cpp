@@ -30,7 +30,7 @@ io_operation::~io_operation() { UNIO_EXPECTS(!in_flight(), "an operation in flig
 
 void io_operation::start() noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(), "an operation can be started once; reset() makes it startable again");
-  links = operation_links{};
+  links.is = {};
   state_.store(bit_started, std::memory_order_relaxed);
   multiplexer_ = own_multiplexer_ != nullptr ? own_multiplexer_ : &this_thread::multiplexer();
   multiplexer_->start(*this);
@@ -52,7 +52,7 @@ void io_operation::reset() noexcept {
   state_.store(0, std::memory_order_relaxed);
 }
 
-int io_operation::canceled_code() const noexcept { return links.timed_out ? -ETIMEDOUT : -ECANCELED; }
+int io_operation::canceled_code() const noexcept { return links.is.timed_out ? -ETIMEDOUT : -ECANCELED; }
 
 void io_operation::abandon() noexcept {
   if (!in_flight()) return;
@@ -77,6 +77,7 @@ void io_operation::run_blocking() noexcept {
     if (!finished()) multiplexer_->finish(*this);
     return;
   }
+  links.is = {};
   state_.store(bit_started, std::memory_order_relaxed);
   driver::run_inline(*this);
   mark_finished();

@@ -49,6 +49,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept { return op::deco
 constinit operation_faces const detail::barrier_faces = {.name = "barrier",
                                                          .tries = inline_attempt::always,
                                                          .interruptible = false,
+                                                         .flow = direction::either,
                                                          .prepare = prepare,
                                                          .wants = wants,
                                                          .perform = perform,

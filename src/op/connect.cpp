@@ -48,6 +48,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept { return op::deco
 constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .tries = inline_attempt::never,
                                                          .interruptible = true,
+                                                         .flow = direction::out,
                                                          .begin = begin,
                                                          .prepare = prepare,
                                                          .wants = wants,

@@ -25,7 +25,7 @@ int uninterrupted(Call call) noexcept {
 /// The tail of a decoder, after bytes and the operation's own errors: a stop that hid nothing, "not yet", an error.
 inline outcome decode_error(io_operation& op, int res) noexcept {
   if (res == -EAGAIN) return outcome::again;
-  if (res == -EINTR && !op.links.cancel_wanted) return outcome::again;
+  if (res == -EINTR && !op.links.is.cancel_wanted) return outcome::again;
   bool const stopped = res == -ECANCELED || res == -EINTR;
   op.set_outcome(stopped ? op.canceled_code() : res);
   return outcome::finished;

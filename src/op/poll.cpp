@@ -44,6 +44,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept { return op::deco
 constinit operation_faces const detail::poll_faces = {.name = "poll",
                                                       .tries = inline_attempt::predicted,
                                                       .interruptible = true,
+                                                      .flow = direction::either,
                                                       .prepare = prepare,
                                                       .wants = wants,
                                                       .perform = perform,

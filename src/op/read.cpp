@@ -62,7 +62,8 @@ bool had_a_writer(int fd) noexcept {
 
 int perform(io_operation& op, attempt how) noexcept {
   io_request<mutable_buffers> const& request = self(op).request();
-  if (is_empty(op)) return 0;
+  if (is_empty(op)) [[unlikely]]
+    return 0;
   switch (op.kind()) {
     case handle_kind::mapped_file: {
       auto& file = static_cast<mapped_file_handle&>(*self(op).source());

@@ -63,6 +63,7 @@ outcome complete(io_operation& op, int res, unsigned flags) noexcept {
 constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_zero_copy",
                                                                 .tries = inline_attempt::never,
                                                                 .interruptible = true,
+                                                                .flow = direction::out,
                                                                 .begin = begin,
                                                                 .prepare = prepare,
                                                                 .wants = wants,

@@ -41,7 +41,9 @@ readiness unready_side(async_splice const& s) noexcept {
   pollfd p[2] = {{.fd = s.from(), .events = POLLIN, .revents = 0}, {.fd = s.to(), .events = POLLOUT, .revents = 0}};
   timespec const now{};
   sys::poll(p, 2, &now);
-  return p[0].revents == 0 ? readiness::readable : readiness::writable;
+  if (p[0].revents == 0) return readiness::readable;
+  if (p[1].revents == 0) return readiness::writable;
+  return readiness::retry;  // both are by now: which of them was not, no edge will tell
 }
 
 int perform(io_operation& op, attempt how) noexcept {
@@ -76,6 +78,7 @@ int second_fd(io_operation const& op) noexcept {
 constinit operation_faces const detail::splice_faces = {.name = "splice",
                                                         .tries = inline_attempt::predicted,
                                                         .interruptible = true,
+                                                        .flow = direction::either,
                                                         .begin = begin,
                                                         .prepare = prepare,
                                                         .wants = wants,

@@ -100,6 +100,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept { return op::deco
 constinit operation_faces const detail::write_faces = {.name = "write",
                                                        .tries = inline_attempt::predicted,
                                                        .interruptible = true,
+                                                       .flow = direction::out,
                                                        .prepare = prepare,
                                                        .wants = wants,
                                                        .perform = perform,

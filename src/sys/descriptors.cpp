@@ -26,12 +26,12 @@ int above_standard(std::int64_t fd) noexcept {
 
 // Arrays of buffers go to the kernel as they are.
 template <class Buffer, class Pointer>
-constexpr bool laid_out_as_iovec = std::is_standard_layout_v<Buffer> && std::is_trivially_copyable_v<Buffer> &&
-                                   sizeof(Buffer) == sizeof(iovec) && alignof(Buffer) == alignof(iovec) &&
-                                   sizeof(Pointer) == sizeof(iovec::iov_base) && offsetof(iovec, iov_base) == 0 &&
-                                   offsetof(iovec, iov_len) == sizeof(Pointer) &&
-                                   sizeof(iovec::iov_len) == sizeof(std::size_t);
+constexpr bool laid_out_as_iovec =
+    std::is_standard_layout_v<Buffer> && std::is_trivially_copyable_v<Buffer> &&
+    sizeof(Buffer) == sizeof(iovec) && alignof(Buffer) == alignof(iovec) &&
+    sizeof(Pointer) == sizeof(iovec::iov_base) && offsetof(iovec, iov_base) == 0 &&
+    offsetof(iovec, iov_len) == sizeof(Pointer) && sizeof(iovec::iov_len) == sizeof(std::size_t);
 static_assert(laid_out_as_iovec<mutable_buffer, void*>);
 static_assert(laid_out_as_iovec<const_buffer, void const*>);
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -5,9 +5,10 @@
 //   in_flight        how many operations some driver holds on a number
 //   uninterrupted    a system call that is not to end because of a signal
 //
-// The table is static and indexed by the number, so that neither looking nor counting allocates or locks. Numbers
-// above its size (more than a million open descriptors; simulated ones) share entries with smaller ones. That is
-// harmless: a generation that changed too often or a count that is too high only makes its reader look more closely.
+// The table is static and indexed by the number, so that neither looking nor counting allocates or locks.
+// Numbers above its size (more than a million open descriptors; simulated ones) share entries with smaller
+// ones. That is harmless: a generation that changed too often or a count that is too high only makes its
+// reader look more closely.
 
 #pragma once
 
@@ -19,15 +20,15 @@
 
 namespace unio::sys {
 
-/// Takes a fresh descriptor, or a negative code, which it returns as it is. Returns the descriptor, moved if it was
-/// 0, 1 or 2; if it cannot be moved it is closed and the code says why.
+/// Takes a fresh descriptor, or a negative code, which it returns as it is. Returns the descriptor, moved if
+/// it was 0, 1 or 2; if it cannot be moved it is closed and the code says why.
 int above_standard(std::int64_t fd) noexcept;
 
-// Plain numbers, reached through std::atomic_ref: an array of a million std::atomic would be filled at run time by
-// compilers that give up on evaluating its constructors.
+// Plain numbers, reached through std::atomic_ref: an array of a million std::atomic would be filled at run
+// time by compilers that give up on evaluating its constructors.
 struct descriptor_state {
-  std::uint32_t generation;  // changes each time a handle gives the number up
-  std::uint32_t in_flight;   // operations that some driver holds on the number
+  std::uint32_t generation; // changes each time a handle gives the number up
+  std::uint32_t in_flight;  // operations that some driver holds on the number
 };
 
 inline constexpr unsigned descriptor_table_size = 1U << 20;
@@ -37,8 +38,8 @@ inline descriptor_state& state_of(int fd) noexcept {
   return descriptor_table[static_cast<unsigned>(fd) & (descriptor_table_size - 1)];
 }
 
-/// Acquire; pairs with the release in bump_generation, so that who sees the new generation also sees what was done to
-/// the old descriptor.
+/// Acquire; pairs with the release in bump_generation, so that who sees the new generation also sees what was
+/// done to the old descriptor.
 inline std::uint32_t generation(int fd) noexcept {
   return fd < 0 ? 0 : std::atomic_ref(state_of(fd).generation).load(std::memory_order_acquire);
 }
@@ -58,12 +59,11 @@ inline void leave_flight(int fd) noexcept {
 }
 
 /// Calls `call()`, a system call, until it returns something else than -EINTR.
-template <class Call>
-std::int64_t uninterrupted(Call call) noexcept {
+template <class Call> std::int64_t uninterrupted(Call call) noexcept {
   for (;;) {
     std::int64_t const r = call();
     if (r != -EINTR) return r;
   }
 }
 
-}  // namespace unio::sys
+} // namespace unio::sys

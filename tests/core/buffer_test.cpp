@@ -54,7 +54,7 @@ TEST(buffer_list, views_an_array_of_buffers) {
   char a[2];
   char b[3];
   std::array<mutable_buffer, 2> many{mutable_buffer(a), mutable_buffer(b)};
-  mutable_buffers const list = many;  // not one buffer over the array itself
+  mutable_buffers const list = many; // not one buffer over the array itself
   EXPECT_EQ(list.size(), 2U);
   EXPECT_EQ(list.bytes(), 5U);
   EXPECT_EQ(list.array(), many.data());
@@ -99,4 +99,4 @@ TEST(buffer_list, can_be_cut_again) {
   EXPECT_EQ(list.first(0).first(3).bytes(), 0U);
 }
 
-}  // namespace
+} // namespace

@@ -87,7 +87,7 @@ TEST(deadline, from_a_steady_moment_is_that_moment) {
 TEST(deadline, from_a_system_moment_is_moved_to_the_steady_clock) {
   deadline const d = std::chrono::system_clock::time_point(105s);
   EXPECT_EQ(d.due(3 * second, 100 * second), 8 * second);
-  EXPECT_EQ(d.due(3 * second, 200 * second), 3 * second);  // it has passed
+  EXPECT_EQ(d.due(3 * second, 200 * second), 3 * second); // it has passed
   EXPECT_EQ(deadline(std::chrono::system_clock::time_point::min()).due(3 * second, 100 * second), 3 * second);
 }
 
@@ -98,4 +98,4 @@ TEST(deadline, from_another_clock_is_the_span_that_is_left) {
   EXPECT_TRUE(deadline(clock_that_stands::now() - 1h).is_zero());
 }
 
-}  // namespace
+} // namespace

@@ -20,8 +20,10 @@ TEST(error, equals_the_condition_that_its_errno_stands_for) {
   struct {
     int value;
     condition expected;
-  } const cases[] = {{ECANCELED, condition::canceled},   {ETIMEDOUT, condition::timed_out},
-                     {EAGAIN, condition::would_block},   {EWOULDBLOCK, condition::would_block},
+  } const cases[] = {{ECANCELED, condition::canceled},
+                     {ETIMEDOUT, condition::timed_out},
+                     {EAGAIN, condition::would_block},
+                     {EWOULDBLOCK, condition::would_block},
                      {EOWNERDEAD, condition::owner_died}};
   for (auto const& c : cases) {
     EXPECT_EQ(system_code(c.value), c.expected) << c.value;
@@ -43,7 +45,8 @@ TEST(error, equals_no_condition_of_another_errno) {
 
 TEST(error, equals_no_condition_if_the_number_comes_from_a_foreign_category) {
   EXPECT_NE(std::error_code(ECANCELED, unio::error_category()), condition::canceled);
-  EXPECT_NE(std::error_code(static_cast<int>(error::truncated), std::system_category()), condition::truncated);
+  EXPECT_NE(std::error_code(static_cast<int>(error::truncated), std::system_category()),
+            condition::truncated);
 }
 
 TEST(error, of_unio_equals_its_condition) {
@@ -84,12 +87,14 @@ TEST(error, survives_the_way_through_a_native_code) {
 }
 
 TEST(error, broken_preconditions_end_the_program_with_their_message) {
-  EXPECT_DEATH(UNIO_EXPECTS(1 + 1 == 3, "the sum is wrong"), "error_test.cpp:[0-9]+: unio: the sum is wrong.*1 \\+ 1 == 3");
+  EXPECT_DEATH(UNIO_EXPECTS(1 + 1 == 3, "the sum is wrong"),
+               "error_test.cpp:[0-9]+: unio: the sum is wrong.*1 \\+ 1 == 3");
 }
 
 TEST(error, version_is_the_one_of_the_headers) {
-  EXPECT_EQ(unio::version_string(), std::to_string(UNIO_VERSION_MAJOR) + "." + std::to_string(UNIO_VERSION_MINOR) + "." +
+  EXPECT_EQ(unio::version_string(), std::to_string(UNIO_VERSION_MAJOR) + "." +
+                                        std::to_string(UNIO_VERSION_MINOR) + "." +
                                         std::to_string(UNIO_VERSION_PATCH));
 }
 
-}  // namespace
+} // namespace

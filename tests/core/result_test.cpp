@@ -88,4 +88,4 @@ TEST(io_request, is_made_from_a_buffer_and_an_offset) {
   EXPECT_EQ(there.offset, 9U);
 }
 
-}  // namespace
+} // namespace

@@ -34,7 +34,8 @@ TEST(endpoint, reads_its_own_text_back) {
       "[1::2:0:0:3]:1",
       "[::ffff:192.0.2.1]:7",
       "[::ffff]:7",
-      "[::ffff:0:1]:7",
+      "[::fffe:0:1]:7",
+      "[::ffff:0.0.0.1]:7",
       "[::102:304]:7",
       "[64:ff9b::c000:201]:7",
       "[fe80::1%2]:80",
@@ -62,12 +63,12 @@ TEST(endpoint, prints_ipv6_in_its_one_canonical_form) {
       {"[0:0:0:0:0:0:0:1]:1", "[::1]:1"},
       {"[2001:0DB8:0000:0000:0000:0000:0000:0001]:1", "[2001:db8::1]:1"},
       {"[2001:db8::0:1]:1", "[2001:db8::1]:1"},
-      {"[1:2:3::5:6:7:8]:1", "[1:2:3:0:5:6:7:8]:1"},  // one group alone is not shortened
+      {"[1:2:3::5:6:7:8]:1", "[1:2:3:0:5:6:7:8]:1"}, // one group alone is not shortened
       {"[::ffff:c000:201]:1", "[::ffff:192.0.2.1]:1"},
       {"[1:2:3:4:5:6:1.2.3.4]:1", "[1:2:3:4:5:6:102:304]:1"},
-      {"[1:0:0:0:2:0:0:3]:1", "[1::2:0:0:3]:1"},  // of several runs the longest
+      {"[1:0:0:0:2:0:0:3]:1", "[1::2:0:0:3]:1"}, // of several runs the longest
       {"[1:0:0:2:0:0:0:3]:1", "[1:0:0:2::3]:1"},
-      {"[1:0:0:2:3:0:0:4]:1", "[1::2:3:0:0:4]:1"},  // of equal ones the first
+      {"[1:0:0:2:3:0:0:4]:1", "[1::2:3:0:0:4]:1"}, // of equal ones the first
   };
   for (auto const& c : cases) {
     unio::result<endpoint> const e = parse_endpoint(c.read);
@@ -110,7 +111,7 @@ TEST(endpoint, refuses_what_is_not_an_address_and_names_it) {
       {"2130706433:80", "\"2130706433:80\"", "four numbers"},
       {"1.2.3.4.5:80", "\"1.2.3.4.5:80\"", "four numbers"},
       {"1.2.3.4.:80", "\"1.2.3.4.:80\"", "four numbers"},
-      {"1..3.4:80", "\"1..3.4:80\"", "neither"},
+      {"1..3.4:80", "\"1..3.4:80\"", "four numbers"},
       {"1.2.3.256:80", "\"1.2.3.256:80\"", "255"},
       {"1.2.3.4444444444444:80", "\"1.2.3.4444444444444:80\"", "255"},
       {" 1.2.3.4:80", "\" 1.2.3.4:80\"", "neither"},
@@ -232,4 +233,4 @@ TEST(endpoint, whose_path_begins_with_an_at_sign_is_not_printed_as_abstract) {
   EXPECT_EQ(to_string(odd), "unix:./@x");
 }
 
-}  // namespace
+} // namespace

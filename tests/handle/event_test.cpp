@@ -68,4 +68,4 @@ TEST(event, is_waited_for_until_it_is_signalled) {
   other.join();
 }
 
-}  // namespace
+} // namespace

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -25,7 +26,7 @@ using flag = unio::handle::flag;
 using mode = unio::handle::mode;
 
 ino_t inode(unio::handle const& h) {
-  struct stat s {};
+  struct stat s{};
   EXPECT_EQ(::fstat(h.native_handle(), &s), 0);
   return s.st_ino;
 }
@@ -118,7 +119,8 @@ TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {
 TEST(file_always_new, creates_what_does_not_exist) {
   test::temporary_directory const directory;
   file_handle const f =
-      file_handle::file({}, directory / "a", mode::write, creation::always_new, caching::safety_barriers).value();
+      file_handle::file({}, directory / "a", mode::write, creation::always_new, caching::safety_barriers)
+          .value();
   EXPECT_EQ(f.current_path().value(), directory / "a");
   EXPECT_EQ(directory.count(), 1);
 }
@@ -137,7 +139,9 @@ TEST(file_always_new, leaves_nothing_behind_when_it_fails) {
   EXPECT_TRUE(std::filesystem::is_empty(directory / "inner"));
 
   test::replaced_calls calls;
-  calls->renameat = [](int, char const*, int, char const*, unsigned) noexcept -> std::int64_t { return -EIO; };
+  calls->renameat = [](int, char const*, int, char const*, unsigned) noexcept -> std::int64_t {
+    return -EIO;
+  };
   EXPECT_EQ(open("b"), EIO);
   EXPECT_EQ(directory.count(), 1);
 }
@@ -250,9 +254,17 @@ TEST(temp_file, is_removed_once_however_it_is_moved) {
   EXPECT_EQ(directory.count(), 0);
 }
 
+TEST(temp_file, closed_as_an_operation_is_removed_too) {
+  test::temporary_directory const directory;
+  file_handle f = file_handle::temp_file(directory.handle()).value();
+  { auto const closing = std::move(f).co_close(); }
+  EXPECT_FALSE(f.is_open());  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(directory.count(), 0);
+}
+
 TEST(temp_file, is_readable_by_its_owner_only) {
   test::temporary_directory const directory;
-  struct stat s {};
+  struct stat s{};
   file_handle const f = file_handle::temp_file(directory.handle()).value();
   ASSERT_EQ(::fstat(f.native_handle(), &s), 0);
   EXPECT_EQ(s.st_mode & 0777U, 0600U);
@@ -260,7 +272,8 @@ TEST(temp_file, is_readable_by_its_owner_only) {
 
 TEST(temp_file, is_made_in_the_directory_for_temporary_files_by_default) {
   file_handle const f = file_handle::temp_file().value();
-  EXPECT_TRUE(f.current_path().value().starts_with(std::filesystem::canonical(std::filesystem::temp_directory_path()).string()));
+  EXPECT_TRUE(f.current_path().value().starts_with(
+      std::filesystem::canonical(std::filesystem::temp_directory_path()).string()));
 }
 
 TEST(temp_file, refuses_a_prefix_that_leads_elsewhere) {
@@ -290,8 +303,12 @@ TEST(temp_inode, is_made_with_a_name_for_a_moment_where_the_filesystem_needs_one
 
 TEST(uniquely_named_file, stays) {
   test::temporary_directory const directory;
-  { EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-")); }
-  { EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-")); }
+  {
+    EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-"));
+  }
+  {
+    EXPECT_TRUE(file_handle::uniquely_named_file(directory.handle(), "kept-"));
+  }
   EXPECT_EQ(directory.count(), 2);
 }
 
@@ -328,7 +345,9 @@ TEST(file, zeroes_a_range_without_changing_the_length) { zero_in_the_middle_and_
 
 TEST(file, writes_zeros_where_the_filesystem_cannot_punch_holes) {
   test::replaced_calls calls;
-  calls->fallocate = [](int, int, std::int64_t, std::int64_t) noexcept -> std::int64_t { return -EOPNOTSUPP; };
+  calls->fallocate = [](int, int, std::int64_t, std::int64_t) noexcept -> std::int64_t {
+    return -EOPNOTSUPP;
+  };
   zero_in_the_middle_and_past_the_end();
 }
 
@@ -337,7 +356,9 @@ TEST(file, does_not_append_zeros_instead_of_writing_them) {
   directory.write("a", "text");
   file_handle f = file_handle::file(directory.handle(), "a", mode::append).value();
   test::replaced_calls calls;
-  calls->fallocate = [](int, int, std::int64_t, std::int64_t) noexcept -> std::int64_t { return -EOPNOTSUPP; };
+  calls->fallocate = [](int, int, std::int64_t, std::int64_t) noexcept -> std::int64_t {
+    return -EOPNOTSUPP;
+  };
   EXPECT_EQ(f.zero(0, 2).error().value(), EOPNOTSUPP);
   EXPECT_EQ(directory.read("a"), "text");
 }
@@ -386,8 +407,8 @@ TEST(file, unlinks_a_file_whose_name_looks_deleted) {
 TEST(file, is_unlinked_when_closed_if_the_flag_says_so) {
   test::temporary_directory const directory;
   {
-    file_handle const f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed, caching::all,
-                                            flag::unlink_on_close)
+    file_handle const f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed,
+                                            caching::all, flag::unlink_on_close)
                               .value();
     EXPECT_EQ(directory.count(), 1);
   }
@@ -408,7 +429,7 @@ TEST(file, clones_share_the_position) {
 TEST(file, reads_and_writes_at_offsets) {
   test::temporary_directory const directory;
   file_handle f = file_handle::file(directory.handle(), "a", mode::write, creation::if_needed).value();
-  EXPECT_EQ(f.write({"hello", 2}).value().bytes(), 6U);  // the literal's NUL too
+  EXPECT_EQ(f.write({"hello", 2}).value().bytes(), 6U); // the literal's NUL too
   char memory[5];
   unio::io_result<unio::mutable_buffers> const r = f.read({memory, 2});
   ASSERT_TRUE(r);
@@ -434,4 +455,4 @@ TEST(file, reports_that_no_descriptor_is_left) {
   EXPECT_EQ(file_handle::file(directory.handle(), "a").error(), std::errc::too_many_files_open);
 }
 
-}  // namespace
+} // namespace

@@ -58,7 +58,7 @@ TEST(handle, moves_its_descriptor) {
   int const fd = pipe.reader.native_handle();
   pipe_handle other = std::move(pipe.reader);
   EXPECT_EQ(other.native_handle(), fd);
-  EXPECT_FALSE(pipe.reader.is_open());  // NOLINT(bugprone-use-after-move): what is promised about it
+  EXPECT_FALSE(pipe.reader.is_open()); // NOLINT(bugprone-use-after-move): what is promised about it
 }
 
 TEST(handle, closes_what_it_had_when_another_is_assigned) {
@@ -141,7 +141,8 @@ TEST(handle, is_never_0_1_or_2_even_if_those_are_free) {
     if (!pipe || bad(pipe->reader) || bad(pipe->writer)) return 10 + step;
     unio::result<unio::socket_pair> const pair = unio::socket_handle::pair();
     if (!pair || bad(pair->first) || bad(pair->second)) return 20 + step;
-    unio::result<unio::socket_handle> const socket = unio::socket_handle::create(unio::address_family::unix_path);
+    unio::result<unio::socket_handle> const socket =
+        unio::socket_handle::create(unio::address_family::unix_path);
     if (!socket || bad(*socket)) return 30;
     unio::result<unio::event_handle> const event = unio::event_handle::create();
     if (!event || bad(*event)) return 40;
@@ -220,7 +221,7 @@ TEST(async_close, that_is_never_started_closes) {
   int const fd = pipe.reader.native_handle();
   {
     unio::async_close closing(std::move(pipe.reader));
-    EXPECT_FALSE(pipe.reader.is_open());  // NOLINT(bugprone-use-after-move)
+    EXPECT_FALSE(pipe.reader.is_open()); // NOLINT(bugprone-use-after-move)
     unio::async_close const moved = std::move(closing);
     EXPECT_TRUE(is_open(fd));
   }
@@ -248,7 +249,7 @@ TEST(async_close, closes_when_it_runs_and_not_again) {
     EXPECT_TRUE(closing.result());
     EXPECT_FALSE(is_open(fd));
     closing.reset();
-    ASSERT_EQ(::dup2(pipe.writer.native_handle(), fd), fd);  // somebody else takes the number
+    ASSERT_EQ(::dup2(pipe.writer.native_handle(), fd), fd); // somebody else takes the number
   }
   EXPECT_TRUE(is_open(fd));
   ::close(fd);
@@ -268,7 +269,7 @@ TEST(descriptors, counts_what_is_in_flight_and_ignores_what_is_no_descriptor) {
   bump_generation(-1);
   EXPECT_EQ(in_flight(-1), 0U);
   EXPECT_EQ(generation(-1), 0U);
-  enter_flight((1 << 28) + 5);  // a simulated one
+  enter_flight((1 << 28) + 5); // a simulated one
   EXPECT_EQ(in_flight((1 << 28) + 5), 1U);
   leave_flight((1 << 28) + 5);
 }
@@ -278,4 +279,4 @@ TEST(descriptors, above_standard_passes_errors_and_high_numbers_through) {
   EXPECT_EQ(unio::sys::above_standard(3), 3);
 }
 
-}  // namespace
+} // namespace

@@ -88,7 +88,8 @@ TEST(mapped_file, grows_in_place_within_its_reservation) {
   test::temporary_directory const directory;
   directory.write("a", "start");
   mapped_file_handle f =
-      mapped_file_handle::mapped_file(directory.handle(), "a", mode::write, creation::open_existing, 64 << 20).value();
+      mapped_file_handle::mapped_file(directory.handle(), "a", mode::write, creation::open_existing, 64 << 20)
+          .value();
   std::byte* const before = f.address();
   EXPECT_EQ(f.truncate(64 << 20).value(), 64U << 20);
   EXPECT_EQ(f.address(), before);
@@ -129,7 +130,7 @@ TEST(mapped_file, read_copy_survives_that_another_process_truncates_the_file) {
   directory.write("a", std::string(100'000, 'x'));
   mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
   ASSERT_EQ(test::in_child([&] { return ::truncate((directory / "a").c_str(), 5); }), 0);
-  EXPECT_EQ(f.length(), 100'000U);  // it has not looked
+  EXPECT_EQ(f.length(), 100'000U); // it has not looked
   char memory[50'000];
   unio::io_result<unio::mutable_buffers> const r = f.read_copy({memory, 0});
   ASSERT_TRUE(r);
@@ -156,9 +157,10 @@ TEST(mapped_file, refuses_what_cannot_be_mapped) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(mapped_file_handle::mapped_file(directory.handle(), "fifo").error().value(), ENODEV);
   EXPECT_EQ(mapped_file_handle::mapped_file(directory.handle(), "a").error().value(), ENOENT);
-  EXPECT_EQ(
-      mapped_file_handle::mapped_file(directory.handle(), "a", mode::append, creation::if_needed).error().value(),
-      EACCES);
+  EXPECT_EQ(mapped_file_handle::mapped_file(directory.handle(), "a", mode::append, creation::if_needed)
+                .error()
+                .value(),
+            EACCES);
   EXPECT_EQ(mapped_file_handle::mapped_file(directory.handle(), "a", mode::read, creation::open_existing,
                                             unio::extent_type{1} << 63)
                 .error()
@@ -173,7 +175,7 @@ TEST(mapped_file, moves_its_map) {
   std::byte* const at = a.address();
   mapped_file_handle b = std::move(a);
   EXPECT_EQ(b.address(), at);
-  EXPECT_EQ(a.address(), nullptr);  // NOLINT(bugprone-use-after-move)
+  EXPECT_EQ(a.address(), nullptr); // NOLINT(bugprone-use-after-move)
   a = std::move(b);
   EXPECT_EQ(view_text(a, 0, 4), "text");
   ASSERT_TRUE(a.close());
@@ -197,4 +199,4 @@ TEST(mapped_file, looks_at_a_closed_handle_without_harm) {
   EXPECT_EQ(f.length(), 0U);
 }
 
-}  // namespace
+} // namespace

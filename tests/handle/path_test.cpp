@@ -55,7 +55,8 @@ TEST(path_handle, opens_a_directory) {
 TEST(path_handle, resolves_relative_to_another) {
   test::temporary_directory const directory;
   std::filesystem::create_directory(directory / "inner");
-  EXPECT_EQ(path_handle::path(directory.handle(), "inner").value().current_path().value(), directory / "inner");
+  EXPECT_EQ(path_handle::path(directory.handle(), "inner").value().current_path().value(),
+            directory / "inner");
 }
 
 TEST(path_handle, refuses_what_is_not_a_directory) {
@@ -66,4 +67,4 @@ TEST(path_handle, refuses_what_is_not_a_directory) {
   EXPECT_EQ(path_handle::path("").error().value(), ENOENT);
 }
 
-}  // namespace
+} // namespace

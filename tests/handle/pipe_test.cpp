@@ -43,7 +43,7 @@ TEST(named_pipe, is_created_and_opened_for_reading) {
   test::temporary_directory const directory;
   pipe_handle const reader = pipe_handle::create(directory.handle(), "fifo", mode::read, 0640).value();
   EXPECT_EQ(reader.kind(), unio::handle_kind::named_pipe);
-  struct stat s {};
+  struct stat s{};
   ASSERT_EQ(::stat((directory / "fifo").c_str(), &s), 0);
   EXPECT_TRUE(S_ISFIFO(s.st_mode));
   EXPECT_EQ(pipe_handle::create(directory.handle(), "fifo").error().value(), EEXIST);
@@ -64,7 +64,8 @@ TEST(named_pipe, cannot_be_opened_for_writing_while_nobody_reads) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   EXPECT_EQ(pipe_handle::open(directory.handle(), "fifo", mode::write).error().value(), ENXIO);
   auto const before = std::chrono::steady_clock::now();
-  EXPECT_EQ(pipe_handle::open(directory.handle(), "fifo", mode::write, 20ms).error(), unio::condition::timed_out);
+  EXPECT_EQ(pipe_handle::open(directory.handle(), "fifo", mode::write, 20ms).error(),
+            unio::condition::timed_out);
   EXPECT_GE(std::chrono::steady_clock::now() - before, 20ms);
 }
 
@@ -73,7 +74,7 @@ TEST(named_pipe, waits_for_a_reader_until_the_deadline) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   std::thread late([&] {
     std::this_thread::sleep_for(30ms);
-    int const fd = ::open((directory / "fifo").c_str(), O_RDONLY);  // waits for the writer
+    int const fd = ::open((directory / "fifo").c_str(), O_RDONLY); // waits for the writer
     ::close(fd);
   });
   EXPECT_TRUE(pipe_handle::open(directory.handle(), "fifo", mode::write, 20s));
@@ -123,4 +124,4 @@ TEST(pipe, without_a_reader_is_an_error_and_not_a_signal) {
   EXPECT_EQ(pipe.writer.write(unio::const_buffer("x", 1)).error(), std::errc::broken_pipe);
 }
 
-}  // namespace
+} // namespace

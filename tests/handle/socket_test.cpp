@@ -34,7 +34,7 @@ int option(unio::handle const& h, int level, int name) {
 TEST(socket, is_made_for_each_family) {
   for (address_family const f : {address_family::ipv4, address_family::ipv6, address_family::unix_path}) {
     unio::result<socket_handle> const s = socket_handle::create(f);
-    if (!s && s.error() == std::errc::address_family_not_supported) continue;  // IPv6 may be switched off
+    if (!s && s.error() == std::errc::address_family_not_supported) continue; // IPv6 may be switched off
     ASSERT_TRUE(s);
     EXPECT_EQ(s->kind(), unio::handle_kind::stream_socket);
     EXPECT_EQ(option(*s, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
@@ -59,7 +59,7 @@ TEST(socket, takes_options) {
   ASSERT_TRUE(s.keep_alive(true));
   EXPECT_NE(option(s, SOL_SOCKET, SO_KEEPALIVE), 0);
 
-  struct linger value {};
+  struct linger value{};
   socklen_t size = sizeof(value);
   ASSERT_TRUE(s.linger(0));
   ASSERT_EQ(::getsockopt(s.native_handle(), SOL_SOCKET, SO_LINGER, &value, &size), 0);
@@ -118,7 +118,8 @@ TEST(listen, tells_the_port_that_was_chosen) {
 
 TEST(listen, shares_a_port_if_both_want_to) {
   unio::listen_options const shared{.reuse_port = true};
-  listening_socket_handle const l = listening_socket_handle::listen(endpoint::ipv4_loopback(0), shared).value();
+  listening_socket_handle const l =
+      listening_socket_handle::listen(endpoint::ipv4_loopback(0), shared).value();
   EXPECT_TRUE(listening_socket_handle::listen(l.local_endpoint().value(), shared));
 }
 
@@ -181,4 +182,4 @@ TEST(socket, reports_that_nobody_listens) {
   EXPECT_EQ(socket_handle::connected_to(at, 5s).error(), std::errc::connection_refused);
 }
 
-}  // namespace
+} // namespace

@@ -21,4 +21,4 @@ class replaced_calls {
   unio::sys::table table_ = *before_;
 };
 
-}  // namespace test
+} // namespace test

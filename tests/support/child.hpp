@@ -9,9 +9,9 @@
 
 namespace test {
 
-/// Runs `body`, which returns 0 or what it failed at, in a forked child. Returns that, or -1 if the child was killed.
-template <class Body>
-int in_child(Body body) {
+/// Runs `body`, which returns 0 or what it failed at, in a forked child. Returns that, or -1 if the child was
+/// killed.
+template <class Body> int in_child(Body body) {
   pid_t const child = ::fork();
   if (child == 0) ::_exit(body());
   int status = 0;
@@ -19,4 +19,4 @@ int in_child(Body body) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-}  // namespace test
+} // namespace test

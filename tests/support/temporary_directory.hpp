@@ -49,4 +49,4 @@ class temporary_directory {
   unio::path_handle handle_;
 };
 
-}  // namespace test
+} // namespace test

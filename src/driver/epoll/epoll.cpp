@@ -48,7 +48,7 @@ class epoll_backend final : public backend {
   void arm(engine& e, io_operation& op, bool tried_already) noexcept override {
     readiness const wants = op.faces().wants(op);
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
-    if (may_try && !tried_already && try_now(e, op)) return;
+    if (may_try && !tried_already && e.perform_now(op)) return;
     e.await_readiness(op);
   }
 
@@ -62,7 +62,9 @@ class epoll_backend final : public backend {
     if (r == -EPERM) return e.to_worker(op);  // readiness means nothing for it, as for a regular file
     if (r < 0) return e.process(op, static_cast<int>(r), 0);
     d.registered = true;
-    d.readable = d.writable = false;
+    // What it is ready for now is the first thing that epoll reports.
+    d.reading.set_empty();
+    d.writing.set_empty();
     ++e.statistics.submissions;
   }
 
@@ -88,26 +90,13 @@ class epoll_backend final : public backend {
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
-    if (!is_file(op)) try_now(e, op);
+    if (!is_file(op)) e.perform_now(op);
   }
 
   // Edge-triggered: each write is an edge of its own, so the counter need not be read back.
   void ring_doorbell() noexcept override {
     std::uint64_t const one = 1;
     sys::write(doorbell_fd_, &one, sizeof one);
-  }
-
-  bool worth_trying(io_operation const& op, descriptor& d) noexcept override {
-    if (is_file(op)) return predictor_of(op, d).worth_trying();
-    return op.faces().wants(op) == readiness::writable ? d.writable : d.readable;
-  }
-
-  void tried(io_operation const& op, descriptor& d, bool hit) noexcept override {
-    if (is_file(op)) {
-      predictor& p = predictor_of(op, d);
-      return hit ? p.hit() : p.miss();
-    }
-    if (!hit && d.registered) known_ready(op, d) = false;
   }
 
   void unregister(int fd, descriptor&) noexcept override {
@@ -125,17 +114,6 @@ class epoll_backend final : public backend {
     return std::uint64_t{sys::generation(fd)} << 32 | static_cast<std::uint32_t>(fd);
   }
 
-  static bool& known_ready(io_operation const& op, descriptor& d) noexcept {
-    return op.faces().wants(op) == readiness::writable ? d.writable : d.readable;
-  }
-
-  bool try_now(engine& e, io_operation& op) noexcept {
-    if (e.perform_now(op)) return true;
-    descriptor& d = *e.descriptors().find(op.fd());
-    if (d.registered) known_ready(op, d) = false;
-    return false;
-  }
-
   void edge(engine& e, epoll_event const& event) noexcept {
     int const fd = static_cast<int>(event.data.u64 & 0xffffffff);
     descriptor* const d = e.descriptors().find(fd);
@@ -144,17 +122,17 @@ class epoll_backend final : public backend {
       return;
     }
     bool const ended = (event.events & (EPOLLHUP | EPOLLERR)) != 0;
-    if (ended || (event.events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI)) != 0) d->readable = true;
-    if (ended || (event.events & EPOLLOUT) != 0) d->writable = true;
+    if (ended || (event.events & (EPOLLIN | EPOLLRDHUP | EPOLLPRI)) != 0) d->reading.set_ready();
+    if (ended || (event.events & EPOLLOUT) != 0) d->writing.set_ready();
     for (io_operation* op = d->in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
       readiness const wants = op->faces().wants(*op);
       bool const waits_here = op->fd() == fd && op->links.polling_or_parked() && waits_for_descriptor(wants);
-      if (waits_here && (wants == readiness::writable ? d->writable : d->readable)) {
+      if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {
         if (is_file(*op)) {
           e.to_worker(*op);
         } else {
-          try_now(e, *op);
+          e.perform_now(*op);
         }
       }
       op = next;

@@ -60,12 +60,12 @@ class uring_backend final : public backend {
   int bind(engine&) noexcept override { return ring_.enable(); }
 
   void arm(engine&, io_operation& op, bool) noexcept override {
-    op.links.polling = false;
+    op.links.is.polling = false;
     to_submit_.push(op);
   }
 
   void park(engine&, io_operation& op) noexcept override {
-    op.links.polling = true;
+    op.links.is.polling = true;
     to_submit_.push(op);
   }
 
@@ -74,7 +74,7 @@ class uring_backend final : public backend {
       to_submit_.remove(op);
       return true;
     }
-    if (op.links.submitted && op.links.queue == 0) to_cancel_.push(op);
+    if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
     return false;
   }
 
@@ -103,14 +103,11 @@ class uring_backend final : public backend {
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
-    if (to_submit_.contains(op)) {  // described, not submitted: it may still be done without the ring
-      int const r = op.faces().tries == inline_attempt::never ? -EAGAIN
-                                                              : op.faces().perform(op, attempt::nonblocking);
-      if (r != -EAGAIN) {
-        to_submit_.remove(op);
-        return e.process(op, r, 0);
-      }
-      if (op.faces().tries == inline_attempt::predicted) return;
+    // Described but not submitted: it may still be done without the ring.
+    if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
+      to_submit_.remove(op);
+      if (!e.perform_now(op)) to_submit_.push(op);
+      return;
     }
     reap(e, 0);
   }
@@ -118,13 +115,6 @@ class uring_backend final : public backend {
   void ring_doorbell() noexcept override {
     std::uint64_t const one = 1;
     sys::write(doorbell_fd_, &one, sizeof one);
-  }
-
-  bool worth_trying(io_operation const& op, descriptor& d) noexcept override { return predictor_of(op, d).worth_trying(); }
-
-  void tried(io_operation const& op, descriptor& d, bool hit) noexcept override {
-    predictor& p = predictor_of(op, d);
-    hit ? p.hit() : p.miss();
   }
 
   void describe(capabilities& c) const override {
@@ -182,7 +172,7 @@ class uring_backend final : public backend {
       io_uring_sqe* const sqe = ring_.get();
       if (sqe == nullptr) return;
       to_submit_.remove(*op);
-      if (op->links.polling) {
+      if (op->links.is.polling) {
         sqe->opcode = IORING_OP_POLL_ADD;
         sqe->fd = op->fd();
         sqe->poll32_events = poll_events(op->faces().wants(*op));
@@ -198,7 +188,7 @@ class uring_backend final : public backend {
         continue;
       }
       op->links.slot = slot;
-      op->links.submitted = true;
+      op->links.is.submitted = true;
       sqe->user_data = slots_.user_data(slot);
       sys::kernel_takes(op);
       ++e.statistics.submissions;
@@ -253,10 +243,10 @@ class uring_backend final : public backend {
     operation_links& l = op.links;
     if ((flags & IORING_CQE_F_MORE) == 0) {
       slots_.give_back(l.slot);
-      l.submitted = false;
+      l.is.submitted = false;
       if (to_cancel_.contains(op)) to_cancel_.remove(op);
     }
-    if (!l.polling) {
+    if (!l.is.polling) {
       if (res == -EINVAL && op.is_multishot() && multishot_accept_ && !accepted_many_) {
         // A kernel that accepts, but only one at a time.
         multishot_accept_ = false;
@@ -265,9 +255,9 @@ class uring_backend final : public backend {
       if (res >= 0 && op.is_multishot()) accepted_many_ = true;
       return e.process(op, res, flags);
     }
-    l.polling = false;
+    l.is.polling = false;
     if (res < 0) return e.process(op, res, 0);
-    if (l.cancel_wanted || l.timed_out) {
+    if (l.is.cancel_wanted || l.is.timed_out) {
       if (e.perform_now(op)) return;
       return e.process(op, -ECANCELED, 0);
     }

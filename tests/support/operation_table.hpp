@@ -1,0 +1,436 @@
+// Playing the same script on an operation in every style, and comparing how it ended.
+//
+//   script      what happens to the operation: it is ready, has to wait, is cancelled, …
+//   style       how it is run: a blocking call, polled, multiplexed, awaited, its atomic form
+//   ending      what it came to, reduced to what can be compared
+//   row         one operation: plays a script in a style, and says what has to come of it
+//   row_of<F>   makes a row of a fixture
+//   differences what of many endings is not as it should be
+//
+// A fixture is one class per operation. It derives from `fixture`, whose constants it overrides where they are not true
+// of it, and has
+//
+//   F(io_multiplexer* m, script s)      sets up so that the operation has to wait, if it can be made to wait
+//   using sender                        the sender
+//   S describe<S>(deadline)             the sender or its atomic form
+//   block(deadline), await(deadline)    the other two spellings, unless has_verbs is false
+//   make_ready()                        what lets it complete: the peer's action
+//   reduce(result)                      the result as an ending
+//   static ending value()               what it ends with when all is well
+//   end(), static ending at_end()       the peer goes away, and what comes of it; if it has a peer
+//   close()                             closes the handle; if it has one
+//   again()                             makes it possible to run it once more; if there is something to do
+
+#pragma once
+
+#include "support/coroutine.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace test {
+
+enum class script {
+  ready,                     // it can complete at once
+  ready_and_zero_deadline,   // the same, and it may not wait
+  waits,                     // it has to wait, then it can complete
+  zero_deadline,             // it would have to wait and may not
+  deadline_passes,           // it waits in vain
+  canceled,                  // it is cancelled while it waits
+  cancel_races_completion,   // it can complete, and is cancelled in the same moment
+  peer_ends,                 // its peer goes away while it waits
+  handle_closes,             // its handle is closed while it waits
+  destroyed,                 // it is destroyed while it is in flight, and then done anew
+};
+inline constexpr script all_scripts[] = {
+    script::ready,    script::ready_and_zero_deadline, script::waits,     script::zero_deadline, script::deadline_passes,
+    script::canceled, script::cancel_races_completion, script::peer_ends, script::handle_closes, script::destroyed};
+
+enum class style { blocking, blocking_on_multiplexer, polled, multiplexed, awaited, atomic };
+inline constexpr style all_styles[] = {style::blocking,    style::blocking_on_multiplexer, style::polled,
+                                       style::multiplexed, style::awaited,                 style::atomic};
+
+inline char const* name_of(script s) {
+  switch (s) {
+    case script::ready: return "ready";
+    case script::ready_and_zero_deadline: return "ready_and_zero_deadline";
+    case script::waits: return "waits";
+    case script::zero_deadline: return "zero_deadline";
+    case script::deadline_passes: return "deadline_passes";
+    case script::canceled: return "canceled";
+    case script::cancel_races_completion: return "cancel_races_completion";
+    case script::peer_ends: return "peer_ends";
+    case script::handle_closes: return "handle_closes";
+    case script::destroyed: return "destroyed";
+  }
+  return "?";
+}
+
+inline char const* name_of(style s) {
+  switch (s) {
+    case style::blocking: return "blocking";
+    case style::blocking_on_multiplexer: return "blocking_on_multiplexer";
+    case style::polled: return "polled";
+    case style::multiplexed: return "multiplexed";
+    case style::awaited: return "awaited";
+    case style::atomic: return "atomic";
+  }
+  return "?";
+}
+
+/// What an operation came to.
+struct ending {
+  std::string text;       ///< data, or "" for none; for a failure its condition or errno in brackets
+  std::size_t bytes = 0;  ///< bytes_transferred()
+  bool operator==(ending const&) const = default;
+};
+
+inline std::string to_string(ending const& e) { return "\"" + e.text + "\", " + std::to_string(e.bytes) + " bytes"; }
+inline void PrintTo(ending const& e, std::ostream* out) { *out << to_string(e); }
+
+inline ending failure(unio::condition c) { return {"[" + unio::make_error_condition(c).message() + "]"}; }
+inline ending failure(std::error_code e) {
+  for (unio::condition const c : {unio::condition::canceled, unio::condition::timed_out, unio::condition::would_block})
+    if (e == c) return failure(c);
+  return {"[" + std::string(e.category().name()) + " " + std::to_string(e.value()) + "]"};
+}
+inline ending failure(int error_number) { return failure(std::error_code(error_number, std::system_category())); }
+
+/// One place of the table and what came of it.
+struct cell {
+  std::string where;
+  ending came_to;
+};
+
+/// A sentence for each cell that is not as expected, or not as the first.
+inline std::vector<std::string> differences(ending const& expected, std::vector<cell> const& cells) {
+  std::vector<std::string> found;
+  if (cells.empty()) found.emplace_back("no cell was played");
+  for (cell const& c : cells) {
+    if (c.came_to != expected) found.push_back(c.where + ": " + to_string(c.came_to) + " instead of " + to_string(expected));
+    if (c.came_to != cells.front().came_to) found.push_back(c.where + " differs from " + cells.front().where);
+  }
+  return found;
+}
+
+/// One operation.
+struct row {
+  std::string name;
+  std::function<std::optional<ending>(script)> expected;  ///< nothing: the script means nothing for it
+  std::function<bool(script, style)> has;
+  std::function<ending(script, style, unio::io_multiplexer*)> play;
+};
+
+/// What fixtures have in common, and what is true of most.
+struct fixture {
+  static constexpr bool can_wait = true;           // it can be made to wait
+  static constexpr bool completes = true;          // one that waits can be made to complete
+  static constexpr bool zero_is_enough = true;     // with a deadline of zero it completes if it is ready
+  static constexpr bool cancelable = true;         // a cancel ends it
+  static constexpr bool repeatable = true;         // one that was stopped can be tried again on the same handle
+  static constexpr bool has_verbs = true;          // it can be called and awaited
+  static constexpr bool many = false;              // it yields values until it is stopped
+  void again() {}
+};
+
+inline std::ptrdiff_t count_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+}
+
+namespace detail {
+
+using namespace std::chrono_literals;
+
+inline constexpr auto short_time = 8ms;
+inline constexpr auto long_time = 20s;  // nothing takes so long unless it hangs
+
+template <class F>
+concept has_peer = requires(F& f) { f.end(); };
+template <class F>
+concept has_handle = requires(F& f) { f.close(); };
+
+inline unio::deadline deadline_of(script s) {
+  switch (s) {
+    case script::ready_and_zero_deadline:
+    case script::zero_deadline: return unio::deadline::zero();
+    case script::deadline_passes: return short_time;
+    default: return long_time;
+  }
+}
+
+inline bool has_to_wait(script s) {
+  return s != script::ready && s != script::ready_and_zero_deadline && s != script::zero_deadline;
+}
+
+struct record {
+  ending came_to;
+  int values = 0;
+  int dones = 0;
+  void add(ending const& e) {
+    came_to.text += (values == 0 ? "" : ",") + e.text;
+    came_to.bytes += e.bytes;
+    ++values;
+  }
+};
+
+template <class F>
+struct receiver {
+  F* made_by = nullptr;
+  record* told = nullptr;
+  void set_value(typename F::sender::result_type&& r) {
+    EXPECT_EQ(told->dones, 0) << "a value after the end";
+    told->add(made_by->reduce(std::move(r)));
+  }
+  void set_done() { ++told->dones; }
+};
+
+template <class Action>
+void elsewhere(Action action) {
+  std::thread(action).join();
+}
+
+/// Runs `m` until `ended()`, or gives up.
+template <class Ended>
+void drive(unio::io_multiplexer& m, Ended ended) {
+  auto const give_up = std::chrono::steady_clock::now() + long_time;
+  while (!ended()) {
+    auto const r = m.try_run_for(1s);
+    ASSERT_TRUE(r.has_value()) << r.error().message();
+    ASSERT_TRUE(*r != 0 || ended()) << "nothing is pending, but the operation has not ended";
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
+  }
+}
+
+template <class F, class Connection>
+void drive(unio::io_multiplexer& m, Connection& op, style how, record const& told) {
+  if (how == style::polled) {
+    auto const give_up = std::chrono::steady_clock::now() + long_time;
+    while (op.poll() != unio::io_status::completed || (F::many && told.values == 0))
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
+    if constexpr (F::many) return drive(m, [&] { return op.finished(); });
+    // Completed; the kernel may hold the buffers a little longer.
+  }
+  drive(m, [&] { return op.finished(); });
+}
+
+template <class F>
+ending do_anew(F& f, unio::io_multiplexer& m) {
+  record told;
+  f.again();
+  f.make_ready();
+  auto op = unio::connect(f.template describe<typename F::sender>(long_time), receiver<F>{&f, &told});
+  op.start();
+  if constexpr (F::many) {
+    drive(m, [&] { return told.values != 0; });
+    op.cancel();
+  }
+  drive(m, [&] { return op.finished(); });
+  return told.came_to;
+}
+
+/// What has to come of an operation that yields many values: one value, then what stopped it.
+template <class F>
+ending value_then(unio::condition stop) {
+  ending e = F::value();
+  e.text += "," + failure(stop).text;
+  return e;
+}
+
+template <class F>
+std::optional<ending> expected(script s) {
+  auto const if_it = [](bool yes, ending const& e) { return yes ? std::optional(e) : std::nullopt; };
+  ending const value = F::many ? value_then<F>(unio::condition::canceled) : F::value();
+  switch (s) {
+    case script::ready: return value;
+    case script::ready_and_zero_deadline:
+      return if_it(F::zero_is_enough, F::many ? value_then<F>(unio::condition::would_block) : value);
+    case script::waits: return if_it(F::can_wait && F::completes, value);
+    case script::zero_deadline: return if_it(F::can_wait, failure(unio::condition::would_block));
+    case script::deadline_passes: return if_it(F::can_wait, failure(unio::condition::timed_out));
+    case script::canceled:
+      return if_it(F::can_wait, F::cancelable ? failure(unio::condition::canceled) : value);
+    case script::cancel_races_completion: return if_it(F::can_wait && F::completes && F::repeatable, value);
+    case script::peer_ends:
+      if constexpr (has_peer<F>) return F::at_end();
+      return std::nullopt;
+    case script::handle_closes: return if_it(F::can_wait && has_handle<F>, failure(unio::condition::canceled));
+    case script::destroyed: return if_it(F::repeatable, value);
+  }
+  return std::nullopt;
+}
+
+template <class F>
+bool has(script s, style how) {
+  switch (how) {
+    case style::blocking:
+    case style::blocking_on_multiplexer:
+      // Nobody can cancel a call, and closing a handle that another thread uses is a mistake.
+      return F::has_verbs && s != script::canceled && s != script::cancel_races_completion &&
+             s != script::handle_closes && s != script::destroyed;
+    case style::awaited:  // stopped by its end or by that of its handle
+      return F::has_verbs && s != script::canceled && s != script::cancel_races_completion;
+    default: return true;
+  }
+}
+
+/// What happens while it waits. True: the operation is to be driven to its end.
+template <class F>
+void act(F& f, script s) {
+  switch (s) {
+    case script::waits:
+    case script::cancel_races_completion: return f.make_ready();
+    case script::peer_ends:
+      if constexpr (has_peer<F>) f.end();
+      return;
+    case script::handle_closes:
+      if constexpr (has_handle<F>) f.close();
+      return;
+    default: return;
+  }
+}
+
+template <class F>
+ending play_blocking(F& f, script s) {
+  if (s != script::waits && s != script::peer_ends) return f.reduce(f.block(deadline_of(s)));
+  std::thread peer([&] {
+    std::this_thread::sleep_for(short_time);
+    act(f, s);
+  });
+  auto r = f.block(deadline_of(s));
+  peer.join();
+  return f.reduce(std::move(r));
+}
+
+template <class F>
+coroutine awaiting(F& f, unio::deadline d, record& told) {
+  auto r = co_await f.await(d);
+  told.add(f.reduce(std::move(r)));
+  ++told.dones;
+}
+
+template <class F>
+ending play_awaited(F& f, script s, unio::io_multiplexer& m) {
+  record told;
+  coroutine c = awaiting(f, deadline_of(s), told);
+  if (has_to_wait(s) && F::can_wait) {
+    EXPECT_FALSE(c.done());
+    (void)m.try_run();
+    EXPECT_FALSE(c.done());
+  }
+  if (s == script::destroyed) {
+    bool const in_flight = !c.done();
+    c.destroy();
+    EXPECT_EQ(told.values, in_flight ? 0 : 1);
+    return do_anew(f, m);
+  }
+  act(f, s);
+  drive(m, [&] { return c.done(); });
+  EXPECT_EQ(told.dones, 1);
+  return told.came_to;
+}
+
+template <class F, class S>
+ending play_connected(F& f, script s, style how, unio::io_multiplexer& m) {
+  record told;
+  auto op = std::make_optional(unio::connect(f.template describe<S>(deadline_of(s)), receiver<F>{&f, &told}));
+  EXPECT_EQ(op->poll(), unio::io_status::not_started);
+  if (how == style::atomic) {
+    (void)m.try_run();  // from now on this thread is the one that runs it
+    elsewhere([&] { op->start(); });
+  } else {
+    op->start();
+  }
+  if (has_to_wait(s) && F::can_wait) {
+    EXPECT_FALSE(op->completed());
+    if (how == style::polled) {
+      EXPECT_EQ(op->poll(), unio::io_status::pending);
+    } else {
+      (void)m.try_run();
+    }
+    EXPECT_FALSE(op->completed());
+  }
+  if (s == script::destroyed) {
+    bool const in_flight = !op->finished();
+    bool const untold = told.values == 0;
+    std::uint64_t const abandoned = m.counters().abandoned;
+    op.reset();
+    if (untold) EXPECT_EQ(told.values, 0) << "told of the end of an operation that it destroyed";
+    EXPECT_EQ(m.counters().abandoned, abandoned + (in_flight ? 1 : 0));
+    return do_anew(f, m);
+  }
+  act(f, s);
+  auto const cancel = [&] {
+    if (how == style::atomic) {
+      elsewhere([&] { op->cancel(); });
+    } else {
+      op->cancel();
+    }
+  };
+  if (s == script::canceled || (s == script::cancel_races_completion && !F::many)) cancel();
+  if (F::many && (s == script::ready || s == script::waits || s == script::cancel_races_completion)) {
+    if (how != style::polled) {
+      drive(m, [&] { return told.values != 0; });
+    } else {
+      while (told.values == 0 && !::testing::Test::HasFailure()) op->poll();
+    }
+    cancel();
+  }
+  drive<F>(m, *op, how, told);
+  EXPECT_EQ(told.dones, op->finished() ? 1 : 0);
+  // Stopped before it moved anything: then nothing may be lost.
+  if (s == script::cancel_races_completion && told.came_to == failure(unio::condition::canceled)) return do_anew(f, m);
+  return told.came_to;
+}
+
+template <class F>
+ending play(script s, style how, unio::io_multiplexer* m) {
+  std::ptrdiff_t const descriptors = count_descriptors();
+  ending came_to;
+  {
+    F f(how == style::blocking ? nullptr : m, s);
+    if (s == script::ready || s == script::ready_and_zero_deadline) f.make_ready();
+    auto const before = std::chrono::steady_clock::now();
+    switch (how) {
+      case style::blocking:
+      case style::blocking_on_multiplexer:
+        if constexpr (F::has_verbs) came_to = play_blocking(f, s);
+        break;
+      case style::awaited:
+        if constexpr (F::has_verbs) came_to = play_awaited(f, s, *m);
+        break;
+      case style::polled:
+      case style::multiplexed: came_to = play_connected<F, typename F::sender>(f, s, how, *m); break;
+      case style::atomic:
+        came_to = play_connected<F, unio::detail::atomic_form<typename F::sender>>(f, s, how, *m);
+        break;
+    }
+    if (s == script::deadline_passes) EXPECT_GE(std::chrono::steady_clock::now() - before, short_time) << "too early";
+  }
+  if (m != nullptr) {
+    EXPECT_EQ(m->try_run().value_or(-99), 0) << "something is left";
+    EXPECT_EQ(m->counters().started, m->counters().finished);
+  }
+  EXPECT_EQ(count_descriptors(), descriptors) << "a descriptor leaked";
+  return came_to;
+}
+
+}  // namespace detail
+
+/// A row that plays a fixture.
+template <class F>
+row row_of(std::string name) {
+  return {.name = std::move(name), .expected = detail::expected<F>, .has = detail::has<F>, .play = detail::play<F>};
+}
+
+}  // namespace test
