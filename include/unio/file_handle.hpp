@@ -115,6 +115,7 @@ class UNIO_API file_handle : public io_handle {
   std::error_code before_close() noexcept;
 
   friend class async_open;
+  friend struct testing::handle_maker;
   file_handle(int fd, handle_kind kind, caching c, flag f) noexcept : io_handle(fd, kind, c), flags_(f) {}
   flag flags_ = flag::none;
 };

@@ -20,6 +20,10 @@ namespace unio {
 class handle;
 class io_handle;
 
+namespace testing {
+struct handle_maker;  // makes handles of simulated descriptors (unio/testing.hpp)
+}
+
 namespace detail {
 extern UNIO_API operation_faces const read_faces, write_faces, barrier_faces, poll_faces, close_faces;
 }
@@ -64,7 +68,7 @@ class UNIO_API async_close : public io_operation {
   void set_closed() noexcept { closed_ = true; }
 
  private:
-  void close_if_not_started() noexcept;
+  void close_if_still_open() noexcept;
   bool closed_ = false;
 };
 
@@ -105,7 +109,7 @@ class UNIO_API handle {
 
   handle() = default;
   handle(handle&& other) noexcept
-      : multiplexer_(std::exchange(other.multiplexer_, nullptr)), fd_(std::exchange(other.fd_, -1)), kind_(other.kind_),
+      : multiplexer_(std::exchange(other.multiplexer_, nullptr)), fd_(std::exchange(other.fd_, -1)), kind_(moved(other.kind_)),
         caching_(other.caching_) {}
   handle& operator=(handle&& other) noexcept;
   ~handle() {
@@ -158,7 +162,11 @@ class UNIO_API handle {
  protected:
   handle(int fd, handle_kind kind, caching c = caching::all) noexcept : fd_(fd), kind_(kind), caching_(c) {}
 
+  /// The map stays behind when a mapped file is moved into a handle that knows none.
+  static handle_kind moved(handle_kind k) noexcept { return k == handle_kind::mapped_file ? handle_kind::file : k; }
+
   friend class async_close;
+  friend struct testing::handle_maker;
   io_multiplexer* multiplexer_ = nullptr;
   int fd_ = -1;
   handle_kind kind_ = handle_kind::none;

@@ -34,6 +34,7 @@ class UNIO_API pipe_handle : public io_handle {
   result<std::size_t> capacity(std::size_t bytes = 0) noexcept;
 
  private:
+  friend struct testing::handle_maker;
   pipe_handle(int fd, handle_kind kind) noexcept : io_handle(fd, kind) {}
 };
 

@@ -139,6 +139,7 @@ class UNIO_API socket_handle : public io_handle {
  private:
   friend class async_accept;
   friend class io_handle;
+  friend struct testing::handle_maker;
   explicit socket_handle(int fd) noexcept : io_handle(fd, handle_kind::stream_socket) {}
 };
 
@@ -167,6 +168,7 @@ class UNIO_API listening_socket_handle : public handle {
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
 
  private:
+  friend struct testing::handle_maker;
   explicit listening_socket_handle(int fd) noexcept : handle(fd, handle_kind::listening_socket) {}
 };
 

@@ -55,7 +55,7 @@ handle& handle::operator=(handle&& other) noexcept {
     (void)close();
     multiplexer_ = std::exchange(other.multiplexer_, nullptr);
     fd_ = std::exchange(other.fd_, -1);
-    kind_ = other.kind_;
+    kind_ = moved(other.kind_);
     caching_ = other.caching_;
   }
   return *this;
@@ -126,18 +126,17 @@ async_close::async_close(handle&& h, unio::deadline d) noexcept
 
 async_close& async_close::operator=(async_close&& other) noexcept {
   if (this != &other) {
-    close_if_not_started();
+    close_if_still_open();
     io_operation::operator=(static_cast<io_operation&&>(other));
     closed_ = other.closed_;
   }
   return *this;
 }
 
-async_close::~async_close() { close_if_not_started(); }
+async_close::~async_close() { close_if_still_open(); }
 
-void async_close::close_if_not_started() noexcept {
-  // closed_: one that has finished and was reset looks as if it had not been started.
-  if (fd() >= 0 && !started() && !closed_) (void)close_descriptor(fd());
+void async_close::close_if_still_open() noexcept {
+  if (fd() >= 0 && !closed_) (void)close_descriptor(fd());
 }
 
 } // namespace unio

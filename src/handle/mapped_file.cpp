@@ -41,12 +41,15 @@ mapped_file_handle::mapped_file_handle(mapped_file_handle&& other) noexcept
       map_(std::exchange(other.map_, nullptr)),
       length_(std::exchange(other.length_, 0)),
       reservation_(std::exchange(other.reservation_, 0)),
-      position_(std::exchange(other.position_, 0)) {}
+      position_(std::exchange(other.position_, 0)) {
+  kind_ = other.kind_;
+}
 
 mapped_file_handle& mapped_file_handle::operator=(mapped_file_handle&& other) noexcept {
   if (this != &other) {
     (void)close();
     file_handle::operator=(static_cast<file_handle&&>(other));
+    kind_ = other.kind_;
     map_ = std::exchange(other.map_, nullptr);
     length_ = std::exchange(other.length_, 0);
     reservation_ = std::exchange(other.reservation_, 0);

@@ -14,8 +14,8 @@ async_open& self(io_operation& op) noexcept { return static_cast<async_open&>(op
 async_open const& self(io_operation const& op) noexcept { return static_cast<async_open const&>(op); }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
-  // creation::always_new is several calls.
-  if (self(op).refused() != 0 || self(op).always_new()) return false;
+  // creation::always_new and a barrier after creation are several calls.
+  if (self(op).refused() != 0 || self(op).always_new() || self(op).wants_barrier()) return false;
   sqe.opcode = IORING_OP_OPENAT;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).name().c_str());

@@ -30,10 +30,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <ostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -365,7 +366,9 @@ ending play_connected(F& f, script s, style how, unio::io_multiplexer& m) {
     bool const untold = told.values == 0;
     std::uint64_t const abandoned = m.counters().abandoned;
     op.reset();
-    if (untold) EXPECT_EQ(told.values, 0) << "told of the end of an operation that it destroyed";
+    if (untold) {
+      EXPECT_EQ(told.values, 0) << "told of the end of an operation that it destroyed";
+    }
     EXPECT_EQ(m.counters().abandoned, abandoned + (in_flight ? 1 : 0));
     return do_anew(f, m);
   }
@@ -415,7 +418,9 @@ ending play(script s, style how, unio::io_multiplexer* m) {
         came_to = play_connected<F, unio::detail::atomic_form<typename F::sender>>(f, s, how, *m);
         break;
     }
-    if (s == script::deadline_passes) EXPECT_GE(std::chrono::steady_clock::now() - before, short_time) << "too early";
+    if (s == script::deadline_passes) {
+      EXPECT_GE(std::chrono::steady_clock::now() - before, short_time) << "too early";
+    }
   }
   if (m != nullptr) {
     EXPECT_EQ(m->try_run().value_or(-99), 0) << "something is left";

@@ -103,11 +103,14 @@ class uring_backend final : public backend {
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
-    // Described but not submitted: it may still be done without the ring.
+    // Described but not submitted: it may still be done without the ring, and if an attempt costs no more than asking the
+    // ring would, now or at the next look.
     if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
       to_submit_.remove(op);
-      if (!e.perform_now(op)) to_submit_.push(op);
-      return;
+      if (e.perform_now(op)) return;
+      to_submit_.push(op);
+      readiness const wants = op.faces().wants(op);
+      if (wants == readiness::readable || wants == readiness::writable) return;
     }
     reap(e, 0);
   }

@@ -1,0 +1,128 @@
+#include "testing/backend.hpp"
+#include "testing/world.hpp"
+
+#include "driver/engine.hpp"
+
+#include <algorithm>
+
+namespace unio::testing {
+
+// Handles make themselves; a simulation makes them of descriptors that no system call returned.
+struct handle_maker {
+  template <class Handle, class... Arguments>
+  static Handle make(io_multiplexer& m, Arguments... arguments) {
+    Handle h(arguments...);
+    h.set_multiplexer(&m);
+    return h;
+  }
+};
+
+simulation_options simulation_options::from_seed(std::uint64_t seed) noexcept {
+  simulation_options o;
+  o.seed = seed;
+  random_source coins(~seed);
+  for (bool* const kind : {&o.reorder, &o.delays, &o.short_transfers, &o.late_cancels, &o.spurious_wakeups, &o.interruptions,
+                           &o.readiness, &o.inline_attempts, &o.stray_completions, &o.tiny_queue})
+    *kind = coins.one_in(2);
+  return o;
+}
+
+simulation_options simulation_options::orderly(std::uint64_t seed) noexcept {
+  simulation_options o;
+  o.seed = seed;
+  o.reorder = o.delays = o.short_transfers = o.late_cancels = o.spurious_wakeups = o.interruptions = o.readiness =
+      o.inline_attempts = o.stray_completions = o.tiny_queue = false;
+  return o;
+}
+
+struct simulation::state {
+  // The table answers for the simulation's descriptors from before the multiplexer exists until after it has gone.
+  struct installation {
+    explicit installation(world& w) noexcept { install(&w); }
+    installation(installation const&) = delete;
+    installation& operator=(installation const&) = delete;
+    ~installation() { install(nullptr); }
+  };
+
+  explicit state(simulation_options const& o) : w(o), installed(w) {
+    auto b = std::make_unique<simulated_backend>(w);
+    backend = b.get();
+    engine = std::make_unique<driver::engine>(std::move(b));
+  }
+
+  template <class Handle, class... Arguments> Handle handle(int fd, Arguments... arguments) {
+    backend->predict(*engine, fd);
+    return handle_maker::make<Handle>(*engine, fd, arguments...);
+  }
+
+  world w;
+  installation installed;
+  simulated_backend* backend = nullptr;
+  std::unique_ptr<driver::engine> engine;
+};
+
+simulation::simulation(simulation_options options) : state_(std::make_unique<state>(options)) {}
+simulation::~simulation() = default;
+
+io_multiplexer& simulation::multiplexer() noexcept { return *state_->engine; }
+
+anonymous_pipe simulation::pipe() {
+  int writer = -1;
+  int const reader = state_->w.open_pipe(writer);
+  return {state_->handle<pipe_handle>(reader, handle_kind::pipe), state_->handle<pipe_handle>(writer, handle_kind::pipe)};
+}
+
+socket_pair simulation::stream_pair() {
+  int second = -1;
+  int const first = state_->w.open_pair(second);
+  return {state_->handle<socket_handle>(first), state_->handle<socket_handle>(second)};
+}
+
+file_handle simulation::file(std::span<std::byte const> contents) {
+  return state_->handle<file_handle>(state_->w.open_file(contents), handle_kind::file, handle::caching::all,
+                                     handle::flag::none);
+}
+
+listening_socket_handle simulation::listener() {
+  return state_->handle<listening_socket_handle>(state_->w.open_listener());
+}
+
+socket_handle simulation::connect_to(listening_socket_handle const& l) {
+  UNIO_EXPECTS(state_->w.owns(l.native_handle()), "a simulated listener");
+  return state_->handle<socket_handle>(state_->w.open_connection(l.native_handle()));
+}
+
+std::chrono::steady_clock::time_point simulation::now() const noexcept {
+  return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(state_->w.now()));
+}
+
+void simulation::advance(std::chrono::nanoseconds d) {
+  std::int64_t const until = state_->w.now() + std::max<std::int64_t>(0, d.count());
+  while (state_->w.sleep_until(until))
+    while (std::function<void()> f = state_->w.take_event()) (void)state_->engine->post(std::move(f));
+}
+
+void simulation::after(std::chrono::nanoseconds d, std::function<void()> f) {
+  state_->w.add_event(state_->w.now() + std::max<std::int64_t>(0, d.count()), std::move(f));
+}
+
+void simulation::fail(std::string_view call, int nth, int error) {
+  UNIO_EXPECTS(nth >= 1 && error > 0, "the n-th call, counted from 1, fails with an errno");
+  bool const known = state_->w.add_fault(call, nth, error);
+  UNIO_EXPECTS(known, "not the name of a system call that is simulated");
+}
+
+std::uint64_t simulation::calls(std::string_view call) const noexcept {
+  std::uint64_t n = 0;
+  bool const known = state_->w.count_of(call, n);
+  UNIO_EXPECTS(known, "not the name of a system call that is simulated");
+  return n;
+}
+
+std::size_t simulation::open_descriptors() const noexcept { return state_->w.open_descriptors(); }
+std::uint64_t simulation::seed() const noexcept { return state_->w.options.seed; }
+simulation_options const& simulation::options() const noexcept { return state_->w.options; }
+std::uint64_t simulation::fingerprint() const noexcept { return state_->w.fingerprint(); }
+std::string const& simulation::trace() const noexcept { return state_->w.trace(); }
+
+} // namespace unio::testing

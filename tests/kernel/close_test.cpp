@@ -1,0 +1,512 @@
+// Closing and descriptor numbers against the real kernel: promises P4, P7; cases 17 to 25.
+
+#include "support/child.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/eventfd.h>
+#include <sys/un.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+class kernel_close : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_close);
+
+// Case 17, P4; liburing#568, #932: closing does not cancel, and the kernel's reference keeps the end of the stream back.
+ISOLATED_TEST(kernel_close, ends_a_read_and_the_peer_sees_the_end) {
+  auto const m = made_multiplexer();
+  for (bool const over_tcp : {false, true}) {
+    for (bool const submitted : {false, true}) {
+      connection c = over_tcp ? tcp_connection(m.get()) : local_connection(m.get());
+      std::array<char, 16> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      if (submitted) submit_all(*m);
+      EXPECT_TRUE(c.socket.close().has_value());
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.error, unio::condition::canceled);
+      EXPECT_TRUE(c.peer.sees_end());
+    }
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_close, ends_a_write_and_the_peer_sees_all_that_was_reported) {
+  auto const m = made_multiplexer();
+  {
+    connection c = local_connection(m.get());
+    std::size_t const before = fill(c.socket);
+    std::string const more = pattern(100'000, before);
+    tally told;
+    auto write = unio::connect(unio::async_write(c.socket, unio::const_buffer(more)), tell{&told});
+    write.start();
+    submit_all(*m);
+    EXPECT_FALSE(told.ended());
+    EXPECT_TRUE(c.socket.close().has_value());
+    EXPECT_TRUE(told.ended_once());
+    EXPECT_EQ(told.error, unio::condition::canceled);
+    bool ended = false;
+    EXPECT_EQ(c.peer.read_some(1 << 24, &ended), pattern(before));
+    EXPECT_TRUE(ended);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_close, ends_accepting_and_frees_the_port) {
+  auto const m = made_multiplexer();
+  for (bool const many : {false, true}) {
+    auto [accepting, port] = listener(m.get());
+    tally told;
+    auto one = unio::connect(unio::async_accept(accepting), tell{&told});
+    auto all = unio::connect(unio::async_accept_many(accepting), tell{&told});
+    many ? all.start() : one.start();
+    submit_all(*m);
+    EXPECT_TRUE(accepting.close().has_value());
+    EXPECT_TRUE(told.ended_once());
+    EXPECT_EQ(told.error, unio::condition::canceled);
+    EXPECT_EQ(raw_connection(port).fd(), -1) << "somebody still listens";
+    EXPECT_EQ(errno, ECONNREFUSED);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// libuv's tcp_close_while_connecting.
+ISOLATED_TEST(kernel_close, ends_connecting) {
+  auto const m = made_multiplexer();
+  {
+    // Nobody accepts: the handshake of who comes after the backlog is not answered.
+    auto const [full, port] = raw_listener(0);
+    raw const first = raw_connection(port, SOCK_NONBLOCK);
+    raw const second = raw_connection(port, SOCK_NONBLOCK);
+    for (int i = 0; i < 4; ++i) {
+      auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+      s.set_multiplexer(m.get());
+      tally told;
+      auto connect = unio::connect(unio::async_connect(s, unio::endpoint::ipv4_loopback(port)), tell{&told});
+      connect.start();
+      submit_all(*m);
+      if (told.ended()) continue; // there was room yet
+      EXPECT_TRUE(s.close().has_value());
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.error, unio::condition::canceled);
+    }
+    EXPECT_GE(m->counters().cancels, 1u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_close, as_an_operation_ends_a_read_too) {
+  auto const m = made_multiplexer();
+  {
+    connection c = tcp_connection(m.get());
+    std::array<char, 16> memory{};
+    tally of_read, of_close;
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&of_read});
+    read.start();
+    submit_all(*m);
+    auto close = unio::connect(unio::async_close(std::move(c.socket)), tell{&of_close});
+    EXPECT_TRUE(of_read.ended_once());
+    EXPECT_EQ(of_read.error, unio::condition::canceled);
+    close.start();
+    ASSERT_TRUE(drive(*m, [&] { return of_close.ended(); }));
+    EXPECT_FALSE(of_close.error);
+    EXPECT_TRUE(c.peer.sees_end());
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 18, P4; liburing#363, ntex#911: the old read took what came for the number's next owner.
+ISOLATED_TEST(kernel_close, lets_no_old_read_take_the_bytes_of_the_numbers_next_owner) {
+  auto const m = made_multiplexer();
+  {
+    for (int round = 0; round < 100; ++round) {
+      connection old = local_connection(m.get());
+      int const number = old.socket.native_handle();
+      std::array<char, 16> old_memory{};
+      tally of_old;
+      auto old_read = unio::connect(unio::async_read(old.socket, unio::mutable_buffer(old_memory)), tell{&of_old});
+      old_read.start();
+      if (round % 2 == 0) submit_all(*m);
+      raw const kept = raw(::dup(number)); // what it led to lives on
+      EXPECT_TRUE(old.socket.close().has_value());
+
+      connection fresh = local_connection(m.get());
+      if (fresh.socket.native_handle() != number) { // by force
+        int const fd = fresh.socket.release();
+        ASSERT_EQ(::dup3(fd, number, O_CLOEXEC), number);
+        ::close(fd);
+        // Adopting is what gives a handle a number of the program's choice.
+        auto adopted = unio::io_handle::adopt(number).value();
+        adopted.set_multiplexer(m.get());
+        fresh.peer.write("new");
+        old.peer.write("old");
+        std::array<char, 16> memory{};
+        auto const r = adopted.read(unio::mutable_buffer(memory));
+        ASSERT_TRUE(r.has_value());
+        EXPECT_EQ(std::string(memory.data(), r.bytes_transferred()), "new");
+      } else {
+        std::array<char, 16> memory{};
+        tally told;
+        auto read = unio::connect(unio::async_read(fresh.socket, unio::mutable_buffer(memory)), tell{&told});
+        read.start();
+        submit_all(*m);
+        old.peer.write("old"); // an edge of what the number led to before
+        submit_all(*m);
+        EXPECT_FALSE(told.ended());
+        fresh.peer.write("new");
+        ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+        EXPECT_EQ(std::string(memory.data(), told.bytes), "new");
+      }
+      EXPECT_TRUE(of_old.ended_once());
+      EXPECT_EQ(of_old.bytes, 0u);
+      EXPECT_EQ(old_memory[0], '\0');
+      EXPECT_EQ(kept.read_some(), "old");
+    }
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 19; libuv#4323: after a close and an open in one turn epoll told of the old descriptor for ever.
+ISOLATED_TEST(kernel_close, and_open_in_one_turn_a_thousand_times_confuses_nobody) {
+  auto const m = made_multiplexer();
+  {
+    for (int round = 0; round < 1000; ++round) {
+      connection c = local_connection(m.get());
+      std::array<char, 4> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      if (round % 3 != 0) (void)m->try_run();
+      if (round % 2 == 0) {
+        c.peer.write("x");
+        ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+        EXPECT_EQ(told.bytes, 1u);
+      } else {
+        c.peer.close(); // a hang-up that nobody may hear for ever
+      }
+      EXPECT_TRUE(c.socket.close().has_value());
+      EXPECT_TRUE(told.ended_once());
+    }
+    std::uint64_t const turns = m->counters().turns;
+    unio::timer_handle timer(100ms, m.get());
+    EXPECT_TRUE(timer.wait().has_value());
+    EXPECT_LT(m->counters().turns - turns, 50u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 20; libuv's closed_fd_events.
+ISOLATED_TEST(kernel_close, of_a_descriptor_whose_duplicate_lives_does_not_spin) {
+  auto const m = made_multiplexer();
+  {
+    connection c = local_connection(m.get());
+    raw const duplicate(::dup(c.socket.native_handle()));
+    std::array<char, 4> memory{};
+    tally told;
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+    read.start();
+    submit_all(*m);
+    EXPECT_TRUE(c.socket.close().has_value());
+    EXPECT_TRUE(told.ended_once());
+    std::uint64_t const turns = m->counters().turns;
+    for (int i = 0; i < 20; ++i) {
+      c.peer.write("x");
+      unio::timer_handle timer(5ms, m.get());
+      EXPECT_TRUE(timer.wait().has_value());
+    }
+    EXPECT_LT(m->counters().turns - turns, 100u);
+    EXPECT_EQ(duplicate.read_some().size(), 20u);
+    EXPECT_EQ(memory[0], '\0');
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// The same with the hang-up of the peer while nothing is read, which epoll tells of again and again unless asked for edges.
+ISOLATED_TEST(kernel_close, of_the_peer_does_not_spin_while_nobody_reads) {
+  auto const m = made_multiplexer();
+  {
+    connection c = local_connection(m.get());
+    std::array<char, 4> memory{};
+    c.peer.write("x");
+    tally told;
+    auto read = unio::connect(unio::async_poll(c.socket, unio::readiness::exceptional), tell{&told});
+    read.start();
+    submit_all(*m);
+    c.peer.close();
+    std::uint64_t const turns = m->counters().turns;
+    unio::timer_handle timer(100ms, m.get());
+    EXPECT_TRUE(timer.wait().has_value());
+    EXPECT_LT(m->counters().turns - turns, 50u);
+    auto const r = c.socket.read(unio::mutable_buffer(memory));
+    EXPECT_EQ(r.bytes_transferred(), 1u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 21.
+ISOLATED_TEST(kernel_close, twice_is_closing_once) {
+  auto const m = made_multiplexer();
+  connection c = local_connection(m.get());
+  int const number = c.socket.native_handle();
+  EXPECT_TRUE(c.socket.close().has_value());
+  raw const other(::dup(2)); // takes the number
+  EXPECT_EQ(other.fd(), number);
+  EXPECT_TRUE(c.socket.close().has_value());
+  EXPECT_NE(::fcntl(other.fd(), F_GETFD), -1);
+}
+
+// Closes a handle when told of a value, or of the end.
+template <class Handle>
+struct closes {
+  Handle* handle = nullptr;
+  tally* to = nullptr;
+  bool at_end = false;
+
+  template <class Result>
+  void set_value(Result&& r) noexcept {
+    tell{to}.set_value(static_cast<Result&&>(r));
+    if (!at_end) EXPECT_TRUE(handle->close().has_value());
+  }
+  void set_done() noexcept {
+    ++to->ends;
+    if (at_end) EXPECT_TRUE(handle->close().has_value());
+  }
+};
+
+ISOLATED_TEST(kernel_close, is_allowed_to_the_receiver_of_a_read) {
+  auto const m = made_multiplexer();
+  for (bool const at_end : {false, true}) {
+    for (bool const waits : {false, true}) {
+      connection c = local_connection(m.get());
+      std::array<char, 4> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)),
+                                closes<unio::socket_handle>{&c.socket, &told, at_end});
+      if (!waits) c.peer.write("x");
+      read.start();
+      if (waits) submit_all(*m);
+      if (waits) c.peer.write("x");
+      ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.values, 1);
+      EXPECT_FALSE(c.socket.is_open());
+      EXPECT_TRUE(c.peer.sees_end());
+    }
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_close, is_allowed_to_the_receiver_of_accepting_many) {
+  auto const m = made_multiplexer();
+  {
+    auto [accepting, port] = listener(m.get());
+    tally told;
+    auto accept = unio::connect(unio::async_accept_many(accepting),
+                                closes<unio::listening_socket_handle>{&accepting, &told});
+    accept.start();
+    submit_all(*m);
+    raw const a = raw_connection(port);
+    raw const b = raw_connection(port);
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_TRUE(told.ended_once());
+    EXPECT_FALSE(accepting.is_open());
+    EXPECT_EQ(told.error, unio::condition::canceled);
+    EXPECT_GE(told.accepted.size(), 1u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_close, by_another_thread_ends_what_is_in_flight) {
+  auto const m = made_multiplexer();
+  {
+    for (int round = 0; round < 20; ++round) {
+      connection c = local_connection(m.get());
+      std::array<char, 4> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      unio::socket_handle& socket = c.socket;
+      std::thread closer([&] {
+        if (round % 2 == 0) std::this_thread::sleep_for(1ms);
+        EXPECT_TRUE(socket.close().has_value());
+      });
+      bool const ended = drive(*m, [&] { return told.ended(); });
+      std::atomic<bool> joined = false;
+      std::thread joiner([&] {
+        closer.join();
+        joined = true;
+        m->wake();
+      });
+      EXPECT_TRUE(drive(*m, [&] { return joined.load(); })); // it may want to be told of the descriptor's end
+      joiner.join();
+      ASSERT_TRUE(ended);
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.error, unio::condition::canceled);
+      EXPECT_TRUE(c.peer.sees_end());
+    }
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// P7: every way to a descriptor.
+template <class F>
+void for_each_new_descriptor(unio::io_multiplexer& m, temporary_directory const& directory, F f) {
+  using mode = unio::handle::mode;
+  using creation = unio::handle::creation;
+  directory.write("file", "text");
+  auto file = unio::file_handle::file(directory.handle(), "file").value();
+  f("file", file.native_handle());
+  f("always_new", unio::file_handle::file(directory.handle(), "n", mode::write, creation::always_new)->native_handle());
+  f("temp_inode", unio::file_handle::temp_inode(directory.handle())->native_handle());
+  f("temp_file", unio::file_handle::temp_file(directory.handle())->native_handle());
+  f("uniquely_named", unio::file_handle::uniquely_named_file(directory.handle())->native_handle());
+  f("mapped", unio::mapped_file_handle::mapped_file(directory.handle(), "file")->native_handle());
+  f("path", unio::path_handle::path(directory.path())->native_handle());
+  f("clone", file.clone()->native_handle());
+  unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
+  anchor.set_multiplexer(&m);
+  unio::async_open open_description(anchor, "file");
+  struct takes {
+    std::optional<unio::file_handle>* into = nullptr;
+    void set_value(unio::io_result<unio::file_handle> r) noexcept {
+      if (r.has_value()) *into = std::move(*r);
+    }
+    void set_done() noexcept {}
+  };
+  std::optional<unio::file_handle> opened;
+  auto open = unio::connect(open_description, takes{&opened});
+  open.start();
+  ASSERT_TRUE(drive(m, [&] { return open.finished(); }));
+  f("async_open", opened.has_value() ? opened->native_handle() : -1);
+  auto pipe = unio::pipe_handle::anonymous().value();
+  f("pipe reader", pipe.reader.native_handle());
+  f("pipe writer", pipe.writer.native_handle());
+  f("named pipe", unio::pipe_handle::create(directory.handle(), "fifo")->native_handle());
+  auto pair = unio::socket_handle::pair().value();
+  f("pair first", pair.first.native_handle());
+  f("pair second", pair.second.native_handle());
+  f("event", unio::event_handle::create()->native_handle());
+  auto [accepting, port] = listener(&m);
+  f("listener", accepting.native_handle());
+  auto const client = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(port)).value();
+  f("client", client.native_handle());
+  auto const accepted = accepting.accept().value();
+  f("accepted", accepted.native_handle());
+  tally told;
+  auto accept = unio::connect(unio::async_accept_many(accepting), tell{&told});
+  accept.start();
+  submit_all(m);
+  raw const one = raw_connection(port);
+  raw const two = raw_connection(port);
+  ASSERT_TRUE(drive(m, [&] { return told.accepted.size() == 2; }));
+  f("accepted by a ring", told.accepted[0].native_handle());
+  f("accepted by a ring", told.accepted[1].native_handle());
+  auto const adopted = unio::io_handle::adopt(::eventfd(0, 0)).value();
+  f("adopted", adopted.native_handle());
+  accept.cancel();
+  ASSERT_TRUE(drive(m, [&] { return told.ended(); }));
+}
+
+ISOLATED_TEST(kernel_close, on_exec_is_set_on_every_descriptor) {
+  auto const m = made_multiplexer();
+  temporary_directory const directory;
+  int seen = 0;
+  for_each_new_descriptor(*m, directory, [&](char const* what, int fd) {
+    int const flags = ::fcntl(fd, F_GETFD);
+    EXPECT_TRUE(flags >= 0 && (flags & FD_CLOEXEC) != 0) << what << " " << fd << ": " << flags;
+    ++seen;
+  });
+  EXPECT_EQ(seen, 22);
+  for (std::string const& open : open_descriptors()) { // and what the multiplexer keeps for itself
+    int const fd = std::atoi(open.c_str());
+    if (fd > 2) EXPECT_NE(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << open;
+  }
+}
+
+// Case 25: nothing that a program prints may end up in a socket.
+ISOLATED_TEST(kernel_close, of_the_standard_streams_gives_their_numbers_to_nobody) {
+  temporary_directory const directory;
+  int const failed = in_child([&] {
+    ::close(0);
+    ::close(1);
+    ::close(2);
+    auto const m = made_multiplexer();
+    int number = 0;
+    int lowest = 1 << 20;
+    int which = 0;
+    for_each_new_descriptor(*m, directory, [&](char const*, int fd) {
+      ++number;
+      if (fd < lowest) {
+        lowest = fd;
+        which = number;
+      }
+    });
+    for (int const fd : {0, 1, 2})
+      if (::fcntl(fd, F_GETFD) != -1) return 100 + fd; // taken by what the multiplexer keeps for itself
+    return lowest > 2 && number == 22 ? 0 : which;
+  });
+  EXPECT_EQ(failed, 0) << "(1..: the number of the first that is too low; 100..: what is still open)";
+}
+
+// Case 23; asio#523, CVE-2024-21626: a child that is started meanwhile inherits nothing.
+ISOLATED_TEST(kernel_close, on_exec_leaves_no_moment_for_a_child_of_another_thread) {
+  std::atomic<bool> stop = false;
+  temporary_directory const directory;
+  directory.write("file", "text");
+  std::thread opener([&] {
+    auto const m = made_multiplexer();
+    auto [accepting, port] = listener(m.get());
+    unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
+    anchor.set_multiplexer(m.get());
+    while (!stop) {
+      tally told, of_open;
+      auto accept = unio::connect(unio::async_accept(accepting), tell{&told});
+      accept.start();
+      auto client = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(port)).value();
+      (void)client.linger(0);
+      ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+      auto open = unio::connect(unio::async_open(anchor, "file"), tell{&of_open});
+      open.start();
+      ASSERT_TRUE(drive(*m, [&] { return of_open.ended(); }));
+      (void)unio::pipe_handle::anonymous();
+      (void)unio::event_handle::create();
+      auto const other = unio::io_multiplexer::best_available(1);
+    }
+  });
+  for (int i = 0; i < 40; ++i) {
+    program_end const listing = run_program({"/bin/ls", "/proc/self/fd"});
+    EXPECT_EQ(listing.status, 0) << listing.output;
+    std::istringstream words(listing.output);
+    for (int fd; words >> fd;) EXPECT_LE(fd, 3) << "inherited"; // 3 is the listing's own
+  }
+  stop = true;
+  opener.join();
+}
+
+// The canary for the test above: without close-on-exec it is noticed.
+ISOLATED_TEST(kernel_close, on_exec_missing_would_be_noticed) {
+  raw const leaked(::fcntl(2, F_DUPFD, 40));
+  program_end const listing = run_program({"/bin/ls", "/proc/self/fd"});
+  EXPECT_NE(listing.output.find(std::to_string(leaked.fd())), std::string::npos);
+}
+
+} // namespace

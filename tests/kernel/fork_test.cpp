@@ -1,0 +1,184 @@
+// Forking a process that has multiplexers: promise P12, case 24; liburing#612, #731, its across-fork.c, libuv's
+// test-fork.c.
+
+#include "support/child.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <chrono>
+#include <optional>
+#include <string>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+class kernel_fork : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_fork);
+
+// A read that is with the kernel when the process forks.
+struct scene {
+  scene() : m(made_multiplexer()), c(local_connection(m.get())) {
+    read.emplace(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+    read->start();
+    submit_all(*m);
+  }
+  void expect_the_parent_goes_on() {
+    EXPECT_FALSE(told.ended());
+    c.peer.write("abc");
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_TRUE(told.ended_once());
+    EXPECT_EQ(std::string(memory.data(), told.bytes), "abc");
+    read.reset();
+    EXPECT_TRUE(c.socket.close().has_value());
+    expect_nothing_in_flight(*m);
+  }
+  std::unique_ptr<unio::io_multiplexer> m;
+  connection c;
+  std::array<char, 16> memory{};
+  tally told;
+  std::optional<unio::io_operation_connection<unio::async_read, tell>> read;
+};
+
+ISOLATED_TEST(kernel_fork, makes_using_the_parents_multiplexer_an_error) {
+  scene s;
+  EXPECT_EQ(in_child([&] {
+              if (s.m->run().error() != unio::error::inherited_by_fork) return 1;
+              if (s.m->try_run().error() != unio::error::inherited_by_fork) return 2;
+              if (s.m->complete_io().error() != unio::error::inherited_by_fork) return 3;
+              if (s.m->timeout_io().error() != unio::error::inherited_by_fork) return 4;
+              if (s.m->invoke_posted_items().error() != unio::error::inherited_by_fork) return 5;
+              // A new operation on it ends with that error as well, and so does a blocking call.
+              tally told_here;
+              auto op = unio::connect(unio::async_no_op(s.m.get()), tell{&told_here});
+              op.start();
+              if (!told_here.ended_once() || told_here.error != unio::error::inherited_by_fork) return 6;
+              connection own = local_connection(s.m.get());
+              std::array<char, 4> bytes{};
+              if (own.socket.read(unio::mutable_buffer(bytes)).error() != unio::error::inherited_by_fork) return 7;
+              return 0;
+            }),
+            0);
+  s.expect_the_parent_goes_on();
+}
+
+ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_destroys_everything) {
+  scene s;
+  EXPECT_EQ(in_child([&] {
+              s.read.reset();
+              if (!s.c.socket.close().has_value()) return 1;
+              s.m.reset();
+              return s.told.values; // nobody is told in the child
+            }),
+            0);
+  s.expect_the_parent_goes_on();
+}
+
+ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_closes_only_the_handle) {
+  scene s;
+  EXPECT_EQ(in_child([&] { return s.c.socket.close().has_value() ? 0 : 1; }), 0);
+  s.expect_the_parent_goes_on();
+}
+
+int use_one_of_the_childs_own() {
+  auto const own = made_multiplexer();
+  connection c = local_connection(own.get());
+  std::array<char, 16> memory{};
+  tally told;
+  auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+  read.start();
+  submit_all(*own);
+  c.peer.write("abc");
+  if (!drive(*own, [&] { return told.ended(); })) return 20;
+  return told.bytes == 3 ? 0 : 21;
+}
+
+ISOLATED_TEST(kernel_fork, lets_the_child_make_its_own) {
+  scene s;
+  EXPECT_EQ(in_child(use_one_of_the_childs_own), 0);
+  s.expect_the_parent_goes_on();
+}
+
+// The child has no mapping of the parent's ring: where it was, the child's own may be. To give up the inherited one must
+// not take that away.
+ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_destroyed_later) {
+  scene s;
+  EXPECT_EQ(in_child([&] {
+              auto const own = made_multiplexer();
+              connection c = local_connection(own.get());
+              std::array<char, 16> memory{};
+              tally told;
+              auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+              read.start();
+              submit_all(*own);
+              s.read.reset();
+              (void)s.c.socket.close();
+              s.m.reset();
+              c.peer.write("abc");
+              if (!drive(*own, [&] { return told.ended(); })) return 1;
+              if (told.bytes != 3) return 2;
+              tally more;
+              auto again = unio::connect(unio::async_no_op(own.get()), tell{&more});
+              again.start();
+              return drive(*own, [&] { return more.ended(); }) ? 0 : 3;
+            }),
+            0);
+  s.expect_the_parent_goes_on();
+}
+
+// The same with the thread's own, which is replaced behind the program's back.
+ISOLATED_TEST(kernel_fork, gives_the_childs_thread_a_multiplexer_of_its_own) {
+  int const status = in_child([] { // so that what the thread keeps is not left open here
+    auto uses_own = [] {
+      connection c = local_connection(nullptr);
+      std::array<char, 16> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      submit_all(unio::this_thread::multiplexer());
+      c.peer.write("abc");
+      if (!drive(unio::this_thread::multiplexer(), [&] { return told.ended(); })) return 1;
+      return told.bytes == 3 ? 0 : 2;
+    };
+    if (int const failed = uses_own(); failed != 0) return failed;
+    if (int const failed = in_child([&] { return uses_own(); }); failed != 0) return 10 + failed;
+    return uses_own();
+  });
+  EXPECT_EQ(status, 0);
+}
+
+ISOLATED_TEST(kernel_fork, of_a_fork_is_noticed_too) {
+  scene s;
+  EXPECT_EQ(in_child([&] {
+              return in_child([&] { return s.m->run().error() == unio::error::inherited_by_fork ? 0 : 1; });
+            }),
+            0);
+  s.expect_the_parent_goes_on();
+}
+
+// Files are worked on by threads, which a child does not have.
+ISOLATED_TEST(kernel_fork, lets_the_child_do_what_needs_threads) {
+  temporary_directory const directory;
+  directory.write("file", "text");
+  auto opens = [&] {
+    auto const m = made_multiplexer();
+    unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
+    anchor.set_multiplexer(m.get());
+    tally told;
+    auto open = unio::connect(unio::async_open(anchor, "file"), tell{&told});
+    open.start();
+    return drive(*m, [&] { return told.ended(); }) && !told.error ? 0 : 1;
+  };
+  EXPECT_EQ(opens(), 0);
+  EXPECT_EQ(in_child(opens), 0);
+  EXPECT_EQ(opens(), 0);
+}
+
+} // namespace

@@ -1,0 +1,1013 @@
+// The table of operations: every operation, on every driver, in every style, by the same scripts, with the same result.
+//
+// A test plays one script with one operation in all styles on io_uring and on epoll (and in none, for the blocking calls),
+// and compares what came of it with what has to and with each other. What rows, scripts and styles are stands in
+// support/operation_table.hpp. A new operation is a new row here.
+
+#include "support/drivers.hpp"
+#include "support/operation_table.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::ending;
+using test::script;
+using unio::deadline;
+using unio::io_multiplexer;
+
+constexpr std::string_view text = "hello";
+
+// ---- two ends -----------------------------------------------------------------------------------------------------
+
+// What carries bytes: `source` is where they are read, `sink` where they are written.
+struct pipe_ends {
+  unio::pipe_handle source, sink;
+  pipe_ends() {
+    auto p = unio::pipe_handle::anonymous().value();
+    source = std::move(p.reader);
+    sink = std::move(p.writer);
+  }
+};
+
+struct named_pipe_ends {
+  test::temporary_directory directory;
+  unio::pipe_handle source, sink;
+  named_pipe_ends() {
+    source = unio::pipe_handle::create(directory.handle(), "fifo").value();
+    sink = unio::pipe_handle::open(directory.handle(), "fifo", unio::handle::mode::write).value();
+  }
+};
+
+struct unix_ends {
+  unio::socket_handle source, sink;
+  unix_ends() {
+    auto p = unio::socket_handle::pair().value();
+    source = std::move(p.first);
+    sink = std::move(p.second);
+  }
+};
+
+struct tcp_ends {
+  unio::socket_handle source, sink;
+  tcp_ends() {
+    auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+    sink = unio::socket_handle::create(unio::address_family::ipv4).value();
+    // Small, so that it is soon full.
+    (void)sink.send_buffer(4096);
+    (void)sink.connect(listener.local_endpoint().value()).value();
+    source = listener.accept().value();
+  }
+};
+
+void write_raw(int fd, std::string_view what) {
+  ASSERT_EQ(::write(fd, what.data(), what.size()), static_cast<ssize_t>(what.size()));
+}
+
+bool is_ready(int fd, short events, int milliseconds) {
+  pollfd p{.fd = fd, .events = events, .revents = 0};
+  return ::poll(&p, 1, milliseconds) > 0;
+}
+
+// Writes until there is no room, and none appears either. Returns how many bytes that was.
+std::size_t fill(int fd) {
+  std::string const block(16384, 'x');
+  std::size_t n = 0;
+  do {
+    for (ssize_t r; (r = ::write(fd, block.data(), block.size())) > 0;) n += static_cast<std::size_t>(r);
+    for (ssize_t r; (r = ::write(fd, block.data(), 1)) > 0;) n += static_cast<std::size_t>(r);
+  } while (is_ready(fd, POLLOUT, 3));
+  return n;
+}
+
+std::string take(int fd, std::size_t bytes) {
+  std::string got;
+  char block[16384];
+  while (got.size() < bytes && is_ready(fd, POLLIN, 10'000)) {
+    ssize_t const r = ::read(fd, block, std::min(sizeof block, bytes - got.size()));
+    if (r <= 0) break;
+    got.append(block, static_cast<std::size_t>(r));
+  }
+  return got;
+}
+
+template <class Buffers>
+ending bytes_of(unio::io_result<Buffers> const& r) {
+  if (!r.has_value()) return test::failure(r.error());
+  ending e{"", r.bytes_transferred()};
+  for (auto const& b : *r) e.text.append(reinterpret_cast<char const*>(b.data()), b.size());
+  return e;
+}
+
+ending success_of(unio::io_result<void> const& r) {
+  return r.has_value() ? ending{"done", r.bytes_transferred()} : test::failure(r.error());
+}
+
+// ---- reading ------------------------------------------------------------------------------------------------------
+
+template <class Ends>
+struct read_from : test::fixture {
+  using sender = unio::async_read;
+  static ending value() { return {std::string(text), text.size()}; }
+  static ending at_end() { return {}; }
+  Ends ends;
+  char memory[16];
+
+  read_from(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.source, unio::mutable_buffer(memory), d);
+  }
+  auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory), d); }
+  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory), d); }
+  void make_ready() { write_raw(ends.sink.native_handle(), text); }
+  void end() { ASSERT_TRUE(ends.sink.close()); }
+  void close() { ASSERT_TRUE(ends.source.close()); }
+  ending reduce(sender::result_type r) { return bytes_of(r); }
+};
+
+// Into several buffers, the last of which is not filled.
+template <class Ends>
+struct scatter_from : read_from<Ends> {
+  using base = read_from<Ends>;
+  using base::base;
+  unio::mutable_buffer parts[3] = {{this->memory, 2}, {this->memory + 2, 1}, {this->memory + 3, 13}};
+  template <class S>
+  S describe(deadline d) {
+    return S(this->ends.source, std::span<unio::mutable_buffer const>(parts), d);
+  }
+  auto block(deadline d) { return this->ends.source.read(std::span<unio::mutable_buffer const>(parts), d); }
+  auto await(deadline d) { return this->ends.source.co_read(std::span<unio::mutable_buffer const>(parts), d); }
+};
+
+struct read_nothing : read_from<pipe_ends> {
+  static constexpr bool can_wait = false;
+  static ending value() { return {}; }
+  static ending at_end() { return {}; }
+  using read_from::read_from;
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.source, unio::mutable_buffer(memory, 0), d);
+  }
+  auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory, 0), d); }
+  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory, 0), d); }
+  void make_ready() {}
+};
+
+// The directory is shared by all rows: making one for each cell takes longer than the cell.
+test::temporary_directory& directory() {
+  static test::temporary_directory d;
+  return d;
+}
+
+struct read_file : test::fixture {
+  static constexpr bool can_wait = false;
+  using sender = unio::async_read;
+  static ending value() { return {std::string(text), text.size()}; }
+  unio::file_handle file;
+  char memory[16];
+
+  read_file(io_multiplexer* m, script) {
+    directory().write("read", "say hello");
+    file = unio::file_handle::file(directory().handle(), "read").value();
+    file.set_multiplexer(m);
+  }
+  unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4}; }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, request(), d);
+  }
+  auto block(deadline d) { return file.read(request(), d); }
+  auto await(deadline d) { return file.co_read(request(), d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) { return bytes_of(r); }
+};
+
+struct read_beyond_the_end : read_file {
+  static ending value() { return {}; }
+  using read_file::read_file;
+  unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4096}; }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, request(), d);
+  }
+  auto block(deadline d) { return file.read(request(), d); }
+  auto await(deadline d) { return file.co_read(request(), d); }
+};
+
+struct read_mapped_file : test::fixture {
+  static constexpr bool can_wait = false;
+  using sender = unio::async_read;
+  static ending value() { return {std::string(text) + " in the map", text.size()}; }
+  unio::mapped_file_handle file;
+  char memory[16];
+
+  read_mapped_file(io_multiplexer* m, script) {
+    directory().write("mapped", "say hello");
+    file = unio::mapped_file_handle::mapped_file(directory().handle(), "mapped").value();
+    file.set_multiplexer(m);
+  }
+  unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4}; }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, request(), d);
+  }
+  auto block(deadline d) { return file.read(request(), d); }
+  auto await(deadline d) { return file.co_read(request(), d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) {
+    ending e = bytes_of(r);
+    if (r.has_value() && !r->empty() && r->front().data() == file.address() + 4) e.text += " in the map";
+    return e;
+  }
+};
+
+// ---- writing ------------------------------------------------------------------------------------------------------
+
+template <class Ends>
+struct write_to : test::fixture {
+  using sender = unio::async_write;
+  static ending value() { return {std::string(text), text.size()}; }
+  static ending at_end() { return test::failure(EPIPE); }
+  Ends ends;
+  std::size_t filled;
+
+  write_to(io_multiplexer* m, script) {
+    ends.sink.set_multiplexer(m);
+    filled = fill(ends.sink.native_handle());
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.sink, unio::const_buffer(text), d);
+  }
+  auto block(deadline d) { return ends.sink.write(unio::const_buffer(text), d); }
+  auto await(deadline d) { return ends.sink.co_write(unio::const_buffer(text), d); }
+  void make_ready() {
+    EXPECT_EQ(take(ends.source.native_handle(), filled).size(), filled);
+    is_ready(ends.sink.native_handle(), POLLOUT, 10'000);  // a TCP peer says so a little later
+    filled = 0;
+  }
+  void end() { ASSERT_TRUE(ends.source.close()); }
+  void close() { ASSERT_TRUE(ends.sink.close()); }
+  ending reduce(unio::io_result<unio::const_buffers> r) {
+    ending e = bytes_of(r);
+    if (r.has_value()) {
+      EXPECT_EQ(take(ends.source.native_handle(), r.bytes_transferred()), e.text) << "what arrived";
+    }
+    return e;
+  }
+};
+
+struct write_to_tcp : write_to<tcp_ends> {
+  static ending at_end() { return test::failure(ECONNRESET); }  // for there was something that it had not read
+  using write_to::write_to;
+};
+
+template <class Ends>
+struct gather_to : write_to<Ends> {
+  using write_to<Ends>::write_to;
+  unio::const_buffer parts[3] = {{text.data(), 2}, {text.data(), 0}, {text.data() + 2, 3}};
+  template <class S>
+  S describe(deadline d) {
+    return S(this->ends.sink, std::span<unio::const_buffer const>(parts), d);
+  }
+  auto block(deadline d) { return this->ends.sink.write(std::span<unio::const_buffer const>(parts), d); }
+  auto await(deadline d) { return this->ends.sink.co_write(std::span<unio::const_buffer const>(parts), d); }
+};
+
+struct send_zero_copy_to_tcp : write_to_tcp {
+  using sender = unio::async_send_zero_copy;
+  using write_to_tcp::write_to_tcp;
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.sink, unio::const_buffer(text), d);
+  }
+  auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer(text), d); }
+  auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer(text), d); }
+};
+
+// A Unix socket cannot send without copying.
+struct send_zero_copy_to_unix : write_to<unix_ends> {
+  using sender = unio::async_send_zero_copy;
+  using write_to::write_to;
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.sink, unio::const_buffer(text), d);
+  }
+  auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer(text), d); }
+  auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer(text), d); }
+};
+
+struct write_file : test::fixture {
+  static constexpr bool can_wait = false;
+  static constexpr bool zero_is_enough = false;  // not every filesystem can say that a write would not wait
+  using sender = unio::async_write;
+  static ending value() { return {std::string(text), text.size()}; }
+  unio::file_handle file;
+
+  write_file(io_multiplexer* m, script) {
+    directory().write("written", "say nothing");
+    file = unio::file_handle::file(directory().handle(), "written", unio::handle::mode::write).value();
+    file.set_multiplexer(m);
+  }
+  unio::io_request<unio::const_buffers> request() { return {unio::const_buffer(text), 4}; }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, request(), d);
+  }
+  auto block(deadline d) { return file.write(request(), d); }
+  auto await(deadline d) { return file.co_write(request(), d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) {
+    if (r.has_value()) {
+      EXPECT_EQ(directory().read("written"), "say helloing");
+    }
+    return bytes_of(r);
+  }
+};
+
+struct write_mapped_file : test::fixture {
+  static constexpr bool can_wait = false;
+  static constexpr bool zero_is_enough = false;
+  using sender = unio::async_write;
+  static ending value() { return {std::string(text), text.size()}; }
+  unio::mapped_file_handle file;
+
+  write_mapped_file(io_multiplexer* m, script) {
+    directory().write("map", "say nothing");
+    file = unio::mapped_file_handle::mapped_file(directory().handle(), "map", unio::handle::mode::write).value();
+    file.set_multiplexer(m);
+  }
+  unio::io_request<unio::const_buffers> request() { return {unio::const_buffer(text), 4}; }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, request(), d);
+  }
+  auto block(deadline d) { return file.write(request(), d); }
+  auto await(deadline d) { return file.co_write(request(), d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) {
+    if (r.has_value()) {
+      EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(file.address()), file.length()), "say helloing");
+    }
+    return bytes_of(r);
+  }
+};
+
+// ---- barriers -----------------------------------------------------------------------------------------------------
+
+template <unio::barrier_kind Kind>
+struct barrier_on_file : test::fixture {
+  static constexpr bool can_wait = false;
+  using sender = unio::async_barrier;
+  static ending value() { return {"done"}; }
+  unio::file_handle file;
+
+  barrier_on_file(io_multiplexer* m, script) {
+    file = unio::file_handle::file(directory().handle(), "durable", unio::handle::mode::write,
+                                   unio::handle::creation::if_needed)
+               .value();
+    (void)file.write(unio::const_buffer(text));
+    file.set_multiplexer(m);
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, Kind, d);
+  }
+  auto block(deadline d) { return file.barrier(Kind, d); }
+  auto await(deadline d) { return file.co_barrier(Kind, d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+// Nothing that could be made durable.
+struct barrier_on_pipe : test::fixture {
+  static constexpr bool can_wait = false;
+  using sender = unio::async_barrier;
+  static ending value() { return {"done"}; }
+  pipe_ends ends;
+  static constexpr auto kind = unio::barrier_kind::wait_all;
+
+  barrier_on_pipe(io_multiplexer* m, script) { ends.sink.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.sink, kind, d);
+  }
+  auto block(deadline d) { return ends.sink.barrier(kind, d); }
+  auto await(deadline d) { return ends.sink.co_barrier(kind, d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+// ---- connections --------------------------------------------------------------------------------------------------
+
+// A fresh name for each cell: a connection that an earlier one left must not be found.
+unio::endpoint fresh_name() {
+  static std::atomic<int> last = 0;
+  return unio::endpoint::unix_path("@unio-table-" + std::to_string(::getpid()) + "-" + std::to_string(++last)).value();
+}
+
+struct unix_address {
+  static unio::endpoint get() { return fresh_name(); }
+};
+struct tcp_address {
+  static unio::endpoint get() { return unio::endpoint::ipv4_loopback(0); }
+};
+
+template <class Address>
+struct accept_on : test::fixture {
+  using sender = unio::async_accept;
+  static ending value() { return {"connection"}; }
+  static ending at_end() { return test::failure(EINVAL); }
+  unio::listening_socket_handle listener;
+  unio::endpoint at;
+  unio::socket_handle peer;
+
+  accept_on(io_multiplexer* m, script)
+      : listener(unio::listening_socket_handle::listen(Address::get()).value()), at(listener.local_endpoint().value()) {
+    listener.set_multiplexer(m);
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(listener, d);
+  }
+  auto block(deadline d) { return listener.accept(d); }
+  auto await(deadline d) { return listener.co_accept(d); }
+  void make_ready() { peer = unio::socket_handle::connected_to(at).value(); }
+  void again() { peer = {}; }
+  void end() { ::shutdown(listener.native_handle(), SHUT_RDWR); }
+  void close() { ASSERT_TRUE(listener.close()); }
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    int const fd = r->native_handle();
+    EXPECT_GT(fd, 2);
+    EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    EXPECT_EQ(::fcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    write_raw(peer.native_handle(), text);
+    EXPECT_EQ(take(fd, text.size()), text);
+    return {"connection"};
+  }
+};
+
+// Shutting a Unix socket down does not end accepting on it.
+struct accept_on_unix : accept_on<unix_address> {
+  using accept_on::accept_on;
+  static ending at_end() { return test::failure(EINVAL); }
+};
+
+template <class Address>
+struct accept_many_on : accept_on<Address> {
+  static constexpr bool many = true;
+  static constexpr bool has_verbs = false;  // a call returns once
+  using sender = unio::async_accept_many;
+  using accept_on<Address>::accept_on;
+};
+
+// To wait, a connection needs a listener whose queue is full.
+struct connect_unix : test::fixture {
+  static constexpr bool repeatable = false;  // a socket that was connecting is to be closed
+  using sender = unio::async_connect;
+  static ending value() { return {"done"}; }
+  static ending at_end() { return test::failure(ECONNREFUSED); }
+  unio::endpoint at = fresh_name();
+  unio::listening_socket_handle listener = unio::listening_socket_handle::listen(at, {.backlog = 1}).value();
+  std::vector<unio::socket_handle> queued;
+  unio::socket_handle socket = unio::socket_handle::create(unio::address_family::unix_path).value();
+
+  connect_unix(io_multiplexer* m, script) {
+    socket.set_multiplexer(m);
+    for (;;) {
+      auto next = unio::socket_handle::create(unio::address_family::unix_path).value();
+      if (!next.connect(at, deadline::zero())) break;
+      queued.push_back(std::move(next));
+    }
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(socket, at, d);
+  }
+  auto block(deadline d) { return socket.connect(at, d); }
+  auto await(deadline d) { return socket.co_connect(at, d); }
+  void make_ready() {
+    for (std::size_t i = 0; i < queued.size(); ++i) (void)listener.accept().value();
+  }
+  void end() { ASSERT_TRUE(listener.close()); }
+  void close() { ASSERT_TRUE(socket.close()); }
+  ending reduce(sender::result_type r) {
+    if (r.has_value()) {
+      write_raw(socket.native_handle(), text);
+      EXPECT_EQ(take(listener.accept().value().native_handle(), text.size()), text);
+    }
+    return success_of(r);
+  }
+};
+
+struct connect_tcp : test::fixture {
+  static constexpr bool can_wait = false;
+  static constexpr bool zero_is_enough = false;  // a handshake takes a moment
+  static constexpr bool repeatable = false;
+  using sender = unio::async_connect;
+  static ending value() { return {"done"}; }
+  unio::listening_socket_handle listener =
+      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  unio::endpoint at = listener.local_endpoint().value();
+  unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
+
+  connect_tcp(io_multiplexer* m, script) { socket.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(socket, at, d);
+  }
+  auto block(deadline d) { return socket.connect(at, d); }
+  auto await(deadline d) { return socket.co_connect(at, d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) {
+    if (r.has_value()) {
+      write_raw(socket.native_handle(), text);
+      EXPECT_EQ(take(listener.accept().value().native_handle(), text.size()), text);
+    }
+    return success_of(r);
+  }
+};
+
+// The listener's queue is full, so that the handshake is never answered.
+struct connect_tcp_unanswered : connect_tcp {
+  static constexpr bool can_wait = true;
+  static constexpr bool completes = false;  // TCP would try again after a second
+  unio::socket_handle queued[2];
+  connect_tcp_unanswered(io_multiplexer* m, script s) : connect_tcp(nullptr, s) {
+    socket.set_multiplexer(m);
+    if (s == script::ready) return;
+    listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = 0}).value();
+    at = listener.local_endpoint().value();
+    for (unio::socket_handle& q : queued) {
+      q = unio::socket_handle::create(unio::address_family::ipv4).value();
+      (void)q.connect(at, 5ms);
+    }
+  }
+  void close() { ASSERT_TRUE(socket.close()); }
+};
+
+struct connect_to_nobody : test::fixture {
+  static constexpr bool can_wait = false;
+  static constexpr bool zero_is_enough = false;
+  static constexpr bool repeatable = false;
+  using sender = unio::async_connect;
+  static ending value() { return test::failure(ECONNREFUSED); }
+  unio::endpoint at;
+  unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
+
+  connect_to_nobody(io_multiplexer* m, script) {
+    socket.set_multiplexer(m);
+    auto taken = unio::socket_handle::create(unio::address_family::ipv4).value();  // bound, but not listening
+    (void)taken.bind(unio::endpoint::ipv4_loopback(0));
+    at = taken.local_endpoint().value();
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(socket, at, d);
+  }
+  auto block(deadline d) { return socket.connect(at, d); }
+  auto await(deadline d) { return socket.co_connect(at, d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+// ---- waiting ------------------------------------------------------------------------------------------------------
+
+struct wait_for_timer : test::fixture {
+  using sender = unio::async_wait;
+  static ending value() { return {"done"}; }
+  unio::timer_handle timer;
+  bool comes;
+
+  wait_for_timer(io_multiplexer* m, script s) : comes(s == script::waits || s == script::cancel_races_completion) {
+    timer.set_multiplexer(m);
+    timer.expires_at(comes ? deadline(15ms) : deadline(1h));
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(timer, d);
+  }
+  auto block(deadline d) { return timer.wait(d); }
+  auto await(deadline d) { return timer.co_wait(d); }
+  void make_ready() {
+    if (!comes) timer.expires_at(std::chrono::steady_clock::now() - 1s);
+  }
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+struct wait_for_event : test::fixture {
+  using sender = unio::async_wait_event;
+  static ending value() { return {"signalled 3 times"}; }
+  unio::event_handle event = unio::event_handle::create().value();
+
+  wait_for_event(io_multiplexer* m, script) { event.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(event, d);
+  }
+  auto block(deadline d) { return event.wait(d); }
+  auto await(deadline d) { return event.co_wait(d); }
+  void make_ready() { ASSERT_TRUE(event.signal(3)); }
+  void close() { ASSERT_TRUE(event.close()); }
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    return {"signalled " + std::to_string(*r) + " times", r.bytes_transferred()};
+  }
+};
+
+template <class Ends>
+struct poll_readable : test::fixture {
+  using sender = unio::async_poll;
+  static ending value() { return {"done"}; }
+  static ending at_end() { return {"done"}; }  // a read would not wait
+  Ends ends;
+  static constexpr auto what = unio::readiness::readable;
+
+  poll_readable(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.source, what, d);
+  }
+  auto block(deadline d) { return ends.source.poll(what, d); }
+  auto await(deadline d) { return ends.source.co_poll(what, d); }
+  void make_ready() { write_raw(ends.sink.native_handle(), text); }
+  void end() { ASSERT_TRUE(ends.sink.close()); }
+  void close() { ASSERT_TRUE(ends.source.close()); }
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+template <class Ends>
+struct poll_writable : test::fixture {
+  using sender = unio::async_poll;
+  static ending value() { return {"done"}; }
+  static ending at_end() { return {"done"}; }
+  Ends ends;
+  std::size_t filled = 0;
+  static constexpr auto what = unio::readiness::writable;
+
+  poll_writable(io_multiplexer* m, script) {
+    ends.sink.set_multiplexer(m);
+    filled = fill(ends.sink.native_handle());
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.sink, what, d);
+  }
+  auto block(deadline d) { return ends.sink.poll(what, d); }
+  auto await(deadline d) { return ends.sink.co_poll(what, d); }
+  void make_ready() {
+    EXPECT_EQ(take(ends.source.native_handle(), filled).size(), filled);
+    filled = 0;
+  }
+  void end() { ASSERT_TRUE(ends.source.close()); }
+  void close() { ASSERT_TRUE(ends.sink.close()); }
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+// Urgent data of TCP.
+struct poll_exceptional : test::fixture {
+  using sender = unio::async_poll;
+  static ending value() { return {"done"}; }
+  tcp_ends ends;
+  static constexpr auto what = unio::readiness::exceptional;
+
+  poll_exceptional(io_multiplexer* m, script) {
+    ends.source.set_multiplexer(m);
+    write_raw(ends.sink.native_handle(), text);  // which is not urgent
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(ends.source, what, d);
+  }
+  auto block(deadline d) { return ends.source.poll(what, d); }
+  auto await(deadline d) { return ends.source.co_poll(what, d); }
+  void make_ready() { ASSERT_EQ(::send(ends.sink.native_handle(), "!", 1, MSG_OOB), 1); }
+  void close() { ASSERT_TRUE(ends.source.close()); }
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+struct no_op : test::fixture {
+  static constexpr bool can_wait = false;
+  using sender = unio::async_no_op;
+  static ending value() { return {"done"}; }
+  io_multiplexer* multiplexer;
+
+  no_op(io_multiplexer* m, script) : multiplexer(m) {}
+  template <class S>
+  S describe(deadline d) {
+    return S(multiplexer, d);
+  }
+  auto block(deadline d) {
+    return multiplexer == nullptr ? unio::no_op() : unio::detail::blocking(unio::async_no_op(multiplexer, d));
+  }
+  auto await(deadline) { return unio::co_no_op(multiplexer); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) { return success_of(r); }
+};
+
+// ---- moving, opening, closing -------------------------------------------------------------------------------------
+
+// From one to another: at first there is nothing to move.
+template <class From, class To>
+struct splice_between : test::fixture {
+  using sender = unio::async_splice;
+  static ending value() { return {"moved", text.size()}; }
+  static ending at_end() { return {"moved", 0}; }
+  From from;
+  To to;
+  unio::splice_request request{.bytes = 100};
+
+  splice_between(io_multiplexer* m, script) { from.source.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(from.source, to.sink, request, d);
+  }
+  auto block(deadline d) { return unio::splice(from.source, to.sink, request, d); }
+  auto await(deadline d) { return unio::co_splice(from.source, to.sink, request, d); }
+  void make_ready() { write_raw(from.sink.native_handle(), text); }
+  void end() { ASSERT_TRUE(from.sink.close()); }
+  void close() { ASSERT_TRUE(to.sink.close()); }  // the one that it does not wait for
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    EXPECT_EQ(take(to.source.native_handle(), *r), text.substr(0, *r));
+    return {"moved", r.bytes_transferred()};
+  }
+};
+
+// The destination is full.
+struct splice_to_full_pipe : splice_between<pipe_ends, pipe_ends> {
+  static ending at_end() { return test::failure(EPIPE); }
+  std::size_t filled;
+  splice_to_full_pipe(io_multiplexer* m, script s) : splice_between(m, s) {
+    filled = fill(to.sink.native_handle());
+    write_raw(from.sink.native_handle(), text);
+  }
+  void make_ready() {
+    EXPECT_EQ(take(to.source.native_handle(), filled).size(), filled);
+    filled = 0;
+  }
+  void end() { ASSERT_TRUE(to.source.close()); }
+  void close() { ASSERT_TRUE(from.source.close()); }
+};
+
+struct splice_from_file : test::fixture {
+  static constexpr bool can_wait = false;
+  static constexpr bool zero_is_enough = false;  // a file has to be read first
+  using sender = unio::async_splice;
+  static ending value() { return {"moved", text.size()}; }
+  unio::file_handle file;
+  pipe_ends to;
+  unio::splice_request request{.bytes = 100, .from_offset = 4};
+
+  splice_from_file(io_multiplexer* m, script) {
+    directory().write("spliced", "say hello");
+    file = unio::file_handle::file(directory().handle(), "spliced").value();
+    file.set_multiplexer(m);
+  }
+  template <class S>
+  S describe(deadline d) {
+    return S(file, to.sink, request, d);
+  }
+  auto block(deadline d) { return unio::splice(file, to.sink, request, d); }
+  auto await(deadline d) { return unio::co_splice(file, to.sink, request, d); }
+  void make_ready() {}
+  void again() {  // what was abandoned may have moved its bytes
+    if (is_ready(to.source.native_handle(), POLLIN, 0)) take(to.source.native_handle(), text.size());
+  }
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    EXPECT_EQ(take(to.source.native_handle(), *r), text.substr(0, *r));
+    return {"moved", r.bytes_transferred()};
+  }
+};
+
+struct splice_between_sockets : splice_between<unix_ends, unix_ends> {
+  static constexpr bool can_wait = false;
+  static ending value() { return test::failure(EINVAL); }
+  static ending at_end() { return test::failure(EINVAL); }
+  using splice_between::splice_between;
+};
+
+template <bool Exists>
+struct open_file : test::fixture {
+  static constexpr bool can_wait = false;
+  using sender = unio::async_open;
+  static ending value() { return Exists ? ending{"a file of 9 bytes"} : test::failure(ENOENT); }
+  io_multiplexer* multiplexer;
+  static constexpr char const* name = Exists ? "opened" : "missing";
+
+  open_file(io_multiplexer* m, script) : multiplexer(m) { directory().write("opened", "say hello"); }
+  template <class S>
+  S describe(deadline d) {
+    return S(directory().handle(), name, unio::handle::mode::read, unio::handle::creation::open_existing,
+             unio::handle::caching::all, unio::handle::flag::none, d);
+  }
+  sender::result_type block(deadline d) {
+    if (multiplexer != nullptr) return unio::detail::blocking(describe<sender>(d));
+    return unio::file(directory().handle(), name);
+  }
+  auto await(deadline d) {
+    return unio::co_open(directory().handle(), name, unio::handle::mode::read, unio::handle::creation::open_existing,
+                         unio::handle::caching::all, unio::handle::flag::none, d);
+  }
+  void make_ready() {}
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    return {"a file of " + std::to_string(r->maximum_extent().value()) + " bytes"};
+  }
+};
+
+template <class Ends>
+struct close_one : test::fixture {
+  static constexpr bool can_wait = false;
+  static constexpr bool repeatable = false;
+  using sender = unio::async_close;
+  static ending value() { return {"closed"}; }
+  Ends ends;
+  int fd;
+
+  close_one(io_multiplexer* m, script) : fd(ends.sink.native_handle()) { ends.sink.set_multiplexer(m); }
+  template <class S>
+  S describe(deadline d) {
+    return S(std::move(ends.sink), d);
+  }
+  unio::io_result<void> block(deadline) { return ends.sink.close(); }
+  auto await(deadline) { return std::move(ends.sink).co_close(); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    return {::fcntl(fd, F_GETFD) == -1 && errno == EBADF ? "closed" : "still open"};
+  }
+};
+
+struct file_end {
+  unio::file_handle sink = unio::file_handle::temp_inode().value();
+};
+
+// ---- the table ----------------------------------------------------------------------------------------------------
+
+std::vector<test::row> const& table() {
+  static std::vector<test::row> const rows = {
+      test::row_of<read_from<pipe_ends>>("read_pipe"),
+      test::row_of<read_from<named_pipe_ends>>("read_named_pipe"),
+      test::row_of<read_from<unix_ends>>("read_unix_socket"),
+      test::row_of<read_from<tcp_ends>>("read_tcp_socket"),
+      test::row_of<scatter_from<pipe_ends>>("scatter_from_pipe"),
+      test::row_of<scatter_from<tcp_ends>>("scatter_from_tcp_socket"),
+      test::row_of<read_nothing>("read_nothing"),
+      test::row_of<read_file>("read_file"),
+      test::row_of<read_beyond_the_end>("read_file_beyond_its_end"),
+      test::row_of<read_mapped_file>("read_mapped_file"),
+      test::row_of<write_to<pipe_ends>>("write_pipe"),
+      test::row_of<write_to<named_pipe_ends>>("write_named_pipe"),
+      test::row_of<write_to<unix_ends>>("write_unix_socket"),
+      test::row_of<write_to_tcp>("write_tcp_socket"),
+      test::row_of<gather_to<pipe_ends>>("gather_to_pipe"),
+      test::row_of<gather_to<unix_ends>>("gather_to_unix_socket"),
+      test::row_of<write_file>("write_file"),
+      test::row_of<write_mapped_file>("write_mapped_file"),
+      test::row_of<barrier_on_file<unio::barrier_kind::nowait_data_only>>("barrier_nowait_data_only"),
+      test::row_of<barrier_on_file<unio::barrier_kind::wait_data_only>>("barrier_wait_data_only"),
+      test::row_of<barrier_on_file<unio::barrier_kind::nowait_all>>("barrier_nowait_all"),
+      test::row_of<barrier_on_file<unio::barrier_kind::wait_all>>("barrier_wait_all"),
+      test::row_of<barrier_on_pipe>("barrier_on_pipe"),
+      test::row_of<accept_on_unix>("accept_unix"),
+      test::row_of<accept_on<tcp_address>>("accept_tcp"),
+      test::row_of<accept_many_on<unix_address>>("accept_many_unix"),
+      test::row_of<accept_many_on<tcp_address>>("accept_many_tcp"),
+      test::row_of<connect_unix>("connect_unix"),
+      test::row_of<connect_tcp>("connect_tcp"),
+      test::row_of<connect_tcp_unanswered>("connect_tcp_unanswered"),
+      test::row_of<connect_to_nobody>("connect_to_nobody"),
+      test::row_of<wait_for_timer>("wait"),
+      test::row_of<wait_for_event>("wait_event"),
+      test::row_of<poll_readable<pipe_ends>>("poll_readable_pipe"),
+      test::row_of<poll_readable<tcp_ends>>("poll_readable_tcp_socket"),
+      test::row_of<poll_writable<pipe_ends>>("poll_writable_pipe"),
+      test::row_of<poll_writable<unix_ends>>("poll_writable_unix_socket"),
+      test::row_of<poll_exceptional>("poll_exceptional"),
+      test::row_of<no_op>("no_op"),
+      test::row_of<splice_between<pipe_ends, pipe_ends>>("splice_pipe_to_pipe"),
+      test::row_of<splice_between<unix_ends, pipe_ends>>("splice_socket_to_pipe"),
+      test::row_of<splice_between<pipe_ends, tcp_ends>>("splice_pipe_to_tcp_socket"),
+      test::row_of<splice_to_full_pipe>("splice_to_full_pipe"),
+      test::row_of<splice_from_file>("splice_from_file"),
+      test::row_of<splice_between_sockets>("splice_between_sockets"),
+      test::row_of<open_file<true>>("open"),
+      test::row_of<open_file<false>>("open_what_does_not_exist"),
+      test::row_of<close_one<pipe_ends>>("close_pipe"),
+      test::row_of<close_one<tcp_ends>>("close_socket"),
+      test::row_of<close_one<file_end>>("close_file"),
+      test::row_of<send_zero_copy_to_tcp>("send_zero_copy_tcp"),
+      test::row_of<send_zero_copy_to_unix>("send_zero_copy_unix"),
+  };
+  return rows;
+}
+
+struct entry {
+  test::row const* row;
+  script what;
+};
+
+std::vector<entry> entries() {
+  std::vector<entry> all;
+  for (test::row const& r : table())
+    for (script const s : test::all_scripts)
+      if (r.expected(s).has_value()) all.push_back({&r, s});
+  return all;
+}
+
+void PrintTo(entry const& e, std::ostream* out) { *out << e.row->name << ", " << test::name_of(e.what); }
+
+class operations : public testing::TestWithParam<entry> {};
+
+std::vector<test::cell> play_everywhere(test::row const& r, script s, std::vector<std::string> const& drivers) {
+  std::vector<test::cell> cells;
+  auto const play = [&](std::string const& where, test::style how, io_multiplexer* m) {
+    SCOPED_TRACE(where);
+    cells.push_back({where, r.play(s, how, m)});
+  };
+  if (r.has(s, test::style::blocking)) play("blocking", test::style::blocking, nullptr);
+  for (std::string const& driver : drivers) {
+    auto const m = test::make_multiplexer(driver.c_str()).value();
+    for (test::style const how : test::all_styles)
+      if (how != test::style::blocking && r.has(s, how)) play(driver + " " + test::name_of(how), how, m.get());
+  }
+  return cells;
+}
+
+TEST_P(operations, end_the_same_on_every_driver_and_in_every_style) {
+  std::vector<test::cell> const cells = play_everywhere(*GetParam().row, GetParam().what, test::available_drivers());
+  for (std::string const& d : test::differences(*GetParam().row->expected(GetParam().what), cells)) ADD_FAILURE() << d;
+}
+
+INSTANTIATE_TEST_SUITE_P(table, operations, testing::ValuesIn(entries()),
+                         [](auto const& of) { return of.param.row->name + "__" + test::name_of(of.param.what); });
+
+TEST(operation_table, has_both_drivers) {
+  std::string missing;
+  if (test::available_drivers(&missing).size() < 2) GTEST_SKIP() << "the table has only one driver. " << missing;
+}
+
+// ---- canaries: what is wrong has to be noticed ---------------------------------------------------------------------
+
+TEST(operation_table, finds_nothing_where_all_is_as_it_should_be) {
+  ending const e{"hello", 5};
+  EXPECT_TRUE(test::differences(e, {{"a", e}, {"b", e}}).empty());
+}
+
+TEST(operation_table, notices_lost_bytes_other_data_and_other_errors) {
+  ending const e{"hello", 5};
+  for (ending const& wrong : {ending{"hello", 4}, ending{"hellp", 5}, ending{}, test::failure(unio::condition::canceled),
+                              test::failure(EPIPE)}) {
+    auto const found = test::differences(e, {{"first", e}, {"second", wrong}});
+    ASSERT_EQ(found.size(), 2U) << to_string(wrong);  // not as expected, and not as the other
+    EXPECT_TRUE(found[0].starts_with("second: ")) << found[0];
+    EXPECT_EQ(found[1], "second differs from first");
+  }
+  EXPECT_NE(test::failure(unio::condition::canceled), test::failure(unio::condition::timed_out));
+}
+
+TEST(operation_table, notices_that_nothing_was_played) { EXPECT_EQ(test::differences({}, {}).size(), 1U); }
+
+// A row that claims what is not so.
+struct read_that_expects_another_text : read_from<pipe_ends> {
+  static ending value() { return {"hullo", 5}; }
+  using read_from::read_from;
+};
+
+// A row whose operation loses the last byte when it is awaited.
+struct read_that_loses_a_byte : read_from<pipe_ends> {
+  using read_from::read_from;
+  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory, 4), d); }
+};
+
+TEST(operation_table, notices_a_broken_row) {
+  std::vector<std::string> const drivers = test::available_drivers();
+  test::row const wrong = test::row_of<read_that_expects_another_text>("wrong");
+  EXPECT_GE(test::differences(*wrong.expected(script::ready), play_everywhere(wrong, script::ready, drivers)).size(), 6U);
+  test::row const lossy = test::row_of<read_that_loses_a_byte>("lossy");
+  auto const found = test::differences(*lossy.expected(script::waits), play_everywhere(lossy, script::waits, drivers));
+  EXPECT_EQ(found.size(), 2 * drivers.size());
+  for (std::string const& d : found) EXPECT_NE(d.find("awaited"), std::string::npos) << d;
+}
+
+}  // namespace

@@ -1,0 +1,128 @@
+// The two ends of a transfer. Neither knows what kind of handle it has, nor in which style it is run: it says what it
+// wants next (request) and takes what came of it (take).
+//
+//   reading_end   reads until the end of the stream, or a limit; checksums what arrived
+//   writing_end   writes what it was given
+//
+// A relay, which copies a file, is a reading end that gives what it read to a writing end and waits for it.
+
+#pragma once
+
+#include "checksum.hpp"
+
+#include <unio/unio.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <system_error>
+
+namespace tour {
+
+using bytes_view = std::span<std::byte const>;
+
+/// The most that one operation is asked to move.
+inline constexpr std::size_t chunk_bytes = 256 * 1024;
+
+class writing_end {
+ public:
+  using sender = unio::async_write;
+  using result_type = sender::result_type;
+  enum class at_end { stay_open, close };
+
+  writing_end(unio::io_handle& to, at_end what) : to_(to), what_(what) {}
+
+  void give(bytes_view bytes) noexcept { left_ = bytes; }
+  /// Nothing more will be given.
+  void finish() noexcept {
+    last_given_ = true;
+    end_if_done();
+  }
+
+  [[nodiscard]] bool is_drained() const noexcept { return left_.empty() || is_ended_; }
+  [[nodiscard]] bool is_ready() const noexcept { return !is_drained(); }
+  [[nodiscard]] bool is_ended() const noexcept { return is_ended_; }
+  [[nodiscard]] std::error_code why() const noexcept { return why_; }
+
+  [[nodiscard]] sender describe() noexcept { return {to_, request()}; }
+  result_type perform() noexcept { return to_.write(request()); }
+  void take(result_type&& r) noexcept {
+    why_ = r.error();
+    written_ += r.bytes_transferred();
+    left_ = left_.subspan(r.bytes_transferred());
+    if (why_) {
+      end();
+    } else {
+      end_if_done();
+    }
+  }
+
+ private:
+  // What cannot seek ignores the offset.
+  [[nodiscard]] unio::io_request<unio::const_buffers> request() const noexcept {
+    return {unio::const_buffer(left_.first(std::min(left_.size(), chunk_bytes))), written_};
+  }
+  void end_if_done() noexcept {
+    if (last_given_ && left_.empty()) end();
+  }
+  void end() noexcept {
+    is_ended_ = true;
+    if (what_ == at_end::close) (void)to_.close(); // the reader sees the end of the stream
+  }
+
+  unio::io_handle& to_;
+  bytes_view left_;
+  std::uint64_t written_ = 0;
+  std::error_code why_;
+  at_end what_;
+  bool last_given_ = false;
+  bool is_ended_ = false;
+};
+
+class reading_end {
+ public:
+  using sender = unio::async_read;
+  using result_type = sender::result_type;
+
+  reading_end(unio::io_handle& from, std::span<std::byte> into, std::uint64_t limit, writing_end* relay) noexcept
+      : from_(from), into_(into), limit_(limit), relay_(relay) {}
+
+  [[nodiscard]] bool is_ready() const noexcept { return !is_ended_ && (relay_ == nullptr || relay_->is_drained()); }
+  [[nodiscard]] bool is_ended() const noexcept { return is_ended_; }
+  [[nodiscard]] std::error_code why() const noexcept { return why_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
+  [[nodiscard]] std::uint64_t sum() const noexcept { return sum_.value(); }
+
+  [[nodiscard]] sender describe() noexcept { return {from_, request()}; }
+  result_type perform() noexcept { return from_.read(request()); }
+  void take(result_type&& r) noexcept {
+    why_ = r.error();
+    if (why_ || r.bytes_transferred() == 0) return end();
+    for (unio::mutable_buffer const filled : *r) sum_.add({filled.data(), filled.size()});
+    bytes_ += r.bytes_transferred();
+    if (relay_ != nullptr) relay_->give({r->front().data(), r->front().size()});
+  }
+
+ private:
+  // At the limit nothing is asked for, which ends it as the end of a stream does.
+  [[nodiscard]] unio::io_request<unio::mutable_buffers> request() const noexcept {
+    return {unio::mutable_buffer(into_.first(std::min<std::uint64_t>(into_.size(), limit_ - bytes_))), bytes_};
+  }
+  void end() noexcept {
+    is_ended_ = true;
+    if (relay_ != nullptr) relay_->finish();
+    if (why_) (void)from_.close(); // who still writes to it is told
+  }
+
+  unio::io_handle& from_;
+  std::span<std::byte> into_;
+  std::uint64_t limit_;
+  std::uint64_t bytes_ = 0;
+  checksum sum_;
+  writing_end* relay_;
+  std::error_code why_;
+  bool is_ended_ = false;
+};
+
+} // namespace tour

@@ -1,0 +1,68 @@
+// The command `unio`: what it is asked to do.
+
+#include "tour.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <string>
+
+namespace {
+
+int show_capabilities() {
+  auto const m = unio::io_multiplexer::best_available(1);
+  if (!m) {
+    fmt::print(stderr, "unio: {}\n", m.error().message());
+    return 1;
+  }
+  fmt::print("{}", unio::to_string((*m)->capabilities()));
+  return 0;
+}
+
+int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
+  fmt::print(stderr, "unio: {}\n\n{}", e.what(), app.help());
+  return 2;
+}
+
+void describe_tour(CLI::App& app, tour::options& o) {
+  static std::map<std::string, tour::driver> const drivers{{"uring", tour::driver::uring},
+                                                            {"epoll", tour::driver::epoll}};
+  app.add_option("file", o.file, "What to move; by default the largest of the system's libraries up to 64 MiB")
+      ->type_name("FILE");
+  app.add_option("--json", o.json, "Write the rows to this file as well")->type_name("OUT");
+  app.add_option_function<std::string>(
+         "--driver", [&o](std::string const& name) { o.only = drivers.at(name); }, "Only the rows of this driver")
+      ->type_name("")
+      ->check(CLI::IsMember(drivers));
+}
+
+int command(int argc, char** argv) {
+  CLI::App app("One I/O: every operation as a call, polled, awaited or multiplexed.", "unio");
+  app.set_version_flag("--version", std::string("unio ") + std::string(unio::version_string()));
+  app.require_subcommand(0, 1);
+  tour::options o;
+  describe_tour(*app.add_subcommand("tour", "Move a file through everything unio has, and compare (the default)"), o);
+  CLI::App const& capabilities = *app.add_subcommand("capabilities", "Print which driver is used, what of it, and why");
+  try {
+    app.parse(argc, argv);
+  } catch (CLI::Success const& e) { // --help, --version
+    return app.exit(e);
+  } catch (CLI::ParseError const& e) {
+    return wrong_usage(app, e);
+  }
+  return capabilities.parsed() ? show_capabilities() : tour::run(o);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return command(argc, argv);
+  } catch (std::exception const& e) {
+    fmt::print(stderr, "unio: {}\n", e.what());
+    return 1;
+  }
+}

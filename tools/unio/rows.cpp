@@ -1,0 +1,226 @@
+#include "rows.hpp"
+
+#include "allocations.hpp"
+#include "system_calls.hpp"
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+
+namespace tour {
+
+char const* name(handle_choice h) noexcept {
+  switch (h) {
+    case handle_choice::file:
+      return "file";
+    case handle_choice::mapped_file:
+      return "mapped file";
+    case handle_choice::pipe:
+      return "pipe";
+    case handle_choice::unix_socket:
+      return "Unix socket";
+    case handle_choice::tcp:
+      return "TCP";
+  }
+  return "";
+}
+
+char const* name(style s) noexcept {
+  switch (s) {
+    case style::blocking:
+      return "blocking";
+    case style::polled:
+      return "polled";
+    case style::multiplexed:
+      return "multiplexed";
+  }
+  return "";
+}
+
+char const* name(driver d) noexcept { return d == driver::uring ? "io_uring" : "epoll"; }
+char const* setting(driver d) noexcept { return d == driver::uring ? "uring" : "epoll"; }
+
+std::vector<row_kind> all_rows(std::vector<driver> const& drivers) {
+  std::vector<row_kind> rows;
+  for (handle_choice const h : {handle_choice::file, handle_choice::mapped_file, handle_choice::pipe,
+                                handle_choice::unix_socket, handle_choice::tcp}) {
+    rows.push_back({h, style::blocking, {}});
+    for (style const s : {style::polled, style::multiplexed}) {
+      for (driver const d : drivers) rows.push_back({h, s, d});
+    }
+  }
+  return rows;
+}
+
+namespace {
+
+// ── what a row moves bytes through ───────────────────────────────────────────────────────────────────────────
+
+// Reads and writes are those of io_handle, whatever it was opened as. Only the map must stay what it is.
+struct channel {
+  unio::io_handle reader;
+  unio::io_handle writer;
+  unio::mapped_file_handle map;
+
+  [[nodiscard]] unio::io_handle& from() noexcept { return map.is_open() ? map : reader; }
+};
+
+unio::result<channel> open_copy(source const& from) {
+  auto file = unio::file_handle::file({}, from.path);
+  if (!file) return file.error();
+  auto copy = unio::file_handle::temp_inode();
+  if (!copy) return copy.error();
+  return channel{std::move(*file), std::move(*copy), {}};
+}
+
+unio::result<channel> open_map(source const& from) {
+  auto map = unio::mapped_file_handle::mapped_file({}, from.path);
+  if (!map) return map.error();
+  return channel{{}, {}, std::move(*map)};
+}
+
+unio::result<channel> open_pipe() {
+  auto ends = unio::pipe_handle::anonymous();
+  if (!ends) return ends.error();
+  return channel{std::move(ends->reader), std::move(ends->writer), {}};
+}
+
+unio::result<channel> open_unix_sockets() {
+  auto ends = unio::socket_handle::pair();
+  if (!ends) return ends.error();
+  return channel{std::move(ends->first), std::move(ends->second), {}};
+}
+
+unio::result<channel> open_tcp() {
+  auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0));
+  if (!listening) return listening.error();
+  auto const at = listening->local_endpoint();
+  if (!at) return at.error();
+  auto writer = unio::socket_handle::connected_to(*at, std::chrono::seconds(1));
+  if (!writer) return writer.error();
+  auto reader = listening->accept(std::chrono::seconds(1));
+  if (!reader) return reader.error();
+  return channel{std::move(*reader), std::move(*writer), {}};
+}
+
+unio::result<channel> open_channel(handle_choice h, source const& from) {
+  switch (h) {
+    case handle_choice::file:
+      return open_copy(from);
+    case handle_choice::mapped_file:
+      return open_map(from);
+    case handle_choice::pipe:
+      return open_pipe();
+    case handle_choice::unix_socket:
+      return open_unix_sockets();
+    case handle_choice::tcp:
+      return open_tcp();
+  }
+  return std::make_error_code(std::errc::invalid_argument);
+}
+
+coupling coupling_of(handle_choice h) noexcept {
+  switch (h) {
+    case handle_choice::file:
+      return coupling::relay;
+    case handle_choice::mapped_file:
+      return coupling::one_end;
+    default:
+      return coupling::stream;
+  }
+}
+
+// ── one row ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+class measurement final : public section {
+ public:
+  explicit measurement(row_result& into) : into_(into) {}
+  void begin() noexcept override {
+    mark_system_calls();
+    allocations_before_ = allocations();
+    began_ = std::chrono::steady_clock::now();
+  }
+  void end() noexcept override {
+    into_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+    into_.allocations = allocations() - allocations_before_;
+    mark_system_calls();
+  }
+
+ private:
+  row_result& into_;
+  std::uint64_t allocations_before_ = 0;
+  std::chrono::steady_clock::time_point began_;
+};
+
+// Empty if what was written to a file is what was read.
+std::string check_copy(unio::io_handle& copy, std::span<std::byte> buffer, std::uint64_t sum) {
+  copy.set_multiplexer(nullptr);
+  reading_end again(copy, buffer, unio::no_offset, nullptr);
+  while (!again.is_ended()) again.take(again.perform());
+  if (again.why()) return "reading the copy: " + again.why().message();
+  return again.sum() == sum ? "" : "the copy differs";
+}
+
+void move_through(channel& c, unio::io_multiplexer* m, source const& from, row_result& row) {
+  auto const [handle, how, on] = row.kind;
+  coupling const coupled = coupling_of(handle);
+  auto const buffer = std::make_unique<std::byte[]>(chunk_bytes);
+  std::span<std::byte> const room(buffer.get(), chunk_bytes);
+  for (unio::io_handle* const h : {&c.from(), &c.writer}) h->set_multiplexer(m);
+
+  bool const is_stream = coupled == coupling::stream;
+  writing_end writing(c.writer, is_stream ? writing_end::at_end::close : writing_end::at_end::stay_open);
+  if (is_stream) {
+    writing.give(from.bytes);
+    writing.finish();
+  }
+  std::uint64_t const limit = is_stream ? unio::no_offset : from.bytes.size();
+  reading_end reading(c.from(), room, limit, coupled == coupling::relay ? &writing : nullptr);
+
+  measurement measured(row);
+  std::error_code const why = transfer(how, coupled, reading, writing, m, measured);
+  row.bytes = reading.bytes();
+  for (std::error_code const e : {why, writing.why(), reading.why()}) {
+    if (e) row.failure = e.message();
+  }
+  if (row.failure.empty() && reading.sum() != from.sum) row.failure = "what arrived differs";
+  if (row.failure.empty() && coupled == coupling::relay) row.failure = check_copy(c.writer, room, from.sum);
+}
+
+} // namespace
+
+unio::result<std::unique_ptr<unio::io_multiplexer>> make_multiplexer(driver d) {
+  ::setenv("UNIO_DRIVER", setting(d), 1);
+  return unio::io_multiplexer::best_available(1);
+}
+
+row_result run_row(row_kind kind, source const& from) {
+  row_result row{.kind = kind};
+  std::unique_ptr<unio::io_multiplexer> m; // outlives the handles that use it
+  if (kind.on) {
+    auto made = make_multiplexer(*kind.on);
+    if (!made) return row.failure = made.error().message(), row;
+    m = std::move(*made);
+  }
+  auto c = open_channel(kind.handle, from);
+  if (!c) return row.failure = c.error().message(), row;
+  move_through(*c, m.get(), from, row);
+  return row;
+}
+
+std::optional<double> count_system_calls(row_kind kind, source const& from) {
+  constexpr std::size_t part_bytes = 4 * 1024 * 1024;
+  source part = from;
+  if (from.bytes.size() > part_bytes) {
+    part.bytes = from.bytes.first(part_bytes);
+    checksum sum;
+    sum.add(part.bytes);
+    part.sum = sum.value();
+  }
+  if (part.bytes.empty()) return {};
+  auto const calls = system_calls_of([&] { return run_row(kind, part).failure.empty(); });
+  if (!calls) return {};
+  return static_cast<double>(*calls) / (static_cast<double>(part.bytes.size()) / 1e6);
+}
+
+} // namespace tour

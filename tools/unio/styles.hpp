@@ -1,0 +1,31 @@
+// The ways to run the two ends of a transfer.
+
+#pragma once
+
+#include "ends.hpp"
+
+namespace tour {
+
+enum class style { blocking, polled, multiplexed };
+
+/// How the two ends depend on each other.
+enum class coupling {
+  one_end,  ///< nothing is written
+  relay,    ///< what is read is written, piece by piece
+  stream,   ///< what is written arrives at the reading end: both must be at work
+};
+
+/// Told where the work of a row begins, after everything was opened and made, and where it ends.
+class section {
+ public:
+  virtual ~section() = default;
+  virtual void begin() noexcept = 0;
+  virtual void end() noexcept = 0;
+};
+
+/// Moves everything, and returns when both ends have ended. `m` is the multiplexer of the ends' handles, null for the
+/// blocking style. Returns what the multiplexer failed with; each end knows what it failed with itself.
+std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing, unio::io_multiplexer* m,
+                         section& measured);
+
+} // namespace tour

@@ -1,0 +1,85 @@
+#include "report.hpp"
+
+#include <fmt/format.h>
+
+#include <sys/utsname.h>
+
+#include <fstream>
+#include <thread>
+
+namespace tour {
+namespace {
+
+constexpr char const* green = "\033[32m";
+constexpr char const* red = "\033[31m";
+constexpr char const* faint = "\033[2m";
+constexpr char const* plain = "\033[0m";
+
+constexpr auto columns = "{:<12} {:<12} {:<9} {:>12} {:>8} {:>9} {:>7}  ";
+
+std::string processor_name() {
+  std::ifstream info("/proc/cpuinfo");
+  for (std::string line; std::getline(info, line);) {
+    auto const colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "processor of unknown make"; // not every architecture tells
+}
+
+std::string features(unio::capabilities const& c) {
+  std::string text = c.threads == 1 ? "one thread" : fmt::format("{} threads", c.threads);
+  if (c.ring_entries != 0) text += fmt::format(", {} ring entries", c.ring_entries);
+  auto const flag = [&](bool on, char const* what) {
+    if (on) text += fmt::format(", {}", what);
+  };
+  flag(c.single_issuer, "single issuer");
+  flag(c.defer_taskrun, "deferred task work");
+  flag(c.multishot_accept, "multishot accept");
+  flag(c.zero_copy_send, "zero-copy send");
+  return text;
+}
+
+} // namespace
+
+machine this_machine(unio::capabilities chosen) {
+  utsname u{};
+  (void)::uname(&u);
+  return {fmt::format("{} {} {}", u.sysname, u.release, u.machine), processor_name(),
+          std::thread::hardware_concurrency(), std::move(chosen)};
+}
+
+std::string heading(machine const& on, source const& from) {
+  std::string text = fmt::format("unio {} on {}, {} x {}\n", unio::version_string(), on.kernel, on.processors,
+                                 on.processor);
+  text += fmt::format("driver {}: {}\n", on.chosen.driver, features(on.chosen));
+  if (!on.chosen.why.empty()) text += fmt::format("       {}\n", on.chosen.why);
+  return text + fmt::format("file {}: {} bytes\n\n", from.path, from.bytes.size());
+}
+
+std::string table::paint(std::string_view text, char const* colour) const {
+  return in_colour_ ? fmt::format("{}{}{}", colour, text, plain) : std::string(text);
+}
+
+std::string table::head() const {
+  return fmt::format(fmt::runtime(columns), "handle", "style", "driver", "bytes", "MB/s", "calls/MB", "allocs") +
+         "result\n";
+}
+
+std::string table::line(row_result const& row) const {
+  auto const calls = row.system_calls_per_mb ? fmt::format("{:.1f}", *row.system_calls_per_mb) : "n/a";
+  auto const speed = row.bytes != 0 ? fmt::format("{:.0f}", row.mb_per_s()) : "n/a";
+  std::string const verdict = row.is_ok() ? paint("ok", green)
+                              : row.failure.empty()
+                                  ? paint("failed: it allocated", red)
+                                  : paint("failed: " + row.failure, red);
+  return fmt::format(fmt::runtime(columns), name(row.kind.handle), name(row.kind.how),
+                     row.kind.on ? name(*row.kind.on) : "-", row.bytes, speed, calls, row.allocations) +
+         verdict + "\n";
+}
+
+std::string table::skipped(handle_choice h, style s, skipped_driver const& d) const {
+  return fmt::format(fmt::runtime(columns), name(h), name(s), name(d.which), "-", "-", "-", "-") +
+         paint("skipped: " + d.why, faint) + "\n";
+}
+
+} // namespace tour

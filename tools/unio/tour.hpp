@@ -1,0 +1,22 @@
+// unio tour: moves one real file through every kind of handle, in every style, on every driver, and compares.
+
+#pragma once
+
+#include "rows.hpp"
+
+#include <optional>
+#include <string>
+
+namespace tour {
+
+struct options {
+  std::string file;       ///< empty: chosen
+  std::string json;       ///< empty: none is written
+  std::optional<driver> only;
+};
+
+/// Prints the tour. Returns the command's exit status: 0, or 1 if a row failed or something could not be read or written
+/// (one line on stderr says what).
+[[nodiscard]] int run(options const& o);
+
+} // namespace tour
