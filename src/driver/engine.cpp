@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <utility>
 
 namespace unio::driver {
 namespace {
@@ -21,6 +22,10 @@ constexpr std::int64_t forever = deadline::forever;
 void const* this_thread_token() noexcept {
   static thread_local char token;
   return &token;
+}
+
+bool uses(io_operation const& op, int fd) noexcept {
+  return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd);
 }
 
 bool never_waits(io_operation const& op) noexcept { return op.deadline().is_zero() && op.faces().interruptible; }
@@ -77,7 +82,9 @@ int engine::ensure_bound() noexcept {
     return bind_error_;
   bound_ = true;
   owner_.store(this_thread_token(), std::memory_order_relaxed);
-  return bind_error_ = backend_->bind(*this);
+  bind_error_ = backend_->bind(*this);
+  open_ = bind_error_ == 0;
+  return bind_error_;
 }
 
 // ---- starting -----------------------------------------------------------------------------------------------------
@@ -96,8 +103,9 @@ void engine::start(io_operation& op) noexcept {
 void engine::begin(io_operation& op) noexcept {
   operation_faces const& f = op.faces();
   ++statistics.started;
-  if (int const e = closing_ ? detail::native(error::multiplexer_destroyed) : ensure_bound(); e != 0) [[unlikely]]
-    return fail(op, e);
+  if (!open_ || inherited_by_fork()) [[unlikely]]
+    if (int const e = closing_ ? detail::native(error::multiplexer_destroyed) : ensure_bound(); e != 0)
+      return fail(op, e);
   if (f.begin != nullptr) f.begin(op);
   descriptor* const d = descriptors_.find(op.fd());
   if (d == nullptr) [[unlikely]]
@@ -237,8 +245,27 @@ void engine::settle_inline(io_operation& op) noexcept {
     return;
   }
   op.links.is.undelivered = io_operation::value | io_operation::done;
+  if (delivering_ && next_inline_ == nullptr) {  // the usual case: a receiver that starts the next one
+    next_inline_ = &op;
+    return;
+  }
   inline_ready_.push(op);
   if (!delivering_) deliver_inline();
+}
+
+// The next that completed inline, or null if there is none or it is the kernel's turn.
+io_operation* engine::pop_inline() noexcept {
+  if (budget_ <= 0) return nullptr;
+  io_operation* op = inline_ready_.empty() ? std::exchange(next_inline_, nullptr) : inline_ready_.pop();
+  if (op != nullptr) --budget_;
+  return op;
+}
+
+// Whoever looks at inline_ready_ from outside of the loops that use pop_inline() calls this first.
+void engine::queue_next_inline() noexcept {
+  if (next_inline_ == nullptr) return;
+  inline_ready_.push(*next_inline_);
+  next_inline_ = nullptr;
 }
 
 bool engine::perform_now(io_operation& op) noexcept {
@@ -341,7 +368,7 @@ void engine::cancel(io_operation& op) noexcept {
   if (op.completed() && !op.is_multishot()) return;
   ++statistics.cancels;
   l.is.cancel_wanted = true;
-  if (l.is.undelivered != 0 || &op == delivering_op_) return;  // after_value() sees to it
+  if (l.is.undelivered != 0 || is_being_told(op)) return;  // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
 }
 
@@ -381,7 +408,7 @@ void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
   constexpr unsigned all = io_operation::value | io_operation::done;
-  if (events == all && !op.is_atomic()) [[likely]] {
+  if (events == all && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
     ++statistics.finished;
@@ -389,25 +416,35 @@ void engine::deliver(io_operation& op) noexcept {
   }
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
+  if (events != l.is.undelivered) ++deferred_;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
   if (events == 0) return;
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;
   if (ends) ++statistics.finished;
-  io_operation* const outer = delivering_op_;
-  delivering_op_ = &op;
-  op.deliver(events);  // if it ends, the operation may be gone now
-  delivering_op_ = outer;
-  if (!ends && l.is.in_flight) after_value(op);
+  if (ends) {
+    for (told* t = telling_; t != nullptr; t = t->outer)  // its receiver, told of a value further up, closed the handle
+      if (t->op == &op) t->op = nullptr;
+    return op.deliver(events);  // the operation may be gone now
+  }
+  told here{&op, telling_};
+  telling_ = &here;
+  op.deliver(events);
+  telling_ = here.outer;
+  if (here.op != nullptr && l.is.in_flight) after_value(op);
+}
+
+bool engine::is_being_told(io_operation const& op) const noexcept {
+  for (told const* t = telling_; t != nullptr; t = t->outer)
+    if (t->op == &op) return true;
+  return false;
 }
 
 // From start(), outside of any receiver: delivers what completed inline, and what those receivers start.
 void engine::deliver_inline() noexcept {
   delivering_ = true;
-  while (budget_ > 0 && !inline_ready_.empty()) {
-    --budget_;
-    deliver(*inline_ready_.pop());
-  }
+  while (io_operation* const op = pop_inline()) deliver(*op);
+  queue_next_inline();
   delivering_ = false;
 }
 
@@ -415,10 +452,8 @@ void engine::drain(bound const& b) noexcept {
   bool const outer = delivering_;
   delivering_ = true;
   while (!ready_.empty() && b.take()) deliver(*ready_.pop());
-  while (budget_ > 0 && !inline_ready_.empty() && b.take()) {
-    --budget_;
-    deliver(*inline_ready_.pop());
-  }
+  while ((next_inline_ != nullptr || !inline_ready_.empty()) && budget_ > 0 && b.take()) deliver(*pop_inline());
+  queue_next_inline();
   delivering_ = outer;
 }
 
@@ -461,7 +496,10 @@ void engine::take_messages() noexcept {
     if ((asked & io_operation::request_start) != 0) begin(*op);
     if ((asked & io_operation::request_cancel) != 0) cancel(*op);
     operation_links& l = op->links;
-    if (l.is.undelivered != 0 && l.is.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(*op);
+    if (l.is.undelivered != 0 && l.is.queue == static_cast<std::uint8_t>(queue_name::none)) {  // deferred by deliver()
+      --deferred_;
+      ready_.push(*op);
+    }
     op = next;
   }
   for (io_operation* op = worker_done_.take(); op != nullptr;) {
@@ -497,6 +535,7 @@ int engine::run_posted(bound const& b) noexcept {
     w();
     if (was_last) break;
   }
+  queue_next_inline();
   delivering_ = outer;
   return shared_ != nullptr ? n + shared_->run_shared(b.left()) : n;
 }
@@ -518,7 +557,9 @@ int engine::reap(std::int64_t until) noexcept {
       operation_links& l = op->links;
       bool const with_backend = !l.is.with_worker && !later_.contains(*op) &&
                                 !l.is.retrying && l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time;
-      if (with_backend) {
+      if (with_backend && op->completed() && !op->is_multishot()) {
+        settle(*op, io_operation::done);  // it only waited for the kernel to let go, which it has
+      } else if (with_backend) {
         l.is.submitted = l.is.polling = false;
         l.is.queue = static_cast<std::uint8_t>(queue_name::none);
         if (l.is.cancel_wanted || l.is.timed_out) {
@@ -527,6 +568,8 @@ int engine::reap(std::int64_t until) noexcept {
           backend_->arm(*this, *op, false);
         }
       }
+      // One whose value is still to be delivered is armed again after that.
+      if (op->is_multishot() && l.is.undelivered != 0 && l.is.in_flight) l.is.restart = true;
       op = following;
     }
   });
@@ -549,6 +592,7 @@ int engine::take_delivered() noexcept {
 
 result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  queue_next_inline();  // called from a receiver
   bound const b(*this, max_items, until);
   budget_ = inline_budget;
   take_messages();
@@ -579,6 +623,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  queue_next_inline();  // called from a receiver
   bound const b(*this, max_items, forever);
   for (;;) {
     budget_ = inline_budget;
@@ -611,6 +656,11 @@ io_status engine::poll(io_operation& op) noexcept {
   if (!op.started()) return io_status::not_started;
   if (op.completed() || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
+  if (inherited_by_fork()) {  // the parent's; this process has only a copy of its memory
+    op.set_outcome(detail::native(error::inherited_by_fork));
+    op.deliver(io_operation::value | io_operation::done);
+    return io_status::completed;
+  }
   budget_ = inline_budget;
   if (l.is.in_flight && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
@@ -623,10 +673,12 @@ io_status engine::poll(io_operation& op) noexcept {
     take_messages();
   }
   if (l.is.undelivered == 0) return io_status::pending;
+  queue_next_inline();
   (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
   bool const outer = delivering_;
   delivering_ = true;
   deliver(op);
+  queue_next_inline();
   delivering_ = outer;
   return io_status::completed;
 }
@@ -671,24 +723,43 @@ void engine::cancel_all_on(int fd) noexcept {
 }
 
 bool engine::has_in_flight(int fd) noexcept {
-  auto uses = [fd](descriptor const& d) {
+  auto has_one = [fd](descriptor const& d) {
     for (io_operation const* op = d.in_flight; op != nullptr; op = op->links.next_on_handle)
-      if (op->fd() == fd || (op->faces().second_fd != nullptr && op->faces().second_fd(*op) == fd)) return true;
+      if (uses(*op, fd)) return true;
     return false;
   };
   descriptor const* const d = descriptors_.find(fd);
-  bool found = d != nullptr && uses(*d);
-  if (!found && two_descriptors_ != 0) descriptors_.for_each([&](descriptor& other) { found = found || uses(other); });
+  bool found = d != nullptr && has_one(*d);
+  if (!found && two_descriptors_ != 0)
+    descriptors_.for_each([&](descriptor& other) { found = found || has_one(other); });
   return found;
+}
+
+// A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is no reason.
+bool engine::go_on() noexcept {
+  result<int> const r = do_run(-1, forever);
+  return r.has_value() || r.error() == std::errc::not_enough_memory;
 }
 
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
-  if (in_flight_ != 0) {
+  if (in_flight_ != 0 && has_in_flight(fd)) {
     cancel_all_on(fd);
+    // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to return.
+    for (told const* t = telling_; t != nullptr; t = t->outer)
+      if (t->op != nullptr && t->op->links.is.undelivered == 0 && uses(*t->op, fd)) after_value(*t->op);
     while (has_in_flight(fd)) {
-      if (!do_run(-1, forever).has_value()) break;
+      if (!go_on()) break;
       cancel_all_on(fd);
+    }
+    // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they: those of
+    // others may close handles as well, and would be nested in each other without bound.
+    for (io_operation* op = ready_.first(); op != nullptr;) {
+      io_operation* const next = op->links.next;
+      bool const here = uses(*op, fd);
+      if (here) ready_.remove(*op);
+      if (here) deliver(*op);
+      op = here ? ready_.first() : next;
     }
   }
   if (descriptor* const d = descriptors_.find(fd); d != nullptr && d->registered) {
@@ -705,6 +776,7 @@ void engine::forget_request::invoke(work& w, bool run) noexcept {
 }
 
 void engine::forget(int fd) noexcept {
+  if (inherited_by_fork()) return;
   if (on_own_thread()) return forget_here(fd);
   forget_request request(fd);
   request.self = this;
@@ -714,6 +786,7 @@ void engine::forget(int fd) noexcept {
 
 void engine::shut_down() noexcept {
   closing_ = true;
+  open_ = false;
   if (!inherited_by_fork() && bound_ && bind_error_ == 0) {
     take_messages();
     descriptors_.for_each([&](descriptor& d) {
@@ -723,7 +796,7 @@ void engine::shut_down() noexcept {
         op = next;
       }
     });
-    while (!is_idle() && do_run(-1, forever).has_value()) {
+    while (!is_idle() && go_on()) {
     }
   }
   for (work* w = posted_now_; w != nullptr;) {

@@ -66,7 +66,7 @@ class engine final : public io_multiplexer {
   bool poke() noexcept;
   [[nodiscard]] bool on_own_thread() const noexcept;
   [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty() || !inline_ready_.empty() || !later_.empty(); }
-  [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && ready_.empty() && inline_ready_.empty(); }
+  [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && ready_.empty() && inline_ready_.empty(); }
 
   // For the backend.
 
@@ -119,6 +119,8 @@ class engine final : public io_multiplexer {
   void settle_inline(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
   void deliver_inline() noexcept;
+  io_operation* pop_inline() noexcept;
+  void queue_next_inline() noexcept;
   void drain(bound const& b) noexcept;
   void list(io_operation& op) noexcept;
   void unlist(io_operation& op, int fd) noexcept;
@@ -135,25 +137,35 @@ class engine final : public io_multiplexer {
   int run_posted(bound const& b) noexcept;
   [[nodiscard]] bool has_posted() const noexcept { return posted_now_ != nullptr || !posted_.empty(); }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
+  bool go_on() noexcept;
   void forget_here(int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
+  [[nodiscard]] bool is_being_told(io_operation const& op) const noexcept;
 
   std::unique_ptr<backend> backend_;
   shared_state* shared_;
 
   operation_queue ready_{queue_name::ready};                ///< results from the driver
   operation_queue inline_ready_{queue_name::inline_ready};  ///< results of inline attempts
+  io_operation* next_inline_ = nullptr;  ///< at the end of inline_ready_, while a loop that delivers is running
   operation_queue later_{queue_name::later};                ///< to be performed in the next turn
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;
   std::uint64_t two_descriptors_ = 0;  ///< operations in flight that use a second descriptor
+  std::uint64_t deferred_ = 0;  ///< ends that wait for another thread's request to arrive
   int budget_ = inline_budget;
   int delivered_ = 0;  ///< values delivered since the last do_… returned
   bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
-  io_operation* delivering_op_ = nullptr;
+  /// The operations whose receivers are being told of a value that is not the last, innermost first.
+  struct told {
+    io_operation* op;  ///< null once it has ended all the same
+    told* outer;
+  };
+  told* telling_ = nullptr;
   bool closing_ = false;
   bool bound_ = false;
+  bool open_ = false;  ///< bound without an error, and not closing
   int bind_error_ = 0;
 
   work* posted_now_ = nullptr;  ///< taken from the inbox, not yet run

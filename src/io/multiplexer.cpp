@@ -90,10 +90,20 @@ class failed_multiplexer final : public io_multiplexer {
   result<int> do_run(int, std::int64_t) noexcept override { return why; }
 };
 
+// What every start looks at: needs no guard for its construction, and stays readable after the rest has been destroyed.
+struct thread_shortcut {
+  io_multiplexer* own;
+  unsigned fork_generation;
+};
+constinit thread_local thread_shortcut quick{nullptr, 0};
+
 struct thread_state {
   std::unique_ptr<io_multiplexer> own;
-  unsigned fork_generation = 0;
   failed_multiplexer failed;
+  ~thread_state() {
+    own.reset();  // while it shuts down its operations may still ask for it
+    quick.own = nullptr;
+  }
 };
 
 thread_state& this_threads() noexcept {
@@ -104,9 +114,9 @@ thread_state& this_threads() noexcept {
 }  // namespace
 
 io_multiplexer& this_thread::multiplexer() noexcept {
+  if (quick.own != nullptr && quick.fork_generation == sys::fork_generation()) [[likely]]
+    return *quick.own;
   thread_state& t = this_threads();
-  if (t.own != nullptr && t.fork_generation == sys::fork_generation()) [[likely]]
-    return *t.own;
   // A child made by fork leaves what it inherited alone, but for the descriptors, and makes its own.
   result<std::unique_ptr<io_multiplexer>> made = io_multiplexer::best_available(1);
   if (!made.has_value()) {
@@ -114,13 +124,12 @@ io_multiplexer& this_thread::multiplexer() noexcept {
     return t.failed;
   }
   t.own = std::move(*made);
-  t.fork_generation = sys::fork_generation();
+  quick = {t.own.get(), sys::fork_generation()};
   return *t.own;
 }
 
 io_multiplexer* this_thread::multiplexer_if_any() noexcept {
-  thread_state& t = this_threads();
-  return t.own != nullptr && t.fork_generation == sys::fork_generation() ? t.own.get() : nullptr;
+  return quick.fork_generation == sys::fork_generation() ? quick.own : nullptr;
 }
 
 }  // namespace unio

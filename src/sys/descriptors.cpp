@@ -13,7 +13,7 @@ namespace unio::sys {
 constinit descriptor_state descriptor_table[descriptor_table_size]{};
 
 static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
-static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 8);
+static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 12);
 
 int above_standard(std::int64_t fd) noexcept {
   if (fd < 0 || fd > 2) [[likely]]

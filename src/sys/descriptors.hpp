@@ -29,6 +29,7 @@ int above_standard(std::int64_t fd) noexcept;
 struct descriptor_state {
   std::uint32_t generation; // changes each time a handle gives the number up
   std::uint32_t in_flight;  // operations that some driver holds on the number
+  std::uint32_t waited;     // directions in which the last blocking call had to wait: bit 0 in, bit 1 out
 };
 
 inline constexpr unsigned descriptor_table_size = 1U << 20;
@@ -44,7 +45,23 @@ inline std::uint32_t generation(int fd) noexcept {
   return fd < 0 ? 0 : std::atomic_ref(state_of(fd).generation).load(std::memory_order_acquire);
 }
 inline void bump_generation(int fd) noexcept {
-  if (fd >= 0) std::atomic_ref(state_of(fd).generation).fetch_add(1, std::memory_order_release);
+  if (fd < 0) return;
+  std::atomic_ref(state_of(fd).waited).store(0, std::memory_order_relaxed);
+  std::atomic_ref(state_of(fd).generation).fetch_add(1, std::memory_order_release);
+}
+
+/// A hint, so relaxed: a wrong one costs a system call.
+inline bool last_waited(int fd, std::uint32_t direction_bit) noexcept {
+  return fd >= 0 && (std::atomic_ref(state_of(fd).waited).load(std::memory_order_relaxed) & direction_bit) != 0;
+}
+inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexcept {
+  if (fd < 0) return;
+  std::atomic_ref hint(state_of(fd).waited);
+  if (waited) {
+    hint.fetch_or(direction_bit, std::memory_order_relaxed);
+  } else {
+    hint.fetch_and(~direction_bit, std::memory_order_relaxed);
+  }
 }
 
 /// Acquire; pairs with the release in leave_flight, so that who sees 0 also sees what the operations did.

@@ -109,11 +109,11 @@ int simulated_backend::reap(engine& e, std::int64_t until) noexcept {
   bool const sleeps = until != 0 && !took && !e.before_sleep();
   for (;;) {
     submit(e);
-    bool const goes_on = turn();
+    (void)turn();
     while (take_one(e)) took = true;
     if (took || !sleeps || e.has_ready()) break;
     std::int64_t wake = until;
-    if (goes_on || can_progress()) {
+    if (can_progress()) {
       std::int64_t const tick = world_.options.delays ? static_cast<std::int64_t>(world_.random.below(1000)) : 0;
       wake = std::min(until, world_.now() + tick);
     } else if (until == deadline::forever && !world_.has_event()) {
@@ -177,14 +177,19 @@ void simulated_backend::complete(std::uint64_t user_data, int res, unsigned flag
 
 // Whether the entry waits for what others have to do.
 bool simulated_backend::is_blocked(entry const& e) const noexcept {
-  if (e.delay != 0) return false;
+  if (e.delay != 0 || e.canceled) return false;
   readiness const wants = e.op->faces().wants(*e.op);
   return waits_for_descriptor(wants) && !world_.is_ready(e.op->fd(), wants);
 }
 
-bool simulated_backend::can_progress() const noexcept {
-  return !to_submit_.empty() || !to_cancel_.empty() || !cancels_.empty() || !completions_.empty() ||
+// Whether the kernel has something to do that needs nobody else.
+bool simulated_backend::is_busy() const noexcept {
+  return !cancels_.empty() ||
          std::any_of(entries_.begin(), entries_.end(), [this](entry const& e) { return !is_blocked(e); });
+}
+
+bool simulated_backend::can_progress() const noexcept {
+  return !to_submit_.empty() || !to_cancel_.empty() || !completions_.empty() || is_busy();
 }
 
 bool simulated_backend::turn() noexcept {
@@ -213,7 +218,7 @@ bool simulated_backend::turn() noexcept {
   }
   for (completion& c : completions_)
     if (c.delay != 0) --c.delay;
-  return can_progress();
+  return is_busy();
 }
 
 bool simulated_backend::perform(entry& e) noexcept {
@@ -221,9 +226,9 @@ bool simulated_backend::perform(entry& e) noexcept {
   readiness const wants = op.faces().wants(op);
   bool const ready = !waits_for_descriptor(wants) || world_.is_ready(op.fd(), wants);
   if (e.only_readiness) {
-    if (!ready && !(world_.options.spurious_wakeups && world_.random.one_in(32))) return false;
-    complete(e.user_data, 1, 0);
-    return true;
+    bool const says_so = ready || (world_.options.spurious_wakeups && world_.random.one_in(32));
+    if (says_so || e.canceled) complete(e.user_data, says_so ? 1 : -ECANCELED, 0);
+    return says_so || e.canceled;
   }
   // What is done by a thread that may block must not be put off; nothing else may block.
   int const r = ready ? op.faces().perform(op, wants == readiness::worker ? attempt::blocking : attempt::nonblocking)
@@ -259,7 +264,6 @@ void simulated_backend::cancel_entry(std::uint64_t user_data) noexcept {
   } else if (late && world_.random.one_in(4)) {
     answer = -EALREADY;
     e->canceled = true;
-    e->only_readiness = false;
   } else {
     int const res = late && !e->only_readiness && world_.random.one_in(4) ? -EINTR : -ECANCELED;
     complete(user_data, res, 0);
@@ -306,9 +310,7 @@ void simulated_backend::completed(engine& e, io_operation& op, int res, unsigned
     l.is.submitted = false;
     if (to_cancel_.contains(op)) to_cancel_.remove(op);
   }
-  // An entry that was made to look only for readiness may have been performed by a cancel that came while it ran.
-  bool const only_readiness = l.is.polling;
-  if (!only_readiness) return e.process(op, res, flags);
+  if (!l.is.polling) return e.process(op, res, flags);
   l.is.polling = false;
   if (res < 0) return e.process(op, res, 0);
   if (l.is.cancel_wanted || l.is.timed_out) {

@@ -61,10 +61,10 @@ class simulated_backend final : public driver::backend {
   bool take_one(driver::engine& e) noexcept;
   void completed(driver::engine& e, io_operation& op, int res, unsigned flags) noexcept;
   bool post_event(driver::engine& e) noexcept;
+  [[nodiscard]] bool is_busy() const noexcept;
   [[nodiscard]] bool can_progress() const noexcept;
   [[nodiscard]] bool is_blocked(entry const& e) const noexcept;
   [[nodiscard]] unsigned draw_delay() noexcept;
-  void count(std::size_t& seen) noexcept;
 
   world& world_;
   driver::slot_table slots_;

@@ -121,7 +121,7 @@ ISOLATED_TEST(kernel_cancel, by_deadline_races_bytes_on_a_ring_of_one_entry) {
     for (int round = 0; round < 10; ++round) {
       std::deque<pending_read> reads;
       for (std::size_t i = 0; i < count; ++i)
-        reads.emplace_back(*m, std::chrono::microseconds(static_cast<int>(i) * 97 % 4000));
+        reads.emplace_back(*m, std::chrono::microseconds(1 + static_cast<int>(i) * 97 % 4000));
       std::thread peer([&] {
         for (pending_read& r : reads) {
           r.pair.peer.write("x");

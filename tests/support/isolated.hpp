@@ -87,7 +87,9 @@ struct program_end {
 };
 
 /// Runs a program to its end. `changes`: NAME=value sets a variable, NAME alone takes it out of the environment.
-inline program_end run_program(std::vector<std::string> arguments, std::vector<std::string> const& changes = {}) {
+/// `inherits`: descriptors above 2 that are not close-on-exec stay open in it.
+inline program_end run_program(std::vector<std::string> arguments, std::vector<std::string> const& changes = {},
+                               bool inherits = true) {
   std::vector<std::string> variables;
   for (char** v = environ; *v != nullptr; ++v) {
     std::string_view const variable = *v;
@@ -115,6 +117,7 @@ inline program_end run_program(std::vector<std::string> arguments, std::vector<s
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, output, 1);
   ::posix_spawn_file_actions_adddup2(&actions, output, 2);
+  if (!inherits) ::posix_spawn_file_actions_addclosefrom_np(&actions, 3);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
   sigset_t pipe_signal, none;
@@ -172,7 +175,7 @@ inline std::string own_name() {
 
 /// Runs the running test again, alone.
 inline void run_alone(std::string const& driver) {
-  program_end const end = run_program({own_path(), "--gtest_filter=" + own_name()}, isolation(driver));
+  program_end const end = run_program({own_path(), "--gtest_filter=" + own_name()}, isolation(driver), false);
   if (end.status != 0) {
     ADD_FAILURE() << "in a process of its own, with the driver " << driver << ":\n" << end.output;
   } else if (std::size_t const at = end.output.find("Skipped\n"); at != std::string::npos) {

@@ -1,6 +1,7 @@
 #include "driver/uring/ring.hpp"
 
 #include "sys/descriptors.hpp"
+#include "sys/fork.hpp"
 #include "sys/kernel_abi.hpp"
 
 #include <sys/mman.h>
@@ -32,11 +33,32 @@ constexpr std::uint32_t needed = IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | 
 
 constexpr unsigned completions_per_entry = 4;
 constexpr unsigned fewest_entries = 8;
+constexpr unsigned max_unbounded_workers = 64;
+
+// Never the same for two threads of a process, as their ids may be.
+std::uint64_t this_threads_number() noexcept {
+  static constinit std::atomic<std::uint64_t> last{0};
+  static thread_local std::uint64_t const number = last.fetch_add(1, std::memory_order_relaxed) + 1;
+  return number;
+}
 
 }  // namespace
 
 ring::~ring() {
-  if (is_open_) io_uring_queue_exit(&ring_);
+  if (!is_open_) return;
+  if (fork_generation_ != sys::fork_generation()) {
+    // A child made by fork has none of the mappings, and may have others where they were.
+    sys::close(ring_.ring_fd);
+    return;
+  }
+  if (registered_ && registered_by_ == this_threads_number()) {
+    // The registration keeps the ring alive, and its operations with it, until the thread ends. In another thread the
+    // same place is another ring's.
+    io_uring_rsrc_update update{};
+    update.offset = static_cast<std::uint32_t>(enter_fd_);
+    sys::io_uring_register(ring_.ring_fd, IORING_UNREGISTER_RING_FDS, &update, 1);
+  }
+  io_uring_queue_exit(&ring_);
 }
 
 int ring::open(unsigned entries) noexcept {
@@ -67,6 +89,7 @@ int ring::open(unsigned entries) noexcept {
           for (unsigned i = 0; i < ring_.sq.ring_entries; ++i) ring_.sq.array[i] = i;
         // A forked child must not share them (P-08 of liburing#612): it gets no mapping at all.
         io_uring_ring_dontfork(&ring_);
+        fork_generation_ = sys::fork_generation();
         return 0;
       }
       // Short of memory that may be locked (before Linux 5.12), or of contiguous memory: a smaller one may fit.
@@ -86,8 +109,13 @@ int ring::enable() noexcept {
   update.data = static_cast<std::uint64_t>(ring_.ring_fd);
   if (sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
     registered_ = true;
+    registered_by_ = this_threads_number();
     enter_fd_ = static_cast<int>(update.offset);
   }
+  // Kernel threads for what can only block (pipes and sockets that cannot poll, say): without a bound there may be
+  // thousands (liburing#420). 0 leaves the bound for regular files, four for each processor, as it is.
+  unsigned workers[2] = {0, max_unbounded_workers};
+  sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_IOWQ_MAX_WORKERS, workers, 2);
   return 0;
 }
 

@@ -53,6 +53,8 @@ class ring {
   io_uring ring_{};
   std::uint32_t flags_ = 0;
   int enter_fd_ = -1;
+  unsigned fork_generation_ = 0;
+  std::uint64_t registered_by_ = 0;
   bool is_open_ = false;
   bool registered_ = false;
   bool no_iowait_ = false;

@@ -1,0 +1,386 @@
+// Handles and their operations on the simulation: closing, moving, inline completion, fairness, short transfers.
+
+#include "support.hpp"
+
+#include <coroutine>
+#include <memory>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using unio::async_accept;
+using unio::async_read;
+using unio::async_wait;
+using unio::async_write;
+using unio::condition;
+
+// Case 11
+TEST(simulated_close, of_one_handle_leaves_what_is_in_flight_on_others_alone) {
+  for_seeds(1000, [](simulation& s) {
+    auto first = s.listener();
+    auto second = s.listener();
+    auto [a, b] = s.stream_pair();
+    told t[3];
+    std::array<char, 4> buffer{};
+    auto accept_first = watch(async_accept(first), t[0]);
+    auto accept_second = watch(async_accept(second), t[1]);
+    auto read = watch(async_read(a, unio::mutable_buffer(buffer)), t[2]);
+    accept_first.start();
+    accept_second.start();
+    read.start();
+    for (std::uint64_t turns = s.seed() % 5; turns != 0; --turns) (void)s.multiplexer().complete_io();
+    auto client = s.connect_to(second);
+    ASSERT_TRUE(b.write(unio::const_buffer("abcd", 4)).has_value());
+    ASSERT_TRUE(first.close().has_value());
+    expect_ended_once(t[0]);
+    EXPECT_EQ(t[0].error, condition::canceled);
+    EXPECT_TRUE(run_until(s, [&] { return t[1].finished() && t[2].finished(); }));
+    expect_ended_once(t[1]);
+    expect_ended_once(t[2]);
+    EXPECT_FALSE(t[1].error);
+    EXPECT_GT(t[2].bytes, 0u);
+  });
+}
+
+// Case 13
+TEST(simulated_completions, that_come_twice_or_late_reach_nobody_and_are_counted) {
+  std::uint64_t late = 0;
+  for_seeds(1000, [&](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    std::array<char, 1> buffer{};
+    for (int i = 0; i != 20; ++i) { // each takes the slot, and often the memory, of the one before
+      told t;
+      auto read = watch(async_read(reader, unio::mutable_buffer(buffer), i % 5 == 0 ? 1us : 1h), t);
+      read.start();
+      if (i % 3 == 0) (void)s.multiplexer().complete_io();
+      if (i % 5 != 0) {
+        EXPECT_EQ(writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+      }
+      EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+      expect_ended_once(t);
+      EXPECT_EQ(t.bytes, i % 5 == 0 ? 0u : 1u);
+    }
+    late += s.multiplexer().counters().late_completions;
+  });
+  EXPECT_TRUE(late > 100 || std::getenv("UNIO_SEED") != nullptr) << late;
+}
+
+// The extent of the stack between calls, whatever a sanitizer does to local variables.
+struct stack_extent {
+  char* lowest = nullptr;
+  char* highest = nullptr;
+  void look() {
+    auto* const here = static_cast<char*>(__builtin_frame_address(0));
+    if (lowest == nullptr || here < lowest) lowest = here;
+    if (highest == nullptr || here > highest) highest = here;
+  }
+  [[nodiscard]] std::ptrdiff_t bytes() const { return highest - lowest; }
+};
+
+simulation_options ready_at_once(std::uint64_t seed) noexcept {
+  simulation_options o = simulation_options::orderly(seed);
+  o.inline_attempts = true;
+  return o;
+}
+
+constexpr int a_million = 1'000'000;
+
+// Case 16
+TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_receivers) {
+  for_seeds(1, [](simulation& s) {
+    struct repeating {
+      unio::io_operation_connection<async_read, repeating>* op = nullptr;
+      int* left = nullptr;
+      stack_extent* stack = nullptr;
+      void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
+      void set_done() {
+        stack->look();
+        if (--*left == 0) return;
+        op->reset();
+        op->start();
+      }
+    };
+    std::byte const one{1};
+    auto file = s.file({&one, 1});
+    char byte = 0;
+    int left = a_million;
+    stack_extent stack;
+    unio::io_operation_connection<async_read, repeating> op;
+    op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
+    op.start();
+    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+    EXPECT_LT(stack.bytes(), 16 * 1024);
+    EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
+  }, &ready_at_once);
+}
+
+// A coroutine that runs by itself.
+struct detached {
+  struct promise_type {
+    detached get_return_object() { return {}; }
+    std::suspend_never initial_suspend() noexcept { return {}; }
+    std::suspend_never final_suspend() noexcept { return {}; }
+    void return_void() {}
+    void unhandled_exception() { std::abort(); }
+  };
+};
+
+detached read_a_million(unio::file_handle& file, int& left, stack_extent& stack) {
+  char byte = 0;
+  for (; left != 0; --left) {
+    auto const r = co_await file.co_read({unio::mutable_buffer(&byte, 1), 0});
+    EXPECT_EQ(r.bytes_transferred(), 1u);
+    stack.look();
+  }
+}
+
+// Case 16
+TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_coroutines) {
+  for_seeds(1, [](simulation& s) {
+    std::byte const one{1};
+    auto file = s.file({&one, 1});
+    int left = a_million;
+    stack_extent stack;
+    read_a_million(file, left, stack);
+    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+    EXPECT_LT(stack.bytes(), 16 * 1024);
+  }, &ready_at_once);
+}
+
+// Case 21
+TEST(simulated_close, twice_or_inside_its_own_receiver_is_harmless) {
+  struct closing : counting_receiver {
+    unio::io_handle* handle = nullptr;
+    bool at_done = false;
+    void set_value(unio::io_result<unio::mutable_buffers> r) {
+      counting_receiver::set_value(std::move(r));
+      EXPECT_TRUE(at_done || handle->close().has_value());
+    }
+    void set_done() {
+      counting_receiver::set_done();
+      EXPECT_TRUE(handle->close().has_value());
+    }
+  };
+  for_seeds(1000, [](simulation& s) {
+    auto [a, b] = s.stream_pair();
+    told t[2];
+    std::array<char, 4> buffer{};
+    std::vector<char> const data(100);
+    auto read = connect(async_read(a, unio::mutable_buffer(buffer)), closing{{&t[0]}, &a, s.seed() % 2 == 0});
+    auto write = watch(async_write(a, unio::const_buffer(data)), t[1]); // ends with it, whether it moved bytes or not
+    read.start();
+    write.start();
+    (void)b.try_write(unio::const_buffer("x", 1));
+    if (!t[0].finished()) (void)b.close(); // so that there is something to be told of, at the latest then
+    EXPECT_TRUE(run_until(s, [&] { return t[0].finished() && t[1].finished(); }));
+    expect_ended_once(t[0]);
+    expect_ended_once(t[1]);
+    EXPECT_FALSE(a.is_open());
+    EXPECT_TRUE(a.close().has_value());
+  });
+}
+
+// Case 18: the lowest number is given out again at once
+TEST(simulated_close, ends_what_is_in_flight_before_the_number_has_its_next_owner) {
+  for_seeds(2000, [](simulation& s) {
+    auto old = s.pipe();
+    told t;
+    std::array<char, 8> old_buffer{};
+    auto read = watch(async_read(old.reader, unio::mutable_buffer(old_buffer)), t);
+    read.start();
+    for (std::uint64_t turns = s.seed() % 6; turns != 0; --turns) (void)s.multiplexer().complete_io();
+    int const number = old.reader.native_handle();
+    ASSERT_TRUE(old.reader.close().has_value());
+    expect_ended_once(t);
+    auto next = s.pipe();
+    EXPECT_EQ(next.reader.native_handle(), number);
+    EXPECT_EQ(next.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+    for (int i = 0; i != 20; ++i) (void)s.multiplexer().try_run();
+    std::array<char, 8> buffer{};
+    EXPECT_EQ(next.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 1u) << "the old operation took it";
+  });
+}
+
+// Case 22
+TEST(simulated_handle, may_be_moved_while_an_operation_is_in_flight_on_it) {
+  for_seeds(1000, [](simulation& s) {
+    auto first = s.pipe();
+    auto second = s.pipe();
+    told t[2];
+    std::array<char, 4> buffers[2]{};
+    auto on_first = watch(async_read(first.reader, unio::mutable_buffer(buffers[0])), t[0]);
+    auto on_second = watch(async_read(second.reader, unio::mutable_buffer(buffers[1])), t[1]);
+    on_first.start();
+    on_second.start();
+    for (std::uint64_t turns = s.seed() % 4; turns != 0; --turns) (void)s.multiplexer().complete_io();
+    unio::pipe_handle moved = std::move(first.reader);
+    unio::pipe_handle& same = moved;
+    moved = std::move(same);
+    EXPECT_TRUE(moved.is_open());
+    EXPECT_FALSE(t[0].finished());
+    EXPECT_EQ(first.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+    moved = std::move(second.reader); // closes what it had
+    (void)s.multiplexer().try_run();
+    expect_ended_once(t[0]);
+    EXPECT_FALSE(t[1].finished());
+    EXPECT_EQ(second.writer.write(unio::const_buffer("y", 1)).bytes_transferred(), 1u);
+    EXPECT_TRUE(run_until(s, [&] { return t[1].finished(); }));
+    EXPECT_EQ(t[1].bytes, 1u);
+  });
+}
+
+// Case 38
+TEST(simulated_fairness, ready_io_does_not_starve_timers) {
+  struct busy {
+    simulation* s = nullptr;
+    unio::io_operation_connection<async_read, busy>* op = nullptr;
+    bool* stop = nullptr;
+    int* reads = nullptr;
+    void set_value(unio::io_result<unio::mutable_buffers>) {}
+    void set_done() {
+      ++*reads;
+      s->advance(1us);
+      if (*stop || *reads == 100'000) return;
+      op->reset();
+      op->start();
+    }
+  };
+  for_seeds(1000, [](simulation& s) {
+    std::byte const one{1};
+    auto file = s.file({&one, 1});
+    char byte = 0;
+    int reads = 0;
+    bool stop = false;
+    told t;
+    unio::timer_handle timer(unio::deadline(50us), &s.multiplexer());
+    auto wait = watch(async_wait(timer), t);
+    unio::io_operation_connection<async_read, busy> op;
+    op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), busy{&s, &op, &stop, &reads});
+    op.start();
+    wait.start();
+    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+    EXPECT_LT(reads, 400) << "reads of 1 us each until a timer of 50 us fired";
+    stop = true;
+    EXPECT_TRUE(run_until(s, [&] { return op.finished(); }));
+  });
+}
+
+// Case 38
+TEST(simulated_fairness, timers_that_are_due_do_not_starve_ready_io) {
+  struct endless {
+    unio::io_operation_connection<async_wait, endless>* op = nullptr;
+    bool const* stop = nullptr;
+    int* fired = nullptr;
+    void set_value(unio::io_result<void>) {}
+    void set_done() {
+      ++*fired;
+      if (*stop || *fired == 100'000) return;
+      op->reset();
+      op->start();
+    }
+  };
+  for_seeds(1000, [](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    char byte = 0;
+    int fired = 0;
+    bool stop = false;
+    told t;
+    unio::timer_handle timer(unio::deadline(0ns), &s.multiplexer());
+    unio::io_operation_connection<async_wait, endless> wait;
+    wait = connect(async_wait(timer), endless{&wait, &stop, &fired});
+    auto read = watch(async_read(reader, unio::mutable_buffer(&byte, 1)), t);
+    read.start();
+    wait.start();
+    (void)s.multiplexer().post([&out = writer] { (void)out.write(unio::const_buffer("x", 1)); });
+    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+    EXPECT_EQ(t.bytes, 1u);
+    EXPECT_LT(fired, 20'000);
+    stop = true;
+    EXPECT_TRUE(run_until(s, [&] { return wait.finished(); }));
+  });
+}
+
+template <class Handle> void write_all(Handle& h, std::vector<char> const& data) {
+  for (std::size_t at = 0; at != data.size();) {
+    std::size_t const half = (data.size() - at) / 2;
+    std::array<unio::const_buffer, 2> const pieces{unio::const_buffer(data.data() + at, half),
+                                                   unio::const_buffer(data.data() + at + half, data.size() - at - half)};
+    auto const r = h.write(unio::const_buffers(pieces));
+    ASSERT_TRUE(r.has_value());
+    ASSERT_GT(r.bytes_transferred(), 0u);
+    at += r.bytes_transferred();
+  }
+}
+
+template <class Handle> std::vector<char> read_to_the_end(Handle& h) {
+  std::vector<char> all;
+  for (;;) {
+    std::array<char, 7> head{};
+    std::array<char, 50> tail{};
+    std::array<unio::mutable_buffer, 2> const pieces{unio::mutable_buffer(head), unio::mutable_buffer(tail)};
+    auto const r = h.read(unio::mutable_buffers(pieces));
+    EXPECT_TRUE(r.has_value());
+    if (!r.has_value() || r.bytes_transferred() == 0) return all;
+    std::size_t seen = 0;
+    for (unio::mutable_buffer const b : *r) {
+      all.insert(all.end(), reinterpret_cast<char*>(b.begin()), reinterpret_cast<char*>(b.end()));
+      seen += b.size();
+    }
+    EXPECT_EQ(seen, r.bytes_transferred());
+  }
+}
+
+// Case 46
+TEST(simulated_transfer, may_be_short_at_every_boundary) {
+  std::vector<char> message(100);
+  std::iota(message.begin(), message.end(), char{0});
+  for (std::size_t most = 1; most <= message.size(); ++most) {
+    SCOPED_TRACE(most);
+    simulation_options o = simulation_options::orderly();
+    o.max_transfer_bytes = most;
+    simulation s(o);
+    {
+      auto [reader, writer] = s.pipe();
+      write_all(writer, message);
+      ASSERT_TRUE(writer.close().has_value());
+      EXPECT_EQ(read_to_the_end(reader), message);
+      auto [a, b] = s.stream_pair();
+      write_all(a, message);
+      ASSERT_TRUE(a.shutdown(unio::socket_handle::side::send).has_value());
+      EXPECT_EQ(read_to_the_end(b), message);
+      write_all(b, message);
+      ASSERT_TRUE(b.close().has_value());
+      EXPECT_EQ(read_to_the_end(a), message);
+    }
+    expect_at_rest(s);
+  }
+}
+
+// Case 46
+TEST(simulated_transfer, may_be_short_anywhere) {
+  std::vector<char> message(300);
+  std::iota(message.begin(), message.end(), char{0});
+  for_seeds(1000, [&](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    write_all(writer, message);
+    ASSERT_TRUE(writer.close().has_value());
+    EXPECT_EQ(read_to_the_end(reader), message);
+    auto file = s.file();
+    write_all(file, message);
+    EXPECT_EQ(file.maximum_extent().value(), message.size());
+    std::array<char, 10> buffer{};
+    auto const r = file.read({unio::mutable_buffer(buffer), 290});
+    EXPECT_EQ(buffer[0], message[290]);
+    EXPECT_LE(r.bytes_transferred(), 10u);
+    EXPECT_GE(r.bytes_transferred(), 1u);
+    EXPECT_EQ(file.truncate(5).value(), 5u);
+    EXPECT_EQ(file.maximum_extent().value(), 5u);
+    EXPECT_TRUE(file.barrier(unio::barrier_kind::wait_all).has_value());
+  });
+}
+
+} // namespace

@@ -1,0 +1,232 @@
+// The simulation itself: what it installs, its clock, its faults, its numbers, and what it says when nothing can happen.
+
+#include "support.hpp"
+
+#include "sys/calls.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using unio::async_accept_many;
+using unio::async_read;
+using unio::async_send_zero_copy;
+using unio::condition;
+
+bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
+
+TEST(simulation, replaces_the_system_calls_only_while_it_lives) {
+  unio::sys::table const* const before = unio::sys::current;
+  {
+    simulation s;
+    EXPECT_NE(unio::sys::current, before);
+    EXPECT_STREQ(s.multiplexer().capabilities().driver, "simulated");
+  }
+  EXPECT_EQ(unio::sys::current, before);
+}
+
+TEST(simulation, leaves_real_descriptors_and_the_time_of_other_threads_alone) {
+  simulation s;
+  auto real = unio::pipe_handle::anonymous().value();
+  EXPECT_EQ(real.writer.write(unio::const_buffer("abc", 3)).bytes_transferred(), 3u);
+  std::array<char, 4> buffer{};
+  EXPECT_EQ(real.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 3u);
+  EXPECT_EQ(s.open_descriptors(), 0u);
+  std::int64_t elsewhere = 0;
+  std::thread([&] { elsewhere = unio::sys::steady_now(); }).join();
+  EXPECT_GE(elsewhere, 0);
+  EXPECT_EQ(unio::sys::steady_now(), s.now().time_since_epoch().count());
+}
+
+TEST(simulation, gives_out_the_lowest_free_number) {
+  simulation s;
+  auto first = s.pipe();
+  auto second = s.pipe();
+  EXPECT_GE(first.reader.native_handle(), 1 << 28);
+  int const number = first.writer.native_handle();
+  ASSERT_TRUE(first.writer.close().has_value());
+  auto file = s.file();
+  EXPECT_EQ(file.native_handle(), number);
+  EXPECT_EQ(s.open_descriptors(), 4u);
+}
+
+TEST(simulation, moves_time_only_when_it_sleeps_or_is_told_to) {
+  simulation s(simulation_options::orderly());
+  auto [reader, writer] = s.pipe();
+  auto const begun = s.now();
+  char byte = 0;
+  for (int i = 0; i != 100; ++i) (void)s.multiplexer().try_run();
+  EXPECT_EQ(s.now(), begun);
+  EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1), 3ms).error(), condition::timed_out);
+  EXPECT_EQ(s.now() - begun, 3ms);
+  s.advance(1h);
+  EXPECT_EQ(s.now() - begun, 1h + 3ms);
+  reader.set_multiplexer(nullptr);
+  EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1), 3ms).error(), condition::timed_out);
+  EXPECT_EQ(s.now() - begun, 1h + 6ms);
+}
+
+TEST(simulation, runs_events_at_their_moment_and_in_their_order) {
+  for_seeds(200, [](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    auto const begun = s.now();
+    std::vector<int> order;
+    s.after(2ms, [&] { order.push_back(2); });
+    s.after(1ms, [&] { order.push_back(1); });
+    s.after(2ms, [&, &out = writer] {
+      order.push_back(3);
+      (void)out.write(unio::const_buffer("x", 1));
+    });
+    char byte = 0;
+    if (s.seed() % 2 == 0) {
+      reader.set_multiplexer(nullptr);
+      writer.set_multiplexer(nullptr);
+    }
+    EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+    EXPECT_EQ(order, (std::vector{1, 2, 3}));
+    EXPECT_GE(s.now() - begun, 2ms);
+    EXPECT_LT(s.now() - begun, 3ms);
+  });
+}
+
+TEST(simulation, says_so_when_nothing_can_ever_happen) {
+  for_seeds(200, [](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    char byte = 0;
+    told t;
+    auto op = watch(async_read(reader, unio::mutable_buffer(&byte, 1)), t);
+    op.start();
+    unio::result<int> r = s.multiplexer().run();
+    for (int i = 0; i != 5 && r.has_value(); ++i) r = s.multiplexer().run();
+    EXPECT_EQ(r.error(), std::errc::resource_deadlock_would_occur);
+    auto blocking = s.pipe();
+    blocking.reader.set_multiplexer(nullptr);
+    EXPECT_EQ(blocking.reader.read(unio::mutable_buffer(&byte, 1)).error(), std::errc::resource_deadlock_would_occur);
+  });
+}
+
+TEST(simulation_death_test, of_a_blocking_call_that_would_never_return_ends_with_a_message) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        simulation s;
+        auto p = s.pipe();
+        char byte = 0;
+        (void)p.reader.read(unio::mutable_buffer(&byte, 1));
+      },
+      "sleep for ever");
+}
+
+TEST(simulation_death_test, of_a_second_simulation_ends_with_a_message) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        simulation first;
+        simulation second;
+      },
+      "one simulation at a time");
+}
+
+TEST(simulation, fails_the_nth_call_of_a_name) {
+  simulation s(simulation_options::orderly());
+  auto file = s.file();
+  std::array<char, 4> buffer{};
+  s.fail("write*", 2, ENOSPC);
+  EXPECT_EQ(file.write({unio::const_buffer(buffer), 0}).bytes_transferred(), 4u);
+  EXPECT_TRUE(is(file.write({unio::const_buffer(buffer), 4}).error(), ENOSPC));
+  EXPECT_EQ(file.write({unio::const_buffer(buffer), 4}).bytes_transferred(), 4u);
+  EXPECT_EQ(s.calls("write*"), 3u);
+  s.fail("fsync", 1, EIO);
+  EXPECT_TRUE(is(file.barrier(unio::barrier_kind::wait_all).error(), EIO));
+  EXPECT_TRUE(file.barrier(unio::barrier_kind::wait_all).has_value());
+  s.fail("close", 1, EIO);
+  EXPECT_TRUE(is(file.close().error(), EIO));
+  EXPECT_EQ(s.open_descriptors(), 0u);
+}
+
+TEST(simulation, passes_every_error_of_a_call_to_the_caller_once) {
+  for (int const error : {EIO, ECONNRESET, ENOBUFS, ENOMEM, EPERM, EPIPE, ETIMEDOUT}) {
+    for_seeds(100, [&](simulation& s) {
+      auto [a, b] = s.stream_pair();
+      a.set_multiplexer(s.seed() % 2 == 0 ? nullptr : &s.multiplexer());
+      std::array<char, 4> buffer{};
+      ASSERT_GT(b.write(unio::const_buffer("x", 1)).bytes_transferred(), 0u);
+      s.fail("recv", 1, error);
+      EXPECT_TRUE(is(a.read(unio::mutable_buffer(buffer)).error(), error));
+      EXPECT_EQ(a.read(unio::mutable_buffer(buffer)).bytes_transferred(), 1u);
+      s.fail("send", 1, error);
+      EXPECT_TRUE(is(a.write(unio::const_buffer(buffer)).error(), error));
+      EXPECT_GT(a.write(unio::const_buffer(buffer)).bytes_transferred(), 0u);
+    });
+  }
+}
+
+TEST(simulation, never_shows_an_interrupted_call) {
+  for_seeds(200, [](simulation& s) {
+    auto [reader, writer] = s.pipe();
+    char byte = 0;
+    for (int i = 1; i != 4; ++i) s.fail("read", i, EINTR);
+    ASSERT_EQ(writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+    EXPECT_EQ(reader.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+  });
+}
+
+TEST(simulation, completes_a_zero_copy_send_before_it_finishes_it) {
+  bool apart = false;
+  for_seeds(1000, [&](simulation& s) {
+    auto [a, b] = s.stream_pair();
+    std::vector<char> const data(1000);
+    told t;
+    auto op = watch(async_send_zero_copy(a, unio::const_buffer(data)), t);
+    op.start();
+    EXPECT_TRUE(run_until(s, [&] {
+      apart = apart || (t.values == 1 && t.dones == 0);
+      if (t.values == 1 && s.seed() % 3 == 0) op.cancel(); // changes nothing any more
+      return t.finished();
+    }));
+    expect_ended_once(t);
+    EXPECT_FALSE(t.error);
+    EXPECT_GT(t.bytes, 0u);
+  });
+  EXPECT_TRUE(apart || std::getenv("UNIO_SEED") != nullptr);
+}
+
+TEST(simulation, accepts_many_until_it_is_cancelled) {
+  struct many : counting_receiver {
+    std::vector<unio::socket_handle>* accepted = nullptr;
+    void set_value(unio::io_result<unio::socket_handle> r) {
+      if (r.has_value()) accepted->push_back(std::move(*r));
+      counting_receiver::set_value(std::move(r));
+    }
+  };
+  for_seeds(1000, [](simulation& s) {
+    auto listener = s.listener();
+    std::vector<unio::socket_handle> accepted;
+    std::vector<unio::socket_handle> clients;
+    told t;
+    if (s.seed() % 4 == 0) s.fail("accept4", 2, EMFILE);
+    auto op = connect(async_accept_many(listener), many{{&t}, &accepted});
+    op.start();
+    for (int i = 0; i != 10; ++i) {
+      clients.push_back(s.connect_to(listener));
+      (void)s.multiplexer().try_run();
+    }
+    EXPECT_TRUE(run_until(s, [&] { return accepted.size() == clients.size(); }));
+    op.cancel();
+    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+    EXPECT_EQ(t.error, condition::canceled);
+    EXPECT_EQ(t.dones, 1);
+    for (std::size_t i = 0; i != clients.size(); ++i) {
+      ASSERT_GT(clients[i].write(unio::const_buffer("x", 1)).bytes_transferred(), 0u);
+      char byte = 0;
+      EXPECT_EQ(accepted[i].read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+    }
+  });
+}
+
+} // namespace

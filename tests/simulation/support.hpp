@@ -1,0 +1,104 @@
+// What the tests on the simulation share: many seeds, receivers that count, and loops that cannot hang.
+
+#pragma once
+
+#include <unio/testing.hpp>
+#include <unio/timer_handle.hpp>
+
+#include <gtest/gtest.h>
+#include <gtest/gtest-spi.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+namespace test {
+
+using unio::testing::simulation;
+using unio::testing::simulation_options;
+
+/// What a receiver was told.
+struct told {
+  int values = 0;
+  int dones = 0;
+  std::error_code error;
+  std::size_t bytes = 0;
+  [[nodiscard]] bool finished() const { return dones != 0; }
+};
+
+/// Counts; the owner of `told` looks.
+struct counting_receiver {
+  told* to = nullptr;
+  template <class Result> void set_value(Result&& r) {
+    EXPECT_EQ(to->dones, 0) << "a value after the end";
+    ++to->values;
+    to->error = r.error();
+    if constexpr (requires { r.bytes_transferred(); }) to->bytes += r.bytes_transferred();
+  }
+  void set_done() { ++to->dones; }
+};
+
+template <class Sender> using counting = unio::io_operation_connection<Sender, counting_receiver>;
+
+template <class Sender> counting<Sender> watch(Sender s, told& t) { return {std::move(s), counting_receiver{&t}}; }
+
+inline void expect_ended_once(told const& t) {
+  EXPECT_EQ(t.values, 1);
+  EXPECT_EQ(t.dones, 1);
+}
+
+/// Runs the simulation until `done()`. False if nothing can happen any more, or it goes on for ever.
+template <class Done> bool run_until(simulation& s, Done done) {
+  for (int turns = 0; turns != 100'000; ++turns) {
+    if (done()) return true;
+    unio::result<int> const r = s.multiplexer().run();
+    if (!r.has_value() || (*r == 0 && !done())) return done();
+  }
+  return false;
+}
+
+/// Everything that was started has ended, and nothing is left behind. After the handles are closed.
+inline void expect_at_rest(simulation& s) {
+  for (int turns = 0; turns != 64 && s.multiplexer().try_run().value_or(0) != 0; ++turns) {
+  }
+  unio::counters const c = s.multiplexer().counters();
+  EXPECT_EQ(c.started, c.finished);
+  EXPECT_EQ(s.multiplexer().complete_io().value_or(-2), 0) << "something is in flight";
+  EXPECT_EQ(s.open_descriptors(), 0u);
+}
+
+/// Runs `body(simulation&)` with many seeds, and stops at the first that fails. UNIO_SEED replays one; UNIO_SEEDS asks for
+/// more of them than the suite has time for.
+template <class Body>
+void for_seeds(std::uint64_t n, Body body, simulation_options (*options)(std::uint64_t) noexcept = &simulation_options::from_seed) {
+  char const* const only = std::getenv("UNIO_SEED");
+  if (char const* const more = std::getenv("UNIO_SEEDS"); more != nullptr && n > 1) n = std::strtoull(more, nullptr, 10);
+  std::uint64_t const first = only != nullptr ? std::strtoull(only, nullptr, 10) : 0;
+  for (std::uint64_t seed = first; seed != (only != nullptr ? first + 1 : n); ++seed) {
+    SCOPED_TRACE("UNIO_SEED=" + std::to_string(seed));
+    simulation s(options(seed));
+    body(s);
+    expect_at_rest(s);
+    if (testing::Test::HasFailure()) return;
+  }
+}
+
+/// Chance for a script, apart from the simulation's own.
+class dice {
+ public:
+  explicit dice(std::uint64_t seed) : state_(seed * 2 + 1) {}
+  std::uint64_t below(std::uint64_t bound) {
+    state_ = state_ * 6364136223846793005 + 1442695040888963407;
+    return (state_ >> 33) % bound;
+  }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// The byte at a position of an endless stream without short repetitions.
+inline std::byte byte_at(std::uint64_t position) {
+  return static_cast<std::byte>((position * 0x9e3779b97f4a7c15) >> 56);
+}
+
+} // namespace test
