@@ -1,5 +1,6 @@
-// Shows     D2052R0 §4.2: an awaitable made of an operation and a receiver, as unio::io_awaitable is. One's own may do
-//           something else when the result arrives, such as resuming the coroutine on another executor.
+// Shows     D2052R0 §4.2: an awaitable made of an operation and a receiver, as unio::io_awaitable is. One's
+//           own may do something else when the result arrives, such as resuming the coroutine on another
+//           executor.
 // Run       build/release/examples/example_d2052_4_2_awaitable
 // Read next ../d2052_4_3_connect_start/main.cpp, <unio/connect.hpp>
 
@@ -14,10 +15,10 @@
 
 namespace {
 
-// The receiver keeps the result and resumes who waits. It resumes in set_done and not in set_value as the paper has it:
-// the coroutine may destroy the operation, which must not happen while the kernel still holds it.
-template <class Result>
-struct awaitable_receiver {
+// The receiver keeps the result and resumes who waits. It resumes in set_done and not in set_value as the
+// paper has it: the coroutine may destroy the operation, which must not happen while the kernel still holds
+// it.
+template <class Result> struct awaitable_receiver {
   std::optional<Result> result;
   std::coroutine_handle<> coro;
 
@@ -27,8 +28,7 @@ struct awaitable_receiver {
   }
 };
 
-template <class Sender>
-class my_awaitable {
+template <class Sender> class my_awaitable {
   using result_type = typename Sender::result_type;
 
  public:

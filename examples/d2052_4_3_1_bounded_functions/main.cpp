@@ -1,5 +1,6 @@
-// Shows     D2052R0 §4.3.1 and §4.3.2: the parts of a loop as functions of their own, each with a bound in number or time:
-//           complete_io, timeout_io, invoke_posted_items; and run, whose bound is how long it may sleep.
+// Shows     D2052R0 §4.3.1 and §4.3.2: the parts of a loop as functions of their own, each with a bound in
+//           number or time: complete_io, timeout_io, invoke_posted_items; and run, whose bound is how long it
+//           may sleep.
 // Run       build/release/examples/example_d2052_4_3_1_bounded_functions
 // Read next ../d2052_4_3_2_post/main.cpp, ../deadlines/main.cpp
 

@@ -1,4 +1,5 @@
-// Shows     D2052R0 §4.3.2: handing a function to the thread that runs a multiplexer, from any thread; and waking it.
+// Shows     D2052R0 §4.3.2: handing a function to the thread that runs a multiplexer, from any thread; and
+//           waking it.
 // Run       build/release/examples/example_d2052_4_3_2_post
 // Read next ../own_multiplexer_per_thread/main.cpp
 

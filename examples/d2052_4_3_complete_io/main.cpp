@@ -1,5 +1,5 @@
-// Shows     D2052R0 §4.3.3: asking the multiplexer which of many reads are ready, instead of asking each of them.
-//           complete_io never sleeps: the loop keeps a processor busy, and is told soonest.
+// Shows     D2052R0 §4.3.3: asking the multiplexer which of many reads are ready, instead of asking each of
+//           them. complete_io never sleeps: the loop keeps a processor busy, and is told soonest.
 // Run       build/release/examples/example_d2052_4_3_complete_io
 // Read next ../d2052_4_3_run/main.cpp, the same but asleep
 
@@ -45,12 +45,14 @@ int main() {
     auto ends = unio::pipe_handle::anonymous().value();
     pipes[n] = {std::move(ends.reader), memory[n]};
     writers[n] = std::move(ends.writer);
-    connections[n] = unio::connect(unio::async_read(pipes[n].first, {{pipes[n].second}, 0}), pipe_read_receiver{n});
+    connections[n] =
+        unio::connect(unio::async_read(pipes[n].first, {{pipes[n].second}, 0}), pipe_read_receiver{n});
     connections[n].start();
   }
   std::jthread const other(write_to_all, std::ref(writers));
 
-  // The count includes reads that completed inside start(). It is of this thread's multiplexer, which nothing else uses.
+  // The count includes reads that completed inside start(). It is of this thread's multiplexer, which nothing
+  // else uses.
   int done = 0;
   while (done < N) {
     int const completed = pipes[0].first.multiplexer()->complete_io().value();

@@ -1,5 +1,5 @@
-// Shows     D2052R0 §4.3.3: many reads begun at once, each bound to its receiver, and a loop that polls each of them.
-//           Nothing here allocates, throws, locks or waits.
+// Shows     D2052R0 §4.3.3: many reads begun at once, each bound to its receiver, and a loop that polls each
+//           of them. Nothing here allocates, throws, locks or waits.
 // Run       build/release/examples/example_d2052_4_3_connect_start
 // Read next ../d2052_4_3_complete_io/main.cpp, which replaces the loop
 
@@ -38,9 +38,10 @@ int main() {
   // Connect the reads of all pipes to their receivers.
   std::array<unio::io_operation_connection<unio::async_read, pipe_read_receiver>, N> connections;
   for (std::size_t n = 0; n < N; n++) {
-    connections[n] = unio::connect(unio::async_read(pipes[n].first,           // the handle to read
-                                                    {{pipes[n].second}, 0}),  // the buffer to fill, and the offset
-                                   pipe_read_receiver{n});
+    connections[n] =
+        unio::connect(unio::async_read(pipes[n].first,          // the handle to read
+                                       {{pipes[n].second}, 0}), // the buffer to fill, and the offset
+                      pipe_read_receiver{n});
   }
 
   // Begin to read all of them.

@@ -1,4 +1,5 @@
-// Shows     D2052R0 §4.3.3: sleeping until one of many reads is ready. The only difference to complete_io is the name.
+// Shows     D2052R0 §4.3.3: sleeping until one of many reads is ready. The only difference to complete_io is
+//           the name.
 // Run       build/release/examples/example_d2052_4_3_run
 // Read next ../d2052_4_3_1_bounded_functions/main.cpp, ../d2052_4_3_2_post/main.cpp
 
@@ -44,7 +45,8 @@ int main() {
     auto ends = unio::pipe_handle::anonymous().value();
     pipes[n] = {std::move(ends.reader), memory[n]};
     writers[n] = std::move(ends.writer);
-    connections[n] = unio::connect(unio::async_read(pipes[n].first, {{pipes[n].second}, 0}), pipe_read_receiver{n});
+    connections[n] =
+        unio::connect(unio::async_read(pipes[n].first, {{pipes[n].second}, 0}), pipe_read_receiver{n});
     connections[n].start();
   }
   std::jthread const other(write_to_all, std::ref(writers));

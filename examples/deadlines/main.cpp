@@ -1,4 +1,5 @@
-// Shows     the four kinds of deadline, which every operation that waits takes: none, a span, a moment, zero; and a timer.
+// Shows     the four kinds of deadline, which every operation that waits takes: none, a span, a moment, zero;
+//           and a timer.
 // Run       build/release/examples/example_deadlines
 // Read next ../echo_server/main.cpp, <unio/deadline.hpp>
 
@@ -20,7 +21,9 @@ void expect(unio::io_result<unio::mutable_buffers> const& got, unio::condition w
 }
 
 struct receiver {
-  void set_value(unio::io_result<unio::mutable_buffers>&& got) { expect(got, unio::condition::timed_out, "multiplexed"); }
+  void set_value(unio::io_result<unio::mutable_buffers>&& got) {
+    expect(got, unio::condition::timed_out, "multiplexed");
+  }
   void set_done() {}
 };
 
@@ -45,5 +48,6 @@ int main() {
   std::puts("a timer, 2 ms");
 
   writer.write(std::string_view("x")).value();
-  return reader.read(room, unio::deadline::zero()) ? 0 : 1; // what is there is read whatever the deadline says
+  // What is there is read, whatever the deadline says.
+  return reader.read(room, unio::deadline::zero()) ? 0 : 1;
 }

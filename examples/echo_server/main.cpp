@@ -1,5 +1,5 @@
-// Shows     a small server: one thread, one multiplexer, a loop of operations per connection, and a clean end. Without
-//           arguments it is its own client.
+// Shows     a small server: one thread, one multiplexer, a loop of operations per connection, and a clean
+//           end. Without arguments it is its own client.
 // Run       build/release/examples/example_echo_server [ADDRESS], such as 127.0.0.1:7777 or unix:/tmp/echo
 // Read next ../own_multiplexer_per_thread/main.cpp, <unio/multiplexer.hpp>
 
@@ -39,7 +39,8 @@ class session {
     void set_value(unio::io_result<unio::mutable_buffers>&& got) {
       s->rest_ = {s->room_.data(), got.bytes_transferred()};
     }
-    void set_done() { s->rest_.empty() ? s->end() : s->write_rest(); } // nothing: the end of the stream, or an error
+    // Nothing: the end of the stream, or an error.
+    void set_done() { s->rest_.empty() ? s->end() : s->write_rest(); }
   };
   struct after_write {
     session* s = nullptr;
@@ -62,7 +63,8 @@ class session {
 class server {
  public:
   explicit server(unio::listening_socket_handle l)
-      : listening_(std::move(l)), accept_(unio::connect(unio::async_accept_many(listening_), acceptor{this})) {
+      : listening_(std::move(l)),
+        accept_(unio::connect(unio::async_accept_many(listening_), acceptor{this})) {
     accept_.start();
   }
   void run_until_idle() {

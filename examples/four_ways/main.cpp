@@ -1,4 +1,5 @@
-// Shows     one read, run in the four ways that a program may want to run it. The operation is the same in all of them.
+// Shows     one read, run in the four ways that a program may want to run it. The operation is the same in
+//           all of them.
 // Run       build/release/examples/example_four_ways
 // Read next ../d2052_4_3_connect_start/main.cpp, ../deadlines/main.cpp, ../echo_server/main.cpp
 
@@ -23,8 +24,11 @@ struct detached {
   };
 };
 
+int shown = 0;
+
 void show(char const* way, unio::io_result<unio::mutable_buffers> const& got) {
   std::printf("%-12s %zu bytes\n", way, got.bytes_transferred());
+  ++shown;
 }
 
 // The four ways.
@@ -63,9 +67,9 @@ int main() {
   blocking(reader);
   say("two");
   polled(reader);
-  awaited(reader);                       // finds nothing and suspends
-  say("three");                          // wakes it, in the turn of the multiplexer that follows
-  reader.multiplexer()->run().value();
+  awaited(reader); // finds nothing and suspends
+  say("three");
+  while (shown < 3) reader.multiplexer()->run().value(); // resumes it
   say("four");
   multiplexed(reader);
 }

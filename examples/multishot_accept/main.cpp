@@ -1,4 +1,5 @@
-// Shows     one operation with many values: it accepts connections until it is cancelled. set_value for each, set_done once.
+// Shows     one operation with many values: it accepts connections until it is cancelled. set_value for each,
+//           set_done once.
 // Run       build/release/examples/example_multishot_accept
 // Read next ../echo_server/main.cpp
 

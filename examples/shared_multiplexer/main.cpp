@@ -1,5 +1,5 @@
-// Shows     one multiplexer that two threads run. An operation stays with the thread that started it; what is posted is
-//           taken by whoever is idle; the atomic_ forms may be started and cancelled by any thread.
+// Shows     one multiplexer that two threads run. An operation stays with the thread that started it; what is
+//           posted is taken by whoever is idle; the atomic_ forms may be started and cancelled by any thread.
 // Run       build/release/examples/example_shared_multiplexer
 // Read next ../own_multiplexer_per_thread/main.cpp, which is faster where the work can be divided beforehand
 
@@ -56,7 +56,8 @@ int main() {
       m->post([&c] { c.read.start(); }).value(); // by one of the two
     }
     for (std::size_t i = 1; i < pipes; ++i) all[i].pipe.writer.write(std::string_view("x")).value();
-    while (finished < pipes) { // nothing is written to the first: it is cancelled, from a thread that runs nothing
+    // Nothing is written to the first: it is cancelled, from a thread that runs nothing.
+    while (finished < pipes) {
       all[0].read.cancel();
       std::this_thread::yield();
     }

@@ -1,5 +1,6 @@
-// Shows     an operation with two ends. set_value: the bytes are accepted. set_done: nobody needs the memory any more. For
-//           a zero-copy send these are different moments, since the network may read the pages until the peer has them.
+// Shows     an operation with two ends. set_value: the bytes are accepted. set_done: nobody needs the memory
+//           any more. For a zero-copy send these are different moments, since the network may read the pages
+//           until the peer has them.
 // Run       build/release/examples/example_zero_copy_send
 // Read next <unio/socket_handle.hpp>, <unio/operation.hpp>
 
@@ -27,7 +28,8 @@ struct receiver {
 
  private:
   void say(char const* what) const {
-    auto const us = std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - began).count();
+    auto const us =
+        std::chrono::duration_cast<std::chrono::microseconds>(steady_clock::now() - began).count();
     std::printf("%6lld us  %s\n", static_cast<long long>(us), what);
   }
 };

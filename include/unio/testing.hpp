@@ -1,15 +1,17 @@
-// unio/testing.hpp: a simulated system, in which a program's I/O can go wrong in every order that a real one allows.
+// unio/testing.hpp: a simulated system, in which a program's I/O can go wrong in every order that a real one
+// allows.
 //
 //   simulation_options   the seed, and what may happen
-//   simulation           pipes, sockets and files of its own, a multiplexer that runs them, and a virtual clock
+//   simulation           pipes, sockets and files of its own, a multiplexer for them, and a virtual clock
 //
-// All that is left to chance is drawn from one seed: the order of completions, how much a call moves, when the kernel gets
-// to it, whether a cancel comes too late. A test that fails prints its seed, and the seed replays the failure exactly.
+// All that is left to chance is drawn from one seed: the order of completions, how much a call moves, when
+// the kernel gets to it, whether a cancel comes too late. A test that fails prints its seed, and the seed
+// replays the failure exactly.
 //
 //   for (std::uint64_t seed = 0; seed != 1000; ++seed) {
 //     unio::testing::simulation s(unio::testing::simulation_options::from_seed(seed));
 //     auto [first, second] = s.stream_pair();
-//     …                                          // the program under test, on handles that look like any other
+//     …                                        // the program under test, on handles that look like any other
 //   }
 //
 // Link with unio::testing.
@@ -37,58 +39,66 @@ struct simulation_options {
   std::uint64_t seed = 0;
 
   bool reorder = true;           ///< what is ready completes in any order
-  bool delays = true;            ///< the kernel gets to an operation some turns later; its result waits for some more
+  bool delays = true;            ///< the kernel gets to an operation some turns later; so does its result
   bool short_transfers = true;   ///< a call moves fewer bytes than it could, at least one
   bool late_cancels = true;      ///< a cancel may find that the operation has transferred, or is transferring
   bool spurious_wakeups = true;  ///< -EAGAIN although it was ready; readiness reported although it is not
   bool interruptions = true;     ///< -EINTR from system calls
-  bool readiness = true;         ///< some operations wait for readiness and are then performed, as epoll does it
+  bool readiness = true;         ///< some operations wait for readiness and are then performed, as with epoll
   bool inline_attempts = true;   ///< start() tries some operations at once
   bool stray_completions = true; ///< completions that come twice, or after their operation has gone
-  bool tiny_queue = true;        ///< a turn submits one to four operations, unless queue_entries says how many
+  bool tiny_queue = true;        ///< a turn submits one to four operations, unless queue_entries is set
 
-  unsigned queue_entries = 0;            ///< how many operations and cancellations a turn submits; 0: any number
-  unsigned max_delay_turns = 4;          ///< the longest delay, in turns
-  std::size_t max_transfer_bytes = 0;    ///< no call on a pipe or a socket moves more; 0: any number
-  std::size_t pipe_capacity = 65536;     ///< bytes that a pipe holds
-  std::size_t stream_capacity = 212992;  ///< bytes that each direction of a connection holds
-  bool record = false;                   ///< trace() keeps a line for each thing that happened
+  unsigned queue_entries = 0;           ///< operations and cancels that a turn submits; 0: any number
+  unsigned max_delay_turns = 4;         ///< the longest delay, in turns
+  std::size_t max_transfer_bytes = 0;   ///< no call on a pipe or a socket moves more; 0: any number
+  std::size_t pipe_capacity = 65536;    ///< bytes that a pipe holds
+  std::size_t stream_capacity = 212992; ///< bytes that each direction of a connection holds
+  bool record = false;                  ///< trace() keeps a line for each thing that happened
 
-  /// A random half of what may happen, chosen by the seed: faults that many others would hide are found this way.
+  /// A random half of what may happen, chosen by the seed: faults that many others would hide are found this
+  /// way.
   [[nodiscard]] static simulation_options from_seed(std::uint64_t seed) noexcept;
   /// Nothing is left to chance: every operation is done when it can be, in the order in which it came.
   [[nodiscard]] static simulation_options orderly(std::uint64_t seed = 0) noexcept;
 };
 
-/// A simulated system. While it lives, descriptors from 2^28 upwards are its own, and so is its thread's clock; every other
-/// descriptor is the system's, as always.
+/// A simulated system. While it lives, descriptors from 2^28 upwards are its own, and so is its thread's
+/// clock; every other descriptor is the system's, as always.
 ///
-/// Its handles are used as any other, in every style: with its multiplexer, which they are told to use; or, after
-/// set_multiplexer(nullptr), with blocking calls. Regular files are performed on the simulation's thread, never by another.
-/// Numbers of descriptors are given out lowest first, so that whatever holds on to a closed one meets its next owner.
+/// Its handles are used as any other, in every style: with its multiplexer, which they are told to use; or,
+/// after set_multiplexer(nullptr), with blocking calls. Regular files are performed on the simulation's
+/// thread, never by another. Numbers of descriptors are given out lowest first, so that whatever holds on to
+/// a closed one meets its next owner.
 ///
-/// What is simulated: reading and writing in all forms, close, shutdown, accept, poll, zero-copy send, barriers, the length
-/// of files, dup, fcntl. Pipes and connections behave as Linux's pipes and connected Unix sockets: end of stream, EPIPE,
-/// and ECONNRESET once where the peer closed without having read everything. splice(2), names and addresses, and
-/// async_connect are not; they fail with EBADF or EINVAL.
+/// What is simulated: reading and writing in all forms, close, shutdown, accept, poll, zero-copy send,
+/// barriers, the length of files, dup, fcntl. Pipes and connections behave as Linux's pipes and connected
+/// Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer closed without having read
+/// everything. splice(2), names and addresses, and async_connect are not; they fail with EBADF or EINVAL.
 ///
-/// Time  moves only while the simulation sleeps, to the next deadline, event or completion, and with advance(). Deadlines
-///       that are spans just work; a point in time has to be made from now(), not from the standard clocks
-///
-/// Thread safety  one thread makes it, uses it and ends it. Other threads may use real descriptors meanwhile, but neither
-///                its handles nor another simulation: at most one exists in a process at a time (checked)
+/// Time           moves only while the simulation sleeps, to the next deadline, event or completion, and with
+///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; a
+///                point in time has to be made from now(), not from the standard clocks
+/// Thread safety  one thread makes it, uses it and ends it. Other threads may use real descriptors meanwhile,
+///                but neither its handles nor another simulation: at most one exists in a process at a time
+///                (checked)
 /// Lifetime       outlives its handles and the operations on them
+/// Size           one pointer
 class UNIO_API simulation {
  public:
+  /// Preconditions: no other simulation exists, and nobody else replaces system calls before this one has
+  /// ended.
   explicit simulation(simulation_options options = {});
   simulation(simulation const&) = delete;
   simulation& operator=(simulation const&) = delete;
-  /// Ends what is in flight, and puts the system calls back as they were. Preconditions: its handles are closed.
+  /// Ends what is in flight, and puts the system calls back as they were. Preconditions: its handles are
+  /// closed.
   ~simulation();
 
-  /// Runs operations on simulated handles, and timers; capabilities().driver is "simulated". A run() that could never
-  /// return, because nothing is due and nothing can become ready, fails with std::errc::resource_deadlock_would_occur
-  /// instead; a blocking call in that position does the same, or ends the program with a message.
+  /// Runs operations on simulated handles, and timers; capabilities().driver is "simulated". A run() that
+  /// could never return, because nothing is due and nothing can become ready, fails with
+  /// std::errc::resource_deadlock_would_occur instead; a blocking call in that position does the same, or
+  /// ends the program with a message.
   [[nodiscard]] io_multiplexer& multiplexer() noexcept;
 
   [[nodiscard]] anonymous_pipe pipe();
@@ -105,12 +115,13 @@ class UNIO_API simulation {
   [[nodiscard]] std::chrono::steady_clock::time_point now() const noexcept;
   /// Lets time pass. What became due meanwhile happens when the multiplexer is run.
   void advance(std::chrono::nanoseconds d);
-  /// Has `f` run after so much time, by whoever sleeps then: as a posted item of the multiplexer, or inside a blocking
-  /// call. Time itself only reaches it while somebody sleeps or advances it.
+  /// Has `f` run after so much time, by whoever sleeps then: as a posted item of the multiplexer, or inside a
+  /// blocking call. Time itself only reaches it while somebody sleeps or advances it.
   void after(std::chrono::nanoseconds d, std::function<void()> f);
 
-  /// The n-th call from now (1: the next) named `call` on simulated descriptors fails with `error`, an errno. The names are
-  /// those of the system calls; "read*" and "write*" stand for all that read and write bytes, whose choice is unio's.
+  /// The n-th call from now (1: the next) named `call` on simulated descriptors fails with `error`, an errno.
+  /// The names are those of the system calls; "read*" and "write*" stand for all that read and write bytes,
+  /// whose choice is unio's.
   void fail(std::string_view call, int nth, int error);
   /// How many calls of that name there were on simulated descriptors.
   [[nodiscard]] std::uint64_t calls(std::string_view call) const noexcept;
@@ -120,7 +131,8 @@ class UNIO_API simulation {
 
   [[nodiscard]] std::uint64_t seed() const noexcept;
   [[nodiscard]] simulation_options const& options() const noexcept;
-  /// A number that stands for all that has happened: equal after two runs of the same program with the same seed.
+  /// A number that stands for all that has happened: equal after two runs of the same program with the same
+  /// seed.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept;
   /// What has happened, a line each, if options().record.
   [[nodiscard]] std::string const& trace() const noexcept;

@@ -17,6 +17,8 @@
 namespace unio::driver {
 namespace {
 
+#if UNIO_HAS_URING
+
 constexpr unsigned default_ring_entries = 1024;
 constexpr unsigned max_ring_entries = 32768;  // IORING_MAX_ENTRIES
 
@@ -29,17 +31,10 @@ unsigned ring_entries() noexcept {
   return end == text || *end != '\0' || n == 0 || n > max_ring_entries ? default_ring_entries : static_cast<unsigned>(n);
 }
 
-result<std::unique_ptr<backend>> try_uring() noexcept {
-#if UNIO_HAS_URING
-  return make_uring(ring_entries());
-#else
-  return std::make_error_code(std::errc::function_not_supported);
-#endif
-}
+result<std::unique_ptr<backend>> try_uring() noexcept { return make_uring(ring_entries()); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
 std::string why_not(int native_code) {
-#if UNIO_HAS_URING
   std::string text = "io_uring: ";
   text += std::strerror(-native_code);
   switch (-native_code) {
@@ -52,11 +47,15 @@ std::string why_not(int native_code) {
     default: break;
   }
   return text + "; using epoll";
-#else
-  (void)native_code;
-  return "built without io_uring; using epoll";
-#endif
 }
+
+#else
+
+result<std::unique_ptr<backend>> try_uring() noexcept { return std::make_error_code(std::errc::function_not_supported); }
+
+std::string why_not(int) { return "built without io_uring; using epoll"; }
+
+#endif
 
 }  // namespace
 
@@ -79,7 +78,7 @@ result<std::unique_ptr<backend>> best_backend() noexcept {
   result<std::unique_ptr<backend>> ring = try_uring();
   if (ring.has_value() || name == "uring") return ring;
   // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked.
-  int const code = -ring.error().value();
+  int const code = -ring.error().value();  // a system error: an errno
   if (!means_unavailable(code) && code != -ENOMEM) return ring;
   return make_epoll(why_not(code));
 }

@@ -36,15 +36,26 @@ void registry::forget_in_others(int fd) noexcept {
   // engine that ends meanwhile answers all the same.
   for (std::size_t index = 0;; ++index) {
     engine::forget_request request(fd);
+    engine* here = nullptr;
     {
       std::lock_guard const lock(mutex);
       engine* e = first;
-      for (std::size_t i = 0; e != nullptr && (i < index || e->on_own_thread() || e->inherited_by_fork()); e = e->next_engine_) ++i;
+      for (std::size_t i = 0; e != nullptr && i < index; ++i) e = e->next_engine_;
       if (e == nullptr) return;
-      request.self = e;
-      e->post(request);
+      bool const used = e->owner_.load(std::memory_order_relaxed) != nullptr && !e->inherited_by_fork();
+      if (!used) continue;
+      if (e->on_own_thread()) {
+        here = e;  // a thread may run more multiplexers than its own; nobody else ends this one meanwhile
+      } else {
+        request.self = e;
+        e->post(request);
+      }
     }
-    request.wait();
+    if (here != nullptr) {
+      here->forget(fd);
+    } else {
+      request.wait();
+    }
   }
 }
 

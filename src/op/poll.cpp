@@ -24,6 +24,9 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.opcode = IORING_OP_POLL_ADD;
   sqe.fd = op.fd();
   sqe.poll32_events = static_cast<std::uint32_t>(events(self(op).what()));
+  // A ring leaves POLLPRI out when it compares a wake-up with what is waited for (IO_ASYNC_POLL_COMMON in
+  // io_uring/poll.c), and would sleep on. Whoever announces urgent data announces POLLRDBAND too.
+  if (self(op).what() == readiness::exceptional) sqe.poll32_events |= POLLRDBAND;
   return true;
 }
 

@@ -43,7 +43,8 @@ readiness unready_side(async_splice const& s) noexcept {
   sys::poll(p, 2, &now);
   if (p[0].revents == 0) return readiness::readable;
   if (p[1].revents == 0) return readiness::writable;
-  return readiness::retry;  // both are by now: which of them was not, no edge will tell
+  // Both are by now: which of them was not, no edge will tell. For a file it was only that reading it may wait.
+  return op::is_file(s.kind()) ? readiness::worker : readiness::retry;
 }
 
 int perform(io_operation& op, attempt how) noexcept {

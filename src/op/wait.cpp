@@ -23,6 +23,11 @@ outcome complete(io_operation& op, int res, unsigned) noexcept { return op::deco
 
 }  // namespace
 
+deadline timer_handle::from_now(deadline span) noexcept {
+  using clock = std::chrono::steady_clock;
+  return clock::time_point(std::chrono::nanoseconds(span.due(sys::steady_now(), 0)));
+}
+
 constinit operation_faces const detail::wait_faces = {.name = "wait",
                                                       .tries = inline_attempt::always,
                                                       .interruptible = true,

@@ -36,7 +36,9 @@ simulated_backend::simulated_backend(world& w) noexcept : world_(w) {
 simulated_backend::~simulated_backend() { world_.set_kernel(nullptr, nullptr); }
 
 unsigned simulated_backend::draw_delay() noexcept {
-  return world_.options.delays ? static_cast<unsigned>(world_.random.below(world_.options.max_delay_turns + 1)) : 0;
+  return world_.options.delays
+             ? static_cast<unsigned>(world_.random.below(world_.options.max_delay_turns + 1))
+             : 0;
 }
 
 void simulated_backend::predict(engine& e, int fd) noexcept {
@@ -52,10 +54,12 @@ void simulated_backend::predict(engine& e, int fd) noexcept {
   }
 }
 
-// ---- what the engine asks -----------------------------------------------------------------------------------------
+// ---- what the engine asks
+// -----------------------------------------------------------------------------------------
 
 void simulated_backend::arm(engine& e, io_operation& op, bool) noexcept {
-  UNIO_EXPECTS(op.fd() < 0 || world_.owns(op.fd()), "a simulated multiplexer runs operations on simulated handles only");
+  UNIO_EXPECTS(op.fd() < 0 || world_.owns(op.fd()),
+               "a simulated multiplexer runs operations on simulated handles only");
   predict(e, op.fd());
   op.links.is.polling = world_.options.readiness && waits_for_descriptor(op.faces().wants(op)) &&
                         !op.is_multishot() && world_.random.one_in(3);
@@ -74,7 +78,8 @@ bool simulated_backend::disarm(engine&, io_operation& op) noexcept {
   }
   operation_links& l = op.links;
   // As epoll: nobody but us has it. Its readiness may be on the way all the same, and then reaches nobody.
-  if (l.is.submitted && l.is.polling && l.is.queue == 0 && world_.options.readiness && world_.random.one_in(2)) {
+  if (l.is.submitted && l.is.polling && l.is.queue == 0 && world_.options.readiness &&
+      world_.random.one_in(2)) {
     std::uint64_t const user_data = slots_.user_data(l.slot);
     std::erase_if(entries_, [&](entry const& e) { return e.user_data == user_data; });
     slots_.give_back(l.slot);
@@ -114,12 +119,15 @@ int simulated_backend::reap(engine& e, std::int64_t until) noexcept {
     if (took || !sleeps || e.has_ready()) break;
     std::int64_t wake = until;
     if (can_progress()) {
-      std::int64_t const tick = world_.options.delays ? static_cast<std::int64_t>(world_.random.below(1000)) : 0;
+      std::int64_t const tick =
+          world_.options.delays ? static_cast<std::int64_t>(world_.random.below(1000)) : 0;
       wake = std::min(until, world_.now() + tick);
     } else if (until == deadline::forever && !world_.has_event()) {
       e.after_sleep();
       if (++deadlocks_ == max_deadlocks) {
-        std::fputs("unio: this simulation would sleep for ever: nothing is due and nothing can become ready\n", stderr);
+        std::fputs(
+            "unio: this simulation would sleep for ever: nothing is due and nothing can become ready\n",
+            stderr);
         std::abort();
       }
       return -EDEADLK;
@@ -140,7 +148,8 @@ bool simulated_backend::post_event(engine& e) noexcept {
   return any;
 }
 
-// ---- the kernel ---------------------------------------------------------------------------------------------------
+// ---- the kernel
+// ---------------------------------------------------------------------------------------------------
 
 void simulated_backend::submit(engine& e) noexcept {
   unsigned room = world_.options.queue_entries != 0 ? world_.options.queue_entries
@@ -171,7 +180,8 @@ void simulated_backend::submit(engine& e) noexcept {
 void simulated_backend::complete(std::uint64_t user_data, int res, unsigned flags) noexcept {
   completions_.push_back({user_data, res, flags, draw_delay()});
   // Never of an operation that goes on: only the end of a slot tells a stray one from a true one.
-  bool const strays = user_data != cancel_tag && (flags & IORING_CQE_F_MORE) == 0 && world_.options.stray_completions;
+  bool const strays =
+      user_data != cancel_tag && (flags & IORING_CQE_F_MORE) == 0 && world_.options.stray_completions;
   if (strays && world_.random.one_in(8)) completions_.push_back({user_data, res, flags, draw_delay()});
 }
 
@@ -231,8 +241,9 @@ bool simulated_backend::perform(entry& e) noexcept {
     return says_so || e.canceled;
   }
   // What is done by a thread that may block must not be put off; nothing else may block.
-  int const r = ready ? op.faces().perform(op, wants == readiness::worker ? attempt::blocking : attempt::nonblocking)
-                      : -EAGAIN;
+  int const r =
+      ready ? op.faces().perform(op, wants == readiness::worker ? attempt::blocking : attempt::nonblocking)
+            : -EAGAIN;
   if (r == -EAGAIN) {
     if (e.canceled) complete(e.user_data, -ECANCELED, 0);
     return e.canceled;
@@ -251,10 +262,11 @@ bool simulated_backend::perform(entry& e) noexcept {
   return true;
 }
 
-// -ENOENT: it has been performed, and its completion waits or was taken. -EALREADY: it is being executed. Otherwise it ends
-// here, before or after the completion of the cancel.
+// -ENOENT: it has been performed, and its completion waits or was taken. -EALREADY: it is being executed.
+// Otherwise it ends here, before or after the completion of the cancel.
 void simulated_backend::cancel_entry(std::uint64_t user_data) noexcept {
-  auto const e = std::find_if(entries_.begin(), entries_.end(), [&](entry const& x) { return x.user_data == user_data; });
+  auto const e = std::find_if(entries_.begin(), entries_.end(),
+                              [&](entry const& x) { return x.user_data == user_data; });
   bool const late = world_.options.late_cancels;
   bool const cancel_first = late && world_.random.one_in(2);
   int answer = 0;
@@ -273,7 +285,8 @@ void simulated_backend::cancel_entry(std::uint64_t user_data) noexcept {
   world_.note("cancel", answer, cancel_first ? 1 : 0);
 }
 
-// ---- completions --------------------------------------------------------------------------------------------------
+// ---- completions
+// --------------------------------------------------------------------------------------------------
 
 bool simulated_backend::take_one(engine& e) noexcept {
   std::size_t const n = completions_.size();
@@ -284,8 +297,9 @@ bool simulated_backend::take_one(engine& e) noexcept {
     completion const c = completions_[i];
     if (c.delay != 0) continue;
     // Those of one operation keep their order.
-    bool const first = std::none_of(completions_.begin(), completions_.begin() + static_cast<std::ptrdiff_t>(i),
-                                    [&](completion const& x) { return x.user_data == c.user_data; });
+    bool const first =
+        std::none_of(completions_.begin(), completions_.begin() + static_cast<std::ptrdiff_t>(i),
+                     [&](completion const& x) { return x.user_data == c.user_data; });
     if (!first && c.user_data != cancel_tag) continue;
     io_operation* const op = c.user_data == cancel_tag ? nullptr : slots_.find(c.user_data);
     // A second value on top of one that was not delivered yet: the receiver comes first.

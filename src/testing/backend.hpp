@@ -1,19 +1,18 @@
 // src/testing/backend.hpp: the driver of a simulation: a kernel that takes operations as a ring does.
 //
-//   arm ──► to_submit ──(turn)──► entries ──(perform, some turns later)──► completions ──(some turns later)──► process
-//                                    ▲                                                                          │
-//                                    └──────── readiness only ◄─────────────────── -EAGAIN ◄────────────────────┘
+//   arm ──► to_submit ──(a turn)──► entries ──(perform, turns later)──► completions ──(later)──► process
+//                                      ▲                                                            │
+//                                      └──────── readiness only ◄──────────── -EAGAIN ◄─────────────┘
 //
-// An operation is performed at one moment between its submission and the taking of its completion; the result waits. That
-// is all that a cancel, a deadline or a close can race with.
+// An operation is performed at one moment between its submission and the taking of its completion; the result
+// waits. That is all that a cancel, a deadline or a close can race with.
 
 #pragma once
-
-#include "testing/world.hpp"
 
 #include "driver/backend.hpp"
 #include "driver/queues.hpp"
 #include "driver/uring/slots.hpp"
+#include "testing/world.hpp"
 
 #include <vector>
 

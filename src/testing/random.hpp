@@ -1,5 +1,5 @@
-// src/testing/random.hpp: the one source of chance in a simulation. The standard library's distributions differ between
-// implementations; a seed has to mean the same everywhere.
+// src/testing/random.hpp: the one source of chance in a simulation. The standard library's distributions
+// differ between implementations; a seed has to mean the same everywhere.
 
 #pragma once
 

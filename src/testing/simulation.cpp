@@ -1,7 +1,6 @@
+#include "driver/engine.hpp"
 #include "testing/backend.hpp"
 #include "testing/world.hpp"
-
-#include "driver/engine.hpp"
 
 #include <algorithm>
 
@@ -9,8 +8,7 @@ namespace unio::testing {
 
 // Handles make themselves; a simulation makes them of descriptors that no system call returned.
 struct handle_maker {
-  template <class Handle, class... Arguments>
-  static Handle make(io_multiplexer& m, Arguments... arguments) {
+  template <class Handle, class... Arguments> static Handle make(io_multiplexer& m, Arguments... arguments) {
     Handle h(arguments...);
     h.set_multiplexer(&m);
     return h;
@@ -21,8 +19,9 @@ simulation_options simulation_options::from_seed(std::uint64_t seed) noexcept {
   simulation_options o;
   o.seed = seed;
   random_source coins(~seed);
-  for (bool* const kind : {&o.reorder, &o.delays, &o.short_transfers, &o.late_cancels, &o.spurious_wakeups, &o.interruptions,
-                           &o.readiness, &o.inline_attempts, &o.stray_completions, &o.tiny_queue})
+  for (bool* const kind :
+       {&o.reorder, &o.delays, &o.short_transfers, &o.late_cancels, &o.spurious_wakeups, &o.interruptions,
+        &o.readiness, &o.inline_attempts, &o.stray_completions, &o.tiny_queue})
     *kind = coins.one_in(2);
   return o;
 }
@@ -30,13 +29,14 @@ simulation_options simulation_options::from_seed(std::uint64_t seed) noexcept {
 simulation_options simulation_options::orderly(std::uint64_t seed) noexcept {
   simulation_options o;
   o.seed = seed;
-  o.reorder = o.delays = o.short_transfers = o.late_cancels = o.spurious_wakeups = o.interruptions = o.readiness =
-      o.inline_attempts = o.stray_completions = o.tiny_queue = false;
+  o.reorder = o.delays = o.short_transfers = o.late_cancels = o.spurious_wakeups = o.interruptions =
+      o.readiness = o.inline_attempts = o.stray_completions = o.tiny_queue = false;
   return o;
 }
 
 struct simulation::state {
-  // The table answers for the simulation's descriptors from before the multiplexer exists until after it has gone.
+  // The table answers for the simulation's descriptors from before the multiplexer exists until after it has
+  // gone.
   struct installation {
     explicit installation(world& w) noexcept { install(&w); }
     installation(installation const&) = delete;
@@ -69,7 +69,8 @@ io_multiplexer& simulation::multiplexer() noexcept { return *state_->engine; }
 anonymous_pipe simulation::pipe() {
   int writer = -1;
   int const reader = state_->w.open_pipe(writer);
-  return {state_->handle<pipe_handle>(reader, handle_kind::pipe), state_->handle<pipe_handle>(writer, handle_kind::pipe)};
+  return {state_->handle<pipe_handle>(reader, handle_kind::pipe),
+          state_->handle<pipe_handle>(writer, handle_kind::pipe)};
 }
 
 socket_pair simulation::stream_pair() {

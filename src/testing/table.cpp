@@ -1,9 +1,8 @@
-// The table of system calls while a simulation lives: simulated descriptors and this thread's time are the world's, all
-// else is for the table that was there before.
-
-#include "testing/world.hpp"
+// The table of system calls while a simulation lives: simulated descriptors and this thread's time are the
+// world's, all else is for the table that was there before.
 
 #include "sys/calls.hpp"
+#include "testing/world.hpp"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -49,9 +48,11 @@ std::int64_t poll(pollfd* fds, unsigned n, timespec const* timeout) noexcept {
   bool ours = n == 0 && this_thread_simulates && timeout != nullptr;
   for (unsigned i = 0; i < n; ++i) ours = ours || simulated(fds[i].fd);
   if (!ours) return before->poll(fds, n, timeout);
-  std::int64_t const span = timeout == nullptr ? -1 : std::int64_t{timeout->tv_sec} * 1'000'000'000 + timeout->tv_nsec;
+  std::int64_t const span =
+      timeout == nullptr ? -1 : std::int64_t{timeout->tv_sec} * 1'000'000'000 + timeout->tv_nsec;
   // As select(2) warns: what is reported ready may not be. Only who would sleep is woken for nothing.
-  bool const wakes_for_nothing = n != 0 && span != 0 && installed->options.spurious_wakeups && installed->random.one_in(8);
+  bool const wakes_for_nothing =
+      n != 0 && span != 0 && installed->options.spurious_wakeups && installed->random.one_in(8);
   return installed->poll(span, [&]() noexcept -> std::int64_t {
     std::int64_t const ready = poll_ready(fds, n);
     if (ready != 0 || !wakes_for_nothing) return ready;
@@ -109,11 +110,14 @@ sys::table made() noexcept {
     if (!simulated(fd)) return before->sendmsg(fd, m, flags);
     return installed->write(call::sendmsg, fd, m->msg_iov, m->msg_iovlen, -1, false);
   };
-  t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags) noexcept {
+  t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
+                unsigned flags) noexcept {
     if (!simulated(in) && !simulated(out)) return before->splice(in, in_at, out, out_at, n, flags);
     return std::int64_t{-EINVAL};
   };
-  t.fsync = [](int fd) noexcept { return simulated(fd) ? installed->sync(call::fsync, fd) : before->fsync(fd); };
+  t.fsync = [](int fd) noexcept {
+    return simulated(fd) ? installed->sync(call::fsync, fd) : before->fsync(fd);
+  };
   t.fdatasync = [](int fd) noexcept {
     return simulated(fd) ? installed->sync(call::fdatasync, fd) : before->fdatasync(fd);
   };
@@ -141,7 +145,9 @@ sys::table made() noexcept {
   t.fcntl = [](int fd, int command, long argument) noexcept {
     return simulated(fd) ? installed->fcntl(fd, command, argument) : before->fcntl(fd, command, argument);
   };
-  t.fstat = [](int fd, struct stat* s) noexcept { return simulated(fd) ? installed->stat(fd, s) : before->fstat(fd, s); };
+  t.fstat = [](int fd, struct stat* s) noexcept {
+    return simulated(fd) ? installed->stat(fd, s) : before->fstat(fd, s);
+  };
   t.ftruncate = [](int fd, std::int64_t size) noexcept {
     return simulated(fd) ? installed->truncate(fd, size) : before->ftruncate(fd, size);
   };

@@ -16,14 +16,12 @@
 
 namespace unio::testing {
 
-static_assert(EDEADLK == 35);
-
 namespace {
 
 constexpr char const* call_names[] = {
-    "read", "readv", "preadv2", "recv", "recvmsg", "write", "writev", "pwritev2", "send", "sendmsg", "splice", "fsync",
-    "fdatasync", "sync_file_range", "accept4", "shutdown", "getsockopt", "setsockopt", "poll", "fcntl", "fstat",
-    "ftruncate", "fallocate", "close"};
+    "read",       "readv",      "preadv2", "recv",  "recvmsg",   "write",           "writev",    "pwritev2",
+    "send",       "sendmsg",    "splice",  "fsync", "fdatasync", "sync_file_range", "accept4",   "shutdown",
+    "getsockopt", "setsockopt", "poll",    "fcntl", "fstat",     "ftruncate",       "fallocate", "close"};
 static_assert(std::size(call_names) == static_cast<std::size_t>(call::count));
 
 bool reads(call c) noexcept { return c <= call::recvmsg; }
@@ -104,7 +102,8 @@ int world::open_pipe(int& writer) {
 
 namespace {
 
-std::pair<std::shared_ptr<description>, std::shared_ptr<description>> make_pair_of_ends(std::size_t capacity) {
+std::pair<std::shared_ptr<description>, std::shared_ptr<description>> make_pair_of_ends(
+    std::size_t capacity) {
   std::shared_ptr<description> ends[2];
   std::shared_ptr<channel> ways[2];
   for (auto& way : ways) {
@@ -151,7 +150,8 @@ int world::open_connection(int listener) {
 }
 
 std::size_t world::open_descriptors() const noexcept {
-  return static_cast<std::size_t>(std::count_if(table_.begin(), table_.end(), [](auto const& d) { return d != nullptr; }));
+  return static_cast<std::size_t>(
+      std::count_if(table_.begin(), table_.end(), [](auto const& d) { return d != nullptr; }));
 }
 
 namespace {
@@ -180,7 +180,9 @@ bool world::is_ready(int fd, readiness what) const noexcept {
 
 void world::add_event(std::int64_t due, std::function<void()> f) {
   event e{due, events_made_++, std::move(f)};
-  auto const later = [](event const& a, event const& b) { return a.due != b.due ? a.due > b.due : a.number > b.number; };
+  auto const later = [](event const& a, event const& b) {
+    return a.due != b.due ? a.due > b.due : a.number > b.number;
+  };
   events_.insert(std::upper_bound(events_.begin(), events_.end(), e, later), std::move(e));
 }
 
@@ -238,25 +240,28 @@ bool world::count_of(std::string_view name, std::uint64_t& n) const noexcept {
 }
 
 void world::note(char const* what, std::int64_t a, std::int64_t b) noexcept {
-  auto mix = [this](std::uint64_t x) { fingerprint_ = (fingerprint_ ^ x) * 0x100000001b3 ^ fingerprint_ >> 29; };
+  auto mix = [this](std::uint64_t x) {
+    fingerprint_ = (fingerprint_ ^ x) * 0x100000001b3 ^ fingerprint_ >> 29;
+  };
   for (char const* p = what; *p != '\0'; ++p) mix(static_cast<unsigned char>(*p));
   mix(static_cast<std::uint64_t>(a));
   mix(static_cast<std::uint64_t>(b));
   mix(static_cast<std::uint64_t>(now_));
   if (!options.record) return;
   char line[128];
-  std::snprintf(line, sizeof line, "%lld %s %lld %lld\n", static_cast<long long>(now_), what, static_cast<long long>(a),
-                static_cast<long long>(b));
+  std::snprintf(line, sizeof line, "%lld %s %lld %lld\n", static_cast<long long>(now_), what,
+                static_cast<long long>(a), static_cast<long long>(b));
   trace_ += line;
 }
 
 int world::enter(call c, int fd) noexcept {
   ++counts_[static_cast<std::size_t>(c)];
-  for (auto f = faults_.begin(); f != faults_.end(); ++f) {
-    if (f->which != c && !(f->any_of_direction && same_direction(f->which, c))) continue;
-    if (--f->left > 0) continue;
-    int const error = f->error;
-    faults_.erase(f);
+  for (fault& f : faults_)
+    if (f.which == c || (f.any_of_direction && same_direction(f.which, c))) --f.left;
+  auto const due = std::find_if(faults_.begin(), faults_.end(), [](fault const& f) { return f.left == 0; });
+  if (due != faults_.end()) {
+    int const error = due->error;
+    std::erase_if(faults_, [](fault const& f) { return f.left == 0; });
     return leave(c, fd, -error);
   }
   // Only what can be interrupted, or can be not ready, is.
@@ -293,7 +298,8 @@ std::int64_t world::write_channel(channel& c, iovec const* v, std::size_t n) noe
   return static_cast<std::int64_t>(bytes);
 }
 
-std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at, bool no_wait) noexcept {
+std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
+                         bool no_wait) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
   bool const is_file = d->kind == handle_kind::file;
@@ -321,7 +327,8 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
   return leave(c, fd, ended(*d, *d->in) ? 0 : -EAGAIN);
 }
 
-std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::int64_t at, bool no_wait) noexcept {
+std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
+                          bool no_wait) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
   bool const is_file = d->kind == handle_kind::file;
@@ -391,10 +398,13 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
   if (int const e = enter(call::fcntl, fd); e != 0) return e;
   channel* const way = d->kind == handle_kind::pipe ? (d->in != nullptr ? d->in : d->out).get() : nullptr;
   switch (command) {
-    case F_GETFD: return FD_CLOEXEC;
-    case F_GETFL: return O_RDWR | O_NONBLOCK;
+    case F_GETFD:
+      return FD_CLOEXEC;
+    case F_GETFL:
+      return O_RDWR | O_NONBLOCK;
     case F_SETFD:
-    case F_SETFL: return 0;
+    case F_SETFL:
+      return 0;
     case F_DUPFD_CLOEXEC:
       return leave(call::fcntl, fd, install(table_[static_cast<std::size_t>(fd - first_descriptor)]));
     case F_SETPIPE_SZ:
@@ -402,8 +412,10 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
       if (argument <= 0 || static_cast<std::size_t>(argument) < way->size()) return -EBUSY;
       way->set_capacity(static_cast<std::size_t>(argument));
       return argument;
-    case F_GETPIPE_SZ: return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
-    default: return -EINVAL;
+    case F_GETPIPE_SZ:
+      return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
+    default:
+      return -EINVAL;
   }
 }
 
@@ -413,7 +425,10 @@ std::int64_t world::stat(int fd, struct stat* s) noexcept {
   if (int const e = enter(call::fstat, fd); e != 0) return e;
   std::memset(s, 0, sizeof *s);
   s->st_nlink = 1;
-  s->st_mode = static_cast<mode_t>(d->kind == handle_kind::file ? S_IFREG : d->kind == handle_kind::pipe ? S_IFIFO : S_IFSOCK) | 0600;
+  s->st_mode = static_cast<mode_t>(d->kind == handle_kind::file   ? S_IFREG
+                                   : d->kind == handle_kind::pipe ? S_IFIFO
+                                                                  : S_IFSOCK) |
+               0600;
   if (d->file != nullptr) {
     s->st_size = static_cast<off_t>(d->file->bytes.size());
     s->st_ino = d->file->inode;
@@ -451,7 +466,8 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
   if (level != SOL_SOCKET || *size < sizeof(int)) return -ENOPROTOOPT;
   int value = 0;
   if (name == SO_ACCEPTCONN) value = d->kind == handle_kind::listening_socket ? 1 : 0;
-  if ((name == SO_SNDBUF || name == SO_RCVBUF) && d->out != nullptr) value = static_cast<int>(d->out->capacity());
+  if ((name == SO_SNDBUF || name == SO_RCVBUF) && d->out != nullptr)
+    value = static_cast<int>(d->out->capacity());
   std::memcpy(v, &value, sizeof value);
   *size = sizeof value;
   return 0;

@@ -1,7 +1,7 @@
 // src/testing/world.hpp: the objects of a simulated system, its clock, and what its system calls answer.
 //
-// The world knows nothing of operations and multiplexers: the table of system calls (table.cpp) asks it, and the backend
-// (backend.cpp) plays the kernel that performs operations by making the same calls.
+// The world knows nothing of operations and multiplexers: the table of system calls (table.cpp) asks it, and
+// the backend (backend.cpp) plays the kernel that performs operations by making the same calls.
 
 #pragma once
 
@@ -11,6 +11,7 @@
 #include <unio/testing.hpp>
 
 #include <array>
+#include <cerrno>
 #include <deque>
 #include <memory>
 #include <vector>
@@ -20,23 +21,47 @@ struct stat;
 
 namespace unio::testing {
 
-/// The first simulated number. Above 2^28; and its low 20 bits, by which tables of descriptors are indexed, are those of
-/// numbers that hardly any process reaches, so that real descriptors share no entries with simulated ones.
+/// The first simulated number. Above 2^28; and its low 20 bits, by which tables of descriptors are indexed,
+/// are those of numbers that hardly any process reaches, so that real descriptors share no entries with
+/// simulated ones.
 inline constexpr int first_descriptor = (1 << 28) | (1 << 19);
 
 /// A pipe no smaller than this takes up to so many bytes at once or not at all (pipe(7), PIPE_BUF).
 inline constexpr std::size_t pipe_atomic_bytes = 4096;
 
 enum class call : std::uint8_t {
-  read, readv, preadv2, recv, recvmsg, write, writev, pwritev2, send, sendmsg, splice, fsync, fdatasync, sync_file_range,
-  accept4, shutdown, getsockopt, setsockopt, poll, fcntl, fstat, ftruncate, fallocate, close,
+  read,
+  readv,
+  preadv2,
+  recv,
+  recvmsg,
+  write,
+  writev,
+  pwritev2,
+  send,
+  sendmsg,
+  splice,
+  fsync,
+  fdatasync,
+  sync_file_range,
+  accept4,
+  shutdown,
+  getsockopt,
+  setsockopt,
+  poll,
+  fcntl,
+  fstat,
+  ftruncate,
+  fallocate,
+  close,
   count
 };
 
 /// Bytes on their way in one direction.
 class channel {
  public:
-  channel(std::size_t capacity, std::size_t atomic_bytes) noexcept : capacity_(capacity), atomic_(atomic_bytes) {}
+  channel(std::size_t capacity, std::size_t atomic_bytes) noexcept
+      : capacity_(capacity), atomic_(atomic_bytes) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size() - begin_; }
   [[nodiscard]] std::size_t room() const noexcept { return size() < capacity_ ? capacity_ - size() : 0; }
@@ -107,7 +132,8 @@ class world {
   /// The first event that is due, or nothing.
   std::function<void()> take_event();
 
-  /// What the kernel does by itself while a program sleeps. Returns false if nothing can happen but by time and others.
+  /// What the kernel does by itself while a program sleeps. Returns false if nothing can happen but by time
+  /// and others.
   using kernel_turn = bool (*)(void*) noexcept;
   void set_kernel(kernel_turn turn, void* backend) noexcept { turn_ = turn, backend_ = backend; }
 
@@ -134,15 +160,14 @@ class world {
   std::int64_t get_option(int fd, int level, int name, void* v, unsigned* size) noexcept;
   std::int64_t set_option(int fd) noexcept;
   /// Sleeps `timeout_ns` (negative: for ever) or until `ready()` says how many are ready.
-  template <class Ready>
-  std::int64_t poll(std::int64_t timeout_ns, Ready ready) noexcept {
+  template <class Ready> std::int64_t poll(std::int64_t timeout_ns, Ready ready) noexcept {
     if (int const e = enter(call::poll, 0); e != 0) return e;
-    std::int64_t const until = timeout_ns < 0 || timeout_ns > deadline::forever - now_ ? deadline::forever
-                                                                                       : now_ + timeout_ns;
+    std::int64_t const until =
+        timeout_ns < 0 || timeout_ns > deadline::forever - now_ ? deadline::forever : now_ + timeout_ns;
     for (;;) {
       if (std::int64_t const n = ready(); n != 0) return n;
       if (now_ >= until) return 0;
-      if (!pass(until)) return -35; // EDEADLK, checked in world.cpp
+      if (!pass(until)) return -EDEADLK;
     }
   }
 
@@ -183,7 +208,8 @@ class world {
   std::string trace_;
 };
 
-/// Has the table of system calls ask `w` about simulated descriptors, and about time on this thread; null: no longer.
+/// Has the table of system calls ask `w` about simulated descriptors, and about time on this thread; null: no
+/// longer.
 void install(world* w) noexcept;
 
 } // namespace unio::testing

@@ -336,7 +336,7 @@ struct write_file : test::fixture {
   void make_ready() {}
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
-      EXPECT_EQ(directory().read("written"), "say helloing");
+      EXPECT_EQ(directory().read("written"), "say hellong");
     }
     return bytes_of(r);
   }
@@ -364,7 +364,7 @@ struct write_mapped_file : test::fixture {
   void make_ready() {}
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
-      EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(file.address()), file.length()), "say helloing");
+      EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(file.address()), file.length()), "say hellong");
     }
     return bytes_of(r);
   }
@@ -864,6 +864,7 @@ struct file_end {
 // ---- the table ----------------------------------------------------------------------------------------------------
 
 std::vector<test::row> const& table() {
+  directory();  // before the first cell counts descriptors
   static std::vector<test::row> const rows = {
       test::row_of<read_from<pipe_ends>>("read_pipe"),
       test::row_of<read_from<named_pipe_ends>>("read_named_pipe"),

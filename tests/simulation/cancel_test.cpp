@@ -53,14 +53,19 @@ TEST(simulated_cancel, at_any_moment_ends_the_operation_once_and_loses_no_byte) 
     };
     if (write_first) write();
     op.start();
-    if (!write_first && d.below(2) == 0) write();
-    else if (!write_first) s.after(0ns, write), (void)s.multiplexer().try_run();
+    if (!write_first && d.below(2) == 0)
+      write();
+    else if (!write_first)
+      s.after(0ns, write), (void)s.multiplexer().try_run();
     switch (d.below(3)) {
-      case 0: break;                                                      // before it is submitted
-      case 1:                                                             // after, before its completion is taken
+      case 0:
+        break; // before it is submitted
+      case 1:  // after, before its completion is taken
         for (std::uint64_t turns = d.below(6); turns != 0; --turns) (void)s.multiplexer().complete_io(0);
         break;
-      case 2: (void)run_until(s, [&] { return t.finished(); }); break; // after it was delivered
+      case 2:
+        (void)run_until(s, [&] { return t.finished(); });
+        break; // after it was delivered
     }
     op.cancel();
     op.cancel();
@@ -91,7 +96,8 @@ TEST(simulated_cancel, between_completion_and_delivery_changes_nothing) {
     std::array<char, 4> buffers[2]{};
     unio::io_operation_connection<async_read, canceling_receiver> ops[2];
     for (int i = 0; i != 2; ++i) {
-      ops[i] = connect(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])), canceling_receiver{{&t[i]}, &ops[1 - i]});
+      ops[i] = connect(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])),
+                       canceling_receiver{{&t[i]}, &ops[1 - i]});
       ops[i].start();
       ASSERT_TRUE(pipes[i].writer.write(unio::const_buffer("1", 1)).has_value());
     }
@@ -125,7 +131,8 @@ TEST(simulated_cancel, is_decoded_alike_for_each_answer_and_each_order_of_the_tw
         std::size_t const at = trace.find(" cancel ");
         char const* const result = t.error ? "canceled" : t.bytes == 16 ? "all" : "part";
         EXPECT_TRUE(!t.error || t.error == condition::canceled);
-        if (at != std::string::npos) seen.insert(trace.substr(at + 1, trace.find('\n', at) - at - 1) + " " + result);
+        if (at != std::string::npos)
+          seen.insert(trace.substr(at + 1, trace.find('\n', at) - at - 1) + " " + result);
       },
       [](std::uint64_t seed) noexcept {
         simulation_options o;
@@ -150,54 +157,61 @@ TEST(simulated_cancel, is_decoded_alike_for_each_answer_and_each_order_of_the_tw
 
 // Case 3
 TEST(simulated_cancel, is_not_dropped_when_the_queue_has_one_place) {
-  for_seeds(1000, [](simulation& s) {
-    constexpr int n = 20;
-    unio::anonymous_pipe pipes[n];
-    std::array<char, 4> buffers[n];
-    told t[n];
-    counting<async_read> ops[n];
-    for (int i = 0; i != n; ++i) {
-      pipes[i] = s.pipe();
-      ops[i] = watch(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])), t[i]);
-      ops[i].start();
-    }
-    for (std::uint64_t turns = s.seed() % (n + 10); turns != 0; --turns) (void)s.multiplexer().complete_io();
-    for (auto& op : ops) op.cancel();
-    EXPECT_TRUE(run_until(s, [&] {
-      for (told const& one : t)
-        if (!one.finished()) return false;
-      return true;
-    }));
-    for (told const& one : t) {
-      expect_ended_once(one);
-      EXPECT_EQ(one.error, condition::canceled);
-    }
-  }, [](std::uint64_t seed) noexcept {
-    simulation_options o = simulation_options::from_seed(seed);
-    o.queue_entries = 1;
-    return o;
-  });
+  for_seeds(
+      1000,
+      [](simulation& s) {
+        constexpr int n = 20;
+        unio::anonymous_pipe pipes[n];
+        std::array<char, 4> buffers[n];
+        told t[n];
+        counting<async_read> ops[n];
+        for (int i = 0; i != n; ++i) {
+          pipes[i] = s.pipe();
+          ops[i] = watch(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])), t[i]);
+          ops[i].start();
+        }
+        for (std::uint64_t turns = s.seed() % (n + 10); turns != 0; --turns)
+          (void)s.multiplexer().complete_io();
+        for (auto& op : ops) op.cancel();
+        EXPECT_TRUE(run_until(s, [&] {
+          for (told const& one : t)
+            if (!one.finished()) return false;
+          return true;
+        }));
+        for (told const& one : t) {
+          expect_ended_once(one);
+          EXPECT_EQ(one.error, condition::canceled);
+        }
+      },
+      [](std::uint64_t seed) noexcept {
+        simulation_options o = simulation_options::from_seed(seed);
+        o.queue_entries = 1;
+        return o;
+      });
 }
 
 // Case 4
 TEST(simulated_cancel, of_a_write_reports_what_the_peer_will_read) {
-  for_seeds(2000, [](simulation& s) {
-    auto [a, b] = s.stream_pair();
-    dice d(s.seed());
-    std::vector<char> const data(1 + d.below(400));
-    told t;
-    auto op = watch(async_write(a, unio::const_buffer(data)), t);
-    op.start();
-    for (std::uint64_t turns = d.below(8); turns != 0; --turns) (void)s.multiplexer().complete_io();
-    op.cancel();
-    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
-    expect_ended_once(t);
-    EXPECT_EQ(drain(s, b, a), t.bytes);
-  }, [](std::uint64_t seed) noexcept {
-    simulation_options o = simulation_options::from_seed(seed);
-    o.stream_capacity = 256;
-    return o;
-  });
+  for_seeds(
+      2000,
+      [](simulation& s) {
+        auto [a, b] = s.stream_pair();
+        dice d(s.seed());
+        std::vector<char> const data(1 + d.below(400));
+        told t;
+        auto op = watch(async_write(a, unio::const_buffer(data)), t);
+        op.start();
+        for (std::uint64_t turns = d.below(8); turns != 0; --turns) (void)s.multiplexer().complete_io();
+        op.cancel();
+        EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+        expect_ended_once(t);
+        EXPECT_EQ(drain(s, b, a), t.bytes);
+      },
+      [](std::uint64_t seed) noexcept {
+        simulation_options o = simulation_options::from_seed(seed);
+        o.stream_capacity = 256;
+        return o;
+      });
 }
 
 // Case 6
@@ -319,7 +333,8 @@ TEST(simulated_destruction, of_an_operation_in_flight_waits_for_its_end_at_every
     auto memory = std::make_unique<std::array<char, 64>>();
     told t;
     {
-      auto read = watch(async_read(a, unio::mutable_buffer(*memory), d.below(2) == 0 ? deadline() : deadline(1us)), t);
+      auto read = watch(
+          async_read(a, unio::mutable_buffer(*memory), d.below(2) == 0 ? deadline() : deadline(1us)), t);
       read.start();
       for (std::uint64_t i = 0; i != turns; ++i) {
         if (i == written) (void)b.try_write(unio::const_buffer("x", 1));

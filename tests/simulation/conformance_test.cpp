@@ -1,5 +1,5 @@
-// What the real drivers do is among what the simulation does: the same small scripts on io_uring, on epoll, and on the
-// simulation over many seeds.
+// What the real drivers do is among what the simulation does: the same small scripts on io_uring, on epoll,
+// and on the simulation over many seeds.
 
 #include "support.hpp"
 
@@ -192,7 +192,9 @@ class driver_choice {
   }
   driver_choice(driver_choice const&) = delete;
   driver_choice& operator=(driver_choice const&) = delete;
-  ~driver_choice() { before_.empty() ? ::unsetenv("UNIO_DRIVER") : ::setenv("UNIO_DRIVER", before_.c_str(), 1); }
+  ~driver_choice() {
+    before_.empty() ? ::unsetenv("UNIO_DRIVER") : ::setenv("UNIO_DRIVER", before_.c_str(), 1);
+  }
 
  private:
   std::string before_;
@@ -217,9 +219,9 @@ TEST_P(conformance, of_the_real_drivers_with_the_simulation) {
     for (int i = 0; i != 3; ++i) {
       stage g{**m, nullptr, {}};
       GetParam().play(g);
-      EXPECT_TRUE(allowed.contains(g.seen)) << name << " did what the simulation never does: " << g.seen
-                                            << "\nthe simulation: " << *allowed.begin() << " and " << allowed.size() - 1
-                                            << " others";
+      EXPECT_TRUE(allowed.contains(g.seen))
+          << name << " did what the simulation never does: " << g.seen
+          << "\nthe simulation: " << *allowed.begin() << " and " << allowed.size() - 1 << " others";
     }
   }
   EXPECT_GE(drivers, 1);

@@ -1,4 +1,5 @@
-// Handles and their operations on the simulation: closing, moving, inline completion, fairness, short transfers.
+// Handles and their operations on the simulation: closing, moving, inline completion, fairness, short
+// transfers.
 
 #include "support.hpp"
 
@@ -91,31 +92,34 @@ constexpr int a_million = 1'000'000;
 
 // Case 16
 TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_receivers) {
-  for_seeds(1, [](simulation& s) {
-    struct repeating {
-      unio::io_operation_connection<async_read, repeating>* op = nullptr;
-      int* left = nullptr;
-      stack_extent* stack = nullptr;
-      void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
-      void set_done() {
-        stack->look();
-        if (--*left == 0) return;
-        op->reset();
-        op->start();
-      }
-    };
-    std::byte const one{1};
-    auto file = s.file({&one, 1});
-    char byte = 0;
-    int left = a_million;
-    stack_extent stack;
-    unio::io_operation_connection<async_read, repeating> op;
-    op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
-    op.start();
-    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-    EXPECT_LT(stack.bytes(), 16 * 1024);
-    EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
-  }, &ready_at_once);
+  for_seeds(
+      1,
+      [](simulation& s) {
+        struct repeating {
+          unio::io_operation_connection<async_read, repeating>* op = nullptr;
+          int* left = nullptr;
+          stack_extent* stack = nullptr;
+          void set_value(unio::io_result<unio::mutable_buffers> r) { EXPECT_EQ(r.bytes_transferred(), 1u); }
+          void set_done() {
+            stack->look();
+            if (--*left == 0) return;
+            op->reset();
+            op->start();
+          }
+        };
+        std::byte const one{1};
+        auto file = s.file({&one, 1});
+        char byte = 0;
+        int left = a_million;
+        stack_extent stack;
+        unio::io_operation_connection<async_read, repeating> op;
+        op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
+        op.start();
+        EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+        EXPECT_LT(stack.bytes(), 16 * 1024);
+        EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
+      },
+      &ready_at_once);
 }
 
 // A coroutine that runs by itself.
@@ -140,15 +144,18 @@ detached read_a_million(unio::file_handle& file, int& left, stack_extent& stack)
 
 // Case 16
 TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_with_coroutines) {
-  for_seeds(1, [](simulation& s) {
-    std::byte const one{1};
-    auto file = s.file({&one, 1});
-    int left = a_million;
-    stack_extent stack;
-    read_a_million(file, left, stack);
-    EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-    EXPECT_LT(stack.bytes(), 16 * 1024);
-  }, &ready_at_once);
+  for_seeds(
+      1,
+      [](simulation& s) {
+        std::byte const one{1};
+        auto file = s.file({&one, 1});
+        int left = a_million;
+        stack_extent stack;
+        read_a_million(file, left, stack);
+        EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
+        EXPECT_LT(stack.bytes(), 16 * 1024);
+      },
+      &ready_at_once);
 }
 
 // Case 21
@@ -171,7 +178,8 @@ TEST(simulated_close, twice_or_inside_its_own_receiver_is_harmless) {
     std::array<char, 4> buffer{};
     std::vector<char> const data(100);
     auto read = connect(async_read(a, unio::mutable_buffer(buffer)), closing{{&t[0]}, &a, s.seed() % 2 == 0});
-    auto write = watch(async_write(a, unio::const_buffer(data)), t[1]); // ends with it, whether it moved bytes or not
+    // The write ends with the handle, whether it moved bytes or not.
+    auto write = watch(async_write(a, unio::const_buffer(data)), t[1]);
     read.start();
     write.start();
     (void)b.try_write(unio::const_buffer("x", 1));
@@ -201,7 +209,8 @@ TEST(simulated_close, ends_what_is_in_flight_before_the_number_has_its_next_owne
     EXPECT_EQ(next.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
     for (int i = 0; i != 20; ++i) (void)s.multiplexer().try_run();
     std::array<char, 8> buffer{};
-    EXPECT_EQ(next.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 1u) << "the old operation took it";
+    EXPECT_EQ(next.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 1u)
+        << "the old operation took it";
   });
 }
 
@@ -307,8 +316,9 @@ TEST(simulated_fairness, timers_that_are_due_do_not_starve_ready_io) {
 template <class Handle> void write_all(Handle& h, std::vector<char> const& data) {
   for (std::size_t at = 0; at != data.size();) {
     std::size_t const half = (data.size() - at) / 2;
-    std::array<unio::const_buffer, 2> const pieces{unio::const_buffer(data.data() + at, half),
-                                                   unio::const_buffer(data.data() + at + half, data.size() - at - half)};
+    std::array<unio::const_buffer, 2> const pieces{
+        unio::const_buffer(data.data() + at, half),
+        unio::const_buffer(data.data() + at + half, data.size() - at - half)};
     auto const r = h.write(unio::const_buffers(pieces));
     ASSERT_TRUE(r.has_value());
     ASSERT_GT(r.bytes_transferred(), 0u);

@@ -1,8 +1,8 @@
 // No byte is lost, doubled or invented, whatever is cancelled; and the checker that says so can say no.
 //
-// Writers and readers work on lanes of an endless stream. Each result is taken at its word: a writer goes on behind the
-// bytes that it was told were taken, a reader compares what it was given with where it stands. An operation that hides
-// bytes shifts the two against each other.
+// Writers and readers work on lanes of an endless stream. Each result is taken at its word: a writer goes on
+// behind the bytes that it was told were taken, a reader compares what it was given with where it stands. An
+// operation that hides bytes shifts the two against each other.
 
 #include "support.hpp"
 
@@ -81,22 +81,40 @@ template <class Read, class Write> std::string play(simulation& s) {
 
   auto some_deadline = [&]() -> unio::deadline {
     switch (d.below(4)) {
-      case 0: return std::chrono::nanoseconds(d.below(3000));
-      case 1: return unio::deadline::zero();
-      default: return {};
+      case 0:
+        return std::chrono::nanoseconds(d.below(3000));
+      case 1:
+        return unio::deadline::zero();
+      default:
+        return {};
     }
   };
   for (int step = 0; step != 60; ++step) {
     lane_type& l = lanes[d.below(lanes.size())];
     switch (d.below(8)) {
       case 0:
-      case 1: l.start_read(1 + d.below(most), some_deadline()); break;
+      case 1:
+        l.start_read(1 + d.below(most), some_deadline());
+        break;
       case 2:
-      case 3: l.start_write(1 + d.below(most), some_deadline()); break;
-      case 4: l.reading.cancel(); break;
-      case 5: l.writing.cancel(); break;
-      case 6: (void)s.multiplexer().try_run(); break;
-      case 7: d.below(2) == 0 ? s.advance(std::chrono::nanoseconds(d.below(2000))) : (void)s.multiplexer().complete_io(); break;
+      case 3:
+        l.start_write(1 + d.below(most), some_deadline());
+        break;
+      case 4:
+        l.reading.cancel();
+        break;
+      case 5:
+        l.writing.cancel();
+        break;
+      case 6:
+        (void)s.multiplexer().try_run();
+        break;
+      case 7:
+        if (d.below(2) == 0)
+          s.advance(std::chrono::nanoseconds(d.below(2000)));
+        else
+          (void)s.multiplexer().complete_io();
+        break;
     }
   }
   for (lane_type& l : lanes) {
@@ -134,10 +152,11 @@ simulation_options small_buffers(std::uint64_t seed) noexcept {
 }
 
 TEST(simulated_streams, keep_every_byte_whatever_is_cancelled) {
-  for_seeds(3000, [](simulation& s) { EXPECT_EQ((play<async_read, async_write>(s)), ""); }, &small_buffers);
+  for_seeds(20'000, [](simulation& s) { EXPECT_EQ((play<async_read, async_write>(s)), ""); }, &small_buffers);
 }
 
-// An operation whose decoder asks for the stop before it asks for bytes: the fault that the oracle is there to find.
+// An operation whose decoder asks for the stop before it asks for bytes: the fault that the oracle is there
+// to find.
 unio::outcome complete_stop_first(unio::io_operation& op, int res, unsigned) noexcept {
   if (res == -EAGAIN) return unio::outcome::again;
   bool const stopped = op.links.is.cancel_wanted || op.links.is.timed_out;
@@ -189,7 +208,8 @@ TEST(simulated_streams, canary_that_is_told_twice_is_caught) {
   r.set_value(unio::io_result<void>());
   r.set_done();
   EXPECT_NONFATAL_FAILURE(EXPECT_EQ(twice.values, 1), "twice.values");
-  EXPECT_NONFATAL_FAILURE(counting_receiver{&twice}.set_value(unio::io_result<void>()), "a value after the end");
+  EXPECT_NONFATAL_FAILURE(counting_receiver{&twice}.set_value(unio::io_result<void>()),
+                          "a value after the end");
 }
 
 struct record {

@@ -1,7 +1,7 @@
-// The simulation itself: what it installs, its clock, its faults, its numbers, and what it says when nothing can happen.
+// The simulation itself: what it installs, its clock, its faults, its numbers, and what it says when nothing
+// can happen.
 
 #include "support.hpp"
-
 #include "sys/calls.hpp"
 
 #include <cerrno>
@@ -71,6 +71,23 @@ TEST(simulation, moves_time_only_when_it_sleeps_or_is_told_to) {
   EXPECT_EQ(s.now() - begun, 1h + 6ms);
 }
 
+TEST(simulation, gives_timers_its_own_clock) {
+  for_seeds(200, [](simulation& s) {
+    auto const begun = s.now();
+    unio::timer_handle timer({}, &s.multiplexer());
+    timer.expires_after(5ms);
+    EXPECT_TRUE(timer.wait().has_value());
+    EXPECT_EQ(s.now() - begun, 5ms);
+    timer.set_multiplexer(nullptr);
+    EXPECT_TRUE(timer.wait().has_value()); // a moment, and it has come
+    EXPECT_EQ(s.now() - begun, 5ms);
+    timer.expires_at(s.now() + 5ms);
+    EXPECT_EQ(timer.wait(2ms).error(), condition::timed_out);
+    EXPECT_TRUE(timer.wait().has_value());
+    EXPECT_EQ(s.now() - begun, 10ms);
+  });
+}
+
 TEST(simulation, runs_events_at_their_moment_and_in_their_order) {
   for_seeds(200, [](simulation& s) {
     auto [reader, writer] = s.pipe();
@@ -106,7 +123,8 @@ TEST(simulation, says_so_when_nothing_can_ever_happen) {
     EXPECT_EQ(r.error(), std::errc::resource_deadlock_would_occur);
     auto blocking = s.pipe();
     blocking.reader.set_multiplexer(nullptr);
-    EXPECT_EQ(blocking.reader.read(unio::mutable_buffer(&byte, 1)).error(), std::errc::resource_deadlock_would_occur);
+    EXPECT_EQ(blocking.reader.read(unio::mutable_buffer(&byte, 1)).error(),
+              std::errc::resource_deadlock_would_occur);
   });
 }
 

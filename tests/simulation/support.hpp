@@ -5,8 +5,8 @@
 #include <unio/testing.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <gtest/gtest.h>
 #include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
 
 #include <array>
 #include <cstdlib>
@@ -40,7 +40,9 @@ struct counting_receiver {
 
 template <class Sender> using counting = unio::io_operation_connection<Sender, counting_receiver>;
 
-template <class Sender> counting<Sender> watch(Sender s, told& t) { return {std::move(s), counting_receiver{&t}}; }
+template <class Sender> counting<Sender> watch(Sender s, told& t) {
+  return {std::move(s), counting_receiver{&t}};
+}
 
 inline void expect_ended_once(told const& t) {
   EXPECT_EQ(t.values, 1);
@@ -67,12 +69,14 @@ inline void expect_at_rest(simulation& s) {
   EXPECT_EQ(s.open_descriptors(), 0u);
 }
 
-/// Runs `body(simulation&)` with many seeds, and stops at the first that fails. UNIO_SEED replays one; UNIO_SEEDS asks for
-/// more of them than the suite has time for.
+/// Runs `body(simulation&)` with many seeds, and stops at the first that fails. UNIO_SEED replays one;
+/// UNIO_SEEDS asks for more of them than the suite has time for.
 template <class Body>
-void for_seeds(std::uint64_t n, Body body, simulation_options (*options)(std::uint64_t) noexcept = &simulation_options::from_seed) {
+void for_seeds(std::uint64_t n, Body body,
+               simulation_options (*options)(std::uint64_t) noexcept = &simulation_options::from_seed) {
   char const* const only = std::getenv("UNIO_SEED");
-  if (char const* const more = std::getenv("UNIO_SEEDS"); more != nullptr && n > 1) n = std::strtoull(more, nullptr, 10);
+  if (char const* const more = std::getenv("UNIO_SEEDS"); more != nullptr && n > 1)
+    n = std::strtoull(more, nullptr, 10);
   std::uint64_t const first = only != nullptr ? std::strtoull(only, nullptr, 10) : 0;
   for (std::uint64_t seed = first; seed != (only != nullptr ? first + 1 : n); ++seed) {
     SCOPED_TRACE("UNIO_SEED=" + std::to_string(seed));

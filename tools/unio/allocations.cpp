@@ -32,7 +32,9 @@ std::uint64_t tour::allocations() noexcept { return count.load(std::memory_order
 void* operator new(std::size_t size) { return or_throw(allocate(size)); }
 void* operator new(std::size_t size, std::nothrow_t const&) noexcept { return allocate(size); }
 void* operator new(std::size_t size, std::align_val_t a) { return or_throw(allocate(size, a)); }
-void* operator new(std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept { return allocate(size, a); }
+void* operator new(std::size_t size, std::align_val_t a, std::nothrow_t const&) noexcept {
+  return allocate(size, a);
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }

@@ -1,5 +1,5 @@
-// The two ends of a transfer. Neither knows what kind of handle it has, nor in which style it is run: it says what it
-// wants next (request) and takes what came of it (take).
+// The two ends of a transfer. Neither knows what kind of handle it has, nor in which style it is run: it says
+// what it wants next (request) and takes what came of it (take).
 //
 //   reading_end   reads until the end of the stream, or a limit; checksums what arrived
 //   writing_end   writes what it was given
@@ -85,10 +85,13 @@ class reading_end {
   using sender = unio::async_read;
   using result_type = sender::result_type;
 
-  reading_end(unio::io_handle& from, std::span<std::byte> into, std::uint64_t limit, writing_end* relay) noexcept
+  reading_end(unio::io_handle& from, std::span<std::byte> into, std::uint64_t limit,
+              writing_end* relay) noexcept
       : from_(from), into_(into), limit_(limit), relay_(relay) {}
 
-  [[nodiscard]] bool is_ready() const noexcept { return !is_ended_ && (relay_ == nullptr || relay_->is_drained()); }
+  [[nodiscard]] bool is_ready() const noexcept {
+    return !is_ended_ && (relay_ == nullptr || relay_->is_drained());
+  }
   [[nodiscard]] bool is_ended() const noexcept { return is_ended_; }
   [[nodiscard]] std::error_code why() const noexcept { return why_; }
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
@@ -107,7 +110,8 @@ class reading_end {
  private:
   // At the limit nothing is asked for, which ends it as the end of a stream does.
   [[nodiscard]] unio::io_request<unio::mutable_buffers> request() const noexcept {
-    return {unio::mutable_buffer(into_.first(std::min<std::uint64_t>(into_.size(), limit_ - bytes_))), bytes_};
+    return {unio::mutable_buffer(into_.first(std::min<std::uint64_t>(into_.size(), limit_ - bytes_))),
+            bytes_};
   }
   void end() noexcept {
     is_ended_ = true;

@@ -43,7 +43,8 @@ std::string quoted(std::string_view s) {
   return text + "\"";
 }
 
-std::string machine_object(machine const& on, source const& from, std::vector<skipped_driver> const& skipped) {
+std::string machine_object(machine const& on, source const& from,
+                           std::vector<skipped_driver> const& skipped) {
   std::string left_out;
   for (skipped_driver const& d : skipped) {
     left_out += fmt::format("{}{}: {}", left_out.empty() ? "" : ", ", quoted(name(d.which)), quoted(d.why));
@@ -60,8 +61,9 @@ std::string row_object(row_result const& row) {
   return fmt::format(
       "{{\"handle\": {}, \"style\": {}, \"driver\": {}, \"bytes\": {}, \"mb_per_s\": {:.3f}, "
       "\"syscalls_per_mb\": {}, \"allocations\": {}, \"ok\": {}}}",
-      quoted(name(row.kind.handle)), quoted(name(row.kind.how)), quoted(row.kind.on ? name(*row.kind.on) : "-"),
-      row.bytes, row.mb_per_s(), calls, row.allocations, row.is_ok());
+      quoted(name(row.kind.handle)), quoted(name(row.kind.how)),
+      quoted(row.kind.on ? name(*row.kind.on) : "-"), row.bytes, row.mb_per_s(), calls, row.allocations,
+      row.is_ok());
 }
 
 } // namespace

@@ -7,18 +7,18 @@
 
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <string>
 
 namespace {
 
 int show_capabilities() {
-  auto const m = unio::io_multiplexer::best_available(1);
-  if (!m) {
-    fmt::print(stderr, "unio: {}\n", m.error().message());
+  std::string why;
+  auto const chosen = tour::chosen_driver(why);
+  if (!chosen) {
+    fmt::print(stderr, "unio: {}\n", why);
     return 1;
   }
-  fmt::print("{}", unio::to_string((*m)->capabilities()));
+  fmt::print("{}", unio::to_string(*chosen));
   return 0;
 }
 
@@ -28,15 +28,18 @@ int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
 }
 
 void describe_tour(CLI::App& app, tour::options& o) {
-  static std::map<std::string, tour::driver> const drivers{{"uring", tour::driver::uring},
-                                                            {"epoll", tour::driver::epoll}};
-  app.add_option("file", o.file, "What to move; by default the largest of the system's libraries up to 64 MiB")
+  app.add_option("file", o.file,
+                 "What to move; by default the largest of the system's libraries up to 64 MiB")
       ->type_name("FILE");
   app.add_option("--json", o.json, "Write the rows to this file as well")->type_name("OUT");
-  app.add_option_function<std::string>(
-         "--driver", [&o](std::string const& name) { o.only = drivers.at(name); }, "Only the rows of this driver")
-      ->type_name("")
-      ->check(CLI::IsMember(drivers));
+  auto const only = [&o](std::string const& name) {
+    for (tour::driver const d : {tour::driver::uring, tour::driver::epoll}) {
+      if (name == setting(d)) o.only = d;
+    }
+    if (!o.only) throw CLI::ValidationError("--driver", "the choices are uring and epoll, not " + name);
+  };
+  app.add_option_function<std::string>("--driver", only, "Only the rows of this driver")
+      ->type_name("uring|epoll");
 }
 
 int command(int argc, char** argv) {
@@ -44,8 +47,10 @@ int command(int argc, char** argv) {
   app.set_version_flag("--version", std::string("unio ") + std::string(unio::version_string()));
   app.require_subcommand(0, 1);
   tour::options o;
-  describe_tour(*app.add_subcommand("tour", "Move a file through everything unio has, and compare (the default)"), o);
-  CLI::App const& capabilities = *app.add_subcommand("capabilities", "Print which driver is used, what of it, and why");
+  describe_tour(
+      *app.add_subcommand("tour", "Move a file through everything unio has, and compare (the default)"), o);
+  CLI::App const& capabilities =
+      *app.add_subcommand("capabilities", "Print which driver is used, what of it, and why");
   try {
     app.parse(argc, argv);
   } catch (CLI::Success const& e) { // --help, --version

@@ -35,7 +35,7 @@ class table {
   [[nodiscard]] std::string head() const;
   [[nodiscard]] std::string line(row_result const& row) const;
   /// A row that was not run.
-  [[nodiscard]] std::string skipped(handle_choice h, style s, skipped_driver const& d) const;
+  [[nodiscard]] std::string skipped(row_kind const& k, std::string_view why) const;
 
  private:
   [[nodiscard]] std::string paint(std::string_view text, char const* colour) const;

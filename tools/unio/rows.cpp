@@ -54,7 +54,7 @@ std::vector<row_kind> all_rows(std::vector<driver> const& drivers) {
 
 namespace {
 
-// ── what a row moves bytes through ───────────────────────────────────────────────────────────────────────────
+// ── what a row moves bytes through ────────────────────────────────────────────────────────────────────────
 
 // Reads and writes are those of io_handle, whatever it was opened as. Only the map must stay what it is.
 struct channel {
@@ -130,7 +130,7 @@ coupling coupling_of(handle_choice h) noexcept {
   }
 }
 
-// ── one row ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── one row ───────────────────────────────────────────────────────────────────────────────────────────────
 
 class measurement final : public section {
  public:

@@ -51,10 +51,12 @@ struct row_result {
   }
 };
 
-/// Moves `from` (at most `limit` bytes of what can seek, the first bytes of `from.bytes` otherwise) and compares.
+/// Moves `from` (at most `limit` bytes of what can seek, the first bytes of `from.bytes` otherwise) and
+/// compares.
 [[nodiscard]] row_result run_row(row_kind kind, source const& from);
 
-/// The same, but with a first part of `from` only, and nothing but counting system calls. None where they can't be.
+/// The same, but with a first part of `from` only, and nothing but counting system calls. None where they
+/// can't be.
 [[nodiscard]] std::optional<double> count_system_calls(row_kind kind, source const& from);
 
 /// A multiplexer for one thread on that driver.

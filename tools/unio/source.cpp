@@ -25,8 +25,7 @@ struct candidate {
   }
 };
 
-template <class Iterator, class Function>
-void for_each_entry(fs::path const& folder, Function f) {
+template <class Iterator, class Function> void for_each_entry(fs::path const& folder, Function f) {
   std::error_code failed;
   Iterator at(folder, fs::directory_options::skip_permission_denied, failed);
   for (; !failed && at != Iterator(); at.increment(failed)) f(*at);

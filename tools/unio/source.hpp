@@ -8,8 +8,8 @@
 
 namespace tour {
 
-/// The largest readable regular file of up to 64 MiB, so that the tour stays short, among the project's own sources (if
-/// this is run where they are) and the system's libraries.
+/// The largest readable regular file of up to 64 MiB, so that the tour stays short, among the project's own
+/// sources (if this is run where they are) and the system's libraries.
 [[nodiscard]] std::string choose_file();
 
 /// A file that is open, mapped and checksummed.

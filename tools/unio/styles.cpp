@@ -6,9 +6,10 @@
 namespace tour {
 namespace {
 
-// ── blocking ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── blocking ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// Two threads that start and stop together without a system call, so that none is counted which moves no bytes.
+// Two threads that start and stop together without a system call, so that none is counted which moves no
+// bytes.
 class rendezvous {
  public:
   void arrive(int stage) noexcept { reached_.store(stage, std::memory_order_release); } // pairs with await()
@@ -21,8 +22,7 @@ class rendezvous {
   std::atomic<int> reached_{0};
 };
 
-template <class End>
-void perform_all(End& end) noexcept {
+template <class End> void perform_all(End& end) noexcept {
   while (end.is_ready()) end.take(end.perform());
 }
 
@@ -53,13 +53,12 @@ void block_in_two_threads(reading_end& reading, writing_end& writing, section& m
   leave.arrive(1);
 }
 
-// ── polled and multiplexed ───────────────────────────────────────────────────────────────────────────────────
+// ── polled and multiplexed ────────────────────────────────────────────────────────────────────────────────
 
 enum class when_done { wait, go_on };
 
 // An end, and the operation that is in flight for it.
-template <class End, when_done Then>
-class lane {
+template <class End, when_done Then> class lane {
  public:
   explicit lane(End& end) noexcept : end_(end) {}
   lane(lane const&) = delete;
@@ -124,8 +123,8 @@ std::error_code run_both(coupling c, reading_end& reading, writing_end& writing,
 
 } // namespace
 
-std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing, unio::io_multiplexer* m,
-                         section& measured) {
+std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing,
+                         unio::io_multiplexer* m, section& measured) {
   if (how == style::multiplexed) return run_both(c, reading, writing, *m, measured);
   if (how == style::polled) {
     poll_both(c, reading, writing, measured);

@@ -10,9 +10,9 @@ enum class style { blocking, polled, multiplexed };
 
 /// How the two ends depend on each other.
 enum class coupling {
-  one_end,  ///< nothing is written
-  relay,    ///< what is read is written, piece by piece
-  stream,   ///< what is written arrives at the reading end: both must be at work
+  one_end, ///< nothing is written
+  relay,   ///< what is read is written, piece by piece
+  stream,  ///< what is written arrives at the reading end: both must be at work
 };
 
 /// Told where the work of a row begins, after everything was opened and made, and where it ends.
@@ -23,9 +23,10 @@ class section {
   virtual void end() noexcept = 0;
 };
 
-/// Moves everything, and returns when both ends have ended. `m` is the multiplexer of the ends' handles, null for the
-/// blocking style. Returns what the multiplexer failed with; each end knows what it failed with itself.
-std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing, unio::io_multiplexer* m,
-                         section& measured);
+/// Moves everything, and returns when both ends have ended. `m` is the multiplexer of the ends' handles, null
+/// for the blocking style. Returns what the multiplexer failed with; each end knows what it failed with
+/// itself.
+std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing,
+                         unio::io_multiplexer* m, section& measured);
 
 } // namespace tour

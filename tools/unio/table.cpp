@@ -15,7 +15,12 @@ constexpr char const* red = "\033[31m";
 constexpr char const* faint = "\033[2m";
 constexpr char const* plain = "\033[0m";
 
-constexpr auto columns = "{:<12} {:<12} {:<9} {:>12} {:>8} {:>9} {:>7}  ";
+// All that stands before the result, aligned.
+std::string cells(row_kind const& k, std::string_view bytes, std::string_view speed, std::string_view calls,
+                  std::string_view allocated) {
+  return fmt::format("{:<12} {:<12} {:<9} {:>12} {:>8} {:>10} {:>7}  ", name(k.handle), name(k.how),
+                     k.on ? name(*k.on) : "-", bytes, speed, calls, allocated);
+}
 
 std::string processor_name() {
   std::ifstream info("/proc/cpuinfo");
@@ -49,8 +54,8 @@ machine this_machine(unio::capabilities chosen) {
 }
 
 std::string heading(machine const& on, source const& from) {
-  std::string text = fmt::format("unio {} on {}, {} x {}\n", unio::version_string(), on.kernel, on.processors,
-                                 on.processor);
+  std::string text =
+      fmt::format("unio {} on {}, {} x {}\n", unio::version_string(), on.kernel, on.processors, on.processor);
   text += fmt::format("driver {}: {}\n", on.chosen.driver, features(on.chosen));
   if (!on.chosen.why.empty()) text += fmt::format("       {}\n", on.chosen.why);
   return text + fmt::format("file {}: {} bytes\n\n", from.path, from.bytes.size());
@@ -61,25 +66,20 @@ std::string table::paint(std::string_view text, char const* colour) const {
 }
 
 std::string table::head() const {
-  return fmt::format(fmt::runtime(columns), "handle", "style", "driver", "bytes", "MB/s", "calls/MB", "allocs") +
-         "result\n";
+  return fmt::format("{:<12} {:<12} {:<9} {:>12} {:>8} {:>10} {:>7}  {}\n", "handle", "style", "driver",
+                     "bytes", "MB/s", "calls/MB", "allocs", "result");
 }
 
 std::string table::line(row_result const& row) const {
   auto const calls = row.system_calls_per_mb ? fmt::format("{:.1f}", *row.system_calls_per_mb) : "n/a";
   auto const speed = row.bytes != 0 ? fmt::format("{:.0f}", row.mb_per_s()) : "n/a";
-  std::string const verdict = row.is_ok() ? paint("ok", green)
-                              : row.failure.empty()
-                                  ? paint("failed: it allocated", red)
-                                  : paint("failed: " + row.failure, red);
-  return fmt::format(fmt::runtime(columns), name(row.kind.handle), name(row.kind.how),
-                     row.kind.on ? name(*row.kind.on) : "-", row.bytes, speed, calls, row.allocations) +
-         verdict + "\n";
+  std::string const why = row.failure.empty() ? "it allocated" : row.failure;
+  return cells(row.kind, std::to_string(row.bytes), speed, calls, std::to_string(row.allocations)) +
+         (row.is_ok() ? paint("ok", green) : paint("failed: " + why, red)) + "\n";
 }
 
-std::string table::skipped(handle_choice h, style s, skipped_driver const& d) const {
-  return fmt::format(fmt::runtime(columns), name(h), name(s), name(d.which), "-", "-", "-", "-") +
-         paint("skipped: " + d.why, faint) + "\n";
+std::string table::skipped(row_kind const& k, std::string_view why) const {
+  return cells(k, "-", "-", "-", "-") + paint(fmt::format("skipped: {}", why), faint) + "\n";
 }
 
 } // namespace tour

@@ -36,29 +36,32 @@ bool wants_colour() {
   return ::isatty(STDOUT_FILENO) == 1 && setting_of("NO_COLOR").empty() && setting_of("TERM") != "dumb";
 }
 
-// ── which drivers ────────────────────────────────────────────────────────────────────────────────────────────
+// ── which drivers ─────────────────────────────────────────────────────────────────────────────────────────
 
 struct drivers {
-  std::vector<driver> used;
-  std::vector<skipped_driver> skipped;
+  std::vector<driver> wanted;
+  std::vector<skipped_driver> skipped; ///< those of them that this system does not offer
+
+  [[nodiscard]] skipped_driver const* skip(row_kind const& k) const noexcept {
+    for (skipped_driver const& d : skipped) {
+      if (k.on == d.which) return &d;
+    }
+    return nullptr;
+  }
 };
 
 // `only`: --driver, or what UNIO_DRIVER was before the rows set it.
-drivers look_for_drivers(std::optional<driver> only, unio::capabilities const& chosen) {
+drivers look_for_drivers(std::optional<driver> only) {
   drivers found;
   for (driver const d : {driver::uring, driver::epoll}) {
     if (only && *only != d) continue;
-    auto const made = make_multiplexer(d);
-    if (made) {
-      found.used.push_back(d);
-    } else {
-      found.skipped.push_back({d, chosen.why.empty() ? made.error().message() : chosen.why});
-    }
+    found.wanted.push_back(d);
+    if (auto const made = make_multiplexer(d); !made) found.skipped.push_back({d, made.error().message()});
   }
   return found;
 }
 
-// ── the rows ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── the rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
 void show(std::string const& text) {
   fmt::print("{}", text);
@@ -66,26 +69,28 @@ void show(std::string const& text) {
 }
 
 // System calls are counted first, while this process has one thread: the children are forks of it.
-std::vector<std::optional<double>> count_all(std::vector<row_kind> const& kinds, source const& from) {
+std::vector<std::optional<double>> count_all(std::vector<row_kind> const& kinds, drivers const& on,
+                                             source const& from) {
   std::vector<std::optional<double>> counts;
-  for (row_kind const& k : kinds) counts.push_back(count_system_calls(k, from));
+  for (row_kind const& k : kinds) {
+    counts.push_back(on.skip(k) == nullptr ? count_system_calls(k, from) : std::nullopt);
+  }
   return counts;
 }
 
 std::vector<row_result> run_all(drivers const& on, source const& from, table const& t) {
-  std::vector<row_kind> const kinds = all_rows(on.used);
-  auto const calls = count_all(kinds, from);
+  std::vector<row_kind> const kinds = all_rows(on.wanted);
+  auto const calls = count_all(kinds, on, from);
   std::vector<row_result> rows;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
+    if (skipped_driver const* const d = on.skip(kinds[i])) {
+      show(t.skipped(kinds[i], d->why));
+      continue;
+    }
     row_result row = run_row(kinds[i], from);
     row.system_calls_per_mb = calls[i];
     show(t.line(row));
     rows.push_back(std::move(row));
-  }
-  for (skipped_driver const& d : on.skipped) {
-    for (row_kind const& k : all_rows({d.which})) {
-      if (k.on) show(t.skipped(k.handle, k.how, d));
-    }
   }
   return rows;
 }
@@ -96,15 +101,19 @@ bool write_all(std::FILE* f, std::string const& text) {
 
 } // namespace
 
+std::optional<unio::capabilities> chosen_driver(std::string& why) {
+  auto const made = unio::io_multiplexer::best_available(1);
+  if (made) return (*made)->capabilities();
+  std::string const forced = setting_of("UNIO_DRIVER");
+  why = (forced.empty() ? "" : "UNIO_DRIVER=" + forced + ": ") + made.error().message();
+  return {};
+}
+
 int run(options const& o) {
   if (o.only) ::setenv("UNIO_DRIVER", setting(*o.only), 1);
-  std::string const forced = setting_of("UNIO_DRIVER");
-  auto chosen = unio::io_multiplexer::best_available(1);
-  if (!chosen) return fail(chosen.error().message());
-  unio::capabilities const c = (*chosen)->capabilities();
-  chosen->reset();
-
   std::string why;
+  auto const chosen = chosen_driver(why);
+  if (!chosen) return fail(why);
   auto const opened = open_file(o.file.empty() ? choose_file() : o.file, why);
   if (!opened) return fail(why);
   stream json;
@@ -113,12 +122,14 @@ int run(options const& o) {
     if (json == nullptr) return fail(o.json + ": " + std::strerror(errno));
   }
 
-  machine const here = this_machine(c);
+  machine const here = this_machine(*chosen);
   table const t(wants_colour());
   show(heading(here, opened->what) + t.head());
   std::optional<driver> only;
-  if (!forced.empty()) only = forced == setting(driver::epoll) ? driver::epoll : driver::uring;
-  drivers const on = look_for_drivers(only, c);
+  if (std::string const forced = setting_of("UNIO_DRIVER"); !forced.empty()) {
+    only = forced == setting(driver::epoll) ? driver::epoll : driver::uring;
+  }
+  drivers const on = look_for_drivers(only);
   auto const rows = run_all(on, opened->what, t);
 
   if (json != nullptr && !write_all(json.get(), to_json(here, opened->what, rows, on.skipped))) {

@@ -10,13 +10,16 @@
 namespace tour {
 
 struct options {
-  std::string file;       ///< empty: chosen
-  std::string json;       ///< empty: none is written
-  std::optional<driver> only;
+  std::string file;           ///< empty: chosen
+  std::string json;           ///< empty: none is written
+  std::optional<driver> only; ///< none: all there are, or the one that UNIO_DRIVER names
 };
 
-/// Prints the tour. Returns the command's exit status: 0, or 1 if a row failed or something could not be read or written
-/// (one line on stderr says what).
+/// What the driver is that unio picks by itself, or that UNIO_DRIVER names. None: `why` is set to one line.
+[[nodiscard]] std::optional<unio::capabilities> chosen_driver(std::string& why);
+
+/// Prints the tour. Returns the command's exit status: 0, or 1 if a row failed or something could not be read
+/// or written (one line on stderr says what).
 [[nodiscard]] int run(options const& o);
 
 } // namespace tour

@@ -39,7 +39,7 @@ constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
 std::uint32_t poll_events(readiness r) noexcept {
   switch (r) {
     case readiness::writable: return POLLOUT;
-    case readiness::exceptional: return POLLPRI;
+    case readiness::exceptional: return POLLPRI | POLLRDBAND;  // see op/poll.cpp about the second
     default: return POLLIN;
   }
 }
@@ -211,7 +211,8 @@ class uring_backend final : public backend {
   void without_ring(engine& e, io_operation& op) noexcept {
     readiness const wants = op.faces().wants(op);
     bool const may_try = wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
-    if (may_try && op.faces().tries == inline_attempt::never && e.perform_now(op)) return;
+    bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry;
+    if (may_try && untried && e.perform_now(op)) return;
     if (may_try && op.is_multishot() && e.perform_now(op)) return;
     e.await_readiness(op);
   }

@@ -1,0 +1,156 @@
+// Accepting when something is short or connections die early: promise P11; cases 30, 48, 52.
+
+#include "support/child.hpp"
+#include "support/failing_calls.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using unio::sys::table;
+
+class kernel_accept : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_accept);
+
+// Case 30, P11; bun#32705: re-arming at once spins. The clients are the parent's, so that only the server is short.
+ISOLATED_TEST(kernel_accept, of_many_pauses_without_descriptors_and_goes_on_when_there_are_some) {
+  auto [accepting, port] = listener(nullptr);
+  auto serve = [&accepting = accepting] {
+    auto const m = made_multiplexer();
+    accepting.set_multiplexer(m.get());
+    tally told;
+    auto accept = unio::connect(unio::async_accept_many(accepting), tell{&told});
+    accept.start();
+    submit_all(*m);
+    int const next = ::dup(2);
+    ::close(next);
+    rlimit const few{.rlim_cur = static_cast<rlim_t>(next) + 10, .rlim_max = static_cast<rlim_t>(next) + 10};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    if (!drive(*m, [&] { return told.accepted.size() == 10 && told.errors.size() == 1; })) return 2;
+    if (told.errors[0] != std::errc::too_many_files_open) return 3;
+
+    double const cpu = cpu_seconds();
+    std::uint64_t const turns = m->counters().turns;
+    auto const end = std::chrono::steady_clock::now() + 1s;
+    while (std::chrono::steady_clock::now() < end) (void)m->try_run_until(end);
+    if (cpu_seconds() - cpu > 0.3) return 4; // a spin takes all of the second
+    if (m->counters().turns - turns > 300) return 5;
+    if (told.errors.size() != 1) return 6; // said once, not each time
+    if (told.ended()) return 7;
+
+    // It recovers, as often as it takes.
+    for (std::size_t seen = 10; seen < 30; seen += 10) {
+      told.accepted.clear();
+      if (!drive(*m, [&] { return told.accepted.size() == std::min<std::size_t>(10, 25 - seen); })) return 8;
+      if (seen + 10 >= 25) break;
+    }
+    accept.cancel();
+    if (!drive(*m, [&] { return told.ended(); })) return 9;
+    if (!told.ended_once() || told.error != unio::condition::canceled) return 10;
+    return m->counters().started == m->counters().finished ? 0 : 11;
+  };
+  std::vector<raw> clients;
+  for (int i = 0; i < 25; ++i) clients.push_back(raw_connection(port));
+  EXPECT_EQ(in_child(serve), 0) << "(the number of the check that failed)";
+}
+
+// The same with one at a time: the error is the caller's.
+ISOLATED_TEST(kernel_accept, reports_that_there_are_no_descriptors) {
+  auto [accepting, port] = listener(nullptr);
+  raw const client = raw_connection(port);
+  EXPECT_EQ(in_child([&accepting = accepting] {
+              auto const m = made_multiplexer();
+              (void)m->try_run();
+              accepting.set_multiplexer(m.get());
+              rlimit before{};
+              ::getrlimit(RLIMIT_NOFILE, &before);
+              rlimit const none{.rlim_cur = 3, .rlim_max = before.rlim_max};
+              ::setrlimit(RLIMIT_NOFILE, &none);
+              if (accepting.accept().error() != std::errc::too_many_files_open) return 1;
+              accepting.set_multiplexer(nullptr);
+              if (accepting.accept().error() != std::errc::too_many_files_open) return 2;
+              ::setrlimit(RLIMIT_NOFILE, &before);
+              return accepting.accept().has_value() ? 0 : 3;
+            }),
+            0);
+}
+
+// Case 52, accept(2): errors of a connection that died while it waited are not errors of accepting.
+ISOLATED_TEST(kernel_accept, goes_on_after_connections_that_died_while_they_waited) {
+  for (int const error : {ECONNABORTED, EPROTO, ENETDOWN, EHOSTUNREACH}) {
+    SCOPED_TRACE(error);
+    for (bool const blocking : {false, true}) {
+      auto const m = made_multiplexer();
+      auto [accepting, port] = listener(blocking ? nullptr : m.get());
+      raw const client = raw_connection(port);
+      failing_calls calls;
+      calls.fail<&table::accept4>(error, {.times = 3});
+      auto const accepted = accepting.accept(20s);
+      EXPECT_TRUE(accepted.has_value()) << accepted.error().message();
+      if (blocking) {
+        EXPECT_EQ(calls.failures<&table::accept4>(), 3);
+        EXPECT_EQ(calls.count<&table::accept4>(), 4);
+      }
+    }
+  }
+}
+
+// A kernel that says so for ever is not asked for ever.
+ISOLATED_TEST(kernel_accept, that_meets_only_dead_connections_ends_with_its_deadline) {
+  auto [accepting, port] = listener(nullptr);
+  raw const client = raw_connection(port);
+  failing_calls calls;
+  calls.fail<&table::accept4>(ECONNABORTED, {.times = which_calls::all});
+  EXPECT_EQ(accepting.try_accept().error(), unio::condition::would_block);
+}
+
+// P10: what is not expected is passed on, and not tried again.
+ISOLATED_TEST(kernel_accept, passes_an_unexpected_error_on_after_one_call) {
+  auto [accepting, port] = listener(nullptr);
+  raw const client = raw_connection(port);
+  failing_calls calls;
+  calls.fail<&table::accept4>(EIO, {.times = which_calls::all});
+  EXPECT_EQ(accepting.accept(20s).error().value(), EIO);
+  EXPECT_EQ(calls.count<&table::accept4>(), 1);
+}
+
+// Case 48: a reset that comes before the connection is accepted.
+ISOLATED_TEST(kernel_accept, survives_connections_that_were_reset_before) {
+  auto const m = made_multiplexer();
+  {
+    auto [accepting, port] = listener(m.get());
+    for (int i = 0; i < 20; ++i) raw_connection(port).reset_connection();
+    raw const alive = raw_connection(port);
+    alive.write("abc");
+    bool found = false;
+    for (int i = 0; i < 21 && !found; ++i) {
+      auto accepted = accepting.accept(5s);
+      ASSERT_TRUE(accepted.has_value()) << accepted.error().message();
+      accepted->set_multiplexer(m.get());
+      std::array<char, 8> memory{};
+      auto const r = accepted->read(unio::mutable_buffer(memory), 5s);
+      if (r.has_value()) {
+        found = std::string(memory.data(), r.bytes_transferred()) == "abc";
+      } else {
+        EXPECT_EQ(r.error().value(), ECONNRESET);
+      }
+    }
+    EXPECT_TRUE(found);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+} // namespace

@@ -1,0 +1,327 @@
+// io_uring that is missing, forbidden or short of something: cases 40 to 43; PITFALLS of others: semgrep#11836 (a
+// seccomp filter), moby#46762, tokio#7691, libuv's uv__epoll_ctl_flush that aborts when io_uring is denied later.
+
+#include "support/child.hpp"
+#include "support/failing_calls.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using unio::sys::table;
+
+class kernel_availability : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_availability);
+
+std::string wrapper() { return std::filesystem::path(own_path()).replace_filename("no_uring").string(); }
+
+// A read that has to wait.
+int reads_something(unio::io_multiplexer& m) {
+  connection c = local_connection(&m);
+  std::array<char, 8> memory{};
+  tally told;
+  auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+  read.start();
+  submit_all(m);
+  c.peer.write("abc");
+  if (!drive(m, [&] { return told.ended(); })) return 1;
+  return told.bytes == 3 ? 0 : 2;
+}
+
+#if UNIO_HAS_URING
+constexpr bool has_driver = true;
+#else
+constexpr bool has_driver = false;
+#endif
+
+// Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now on.
+bool deny(unsigned first, unsigned last, int error) {
+  unsigned const answer =
+      error != 0 ? SECCOMP_RET_ERRNO | static_cast<unsigned>(error) : SECCOMP_RET_KILL_PROCESS;
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, first, 0, 2),
+      BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, last, 1, 0),
+      BPF_STMT(BPF_RET | BPF_K, answer),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog const program{.len = std::size(code), .filter = code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+// Case 40. A child each, for a process asks once whether it may enter a ring.
+ISOLATED_TEST(kernel_availability, falls_back_to_epoll_for_each_errno_that_means_no) {
+  for (int const error : {EPERM, EACCES, ENOSYS, EOPNOTSUPP, EINVAL, ENOMEM}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                failing_calls calls;
+                calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
+                auto const made = unio::io_multiplexer::best_available(1);
+                if (!made.has_value()) return 10;
+                if (std::string((*made)->capabilities().driver) != "epoll") return 11;
+                if ((*made)->capabilities().why.empty()) return 12;
+                if (has_driver && calls.failures<&table::io_uring_setup>() == 0) return 13; // the canary
+                return reads_something(**made);
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_falling_back) {
+  if (!has_driver) GTEST_SKIP() << "built without io_uring";
+  for (int const error : {EMFILE, ENFILE}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                failing_calls calls;
+                calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
+                if (unio::io_multiplexer::best_available(1).error().value() != error) return 1;
+                calls.fail<&table::io_uring_setup>(0); // it passes, and the next one is made
+                return unio::io_multiplexer::best_available(1).has_value() ? 0 : 2;
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring) {
+  if (!has_driver) GTEST_SKIP() << "built without io_uring";
+  for (int const error : {EPERM, ENOSYS, ENOMEM}) {
+    EXPECT_EQ(in_child([&] {
+                ::setenv("UNIO_DRIVER", "uring", 1);
+                failing_calls calls;
+                calls.fail<&table::io_uring_setup>(error, {.times = which_calls::all});
+                return unio::io_multiplexer::best_available(1).error().value() == error ? 0 : 1;
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+// Runs one test of this file in a process that a filter keeps from io_uring.
+void expect_success_through(std::vector<std::string> filter, char const* test) {
+  std::vector<std::string> command = {wrapper()};
+  if (!std::filesystem::exists(command[0])) GTEST_SKIP() << "there is no " << command[0];
+  command.insert(command.end(), filter.begin(), filter.end());
+  command.push_back(own_path());
+  std::string const name = own_name();
+  command.push_back("--gtest_filter=" + name.substr(0, name.find('.') + 1) + test + name.substr(name.find('/', 3)));
+  program_end const end = run_program(command);
+  EXPECT_EQ(end.status, 0) << end.output;
+  EXPECT_NE(end.output.find("[  PASSED  ] 1 test"), std::string::npos) << "the canary: it ran\n" << end.output;
+}
+
+// What the wrapped runs play: whoever does not name a driver gets one that works.
+ISOLATED_TEST(kernel_availability, gives_every_program_one_that_works) {
+  ::unsetenv("UNIO_DRIVER");
+  auto const m = made_multiplexer();
+  EXPECT_EQ(reads_something(*m), 0);
+}
+
+ISOLATED_TEST(kernel_availability, survives_filters_of_every_kind) {
+  for (char const* const error : {"EPERM", "ENOSYS", "ENOMEM", "EINVAL", "EACCES", "EOPNOTSUPP"})
+    for (char const* const calls : {"setup", "later", "all"})
+      expect_success_through({"--errno", error, "--calls", calls}, "gives_every_program_one_that_works");
+}
+
+// Cases 42, 41: where a filter kills, a program that asks for epoll asks nothing of io_uring.
+ISOLATED_TEST(kernel_availability, of_epoll_makes_no_call_to_io_uring) {
+  ::setenv("UNIO_DRIVER", "epoll", 1);
+  {
+    failing_calls calls;
+    auto const m = made_multiplexer();
+    EXPECT_EQ(reads_something(*m), 0);
+    EXPECT_GT(calls.count<&table::epoll_wait>(), 0);
+    EXPECT_EQ(calls.count<&table::io_uring_setup>(), 0);
+    EXPECT_EQ(calls.count<&table::io_uring_enter>(), 0);
+    EXPECT_EQ(calls.count<&table::io_uring_register>(), 0);
+  }
+  EXPECT_EQ(in_child([] {
+              if (!deny(425, 427, 0)) return 3;
+              auto const m = made_multiplexer();
+              return reads_something(*m);
+            }),
+            0);
+}
+
+// Case 41: setting a ring up is allowed, using it is not.
+ISOLATED_TEST(kernel_availability, is_epoll_when_a_ring_may_be_made_but_not_used) {
+  for (int const error : {EPERM, ENOSYS, EACCES}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                if (!deny(426, 427, error)) return 10;
+                auto const made = unio::io_multiplexer::best_available(1);
+                if (!made.has_value()) return 11;
+                if (std::string((*made)->capabilities().driver) != "epoll") return 12;
+                return reads_something(**made);
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+// Case 41: io_uring is forbidden while operations are with the kernel. Nobody notices.
+struct afloat {
+  explicit afloat(unio::io_multiplexer& on) : m(on) {
+    for (one& o : reads) {
+      o.c = tcp_connection(&m);
+      o.read.emplace(unio::async_read(o.c.socket, unio::mutable_buffer(o.memory)), tell{&o.told});
+      o.read->start();
+    }
+    auto [l, p] = listener(&m);
+    accepting = std::move(l);
+    port = p;
+    accept.emplace(unio::async_accept_many(accepting), tell{&of_accept});
+    accept->start();
+    full = local_connection(&m);
+    filled = fill(full.socket);
+    more = pattern(1000, filled);
+    write.emplace(unio::async_write(full.socket, unio::const_buffer(more)), tell{&of_write});
+    write->start();
+    timed = local_connection(&m);
+    timed_read.emplace(unio::async_read(timed.socket, unio::mutable_buffer(timed_memory), 50ms), tell{&of_timed});
+    timed_read->start();
+    submit_all(m);
+  }
+  void expect_all_end() {
+    reads[0].c.peer.write("abc");
+    reads[1].read->cancel();
+    raw const client = raw_connection(port);
+    EXPECT_EQ(full.peer.read_some().size(), filled);
+    ASSERT_TRUE(drive(m, [&] {
+      return reads[0].told.ended() && reads[1].told.ended() && of_accept.accepted.size() == 1 && of_write.ended() &&
+             of_timed.ended();
+    }));
+    EXPECT_EQ(std::string(reads[0].memory.data(), reads[0].told.bytes), "abc");
+    EXPECT_EQ(reads[1].told.error, unio::condition::canceled);
+    EXPECT_EQ(full.peer.read_some(), more);
+    EXPECT_EQ(of_timed.error, unio::condition::timed_out);
+    EXPECT_TRUE(reads[2].c.socket.close().has_value());
+    EXPECT_TRUE(reads[2].told.ended_once());
+    accept->cancel();
+    ASSERT_TRUE(drive(m, [&] { return of_accept.ended(); }));
+    EXPECT_EQ(of_accept.error, unio::condition::canceled);
+    for (one const& o : reads) EXPECT_TRUE(o.told.ended_once());
+  }
+  struct one {
+    connection c;
+    std::array<char, 8> memory{};
+    tally told;
+    std::optional<unio::io_operation_connection<unio::async_read, tell>> read;
+  };
+  unio::io_multiplexer& m;
+  std::array<one, 3> reads;
+  unio::listening_socket_handle accepting;
+  std::uint16_t port = 0;
+  connection full, timed;
+  std::size_t filled = 0;
+  std::string more;
+  std::array<char, 8> timed_memory{};
+  tally of_accept, of_write, of_timed;
+  std::optional<unio::io_operation_connection<unio::async_accept_many, tell>> accept;
+  std::optional<unio::io_operation_connection<unio::async_write, tell>> write;
+  std::optional<unio::io_operation_connection<unio::async_read, tell>> timed_read;
+};
+
+ISOLATED_TEST(kernel_availability, may_end_while_operations_are_in_flight) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  for (int const error : {EPERM, ENOSYS, EACCES}) {
+    SCOPED_TRACE(error);
+    auto const m = made_multiplexer();
+    {
+      afloat a(*m);
+      EXPECT_STREQ(m->capabilities().driver, "io_uring");
+      failing_calls calls;
+      calls.fail<&table::io_uring_enter>(error, {.times = which_calls::all});
+      a.expect_all_end();
+      EXPECT_TRUE(a.reads[2].c.peer.sees_end()) << "something of the ring keeps the socket";
+      EXPECT_EQ(calls.failures<&table::io_uring_enter>(), 1);
+      EXPECT_STREQ(m->capabilities().driver, "epoll");
+      EXPECT_FALSE(m->capabilities().why.empty());
+    }
+    expect_nothing_in_flight(*m);
+  }
+}
+
+// The same with a filter of the kernel's, which forbids to give the ring's registration back as well: what the ring
+// holds is let go when the thread ends.
+ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are_in_flight) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  raw peer;
+  std::thread([&] {
+    auto const m = made_multiplexer();
+    {
+      afloat a(*m);
+      ASSERT_TRUE(deny(425, 427, EPERM));
+      a.expect_all_end();
+      EXPECT_STREQ(m->capabilities().driver, "epoll");
+      peer = std::move(a.reads[2].c.peer);
+    }
+    expect_nothing_in_flight(*m);
+  }).join();
+  EXPECT_TRUE(peer.sees_end());
+}
+
+// What was sent is not sent again by the next driver, although its pages were still with the kernel.
+ISOLATED_TEST(kernel_availability, ends_without_sending_twice) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  auto const m = made_multiplexer();
+  if (!m->capabilities().zero_copy_send) GTEST_SKIP() << "this kernel sends nothing without copying";
+  {
+    connection c = tcp_connection(m.get());
+    std::string const bytes = pattern(100'000);
+    tally told;
+    auto send = unio::connect(unio::async_send_zero_copy(c.socket, unio::const_buffer(bytes)), tell{&told});
+    send.start();
+    ASSERT_TRUE(drive(*m, [&] { return told.values == 1; }));
+    bool const held = !told.ended();
+    failing_calls calls;
+    calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+    for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
+    std::string received;
+    while (received.size() < told.bytes && c.peer.wait()) received += c.peer.read_some();
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_EQ(told.values, 1);
+    EXPECT_EQ(c.peer.read_some(), "") << (held ? "sent twice" : "");
+    EXPECT_TRUE(received == bytes.substr(0, told.bytes));
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 43; liburing#93, glommio#606.
+ISOLATED_TEST(kernel_availability, needs_no_memory_that_may_be_locked) {
+  EXPECT_EQ(in_child([] {
+              rlimit const none{.rlim_cur = 0, .rlim_max = 0};
+              if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 10;
+              if (::geteuid() == 0 && ::setuid(65534) != 0) return 11; // root may always
+              ::unsetenv("UNIO_DRIVER");
+              auto const made = unio::io_multiplexer::best_available(1);
+              return made.has_value() ? reads_something(**made) : 12;
+            }),
+            0);
+}
+
+} // namespace

@@ -1,0 +1,384 @@
+// What can go wrong with a ring, and what must then not: cases 12, 13, 27, 28, 29, 44; promises P1, P5, P12, P15.
+
+#include "support/child.hpp"
+#include "support/failing_calls.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using unio::sys::table;
+
+class kernel_ring : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_ring);
+
+// Some of everything, on one multiplexer, driven to its end whatever run() says.
+struct workload {
+  explicit workload(unio::io_multiplexer& on) : m(on) {
+    auto [l, port] = listener(&m);
+    accepting = std::move(l);
+    accept.emplace(unio::async_accept(accepting), tell{&of_accept});
+    timer = unio::timer_handle(2ms, &m);
+    wait.emplace(unio::async_wait(timer), tell{&of_wait});
+    nothing.emplace(unio::async_no_op(&m), tell{&of_nothing});
+    late = local_connection(&m);
+    late_read.emplace(unio::async_read(late.socket, unio::mutable_buffer(late_memory), 3ms), tell{&of_late});
+    for (one& o : reads) {
+      o.c = local_connection(&m);
+      o.read.emplace(unio::async_read(o.c.socket, unio::mutable_buffer(o.memory)), tell{&o.told});
+      o.read->start();
+    }
+    accept->start();
+    wait->start();
+    nothing->start();
+    late_read->start();
+    (void)m.try_run();
+    client = raw_connection(port);
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      if (i % 2 == 0) reads[i].c.peer.write("abc");
+      if (i % 2 != 0) reads[i].read->cancel();
+    }
+  }
+  void expect_all_end() {
+    ASSERT_TRUE(drive(m, [&] {
+      bool all = of_accept.ended() && of_wait.ended() && of_nothing.ended() && of_late.ended();
+      for (one const& o : reads) all = all && o.told.ended();
+      return all;
+    }));
+    EXPECT_EQ(of_accept.accepted.size(), 1u);
+    EXPECT_FALSE(of_wait.error);
+    EXPECT_FALSE(of_nothing.error);
+    EXPECT_EQ(of_late.error, unio::condition::timed_out);
+    for (std::size_t i = 0; i < reads.size(); ++i) {
+      EXPECT_TRUE(reads[i].told.ended_once());
+      EXPECT_EQ(reads[i].told.values, 1);
+      if (i % 2 == 0) {
+        EXPECT_EQ(std::string(reads[i].memory.data(), reads[i].told.bytes), "abc");
+      } else {
+        EXPECT_EQ(reads[i].told.error, unio::condition::canceled);
+      }
+    }
+  }
+
+  struct one {
+    connection c;
+    std::array<char, 8> memory{};
+    tally told;
+    std::optional<unio::io_operation_connection<unio::async_read, tell>> read;
+  };
+  unio::io_multiplexer& m;
+  unio::listening_socket_handle accepting;
+  unio::timer_handle timer;
+  connection late;
+  std::array<char, 8> late_memory{};
+  raw client;
+  tally of_accept, of_wait, of_nothing, of_late;
+  std::optional<unio::io_operation_connection<unio::async_accept, tell>> accept;
+  std::optional<unio::io_operation_connection<unio::async_wait, tell>> wait;
+  std::optional<unio::io_operation_connection<unio::async_no_op, tell>> nothing;
+  std::optional<unio::io_operation_connection<unio::async_read, tell>> late_read;
+  std::deque<one> reads{8};
+};
+
+// The call by which a driver asks the kernel.
+template <class F>
+void with_turn_failing(int error, which_calls which, F f) {
+  failing_calls calls;
+  if (isolated::is_ring()) {
+    calls.fail<&table::io_uring_enter>(error, which);
+    f();
+    EXPECT_EQ(calls.failures<&table::io_uring_enter>(), which.times) << "the canary: the calls did fail";
+  } else {
+    calls.fail<&table::epoll_wait>(error, which);
+    f();
+    EXPECT_EQ(calls.failures<&table::epoll_wait>(), which.times);
+  }
+}
+
+std::vector<int> passing_errors() {
+  return isolated::is_ring() ? std::vector{EAGAIN, EBUSY, EINTR, ENOMEM} : std::vector{EINTR};
+}
+
+// Cases 12 and 29; tokio#8185, #8255, compio#11: an error does not say whether the kernel took the entries.
+ISOLATED_TEST(kernel_ring, goes_on_after_any_turn_that_failed) {
+  for (int const error : passing_errors()) {
+    for (int at = 1; at <= 4; ++at) {
+      SCOPED_TRACE("errno " + std::to_string(error) + " at turn " + std::to_string(at));
+      auto const m = made_multiplexer();
+      with_turn_failing(error, {.at = at}, [&] {
+        workload w(*m);
+        w.expect_all_end();
+      });
+      expect_nothing_in_flight(*m);
+    }
+  }
+}
+
+ISOLATED_TEST(kernel_ring, goes_on_after_many_turns_that_failed_and_with_one_entry) {
+  for (int const error : passing_errors()) {
+    SCOPED_TRACE(error);
+    auto const m = made_multiplexer(1);
+    with_turn_failing(error, {.at = 3, .times = 7}, [&] {
+      workload w(*m);
+      w.expect_all_end();
+    });
+    expect_nothing_in_flight(*m);
+  }
+}
+
+// Cases 10 and 12 together: the end must not leave anything with the kernel because one turn failed.
+ISOLATED_TEST(kernel_ring, is_destroyed_in_full_although_turns_fail) {
+  for (int const error : passing_errors()) {
+    for (int at = 1; at <= 3; ++at) {
+      SCOPED_TRACE("errno " + std::to_string(error) + " at turn " + std::to_string(at));
+      auto m = made_multiplexer();
+      connection c = local_connection(m.get());
+      std::array<char, 8> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      submit_all(*m);
+      failing_calls calls;
+      calls.fail<&table::io_uring_enter>(error, {.at = at});
+      calls.fail<&table::epoll_wait>(error, {.at = at});
+      c.socket.set_multiplexer(nullptr);
+      m.reset();
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.error, unio::condition::canceled);
+    }
+  }
+}
+
+ISOLATED_TEST(kernel_ring, closes_a_handle_in_full_although_turns_fail) {
+  for (int const error : passing_errors()) {
+    SCOPED_TRACE(error);
+    auto const m = made_multiplexer();
+    {
+      connection c = local_connection(m.get());
+      std::array<char, 8> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      submit_all(*m);
+      failing_calls calls;
+      calls.fail<&table::io_uring_enter>(error, {.at = 1, .times = 3});
+      calls.fail<&table::epoll_wait>(error, {.at = 1, .times = 3});
+      EXPECT_TRUE(c.socket.close().has_value());
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.error, unio::condition::canceled);
+      EXPECT_TRUE(c.peer.sees_end());
+    }
+    expect_nothing_in_flight(*m);
+  }
+}
+
+// Case 27; asio boostorg#464.
+ISOLATED_TEST(kernel_ring, may_be_as_small_as_it_wants) {
+  for (int const entries : {1, 2, 4}) {
+    SCOPED_TRACE(entries);
+    auto const m = made_multiplexer(entries);
+    if (is_ring()) {
+      EXPECT_EQ(m->capabilities().ring_entries, static_cast<unsigned>(entries));
+    }
+    {
+      for (int round = 0; round < 5; ++round) {
+        workload w(*m);
+        w.expect_all_end();
+      }
+      // Pairs that write and read at once, more than fit.
+      std::deque<connection> pairs;
+      std::deque<std::array<char, 16>> memory(200);
+      std::deque<tally> told(200);
+      std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
+      for (std::size_t i = 0; i < 200; ++i) {
+        pairs.push_back(local_connection(m.get()));
+        reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
+        reads.back().start();
+      }
+      for (connection const& c : pairs) c.peer.write("ping");
+      ASSERT_TRUE(drive(*m, [&] {
+        return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); });
+      }));
+      for (tally const& t : told) EXPECT_EQ(t.bytes, 4u);
+    }
+    expect_nothing_in_flight(*m);
+  }
+}
+
+// Case 28; io-uring#302, liburing#705: a completion queue that overflows loses nothing.
+ISOLATED_TEST(kernel_ring, loses_nothing_when_the_completion_queue_overflows) {
+  auto const m = made_multiplexer(1); // two completions fit
+  {
+    std::deque<connection> pairs;
+    std::deque<std::array<char, 16>> memory(300);
+    std::deque<tally> told(300);
+    std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
+    for (std::size_t i = 0; i < 300; ++i) {
+      pairs.push_back(local_connection(m.get()));
+      reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
+      reads.back().start();
+    }
+    auto [accepting, port] = listener(m.get());
+    tally of_accept;
+    auto accept = unio::connect(unio::async_accept_many(accepting), tell{&of_accept});
+    accept.start();
+    for (int i = 0; i < 320; ++i) (void)m->try_run(); // one goes to the kernel in each turn
+    for (int round = 0; round < 3; ++round) {
+      std::vector<raw> clients;
+      if (round == 0)
+        for (connection const& c : pairs) c.peer.write("ping");
+      for (int i = 0; i < 64; ++i) clients.push_back(raw_connection(port));
+      std::size_t const wanted = 64;
+      ASSERT_TRUE(drive(*m, [&] {
+        return of_accept.accepted.size() == wanted &&
+               std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); });
+      }));
+      of_accept.accepted.clear();
+      // The doorbell still rings, although what watched it may have ended with the overflow.
+      std::atomic<bool> posted = false;
+      std::thread poster([&] {
+        std::this_thread::sleep_for(5ms);
+        EXPECT_TRUE(m->post([&] { posted = true; }).has_value());
+      });
+      auto const before = std::chrono::steady_clock::now();
+      while (!posted && std::chrono::steady_clock::now() - before < 20s) (void)m->try_run_for(20s);
+      poster.join();
+      EXPECT_TRUE(posted);
+      EXPECT_LT(std::chrono::steady_clock::now() - before, 15s) << "nobody heard the doorbell";
+    }
+    for (tally const& t : told) {
+      EXPECT_TRUE(t.ended_once());
+      EXPECT_EQ(t.bytes, 4u);
+    }
+    if (is_ring()) {
+      EXPECT_GT(m->counters().overflows, 0u) << "the canary: it did overflow";
+    }
+    EXPECT_FALSE(of_accept.ended());
+    accept.cancel();
+    ASSERT_TRUE(drive(*m, [&] { return of_accept.ended(); }));
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_ring, takes_a_flood_of_operations_that_complete_at_once) {
+  for (int const entries : {1, 0}) {
+    auto const m = made_multiplexer(entries);
+    {
+      std::deque<tally> told(5000);
+      std::deque<unio::io_operation_connection<unio::async_no_op, tell>> all;
+      for (tally& t : told) {
+        all.emplace_back(unio::async_no_op(m.get()), tell{&t});
+        all.back().start();
+      }
+      ASSERT_TRUE(drive(*m, [&] {
+        return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); });
+      }));
+      for (tally const& t : told) EXPECT_TRUE(t.ended_once());
+    }
+    expect_nothing_in_flight(*m);
+  }
+}
+
+// A thread has places for sixteen registered rings: one that is given up gives its place back, and the ring with it.
+ISOLATED_TEST(kernel_ring, is_given_back_when_its_multiplexer_ends) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  bool const first = [] {
+    auto const m = made_multiplexer();
+    (void)m->try_run();
+    return m->capabilities().registered_ring;
+  }();
+  if (!first) GTEST_SKIP() << "this kernel registers no rings";
+  for (int i = 0; i < 40; ++i) {
+    auto const m = made_multiplexer();
+    (void)m->try_run();
+    EXPECT_TRUE(m->capabilities().registered_ring) << i;
+  }
+}
+
+// Its end in another thread than the one that ran it takes nothing from that one.
+ISOLATED_TEST(kernel_ring, may_end_in_another_thread_than_the_one_that_ran_it) {
+  auto const here = made_multiplexer();
+  EXPECT_TRUE(here->try_run().has_value());
+  std::unique_ptr<unio::io_multiplexer> from_there;
+  std::thread([&] {
+    from_there = made_multiplexer();
+    EXPECT_TRUE(from_there->try_run().has_value());
+  }).join();
+  from_there.reset();
+  workload w(*here);
+  w.expect_all_end();
+  EXPECT_STREQ(here->capabilities().driver, is_ring() ? "io_uring" : "epoll");
+}
+
+std::atomic<unsigned> setup_flags{0};
+std::atomic<unsigned> personalities{0};
+
+// P15, case 44; CVE-2024-22017: no kernel thread submits, nothing is done with credentials kept from before.
+ISOLATED_TEST(kernel_ring, is_set_up_without_kernel_polling_and_registers_no_credentials) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  failing_calls calls;
+  calls.answer<&table::io_uring_setup>([](unsigned n, io_uring_params* p) noexcept {
+    setup_flags |= p->flags;
+    EXPECT_EQ(p->sq_thread_idle, 0u);
+    return unio::sys::kernel.io_uring_setup(n, p);
+  });
+  calls.answer<&table::io_uring_register>([](int fd, unsigned opcode, void* argument, unsigned n) noexcept {
+    if (opcode == IORING_REGISTER_PERSONALITY) ++personalities;
+    return unio::sys::kernel.io_uring_register(fd, opcode, argument, n);
+  });
+  auto const m = made_multiplexer();
+  {
+    workload w(*m);
+    w.expect_all_end();
+  }
+  EXPECT_NE(setup_flags, 0u) << "the canary: the calls were seen";
+  EXPECT_EQ(setup_flags & (IORING_SETUP_SQPOLL | IORING_SETUP_SQ_AFF | IORING_SETUP_IOPOLL), 0u);
+  EXPECT_EQ(personalities, 0u);
+}
+
+// The same, seen from outside: who gives up privileges has given them up for what comes after.
+ISOLATED_TEST(kernel_ring, works_with_the_credentials_of_the_moment) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  temporary_directory const directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
+  auto const m = made_multiplexer();
+  unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
+  anchor.set_multiplexer(m.get());
+  auto create = [&](char const* name) {
+    tally told;
+    auto open = unio::connect(unio::async_open(anchor, name, unio::handle::mode::write,
+                                               unio::handle::creation::only_if_not_exist),
+                              tell{&told});
+    open.start();
+    EXPECT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_FALSE(told.error) << told.error.message();
+    struct stat s{};
+    EXPECT_EQ(::stat((directory / name).c_str(), &s), 0);
+    return s.st_uid;
+  };
+  EXPECT_EQ(create("as_root"), 0u);
+  ASSERT_EQ(::seteuid(65534), 0);
+  EXPECT_EQ(create("as_nobody"), 65534u);
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(create("as_root_again"), 0u);
+}
+
+} // namespace

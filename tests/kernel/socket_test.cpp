@@ -1,0 +1,333 @@
+// Connections as networks make them: cases 46, 47, 48, 51.
+
+#include "support/child.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sched.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+class kernel_socket : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_socket);
+
+// Case 46: as little as possible goes out at once, and comes in by odd sizes.
+void transfer_in_pieces(unio::io_multiplexer& m, bool with_own) {
+  connection c = local_connection(with_own ? &m : nullptr);
+  ASSERT_TRUE(c.socket.send_buffer(1).has_value()); // the kernel makes it its minimum
+  std::string const sent = pattern(300'000);
+  std::string received;
+  std::thread peer([&] {
+    for (std::size_t i = 0; received.size() < sent.size(); ++i) {
+      if (!c.peer.wait()) break;
+      received += c.peer.read_some(1 + i * 7 % 1300);
+    }
+  });
+  std::size_t at = 0;
+  int shorter = 0;
+  while (at < sent.size()) {
+    std::string_view const rest = std::string_view(sent).substr(at);
+    // Gathered from three pieces, so that the cut is anywhere in them.
+    std::size_t const third = rest.size() / 3;
+    std::array<unio::const_buffer, 3> const pieces = {unio::const_buffer(rest.substr(0, third)),
+                                                      unio::const_buffer(rest.substr(third, third)),
+                                                      unio::const_buffer(rest.substr(2 * third))};
+    bool const gathered = at % 2 == 0;
+    auto const r = gathered ? c.socket.write(unio::const_buffers(pieces), 30s)
+                            : c.socket.write(unio::const_buffer(rest), 30s);
+    ASSERT_TRUE(r.has_value()) << r.error().message();
+    ASSERT_EQ(r->bytes(), r.bytes_transferred());
+    ASSERT_GE(r.bytes_transferred(), 1u);
+    if (r.bytes_transferred() < rest.size()) ++shorter;
+    at += r.bytes_transferred();
+  }
+  peer.join();
+  EXPECT_TRUE(received == sent);
+  EXPECT_GT(shorter, 0) << "the canary: nothing was cut short";
+}
+
+ISOLATED_TEST(kernel_socket, loses_nothing_in_short_writes) {
+  auto const m = made_multiplexer();
+  transfer_in_pieces(*m, true);
+  transfer_in_pieces(*m, false);
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_socket, loses_nothing_in_short_reads) {
+  auto const m = made_multiplexer();
+  {
+    connection c = local_connection(m.get());
+    std::string const sent = pattern(100'000);
+    std::thread peer([&] {
+      for (std::size_t at = 0, i = 0; at < sent.size(); ++i) {
+        std::size_t const n = std::min(sent.size() - at, 1 + i * 13 % 997);
+        c.peer.write(std::string_view(sent).substr(at, n));
+        at += n;
+      }
+    });
+    std::string received;
+    std::array<char, 100> first{};
+    std::array<char, 1> second{};
+    std::array<char, 333> third{};
+    while (received.size() < sent.size()) {
+      std::array<unio::mutable_buffer, 3> const into = {unio::mutable_buffer(first), unio::mutable_buffer(second),
+                                                        unio::mutable_buffer(third)};
+      auto const r = c.socket.read(unio::mutable_buffers(into), 30s);
+      ASSERT_TRUE(r.has_value()) << r.error().message();
+      for (unio::mutable_buffer const b : *r) received.append(reinterpret_cast<char const*>(b.data()), b.size());
+    }
+    peer.join();
+    EXPECT_TRUE(received == sent);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 47.
+ISOLATED_TEST(kernel_socket, reads_on_after_its_own_side_was_shut) {
+  auto const m = made_multiplexer();
+  for (bool const over_tcp : {false, true}) {
+    connection c = over_tcp ? tcp_connection(m.get()) : local_connection(m.get());
+    std::array<char, 16> memory{};
+    tally told;
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+    read.start();
+    submit_all(*m);
+    ASSERT_TRUE(c.socket.shutdown(unio::socket_handle::side::send).has_value());
+    EXPECT_TRUE(c.peer.sees_end());
+    submit_all(*m);
+    EXPECT_FALSE(told.ended());
+    c.peer.write("answer");
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_EQ(std::string(memory.data(), told.bytes), "answer");
+    EXPECT_EQ(c.socket.write(unio::const_buffer(std::string_view("x"))).error().value(), EPIPE);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
+  auto const m = made_multiplexer();
+  for (bool const over_tcp : {false, true}) {
+    connection c = over_tcp ? tcp_connection(m.get()) : local_connection(m.get());
+    c.peer.write("last words");
+    ASSERT_EQ(::shutdown(c.peer.fd(), SHUT_WR), 0);
+    std::array<char, 4> memory{};
+    std::string all;
+    for (;;) {
+      auto const r = c.socket.read(unio::mutable_buffer(memory), 20s);
+      ASSERT_TRUE(r.has_value());
+      if (r.bytes_transferred() == 0) break;
+      all.append(memory.data(), r.bytes_transferred());
+    }
+    EXPECT_EQ(all, "last words");
+    EXPECT_EQ(c.socket.read(unio::mutable_buffer(memory), 20s).bytes_transferred(), 0u); // and stays so
+    // The end of what is read comes while something is being written.
+    std::size_t const filled = fill(c.socket);
+    std::string const more = pattern(5000, filled);
+    tally told;
+    auto write = unio::connect(unio::async_write(c.socket, unio::const_buffer(more)), tell{&told});
+    write.start();
+    submit_all(*m);
+    std::string received;
+    ASSERT_TRUE(drive(*m, [&] {
+      received += c.peer.read_some();
+      return told.ended();
+    }));
+    ASSERT_FALSE(told.error);
+    while (received.size() < filled + told.bytes && c.peer.wait()) received += c.peer.read_some();
+    EXPECT_TRUE(received == pattern(filled + told.bytes));
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_socket, reads_the_end_when_its_own_receiving_side_is_shut) {
+  auto const m = made_multiplexer();
+  {
+    connection c = local_connection(m.get());
+    std::array<char, 4> memory{};
+    tally told;
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+    read.start();
+    submit_all(*m);
+    ASSERT_TRUE(c.socket.shutdown(unio::socket_handle::side::receive).has_value());
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_FALSE(told.error);
+    EXPECT_EQ(told.bytes, 0u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 48; libuv's tcp_rst and tcp_close_reset_*.
+ISOLATED_TEST(kernel_socket, reports_a_reset_once) {
+  auto const m = made_multiplexer();
+  for (bool const with_own : {true, false}) {
+    { // while it reads
+      connection c = tcp_connection(with_own ? m.get() : nullptr);
+      std::array<char, 4> memory{};
+      std::thread peer([&] {
+        std::this_thread::sleep_for(2ms);
+        c.peer.reset_connection();
+      });
+      auto const r = c.socket.read(unio::mutable_buffer(memory), 20s);
+      peer.join();
+      EXPECT_EQ(r.error().value(), ECONNRESET);
+      auto const again = c.socket.read(unio::mutable_buffer(memory), 20s);
+      EXPECT_TRUE(again.has_value() && again.bytes_transferred() == 0) << again.error().message();
+    }
+    { // while it writes
+      connection c = tcp_connection(with_own ? m.get() : nullptr);
+      std::string const bytes = pattern(1 << 20);
+      while (c.socket.try_write(unio::const_buffer(bytes)).has_value()) {
+      }
+      std::thread peer([&] {
+        std::this_thread::sleep_for(2ms);
+        c.peer.reset_connection();
+      });
+      auto const r = c.socket.write(unio::const_buffer(bytes), 20s);
+      peer.join();
+      EXPECT_TRUE(r.error().value() == ECONNRESET || r.error().value() == EPIPE) << r.error().message();
+      EXPECT_EQ(c.socket.write(unio::const_buffer(bytes), 20s).error().value(), EPIPE);
+    }
+  }
+  { // both directions at once
+    connection c = tcp_connection(m.get());
+    std::size_t const filled = fill(c.socket);
+    EXPECT_GT(filled, 0u);
+    std::array<char, 4> memory{};
+    std::string const more = pattern(1000);
+    tally of_read, of_write;
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&of_read});
+    auto write = unio::connect(unio::async_write(c.socket, unio::const_buffer(more)), tell{&of_write});
+    read.start();
+    write.start();
+    submit_all(*m);
+    c.peer.reset_connection();
+    ASSERT_TRUE(drive(*m, [&] { return of_read.ended() && of_write.ended(); }));
+    EXPECT_TRUE(of_read.ended_once() && of_write.ended_once());
+    int resets = 0;
+    for (tally const* t : {&of_read, &of_write})
+      if (t->error.value() == ECONNRESET) ++resets;
+    EXPECT_EQ(resets, 1) << of_read.error.message() << ", " << of_write.error.message();
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 51.
+ISOLATED_TEST(kernel_socket, is_told_that_nobody_listens) {
+  auto const m = made_multiplexer();
+  std::uint16_t unused = 0;
+  {
+    auto const [listening, port] = raw_listener();
+    unused = port;
+  }
+  for (bool const with_own : {true, false}) {
+    auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+    if (with_own) s.set_multiplexer(m.get());
+    EXPECT_EQ(s.connect(unio::endpoint::ipv4_loopback(unused), 20s).error().value(), ECONNREFUSED);
+    EXPECT_EQ(unio::socket_handle::connected_to(unio::endpoint::unix_path("/nonexistent/socket").value()).error().value(),
+              ENOENT);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_socket, stops_connecting_at_its_deadline) {
+  auto const m = made_multiplexer();
+  auto const [full, port] = raw_listener(0);
+  std::vector<raw> waiting;
+  for (int i = 0; i < 4; ++i) waiting.push_back(raw_connection(port, SOCK_NONBLOCK));
+  for (bool const with_own : {true, false}) {
+    auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+    if (with_own) s.set_multiplexer(m.get());
+    EXPECT_EQ(s.connect(unio::endpoint::ipv4_loopback(port), 30ms).error(), unio::condition::timed_out);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// A Unix socket whose peer's backlog is full is told nothing when there is room again.
+ISOLATED_TEST(kernel_socket, connects_to_a_unix_socket_once_there_is_room) {
+  auto const m = made_multiplexer();
+  {
+    auto const name = unio::endpoint::unix_path("@unio-test-" + std::to_string(::getpid())).value();
+    auto accepting = unio::listening_socket_handle::listen(name, {.backlog = 0}).value();
+    auto const first = unio::socket_handle::connected_to(name).value();
+    auto s = unio::socket_handle::create(unio::address_family::unix_path).value();
+    s.set_multiplexer(m.get());
+    tally told;
+    auto connect = unio::connect(unio::async_connect(s, name), tell{&told});
+    connect.start();
+    for (int i = 0; i < 3; ++i) (void)m->try_run_for(5ms);
+    EXPECT_FALSE(told.ended());
+    auto const accepted = accepting.accept().value();
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_FALSE(told.error) << told.error.message();
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Runs in a network of its own; returns -2 where that is not permitted.
+template <class F>
+int in_own_network(F f) {
+  return in_child([&] {
+    if (::unshare(CLONE_NEWNET) != 0) return 200;
+    if (std::system("ip link set lo up && ip route add unreachable 192.0.2.0/24 && ip route add prohibit 198.51.100.0/24") != 0)
+      return 201;
+    return f();
+  });
+}
+
+ISOLATED_TEST(kernel_socket, is_told_that_there_is_no_way) {
+  int const failed = in_own_network([] {
+    auto const m = made_multiplexer();
+    for (bool const with_own : {true, false}) {
+      auto error_of = [&](std::uint8_t const(&address)[4]) {
+        auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+        if (with_own) s.set_multiplexer(m.get());
+        return s.connect(unio::endpoint::ipv4(address, 9), 20s).error().value();
+      };
+      if (error_of({192, 0, 2, 1}) != EHOSTUNREACH) return 1;
+      if (error_of({198, 51, 100, 1}) != EACCES) return 2;
+      if (error_of({203, 0, 113, 1}) != ENETUNREACH) return 3;
+      auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+      if (s.bind(unio::endpoint::ipv4({203, 0, 113, 1}, 0)).error().value() != EADDRNOTAVAIL) return 4;
+    }
+    return 0;
+  });
+  if (failed >= 200) GTEST_SKIP() << "no network of its own, or no ip(8)";
+  EXPECT_EQ(failed, 0);
+}
+
+// All ports of an address in use: two ports, three connections.
+ISOLATED_TEST(kernel_socket, is_told_that_there_is_no_port_left) {
+  int const failed = in_own_network([] {
+    if (std::system("echo 40000 40001 > /proc/sys/net/ipv4/ip_local_port_range") != 0) return 202;
+    auto const m = made_multiplexer();
+    auto accepting =
+        unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(30000), {.backlog = 16}).value();
+    auto const first = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(30000));
+    auto const second = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(30000));
+    if (!first.has_value() || !second.has_value()) return 1;
+    for (bool const with_own : {true, false}) {
+      auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+      if (with_own) s.set_multiplexer(m.get());
+      if (s.connect(unio::endpoint::ipv4_loopback(30000), 20s).error().value() != EADDRNOTAVAIL) return 2;
+    }
+    return 0;
+  });
+  if (failed >= 200) GTEST_SKIP() << "no network of its own, or its range of ports cannot be set";
+  EXPECT_EQ(failed, 0);
+}
+
+} // namespace
