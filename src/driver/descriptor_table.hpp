@@ -3,13 +3,11 @@
 #pragma once
 
 #include "sys/descriptors.hpp"
+#include "sys/reservation.hpp"
 
 #include <unio/operation.hpp>
 
-#include <array>
 #include <cstdint>
-#include <memory>
-#include <new>
 
 namespace unio::driver {
 
@@ -68,21 +66,18 @@ struct descriptor {
   }
 };
 
-/// Descriptors by number, in pages made when first touched. Numbers above a million share entries with lower ones: what
-/// is kept is only ever a hint, or checked against the operation's own descriptor.
+/// Descriptors by number. Numbers above a million share entries with lower ones: what is kept is only ever a hint, or
+/// checked against the operation's own descriptor.
 class descriptor_table {
  public:
-  /// Null when there is no memory.
+  /// Null when there is no address space for the table.
   descriptor* find(int fd) noexcept {
-    if (fd < 0) return &none_;
-    auto const i = static_cast<std::uint32_t>(fd) & (sys::descriptor_table_size - 1);
-    std::unique_ptr<page>& p = pages_[i / page_size];
-    if (p == nullptr) {
-      p.reset(new (std::nothrow) page);
-      if (p == nullptr) return nullptr;
-    }
-    descriptor& d = (*p)[i % page_size];
-    if (std::uint32_t const g = sys::generation(fd); d.generation != g) {
+    if (fd < 0 || !entries_) [[unlikely]]
+      return fd < 0 ? &none_ : nullptr;
+    std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
+    if (i >= used_) used_ = i + 1;
+    descriptor& d = entries_[i];
+    if (std::uint32_t const g = sys::generation(fd); d.generation != g) [[unlikely]] {
       // The number stands for something else than when we last looked. Operations that are still in flight on it (a
       // clash of numbers above a million) stay listed.
       io_operation* const in_flight = d.in_flight;
@@ -96,17 +91,13 @@ class descriptor_table {
   template <class F>
   void for_each(F f) {
     f(none_);
-    for (std::unique_ptr<page>& p : pages_)
-      if (p != nullptr)
-        for (descriptor& d : *p) f(d);
+    for (std::size_t i = 0; i < used_; ++i) f(entries_[i]);
   }
 
  private:
-  static constexpr std::size_t page_size = 128;
-  using page = std::array<descriptor, page_size>;
-
-  descriptor none_;  // operations without a descriptor
-  std::array<std::unique_ptr<page>, sys::descriptor_table_size / page_size> pages_;
+  descriptor none_;       // operations without a descriptor
+  std::size_t used_ = 0;  // entries from here on were never looked at
+  sys::reservation<descriptor, sys::descriptor_table_size> entries_;
 };
 
 }  // namespace unio::driver

@@ -1,12 +1,16 @@
 #include "driver/workers.hpp"
 
 #include "driver/engine.hpp"
+#include "sys/calls.hpp"
 #include "sys/fork.hpp"
 
+#include <pthread.h>
+
+#include <atomic>
 #include <condition_variable>
+#include <cstddef>
 #include <mutex>
-#include <system_error>
-#include <thread>
+#include <new>
 
 namespace unio::driver {
 namespace {
@@ -36,17 +40,18 @@ class pool {
   }
 
  private:
+  // Not std::thread, which allocates.
   void grow() noexcept {
-#if UNIO_HAS_EXCEPTIONS
-    try {
-      std::thread([this] { work(); }).detach();
-      ++threads_;
-    } catch (std::system_error const&) {  // no more threads to be had; those that there are take turns
-    }
-#else
-    std::thread([this] { work(); }).detach();
-    ++threads_;
-#endif
+    pthread_attr_t detached;
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    auto const run = [](void* self) -> void* {
+      static_cast<pool*>(self)->work();
+      return nullptr;
+    };
+    pthread_t thread;
+    if (pthread_create(&thread, &detached, run, this) == 0) ++threads_;  // else those that there are take turns
+    pthread_attr_destroy(&detached);
   }
 
   static void perform(io_operation& op) noexcept {
@@ -77,17 +82,19 @@ class pool {
   int idle_ = 0;
 };
 
-// Never destroyed: detached threads use it until the process ends. A child made by fork has none of the threads, so it
-// starts with a pool of its own.
+// Never destroyed: its threads use it until the process ends. A child made by fork has none of the threads, and perhaps a
+// lock that one of them held: it begins with a new pool in the place of the old.
 pool& workers() noexcept {
-  static std::mutex making;
+  alignas(pool) static std::byte storage[sizeof(pool)];
+  static std::atomic_flag making;
   static pool* current = nullptr;
   static unsigned generation = 0;
-  std::lock_guard const lock(making);
+  while (making.test_and_set(std::memory_order_acquire)) sys::sched_yield();
   if (current == nullptr || generation != sys::fork_generation()) {
-    current = new (std::nothrow) pool;
+    current = new (storage) pool;
     generation = sys::fork_generation();
   }
+  making.clear(std::memory_order_release);
   return *current;
 }
 

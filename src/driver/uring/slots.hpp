@@ -5,67 +5,56 @@
 
 #pragma once
 
+#include "sys/reservation.hpp"
+
 #include <unio/operation.hpp>
 
 #include <cstdint>
-#include <memory>
-#include <new>
 
 namespace unio::driver {
 
 class slot_table {
  public:
-  static constexpr std::uint32_t none = 0xffffffff;
+  static constexpr std::uint32_t none = 0;
 
-  /// A slot for `op`, or `none` if there is no memory for more. Allocates when more are in use than ever before.
+  /// A slot for `op`, or `none` if four million operations are in flight or there is no address space for the table.
   std::uint32_t take(io_operation& op) noexcept {
-    if (free_ == none && !grow()) return none;
-    std::uint32_t const i = free_;
-    slot& s = at(i);
-    free_ = s.next_free;
-    s.op = &op;
+    std::uint32_t i = free_;
+    if (i != none) {
+      free_ = slots_[i].next_free;
+    } else {
+      if (!slots_ || used_ == slots_.size()) return none;
+      i = used_++;
+    }
+    slots_[i].op = &op;
     return i;
   }
   void give_back(std::uint32_t i) noexcept {
-    slot& s = at(i);
+    slot& s = slots_[i];
     s.op = nullptr;
     ++s.generation;
     s.next_free = free_;
     free_ = i;
   }
-  [[nodiscard]] std::uint64_t user_data(std::uint32_t i) noexcept { return std::uint64_t{at(i).generation} << 32 | i; }
+  [[nodiscard]] std::uint64_t user_data(std::uint32_t i) noexcept {
+    return std::uint64_t{slots_[i].generation} << 32 | i;
+  }
   /// The operation that `user_data` names, or null if it has gone.
   [[nodiscard]] io_operation* find(std::uint64_t user_data) noexcept {
     auto const i = static_cast<std::uint32_t>(user_data);
-    if (i >= made_) return nullptr;
-    slot const& s = at(i);
+    if (i == none || i >= used_) return nullptr;
+    slot const& s = slots_[i];
     return s.generation == user_data >> 32 ? s.op : nullptr;
   }
 
  private:
   struct slot {
-    io_operation* op = nullptr;
-    std::uint32_t generation = 1;
-    std::uint32_t next_free = none;
+    io_operation* op;
+    std::uint32_t generation;
+    std::uint32_t next_free;
   };
-  static constexpr std::uint32_t page_size = 1024;
-  static constexpr std::uint32_t max_pages = 4096;  // four million operations in flight
-
-  slot& at(std::uint32_t i) noexcept { return pages_[i / page_size][i % page_size]; }
-
-  bool grow() noexcept {
-    if (made_ / page_size == max_pages) return false;
-    std::unique_ptr<slot[]> page(new (std::nothrow) slot[page_size]);
-    if (page == nullptr) return false;
-    for (std::uint32_t i = 0; i < page_size; ++i) page[i].next_free = i + 1 < page_size ? made_ + i + 1 : free_;
-    free_ = made_;
-    pages_[made_ / page_size] = std::move(page);
-    made_ += page_size;
-    return true;
-  }
-
-  std::unique_ptr<slot[]> pages_[max_pages];
-  std::uint32_t made_ = 0;
+  sys::reservation<slot, std::size_t{1} << 22> slots_;
+  std::uint32_t used_ = 1;  // slot 0 is none
   std::uint32_t free_ = none;
 };
 

@@ -1,0 +1,291 @@
+// Signals: promises P8 and P9; cases 49 and 50.
+
+#include "support/failing_calls.hpp"
+#include "support/child.hpp"
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstddef>
+#include <deque>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using unio::sys::table;
+
+class kernel_signal : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_signal);
+
+// What the kernel says of this thread's signals: pending, blocked, ignored, caught.
+std::string signals() {
+  std::ifstream status("/proc/thread-self/status");
+  std::string all;
+  for (std::string line; std::getline(status, line);)
+    if (line.starts_with("Sig") || line.starts_with("Shd")) all += line + "\n";
+  return all;
+}
+
+// Every way to write to what nobody reads.
+void write_to_what_nobody_reads(unio::io_multiplexer& m) {
+  unio::const_buffer const bytes(std::string_view("abc"));
+  for (bool const with_own : {true, false}) {
+    SCOPED_TRACE(with_own ? "on its multiplexer" : "blocking");
+    unio::io_multiplexer* const own = with_own ? &m : nullptr;
+    for (bool const over_tcp : {false, true}) {
+      connection c = over_tcp ? tcp_connection(own) : local_connection(own);
+      if (over_tcp) {
+        c.peer.reset_connection();
+        (void)c.socket.write(bytes, 20s);
+      }
+      c.peer.close();
+      EXPECT_EQ(c.socket.write(bytes, 20s).error().value(), EPIPE);
+      std::array<unio::const_buffer, 2> const two = {bytes, bytes};
+      EXPECT_EQ(c.socket.write(unio::const_buffers(two), 20s).error().value(), EPIPE);
+      EXPECT_EQ(c.socket.send_zero_copy(bytes, 20s).error().value(), EPIPE);
+    }
+    auto pipe = unio::pipe_handle::anonymous().value();
+    pipe.writer.set_multiplexer(own);
+    EXPECT_TRUE(pipe.reader.close().has_value());
+    EXPECT_EQ(pipe.writer.write(bytes, 20s).error().value(), EPIPE);
+    std::array<unio::const_buffer, 2> const two = {bytes, bytes};
+    EXPECT_EQ(pipe.writer.write(unio::const_buffers(two), 20s).error().value(), EPIPE);
+    EXPECT_EQ(pipe.writer.try_write(bytes).error().value(), EPIPE);
+    auto source = unio::pipe_handle::anonymous().value();
+    source.reader.set_multiplexer(own);
+    EXPECT_TRUE(source.writer.write(bytes).has_value());
+    EXPECT_EQ(unio::splice(source.reader, pipe.writer, {.bytes = 3}, 20s).error().value(), EPIPE);
+    connection c = local_connection(own);
+    c.peer.close();
+    EXPECT_EQ(unio::splice(source.reader, c.socket, {.bytes = 3}, 20s).error().value(), EPIPE);
+  }
+  // The reader goes while a write waits for room.
+  auto pipe = unio::pipe_handle::anonymous().value();
+  pipe.writer.set_multiplexer(&m);
+  std::string const much = pattern(1 << 20);
+  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) {
+  }
+  tally told;
+  auto write = unio::connect(unio::async_write(pipe.writer, unio::const_buffer(much)), tell{&told});
+  write.start();
+  submit_all(m);
+  EXPECT_FALSE(told.ended());
+  EXPECT_TRUE(pipe.reader.close().has_value());
+  ASSERT_TRUE(drive(m, [&] { return told.ended(); }));
+  EXPECT_EQ(told.error.value(), EPIPE);
+}
+
+// P8, case 49: the process survives with the default disposition, and nothing about signals is changed.
+ISOLATED_TEST(kernel_signal, is_not_raised_by_writing_to_what_nobody_reads) {
+  ASSERT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_DFL) << "the canary: it would kill";
+  std::string const before = signals();
+  {
+    auto const m = made_multiplexer();
+    write_to_what_nobody_reads(*m);
+    expect_nothing_in_flight(*m);
+  }
+  EXPECT_EQ(signals(), before);
+}
+
+ISOLATED_TEST(kernel_signal, would_kill_without_that_care) {
+  EXPECT_EQ(in_child([] {
+              int ends[2];
+              if (::pipe(ends) != 0) return 1;
+              ::close(ends[0]);
+              return ::write(ends[1], "x", 1) == 1 ? 2 : 3;
+            }),
+            -1)
+      << "the canary: SIGPIPE kills";
+}
+
+// Denies pwritev2(2) with RWF_NOSIGNAL, as kernels before 6.18 do.
+bool deny_rwf_nosignal() {
+  constexpr unsigned flags_low = offsetof(seccomp_data, args[5]);
+  sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_pwritev2, 0, 3),
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, flags_low),
+      BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, 0x100, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EOPNOTSUPP),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  sock_fprog const program{.len = std::size(code), .filter = code};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+ISOLATED_TEST(kernel_signal, is_not_raised_on_kernels_that_cannot_suppress_it_for_a_pipe) {
+  ASSERT_TRUE(deny_rwf_nosignal());
+  std::string const before = signals();
+  {
+    auto const m = made_multiplexer();
+    EXPECT_FALSE(m->capabilities().pipe_write_without_signal) << "the canary: it is denied";
+    write_to_what_nobody_reads(*m);
+    expect_nothing_in_flight(*m);
+  }
+  EXPECT_EQ(signals(), before);
+}
+
+// One that is pending already, because the program blocks it, stays pending.
+ISOLATED_TEST(kernel_signal, that_the_program_has_blocked_stays_as_it_is) {
+  ASSERT_TRUE(deny_rwf_nosignal());
+  sigset_t blocked;
+  sigemptyset(&blocked);
+  sigaddset(&blocked, SIGPIPE);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, nullptr), 0);
+  for (bool const pending : {false, true}) {
+    if (pending) ASSERT_EQ(::raise(SIGPIPE), 0);
+    std::string const before = signals();
+    {
+      auto const m = made_multiplexer();
+      write_to_what_nobody_reads(*m);
+    }
+    EXPECT_EQ(signals(), before);
+  }
+}
+
+// RLIMIT_FSIZE: the kernel's SIGXFSZ is the program's business, the short write and EFBIG are ours (case 59).
+ISOLATED_TEST(kernel_signal, of_a_file_that_may_not_grow_is_an_error_for_who_ignores_it) {
+  temporary_directory const directory;
+  ASSERT_NE(std::signal(SIGXFSZ, SIG_IGN), SIG_ERR);
+  rlimit const small{.rlim_cur = 1000, .rlim_max = RLIM_INFINITY};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  auto const m = made_multiplexer();
+  for (bool const with_own : {true, false}) {
+    auto f = unio::file_handle::file(directory.handle(), "file", unio::handle::mode::write,
+                                     unio::handle::creation::always_new)
+                 .value();
+    if (with_own) f.set_multiplexer(m.get());
+    std::string const bytes = pattern(1500);
+    auto const first = f.write({unio::const_buffer(bytes), 0});
+    ASSERT_TRUE(first.has_value()) << first.error().message();
+    EXPECT_EQ(first.bytes_transferred(), 1000u);
+    EXPECT_EQ(f.write({unio::const_buffer(bytes), 1000}).error().value(), EFBIG);
+  }
+  rlimit const all{.rlim_cur = RLIM_INFINITY, .rlim_max = RLIM_INFINITY};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &all), 0);
+}
+
+// P9, case 50: nothing of this is ever told of a signal.
+void mixed_workload(unio::io_multiplexer& m, temporary_directory const& directory, int rounds) {
+  for (int round = 0; round < rounds; ++round) {
+    SCOPED_TRACE(round);
+    bool const with_own = round % 2 == 0;
+    unio::io_multiplexer* const own = with_own ? &m : nullptr;
+    // A server and its client, over TCP, in two threads.
+    auto [accepting, port] = listener(own);
+    std::thread client([p = port] {
+      auto s = unio::socket_handle::connected_to(unio::endpoint::ipv4_loopback(p));
+      ASSERT_TRUE(s.has_value()) << s.error().message();
+      std::string const bytes = pattern(50'000);
+      for (std::size_t at = 0; at < bytes.size();) {
+        auto const r = s->write(unio::const_buffer(std::string_view(bytes).substr(at)), 30s);
+        ASSERT_TRUE(r.has_value()) << r.error().message();
+        at += r.bytes_transferred();
+      }
+      ASSERT_TRUE(s->shutdown(unio::socket_handle::side::send).has_value());
+      std::array<char, 4> memory{};
+      auto const end = s->read(unio::mutable_buffer(memory), 30s);
+      EXPECT_TRUE(end.has_value()) << end.error().message();
+    });
+    std::string received;
+    {
+      auto accepted = accepting.accept(30s);
+      EXPECT_TRUE(accepted.has_value()) << accepted.error().message();
+      if (accepted.has_value()) {
+        accepted->set_multiplexer(own);
+        std::array<char, 3000> memory{};
+        for (;;) {
+          auto const r = accepted->read(unio::mutable_buffer(memory), 30s);
+          EXPECT_TRUE(r.has_value()) << r.error().message();
+          if (!r.has_value() || r.bytes_transferred() == 0) break;
+          received.append(memory.data(), r.bytes_transferred());
+        }
+      }
+    }
+    client.join();
+    EXPECT_TRUE(received == pattern(50'000));
+
+    unio::timer_handle timer(3ms, own);
+    EXPECT_TRUE(timer.wait().has_value());
+    auto file = unio::file_handle::file(directory.handle(), "file", unio::handle::mode::write,
+                                        unio::handle::creation::if_needed)
+                    .value();
+    file.set_multiplexer(own);
+    std::string const text = pattern(10'000);
+    auto const written = file.write({unio::const_buffer(text), 0});
+    EXPECT_TRUE(written.has_value()) << written.error().message();
+    EXPECT_TRUE(file.barrier().has_value());
+    std::string back(10'000, '\0');
+    auto const read = file.read({unio::mutable_buffer(back), 0});
+    EXPECT_TRUE(read.has_value()) << read.error().message();
+    auto pipe = unio::pipe_handle::anonymous().value();
+    pipe.reader.set_multiplexer(own);
+    std::thread writer([&] {
+      std::this_thread::sleep_for(1ms);
+      EXPECT_TRUE(pipe.writer.write(unio::const_buffer(text)).has_value());
+    });
+    auto const piped = pipe.reader.read(unio::mutable_buffer(back), 30s);
+    EXPECT_TRUE(piped.has_value()) << piped.error().message();
+    writer.join();
+    auto event = unio::event_handle::create().value();
+    event.set_multiplexer(own);
+    EXPECT_EQ(event.wait(2ms).error(), unio::condition::timed_out);
+    EXPECT_TRUE(event.signal().has_value());
+    EXPECT_TRUE(event.wait(20s).has_value());
+  }
+}
+
+ISOLATED_TEST(kernel_signal, that_comes_all_the_time_is_never_seen) {
+  temporary_directory const directory;
+  auto const m = made_multiplexer();
+  signal_storm::count = 0;
+  {
+    signal_storm const storm;
+    mixed_workload(*m, directory, 10);
+  }
+  EXPECT_GT(signal_storm::count, 10) << "the canary: there was a storm";
+  expect_nothing_in_flight(*m);
+}
+
+// The same call by call: each system call that can be interrupted is, at its first.
+template <auto... Members>
+void with_each_interrupted(unio::io_multiplexer& m, temporary_directory const& directory) {
+  auto const one = [&]<auto Member>() {
+    failing_calls calls;
+    calls.fail<Member>(EINTR, {.times = 2});
+    mixed_workload(m, directory, 2);
+    return calls.template failures<Member>();
+  };
+  int failed = 0;
+  ((failed += one.template operator()<Members>()), ...);
+  EXPECT_GE(failed, 10) << "the canary: most of them were called";
+}
+
+ISOLATED_TEST(kernel_signal, that_interrupts_any_system_call_is_never_seen) {
+  temporary_directory const directory;
+  auto const m = made_multiplexer();
+  with_each_interrupted<&table::recv, &table::send, &table::read, &table::preadv2, &table::pwritev2, &table::accept4,
+                        &table::poll, &table::epoll_wait, &table::io_uring_enter, &table::fsync>(*m, directory);
+  expect_nothing_in_flight(*m);
+}
+
+} // namespace
