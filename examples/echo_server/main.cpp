@@ -16,15 +16,15 @@ namespace {
 
 class server;
 
-// Reads, writes back what it read, reads again. It ends when the peer does.
-class session {
+// Reads, writes back what it read, reads again. It ends when the stream does.
+class peer {
  public:
-  session(server& owner, unio::socket_handle s) : owner_(owner), socket_(std::move(s)) {}
+  peer(server& owner, unio::socket_handle s) : owner_(owner), socket_(std::move(s)) {}
   void read_next() {
     read_ = unio::connect(unio::async_read(socket_, room_), after_read{this});
     read_.start();
   }
-  std::list<session>::iterator self;
+  std::list<peer>::iterator self;
 
  private:
   void write_rest() {
@@ -35,7 +35,7 @@ class session {
 
   // Both keep the value until set_done, when the operation may be used again.
   struct after_read {
-    session* s = nullptr;
+    peer* s = nullptr;
     void set_value(unio::io_result<unio::mutable_buffers>&& got) {
       s->rest_ = {s->room_.data(), got.bytes_transferred()};
     }
@@ -43,7 +43,7 @@ class session {
     void set_done() { s->rest_.empty() ? s->end() : s->write_rest(); }
   };
   struct after_write {
-    session* s = nullptr;
+    peer* s = nullptr;
     void set_value(unio::io_result<unio::const_buffers>&& r) {
       s->is_broken_ = !r;
       s->rest_.remove_prefix(r.bytes_transferred());
@@ -68,11 +68,11 @@ class server {
     accept_.start();
   }
   void run_until_idle() {
-    while (sessions_served_ == 0 || !sessions_.empty()) listening_.multiplexer()->run().value();
+    while (served_ == 0 || !peers_.empty()) listening_.multiplexer()->run().value();
   }
-  void end(session& s) {
-    ++sessions_served_;
-    sessions_.erase(s.self);
+  void end(peer& s) {
+    ++served_;
+    peers_.erase(s.self);
   }
 
  private:
@@ -80,20 +80,20 @@ class server {
     server* s = nullptr;
     void set_value(unio::io_result<unio::socket_handle>&& got) {
       if (!got) return; // out of descriptors: accepting goes on by itself; or cancelled
-      session& added = s->sessions_.emplace_back(*s, std::move(*got));
-      added.self = std::prev(s->sessions_.end());
+      peer& added = s->peers_.emplace_back(*s, std::move(*got));
+      added.self = std::prev(s->peers_.end());
       added.read_next();
     }
     void set_done() {}
   };
 
   unio::listening_socket_handle listening_;
-  std::list<session> sessions_;
-  int sessions_served_ = 0;
+  std::list<peer> peers_;
+  int served_ = 0;
   unio::io_operation_connection<unio::async_accept_many, acceptor> accept_; // its destructor cancels it
 };
 
-void session::end() { owner_.end(*this); }
+void peer::end() { owner_.end(*this); }
 
 void talk_to(unio::endpoint const& there) {
   auto socket = unio::socket_handle::connected_to(there).value();

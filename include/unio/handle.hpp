@@ -205,6 +205,12 @@ class UNIO_API async_read : public io_operation {
   }
 
   [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
+  using io_operation::reset;
+  /// Makes it startable again with another request.
+  void reset(io_request<mutable_buffers> next) noexcept {
+    io_operation::reset();
+    request_ = next;
+  }
   /// For what does not fill the request's memory: where the bytes are.
   void set_view(std::byte* at) noexcept { view_ = at; }
   [[nodiscard]] io_handle* source() const noexcept { return source_; }
@@ -243,6 +249,12 @@ class UNIO_API async_write : public io_operation {
   }
 
   [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
+  using io_operation::reset;
+  /// Makes it startable again with another request.
+  void reset(io_request<const_buffers> next) noexcept {
+    io_operation::reset();
+    request_ = next;
+  }
 
  private:
   io_request<const_buffers> request_;
@@ -304,6 +316,8 @@ class UNIO_API io_handle : public handle {
   UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers> request), request)
   /// barrier, try_barrier, …, co_barrier, …: see async_barrier.
   UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind what), what)
+  /// Data and metadata are durable.
+  io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
 
  protected:
   using handle::handle;

@@ -91,12 +91,14 @@ class UNIO_API io_multiplexer {
   /// Cost         O(ready); no allocation, no lock
   /// Source       D2052R0 §4.3.1
   result<int> complete_io(int max_items = -1) noexcept { return do_complete_io(max_items, deadline::forever); }
-  /// The same, not starting another delivery once `bound` (a duration or a time point) has passed.
+  /// The same, not starting another delivery once `bound` (a duration or a time point) has passed; one that is ready is
+  /// delivered in any case.
   result<int> complete_io_within(deadline bound, int max_items = -1) noexcept {
     return do_complete_io(max_items, due(bound));
   }
 
-  /// Ends operations whose deadline has passed. As complete_io(), for deadlines.
+  /// Ends operations whose deadline has passed. As complete_io(), for deadlines. One that the kernel holds (a ring's) is
+  /// only asked to end: complete_io() says what became of it, for bytes that have moved beat the deadline.
   ///
   /// Cost    O(log pending) for each deadline that has passed; no system call but the clock
   /// Source  D2052R0 §4.3.1
@@ -115,7 +117,7 @@ class UNIO_API io_multiplexer {
 
   /// All three in a loop, until one of them did something; sleeps while nothing is ready.
   ///
-  /// Returns  > 0: how many were called; 0: nothing pending and nothing posted; < 0: woken by wake(), or (for the bounded
+  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0: nothing pending and nothing posted; < 0: woken by wake(), or (for the bounded
   ///          forms) the time is over
   /// Cost     one io_uring_enter(2) or epoll_pwait2(2) per turn
   /// Source   D2052R0 §4.3.2

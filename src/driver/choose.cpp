@@ -34,7 +34,7 @@ unsigned ring_entries() noexcept {
 result<std::unique_ptr<backend>> try_uring() noexcept { return make_uring(ring_entries()); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
-std::string why_not(int native_code) {
+std::string why_no_ring(int native_code) {
   std::string text = "io_uring: ";
   text += std::strerror(-native_code);
   switch (-native_code) {
@@ -53,11 +53,15 @@ std::string why_not(int native_code) {
 
 result<std::unique_ptr<backend>> try_uring() noexcept { return std::make_error_code(std::errc::function_not_supported); }
 
-std::string why_not(int) { return "built without io_uring; using epoll"; }
+std::string why_no_ring(int) { return "built without io_uring; using epoll"; }
 
 #endif
 
 }  // namespace
+
+std::string why_epoll(int native_code) {
+  return native_code == 0 ? "UNIO_DRIVER is epoll" : why_no_ring(native_code);
+}
 
 bool means_unavailable(int native_code) noexcept {
   switch (-native_code) {
@@ -73,19 +77,19 @@ bool means_unavailable(int native_code) noexcept {
 result<std::unique_ptr<backend>> best_backend() noexcept {
   char const* const wanted = std::getenv("UNIO_DRIVER");
   std::string_view const name = wanted != nullptr ? wanted : "";
-  if (name == "epoll") return make_epoll("UNIO_DRIVER is epoll");
+  if (name == "epoll") return make_epoll(0);
   if (name != "" && name != "uring") return error::unknown_driver;
   result<std::unique_ptr<backend>> ring = try_uring();
   if (ring.has_value() || name == "uring") return ring;
   // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked.
   int const code = -ring.error().value();  // a system error: an errno
   if (!means_unavailable(code) && code != -ENOMEM) return ring;
-  return make_epoll(why_not(code));
+  return make_epoll(code);
 }
 
 std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept {
   if (!current.is_ring() || !means_unavailable(native_code)) return nullptr;
-  result<std::unique_ptr<backend>> next = make_epoll(why_not(native_code));
+  result<std::unique_ptr<backend>> next = make_epoll(native_code);
   return next.has_value() ? std::move(*next) : nullptr;
 }
 

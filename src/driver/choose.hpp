@@ -7,6 +7,7 @@
 #include <unio/result.hpp>
 
 #include <memory>
+#include <string>
 
 namespace unio::driver {
 
@@ -16,6 +17,9 @@ result<std::unique_ptr<backend>> best_backend() noexcept;
 /// The backend to go on with when `current` could not for the reason `native_code`: epoll if it was io_uring that was
 /// forbidden, otherwise null.
 std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept;
+
+/// Why epoll runs: what io_uring said, or 0 if nobody wanted it. A sentence is made only for who asks, for that allocates.
+std::string why_epoll(int native_code);
 
 /// Whether an error of io_uring_setup(2) or io_uring_enter(2) means that io_uring is missing or forbidden, rather than
 /// that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).

@@ -37,10 +37,12 @@ class engine::bound {
  public:
   bound(engine const& e, int max_items, std::int64_t until) noexcept
       : engine_(e), left_(max_items < 0 ? std::numeric_limits<int>::max() : max_items), until_(until) {}
-  /// True if one more may be done, which it then counts.
+  /// True if one more may be done, which it then counts. The first may always: a bound shorter than looking takes must
+  /// not keep a loop from getting anywhere.
   bool take() const noexcept {
-    if (left_ <= 0 || (until_ != forever && engine_.now() >= until_)) return false;
+    if (left_ <= 0 || (until_ != forever && taken_ && engine_.now() >= until_)) return false;
     --left_;
+    taken_ = true;
     return true;
   }
   [[nodiscard]] bool spent() const noexcept { return left_ <= 0; }
@@ -49,6 +51,7 @@ class engine::bound {
  private:
   engine const& engine_;
   mutable int left_;
+  mutable bool taken_ = false;
   std::int64_t until_;
 };
 
@@ -188,7 +191,7 @@ void engine::land(io_operation& op) noexcept {
   operation_links& l = op.links;
   l.is.in_flight = false;
   --in_flight_;
-  if (shared_ != nullptr) shared_->count(-1);
+  if (shared_ != nullptr) ++landed_;
   unlist(op, op.fd());
   if (l.is.in_heap) deadlines_.remove(op);
   sys::leave_flight(op.fd());
@@ -584,6 +587,12 @@ unio::capabilities engine::capabilities() const {
 
 // ---- the loop -----------------------------------------------------------------------------------------------------
 
+// What has landed counts as pending for the other threads until its receivers have run: they may start more.
+void engine::count_landed() noexcept {
+  if (landed_ == 0 || delivering_ || !ready_.empty() || !inline_ready_.empty()) return;
+  shared_->count(-std::exchange(landed_, 0));
+}
+
 int engine::take_delivered() noexcept {
   int const n = delivered_;
   delivered_ = 0;
@@ -600,6 +609,7 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
     if (int const e = reap(0); e != 0) return detail::to_error_code(e);
     take_messages();
     drain(b);
+    count_landed();
   }
   int const n = take_delivered();
   return n != 0 ? n : is_idle() ? 0 : -1;
@@ -611,6 +621,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   budget_ = inline_budget;
   expire(b);
   drain(bound(*this, max_items, until));
+  count_landed();
   int const n = take_delivered();
   return n != 0 ? n : is_idle() ? 0 : -1;
 }
@@ -630,7 +641,8 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     int const ran = run_posted(b);
     take_messages();
     expire(b);
-    bool const idle = is_idle() && (shared_ == nullptr || !shared_->anything_pending());
+    count_landed();
+    bool const idle = is_idle() && (shared_ == nullptr || shared_->pending() == landed_);
     int const before = ran + delivered_;
     if (idle) {
       woken_.store(false, std::memory_order_relaxed);
@@ -646,6 +658,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     take_messages();
     if (sleep_until != 0) expire(b);
     drain(b);
+    count_landed();
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
     if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
     if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
@@ -680,6 +693,7 @@ io_status engine::poll(io_operation& op) noexcept {
   deliver(op);
   queue_next_inline();
   delivering_ = outer;
+  count_landed();
   return io_status::completed;
 }
 

@@ -33,9 +33,9 @@ class shared_state {
  public:
   virtual int run_shared(int max_items) noexcept = 0;
   virtual bool has_shared() noexcept = 0;
-  /// Operations taken (+1) and ended (-1); and whether any engine has one.
+  /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
   virtual void count(int change) noexcept = 0;
-  virtual bool anything_pending() noexcept = 0;
+  virtual int pending() noexcept = 0;
 
  protected:
   ~shared_state() = default;
@@ -134,6 +134,7 @@ class engine final : public io_multiplexer {
   int expire(bound const& b) noexcept;
   void take_messages() noexcept;
   int take_delivered() noexcept;
+  void count_landed() noexcept;
   int run_posted(bound const& b) noexcept;
   [[nodiscard]] bool has_posted() const noexcept { return posted_now_ != nullptr || !posted_.empty(); }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
@@ -155,6 +156,7 @@ class engine final : public io_multiplexer {
   std::uint64_t two_descriptors_ = 0;  ///< operations in flight that use a second descriptor
   std::uint64_t deferred_ = 0;  ///< ends that wait for another thread's request to arrive
   int budget_ = inline_budget;
+  int landed_ = 0;     ///< ended, and not yet counted so in the shared state
   int delivered_ = 0;  ///< values delivered since the last do_… returned
   bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
   /// The operations whose receivers are being told of a value that is not the last, innermost first.

@@ -219,7 +219,7 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
     for (std::unique_ptr<engine> const& e : engines_)  // the last has ended: whoever sleeps is done
       if (e != nullptr) e->poke();
   }
-  bool anything_pending() noexcept override { return pending_.load(std::memory_order_acquire) != 0; }
+  int pending() noexcept override { return pending_.load(std::memory_order_acquire); }
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<engine>> engines_;

@@ -64,8 +64,10 @@ int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
   op::vectors const v = op::as_vectors(buffers);
   iovec const one{const_cast<std::byte*>(buffers.front().data()), buffers.front().size()};
   iovec const* const data = v.count == 1 ? &one : v.data;
-  if (sys::has_rwf_nosignal())
-    return op::uninterrupted([&] { return sys::pwritev2(op.fd(), data, v.count, -1, sys::rwf_nosignal); });
+  if (sys::has_rwf_nosignal()) {
+    int const r = op::uninterrupted([&] { return sys::pwritev2(op.fd(), data, v.count, -1, sys::rwf_nosignal); });
+    if (r != -EOPNOTSUPP) return r;  // what is no pipe but was taken in as one, an eventfd say, may know no flags
+  }
   sys::sigpipe_guard guard;
   int const r = op::uninterrupted([&] { return sys::writev(op.fd(), data, v.count); });
   if (r == -EPIPE) guard.raised();

@@ -33,12 +33,12 @@ ISOLATED_TEST(kernel_accept, of_many_pauses_without_descriptors_and_goes_on_when
     accepting.set_multiplexer(m.get());
     tally told;
     auto accept = unio::connect(unio::async_accept_many(accepting), tell{&told});
-    accept.start();
-    submit_all(*m);
+    submit_all(*m); // a ring is set up by now
     int const next = ::dup(2);
     ::close(next);
     rlimit const few{.rlim_cur = static_cast<rlim_t>(next) + 10, .rlim_max = static_cast<rlim_t>(next) + 10};
     if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    accept.start();
     if (!drive(*m, [&] { return told.accepted.size() == 10 && told.errors.size() == 1; })) return 2;
     if (told.errors[0] != std::errc::too_many_files_open) return 3;
 

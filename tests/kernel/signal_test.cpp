@@ -152,7 +152,7 @@ ISOLATED_TEST(kernel_signal, that_the_program_has_blocked_stays_as_it_is) {
   sigaddset(&blocked, SIGPIPE);
   ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &blocked, nullptr), 0);
   for (bool const pending : {false, true}) {
-    if (pending) ASSERT_EQ(::raise(SIGPIPE), 0);
+    ASSERT_EQ(pending ? ::raise(SIGPIPE) : 0, 0);
     std::string const before = signals();
     {
       auto const m = made_multiplexer();
@@ -233,7 +233,7 @@ void mixed_workload(unio::io_multiplexer& m, temporary_directory const& director
     std::string const text = pattern(10'000);
     auto const written = file.write({unio::const_buffer(text), 0});
     EXPECT_TRUE(written.has_value()) << written.error().message();
-    EXPECT_TRUE(file.barrier().has_value());
+    EXPECT_TRUE(file.barrier(unio::barrier_kind::wait_all).has_value());
     std::string back(10'000, '\0');
     auto const read = file.read({unio::mutable_buffer(back), 0});
     EXPECT_TRUE(read.has_value()) << read.error().message();

@@ -810,21 +810,24 @@ struct open_file : test::fixture {
   static constexpr bool can_wait = false;
   using sender = unio::async_open;
   static ending value() { return Exists ? ending{"a file of 9 bytes"} : test::failure(ENOENT); }
-  io_multiplexer* multiplexer;
+  unio::path_handle base = unio::path_handle::path(directory().path()).value();
   static constexpr char const* name = Exists ? "opened" : "missing";
 
-  open_file(io_multiplexer* m, script) : multiplexer(m) { directory().write("opened", "say hello"); }
+  open_file(io_multiplexer* m, script) {
+    directory().write("opened", "say hello");
+    base.set_multiplexer(m);
+  }
   template <class S>
   S describe(deadline d) {
-    return S(directory().handle(), name, unio::handle::mode::read, unio::handle::creation::open_existing,
-             unio::handle::caching::all, unio::handle::flag::none, d);
+    return S(base, name, unio::handle::mode::read, unio::handle::creation::open_existing, unio::handle::caching::all,
+             unio::handle::flag::none, d);
   }
   sender::result_type block(deadline d) {
-    if (multiplexer != nullptr) return unio::detail::blocking(describe<sender>(d));
-    return unio::file(directory().handle(), name);
+    if (base.has_multiplexer()) return unio::detail::blocking(describe<sender>(d));
+    return unio::file(base, name);
   }
   auto await(deadline d) {
-    return unio::co_open(directory().handle(), name, unio::handle::mode::read, unio::handle::creation::open_existing,
+    return unio::co_open(base, name, unio::handle::mode::read, unio::handle::creation::open_existing,
                          unio::handle::caching::all, unio::handle::flag::none, d);
   }
   void make_ready() {}

@@ -350,7 +350,7 @@ TEST(simulated_destruction, of_an_operation_in_flight_waits_for_its_end_at_every
   });
 }
 
-// Case 9: what had completed is told in the next turn at the latest, what had not before the handle is gone
+// Case 9: what had completed is told before the handle is gone as well
 TEST(simulated_destruction, of_a_handle_ends_all_that_was_in_flight_on_it) {
   for_seeds(1000, [](simulation& s) {
     told t[2];
@@ -367,7 +367,6 @@ TEST(simulated_destruction, of_a_handle_ends_all_that_was_in_flight_on_it) {
       for (std::uint64_t turns = s.seed() % 7; turns != 0; --turns) (void)s.multiplexer().complete_io(0);
       if (s.seed() % 2 == 0) (void)b.close();
     }
-    (void)s.multiplexer().try_run();
     expect_ended_once(t[0]);
     expect_ended_once(t[1]);
   });

@@ -43,7 +43,7 @@ struct row_result {
   double seconds = 0;
   std::uint64_t allocations = 0;                  ///< between the first start and the last end
   std::optional<double> system_calls_per_mb = {}; ///< none: they could not be counted
-  std::string failure;                            ///< empty: all of it arrived as it was
+  std::string failure = {};                       ///< empty: all of it arrived as it was
 
   [[nodiscard]] bool is_ok() const noexcept { return failure.empty() && allocations == 0; }
   [[nodiscard]] double mb_per_s() const noexcept {

@@ -10,6 +10,7 @@
 
 #include "driver/epoll/epoll.hpp"
 
+#include "driver/choose.hpp"
 #include "driver/engine.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
@@ -38,8 +39,8 @@ bool waits_for_descriptor(readiness r) noexcept {
 
 class epoll_backend final : public backend {
  public:
-  epoll_backend(int epoll_fd, int doorbell_fd, std::string why) noexcept
-      : epoll_fd_(epoll_fd), doorbell_fd_(doorbell_fd), why_(std::move(why)) {}
+  epoll_backend(int epoll_fd, int doorbell_fd, int why) noexcept
+      : epoll_fd_(epoll_fd), doorbell_fd_(doorbell_fd), why_(why) {}
   ~epoll_backend() override {
     sys::close(epoll_fd_);
     sys::close(doorbell_fd_);
@@ -106,7 +107,7 @@ class epoll_backend final : public backend {
 
   void describe(capabilities& c) const override {
     c.driver = "epoll";
-    c.why = why_;
+    c.why = why_epoll(why_);
   }
 
  private:
@@ -141,12 +142,12 @@ class epoll_backend final : public backend {
 
   int epoll_fd_;
   int doorbell_fd_;
-  std::string why_;
+  int why_;
 };
 
 }  // namespace
 
-result<std::unique_ptr<backend>> make_epoll(std::string why) noexcept {
+result<std::unique_ptr<backend>> make_epoll(int why) noexcept {
   int const epoll_fd = sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC));
   if (epoll_fd < 0) return detail::to_error_code(epoll_fd);
   int const doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -154,7 +155,7 @@ result<std::unique_ptr<backend>> make_epoll(std::string why) noexcept {
     sys::close(epoll_fd);
     return detail::to_error_code(doorbell_fd);
   }
-  std::unique_ptr<backend> b(new (std::nothrow) epoll_backend(epoll_fd, doorbell_fd, std::move(why)));
+  std::unique_ptr<backend> b(new (std::nothrow) epoll_backend(epoll_fd, doorbell_fd, why));
   if (b == nullptr) {
     sys::close(epoll_fd);
     sys::close(doorbell_fd);

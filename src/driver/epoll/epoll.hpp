@@ -7,11 +7,10 @@
 #include <unio/result.hpp>
 
 #include <memory>
-#include <string>
 
 namespace unio::driver {
 
-/// `why`: why io_uring was not taken; "" if nobody wanted it.
-result<std::unique_ptr<backend>> make_epoll(std::string why) noexcept;
+/// `why`: what io_uring said; 0 if nobody wanted it.
+result<std::unique_ptr<backend>> make_epoll(int why) noexcept;
 
 }  // namespace unio::driver

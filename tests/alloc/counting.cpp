@@ -1,0 +1,72 @@
+// operator new and delete, and pthread_mutex_lock, replaced for the whole program by ones that count per thread.
+
+#include "alloc/counting.hpp"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace {
+
+constinit thread_local test::costs so_far;
+
+void* allocate(std::size_t size, std::size_t alignment) noexcept {
+  ++so_far.allocations;
+  if (size == 0) size = 1;
+  if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
+  return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+}
+
+void* allocate_or_end(std::size_t size, std::size_t alignment) {
+  void* const p = allocate(size, alignment);
+  if (p == nullptr) std::abort();
+  return p;
+}
+
+}  // namespace
+
+test::costs test::costs_so_far() noexcept { return so_far; }
+
+void* operator new(std::size_t n) { return allocate_or_end(n, 0); }
+void* operator new[](std::size_t n) { return allocate_or_end(n, 0); }
+void* operator new(std::size_t n, std::align_val_t a) { return allocate_or_end(n, static_cast<std::size_t>(a)); }
+void* operator new[](std::size_t n, std::align_val_t a) { return allocate_or_end(n, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n, 0); }
+void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n, 0); }
+void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
+  return allocate(n, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
+  return allocate(n, static_cast<std::size_t>(a));
+}
+
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::nothrow_t const&) noexcept { std::free(p); }
+void operator delete[](void* p, std::nothrow_t const&) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
+
+// The dynamic linker prefers the program's own over the C library's, for the C++ library too.
+extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
+  using function = int (*)(pthread_mutex_t*);
+  static constinit std::atomic<function> real = nullptr;  // relaxed: every thread finds the same
+  function f = real.load(std::memory_order_relaxed);
+  if (f == nullptr) {
+    f = reinterpret_cast<function>(::dlsym(RTLD_NEXT, "pthread_mutex_lock"));
+    if (f == nullptr) std::abort();
+    real.store(f, std::memory_order_relaxed);
+  }
+  ++so_far.locks;
+  return f(mutex);
+}

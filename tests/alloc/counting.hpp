@@ -1,0 +1,19 @@
+// How often this thread has allocated and locked. The counting itself is in counting.cpp.
+
+#pragma once
+
+#include <cstdint>
+
+namespace test {
+
+struct costs {
+  std::uint64_t allocations = 0;  ///< calls of operator new
+  std::uint64_t locks = 0;        ///< calls of pthread_mutex_lock, as std::mutex makes them
+  bool operator==(costs const&) const = default;
+  costs operator-(costs const& before) const { return {allocations - before.allocations, locks - before.locks}; }
+};
+
+/// What the calling thread has done since it began.
+costs costs_so_far() noexcept;
+
+}  // namespace test

@@ -1,0 +1,538 @@
+// No allocation and no lock, from connect to set_done, once warm: every operation that needs no thread that may block, in
+// every style, on the driver that UNIO_DRIVER names; and a million of them.
+//
+// In a program of its own, which replaces operator new and pthread_mutex_lock (counting.cpp).
+
+#include "alloc/counting.hpp"
+#include "support/coroutine.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <mutex>
+#include <ostream>
+#include <string>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::costs;
+using unio::deadline;
+using unio::io_multiplexer;
+
+constexpr int warm_up_rounds = 100;  // what a descriptor's history says changes within 32
+constexpr int rounds = 200;
+
+std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
+
+std::ostream& operator<<(std::ostream& out, costs const& c) {
+  return out << c.allocations << " allocations, " << c.locks << " locks";
+}
+
+// ---- what is measured ---------------------------------------------------------------------------------------------
+
+// Each has: set up on a multiplexer; `waits`, whether it is ever not ready; describe, await, block; ready(), which lets it
+// complete; after(), which makes the next one wait again.
+
+struct pipe_ends {
+  unio::pipe_handle source, sink;
+  pipe_ends() {
+    auto p = unio::pipe_handle::anonymous().value();
+    source = std::move(p.reader);
+    sink = std::move(p.writer);
+  }
+};
+struct unix_ends {
+  unio::socket_handle source, sink;
+  unix_ends() {
+    auto p = unio::socket_handle::pair().value();
+    source = std::move(p.first);
+    sink = std::move(p.second);
+  }
+};
+struct tcp_ends {
+  unio::socket_handle source, sink;
+  tcp_ends() {
+    auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+    sink = unio::socket_handle::connected_to(listener.local_endpoint().value()).value();
+    source = listener.accept().value();
+  }
+};
+
+void give(int fd) { (void)!::write(fd, "hello", 5); }
+void take(int fd) {
+  char bytes[64];
+  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+  if (::poll(&p, 1, 5000) == 1) (void)!::read(fd, bytes, sizeof bytes);
+}
+
+template <class Ends>
+struct reads {
+  static constexpr bool waits = true;
+  Ends ends;
+  char memory[16];
+  explicit reads(io_multiplexer* m) { ends.source.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_read(ends.source, unio::mutable_buffer(memory), d); }
+  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory), d); }
+  auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory), d); }
+  void ready() { give(ends.sink.native_handle()); }
+  void after() {}
+};
+
+template <class Ends>
+struct writes {
+  static constexpr bool waits = false;
+  Ends ends;
+  explicit writes(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_write(ends.sink, unio::const_buffer("hello", 5), d); }
+  auto await(deadline d) { return ends.sink.co_write(unio::const_buffer("hello", 5), d); }
+  auto block(deadline d) { return ends.sink.write(unio::const_buffer("hello", 5), d); }
+  void ready() {}
+  void after() { take(ends.source.native_handle()); }
+};
+
+struct sends_zero_copy {
+  static constexpr bool waits = false;
+  tcp_ends ends;
+  explicit sends_zero_copy(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_send_zero_copy(ends.sink, unio::const_buffer("hello", 5), d); }
+  auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer("hello", 5), d); }
+  auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer("hello", 5), d); }
+  void ready() {}
+  void after() { take(ends.source.native_handle()); }
+};
+
+struct reads_cached_file {
+  static constexpr bool waits = false;
+  unio::file_handle file = unio::file_handle::temp_inode().value();
+  char memory[16];
+  explicit reads_cached_file(io_multiplexer* m) {
+    (void)file.write({unio::const_buffer("hello", 5), 0}).value();
+    file.set_multiplexer(m);
+  }
+  unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 0}; }
+  auto describe(deadline d) { return unio::async_read(file, request(), d); }
+  auto await(deadline d) { return file.co_read(request(), d); }
+  auto block(deadline d) { return file.read(request(), d); }
+  void ready() {}
+  void after() {}
+};
+
+struct reads_mapped_file {
+  static constexpr bool waits = false;
+  test::temporary_directory directory;
+  unio::mapped_file_handle file;
+  char memory[16];
+  explicit reads_mapped_file(io_multiplexer* m) {
+    directory.write("f", "hello");
+    file = unio::mapped_file_handle::mapped_file(directory.handle(), "f").value();
+    file.set_multiplexer(m);
+  }
+  unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 0}; }
+  auto describe(deadline d) { return unio::async_read(file, request(), d); }
+  auto await(deadline d) { return file.co_read(request(), d); }
+  auto block(deadline d) { return file.read(request(), d); }
+  void ready() {}
+  void after() {}
+};
+
+struct accepts {
+  static constexpr bool waits = true;
+  unio::listening_socket_handle listener =
+      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  unio::endpoint at = listener.local_endpoint().value();
+  unio::socket_handle peer;
+  explicit accepts(io_multiplexer* m) { listener.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_accept(listener, d); }
+  auto await(deadline d) { return listener.co_accept(d); }
+  auto block(deadline d) { return listener.accept(d); }
+  void ready() { peer = unio::socket_handle::connected_to(at).value(); }
+  void after() { (void)peer.linger(0), (void)peer.close(); }
+};
+
+struct connects {
+  static constexpr bool waits = false;
+  unio::listening_socket_handle listener =
+      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  unio::endpoint at = listener.local_endpoint().value();
+  unio::socket_handle socket;
+  io_multiplexer* multiplexer;
+  explicit connects(io_multiplexer* m) : multiplexer(m) {}
+  auto describe(deadline d) { return unio::async_connect(socket, at, d); }
+  auto await(deadline d) { return socket.co_connect(at, d); }
+  auto block(deadline d) { return socket.connect(at, d); }
+  void ready() {
+    socket = unio::socket_handle::create(unio::address_family::ipv4).value();
+    socket.set_multiplexer(multiplexer);
+  }
+  void after() {
+    (void)socket.linger(0);
+    (void)socket.close();
+    (void)listener.accept();
+  }
+};
+
+struct waits_for_timer {
+  static constexpr bool waits = false;  // its moment comes by itself
+  unio::timer_handle timer;
+  explicit waits_for_timer(io_multiplexer* m) : timer(20us, m) {}
+  auto describe(deadline d) { return unio::async_wait(timer, d); }
+  auto await(deadline d) { return timer.co_wait(d); }
+  auto block(deadline d) { return timer.wait(d); }
+  void ready() {}
+  void after() {}
+};
+
+struct waits_for_event {
+  static constexpr bool waits = true;
+  unio::event_handle event = unio::event_handle::create().value();
+  explicit waits_for_event(io_multiplexer* m) { event.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_wait_event(event, d); }
+  auto await(deadline d) { return event.co_wait(d); }
+  auto block(deadline d) { return event.wait(d); }
+  void ready() { (void)event.signal(); }
+  void after() {}
+};
+
+struct polls {
+  static constexpr bool waits = true;
+  pipe_ends ends;
+  explicit polls(io_multiplexer* m) { ends.source.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_poll(ends.source, unio::readiness::readable, d); }
+  auto await(deadline d) { return ends.source.co_poll(unio::readiness::readable, d); }
+  auto block(deadline d) { return ends.source.poll(unio::readiness::readable, d); }
+  void ready() { give(ends.sink.native_handle()); }
+  void after() { take(ends.source.native_handle()); }
+};
+
+struct does_nothing {
+  static constexpr bool waits = false;
+  io_multiplexer* multiplexer;
+  explicit does_nothing(io_multiplexer* m) : multiplexer(m) {}
+  auto describe(deadline d) { return unio::async_no_op(multiplexer, d); }
+  auto await(deadline) { return unio::co_no_op(multiplexer); }
+  auto block(deadline d) { return unio::detail::blocking(unio::async_no_op(multiplexer, d)); }
+  void ready() {}
+  void after() {}
+};
+
+struct splices {
+  static constexpr bool waits = true;
+  pipe_ends from, to;
+  explicit splices(io_multiplexer* m) { from.source.set_multiplexer(m); }
+  auto describe(deadline d) { return unio::async_splice(from.source, to.sink, {.bytes = 64}, d); }
+  auto await(deadline d) { return unio::co_splice(from.source, to.sink, {.bytes = 64}, d); }
+  auto block(deadline d) { return unio::splice(from.source, to.sink, {.bytes = 64}, d); }
+  void ready() { give(from.sink.native_handle()); }
+  void after() { take(to.source.native_handle()); }
+};
+
+// ---- measuring ----------------------------------------------------------------------------------------------------
+
+struct receiver {
+  template <class Result>
+  void set_value(Result&& r) {
+    // Takes the result, as a program would: an accepted socket is closed.
+    auto const taken = std::forward<Result>(r);
+    failed = failed || !taken.has_value();
+  }
+  void set_done() {}
+  bool failed = false;
+};
+
+// Runs `round` until warm, then says what `rounds` more of them cost. `round` returns false if it failed.
+template <class Round>
+void expect_free(char const* what, Round round) {
+  bool fine = true;
+  for (int i = 0; i < warm_up_rounds; ++i) fine = round() && fine;
+  costs const before = test::costs_so_far();
+  for (int i = 0; i < rounds; ++i) fine = round() && fine;
+  costs const spent = test::costs_so_far() - before;
+  EXPECT_TRUE(fine) << what << ": failed";
+  EXPECT_EQ(spent, costs{}) << what;
+}
+
+template <class F, class Sender>
+bool one_connected(F& f, io_multiplexer& m, Sender sender, bool ready_first, bool polled) {
+  if (ready_first) f.ready();
+  auto op = unio::connect(std::move(sender), receiver{});
+  op.start();
+  if (!ready_first) {
+    if (polled) {
+      (void)op.poll();
+    } else {
+      (void)m.try_run();
+    }
+    f.ready();
+  }
+  if (polled) {
+    while (op.poll() == unio::io_status::pending) {
+    }
+  }
+  while (!op.finished()) (void)m.run();
+  (void)m.try_run();
+  f.after();
+  return !op.receiver().failed;
+}
+
+template <class F>
+class free_of_cost : public testing::Test {};
+
+using all = testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>, writes<unix_ends>,
+                           writes<tcp_ends>, sends_zero_copy, reads_cached_file, reads_mapped_file, accepts, connects,
+                           waits_for_timer, waits_for_event, polls, does_nothing, splices>;
+struct names {
+  template <class F>
+  static std::string GetName(int i) {
+    static constexpr char const* all_names[] = {
+        "read_pipe",  "read_unix_socket", "read_tcp_socket",  "write_pipe",       "write_unix_socket", "write_tcp_socket",
+        "send_zero_copy", "read_cached_file", "read_mapped_file", "accept",           "connect",           "wait",
+        "wait_event", "poll",             "no_op",            "splice"};
+    return all_names[i];
+  }
+};
+TYPED_TEST_SUITE(free_of_cost, all, names);
+
+TYPED_TEST(free_of_cost, called) {
+  {
+    TypeParam f(nullptr);
+    expect_free("without a multiplexer", [&] {
+      f.ready();
+      bool const fine = f.block(10s).has_value();
+      f.after();
+      return fine;
+    });
+    if (TypeParam::waits) expect_free("in vain", [&] { return f.block(10us).error() == unio::condition::timed_out; });
+  }
+  auto const m = make();
+  TypeParam f(m.get());
+  expect_free("on a multiplexer", [&] {
+    f.ready();
+    bool const fine = f.block(10s).has_value();
+    f.after();
+    return fine;
+  });
+}
+
+TYPED_TEST(free_of_cost, polled) {
+  auto const m = make();
+  TypeParam f(m.get());
+  expect_free("ready", [&] { return one_connected(f, *m, f.describe(10s), true, true); });
+  if (TypeParam::waits) expect_free("waiting", [&] { return one_connected(f, *m, f.describe(10s), false, true); });
+}
+
+TYPED_TEST(free_of_cost, multiplexed) {
+  auto const m = make();
+  TypeParam f(m.get());
+  expect_free("ready", [&] {
+    f.ready();
+    auto op = unio::connect(f.describe(10s), receiver{});
+    op.start();
+    while (!op.finished()) (void)m->run();
+    (void)m->try_run();
+    f.after();
+    return !op.receiver().failed;
+  });
+  if (TypeParam::waits) expect_free("waiting", [&] { return one_connected(f, *m, f.describe(10s), false, false); });
+}
+
+TYPED_TEST(free_of_cost, atomic) {
+  auto const m = make();
+  TypeParam f(m.get());
+  using sender = unio::detail::atomic_form<decltype(f.describe(10s))>;
+  if constexpr (requires { sender(f.describe(10s)); }) {
+    expect_free("ready", [&] {
+      f.ready();
+      auto op = unio::connect(sender(f.describe(10s)), receiver{});
+      op.start();
+      while (!op.finished()) (void)m->run();
+      (void)m->try_run();
+      f.after();
+      return !op.receiver().failed;
+    });
+  }
+}
+
+TYPED_TEST(free_of_cost, awaited) {
+  auto const m = make();
+  for (bool const first_ready : {true, false}) {
+    if (!first_ready && !TypeParam::waits) continue;
+    TypeParam f(m.get());
+    bool fine = true;
+    auto const body = [](TypeParam& of, bool& ok, bool ready_first, int& done, int const& wanted) -> test::coroutine {
+      while (done < wanted) {
+        if (ready_first) of.ready();
+        {
+          auto const r = co_await of.await(10s);
+          ok = ok && r.has_value();
+        }
+        of.after();
+        ++done;
+      }
+    };
+    int done = 0;
+    auto const until = [&](int wanted) {
+      while (done < wanted) {
+        int const before = done;
+        if (!first_ready) f.ready();
+        while (done == before) (void)m->run();
+      }
+    };
+    int const all_rounds = warm_up_rounds + rounds;
+    test::coroutine const c = body(f, fine, first_ready, done, all_rounds);
+    if (first_ready && done >= warm_up_rounds) {
+      // It never suspended: measure a second one, whose frame is the one allocation.
+      done = 0;
+      costs const before = test::costs_so_far();
+      test::coroutine const again = body(f, fine, first_ready, done, all_rounds);
+      until(all_rounds);
+      EXPECT_EQ(test::costs_so_far() - before, (costs{1, 0})) << "ready";
+    } else {
+      until(warm_up_rounds);
+      costs const before = test::costs_so_far();
+      until(all_rounds);
+      EXPECT_EQ(test::costs_so_far() - before, costs{}) << (first_ready ? "ready" : "waiting");
+    }
+    EXPECT_TRUE(fine);
+  }
+}
+
+// ---- a million ----------------------------------------------------------------------------------------------------
+
+constexpr int million = 1'000'000;
+
+class one_byte_at_a_time {
+ public:
+  explicit one_byte_at_a_time(io_multiplexer* m) {
+    ends.source.set_multiplexer(m);
+    (void)ends.sink.capacity(1 << 20);
+  }
+  // The peer: fills the pipe when it is empty.
+  void refill() {
+    static char const block[65536] = {};
+    if (left > 0) return;
+    for (ssize_t n; (n = ::write(ends.sink.native_handle(), block, sizeof block)) > 0;) left += static_cast<int>(n);
+  }
+  pipe_ends ends;
+  char memory[1];
+  int left = 0;
+};
+
+TEST(a_million_operations, cost_nothing_when_connected) {
+  auto const m = make();
+  one_byte_at_a_time p(m.get());
+  bool fine = true;
+  auto const one = [&] {
+    p.refill();
+    auto op = unio::connect(unio::async_read(p.ends.source, unio::mutable_buffer(p.memory)), receiver{});
+    op.start();
+    while (!op.finished()) (void)m->run();
+    --p.left;
+    fine = fine && !op.receiver().failed;
+  };
+  for (int i = 0; i < warm_up_rounds; ++i) one();
+  costs const before = test::costs_so_far();
+  for (int i = 0; i < million; ++i) one();
+  EXPECT_EQ(test::costs_so_far() - before, costs{});
+  EXPECT_TRUE(fine);
+}
+
+TEST(a_million_operations, cost_nothing_when_awaited) {
+  auto const m = make();
+  one_byte_at_a_time p(m.get());
+  costs spent;
+  bool fine = true, ended = false;
+  auto const body = [&]() -> test::coroutine {
+    costs before;
+    for (int i = -warm_up_rounds; i < million; ++i) {
+      if (i == 0) before = test::costs_so_far();
+      p.refill();
+      fine = (co_await p.ends.source.co_read(unio::mutable_buffer(p.memory))).has_value() && fine;
+      --p.left;
+    }
+    spent = test::costs_so_far() - before;
+    ended = true;
+  };
+  test::coroutine const c = body();
+  while (!ended) (void)m->run();
+  EXPECT_EQ(spent, costs{});
+  EXPECT_TRUE(fine);
+}
+
+TEST(a_million_operations, cost_nothing_when_called) {
+  one_byte_at_a_time p(nullptr);
+  bool fine = true;
+  for (int i = -warm_up_rounds; i < 0; ++i) p.refill(), fine = p.ends.source.read(p.memory).has_value() && fine, --p.left;
+  costs const before = test::costs_so_far();
+  for (int i = 0; i < million; ++i) {
+    p.refill();
+    fine = p.ends.source.read(unio::mutable_buffer(p.memory)).has_value() && fine;
+    --p.left;
+  }
+  EXPECT_EQ(test::costs_so_far() - before, costs{});
+  EXPECT_TRUE(fine);
+}
+
+// ---- posting ------------------------------------------------------------------------------------------------------
+
+TEST(post, of_a_work_item_costs_nothing) {
+  auto const m = make();
+  struct item : unio::work {
+    item() : work([](unio::work& w, bool) noexcept { ++static_cast<item&>(w).ran; }) {}
+    int ran = 0;
+  } w;
+  int n = 0;
+  expect_free("post", [&] {
+    m->post(w);
+    n += m->run().value_or(0);
+    return true;
+  });
+  EXPECT_EQ(w.ran, n);
+  EXPECT_EQ(n, warm_up_rounds + rounds);
+}
+
+// ---- canaries: each counter notices ---------------------------------------------------------------------------------
+
+TEST(counting, notices_an_allocation) {
+  costs const before = test::costs_so_far();
+  auto const p = std::make_unique<int>(1);
+  asm volatile("" : : "r"(p.get()) : "memory");  // not to be optimised away
+  EXPECT_EQ((test::costs_so_far() - before).allocations, 1U);
+}
+
+TEST(counting, notices_a_lock) {
+  std::mutex mutex;
+  costs const before = test::costs_so_far();
+  { std::lock_guard const lock(mutex); }
+  EXPECT_EQ((test::costs_so_far() - before).locks, 1U);
+}
+
+TEST(counting, notices_what_a_post_of_a_function_allocates) {
+  auto const m = make();
+  (void)m->try_run();
+  costs const before = test::costs_so_far();
+  (void)m->post([] {});
+  (void)m->run();
+  EXPECT_EQ((test::costs_so_far() - before).allocations, 1U);
+}
+
+TEST(counting, notices_that_giving_an_operation_to_another_thread_locks) {
+  unio::file_handle file = unio::file_handle::temp_inode().value();
+  auto const m = make();
+  if (std::string(m->capabilities().driver) != "epoll") GTEST_SKIP() << "the ring needs no thread for it";
+  file.set_multiplexer(m.get());
+  (void)file.barrier(unio::barrier_kind::wait_all);
+  costs const before = test::costs_so_far();
+  (void)file.barrier(unio::barrier_kind::wait_all);
+  EXPECT_GE((test::costs_so_far() - before).locks, 1U);
+}
+
+}  // namespace

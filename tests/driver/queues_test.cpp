@@ -1,0 +1,155 @@
+// driver/queues.hpp and driver/uring/slots.hpp: the parts of a driver that need no kernel. Cases 13 and 7.
+
+#include "driver/queues.hpp"
+#include "driver/uring/slots.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using unio::driver::deadline_queue;
+using unio::driver::inbox;
+using unio::driver::operation_queue;
+using unio::driver::queue_name;
+using unio::driver::slot_table;
+using unio::driver::work_link;
+
+TEST(operation_queue, keeps_the_order_and_gives_up_its_middle) {
+  std::deque<unio::async_no_op> ops(5);
+  operation_queue q(queue_name::ready);
+  for (auto& op : ops) q.push(op);
+  q.remove(ops[2]);
+  q.remove(ops[0]);
+  q.remove(ops[4]);
+  EXPECT_FALSE(q.contains(ops[2]));
+  EXPECT_TRUE(q.contains(ops[3]));
+  EXPECT_EQ(q.last(), &ops[3]);
+  q.push(ops[0]);
+  EXPECT_EQ(q.pop(), &ops[1]);
+  EXPECT_EQ(q.pop(), &ops[3]);
+  EXPECT_EQ(q.pop(), &ops[0]);
+  EXPECT_EQ(q.pop(), nullptr);
+  EXPECT_TRUE(q.empty());
+}
+
+TEST(deadline_queue, is_always_ordered_whatever_is_inserted_and_removed) {
+  std::mt19937 random(20240607);
+  std::deque<unio::async_no_op> ops(300);
+  for (int round = 0; round < 20; ++round) {
+    deadline_queue q;
+    std::vector<unio::io_operation*> in;
+    auto earliest = [&] {
+      return (*std::min_element(in.begin(), in.end(), [](auto* a, auto* b) { return a->links.due < b->links.due; }))
+          ->links.due;
+    };
+    for (auto& op : ops) {
+      op.links.due = static_cast<std::int64_t>(random() % 100); // many are equal
+      q.insert(op);
+      in.push_back(&op);
+      EXPECT_TRUE(op.links.is.in_heap);
+      if (random() % 3 == 0) { // any, not only the first
+        std::size_t const i = random() % in.size();
+        q.remove(*in[i]);
+        EXPECT_FALSE(in[i]->links.is.in_heap);
+        in.erase(in.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      if (!in.empty()) {
+        ASSERT_EQ(q.earliest()->links.due, earliest());
+      }
+    }
+    std::int64_t last = -1;
+    while (unio::io_operation* const op = q.earliest()) {
+      EXPECT_GE(op->links.due, last);
+      last = op->links.due;
+      q.remove(*op);
+      in.erase(std::find(in.begin(), in.end(), op));
+    }
+    EXPECT_TRUE(in.empty());
+  }
+}
+
+// A heap that is a list must not be taken apart by recursion.
+TEST(deadline_queue, takes_a_hundred_thousand_in_order_without_a_deep_stack) {
+  std::deque<unio::async_no_op> ops(100'000);
+  deadline_queue q;
+  std::int64_t due = 0;
+  for (auto& op : ops) {
+    op.links.due = ++due;
+    q.insert(op);
+  }
+  due = 0;
+  while (unio::io_operation* const op = q.earliest()) {
+    ASSERT_EQ(op->links.due, ++due);
+    q.remove(*op);
+  }
+  EXPECT_EQ(due, 100'000);
+}
+
+struct numbered : unio::work {
+  numbered() : work([](work&, bool) noexcept {}) {}
+  std::size_t by = 0;
+  int number = 0;
+};
+
+TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
+  constexpr int each = 50'000;
+  inbox<unio::work, work_link> box;
+  std::vector<numbered> items(3 * each);
+  std::vector<std::thread> threads;
+  for (std::size_t who = 0; who < 3; ++who)
+    threads.emplace_back([&, who] {
+      for (int i = 0; i < each; ++i) {
+        numbered& n = items[who * each + static_cast<std::size_t>(i)];
+        n.by = who;
+        n.number = i;
+        box.push(n);
+      }
+    });
+  int next[3] = {};
+  for (int seen = 0; seen < 3 * each;) {
+    for (unio::work* w = box.take(); w != nullptr; w = w->next) {
+      auto& n = static_cast<numbered&>(*w);
+      ASSERT_EQ(n.number, next[n.by]++);
+      ++seen;
+    }
+  }
+  for (std::thread& t : threads) t.join();
+  EXPECT_TRUE(box.empty());
+}
+
+// Case 13; tokio#8112, mio CVE-2024-27308: a completion that comes late reaches nobody.
+TEST(slot_table, knows_a_completion_of_an_operation_that_has_gone) {
+  std::deque<unio::async_no_op> ops(3000);
+  slot_table slots;
+  std::vector<std::uint32_t> taken;
+  std::vector<std::uint64_t> names;
+  for (auto& op : ops) {
+    taken.push_back(slots.take(op));
+    ASSERT_NE(taken.back(), slot_table::none);
+    names.push_back(slots.user_data(taken.back()));
+  }
+  for (std::size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(slots.find(names[i]), &ops[i]);
+  for (std::size_t i = 0; i < ops.size(); i += 2) slots.give_back(taken[i]);
+  for (std::size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(slots.find(names[i]), i % 2 == 0 ? nullptr : &ops[i]);
+  // The slots' next owners have names of their own.
+  for (std::size_t i = 0; i < ops.size(); i += 2) {
+    std::uint32_t const slot = slots.take(ops[i]);
+    EXPECT_NE(slots.user_data(slot), names[slot]);
+    EXPECT_EQ(slots.find(slots.user_data(slot)), &ops[i]);
+  }
+  for (std::size_t i = 0; i < ops.size(); i += 2) EXPECT_EQ(slots.find(names[i]), nullptr);
+  EXPECT_EQ(slots.find(~std::uint64_t{0}), nullptr);
+  EXPECT_EQ(slots.find(~std::uint64_t{0} - 1), nullptr);
+}
+
+} // namespace

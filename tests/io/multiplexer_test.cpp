@@ -1,0 +1,1080 @@
+// multiplexer.hpp and connect.hpp: the loop's functions, their bounds and what they return; posting and waking; fairness;
+// several threads; atomic forms; which driver; multiplexers of others; the life of a connection.
+//
+// What operations do is in op/operations_test.cpp. Tests of `on` run on each driver that this system offers.
+
+#include "support/coroutine.hpp"
+#include "support/drivers.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using clock_type = std::chrono::steady_clock;
+using unio::condition;
+using unio::deadline;
+using unio::io_multiplexer;
+using unio::io_status;
+
+// Ends the program if a test hangs: a wake-up that was lost would otherwise take all of the suite's time.
+class watchdog {
+ public:
+  explicit watchdog(std::chrono::seconds limit = 60s) : thread_([this, limit] { watch(limit); }) {}
+  ~watchdog() {
+    done_.store(true);
+    thread_.join();
+  }
+
+ private:
+  void watch(std::chrono::seconds limit) {
+    auto const end = clock_type::now() + limit;
+    while (!done_.load()) {
+      if (clock_type::now() > end) {
+        std::fprintf(stderr, "the test hangs\n");
+        std::abort();
+      }
+      std::this_thread::sleep_for(2ms);
+    }
+  }
+  std::atomic<bool> done_{false};
+  std::thread thread_;
+};
+
+// Counts what it is told.
+struct count {
+  int* values = nullptr;
+  int* dones = nullptr;
+  template <class Result>
+  void set_value(Result&&) {
+    if (values != nullptr) ++*values;
+  }
+  void set_done() {
+    if (dones != nullptr) ++*dones;
+  }
+};
+
+// Calls what it was given.
+struct calls {
+  std::function<void()> on_done;
+  template <class Result>
+  void set_value(Result&&) {}
+  void set_done() {
+    if (on_done) on_done();
+  }
+};
+
+unio::anonymous_pipe make_pipe(io_multiplexer* m) {
+  unio::anonymous_pipe p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(m);
+  p.writer.set_multiplexer(m);
+  return p;
+}
+
+void put(unio::pipe_handle& writer, std::size_t bytes = 1) {
+  std::string const text(bytes, 'x');
+  ASSERT_EQ(::write(writer.native_handle(), text.data(), bytes), static_cast<ssize_t>(bytes));
+}
+
+class on : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto made = test::make_multiplexer(GetParam().c_str());
+    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
+    m_ = std::move(*made);
+  }
+  unio::timer_handle timer(deadline d) { return unio::timer_handle(d, m_.get()); }
+  std::unique_ptr<io_multiplexer> m_;
+};
+
+INSTANTIATE_TEST_SUITE_P(driver, on, testing::Values("uring", "epoll"), [](auto const& of) { return of.param; });
+
+// ---- what the loop's functions return ------------------------------------------------------------------------------
+
+TEST_P(on, nothing_pending_is_zero) {
+  EXPECT_EQ(m_->complete_io().value(), 0);
+  EXPECT_EQ(m_->timeout_io().value(), 0);
+  EXPECT_EQ(m_->invoke_posted_items().value(), 0);
+  EXPECT_EQ(m_->run().value(), 0);
+  EXPECT_EQ(m_->try_run().value(), 0);
+  EXPECT_EQ(m_->try_run_for(1h).value(), 0);  // it does not wait for what cannot come
+  EXPECT_EQ(m_->try_run_until(clock_type::now() + 1h).value(), 0);
+}
+
+TEST_P(on, pending_but_not_ready_is_negative) {
+  auto p = make_pipe(m_.get());
+  char memory[4];
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), 1h), count{});
+  op.start();
+  EXPECT_LT(m_->complete_io().value(), 0);
+  EXPECT_LT(m_->timeout_io().value(), 0);
+  EXPECT_EQ(m_->invoke_posted_items().value(), 0);  // nothing was posted
+  EXPECT_LT(m_->try_run().value(), 0);
+  auto const before = clock_type::now();
+  EXPECT_LT(m_->try_run_for(10ms).value(), 0);
+  EXPECT_GE(clock_type::now() - before, 10ms);
+  EXPECT_LT(m_->try_run_until(clock_type::now() + 5ms).value(), 0);
+  EXPECT_LT(m_->try_run_until(std::chrono::system_clock::now() + 5ms).value(), 0);
+}
+
+TEST_P(on, completions_are_counted) {
+  auto p = make_pipe(m_.get());
+  char memory[4];
+  int values = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  op.start();
+  EXPECT_LT(m_->complete_io().value(), 0);
+  put(p.writer);
+  int n = 0;
+  auto const give_up = clock_type::now() + 10s;
+  while ((n = m_->complete_io().value()) < 0 && clock_type::now() < give_up) {
+  }
+  EXPECT_EQ(n, 1);
+  EXPECT_EQ(values, 1);
+  EXPECT_EQ(m_->complete_io().value(), 0);
+}
+
+TEST_P(on, what_start_delivered_is_credited_to_the_next_call) {
+  auto p = make_pipe(m_.get());
+  put(p.writer);
+  char memory[4];
+  int values = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  op.start();
+  ASSERT_EQ(values, 1) << "there was data: it completes at once";
+  EXPECT_EQ(m_->complete_io().value(), 1);
+  EXPECT_EQ(m_->complete_io().value(), 0);
+}
+
+TEST_P(on, run_returns_as_soon_as_something_was_delivered_inside_start) {
+  auto p = make_pipe(m_.get());
+  auto never = make_pipe(m_.get());
+  char memory[4];
+  auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
+  waiting.start();
+  (void)m_->try_run();
+  put(p.writer);
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
+  op.start();
+  watchdog const w;
+  EXPECT_EQ(m_->run().value(), 1);  // it would sleep for ever otherwise
+}
+
+TEST_P(on, deadlines_pass_in_timeout_io_and_not_in_complete_io) {
+  int values = 0;
+  unio::timer_handle t = timer(1ms);
+  auto op = unio::connect(unio::async_wait(t), count{&values});
+  op.start();
+  std::this_thread::sleep_for(3ms);
+  EXPECT_LT(m_->complete_io().value(), 0);
+  EXPECT_EQ(values, 0);
+  EXPECT_EQ(m_->timeout_io().value(), 1);
+  EXPECT_EQ(values, 1);
+  EXPECT_EQ(m_->timeout_io().value(), 0);
+}
+
+TEST_P(on, no_more_than_max_items_are_completed_in_one_call) {
+  constexpr int n = 10;
+  std::vector<unio::anonymous_pipe> pipes;
+  std::vector<unio::io_operation_connection<unio::async_read, count>> ops(n);
+  int values = 0;
+  char memory[4];
+  for (int i = 0; i < n; ++i) pipes.push_back(make_pipe(m_.get()));
+  for (int i = 0; i < n; ++i) {
+    ops[i] = unio::connect(unio::async_read(pipes[i].reader, unio::mutable_buffer(memory)), count{&values});
+    ops[i].start();
+  }
+  (void)m_->try_run();
+  for (auto& p : pipes) put(p.writer);
+  watchdog const w;
+  int left = n;
+  while (left > 0) {
+    int const r = m_->complete_io(3).value();
+    if (r < 0) continue;
+    EXPECT_LE(r, 3);
+    left -= r;
+  }
+  EXPECT_EQ(left, 0);
+  EXPECT_EQ(values, n);
+}
+
+TEST_P(on, a_bound_that_has_passed_allows_no_delivery) {
+  auto p = make_pipe(m_.get());
+  char memory[4];
+  int values = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  op.start();
+  (void)m_->try_run();
+  put(p.writer);
+  for (int i = 0; i < 10; ++i) EXPECT_LT(m_->complete_io_within(clock_type::now() - 1ms).value(), 0);
+  EXPECT_EQ(values, 0);
+  EXPECT_LT(m_->complete_io(0).value(), 0);
+  watchdog const w;
+  while (m_->complete_io_within(1h).value() < 0) {
+  }
+  EXPECT_EQ(values, 1);
+}
+
+TEST_P(on, timeouts_are_bounded_by_items_and_by_time) {
+  std::vector<unio::io_operation_connection<unio::async_wait, count>> ops(10);
+  int values = 0;
+  unio::timer_handle t = timer(1ms);
+  for (auto& op : ops) {
+    op = unio::connect(unio::async_wait(t), count{&values});
+    op.start();
+  }
+  std::this_thread::sleep_for(3ms);
+  EXPECT_LT(m_->timeout_io_within(clock_type::now() - 1ms).value(), 0);
+  EXPECT_EQ(m_->timeout_io(4).value(), 4);
+  EXPECT_EQ(values, 4);
+  EXPECT_EQ(m_->timeout_io_within(1h).value(), 6);
+}
+
+TEST_P(on, posted_items_are_bounded_by_items_and_by_time) {
+  int ran = 0;
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(m_->post([&] { ++ran; }));
+  EXPECT_EQ(m_->invoke_posted_items_within(clock_type::now() - 1ms).value(), 0);
+  EXPECT_EQ(m_->invoke_posted_items(4).value(), 4);
+  EXPECT_EQ(ran, 4);
+  EXPECT_EQ(m_->invoke_posted_items_within(1h).value(), 6);
+  EXPECT_EQ(m_->invoke_posted_items().value(), 0);
+}
+
+TEST_P(on, posted_items_run_in_the_order_in_which_they_were_posted) {
+  std::string order;
+  for (char c = 'a'; c <= 'e'; ++c) ASSERT_TRUE(m_->post([&order, c] { order += c; }));
+  EXPECT_EQ(m_->invoke_posted_items(2).value(), 2);
+  for (char c = 'f'; c <= 'h'; ++c) ASSERT_TRUE(m_->post([&order, c] { order += c; }));
+  EXPECT_EQ(m_->run().value(), 6);
+  EXPECT_EQ(order, "abcdefgh");
+}
+
+TEST_P(on, what_a_posted_item_posts_runs_in_a_later_call) {
+  int ran = 0;
+  std::function<void()> again = [&] {
+    ++ran;
+    if (ran < 3) (void)m_->post(again);
+  };
+  ASSERT_TRUE(m_->post(again));
+  EXPECT_EQ(m_->invoke_posted_items().value(), 1);
+  EXPECT_EQ(m_->invoke_posted_items().value(), 1);
+  EXPECT_EQ(m_->run().value(), 1);
+  EXPECT_EQ(m_->run().value(), 0);
+}
+
+TEST_P(on, run_respects_max_items) {
+  int ran = 0;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(m_->post([&] { ++ran; }));
+  EXPECT_EQ(m_->run(2).value(), 2);
+  EXPECT_EQ(m_->try_run(2).value(), 2);
+  EXPECT_EQ(m_->run(2).value(), 1);
+  EXPECT_EQ(ran, 5);
+}
+
+TEST_P(on, run_sleeps_until_the_earliest_deadline) {
+  unio::timer_handle far = timer(1h), near = timer(15ms);
+  int values = 0;
+  auto a = unio::connect(unio::async_wait(far), count{&values});
+  auto b = unio::connect(unio::async_wait(near), count{&values});
+  a.start();
+  b.start();
+  std::uint64_t const turns = m_->counters().turns;
+  auto const before = clock_type::now();
+  EXPECT_EQ(m_->run().value(), 1);
+  EXPECT_GE(clock_type::now() - before, 15ms);
+  EXPECT_LE(m_->counters().turns - turns, 3U) << "it asked the kernel again and again instead of sleeping";
+}
+
+// ---- deadlines of operations ---------------------------------------------------------------------------------------
+
+TEST_P(on, a_deadline_in_the_past_passes_at_once_and_the_largest_never) {
+  auto p = make_pipe(m_.get());
+  char memory[4];
+  for (deadline const d : {deadline(clock_type::now() - 1h), deadline(std::chrono::system_clock::now() - 1h)}) {
+    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), d), count{});
+    op.start();
+    while (!op.finished()) (void)m_->run();
+    EXPECT_EQ(op.result().error(), condition::timed_out);
+  }
+  for (deadline const d : {deadline(std::chrono::nanoseconds::max()), deadline(clock_type::time_point::max()),
+                           deadline(std::chrono::hours::max()), deadline(std::chrono::nanoseconds::max() - 1ns)}) {
+    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), d), count{});
+    op.start();
+    EXPECT_LT(m_->try_run_for(2ms).value(), 0);
+    put(p.writer);
+    while (!op.finished()) (void)m_->run();
+    EXPECT_EQ(op.result().value().bytes(), 1U);
+  }
+  auto op = unio::connect(unio::try_async_read(p.reader, unio::mutable_buffer(memory)), count{});
+  op.start();
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(op.result().error(), condition::would_block);
+}
+
+TEST_P(on, data_that_is_there_beats_a_deadline_that_has_passed) {
+  auto p = make_pipe(m_.get());
+  put(p.writer);
+  char memory[4];
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), clock_type::now() - 1h), count{});
+  op.start();
+  while (!op.finished()) (void)m_->run();
+  EXPECT_EQ(op.result().value_or(unio::mutable_buffers()).bytes(), 1U);
+}
+
+// ---- posting and waking --------------------------------------------------------------------------------------------
+
+TEST_P(on, of_a_hundred_thousand_posts_of_four_threads_none_is_lost) {
+  constexpr int threads = 4, each = 25'000;
+  watchdog const w(200s);
+  auto never = make_pipe(m_.get());
+  char memory[4];
+  auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
+  waiting.start();  // so that run() sleeps
+  struct item : unio::work {
+    item() : work([](unio::work& self, bool run) noexcept { *static_cast<item&>(self).ran += run ? 1 : 0; }) {}
+    int* ran = nullptr;
+  };
+  int ran = 0;
+  std::vector<std::vector<item>> items(threads);
+  for (auto& mine : items) {
+    mine = std::vector<item>(each);
+    for (item& i : mine) i.ran = &ran;
+  }
+  std::vector<std::thread> posters;
+  for (auto& mine : items) {
+    posters.emplace_back([&] {
+      for (int i = 0; i < each; ++i) {
+        m_->post(mine[i]);
+        if (i % 256 == 0) std::this_thread::sleep_for(20us);  // lets the loop fall asleep
+      }
+    });
+  }
+  while (ran < threads * each) ASSERT_TRUE(m_->run().has_value());
+  for (std::thread& t : posters) t.join();
+  EXPECT_EQ(ran, threads * each);
+}
+
+TEST_P(on, each_post_wakes_a_loop_that_sleeps) {
+  watchdog const w;
+  auto never = make_pipe(m_.get());
+  char memory[4];
+  auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
+  waiting.start();
+  constexpr int rounds = 3000;
+  std::atomic<int> ran = 0;
+  std::thread other([&] {
+    for (int i = 0; i < rounds; ++i) {
+      (void)m_->post([&] {
+        ran.fetch_add(1);
+        ran.notify_all();
+      });
+      for (int seen = ran.load(); seen <= i; seen = ran.load()) ran.wait(seen);
+    }
+  });
+  while (ran.load() < rounds) ASSERT_TRUE(m_->run().has_value());
+  other.join();
+}
+
+TEST_P(on, wake_ends_a_run_that_sleeps_and_nothing_else_does) {
+  watchdog const w;
+  unio::timer_handle t = timer(1h);
+  auto waiting = unio::connect(unio::async_wait(t), count{});
+  waiting.start();
+  (void)m_->try_run();
+  for (int i = 0; i < 100; ++i) {
+    std::thread other([&] { m_->wake(); });
+    EXPECT_LT(m_->run().value(), 0);
+    other.join();
+  }
+  EXPECT_LT(m_->try_run_for(5ms).value(), 0);
+}
+
+TEST_P(on, a_wake_before_run_is_not_lost) {
+  watchdog const w;
+  unio::timer_handle t = timer(1h);
+  auto waiting = unio::connect(unio::async_wait(t), count{});
+  waiting.start();
+  m_->wake();
+  EXPECT_LT(m_->run().value(), 0);
+}
+
+TEST_P(on, items_that_were_not_run_are_dropped_at_the_end) {
+  int ran = 0, dropped = 0;
+  struct item : unio::work {
+    item() : work([](unio::work& self, bool run) noexcept {
+        ++*(run ? static_cast<item&>(self).ran : static_cast<item&>(self).dropped);
+      }) {}
+    int* ran = nullptr;
+    int* dropped = nullptr;
+  };
+  item items[5];
+  for (item& i : items) {
+    i.ran = &ran;
+    i.dropped = &dropped;
+    m_->post(i);
+  }
+  EXPECT_EQ(m_->invoke_posted_items(2).value(), 2);  // the others have been taken from the inbox by now
+  item late;
+  late.ran = &ran;
+  late.dropped = &dropped;
+  m_->post(late);
+  auto const kept = std::make_shared<int>();
+  ASSERT_TRUE(m_->post([kept, &ran] { ++ran; }));
+  m_.reset();
+  EXPECT_EQ(ran, 2);
+  EXPECT_EQ(dropped, 4);
+  EXPECT_EQ(kept.use_count(), 1) << "what was posted is destroyed";
+}
+
+TEST_P(on, what_is_in_flight_at_the_end_is_cancelled) {
+  auto p = make_pipe(m_.get());
+  char memory[4];
+  int values = 0, dones = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+  op.start();
+  (void)m_->try_run();
+  m_.reset();
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(values, 1);
+  EXPECT_EQ(dones, 1);
+  EXPECT_EQ(op.result().error(), condition::canceled);
+  p.reader.set_multiplexer(nullptr);
+  p.writer.set_multiplexer(nullptr);
+}
+
+// ---- fairness ------------------------------------------------------------------------------------------------------
+
+TEST_P(on, a_source_that_is_always_ready_does_not_starve_another) {
+  watchdog const w;
+  auto busy = make_pipe(m_.get());
+  auto other = make_pipe(m_.get());
+  put(busy.writer, 4096);
+  char memory[1], memory2[4];
+  int values = 0;
+  int before_the_other = -1;
+  using connection = unio::io_operation_connection<unio::async_read, calls>;
+  connection read;
+  bool stop = false;
+  read = unio::connect(unio::async_read(busy.reader, unio::mutable_buffer(memory)), calls{[&] {
+                         ++values;
+                         if (stop || values >= 4000) return;
+                         read.reset();
+                         read.start();
+                       }});
+  auto second = unio::connect(unio::async_read(other.reader, unio::mutable_buffer(memory2)), calls{[&] {
+                                before_the_other = values;
+                                stop = true;
+                              }});
+  second.start();
+  (void)m_->try_run();
+  put(other.writer);
+  read.start();
+  EXPECT_LE(values, 64) << "start() has to return";
+  int most = 0;
+  for (int turn = 0; turn < 10 && !second.finished(); ++turn) {
+    int const before = values;
+    ASSERT_GT(m_->try_run().value(), 0);
+    most = std::max(most, values - before);
+  }
+  EXPECT_LE(most, 64 + 2);
+  EXPECT_TRUE(second.finished());
+  EXPECT_GE(before_the_other, 1);
+  EXPECT_LE(before_the_other, 4 * 64) << "it came to its turn far too late";
+  while (!read.finished()) (void)m_->run();
+}
+
+// ---- atomic forms --------------------------------------------------------------------------------------------------
+
+TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
+  watchdog const w(250s);
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int rounds = 4000;
+#else
+  constexpr int rounds = 20'000;
+#endif
+  auto p = make_pipe(m_.get());
+  (void)m_->try_run();
+  using connection = unio::io_operation_connection<unio::atomic_async_read, count>;
+  std::atomic<connection*> published = nullptr;
+  std::atomic<int> cancelled = 0;
+  std::thread canceller([&] {
+    for (int i = 0; i < rounds; ++i) {
+      connection* op = nullptr;
+      while ((op = published.exchange(nullptr)) == nullptr) std::this_thread::yield();
+      op->cancel();
+      cancelled.store(i + 1);
+    }
+  });
+  int values = 0, dones = 0, read = 0, stopped = 0;
+  char memory[1];
+  for (int i = 0; i < rounds; ++i) {
+    connection op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+    op.start();
+    published.store(&op);
+    if (i % 3 == 0) put(p.writer);
+    while (!op.finished()) ASSERT_TRUE(m_->try_run_for(1ms).has_value());
+    ++(op.result().has_value() ? read : stopped);
+    while (cancelled.load() <= i) std::this_thread::yield();  // it must not touch what is gone
+  }
+  canceller.join();
+  EXPECT_EQ(values, rounds);
+  EXPECT_EQ(dones, rounds);
+  EXPECT_EQ(read + stopped, rounds);
+  // No byte was lost: what was not read is still there.
+  for (char c; ::read(p.reader.native_handle(), &c, 1) == 1;) ++read;
+  EXPECT_EQ(read, (rounds + 2) / 3);
+  EXPECT_EQ(m_->counters().started, m_->counters().finished);
+}
+
+TEST_P(on, an_atomic_form_is_started_by_another_thread) {
+  watchdog const w;
+  auto p = make_pipe(m_.get());
+  unio::timer_handle t = timer(1h);
+  auto keep = unio::connect(unio::async_wait(t), count{});
+  keep.start();
+  (void)m_->try_run();
+  char memory[1];
+  std::thread::id where;
+  for (int i = 0; i < 200; ++i) {
+    auto op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)),
+                            calls{[&] { where = std::this_thread::get_id(); }});
+    std::thread starter([&] {
+      op.start();
+      put(p.writer);
+    });
+    while (!op.finished()) (void)m_->run();
+    starter.join();
+    EXPECT_EQ(where, std::this_thread::get_id());
+    EXPECT_EQ(op.result().value().bytes(), 1U);
+  }
+}
+
+// ---- handles and their multiplexer ---------------------------------------------------------------------------------
+
+TEST_P(on, a_blocking_call_keeps_the_multiplexers_other_operations_moving) {
+  watchdog const w;
+  auto a = make_pipe(m_.get());
+  auto b = make_pipe(m_.get());
+  char memory[1], memory2[1];
+  int values = 0;
+  auto op = unio::connect(unio::async_read(a.reader, unio::mutable_buffer(memory)), count{&values});
+  op.start();
+  int seen_before_the_end = -1;
+  std::thread peer([&] {
+    put(a.writer);
+    std::this_thread::sleep_for(20ms);
+    put(b.writer);
+  });
+  unio::timer_handle t = timer(10ms);
+  auto tick = unio::connect(unio::async_wait(t), calls{[&] { seen_before_the_end = values; }});
+  tick.start();
+  EXPECT_EQ(b.reader.read(unio::mutable_buffer(memory2)).value().bytes(), 1U);
+  peer.join();
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(seen_before_the_end, 1);
+}
+
+TEST_P(on, a_handle_closed_by_the_thread_that_runs_several_multiplexers_has_nothing_left_in_flight) {
+  auto p = make_pipe(nullptr);
+  char memory[1];
+  p.reader.set_multiplexer(m_.get());
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
+  op.start();
+  (void)m_->try_run();
+  p.reader.set_multiplexer(nullptr);  // the handle no longer says where its operations are
+  ASSERT_TRUE(p.reader.close());
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(op.result().error(), condition::canceled);
+}
+
+TEST(this_thread, has_a_multiplexer_of_its_own) {
+  io_multiplexer* const mine = &unio::this_thread::multiplexer();
+  EXPECT_EQ(&unio::this_thread::multiplexer(), mine);
+  EXPECT_EQ(unio::this_thread::multiplexer_if_any(), mine);
+  io_multiplexer* other = nullptr;
+  std::thread([&] {
+    EXPECT_EQ(unio::this_thread::multiplexer_if_any(), nullptr);
+    other = &unio::this_thread::multiplexer();
+    EXPECT_NE(other, mine);  // both live at this moment
+  }).join();
+  unio::pipe_handle const p = unio::pipe_handle::anonymous().value().reader;
+  EXPECT_EQ(p.multiplexer(), mine);
+  EXPECT_FALSE(p.has_multiplexer());
+}
+
+// ---- which driver --------------------------------------------------------------------------------------------------
+
+TEST(driver, that_is_unknown_is_an_error_that_lists_the_choices) {
+  for (int const threads : {1, 2}) {
+    auto const made = test::make_multiplexer("nonsense", threads);
+    ASSERT_FALSE(made.has_value());
+    EXPECT_EQ(made.error(), unio::error::unknown_driver);
+    EXPECT_EQ(made.error(), std::errc::invalid_argument);
+    std::string const message = made.error().message();
+    EXPECT_NE(message.find("uring"), std::string::npos) << message;
+    EXPECT_NE(message.find("epoll"), std::string::npos) << message;
+  }
+}
+
+TEST(driver, that_cannot_be_made_ends_operations_of_the_threads_own_multiplexer_with_the_reason) {
+  std::thread([] {
+    test::environment_variable const nonsense("UNIO_DRIVER", "nonsense");
+    unio::pipe_handle reader = unio::pipe_handle::anonymous().value().reader;
+    char memory[1];
+    int values = 0, dones = 0;
+    auto op = unio::connect(unio::async_read(reader, unio::mutable_buffer(memory)), count{&values, &dones});
+    op.start();
+    EXPECT_TRUE(op.finished());
+    EXPECT_EQ(values, 1);
+    EXPECT_EQ(dones, 1);
+    EXPECT_EQ(op.result().error(), unio::error::unknown_driver);
+    EXPECT_EQ(unio::this_thread::multiplexer().run().error(), unio::error::unknown_driver);
+  }).join();
+}
+
+TEST(driver, that_was_asked_for_is_the_one_that_is_used) {
+  auto const epoll = test::make_multiplexer("epoll").value();
+  EXPECT_STREQ(epoll->capabilities().driver, "epoll");
+  EXPECT_NE(epoll->capabilities().why, "");
+  EXPECT_EQ(epoll->capabilities().ring_entries, 0U);
+  auto const ring = test::make_multiplexer("uring");
+  if (!ring.has_value()) GTEST_SKIP() << ring.error().message();
+  EXPECT_STREQ((*ring)->capabilities().driver, "io_uring");
+  EXPECT_EQ((*ring)->capabilities().why, "");
+  EXPECT_GT((*ring)->capabilities().ring_entries, 0U);
+}
+
+TEST(driver, describes_itself_in_lines_of_name_and_value) {
+  for (std::string const& name : test::available_drivers()) {
+    unio::capabilities const c = test::make_multiplexer(name.c_str(), 2).value()->capabilities();
+    EXPECT_EQ(c.threads, 2U);
+    std::string const text = to_string(c);
+    EXPECT_EQ(text.rfind("driver: " + std::string(c.driver) + "\n", 0), 0U) << text;
+    EXPECT_NE(text.find("\nthreads: 2\n"), std::string::npos) << text;
+    EXPECT_EQ(text.find("ring entries: ") != std::string::npos, c.ring_entries != 0) << text;
+    EXPECT_EQ(text.find("why: ") != std::string::npos, !c.why.empty()) << text;
+    EXPECT_EQ(text.back(), '\n');
+  }
+}
+
+// ---- several threads -----------------------------------------------------------------------------------------------
+
+class shared : public testing::TestWithParam<std::tuple<std::string, int>> {
+ protected:
+  void SetUp() override {
+    auto made = test::make_multiplexer(std::get<0>(GetParam()).c_str(), threads());
+    if (!made.has_value()) GTEST_SKIP() << made.error().message();
+    m_ = std::move(*made);
+  }
+  // Engines of threads are made with the driver that the environment names then.
+  test::environment_variable const driver_{"UNIO_DRIVER", std::get<0>(GetParam()).c_str()};
+  static int threads() { return std::get<1>(GetParam()); }
+  std::unique_ptr<io_multiplexer> m_;
+};
+
+INSTANTIATE_TEST_SUITE_P(driver, shared, testing::Combine(testing::Values("uring", "epoll"), testing::Values(2, 3, 4)),
+                         [](auto const& of) {
+                           return std::get<0>(of.param) + "_" + std::to_string(std::get<1>(of.param));
+                         });
+
+TEST_P(shared, runs_operations_where_they_were_started_until_the_last_has_ended) {
+  watchdog const w;
+  std::atomic<int> elsewhere = 0, done = 0, zeros = 0;
+  std::latch started(threads());
+  auto const body = [&](int index) {
+    std::vector<unio::anonymous_pipe> pipes;
+    std::vector<unio::io_operation_connection<unio::async_read, calls>> ops(20);
+    char memory[1];
+    auto const me = std::this_thread::get_id();
+    for (auto& op : ops) {
+      pipes.push_back(make_pipe(m_.get()));
+      op = unio::connect(unio::async_read(pipes.back().reader, unio::mutable_buffer(memory)), calls{[&, me] {
+                           if (std::this_thread::get_id() != me) elsewhere.fetch_add(1);
+                           done.fetch_add(1);
+                         }});
+      op.start();
+    }
+    unio::timer_handle t(std::chrono::milliseconds(10 * (index + 1)), m_.get());
+    auto tick = unio::connect(unio::async_wait(t), calls{[&] {
+                                for (auto& p : pipes) put(p.writer);
+                              }});
+    tick.start();
+    started.arrive_and_wait();
+    for (;;) {
+      auto const r = m_->run();
+      ASSERT_TRUE(r.has_value()) << r.error().message();
+      if (*r == 0) break;
+    }
+    zeros.fetch_add(1);
+    EXPECT_EQ(done.load(), threads() * 20) << "run() says 0 only when the last of all has ended";
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads(); ++i) others.emplace_back(body, i);
+  body(0);
+  for (std::thread& t : others) t.join();
+  EXPECT_EQ(elsewhere.load(), 0);
+  EXPECT_EQ(zeros.load(), threads());
+}
+
+TEST_P(shared, posted_work_is_taken_by_whoever_is_idle) {
+  watchdog const w(120s);
+  std::atomic<int> ran = 0, busy = 0, most_busy = 0;
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> runners;
+  std::latch up(threads() + 1);
+  for (int i = 0; i < threads(); ++i) {
+    runners.emplace_back([&] {
+      unio::timer_handle t(1h, m_.get());
+      auto keep = unio::connect(unio::async_wait(t), count{});
+      keep.start();
+      up.arrive_and_wait();
+      while (!stop.load()) ASSERT_TRUE(m_->run().has_value());
+      keep.cancel();
+      while (!keep.finished()) (void)m_->run();
+    });
+  }
+  up.arrive_and_wait();
+  constexpr int items = 40;
+  for (int i = 0; i < items; ++i) {
+    ASSERT_TRUE(m_->post([&] {
+      int const now = busy.fetch_add(1) + 1;
+      for (int most = most_busy.load(); most < now && !most_busy.compare_exchange_weak(most, now);) {
+      }
+      std::this_thread::sleep_for(2ms);
+      busy.fetch_sub(1);
+      ran.fetch_add(1);
+    }));
+  }
+  while (ran.load() < items) std::this_thread::sleep_for(1ms);
+  EXPECT_GT(most_busy.load(), 1) << "one thread did all of it while the others slept";
+  stop.store(true);
+  // A wake-up ends one run(), and it may be the run() of one that has seen `stop` already.
+  std::atomic<bool> all_ended = false;
+  std::thread waker([&] {
+    while (!all_ended.load()) {
+      m_->wake();
+      (void)m_->post([] {});
+      std::this_thread::sleep_for(1ms);
+    }
+  });
+  for (std::thread& t : runners) t.join();
+  all_ended.store(true);
+  waker.join();
+}
+
+TEST_P(shared, of_many_posts_none_is_lost) {
+  watchdog const w(200s);
+  constexpr int items = 50'000;
+  std::atomic<int> ran = 0;
+  std::atomic<bool> posting = true;
+  std::vector<std::thread> runners;
+  for (int i = 0; i < threads(); ++i) {
+    runners.emplace_back([&] {
+      while (posting.load() || ran.load() < items) {
+        ASSERT_TRUE(m_->run().has_value());
+        std::this_thread::yield();
+      }
+    });
+  }
+  for (int i = 0; i < items; ++i) ASSERT_TRUE(m_->post([&] { ran.fetch_add(1, std::memory_order_relaxed); }));
+  posting.store(false);
+  for (std::thread& t : runners) t.join();
+  EXPECT_EQ(ran.load(), items);
+}
+
+TEST_P(shared, one_thread_too_many_is_an_error) {
+  std::latch all(threads()), tried(1);
+  std::vector<std::thread> users;
+  for (int i = 0; i < threads(); ++i) {
+    users.emplace_back([&] {
+      EXPECT_EQ(m_->run().value(), 0);
+      all.count_down();
+      tried.wait();
+    });
+  }
+  all.wait();
+  EXPECT_EQ(m_->run().error(), unio::error::too_many_threads);
+  auto op = unio::connect(unio::async_no_op(m_.get()), count{});
+  op.start();
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(op.result().error(), unio::error::too_many_threads);
+  tried.count_down();
+  for (std::thread& t : users) t.join();
+  EXPECT_EQ(m_->run().value(), 0) << "a thread that has ended has left its place";
+}
+
+// ---- a multiplexer of somebody else's ------------------------------------------------------------------------------
+
+// The least that one can write: it tries everything again in each turn.
+class trying_multiplexer final : public io_multiplexer {
+ public:
+  using io_multiplexer::post;
+  void post(unio::work& w) noexcept override { w(false); }
+  void wake() noexcept override {}
+  unio::capabilities capabilities() const override { return {.driver = "trying"}; }
+  unio::counters counters() const noexcept override { return {}; }
+
+  void start(unio::io_operation& op) noexcept override {
+    if (op.faces().begin != nullptr) op.faces().begin(op);
+    if (!attempt(op)) {
+      waiting_.push_back(&op);
+    } else if (op.is_quiet()) {
+      op.mark_finished();  // who started it looks for the result itself
+    } else {
+      tell(op);
+    }
+  }
+  io_status poll(unio::io_operation& op) noexcept override {
+    if (!op.completed() && attempt(op)) {
+      std::erase(waiting_, &op);
+      tell(op);
+    }
+    return op.completed() ? io_status::completed : io_status::pending;
+  }
+  void cancel(unio::io_operation& op) noexcept override {
+    if (std::erase(waiting_, &op) == 0) return;
+    (void)op.faces().complete(op, -ECANCELED, 0);
+    tell(op);
+  }
+  void forget(int fd) noexcept override {
+    for (bool again = true; again;) {
+      again = false;
+      for (unio::io_operation* op : waiting_) {
+        if (op->fd() != fd) continue;
+        cancel(*op);
+        again = true;
+        break;
+      }
+    }
+  }
+  void finish(unio::io_operation& op) noexcept override {
+    while (!op.finished()) (void)do_run(-1, 0);
+  }
+  int tried = 0;
+
+ protected:
+  unio::result<int> do_complete_io(int, std::int64_t) noexcept override {
+    int n = 0;
+    for (std::size_t i = 0; i < waiting_.size();) {
+      unio::io_operation& op = *waiting_[i];
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (attempt(op)) {
+        ++n;
+        tell(op);
+      } else {
+        waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(i), &op);
+        ++i;
+      }
+    }
+    return n != 0 ? n : waiting_.empty() ? 0 : -1;
+  }
+  unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return 0; }
+  unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return 0; }
+  unio::result<int> do_run(int max, std::int64_t until) noexcept override { return do_complete_io(max, until); }
+
+ private:
+  // True: the result is known.
+  bool attempt(unio::io_operation& op) noexcept {
+    ++tried;
+    int const r = op.faces().perform(op, unio::attempt::nonblocking);
+    if (r != -EAGAIN) return op.faces().complete(op, r, 0) == unio::outcome::finished;
+    op.set_outcome(r);
+    return op.deadline().is_zero();
+  }
+  static void tell(unio::io_operation& op) noexcept { op.deliver(unio::io_operation::value | unio::io_operation::done); }
+  std::vector<unio::io_operation*> waiting_;
+};
+
+TEST(foreign_multiplexer, runs_operations_and_serves_handles) {
+  trying_multiplexer m;
+  auto p = make_pipe(&m);
+  char memory[4];
+  int values = 0, dones = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+  op.start();
+  EXPECT_EQ(op.poll(), io_status::pending);
+  EXPECT_LT(m.run().value(), 0);
+  EXPECT_EQ(p.writer.write(unio::const_buffer("abc", 3)).value().bytes(), 3U);  // a blocking call drives it
+  EXPECT_EQ(m.run().value(), 1);
+  EXPECT_EQ(values, 1);
+  EXPECT_EQ(dones, 1);
+  EXPECT_EQ(op.result().value().bytes(), 3U);
+
+  EXPECT_EQ(p.reader.try_read(unio::mutable_buffer(memory)).error(), condition::would_block);
+  op.reset();
+  op.start();
+  op.cancel();
+  EXPECT_EQ(op.result().error(), condition::canceled);
+  op.reset();
+  op.start();
+  ASSERT_TRUE(p.reader.close());
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(op.result().error(), condition::canceled);
+  EXPECT_GT(m.tried, 5);
+}
+
+TEST(foreign_multiplexer, resumes_coroutines) {
+  trying_multiplexer m;
+  auto p = make_pipe(&m);
+  std::string got;
+  auto const body = [](unio::pipe_handle& reader, std::string& text) -> test::coroutine {
+    char memory[2];
+    while (text.size() < 4) text.append(memory, (co_await reader.co_read(unio::mutable_buffer(memory))).value().bytes());
+  };
+  put(p.writer, 3);
+  test::coroutine const c = body(p.reader, got);
+  EXPECT_EQ(got, "xxx");
+  EXPECT_LT(m.run().value(), 0);
+  put(p.writer);
+  EXPECT_EQ(m.run().value(), 1);
+  EXPECT_TRUE(c.done());
+}
+
+TEST(foreign_multiplexer, finishes_what_is_destroyed_in_flight) {
+  trying_multiplexer m;
+  auto p = make_pipe(&m);
+  char memory[4];
+  int values = 0;
+  {
+    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+    op.start();
+  }
+  EXPECT_EQ(values, 0);
+  EXPECT_EQ(m.run().value(), 0);
+}
+
+// ---- the life of a connection ---------------------------------------------------------------------------------------
+
+TEST_P(on, a_connection_can_be_moved_until_it_is_started) {
+  auto p = make_pipe(m_.get());
+  put(p.writer, 2);
+  char memory[1];
+  int values = 0;
+  auto first = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  auto second = std::move(first);
+  first = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  second.start();
+  first.start();
+  while (!first.finished() || !second.finished()) (void)m_->run();
+  EXPECT_EQ(values, 2);
+  auto third = std::move(second);  // finished: movable again, with its result
+  EXPECT_TRUE(third.finished());
+  EXPECT_EQ(third.result().value().bytes(), 1U);
+}
+
+TEST_P(on, a_connection_says_where_in_its_life_it_is) {
+  auto p = make_pipe(m_.get());
+  char memory[1];
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
+  EXPECT_FALSE(op.started() || op.completed() || op.finished() || op.in_flight());
+  EXPECT_EQ(op.poll(), io_status::not_started);
+  op.cancel();  // of one that was not started: nothing
+  op.start();
+  EXPECT_TRUE(op.started() && op.in_flight());
+  EXPECT_FALSE(op.completed() || op.finished());
+  EXPECT_EQ(op.poll(), io_status::pending);
+  put(p.writer);
+  while (op.poll() == io_status::pending) {
+  }
+  EXPECT_TRUE(op.started() && op.completed() && op.finished());
+  EXPECT_FALSE(op.in_flight());
+  op.cancel();  // of one that has finished: nothing
+  EXPECT_EQ(op.result().value().bytes(), 1U);
+  op.reset();
+  EXPECT_FALSE(op.started() || op.completed() || op.finished());
+}
+
+TEST_P(on, a_connection_can_be_reset_and_used_again) {
+  auto p = make_pipe(m_.get());
+  char memory[1];
+  int values = 0, dones = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+  for (int i = 0; i < 100; ++i) {
+    if (i % 2 == 0) put(p.writer);
+    op.start();
+    if (i % 2 != 0) put(p.writer);
+    while (!op.finished()) ASSERT_TRUE(m_->run().has_value());
+    ASSERT_EQ(op.result().value().bytes(), 1U);
+    op.reset();
+  }
+  EXPECT_EQ(values, 100);
+  EXPECT_EQ(dones, 100);
+}
+
+TEST_P(on, a_connection_can_be_destroyed_and_restarted_by_its_own_receiver) {
+  auto p = make_pipe(m_.get());
+  char memory[1];
+  std::unique_ptr<unio::io_operation_connection<unio::async_read, calls>> op;
+  int rounds = 0;
+  op = std::make_unique<unio::io_operation_connection<unio::async_read, calls>>(
+      unio::async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
+        if (++rounds == 5) return op.reset();
+        op->io_operation::reset();
+        op->start();
+      }});
+  op->start();
+  for (int i = 0; i < 5; ++i) {
+    put(p.writer);
+    while (op != nullptr && rounds == i) (void)m_->run();
+  }
+  EXPECT_EQ(rounds, 5);
+  EXPECT_EQ(op, nullptr);
+  EXPECT_EQ(m_->run().value_or(-9), 0);
+}
+
+TEST_P(on, destroying_what_is_in_flight_waits_for_it_tells_nobody_and_is_counted) {
+  auto p = make_pipe(m_.get());
+  int values = 0, dones = 0;
+  auto memory = std::make_unique<char[]>(16);
+  {
+    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory.get(), 16)), count{&values, &dones});
+    op.start();
+    (void)m_->try_run();
+  }
+  memory.reset();  // the kernel has let go of it
+  put(p.writer);
+  EXPECT_EQ(m_->counters().abandoned, 1U);
+  EXPECT_EQ(m_->try_run().value(), 0);
+  EXPECT_EQ(values + dones, 0);
+  char c = 0;
+  EXPECT_EQ(::read(p.reader.native_handle(), &c, 1), 1) << "the byte is still there";
+}
+
+TEST_P(on, a_coroutine_that_is_destroyed_cancels_what_it_awaits) {
+  auto p = make_pipe(m_.get());
+  bool after = false;
+  auto const body = [](unio::pipe_handle& reader, bool& resumed) -> test::coroutine {
+    char memory[1];
+    (void)co_await reader.co_read(unio::mutable_buffer(memory));
+    resumed = true;
+  };
+  {
+    test::coroutine const c = body(p.reader, after);
+    (void)m_->try_run();
+  }
+  EXPECT_EQ(m_->counters().abandoned, 1U);
+  EXPECT_EQ(m_->run().value(), 0);
+  EXPECT_FALSE(after);
+}
+
+}  // namespace

@@ -1,0 +1,354 @@
+// Files and what else readiness means nothing for: cases 39, 61, 62, 63, 65.
+
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/timerfd.h>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using mode = unio::handle::mode;
+using creation = unio::handle::creation;
+using caching = unio::handle::caching;
+
+class kernel_file : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_file);
+
+std::string read_all(unio::io_handle& h, bool seeks) {
+  std::string all;
+  std::array<char, 1000> memory{};
+  for (;;) {
+    auto const r = h.read({unio::mutable_buffer(memory), seeks ? all.size() : unio::no_offset}, 20s);
+    EXPECT_TRUE(r.has_value()) << r.error().message();
+    if (!r.has_value() || r.bytes_transferred() == 0) return all;
+    all.append(memory.data(), r.bytes_transferred());
+  }
+}
+
+// Case 39: RWF_NOWAIT, epoll and the ring's own waiting mean something else for each kind of file.
+ISOLATED_TEST(kernel_file, that_the_kernel_makes_up_is_read_like_any_other) {
+  auto const m = made_multiplexer();
+  for (bool const with_own : {true, false}) {
+    for (char const* const name : {"/proc/self/stat", "/proc/self/maps", "/proc/version", "/sys/kernel/mm/hugepages"}) {
+      auto opened = unio::file_handle::file({}, name);
+      if (!opened.has_value()) continue;
+      if (with_own) opened->set_multiplexer(m.get());
+      if (std::string_view(name) == "/sys/kernel/mm/hugepages") {
+        std::array<char, 8> memory{};
+        EXPECT_EQ(opened->read({unio::mutable_buffer(memory), 0}).error().value(), EISDIR);
+      } else {
+        EXPECT_GT(read_all(*opened, true).size(), 20u) << name;
+      }
+    }
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_file, that_is_a_device_is_adopted_and_used) {
+  auto const m = made_multiplexer();
+  for (bool const with_own : {true, false}) {
+    auto open = [&](char const* name) {
+      auto h = unio::io_handle::adopt(::open(name, O_RDWR | O_CLOEXEC)).value();
+      if (with_own) h.set_multiplexer(m.get());
+      return h;
+    };
+    std::array<char, 64> memory{};
+    auto null = open("/dev/null");
+    auto zero = open("/dev/zero");
+    EXPECT_EQ(null.read(unio::mutable_buffer(memory), 20s).bytes_transferred(), 0u);
+    EXPECT_EQ(null.write(unio::const_buffer(memory), 20s).bytes_transferred(), 64u);
+    EXPECT_EQ(zero.read(unio::mutable_buffer(memory), 20s).bytes_transferred(), 64u);
+    EXPECT_EQ(zero.write(unio::const_buffer(memory), 20s).bytes_transferred(), 64u);
+    auto full = open("/dev/full");
+    EXPECT_EQ(full.write(unio::const_buffer(memory), 20s).error().value(), ENOSPC);
+    // Waiting for readiness of what is always ready, or cannot say (EPERM of epoll).
+    EXPECT_TRUE(null.poll(unio::readiness::readable, 20s).has_value());
+    EXPECT_TRUE(null.poll(unio::readiness::writable, 20s).has_value());
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_file, of_the_disk_is_always_ready) {
+  auto const m = made_multiplexer();
+  temporary_directory const directory;
+  directory.write("file", "text");
+  for (bool const with_own : {true, false}) {
+    auto f = unio::file_handle::file(directory.handle(), "file", mode::write).value();
+    if (with_own) f.set_multiplexer(m.get());
+    EXPECT_TRUE(f.poll(unio::readiness::readable, 20s).has_value());
+    EXPECT_TRUE(f.poll(unio::readiness::writable, 20s).has_value());
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Descriptors that carry a counter take and give eight bytes, and know nothing of positions or flags.
+ISOLATED_TEST(kernel_file, that_is_a_counter_is_adopted_read_and_written) {
+  auto const m = made_multiplexer();
+  for (bool const with_own : {true, false}) {
+    SCOPED_TRACE(with_own);
+    auto counter = unio::io_handle::adopt(::eventfd(0, EFD_CLOEXEC)).value();
+    if (with_own) counter.set_multiplexer(m.get());
+    std::uint64_t value = 5;
+    auto const written = counter.write(unio::const_buffer(&value, sizeof value), 20s);
+    EXPECT_TRUE(written.has_value()) << written.error().message();
+    EXPECT_EQ(written.bytes_transferred(), 8u);
+    value = 0;
+    EXPECT_EQ(counter.read(unio::mutable_buffer(&value, sizeof value), 20s).bytes_transferred(), 8u);
+    EXPECT_EQ(value, 5u);
+    EXPECT_EQ(counter.read(unio::mutable_buffer(&value, sizeof value), 5ms).error(), unio::condition::timed_out);
+
+    auto timer = unio::io_handle::adopt(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)).value();
+    if (with_own) timer.set_multiplexer(m.get());
+    itimerspec const soon{.it_interval = {}, .it_value = {0, 2'000'000}};
+    ASSERT_EQ(::timerfd_settime(timer.native_handle(), 0, &soon, nullptr), 0);
+    EXPECT_EQ(timer.read(unio::mutable_buffer(&value, sizeof value), 20s).bytes_transferred(), 8u);
+    EXPECT_EQ(value, 1u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Where a test may put files: the disk's filesystem and memory's.
+std::vector<std::string> filesystems() {
+  std::vector<std::string> all = {std::filesystem::temp_directory_path().string()};
+  if (::access("/dev/shm", W_OK) == 0) all.emplace_back("/dev/shm");
+  return all;
+}
+
+struct file_there {
+  explicit file_there(std::string const& directory, caching k = caching::all) {
+    auto const anchor = unio::path_handle::path(directory).value();
+    file = unio::file_handle::uniquely_named_file(anchor, "unio-test-").value();
+    path = file.current_path().value();
+    if (k != caching::all) {
+      auto again = unio::file_handle::file({}, path, mode::write, creation::open_existing, k);
+      supported = again.has_value();
+      why = again.error();
+      if (supported) file = std::move(*again);
+    }
+  }
+  ~file_there() { ::unlink(path.c_str()); }
+  file_there(file_there const&) = delete;
+  file_there& operator=(file_there const&) = delete;
+  unio::file_handle file;
+  std::string path;
+  bool supported = true;
+  std::error_code why;
+};
+
+// Case 61: what cannot be done directly is an error, never done through the cache in silence.
+ISOLATED_TEST(kernel_file, without_cache_wants_alignment_and_says_so) {
+  auto const m = made_multiplexer();
+  for (std::string const& where : filesystems()) {
+    SCOPED_TRACE(where);
+    file_there f(where, caching::only_metadata);
+    if (!f.supported) {
+      EXPECT_EQ(f.why.value(), EINVAL); // a filesystem that cannot says so when it is opened
+      continue;
+    }
+    struct free_memory {
+      void operator()(char* p) const { std::free(p); }
+    };
+    std::unique_ptr<char, free_memory> const memory(static_cast<char*>(std::aligned_alloc(4096, 8192)));
+    std::fill_n(memory.get(), 8192, 'x');
+    for (bool const with_own : {true, false}) {
+      f.file.set_multiplexer(with_own ? m.get() : nullptr);
+      auto const whole = f.file.write({unio::const_buffer(memory.get(), 4096), 0});
+      EXPECT_TRUE(whole.has_value()) << whole.error().message();
+      EXPECT_EQ(f.file.read({unio::mutable_buffer(memory.get(), 4096), 0}).bytes_transferred(), 4096u);
+      // tmpfs, which has no device, takes what is not aligned.
+      auto const kernels_word = ::pread(f.file.native_handle(), memory.get() + 1, 511, 1) < 0 ? errno : 0;
+      EXPECT_EQ(f.file.read({unio::mutable_buffer(memory.get() + 1, 511), 1}).error().value(), kernels_word);
+      EXPECT_EQ(f.file.write({unio::const_buffer(memory.get() + 1, 511), 1}).error().value(), kernels_word);
+      if (where != "/dev/shm") {
+        EXPECT_EQ(kernels_word, EINVAL) << "the canary";
+      }
+    }
+    f.file.set_multiplexer(nullptr);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Case 62.
+ISOLATED_TEST(kernel_file, reads_holes_as_zero_and_ends_at_its_end) {
+  auto const m = made_multiplexer();
+  for (std::string const& where : filesystems()) {
+    file_there f(where);
+    for (bool const with_own : {true, false}) {
+      f.file.set_multiplexer(with_own ? m.get() : nullptr);
+      ASSERT_TRUE(f.file.truncate(0).has_value());
+      ASSERT_TRUE(f.file.write({unio::const_buffer(std::string_view("end")), 100'000}).has_value());
+      std::string memory(200'000, '.');
+      auto const r = f.file.read({unio::mutable_buffer(memory), 0});
+      ASSERT_TRUE(r.has_value());
+      EXPECT_EQ(memory.substr(0, 100'000), std::string(100'000, '\0'));
+      EXPECT_EQ(r.bytes_transferred(), 100'003u);
+      for (unio::extent_type const at : {100'003ull, 100'004ull, 1ull << 40}) {
+        auto const past = f.file.read({unio::mutable_buffer(memory), at});
+        EXPECT_TRUE(past.has_value()) << past.error().message();
+        EXPECT_EQ(past.bytes_transferred(), 0u);
+      }
+    }
+    f.file.set_multiplexer(nullptr);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_file, that_is_truncated_while_it_is_read_gives_no_byte_that_never_was) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  f.file.set_multiplexer(m.get());
+  std::string const text(50'000, 'x');
+  std::atomic<bool> stop = false;
+  std::thread other([&] {
+    auto mine = unio::file_handle::file({}, f.path, mode::write).value();
+    for (int i = 0; !stop; ++i) {
+      EXPECT_TRUE(mine.truncate(static_cast<unio::extent_type>(i * 7919 % 50'000)).has_value());
+      EXPECT_TRUE(mine.write({unio::const_buffer(text), 0}).has_value());
+    }
+  });
+  std::string memory(50'000, '\0');
+  for (int i = 0; i < 300; ++i) {
+    auto const r = f.file.read({unio::mutable_buffer(memory), 0});
+    ASSERT_TRUE(r.has_value()) << r.error().message();
+    ASSERT_EQ(memory.substr(0, r.bytes_transferred()).find_first_not_of(std::string_view("x\0", 2)), std::string::npos);
+  }
+  stop = true;
+  other.join();
+  f.file.set_multiplexer(nullptr);
+  expect_nothing_in_flight(*m);
+}
+
+// Case 63; cpp-httplib#1930, reth#24411: what others may truncate is copied by the kernel, which raises no SIGBUS.
+ISOLATED_TEST(kernel_file, that_is_mapped_and_truncated_by_another_is_copied_without_a_signal) {
+  for (std::string const& where : filesystems()) {
+    file_there f(where);
+    std::string const text = pattern(3 * 4096);
+    ASSERT_TRUE(f.file.write({unio::const_buffer(text), 0}).has_value());
+    auto mapped = unio::mapped_file_handle::mapped_file({}, f.path).value();
+    std::string memory(text.size(), '.');
+    EXPECT_EQ(mapped.read_copy({unio::mutable_buffer(memory), 0}).bytes_transferred(), text.size());
+    ASSERT_TRUE(f.file.truncate(100).has_value());
+    auto const r = mapped.read_copy({unio::mutable_buffer(memory), 0});
+    ASSERT_TRUE(r.has_value());
+    EXPECT_EQ(r.bytes_transferred(), 100u);
+    EXPECT_EQ(mapped.read_copy({unio::mutable_buffer(memory), 4096}).bytes_transferred(), 0u);
+    EXPECT_EQ(mapped.update_map().value(), 100u);
+    EXPECT_EQ(mapped.read({unio::mutable_buffer(memory), 4096}).bytes_transferred(), 0u);
+  }
+}
+
+// Case 65: lengths that no int can say. The memory is address space alone: writing it out is cut by the kernel.
+ISOLATED_TEST(kernel_file, takes_lengths_above_two_gibibytes) {
+  if (under_sanitizer) GTEST_SKIP() << "a sanitizer looks at all of the memory";
+  auto const m = made_multiplexer();
+  constexpr std::size_t much = std::size_t{5} << 30;
+  void* const memory = ::mmap(nullptr, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  file_there f(std::filesystem::temp_directory_path().string());
+  ASSERT_TRUE(f.file.write({unio::const_buffer(std::string_view("abc")), 0}).has_value());
+  for (bool const with_own : {true, false}) {
+    f.file.set_multiplexer(with_own ? m.get() : nullptr);
+    auto const r = f.file.read({unio::mutable_buffer(memory, much), 0});
+    ASSERT_TRUE(r.has_value()) << r.error().message();
+    EXPECT_EQ(r.bytes_transferred(), 3u);
+    connection c = local_connection(with_own ? m.get() : nullptr);
+    auto const sent = c.socket.write(unio::const_buffer(memory, much), 20s);
+    ASSERT_TRUE(sent.has_value()) << sent.error().message();
+    EXPECT_GT(sent.bytes_transferred(), 0u);
+    c.peer.write("abc");
+    EXPECT_EQ(c.socket.read(unio::mutable_buffer(memory, much), 20s).bytes_transferred(), 3u);
+    // To nowhere goes all that one call can move: an int that would have become negative is seen here.
+    auto null = unio::io_handle::adopt(::open("/dev/null", O_WRONLY | O_CLOEXEC)).value();
+    if (with_own) null.set_multiplexer(m.get());
+    auto const all = null.write(unio::const_buffer(memory, much), 20s);
+    ASSERT_TRUE(all.has_value()) << all.error().message();
+    EXPECT_EQ(all.bytes_transferred(), 0x7ffff000u);
+    EXPECT_EQ(all->bytes(), 0x7ffff000u);
+  }
+  f.file.set_multiplexer(nullptr);
+  ::munmap(memory, much);
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_file, takes_more_buffers_than_the_kernel_does) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  for (bool const with_own : {true, false}) {
+    SCOPED_TRACE(with_own);
+    f.file.set_multiplexer(with_own ? m.get() : nullptr);
+    std::string const bytes = pattern(1025);
+    std::vector<unio::const_buffer> pieces;
+    for (char const& byte : bytes) pieces.emplace_back(&byte, 1);
+    auto const written = f.file.write({unio::const_buffers(pieces), 0});
+    ASSERT_TRUE(written.has_value()) << written.error().message();
+    EXPECT_EQ(written.bytes_transferred(), unio::io_handle::max_buffers());
+    std::string back(1025, '.');
+    std::vector<unio::mutable_buffer> into;
+    for (char& byte : back) into.emplace_back(&byte, 1);
+    auto const read = f.file.read({unio::mutable_buffers(into), 0});
+    ASSERT_TRUE(read.has_value()) << read.error().message();
+    EXPECT_EQ(read.bytes_transferred(), 1024u);
+    EXPECT_EQ(back.substr(0, 1024), bytes.substr(0, 1024));
+
+    connection c = local_connection(with_own ? m.get() : nullptr);
+    auto const sent = c.socket.write(unio::const_buffers(pieces), 20s);
+    ASSERT_TRUE(sent.has_value()) << sent.error().message();
+    EXPECT_EQ(sent.bytes_transferred(), 1024u);
+    EXPECT_EQ(c.peer.read_some(), bytes.substr(0, 1024));
+    c.peer.write(bytes);
+    auto const received = c.socket.read(unio::mutable_buffers(into), 20s);
+    ASSERT_TRUE(received.has_value()) << received.error().message();
+    EXPECT_EQ(received.bytes_transferred(), 1024u);
+    auto pipe = unio::pipe_handle::anonymous().value();
+    if (with_own) pipe.writer.set_multiplexer(m.get());
+    EXPECT_EQ(pipe.writer.write(unio::const_buffers(pieces), 20s).bytes_transferred(), 1024u);
+  }
+  f.file.set_multiplexer(nullptr);
+  expect_nothing_in_flight(*m);
+}
+
+// Offset -1 is the file's position; those that the kernel cannot count to are its error.
+ISOLATED_TEST(kernel_file, has_a_position_and_refuses_impossible_offsets) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  for (bool const with_own : {true, false}) {
+    SCOPED_TRACE(with_own);
+    f.file.set_multiplexer(with_own ? m.get() : nullptr);
+    ASSERT_EQ(::lseek(f.file.native_handle(), 0, SEEK_SET), 0);
+    ASSERT_TRUE(f.file.truncate(0).has_value());
+    EXPECT_TRUE(f.file.write(unio::const_buffer(std::string_view("abc"))).has_value());
+    EXPECT_TRUE(f.file.write({unio::const_buffer(std::string_view("def")), unio::no_offset}).has_value());
+    EXPECT_EQ(::lseek(f.file.native_handle(), 0, SEEK_CUR), 6);
+    ASSERT_EQ(::lseek(f.file.native_handle(), 2, SEEK_SET), 2);
+    std::array<char, 8> memory{};
+    auto const r = f.file.read(unio::mutable_buffer(memory));
+    EXPECT_EQ(std::string(memory.data(), r.bytes_transferred()), "cdef");
+    for (unio::extent_type const at : {unio::no_offset - 1, unio::extent_type{1} << 63}) {
+      EXPECT_EQ(f.file.read({unio::mutable_buffer(memory), at}).error().value(), EINVAL);
+      EXPECT_EQ(f.file.write({unio::const_buffer(memory), at}).error().value(), EINVAL);
+    }
+  }
+  f.file.set_multiplexer(nullptr);
+  expect_nothing_in_flight(*m);
+}
+
+} // namespace

@@ -1,0 +1,164 @@
+// failing_allocations: a program of its own, because it replaces operator new. Case 15 (seastar's allocation failure
+// injector): the n-th allocation fails, for every n, and nothing is lost, leaked or ended twice.
+//
+// Exit status: 0 all is well; otherwise 1, and what was not is printed. With UNIO_DRIVER as ever.
+
+#include "support/kernel.hpp"
+
+#include <unio/unio.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <deque>
+#include <new>
+#include <optional>
+
+namespace {
+
+std::atomic<long> allocations{0};
+std::atomic<long> fails_at{-1};
+std::atomic<long> failed{0};
+
+void* allocate(std::size_t n, std::size_t alignment = 0) {
+  long const number = ++allocations;
+  if (number == fails_at) {
+    ++failed;
+    return nullptr;
+  }
+  return alignment == 0 ? std::malloc(n) : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+}
+
+// The library allocates with std::nothrow wherever it can go on. A throwing one that fails means that it cannot.
+void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
+  void* const p = allocate(n, alignment);
+  if (p == nullptr) {
+    std::fputs("an allocation that cannot be reported has failed\n", stderr);
+    std::abort();
+  }
+  return p;
+}
+
+} // namespace
+
+void* operator new(std::size_t n) { return allocate_or_end(n); }
+void* operator new[](std::size_t n) { return allocate_or_end(n); }
+void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
+void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
+void* operator new(std::size_t n, std::align_val_t a) { return allocate_or_end(n, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
+  return allocate(n, static_cast<std::size_t>(a));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::nothrow_t const&) noexcept { std::free(p); }
+void operator delete[](void* p, std::nothrow_t const&) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
+
+namespace {
+
+bool wrong = false;
+void expect(bool claim, char const* what, long n) {
+  if (claim) return;
+  std::printf("failing allocation %ld: %s\n", n, what);
+  wrong = true;
+}
+
+struct note {
+  int values = 0;
+  int ends = 0;
+  int error = 0;
+  std::size_t bytes = 0;
+};
+struct writes_down {
+  note* to = nullptr;
+  template <class Result>
+  void set_value(Result&& r) noexcept {
+    ++to->values;
+    to->error = r.error().value();
+    to->bytes = r.bytes_transferred();
+  }
+  void set_done() noexcept { ++to->ends; }
+};
+
+// The sockets, made beforehand: nothing here allocates but the library.
+struct scene {
+  unio::socket_pair one = unio::socket_handle::pair().value();
+  unio::socket_pair two = unio::socket_handle::pair().value();
+};
+
+void play(scene& s, long n) {
+  auto made = unio::io_multiplexer::best_available(1);
+  if (!made.has_value()) {
+    expect(made.error() == std::errc::not_enough_memory, "what is not made is for want of memory", n);
+    return;
+  }
+  unio::io_multiplexer& m = **made;
+  {
+    s.one.first.set_multiplexer(&m);
+    s.two.first.set_multiplexer(&m);
+    std::array<char, 8> memory{};
+    std::array<note, 4> notes;
+    auto first = unio::connect(unio::async_read(s.one.first, unio::mutable_buffer(memory)), writes_down{&notes[0]});
+    auto second = unio::connect(unio::async_read(s.two.first, unio::mutable_buffer(memory)), writes_down{&notes[1]});
+    auto third = unio::connect(unio::async_no_op(&m), writes_down{&notes[2]});
+    unio::timer_handle timer(std::chrono::milliseconds(1), &m);
+    auto fourth = unio::connect(unio::async_wait(timer), writes_down{&notes[3]});
+    first.start();
+    second.start();
+    third.start();
+    fourth.start();
+    bool posted = false;
+    bool const taken = m.post([&] { posted = true; }).has_value();
+    (void)m.try_run();
+    expect(s.one.second.write(unio::const_buffer("abc", 3)).has_value(), "the peer writes", n);
+    second.cancel();
+    for (int i = 0; i < 1000; ++i) {
+      bool all = posted || !taken;
+      for (note const& x : notes) all = all && x.ends != 0;
+      if (all) break;
+      (void)m.try_run_for(std::chrono::milliseconds(10));
+    }
+    expect(posted == taken, "what was posted ran", n);
+    for (note const& x : notes) expect(x.ends == 1 && x.values == 1, "each ends once", n);
+    expect(notes[0].bytes == 3 || notes[0].error == ENOMEM, "bytes arrive, or there is no memory", n);
+    if (notes[0].error != 0) { // they are still there
+      char rest[8];
+      expect(::recv(s.one.first.native_handle(), rest, sizeof rest, MSG_DONTWAIT) == 3, "no bytes are lost", n);
+    }
+    expect(m.counters().started == m.counters().finished, "nothing is in flight", n);
+  }
+  s.one.first.set_multiplexer(nullptr);
+  s.two.first.set_multiplexer(nullptr);
+}
+
+} // namespace
+
+int main() {
+  scene s;
+  play(s, 0); // what is allocated once in a process is not counted
+  allocations = 0;
+  play(s, 0);
+  long const in_all = allocations;
+  if (in_all < 3) {
+    std::printf("the canary: only %ld allocations were seen\n", in_all);
+    return 1;
+  }
+  for (long n = 1; n <= in_all; ++n) {
+    allocations = 0;
+    fails_at = n;
+    play(s, n);
+    fails_at = -1;
+  }
+  if (failed < in_all) {
+    std::printf("the canary: only %ld of %ld failed\n", failed.load(), in_all);
+    return 1;
+  }
+  std::printf("%ld allocations, each failed once: %s\n", in_all, wrong ? "not well" : "all well");
+  return wrong ? 1 : 0;
+}
