@@ -10,6 +10,7 @@
 #include <unio/multiplexer.hpp>
 #include <unio/operation.hpp>
 
+#include <concepts>
 #include <coroutine>
 #include <utility>
 
@@ -35,7 +36,9 @@ class io_operation_connection : public Sender {
  public:
   using result_type = typename Sender::result_type;
 
-  io_operation_connection() = default;
+  io_operation_connection()
+    requires std::default_initializable<Receiver>
+  = default;
   io_operation_connection(Sender sender, Receiver receiver)
       : Sender(std::move(sender)), receiver_(std::move(receiver)) {
     this->set_notification(&notify);

@@ -138,6 +138,7 @@ struct operation_links {
     bool restart : 1 = false;       ///< once its value is delivered it is given to the driver again
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
+    bool landed : 1 = false;        ///< ended, and its receiver not told of it yet
   };
   marks is;
 

@@ -193,6 +193,8 @@ void engine::land(io_operation& op) noexcept {
   --in_flight_;
   if (shared_ != nullptr) ++landed_;
   unlist(op, op.fd());
+  ++descriptors_.find(op.fd())->landed;
+  l.is.landed = true;
   if (l.is.in_heap) deadlines_.remove(op);
   sys::leave_flight(op.fd());
   if (op.faces().second_fd != nullptr) {
@@ -410,6 +412,10 @@ int engine::expire(bound const& b) noexcept {
 void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
+  if (l.is.landed) {
+    l.is.landed = false;
+    if (descriptor* const d = descriptors_.find(op.fd()); d->landed != 0) --d->landed;
+  }
   constexpr unsigned all = io_operation::value | io_operation::done;
   if (events == all && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
@@ -757,7 +763,10 @@ bool engine::go_on() noexcept {
 
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
+  descriptor* const d = descriptors_.find(fd);
+  bool tell = d != nullptr && d->landed != 0;  // ended before, but its receivers were not told yet
   if (in_flight_ != 0 && has_in_flight(fd)) {
+    tell = true;
     cancel_all_on(fd);
     // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to return.
     for (told const* t = telling_; t != nullptr; t = t->outer)
@@ -766,17 +775,17 @@ void engine::forget_here(int fd) noexcept {
       if (!go_on()) break;
       cancel_all_on(fd);
     }
-    // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they: those of
-    // others may close handles as well, and would be nested in each other without bound.
-    for (io_operation* op = ready_.first(); op != nullptr;) {
-      io_operation* const next = op->links.next;
-      bool const here = uses(*op, fd);
-      if (here) ready_.remove(*op);
-      if (here) deliver(*op);
-      op = here ? ready_.first() : next;
-    }
   }
-  if (descriptor* const d = descriptors_.find(fd); d != nullptr && d->registered) {
+  // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they: those of
+  // others may close handles as well, and would be nested in each other without bound.
+  for (io_operation* op = tell ? ready_.first() : nullptr; op != nullptr;) {
+    io_operation* const next = op->links.next;
+    bool const here = uses(*op, fd);
+    if (here) ready_.remove(*op);
+    if (here) deliver(*op);
+    op = here ? ready_.first() : next;
+  }
+  if (d != nullptr && d->registered) {
     backend_->unregister(fd, *d);
     d->registered = false;
   }
@@ -803,13 +812,14 @@ void engine::shut_down() noexcept {
   open_ = false;
   if (!inherited_by_fork() && bound_ && bind_error_ == 0) {
     take_messages();
-    descriptors_.for_each([&](descriptor& d) {
+    auto cancel_all = [this](descriptor& d) {
       for (io_operation* op = d.in_flight; op != nullptr;) {
         io_operation* const next = op->links.next_on_handle;
         cancel(*op);
         op = next;
       }
-    });
+    };
+    if (in_flight_ != 0) descriptors_.for_each(cancel_all);
     while (!is_idle() && go_on()) {
     }
   }

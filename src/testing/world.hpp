@@ -22,8 +22,8 @@ struct stat;
 namespace unio::testing {
 
 /// The first simulated number. Above 2^28; and its low 20 bits, by which tables of descriptors are indexed,
-/// are those of numbers that hardly any process reaches, so that real descriptors share no entries with
-/// simulated ones.
+/// are above what most processes may open, so that real descriptors share no entries with simulated ones, and
+/// low enough that whoever goes through a table is done soon.
 inline constexpr int first_descriptor = (1 << 28) | (1 << 11);
 
 /// A pipe no smaller than this takes up to so many bytes at once or not at all (pipe(7), PIPE_BUF).

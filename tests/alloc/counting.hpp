@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <ostream>
 
 namespace test {
 
@@ -12,6 +13,8 @@ struct costs {
   bool operator==(costs const&) const = default;
   costs operator-(costs const& before) const { return {allocations - before.allocations, locks - before.locks}; }
 };
+
+inline void PrintTo(costs const& c, std::ostream* out) { *out << c.allocations << " allocations, " << c.locks << " locks"; }
 
 /// What the calling thread has done since it began.
 costs costs_so_far() noexcept;

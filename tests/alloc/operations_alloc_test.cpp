@@ -17,7 +17,6 @@
 
 #include <memory>
 #include <mutex>
-#include <ostream>
 #include <string>
 #include <utility>
 
@@ -28,14 +27,12 @@ using test::costs;
 using unio::deadline;
 using unio::io_multiplexer;
 
-constexpr int warm_up_rounds = 100;  // what a descriptor's history says changes within 32
-constexpr int rounds = 200;
+struct repetitions {
+  int warm_up = 100;  // what a descriptor's history says changes within 32
+  int measured = 200;
+};
 
 std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
-
-std::ostream& operator<<(std::ostream& out, costs const& c) {
-  return out << c.allocations << " allocations, " << c.locks << " locks";
-}
 
 // ---- what is measured ---------------------------------------------------------------------------------------------
 
@@ -101,6 +98,7 @@ struct writes {
 
 struct sends_zero_copy {
   static constexpr bool waits = false;
+  static constexpr repetitions times{5, 15};  // the pages come back with the peer's delayed acknowledgement
   tcp_ends ends;
   explicit sends_zero_copy(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
   auto describe(deadline d) { return unio::async_send_zero_copy(ends.sink, unio::const_buffer("hello", 5), d); }
@@ -248,13 +246,19 @@ struct receiver {
   bool failed = false;
 };
 
-// Runs `round` until warm, then says what `rounds` more of them cost. `round` returns false if it failed.
+template <class F>
+constexpr repetitions times_of() {
+  if constexpr (requires { F::times; }) return F::times;
+  return {};
+}
+
+// Runs `round` until warm, then says what more of them cost. `round` returns false if it failed.
 template <class Round>
-void expect_free(char const* what, Round round) {
+void expect_free(char const* what, repetitions times, Round round) {
   bool fine = true;
-  for (int i = 0; i < warm_up_rounds; ++i) fine = round() && fine;
+  for (int i = 0; i < times.warm_up; ++i) fine = round() && fine;
   costs const before = test::costs_so_far();
-  for (int i = 0; i < rounds; ++i) fine = round() && fine;
+  for (int i = 0; i < times.measured; ++i) fine = round() && fine;
   costs const spent = test::costs_so_far() - before;
   EXPECT_TRUE(fine) << what << ": failed";
   EXPECT_EQ(spent, costs{}) << what;
@@ -304,17 +308,17 @@ TYPED_TEST_SUITE(free_of_cost, all, names);
 TYPED_TEST(free_of_cost, called) {
   {
     TypeParam f(nullptr);
-    expect_free("without a multiplexer", [&] {
+    expect_free("without a multiplexer", times_of<TypeParam>(), [&] {
       f.ready();
       bool const fine = f.block(10s).has_value();
       f.after();
       return fine;
     });
-    if (TypeParam::waits) expect_free("in vain", [&] { return f.block(10us).error() == unio::condition::timed_out; });
+    if (TypeParam::waits) expect_free("in vain", times_of<TypeParam>(), [&] { return f.block(10us).error() == unio::condition::timed_out; });
   }
   auto const m = make();
   TypeParam f(m.get());
-  expect_free("on a multiplexer", [&] {
+  expect_free("on a multiplexer", times_of<TypeParam>(), [&] {
     f.ready();
     bool const fine = f.block(10s).has_value();
     f.after();
@@ -325,14 +329,14 @@ TYPED_TEST(free_of_cost, called) {
 TYPED_TEST(free_of_cost, polled) {
   auto const m = make();
   TypeParam f(m.get());
-  expect_free("ready", [&] { return one_connected(f, *m, f.describe(10s), true, true); });
-  if (TypeParam::waits) expect_free("waiting", [&] { return one_connected(f, *m, f.describe(10s), false, true); });
+  expect_free("ready", times_of<TypeParam>(), [&] { return one_connected(f, *m, f.describe(10s), true, true); });
+  if (TypeParam::waits) expect_free("waiting", times_of<TypeParam>(), [&] { return one_connected(f, *m, f.describe(10s), false, true); });
 }
 
 TYPED_TEST(free_of_cost, multiplexed) {
   auto const m = make();
   TypeParam f(m.get());
-  expect_free("ready", [&] {
+  expect_free("ready", times_of<TypeParam>(), [&] {
     f.ready();
     auto op = unio::connect(f.describe(10s), receiver{});
     op.start();
@@ -341,7 +345,7 @@ TYPED_TEST(free_of_cost, multiplexed) {
     f.after();
     return !op.receiver().failed;
   });
-  if (TypeParam::waits) expect_free("waiting", [&] { return one_connected(f, *m, f.describe(10s), false, false); });
+  if (TypeParam::waits) expect_free("waiting", times_of<TypeParam>(), [&] { return one_connected(f, *m, f.describe(10s), false, false); });
 }
 
 TYPED_TEST(free_of_cost, atomic) {
@@ -349,7 +353,7 @@ TYPED_TEST(free_of_cost, atomic) {
   TypeParam f(m.get());
   using sender = unio::detail::atomic_form<decltype(f.describe(10s))>;
   if constexpr (requires { sender(f.describe(10s)); }) {
-    expect_free("ready", [&] {
+    expect_free("ready", times_of<TypeParam>(), [&] {
       f.ready();
       auto op = unio::connect(sender(f.describe(10s)), receiver{});
       op.start();
@@ -386,9 +390,10 @@ TYPED_TEST(free_of_cost, awaited) {
         while (done == before) (void)m->run();
       }
     };
-    int const all_rounds = warm_up_rounds + rounds;
+    constexpr repetitions times = times_of<TypeParam>();
+    constexpr int all_rounds = times.warm_up + times.measured;
     test::coroutine const c = body(f, fine, first_ready, done, all_rounds);
-    if (first_ready && done >= warm_up_rounds) {
+    if (first_ready && done >= times.warm_up) {
       // It never suspended: measure a second one, whose frame is the one allocation.
       done = 0;
       costs const before = test::costs_so_far();
@@ -396,7 +401,7 @@ TYPED_TEST(free_of_cost, awaited) {
       until(all_rounds);
       EXPECT_EQ(test::costs_so_far() - before, (costs{1, 0})) << "ready";
     } else {
-      until(warm_up_rounds);
+      until(times.warm_up);
       costs const before = test::costs_so_far();
       until(all_rounds);
       EXPECT_EQ(test::costs_so_far() - before, costs{}) << (first_ready ? "ready" : "waiting");
@@ -408,6 +413,7 @@ TYPED_TEST(free_of_cost, awaited) {
 // ---- a million ----------------------------------------------------------------------------------------------------
 
 constexpr int million = 1'000'000;
+constexpr int warm_up_rounds = repetitions().warm_up;
 
 class one_byte_at_a_time {
  public:
@@ -490,13 +496,13 @@ TEST(post, of_a_work_item_costs_nothing) {
     int ran = 0;
   } w;
   int n = 0;
-  expect_free("post", [&] {
+  expect_free("post", {}, [&] {
     m->post(w);
     n += m->run().value_or(0);
     return true;
   });
   EXPECT_EQ(w.ran, n);
-  EXPECT_EQ(n, warm_up_rounds + rounds);
+  EXPECT_EQ(n, 300);
 }
 
 // ---- canaries: each counter notices ---------------------------------------------------------------------------------

@@ -243,6 +243,13 @@ class uring_backend final : public backend {
     }
   }
 
+  // Nobody asked for it: the kernel gives up what it could not get a thread for, as while signals keep coming
+  // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.
+  static bool needs_kernel_thread(io_operation const& op) noexcept {
+    readiness const wants = op.faces().wants(op);
+    return wants == readiness::worker || wants == readiness::nothing;
+  }
+
   void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
     operation_links& l = op.links;
     if ((flags & IORING_CQE_F_MORE) == 0) {
@@ -257,6 +264,8 @@ class uring_backend final : public backend {
         return without_ring(e, op);
       }
       if (res >= 0 && op.is_multishot()) accepted_many_ = true;
+      if (res == -ECANCELED && !l.is.cancel_wanted && !l.is.timed_out && needs_kernel_thread(op))
+        return e.await_readiness(op);
       return e.process(op, res, flags);
     }
     l.is.polling = false;
