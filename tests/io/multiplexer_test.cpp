@@ -218,21 +218,29 @@ TEST_P(on, no_more_than_max_items_are_completed_in_one_call) {
   EXPECT_EQ(values, n);
 }
 
-TEST_P(on, a_bound_that_has_passed_allows_no_delivery) {
+// A loop whose bound is shorter than one look at the kernel must still get somewhere.
+TEST_P(on, a_bound_that_has_passed_allows_one_delivery_and_no_more) {
   auto p = make_pipe(m_.get());
-  char memory[4];
+  auto q = make_pipe(m_.get());
+  char memory[2][4];
   int values = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory[0])), count{&values});
+  auto other = unio::connect(unio::async_read(q.reader, unio::mutable_buffer(memory[1])), count{&values});
   op.start();
+  other.start();
   (void)m_->try_run();
   put(p.writer);
-  for (int i = 0; i < 10; ++i) EXPECT_LT(m_->complete_io_within(clock_type::now() - 1ms).value(), 0);
-  EXPECT_EQ(values, 0);
+  put(q.writer);
   EXPECT_LT(m_->complete_io(0).value(), 0);
+  EXPECT_EQ(values, 0);
   watchdog const w;
-  while (m_->complete_io_within(1h).value() < 0) {
+  for (int expected = 1; expected <= 2; ++expected) {
+    int n;
+    while ((n = m_->complete_io_within(clock_type::now() - 1ms).value()) < 0) {
+    }
+    EXPECT_EQ(n, 1);
+    EXPECT_EQ(values, expected);
   }
-  EXPECT_EQ(values, 1);
 }
 
 TEST_P(on, timeouts_are_bounded_by_items_and_by_time) {
@@ -244,19 +252,19 @@ TEST_P(on, timeouts_are_bounded_by_items_and_by_time) {
     op.start();
   }
   std::this_thread::sleep_for(3ms);
-  EXPECT_LT(m_->timeout_io_within(clock_type::now() - 1ms).value(), 0);
+  EXPECT_EQ(m_->timeout_io_within(clock_type::now() - 1ms).value(), 1);
   EXPECT_EQ(m_->timeout_io(4).value(), 4);
-  EXPECT_EQ(values, 4);
-  EXPECT_EQ(m_->timeout_io_within(1h).value(), 6);
+  EXPECT_EQ(values, 5);
+  EXPECT_EQ(m_->timeout_io_within(1h).value(), 5);
 }
 
 TEST_P(on, posted_items_are_bounded_by_items_and_by_time) {
   int ran = 0;
   for (int i = 0; i < 10; ++i) ASSERT_TRUE(m_->post([&] { ++ran; }));
-  EXPECT_EQ(m_->invoke_posted_items_within(clock_type::now() - 1ms).value(), 0);
+  EXPECT_EQ(m_->invoke_posted_items_within(clock_type::now() - 1ms).value(), 1);
   EXPECT_EQ(m_->invoke_posted_items(4).value(), 4);
-  EXPECT_EQ(ran, 4);
-  EXPECT_EQ(m_->invoke_posted_items_within(1h).value(), 6);
+  EXPECT_EQ(ran, 5);
+  EXPECT_EQ(m_->invoke_posted_items_within(1h).value(), 5);
   EXPECT_EQ(m_->invoke_posted_items().value(), 0);
 }
 
