@@ -63,6 +63,8 @@ engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept : back
 
 engine::~engine() {
   shut_down();
+  // A worker whose operation has ended here may not have returned from telling so.
+  while (with_workers_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
 }
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
@@ -310,6 +312,7 @@ void engine::await_readiness(io_operation& op) noexcept {
 void engine::to_worker(io_operation& op) noexcept {
   ++statistics.worker_jobs;
   op.links.is.with_worker = true;
+  with_workers_.fetch_add(1, std::memory_order_relaxed);
   give_to_worker(op);
 }
 
@@ -349,8 +352,10 @@ void engine::after_value(io_operation& op) noexcept {
 bool engine::take_back(io_operation& op) noexcept {
   operation_links& l = op.links;
   if (l.is.with_worker) {
-    l.is.with_worker = !take_from_workers(op);
-    return !l.is.with_worker;
+    if (!take_from_workers(op)) return false;
+    l.is.with_worker = false;
+    with_workers_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
   }
   if (later_.contains(op)) return later_.remove(op), true;
   if (l.is.retrying || op.faces().wants(op) == readiness::time) {
@@ -496,6 +501,7 @@ bool engine::poke() noexcept {
 void engine::worker_done(io_operation& op) noexcept {
   worker_done_.push(op);
   poke();
+  with_workers_.fetch_sub(1, std::memory_order_release);  // pairs with the acquire in ~engine, which may follow at once
 }
 
 void engine::take_messages() noexcept {

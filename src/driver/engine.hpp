@@ -175,6 +175,7 @@ class engine final : public io_multiplexer {
   inbox<work, work_link> posted_;
   inbox<io_operation, message_link> messages_;
   inbox<io_operation, queue_link> worker_done_;
+  std::atomic<int> with_workers_{0};  ///< given to workers and not taken back, until the worker has left the engine
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> woken_{false};
   std::atomic<void const*> owner_{nullptr};

@@ -1,6 +1,7 @@
 // driver/queues.hpp and driver/uring/slots.hpp: the parts of a driver that need no kernel. Cases 13 and 7.
 
 #include "driver/queues.hpp"
+
 #include "driver/uring/slots.hpp"
 
 #include <unio/unio.hpp>
@@ -49,7 +50,8 @@ TEST(deadline_queue, is_always_ordered_whatever_is_inserted_and_removed) {
     deadline_queue q;
     std::vector<unio::io_operation*> in;
     auto earliest = [&] {
-      return (*std::min_element(in.begin(), in.end(), [](auto* a, auto* b) { return a->links.due < b->links.due; }))
+      return (*std::min_element(in.begin(), in.end(),
+                                [](auto* a, auto* b) { return a->links.due < b->links.due; }))
           ->links.due;
     };
     for (auto& op : ops) {
@@ -140,7 +142,8 @@ TEST(slot_table, knows_a_completion_of_an_operation_that_has_gone) {
   }
   for (std::size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(slots.find(names[i]), &ops[i]);
   for (std::size_t i = 0; i < ops.size(); i += 2) slots.give_back(taken[i]);
-  for (std::size_t i = 0; i < ops.size(); ++i) EXPECT_EQ(slots.find(names[i]), i % 2 == 0 ? nullptr : &ops[i]);
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    EXPECT_EQ(slots.find(names[i]), i % 2 == 0 ? nullptr : &ops[i]);
   // The slots' next owners have names of their own.
   for (std::size_t i = 0; i < ops.size(); i += 2) {
     std::uint32_t const slot = slots.take(ops[i]);

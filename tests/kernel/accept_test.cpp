@@ -25,7 +25,8 @@ using unio::sys::table;
 class kernel_accept : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_accept);
 
-// Case 30, P11; bun#32705: re-arming at once spins. The clients are the parent's, so that only the server is short.
+// Case 30, P11; bun#32705: re-arming at once spins. The clients are the parent's, so that only the server is
+// short.
 ISOLATED_TEST(kernel_accept, of_many_pauses_without_descriptors_and_goes_on_when_there_are_some) {
   auto [accepting, port] = listener(nullptr);
   auto serve = [&server = accepting] {

@@ -1,5 +1,6 @@
-// io_uring that is missing, forbidden or short of something: cases 40 to 43; PITFALLS of others: semgrep#11836 (a
-// seccomp filter), moby#46762, tokio#7691, libuv's uv__epoll_ctl_flush that aborts when io_uring is denied later.
+// io_uring that is missing, forbidden or short of something: cases 40 to 43. Known from
+// semgrep#11836, moby#46762, tokio#7691, libuv's uv__epoll_ctl_flush that aborts when
+// io_uring is denied later.
 
 #include "support/child.hpp"
 #include "support/failing_calls.hpp"
@@ -56,7 +57,8 @@ constexpr bool has_driver = true;
 constexpr bool has_driver = false;
 #endif
 
-// Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now on.
+// Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now
+// on.
 bool deny(unsigned first, unsigned last, int error) {
   unsigned const answer =
       error != 0 ? SECCOMP_RET_ERRNO | static_cast<unsigned>(error) : SECCOMP_RET_KILL_PROCESS;
@@ -128,10 +130,12 @@ void expect_success_through(std::vector<std::string> filter, char const* test) {
   command.insert(command.end(), filter.begin(), filter.end());
   command.push_back(own_path());
   std::string const name = own_name();
-  command.push_back("--gtest_filter=" + name.substr(0, name.find('.') + 1) + test + name.substr(name.find('/', 3)));
+  command.push_back("--gtest_filter=" + name.substr(0, name.find('.') + 1) + test +
+                    name.substr(name.find('/', 3)));
   program_end const end = run_program(command);
   EXPECT_EQ(end.status, 0) << end.output;
-  EXPECT_NE(end.output.find("[  PASSED  ] 1 test"), std::string::npos) << "the canary: it ran\n" << end.output;
+  EXPECT_NE(end.output.find("[  PASSED  ] 1 test"), std::string::npos) << "the canary: it ran\n"
+                                                                       << end.output;
 }
 
 // What the wrapped runs play: whoever does not name a driver gets one that works.
@@ -202,7 +206,8 @@ struct afloat {
     write.emplace(unio::async_write(full.socket, unio::const_buffer(more)), tell{&of_write});
     write->start();
     timed = local_connection(&m);
-    timed_read.emplace(unio::async_read(timed.socket, unio::mutable_buffer(timed_memory), 50ms), tell{&of_timed});
+    timed_read.emplace(unio::async_read(timed.socket, unio::mutable_buffer(timed_memory), 50ms),
+                       tell{&of_timed});
     timed_read->start();
     submit_all(m);
   }
@@ -212,8 +217,8 @@ struct afloat {
     raw const client = raw_connection(port);
     EXPECT_EQ(full.peer.read_some().size(), filled);
     ASSERT_TRUE(drive(m, [&] {
-      return reads[0].told.ended() && reads[1].told.ended() && of_accept.accepted.size() == 1 && of_write.ended() &&
-             of_timed.ended();
+      return reads[0].told.ended() && reads[1].told.ended() && of_accept.accepted.size() == 1 &&
+             of_write.ended() && of_timed.ended();
     }));
     EXPECT_EQ(std::string(reads[0].memory.data(), reads[0].told.bytes), "abc");
     EXPECT_EQ(reads[1].told.error, unio::condition::canceled);
@@ -266,8 +271,8 @@ ISOLATED_TEST(kernel_availability, may_end_while_operations_are_in_flight) {
   }
 }
 
-// The same with a filter of the kernel's, which forbids to give the ring's registration back as well: what the ring
-// holds is let go when the thread ends.
+// The same with a filter of the kernel's, which forbids to give the ring's registration back as well: what
+// the ring holds is let go when the thread ends.
 ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are_in_flight) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   raw peer;

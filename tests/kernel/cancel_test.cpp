@@ -28,7 +28,8 @@ UNIO_ON_EACH_DRIVER(kernel_cancel);
 // A read of a socket, with all that it needs.
 struct pending_read {
   explicit pending_read(unio::io_multiplexer& m, unio::deadline d = {})
-      : pair(local_connection(&m)), read(unio::async_read(pair.socket, unio::mutable_buffer(memory), d), tell{&told}) {
+      : pair(local_connection(&m)),
+        read(unio::async_read(pair.socket, unio::mutable_buffer(memory), d), tell{&told}) {
     read.start();
   }
   pending_read(pending_read const&) = delete;
@@ -76,8 +77,12 @@ void cancel_hundred(int ring_entries, bool submitted) {
 }
 
 // Case 3, P5; corosio's submit_cancel_by_user_data gives up silently when the queue is full.
-ISOLATED_TEST(kernel_cancel, reaches_all_reads_when_the_submission_queue_has_one_entry) { cancel_hundred(1, true); }
-ISOLATED_TEST(kernel_cancel, reaches_all_reads_when_the_submission_queue_has_two_entries) { cancel_hundred(2, true); }
+ISOLATED_TEST(kernel_cancel, reaches_all_reads_when_the_submission_queue_has_one_entry) {
+  cancel_hundred(1, true);
+}
+ISOLATED_TEST(kernel_cancel, reaches_all_reads_when_the_submission_queue_has_two_entries) {
+  cancel_hundred(2, true);
+}
 ISOLATED_TEST(kernel_cancel, reaches_reads_that_wait_to_be_submitted) { cancel_hundred(1, false); }
 
 // Case 5, P3: what a cancelled write reports is exactly what the peer receives.
@@ -308,7 +313,8 @@ ISOLATED_TEST(kernel_cancel, is_not_what_moving_a_handle_does) {
     connection other = local_connection(m.get());
     tally of_old, of_new;
     auto old_read = unio::connect(unio::async_read(moved, unio::mutable_buffer(memory)), tell{&of_old});
-    auto new_read = unio::connect(unio::async_read(other.socket, unio::mutable_buffer(memory)), tell{&of_new});
+    auto new_read =
+        unio::connect(unio::async_read(other.socket, unio::mutable_buffer(memory)), tell{&of_new});
     old_read.start();
     new_read.start();
     submit_all(*m);

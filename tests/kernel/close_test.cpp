@@ -30,7 +30,8 @@ using namespace test;
 class kernel_close : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_close);
 
-// Case 17, P4; liburing#568, #932: closing does not cancel, and the kernel's reference keeps the end of the stream back.
+// Case 17, P4; liburing#568, #932: closing does not cancel, and the kernel's reference keeps the end of the
+// stream back.
 ISOLATED_TEST(kernel_close, ends_a_read_and_the_peer_sees_the_end) {
   auto const m = made_multiplexer();
   for (bool const over_tcp : {false, true}) {
@@ -143,7 +144,8 @@ ISOLATED_TEST(kernel_close, lets_no_old_read_take_the_bytes_of_the_numbers_next_
       int const number = old.socket.native_handle();
       std::array<char, 16> old_memory{};
       tally of_old;
-      auto old_read = unio::connect(unio::async_read(old.socket, unio::mutable_buffer(old_memory)), tell{&of_old});
+      auto old_read =
+          unio::connect(unio::async_read(old.socket, unio::mutable_buffer(old_memory)), tell{&of_old});
       old_read.start();
       if (round % 2 == 0) submit_all(*m);
       raw const kept = raw(::dup(number)); // what it led to lives on
@@ -240,7 +242,8 @@ ISOLATED_TEST(kernel_close, of_a_descriptor_whose_duplicate_lives_does_not_spin)
   expect_nothing_in_flight(*m);
 }
 
-// The same with the hang-up of the peer while nothing is read, which epoll tells of again and again unless asked for edges.
+// The same with the hang-up of the peer while nothing is read, which epoll tells of again and again unless
+// asked for edges.
 ISOLATED_TEST(kernel_close, of_the_peer_does_not_spin_while_nobody_reads) {
   auto const m = made_multiplexer();
   {
@@ -275,12 +278,10 @@ ISOLATED_TEST(kernel_close, twice_is_closing_once) {
 }
 
 // Closes a handle when told of a value, or of the end.
-template <class Handle>
-class closes {
+template <class Handle> class closes {
  public:
   closes(Handle* h, tally* t, bool when_it_ends = false) : handle_(h), to_(t), at_end_(when_it_ends) {}
-  template <class Result>
-  void set_value(Result&& r) noexcept {
+  template <class Result> void set_value(Result&& r) noexcept {
     tell{to_}.set_value(static_cast<Result&&>(r));
     if (!at_end_) close();
   }
@@ -391,7 +392,8 @@ ISOLATED_TEST(kernel_close, by_many_receivers_at_once_needs_no_more_stack_than_b
     int ended = 0;
     for (one& o : all) {
       o.c = local_connection(m.get());
-      o.read.emplace(unio::async_read(o.c.socket, unio::mutable_buffer(o.memory)), notes_depth(&o.c.socket, &ended));
+      o.read.emplace(unio::async_read(o.c.socket, unio::mutable_buffer(o.memory)),
+                     notes_depth(&o.c.socket, &ended));
       o.read->start();
     }
     submit_all(*m);
@@ -442,7 +444,8 @@ void for_each_new_descriptor(unio::io_multiplexer& m, temporary_directory const&
   directory.write("file", "text");
   auto file = unio::file_handle::file(directory.handle(), "file").value();
   f("file", file.native_handle());
-  f("always_new", unio::file_handle::file(directory.handle(), "n", mode::write, creation::always_new)->native_handle());
+  f("always_new",
+    unio::file_handle::file(directory.handle(), "n", mode::write, creation::always_new)->native_handle());
   f("temp_inode", unio::file_handle::temp_inode(directory.handle())->native_handle());
   f("temp_file", unio::file_handle::temp_file(directory.handle())->native_handle());
   f("uniquely_named", unio::file_handle::uniquely_named_file(directory.handle())->native_handle());

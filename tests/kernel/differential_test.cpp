@@ -1,5 +1,5 @@
-// The same script on both drivers, and with blocking calls: promise P13, case 45. Scripts are pseudo-random; their seed is
-// printed when two runs differ.
+// The same script on both drivers, and with blocking calls: promise P13, case 45. Scripts are pseudo-random;
+// their seed is printed when two runs differ.
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
@@ -36,7 +36,8 @@ struct random_numbers {
 
 std::string say(std::error_code e) {
   if (!e) return "ok";
-  for (unio::condition const c : {unio::condition::canceled, unio::condition::timed_out, unio::condition::would_block})
+  for (unio::condition const c :
+       {unio::condition::canceled, unio::condition::timed_out, unio::condition::would_block})
     if (e == c) return unio::make_error_condition(c).message();
   return std::to_string(e.value());
 }
@@ -76,8 +77,7 @@ class run {
  private:
   void note(std::string text) { log_.push_back(std::to_string(log_.size()) + " " + std::move(text)); }
 
-  template <class Result>
-  void note_read(std::string const& what, Result const& r) {
+  template <class Result> void note_read(std::string const& what, Result const& r) {
     std::string text = what + " " + say(r.error()) + " " + std::to_string(r.bytes_transferred());
     if (r.has_value())
       for (auto const b : *r) text += " " + digest(b.data(), b.size());
@@ -90,22 +90,28 @@ class run {
     std::string const bytes = pattern(1 + random_(3000), random_(1000));
     std::size_t const room = 1 + random_(4000);
     // Sometimes in two pieces.
-    std::array<unio::mutable_buffer, 2> const two = {unio::mutable_buffer(memory_.data(), room / 2),
-                                                     unio::mutable_buffer(memory_.data() + room / 2, room - room / 2)};
+    std::array<unio::mutable_buffer, 2> const two = {
+        unio::mutable_buffer(memory_.data(), room / 2),
+        unio::mutable_buffer(memory_.data() + room / 2, room - room / 2)};
     bool const split = random_(3) == 0;
     unio::mutable_buffers const into =
-        split ? unio::mutable_buffers(two) : unio::mutable_buffers(unio::mutable_buffer(memory_.data(), room));
-    std::array<unio::const_buffer, 2> const parts = {unio::const_buffer(bytes.data(), bytes.size() / 3),
-                                                     unio::const_buffer(bytes.data() + bytes.size() / 3,
-                                                                        bytes.size() - bytes.size() / 3)};
+        split ? unio::mutable_buffers(two)
+              : unio::mutable_buffers(unio::mutable_buffer(memory_.data(), room));
+    std::array<unio::const_buffer, 2> const parts = {
+        unio::const_buffer(bytes.data(), bytes.size() / 3),
+        unio::const_buffer(bytes.data() + bytes.size() / 3, bytes.size() - bytes.size() / 3)};
     unio::const_buffers const from =
         split ? unio::const_buffers(parts) : unio::const_buffers(unio::const_buffer(bytes));
 
     switch (random_(20)) {
-      case 0: return note_read("socket.try_read", c.socket.try_read(into));
-      case 1: return note_read("socket.read", c.socket.read(into, 1ms));
-      case 2: return note_read("socket.try_write", c.socket.try_write(from));
-      case 3: return note_read("socket.write", c.socket.write(from, 1ms));
+      case 0:
+        return note_read("socket.try_read", c.socket.try_read(into));
+      case 1:
+        return note_read("socket.read", c.socket.read(into, 1ms));
+      case 2:
+        return note_read("socket.try_write", c.socket.try_write(from));
+      case 3:
+        return note_read("socket.write", c.socket.write(from, 1ms));
       case 4: {
         ssize_t const n = ::send(c.peer.fd(), bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
         return note("peer.write " + std::to_string(n));
@@ -114,17 +120,24 @@ class run {
         std::string const got = c.peer.read_some(room);
         return note("peer.read " + digest(got.data(), got.size()));
       }
-      case 6: return note_read("pipe.try_read", p.reader.try_read(into));
-      case 7: return note_read("pipe.write", p.writer.write(from, 1ms));
-      case 8: return note_read("file.read", file_.read({into, random_(14'000)}));
-      case 9: return note_read("file.write", file_.write({from, random_(14'000)}));
-      case 10: return note("file.truncate " + say(file_.truncate(random_(14'000)).error()));
-      case 11: return note("file.barrier " + say(file_.barrier(unio::barrier_kind::wait_data_only).error()));
+      case 6:
+        return note_read("pipe.try_read", p.reader.try_read(into));
+      case 7:
+        return note_read("pipe.write", p.writer.write(from, 1ms));
+      case 8:
+        return note_read("file.read", file_.read({into, random_(14'000)}));
+      case 9:
+        return note_read("file.write", file_.write({from, random_(14'000)}));
+      case 10:
+        return note("file.truncate " + say(file_.truncate(random_(14'000)).error()));
+      case 11:
+        return note("file.barrier " + say(file_.barrier(unio::barrier_kind::wait_data_only).error()));
       case 12: {
         auto const r = unio::splice(p.reader, c.socket, {.bytes = room}, 1ms);
         return note("splice " + say(r.error()) + " " + std::to_string(r.bytes_transferred()));
       }
-      case 13: return note("socket.poll " + say(c.socket.poll(unio::readiness::readable, 1ms).error()));
+      case 13:
+        return note("socket.poll " + say(c.socket.poll(unio::readiness::readable, 1ms).error()));
       case 14: {
         if (random_(2) == 0) (void)event_.signal(room);
         auto const r = event_.try_wait();
@@ -135,17 +148,22 @@ class run {
         return note("accept " + say(accepting_.accept(client.fd() < 0 ? 1ms : 20s).error()));
       }
       case 16: { // ends one side, or brings a new pair
-        if (random_(2) == 0) return note("shutdown " + say(c.socket.shutdown(unio::socket_handle::side::send).error()));
+        if (random_(2) == 0)
+          return note("shutdown " + say(c.socket.shutdown(unio::socket_handle::side::send).error()));
         std::string const closed = say(c.socket.close().error());
         c = local_connection(m_);
         return note("close " + closed);
       }
-      case 17: return started_then("cancel", c, into, [&](auto& read) { read.cancel(); });
-      case 18: return started_then("bytes", c, into, [&](auto&) { (void)!::send(c.peer.fd(), "abc", 3, MSG_DONTWAIT); });
-      default: return started_then("close", c, into, [&](auto&) {
-        EXPECT_TRUE(c.socket.close().has_value());
-        c = local_connection(m_);
-      });
+      case 17:
+        return started_then("cancel", c, into, [&](auto& read) { read.cancel(); });
+      case 18:
+        return started_then("bytes", c, into,
+                            [&](auto&) { (void)!::send(c.peer.fd(), "abc", 3, MSG_DONTWAIT); });
+      default:
+        return started_then("close", c, into, [&](auto&) {
+          EXPECT_TRUE(c.socket.close().has_value());
+          c = local_connection(m_);
+        });
     }
   }
 

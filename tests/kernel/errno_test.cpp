@@ -24,8 +24,7 @@ UNIO_ON_EACH_DRIVER(kernel_errno);
 constexpr int unexpected[] = {EIO, EBADMSG, ENOMEM, ENOBUFS, ENOTCONN, EFAULT, ENXIO};
 
 // Has `Member` fail, and runs `f`, which returns the error that came of it.
-template <auto Member, class F>
-void expect_passed_on(F f) {
+template <auto Member, class F> void expect_passed_on(F f) {
   for (int const error : unexpected) {
     failing_calls calls;
     calls.fail<Member>(error, {.times = which_calls::all});
@@ -43,7 +42,8 @@ ISOLATED_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
     SCOPED_TRACE(with_own ? "on its multiplexer" : "blocking");
     unio::io_multiplexer* const own = with_own ? m.get() : nullptr;
     std::array<char, 8> memory{};
-    std::array<unio::mutable_buffer, 2> const into = {unio::mutable_buffer(memory), unio::mutable_buffer(memory)};
+    std::array<unio::mutable_buffer, 2> const into = {unio::mutable_buffer(memory),
+                                                      unio::mutable_buffer(memory)};
     unio::const_buffer const bytes(std::string_view("abc"));
     std::array<unio::const_buffer, 2> const from = {bytes, bytes};
     // Fresh each time: what a descriptor has lately been like decides whether it is tried at once.
@@ -52,10 +52,13 @@ ISOLATED_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
       c.peer.write("abc");
       return c;
     };
-    expect_passed_on<&table::recv>([&] { return socket().socket.read(unio::mutable_buffer(memory)).error(); });
-    expect_passed_on<&table::readv>([&] { return socket().socket.read(unio::mutable_buffers(into)).error(); });
+    expect_passed_on<&table::recv>(
+        [&] { return socket().socket.read(unio::mutable_buffer(memory)).error(); });
+    expect_passed_on<&table::readv>(
+        [&] { return socket().socket.read(unio::mutable_buffers(into)).error(); });
     expect_passed_on<&table::send>([&] { return socket().socket.write(bytes).error(); });
-    expect_passed_on<&table::sendmsg>([&] { return socket().socket.write(unio::const_buffers(from)).error(); });
+    expect_passed_on<&table::sendmsg>(
+        [&] { return socket().socket.write(unio::const_buffers(from)).error(); });
     expect_passed_on<&table::read>([&] {
       auto pipe = unio::pipe_handle::anonymous().value();
       pipe.reader.set_multiplexer(own);
@@ -84,8 +87,10 @@ ISOLATED_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
 ISOLATED_TEST(kernel_errno, of_making_things_is_passed_on_and_leaves_nothing_open) {
   temporary_directory const directory;
   directory.write("file", "text");
-  expect_passed_on<&table::openat>([&] { return unio::file_handle::file(directory.handle(), "file").error(); });
-  expect_passed_on<&table::socket>([] { return unio::socket_handle::create(unio::address_family::ipv4).error(); });
+  expect_passed_on<&table::openat>(
+      [&] { return unio::file_handle::file(directory.handle(), "file").error(); });
+  expect_passed_on<&table::socket>(
+      [] { return unio::socket_handle::create(unio::address_family::ipv4).error(); });
   expect_passed_on<&table::socketpair>([] { return unio::socket_handle::pair().error(); });
   expect_passed_on<&table::pipe>([] { return unio::pipe_handle::anonymous().error(); });
   expect_passed_on<&table::eventfd>([] { return unio::event_handle::create().error(); });
@@ -137,14 +142,15 @@ ISOLATED_TEST(kernel_errno, of_registering_a_descriptor_ends_only_its_operation)
 }
 
 // Making a multiplexer fails at any of its steps without leaving anything open.
-template <auto... Members>
-void expect_made_or_nothing() {
+template <auto... Members> void expect_made_or_nothing() {
   auto const one = [&]<auto Member>() {
     for (int at = 1; at < 8; ++at) {
       failing_calls calls;
       calls.fail<Member>(EMFILE, {.at = at});
       auto const before = open_descriptors();
-      { auto const made = unio::io_multiplexer::best_available(1); }
+      {
+        auto const made = unio::io_multiplexer::best_available(1);
+      }
       EXPECT_EQ(open_descriptors(), before);
     }
   };

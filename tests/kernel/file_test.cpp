@@ -48,7 +48,8 @@ std::string read_all(unio::io_handle& h, bool seeks) {
 ISOLATED_TEST(kernel_file, that_the_kernel_makes_up_is_read_like_any_other) {
   auto const m = made_multiplexer();
   for (bool const with_own : {true, false}) {
-    for (char const* const name : {"/proc/self/stat", "/proc/self/maps", "/proc/version", "/sys/kernel/mm/hugepages"}) {
+    for (char const* const name :
+         {"/proc/self/stat", "/proc/self/maps", "/proc/version", "/sys/kernel/mm/hugepages"}) {
       auto opened = unio::file_handle::file({}, name);
       if (!opened.has_value()) continue;
       if (with_own) opened->set_multiplexer(m.get());
@@ -114,7 +115,8 @@ ISOLATED_TEST(kernel_file, that_is_a_counter_is_adopted_read_and_written) {
     value = 0;
     EXPECT_EQ(counter.read(unio::mutable_buffer(&value, sizeof value), 20s).bytes_transferred(), 8u);
     EXPECT_EQ(value, 5u);
-    EXPECT_EQ(counter.read(unio::mutable_buffer(&value, sizeof value), 5ms).error(), unio::condition::timed_out);
+    EXPECT_EQ(counter.read(unio::mutable_buffer(&value, sizeof value), 5ms).error(),
+              unio::condition::timed_out);
 
     auto timer = unio::io_handle::adopt(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)).value();
     if (with_own) timer.set_multiplexer(m.get());
@@ -229,7 +231,8 @@ ISOLATED_TEST(kernel_file, that_is_truncated_while_it_is_read_gives_no_byte_that
   for (int i = 0; i < 300; ++i) {
     auto const r = f.file.read({unio::mutable_buffer(memory), 0});
     ASSERT_TRUE(r.has_value()) << r.error().message();
-    ASSERT_EQ(memory.substr(0, r.bytes_transferred()).find_first_not_of(std::string_view("x\0", 2)), std::string::npos);
+    ASSERT_EQ(memory.substr(0, r.bytes_transferred()).find_first_not_of(std::string_view("x\0", 2)),
+              std::string::npos);
   }
   stop = true;
   other.join();
@@ -237,7 +240,8 @@ ISOLATED_TEST(kernel_file, that_is_truncated_while_it_is_read_gives_no_byte_that
   expect_nothing_in_flight(*m);
 }
 
-// Case 63; cpp-httplib#1930, reth#24411: what others may truncate is copied by the kernel, which raises no SIGBUS.
+// Case 63; cpp-httplib#1930, reth#24411: what others may truncate is copied by the kernel, which raises no
+// SIGBUS.
 ISOLATED_TEST(kernel_file, that_is_mapped_and_truncated_by_another_is_copied_without_a_signal) {
   for (std::string const& where : filesystems()) {
     file_there f(where);
@@ -256,12 +260,14 @@ ISOLATED_TEST(kernel_file, that_is_mapped_and_truncated_by_another_is_copied_wit
   }
 }
 
-// Case 65: lengths that no int can say. The memory is address space alone: writing it out is cut by the kernel.
+// Case 65: lengths that no int can say. The memory is address space alone: writing it out is cut by the
+// kernel.
 ISOLATED_TEST(kernel_file, takes_lengths_above_two_gibibytes) {
   if (under_sanitizer) GTEST_SKIP() << "a sanitizer looks at all of the memory";
   auto const m = made_multiplexer();
   constexpr std::size_t much = std::size_t{5} << 30;
-  void* const memory = ::mmap(nullptr, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* const memory =
+      ::mmap(nullptr, much, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   ASSERT_NE(memory, MAP_FAILED);
   file_there f(std::filesystem::temp_directory_path().string());
   ASSERT_TRUE(f.file.write({unio::const_buffer(std::string_view("abc")), 0}).has_value());

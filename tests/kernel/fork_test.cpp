@@ -1,5 +1,5 @@
-// Forking a process that has multiplexers: promise P12, case 24; liburing#612, #731, its across-fork.c, libuv's
-// test-fork.c.
+// Forking a process that has multiplexers: promise P12, case 24; liburing#612, #731, its across-fork.c,
+// libuv's test-fork.c.
 
 #include "support/child.hpp"
 #include "support/isolated.hpp"
@@ -62,7 +62,8 @@ ISOLATED_TEST(kernel_fork, makes_using_the_parents_multiplexer_an_error) {
               if (!told_here.ended_once() || told_here.error != unio::error::inherited_by_fork) return 6;
               connection own = local_connection(s.m.get());
               std::array<char, 4> bytes{};
-              if (own.socket.read(unio::mutable_buffer(bytes)).error() != unio::error::inherited_by_fork) return 7;
+              if (own.socket.read(unio::mutable_buffer(bytes)).error() != unio::error::inherited_by_fork)
+                return 7;
               return 0;
             }),
             0);
@@ -106,8 +107,8 @@ ISOLATED_TEST(kernel_fork, lets_the_child_make_its_own) {
   s.expect_the_parent_goes_on();
 }
 
-// The child has no mapping of the parent's ring: where it was, the child's own may be. To give up the inherited one must
-// not take that away.
+// The child has no mapping of the parent's ring: where it was, the child's own may be. To give up the
+// inherited one must not take that away.
 ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_destroyed_later) {
   scene s;
   EXPECT_EQ(in_child([&] {
@@ -115,7 +116,8 @@ ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_
               connection c = local_connection(own.get());
               std::array<char, 16> memory{};
               tally told;
-              auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+              auto read =
+                  unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
               read.start();
               submit_all(*own);
               s.read.reset();
@@ -165,6 +167,7 @@ ISOLATED_TEST(kernel_fork, of_a_fork_is_noticed_too) {
 
 // Files are worked on by threads, which a child does not have.
 ISOLATED_TEST(kernel_fork, lets_the_child_do_what_needs_threads) {
+  if (under_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
   temporary_directory const directory;
   directory.write("file", "text");
   auto opens = [&] {

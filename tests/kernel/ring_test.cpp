@@ -1,4 +1,5 @@
-// What can go wrong with a ring, and what must then not: cases 12, 13, 27, 28, 29, 44; promises P1, P5, P12, P15.
+// What can go wrong with a ring, and what must then not: cases 12, 13, 27, 28, 29, 44; promises P1, P5, P12,
+// P15.
 
 #include "support/child.hpp"
 #include "support/failing_calls.hpp"
@@ -99,8 +100,7 @@ struct workload {
 };
 
 // The call by which a driver asks the kernel.
-template <class F>
-void with_turn_failing(int error, which_calls which, F f) {
+template <class F> void with_turn_failing(int error, which_calls which, F f) {
   failing_calls calls;
   if (isolated::is_ring()) {
     calls.fail<&table::io_uring_enter>(error, which);
@@ -210,7 +210,8 @@ ISOLATED_TEST(kernel_ring, may_be_as_small_as_it_wants) {
       std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
       for (std::size_t i = 0; i < 200; ++i) {
         pairs.push_back(local_connection(m.get()));
-        reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
+        reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])),
+                           tell{&told[i]});
         reads.back().start();
       }
       for (connection const& c : pairs) c.peer.write("ping");
@@ -297,7 +298,8 @@ ISOLATED_TEST(kernel_ring, takes_a_flood_of_operations_that_complete_at_once) {
   }
 }
 
-// A thread has places for sixteen registered rings: one that is given up gives its place back, and the ring with it.
+// A thread has places for sixteen registered rings: one that is given up gives its place back, and the ring
+// with it.
 ISOLATED_TEST(kernel_ring, is_given_back_when_its_multiplexer_ends) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring";
   bool const first = [] {
@@ -364,9 +366,9 @@ ISOLATED_TEST(kernel_ring, works_with_the_credentials_of_the_moment) {
   anchor.set_multiplexer(m.get());
   auto create = [&](char const* name) {
     tally told;
-    auto open = unio::connect(unio::async_open(anchor, name, unio::handle::mode::write,
-                                               unio::handle::creation::only_if_not_exist),
-                              tell{&told});
+    auto open = unio::connect(
+        unio::async_open(anchor, name, unio::handle::mode::write, unio::handle::creation::only_if_not_exist),
+        tell{&told});
     open.start();
     EXPECT_TRUE(drive(*m, [&] { return told.ended(); }));
     EXPECT_FALSE(told.error) << told.error.message();

@@ -84,11 +84,12 @@ ISOLATED_TEST(kernel_socket, loses_nothing_in_short_reads) {
     std::array<char, 1> second{};
     std::array<char, 333> third{};
     while (received.size() < sent.size()) {
-      std::array<unio::mutable_buffer, 3> const into = {unio::mutable_buffer(first), unio::mutable_buffer(second),
-                                                        unio::mutable_buffer(third)};
+      std::array<unio::mutable_buffer, 3> const into = {
+          unio::mutable_buffer(first), unio::mutable_buffer(second), unio::mutable_buffer(third)};
       auto const r = c.socket.read(unio::mutable_buffers(into), 30s);
       ASSERT_TRUE(r.has_value()) << r.error().message();
-      for (unio::mutable_buffer const b : *r) received.append(reinterpret_cast<char const*>(b.data()), b.size());
+      for (unio::mutable_buffer const b : *r)
+        received.append(reinterpret_cast<char const*>(b.data()), b.size());
     }
     peer.join();
     EXPECT_TRUE(received == sent);
@@ -237,7 +238,9 @@ ISOLATED_TEST(kernel_socket, is_told_that_nobody_listens) {
     auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
     if (with_own) s.set_multiplexer(m.get());
     EXPECT_EQ(s.connect(unio::endpoint::ipv4_loopback(unused), 20s).error().value(), ECONNREFUSED);
-    EXPECT_EQ(unio::socket_handle::connected_to(unio::endpoint::unix_path("/nonexistent/socket").value()).error().value(),
+    EXPECT_EQ(unio::socket_handle::connected_to(unio::endpoint::unix_path("/nonexistent/socket").value())
+                  .error()
+                  .value(),
               ENOENT);
   }
   expect_nothing_in_flight(*m);
@@ -278,11 +281,11 @@ ISOLATED_TEST(kernel_socket, connects_to_a_unix_socket_once_there_is_room) {
 }
 
 // Runs in a network of its own; returns -2 where that is not permitted.
-template <class F>
-int in_own_network(F f) {
+template <class F> int in_own_network(F f) {
   return in_child([&] {
     if (::unshare(CLONE_NEWNET) != 0) return 200;
-    if (std::system("ip link set lo up && ip route add unreachable 192.0.2.0/24 && ip route add prohibit 198.51.100.0/24") != 0)
+    if (std::system("ip link set lo up && ip route add unreachable 192.0.2.0/24 && ip route add prohibit "
+                    "198.51.100.0/24") != 0)
       return 201;
     return f();
   });

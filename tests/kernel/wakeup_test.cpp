@@ -22,8 +22,7 @@ UNIO_ON_EACH_DRIVER(kernel_wakeup);
 
 // While it lives, something is pending, so that run() sleeps.
 struct pending {
-  explicit pending(unio::io_multiplexer& m)
-      : timer(1h, &m), op(unio::async_wait(timer), tell{&told}) {
+  explicit pending(unio::io_multiplexer& m) : timer(1h, &m), op(unio::async_wait(timer), tell{&told}) {
     op.start();
   }
   unio::timer_handle timer;
@@ -98,7 +97,8 @@ ISOLATED_TEST(kernel_wakeup, returns_from_run_without_anything_to_do) {
   expect_nothing_in_flight(*m);
 }
 
-// Operations that several threads touch: started and cancelled from another thread while they complete (case 14).
+// Operations that several threads touch: started and cancelled from another thread while they complete (case
+// 14).
 ISOLATED_TEST(kernel_wakeup, by_starting_and_cancelling_elsewhere_loses_nothing) {
   auto const m = made_multiplexer();
   {

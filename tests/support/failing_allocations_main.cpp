@@ -1,5 +1,5 @@
-// failing_allocations: a program of its own, because it replaces operator new. Case 15 (seastar's allocation failure
-// injector): the n-th allocation fails, for every n, and nothing is lost, leaked or ended twice.
+// failing_allocations: a program of its own, because it replaces operator new. Case 15 (seastar's allocation
+// failure injector): the n-th allocation fails, for every n, and nothing is lost, leaked or ended twice.
 //
 // Exit status: 0 all is well; otherwise 1, and what was not is printed. With UNIO_DRIVER as ever.
 
@@ -27,10 +27,12 @@ void* allocate(std::size_t n, std::size_t alignment = 0) {
     ++failed;
     return nullptr;
   }
-  return alignment == 0 ? std::malloc(n) : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
+  return alignment == 0 ? std::malloc(n)
+                        : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
 }
 
-// The library allocates with std::nothrow wherever it can go on. A throwing one that fails means that it cannot.
+// The library allocates with std::nothrow wherever it can go on. A throwing one that fails means that it
+// cannot.
 void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
   void* const p = allocate(n, alignment);
   if (p == nullptr) {
@@ -46,7 +48,9 @@ void* operator new(std::size_t n) { return allocate_or_end(n); }
 void* operator new[](std::size_t n) { return allocate_or_end(n); }
 void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
 void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
-void* operator new(std::size_t n, std::align_val_t a) { return allocate_or_end(n, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return allocate_or_end(n, static_cast<std::size_t>(a));
+}
 void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
   return allocate(n, static_cast<std::size_t>(a));
 }
@@ -77,8 +81,7 @@ struct note {
 };
 struct writes_down {
   note* to = nullptr;
-  template <class Result>
-  void set_value(Result&& r) noexcept {
+  template <class Result> void set_value(Result&& r) noexcept {
     ++to->values;
     to->error = r.error().value();
     to->bytes = r.bytes_transferred();
@@ -104,8 +107,10 @@ void play(scene& s, long n) {
     s.two.first.set_multiplexer(&m);
     std::array<char, 8> memory{};
     std::array<note, 4> notes;
-    auto first = unio::connect(unio::async_read(s.one.first, unio::mutable_buffer(memory)), writes_down{&notes[0]});
-    auto second = unio::connect(unio::async_read(s.two.first, unio::mutable_buffer(memory)), writes_down{&notes[1]});
+    auto first =
+        unio::connect(unio::async_read(s.one.first, unio::mutable_buffer(memory)), writes_down{&notes[0]});
+    auto second =
+        unio::connect(unio::async_read(s.two.first, unio::mutable_buffer(memory)), writes_down{&notes[1]});
     auto third = unio::connect(unio::async_no_op(&m), writes_down{&notes[2]});
     unio::timer_handle timer(std::chrono::milliseconds(1), &m);
     auto fourth = unio::connect(unio::async_wait(timer), writes_down{&notes[3]});
@@ -129,7 +134,8 @@ void play(scene& s, long n) {
     expect(notes[0].bytes == 3 || notes[0].error == ENOMEM, "bytes arrive, or there is no memory", n);
     if (notes[0].error != 0) { // they are still there
       char rest[8];
-      expect(::recv(s.one.first.native_handle(), rest, sizeof rest, MSG_DONTWAIT) == 3, "no bytes are lost", n);
+      expect(::recv(s.one.first.native_handle(), rest, sizeof rest, MSG_DONTWAIT) == 3, "no bytes are lost",
+             n);
     }
     expect(m.counters().started == m.counters().finished, "nothing is in flight", n);
   }

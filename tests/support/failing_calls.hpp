@@ -40,8 +40,7 @@ class failing_calls {
   ~failing_calls() { unio::sys::current = &unio::sys::kernel; }
 
   /// Has calls of one entry fail with `error` (an errno) from now on; they do not reach the kernel.
-  template <auto Member>
-  void fail(int error, which_calls which = {}) {
+  template <auto Member> void fail(int error, which_calls which = {}) {
     entry_state& s = state<Member>();
     s.calls = 0;
     s.failed = 0;
@@ -50,19 +49,10 @@ class failing_calls {
     s.times = which.times;
   }
   /// Has one entry be `f`, which is not counted.
-  template <auto Member, class F>
-  void answer(F f) {
-    table_.*Member = f;
-  }
+  template <auto Member, class F> void answer(F f) { table_.*Member = f; }
   /// How often an entry was called since it was installed or last told to fail; and how often it did fail.
-  template <auto Member>
-  [[nodiscard]] static int count() {
-    return state<Member>().calls;
-  }
-  template <auto Member>
-  [[nodiscard]] static int failures() {
-    return state<Member>().failed;
-  }
+  template <auto Member> [[nodiscard]] static int count() { return state<Member>().calls; }
+  template <auto Member> [[nodiscard]] static int failures() { return state<Member>().failed; }
 
  private:
   struct entry_state {
@@ -72,14 +62,12 @@ class failing_calls {
     std::atomic<int> first{0};
     std::atomic<int> times{0};
   };
-  template <auto Member>
-  static entry_state& state() {
+  template <auto Member> static entry_state& state() {
     static constinit entry_state s;
     return s;
   }
 
-  template <auto Member, class... Parameters>
-  static std::int64_t call(Parameters... parameters) noexcept {
+  template <auto Member, class... Parameters> static std::int64_t call(Parameters... parameters) noexcept {
     entry_state& s = state<Member>();
     int const n = ++s.calls;
     if (s.error != 0 && n >= s.first && n - s.first < s.times) {
@@ -88,12 +76,10 @@ class failing_calls {
     }
     return (unio::sys::kernel.*Member)(parameters...);
   }
-  template <auto Member, class... Parameters>
-  static auto counted(std::int64_t (*)(Parameters...) noexcept) {
+  template <auto Member, class... Parameters> static auto counted(std::int64_t (*)(Parameters...) noexcept) {
     return &call<Member, Parameters...>;
   }
-  template <auto Member>
-  void install() {
+  template <auto Member> void install() {
     fail<Member>(0);
     table_.*Member = counted<Member>(table_.*Member);
   }

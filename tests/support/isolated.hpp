@@ -1,12 +1,12 @@
-// A test in a process of its own, for what would spoil others or be spoiled by them: signals, limits, descriptors,
-// seccomp filters, the driver.
+// A test in a process of its own, for what would spoil others or be spoiled by them: signals, limits,
+// descriptors, seccomp filters, the driver.
 //
 //   class kernel_close : public test::isolated {};
 //   UNIO_ON_EACH_DRIVER(kernel_close);
 //   ISOLATED_TEST(kernel_close, ends_a_read) { … test::made_multiplexer() … }
 //
-// The test program runs itself again for that one test, with UNIO_DRIVER set. A watchdog ends what hangs; what is open
-// afterwards must be what was open before.
+// The test program runs itself again for that one test, with UNIO_DRIVER set. A watchdog ends what hangs;
+// what is open afterwards must be what was open before.
 
 #pragma once
 
@@ -67,8 +67,8 @@ inline bool ring_is_allowed() {
   return true;
 }
 
-/// The drivers to test: the one that the environment names; otherwise both, or, where io_uring is forbidden, what a
-/// program gets that does not name one.
+/// The drivers to test: the one that the environment names; otherwise both, or, where io_uring is forbidden,
+/// what a program gets that does not name one.
 inline std::vector<std::string> drivers() {
   if (char const* const named = std::getenv("UNIO_DRIVER"); named != nullptr) return {named};
 #if UNIO_HAS_URING
@@ -80,16 +80,17 @@ inline std::vector<std::string> drivers() {
 inline constexpr char isolation_mark[] = "UNIO_TEST_ISOLATED";
 inline bool is_isolated() { return std::getenv(isolation_mark) != nullptr; }
 
-/// The end of a program that was run: its exit status, or -1 when it was killed or took too long; and what it printed.
+/// The end of a program that was run: its exit status, or -1 when it was killed or took too long; and what it
+/// printed.
 struct program_end {
   int status = -1;
   std::string output;
 };
 
-/// Runs a program to its end. `changes`: NAME=value sets a variable, NAME alone takes it out of the environment.
-/// `inherits`: descriptors above 2 that are not close-on-exec stay open in it.
-inline program_end run_program(std::vector<std::string> arguments, std::vector<std::string> const& changes = {},
-                               bool inherits = true) {
+/// Runs a program to its end. `changes`: NAME=value sets a variable, NAME alone takes it out of the
+/// environment. `inherits`: descriptors above 2 that are not close-on-exec stay open in it.
+inline program_end run_program(std::vector<std::string> arguments,
+                               std::vector<std::string> const& changes = {}, bool inherits = true) {
   std::vector<std::string> variables;
   for (char** v = environ; *v != nullptr; ++v) {
     std::string_view const variable = *v;
@@ -212,15 +213,15 @@ inline std::unique_ptr<unio::io_multiplexer> made_multiplexer(int ring_entries =
 #define UNIO_ON_EACH_DRIVER(suite) \
   INSTANTIATE_TEST_SUITE_P(on, suite, ::testing::ValuesIn(::test::drivers()), ::test::driver_name())
 
-#define ISOLATED_TEST(suite, name)                                                       \
-  class suite##_##name##_alone : public suite {                                          \
-   public:                                                                               \
-    static void run();                                                                   \
-  };                                                                                     \
-  TEST_P(suite, name) {                                                                  \
-    if (!::test::is_isolated()) return ::test::run_alone(driver());                      \
-    auto const open_before = ::test::open_descriptors();                                 \
-    suite##_##name##_alone::run();                                                       \
+#define ISOLATED_TEST(suite, name)                                                           \
+  class suite##_##name##_alone : public suite {                                              \
+   public:                                                                                   \
+    static void run();                                                                       \
+  };                                                                                         \
+  TEST_P(suite, name) {                                                                      \
+    if (!::test::is_isolated()) return ::test::run_alone(driver());                          \
+    auto const open_before = ::test::open_descriptors();                                     \
+    suite##_##name##_alone::run();                                                           \
     EXPECT_EQ(::test::open_descriptors(), open_before) << "a descriptor was leaked or lost"; \
-  }                                                                                      \
+  }                                                                                          \
   void suite##_##name##_alone::run()

@@ -20,10 +20,11 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
-#include <algorithm>
 #include <csignal>
 #include <cstdint>
 #include <cstring>
@@ -33,30 +34,35 @@
 #include <utility>
 #include <vector>
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-#define UNIO_TEST_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
-#define UNIO_TEST_SANITIZED 1
+#if defined(__has_feature) // clang; g++ says so with a macro of its own
+#if __has_feature(thread_sanitizer)
+#define UNIO_TEST_THREAD_SANITIZER 1
+#elif __has_feature(address_sanitizer)
+#define UNIO_TEST_ADDRESS_SANITIZER 1
 #endif
 #endif
 
 namespace test {
 
-#if defined(UNIO_TEST_SANITIZED)
+#if defined(__SANITIZE_THREAD__) || defined(UNIO_TEST_THREAD_SANITIZER)
+inline constexpr bool under_thread_sanitizer = true;
+#else
+inline constexpr bool under_thread_sanitizer = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(UNIO_TEST_ADDRESS_SANITIZER)
 inline constexpr bool under_sanitizer = true;
 #else
-inline constexpr bool under_sanitizer = false;
+inline constexpr bool under_sanitizer = under_thread_sanitizer;
 #endif
 
 /// What a receiver was told.
 struct tally {
   int values = 0;
   int ends = 0;
-  std::error_code error;  ///< of the last value
-  std::size_t bytes = 0;  ///< of the last value
+  std::error_code error; ///< of the last value
+  std::size_t bytes = 0; ///< of the last value
   std::vector<unio::socket_handle> accepted;
-  std::vector<std::error_code> errors;  ///< all that there were
+  std::vector<std::error_code> errors; ///< all that there were
 
   [[nodiscard]] bool ended() const { return ends != 0; }
   [[nodiscard]] bool ended_once() const { return ends == 1; }
@@ -65,8 +71,7 @@ struct tally {
 struct tell {
   tally* to = nullptr;
 
-  template <class Result>
-  void set_value(Result&& r) noexcept {
+  template <class Result> void set_value(Result&& r) noexcept {
     ++to->values;
     to->error = r.error();
     to->bytes = r.bytes_transferred();
@@ -78,8 +83,7 @@ struct tell {
 };
 
 /// Runs `m` until `reached()`. False: it was not reached in a long time.
-template <class Reached>
-bool drive(unio::io_multiplexer& m, Reached reached) {
+template <class Reached> bool drive(unio::io_multiplexer& m, Reached reached) {
   using namespace std::chrono_literals;
   auto const end = std::chrono::steady_clock::now() + 30s;
   while (!reached()) {
@@ -195,7 +199,8 @@ inline std::pair<raw, std::uint16_t> raw_listener(int backlog = 16) {
 inline raw raw_connection(std::uint16_t port, int flags = 0) {
   raw s(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   sockaddr_in const a = loopback(port);
-  if (::connect(s.fd(), reinterpret_cast<sockaddr const*>(&a), sizeof a) != 0 && errno != EINPROGRESS) s.close();
+  if (::connect(s.fd(), reinterpret_cast<sockaddr const*>(&a), sizeof a) != 0 && errno != EINPROGRESS)
+    s.close();
   return s;
 }
 
@@ -223,8 +228,10 @@ inline connection local_connection(unio::io_multiplexer* m) {
 }
 
 /// A listening socket of unio, and its port.
-inline std::pair<unio::listening_socket_handle, std::uint16_t> listener(unio::io_multiplexer* m, int backlog = 256) {
-  auto l = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = backlog}).value();
+inline std::pair<unio::listening_socket_handle, std::uint16_t> listener(unio::io_multiplexer* m,
+                                                                        int backlog = 256) {
+  auto l =
+      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = backlog}).value();
   l.set_multiplexer(m);
   std::uint16_t const port = l.local_endpoint().value().port();
   return {std::move(l), port};
@@ -253,7 +260,9 @@ inline std::size_t fill(unio::socket_handle& s, std::size_t from = 0) {
 inline double cpu_seconds() {
   rusage u{};
   ::getrusage(RUSAGE_SELF, &u);
-  auto seconds = [](timeval t) { return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6; };
+  auto seconds = [](timeval t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) / 1e6;
+  };
   return seconds(u.ru_utime) + seconds(u.ru_stime);
 }
 
@@ -262,7 +271,7 @@ class signal_storm {
  public:
   signal_storm() {
     struct sigaction a{};
-    a.sa_handler = [](int) { count = count + 1; };
+    a.sa_handler = [](int) { ++count; };
     ::sigaction(SIGALRM, &a, &before_);
     int const interval_us = under_sanitizer ? 500 : 50;
     itimerval const often{.it_interval = {0, interval_us}, .it_value = {0, interval_us}};
@@ -275,7 +284,7 @@ class signal_storm {
     ::setitimer(ITIMER_REAL, &never, nullptr);
     ::sigaction(SIGALRM, &before_, nullptr);
   }
-  static inline volatile std::sig_atomic_t count = 0;
+  static inline std::atomic<int> count{0}; // lock-free, so that a handler may
 
  private:
   struct sigaction before_{};

@@ -1,0 +1,139 @@
+// A million operations that complete inline, on a thread with a stack of 64 KiB: connected ones whose receiver starts the
+// next, and awaited ones. Whatever the compiler does about tail calls: this is built without and with optimisation.
+//
+// Exit status: 0, or the program dies of its stack. With the argument "canary" it uses a little stack for each operation,
+// and has to die.
+
+#include "support/coroutine.hpp"
+
+#include <unio/unio.hpp>
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+namespace {
+
+constexpr int million = 1'000'000;
+constexpr std::size_t stack_bytes = 64 * 1024;
+bool is_canary = false;
+
+struct stream {
+  unio::pipe_handle source, sink;
+  char memory[1];
+  int left = 0;
+
+  explicit stream(unio::io_multiplexer& m) {
+    auto p = unio::pipe_handle::anonymous().value();
+    source = std::move(p.reader);
+    sink = std::move(p.writer);
+    source.set_multiplexer(&m);
+  }
+  // Called before each read: there is always something to read.
+  void refill() {
+    static char const block[4096] = {};
+    if (left > 0) return;
+    for (ssize_t n; (n = ::write(sink.native_handle(), block, sizeof block)) > 0;) left += static_cast<int>(n);
+  }
+};
+
+struct restarting;
+using connection = unio::io_operation_connection<unio::async_read, restarting>;
+
+struct restarting {
+  stream* from = nullptr;
+  connection* self = nullptr;
+  int* done = nullptr;
+  void set_value(unio::io_result<unio::mutable_buffers>&& r) {
+    if (r.has_value() && r->bytes() == 1) ++*done;
+  }
+  void set_done() {
+    --from->left;
+    if (*done >= million) return;
+    from->refill();
+    self->reset();
+    self->start();
+  }
+};
+
+bool connected(unio::io_multiplexer& m) {
+  stream s(m);
+  int done = 0;
+  connection c(unio::async_read(s.source, unio::mutable_buffer(s.memory)), restarting{&s, nullptr, &done});
+  c.receiver().self = &c;
+  s.refill();
+  c.start();
+  while (done < million)
+    if (m.run().value_or(0) == 0) break;
+  return done == million;
+}
+
+test::coroutine reads(stream& s, int& done) {
+  for (int i = 0; i < million; ++i) {
+    s.refill();
+    auto const r = co_await s.source.co_read(unio::mutable_buffer(s.memory));
+    --s.left;
+    if (r.has_value() && r->bytes() == 1) ++done;
+  }
+}
+
+bool awaited(unio::io_multiplexer& m) {
+  stream s(m);
+  int done = 0;
+  test::coroutine const c = reads(s, done);
+  while (!c.done())
+    if (m.run().value_or(0) == 0) break;
+  return done == million;
+}
+
+// What an implementation that calls receivers from receivers would do.
+[[gnu::noinline]] int nested(stream& s, int left) {
+  s.refill();
+  char volatile used[64] = {};
+  auto const r = s.source.read(unio::mutable_buffer(s.memory));
+  --s.left;
+  return left == 0 ? 0 : nested(s, left - 1) + static_cast<int>(r.has_value()) + used[0];
+}
+
+void* run(void*) {
+  static char answer;
+  auto const made = unio::io_multiplexer::best_available(1);
+  if (!made.has_value()) {
+    std::fprintf(stderr, "no multiplexer: %d\n", made.error().value());
+    return nullptr;
+  }
+  unio::io_multiplexer& m = **made;
+  if (is_canary) {
+    stream s(m);
+    s.source.set_multiplexer(nullptr);
+    return nested(s, million) >= 0 ? &answer : nullptr;
+  }
+  bool const fine = connected(m) && awaited(m);
+  return fine ? &answer : nullptr;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  is_canary = argc > 1 && std::string_view(argv[1]) == "canary";
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  if (int const e = pthread_attr_setstacksize(&attributes, stack_bytes); e != 0) {
+    std::fprintf(stderr, "a stack of %zu bytes: %s\n", stack_bytes, std::strerror(e));
+    return 1;
+  }
+  pthread_t thread;
+  if (int const e = pthread_create(&thread, &attributes, run, nullptr); e != 0) {
+    std::fprintf(stderr, "no thread: %s\n", std::strerror(e));
+    return 1;
+  }
+  void* answer = nullptr;
+  pthread_join(thread, &answer);
+  if (answer == nullptr) std::fprintf(stderr, "not all operations ended well\n");
+  return answer != nullptr ? 0 : 1;
+}
