@@ -1,16 +1,19 @@
 // A million operations that complete inline, on a thread with a stack of 64 KiB: connected ones whose receiver starts the
 // next, and awaited ones. Whatever the compiler does about tail calls: this is built without and with optimisation.
 //
-// Exit status: 0, or the program dies of its stack. With the argument "canary" it uses a little stack for each operation,
-// and has to die.
+// Exit status: 0, or the program dies of its stack. With the argument "canary" a child uses a little stack for each
+// operation, and 0 means that it died of it.
 
 #include "support/coroutine.hpp"
 
 #include <unio/unio.hpp>
 
 #include <pthread.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -117,10 +120,7 @@ void* run(void*) {
   return fine ? &answer : nullptr;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  is_canary = argc > 1 && std::string_view(argv[1]) == "canary";
+int on_small_stack() {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
   if (int const e = pthread_attr_setstacksize(&attributes, stack_bytes); e != 0) {
@@ -136,4 +136,25 @@ int main(int argc, char** argv) {
   pthread_join(thread, &answer);
   if (answer == nullptr) std::fprintf(stderr, "not all operations ended well\n");
   return answer != nullptr ? 0 : 1;
+}
+
+int dies_of_its_stack() {
+  pid_t const child = ::fork();
+  if (child == 0) {
+    rlimit const none{};
+    ::setrlimit(RLIMIT_CORE, &none);
+    ::_exit(on_small_stack());
+  }
+  int status = 0;
+  if (child < 0 || ::waitpid(child, &status, 0) != child) return 1;
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV) return 0;
+  std::fprintf(stderr, "the canary lives: the stack is larger than it should be\n");
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  is_canary = argc > 1 && std::string_view(argv[1]) == "canary";
+  return is_canary ? dies_of_its_stack() : on_small_stack();
 }
