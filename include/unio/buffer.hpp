@@ -21,9 +21,10 @@ class const_buffer;
 namespace detail {
 /// What a buffer may be made of: plain values. An array of buffers is a list of them, not memory to read into.
 template <class T>
-concept plain_content = std::is_trivially_copyable_v<T> && !std::same_as<std::remove_cv_t<T>, mutable_buffer> &&
-                        !std::same_as<std::remove_cv_t<T>, const_buffer>;
-}  // namespace detail
+concept plain_content =
+    std::is_trivially_copyable_v<T> && !std::same_as<std::remove_cv_t<T>, mutable_buffer> &&
+    !std::same_as<std::remove_cv_t<T>, const_buffer>;
+} // namespace detail
 
 /// Memory that may be written to: a pointer and a size in bytes. Laid out as `struct iovec` (checked in src/sys).
 class mutable_buffer {
@@ -32,12 +33,13 @@ class mutable_buffer {
   constexpr mutable_buffer(void* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
   /// From anything contiguous whose elements are trivially copyable: an array, std::vector<char>, std::span<std::byte>.
   template <class Range>
-    requires(!std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> && requires(Range& r) {
-      { std::data(r) } -> std::convertible_to<void*>;
-      { std::size(r) } -> std::convertible_to<std::size_t>;
-      requires detail::plain_content<std::remove_pointer_t<decltype(std::data(r))>>;
-    })
-  constexpr mutable_buffer(Range&& r) noexcept  // NOLINT: implicit, as std::span
+    requires(!std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> &&
+             requires(Range& r) {
+               { std::data(r) } -> std::convertible_to<void*>;
+               { std::size(r) } -> std::convertible_to<std::size_t>;
+               requires detail::plain_content<std::remove_pointer_t<decltype(std::data(r))>>;
+             })
+  constexpr mutable_buffer(Range&& r) noexcept // NOLINT: implicit, as std::span
       : data_(std::data(r)), size_(std::size(r) * sizeof(*std::data(r))) {}
 
   [[nodiscard]] constexpr std::byte* data() const noexcept { return static_cast<std::byte*>(data_); }
@@ -55,19 +57,23 @@ class mutable_buffer {
 class const_buffer {
  public:
   constexpr const_buffer() = default;
-  constexpr const_buffer(void const* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
-  constexpr const_buffer(mutable_buffer b) noexcept : data_(b.data()), size_(b.size()) {}  // NOLINT: implicit
+  constexpr const_buffer(void const* data, std::size_t size_bytes) noexcept
+      : data_(data), size_(size_bytes) {}
+  constexpr const_buffer(mutable_buffer b) noexcept : data_(b.data()), size_(b.size()) {} // NOLINT: implicit
   template <class Range>
     requires(!std::derived_from<std::remove_cvref_t<Range>, const_buffer> &&
-             !std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> && requires(Range const& r) {
+             !std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> &&
+             requires(Range const& r) {
                { std::data(r) } -> std::convertible_to<void const*>;
                { std::size(r) } -> std::convertible_to<std::size_t>;
                requires detail::plain_content<std::remove_pointer_t<decltype(std::data(r))>>;
              })
-  constexpr const_buffer(Range const& r) noexcept  // NOLINT: implicit, as std::span
+  constexpr const_buffer(Range const& r) noexcept // NOLINT: implicit, as std::span
       : data_(std::data(r)), size_(std::size(r) * sizeof(*std::data(r))) {}
 
-  [[nodiscard]] constexpr std::byte const* data() const noexcept { return static_cast<std::byte const*>(data_); }
+  [[nodiscard]] constexpr std::byte const* data() const noexcept {
+    return static_cast<std::byte const*>(data_);
+  }
   [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
   [[nodiscard]] constexpr bool empty() const noexcept { return size_ == 0; }
   [[nodiscard]] constexpr std::byte const* begin() const noexcept { return data(); }
@@ -84,8 +90,7 @@ class const_buffer {
 /// Buffers        a view: the array (not only the memory it names) must live until the operation has finished
 /// Thread safety  distinct objects: safe; shared: reading is safe
 /// Size           40 bytes
-template <class Buffer>
-class buffer_list {
+template <class Buffer> class buffer_list {
  public:
   using value_type = Buffer;
 
@@ -93,17 +98,18 @@ class buffer_list {
   /// One buffer, or anything that converts to one.
   template <class T>
     requires(std::convertible_to<T, Buffer> && !std::derived_from<std::remove_cvref_t<T>, buffer_list>)
-  constexpr buffer_list(T&& one) noexcept  // NOLINT: implicit
+  constexpr buffer_list(T&& one) noexcept // NOLINT: implicit
       : one_(static_cast<T&&>(one)), count_(1), last_size_(one_.size()) {}
-  constexpr buffer_list(std::span<Buffer const> many) noexcept  // NOLINT: implicit
+  constexpr buffer_list(std::span<Buffer const> many) noexcept // NOLINT: implicit
       : many_(many.data()), count_(many.size()), last_size_(many.empty() ? 0 : many.back().size()) {}
   template <std::size_t N>
-  constexpr buffer_list(Buffer const (&many)[N]) noexcept  // NOLINT: implicit
+  constexpr buffer_list(Buffer const (&many)[N]) noexcept // NOLINT: implicit
       : buffer_list(std::span<Buffer const>(many, N)) {}
   template <class Range>
-    requires(std::convertible_to<Range const&, std::span<Buffer const>> && !std::convertible_to<Range, Buffer> &&
+    requires(std::convertible_to<Range const&, std::span<Buffer const>> &&
+             !std::convertible_to<Range, Buffer> &&
              !std::derived_from<std::remove_cvref_t<Range>, buffer_list>)
-  constexpr buffer_list(Range const& many) noexcept  // NOLINT: implicit
+  constexpr buffer_list(Range const& many) noexcept // NOLINT: implicit
       : buffer_list(std::span<Buffer const>(many)) {}
 
   /// The number of buffers.
@@ -141,7 +147,7 @@ class buffer_list {
       }
       n -= here;
     }
-    if (cut.count_ == 1) {  // a list of one is held by value, so that its array() is cut too
+    if (cut.count_ == 1) { // a list of one is held by value, so that its array() is cut too
       cut.one_ = cut[0];
       cut.many_ = nullptr;
     }
@@ -179,4 +185,4 @@ class buffer_list {
 using mutable_buffers = buffer_list<mutable_buffer>;
 using const_buffers = buffer_list<const_buffer>;
 
-}  // namespace unio
+} // namespace unio

@@ -24,8 +24,9 @@ namespace unio::detail {
 [[noreturn]] UNIO_API void broken_precondition(char const* expression, char const* message, char const* file,
                                                int line) noexcept;
 
-}  // namespace unio::detail
+} // namespace unio::detail
 
-#define UNIO_EXPECTS(expression, message)  \
-  (__builtin_expect(!!(expression), 1) ? void() \
-                                       : ::unio::detail::broken_precondition(#expression, message, __FILE__, __LINE__))
+#define UNIO_EXPECTS(expression, message) \
+  (__builtin_expect(!!(expression), 1)    \
+       ? void()                           \
+       : ::unio::detail::broken_precondition(#expression, message, __FILE__, __LINE__))

@@ -31,14 +31,11 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 ///               is not told any more. Not allowed inside set_value; allowed inside set_done
 /// Cost          no allocation, no lock, no exception
 /// Source        D2052R0 §4.3
-template <class Sender, class Receiver>
-class io_operation_connection : public Sender {
+template <class Sender, class Receiver> class io_operation_connection : public Sender {
  public:
   using result_type = typename Sender::result_type;
 
-  io_operation_connection()
-    requires std::default_initializable<Receiver>
-  = default;
+  io_operation_connection() = default; // not there if the receiver has no such constructor
   io_operation_connection(Sender sender, Receiver receiver)
       : Sender(std::move(sender)), receiver_(std::move(receiver)) {
     this->set_notification(&notify);
@@ -55,16 +52,17 @@ class io_operation_connection : public Sender {
     if ((events & io_operation::value) != 0) self.receiver_.set_value(self.result());
     if ((events & io_operation::done) != 0) {
       self.mark_finished();
-      self.receiver_.set_done();  // may destroy, move or restart the connection
+      self.receiver_.set_done(); // may destroy, move or restart the connection
     }
   }
 
-  Receiver receiver_{};
+  Receiver receiver_;
 };
 
 /// Binds a described operation to who is told of its result. Starts nothing.
 template <class Sender, class Receiver>
-  requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> && receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
+  requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
+           receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
 [[nodiscard]] auto connect(Sender&& sender, Receiver&& receiver) {
   return io_operation_connection<std::remove_cvref_t<Sender>, std::remove_cvref_t<Receiver>>(
       std::forward<Sender>(sender), std::forward<Receiver>(receiver));
@@ -76,8 +74,7 @@ template <class Sender, class Receiver>
 /// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2
-template <class Sender>
-class [[nodiscard]] io_awaitable : private Sender {
+template <class Sender> class [[nodiscard]] io_awaitable : private Sender {
  public:
   explicit io_awaitable(Sender sender) : Sender(std::move(sender)) {
     this->set_quiet();
@@ -106,4 +103,4 @@ class [[nodiscard]] io_awaitable : private Sender {
   std::coroutine_handle<> waiting_;
 };
 
-}  // namespace unio
+} // namespace unio

@@ -31,24 +31,26 @@ class deadline {
   static constexpr deadline zero() noexcept { return deadline(kind::relative, 0); }
 
   template <class Rep, class Period>
-  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept  // NOLINT: implicit
+  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept // NOLINT: implicit
       : deadline(kind::relative, saturate(d)) {
     if (ns_ < 0) ns_ = 0;
     if (ns_ == forever) kind_ = kind::none;
   }
   template <class Duration>
-  constexpr deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept  // NOLINT: implicit
+  constexpr deadline(
+      std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept // NOLINT: implicit
       : deadline(kind::steady, saturate(t.time_since_epoch())) {
     if (ns_ == forever) kind_ = kind::none;
   }
   template <class Duration>
-  constexpr deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept  // NOLINT: implicit
+  constexpr deadline(
+      std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept // NOLINT: implicit
       : deadline(kind::system, saturate(t.time_since_epoch())) {
     if (ns_ == forever) kind_ = kind::none;
   }
   /// Any other clock: the span that is left now.
   template <class Clock, class Duration>
-  deadline(std::chrono::time_point<Clock, Duration> t) noexcept  // NOLINT: implicit
+  deadline(std::chrono::time_point<Clock, Duration> t) noexcept // NOLINT: implicit
       : deadline(t - Clock::now()) {}
 
   [[nodiscard]] constexpr bool is_none() const noexcept { return kind_ == kind::none; }
@@ -59,12 +61,17 @@ class deadline {
   [[nodiscard]] constexpr std::int64_t nanoseconds() const noexcept { return ns_; }
 
   /// The moment on the steady clock, in ns, given both clocks now. `forever` for none.
-  [[nodiscard]] constexpr std::int64_t due(std::int64_t steady_now_ns, std::int64_t system_now_ns) const noexcept {
+  [[nodiscard]] constexpr std::int64_t due(std::int64_t steady_now_ns,
+                                           std::int64_t system_now_ns) const noexcept {
     switch (kind_) {
-      case kind::none: return forever;
-      case kind::relative: return add(steady_now_ns, ns_);
-      case kind::steady: return ns_;
-      case kind::system: return add(steady_now_ns, ns_ > system_now_ns ? ns_ - system_now_ns : 0);
+      case kind::none:
+        return forever;
+      case kind::relative:
+        return add(steady_now_ns, ns_);
+      case kind::steady:
+        return ns_;
+      case kind::system:
+        return add(steady_now_ns, ns_ > system_now_ns ? ns_ - system_now_ns : 0);
     }
     return forever;
   }
@@ -90,4 +97,4 @@ class deadline {
   kind kind_ = kind::none;
 };
 
-}  // namespace unio
+} // namespace unio

@@ -22,7 +22,7 @@ enum class address_family : std::uint8_t { unspecified, ipv4, ipv6, unix_path };
 /// Size  120 bytes
 class UNIO_API endpoint {
  public:
-  static constexpr std::size_t max_unix_path = 107;  ///< bytes of a path, or of an abstract name
+  static constexpr std::size_t max_unix_path = 107; ///< bytes of a path, or of an abstract name
 
   endpoint() = default;
   /// An IPv4 address: four bytes in the order they are written.
@@ -30,7 +30,8 @@ class UNIO_API endpoint {
   static endpoint ipv4_loopback(std::uint16_t port) noexcept { return ipv4({127, 0, 0, 1}, port); }
   static endpoint ipv4_any(std::uint16_t port) noexcept { return ipv4({0, 0, 0, 0}, port); }
   /// An IPv6 address: sixteen bytes in network order. `scope` is an interface's index.
-  static endpoint ipv6(std::uint8_t const (&address)[16], std::uint16_t port, std::uint32_t scope = 0) noexcept;
+  static endpoint ipv6(std::uint8_t const (&address)[16], std::uint16_t port,
+                       std::uint32_t scope = 0) noexcept;
   static endpoint ipv6_loopback(std::uint16_t port) noexcept;
   static endpoint ipv6_any(std::uint16_t port) noexcept;
   /// A path, or after '@' an abstract name. Errors: ENAMETOOLONG, error::embedded_nul, EINVAL if empty.
@@ -66,4 +67,4 @@ UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why
 /// The text that parse_endpoint would read back as `e`; "unix:" for an unnamed Unix socket, nothing for no address.
 UNIO_API std::string to_string(endpoint const& e);
 
-}  // namespace unio
+} // namespace unio

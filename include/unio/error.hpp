@@ -17,25 +17,25 @@ namespace unio {
 /// What a program asks about an error. `==` between a std::error_code and one of these works for the system's codes and
 /// for unio's own.
 enum class condition {
-  end_of_stream = 1,  ///< the peer has closed its writing side and all its bytes were read
-  canceled,           ///< the operation was cancelled before it moved anything
-  timed_out,          ///< its deadline passed before it moved anything
-  would_block,        ///< a deadline of zero, and nothing could be done at once
-  truncated,          ///< the data ended in the middle of what was asked for
-  owner_died,         ///< the last owner of a lock died while holding it
+  end_of_stream = 1, ///< the peer has closed its writing side and all its bytes were read
+  canceled,          ///< the operation was cancelled before it moved anything
+  timed_out,         ///< its deadline passed before it moved anything
+  would_block,       ///< a deadline of zero, and nothing could be done at once
+  truncated,         ///< the data ended in the middle of what was asked for
+  owner_died,        ///< the last owner of a lock died while holding it
 };
 
 /// Codes for what the operating system has no errno for.
 enum class error {
-  end_of_stream = 1,      ///< see condition::end_of_stream
-  truncated,              ///< see condition::truncated
-  owner_died,             ///< see condition::owner_died
-  inherited_by_fork,      ///< the multiplexer belongs to the parent process; a child makes its own
-  too_many_threads,       ///< more threads use a multiplexer than it was made for
-  multiplexer_destroyed,  ///< the multiplexer ended before the operation did
-  embedded_nul,           ///< a path or an address contains a NUL byte
-  invalid_address,        ///< the text is not an address; parse_endpoint says what is wrong
-  unknown_driver,         ///< UNIO_DRIVER names no driver; the choices are uring and epoll
+  end_of_stream = 1,     ///< see condition::end_of_stream
+  truncated,             ///< see condition::truncated
+  owner_died,            ///< see condition::owner_died
+  inherited_by_fork,     ///< the multiplexer belongs to the parent process; a child makes its own
+  too_many_threads,      ///< more threads use a multiplexer than it was made for
+  multiplexer_destroyed, ///< the multiplexer ended before the operation did
+  embedded_nul,          ///< a path or an address contains a NUL byte
+  invalid_address,       ///< the text is not an address; parse_endpoint says what is wrong
+  unknown_driver,        ///< UNIO_DRIVER names no driver; the choices are uring and epoll
 };
 
 UNIO_API std::error_category const& condition_category() noexcept;
@@ -49,7 +49,7 @@ inline std::error_code make_error_code(error e) noexcept { return {static_cast<i
 namespace detail {
 
 /// Operations carry their outcome as one int: >= 0, or a negative native code: -errno, or -(own_error_base + error).
-inline constexpr int own_error_base = 4096;  // above every errno (the kernel's MAX_ERRNO is 4095)
+inline constexpr int own_error_base = 4096; // above every errno (the kernel's MAX_ERRNO is 4095)
 
 constexpr int native(error e) noexcept { return -(own_error_base + static_cast<int>(e)); }
 
@@ -60,10 +60,8 @@ inline std::error_code to_error_code(int native_code) noexcept {
   return {code, std::system_category()};
 }
 
-}  // namespace detail
-}  // namespace unio
+} // namespace detail
+} // namespace unio
 
-template <>
-struct std::is_error_condition_enum<unio::condition> : std::true_type {};
-template <>
-struct std::is_error_code_enum<unio::error> : std::true_type {};
+template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
+template <> struct std::is_error_code_enum<unio::error> : std::true_type {};

@@ -55,6 +55,6 @@ class UNIO_API event_handle : public handle {
 
 inline async_wait_event::async_wait_event(event_handle& h, unio::deadline d) noexcept
     : io_operation(detail::wait_event_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
-UNIO_SENDER_FORMS(async_wait_event, (event_handle& h), h)
+UNIO_SENDER_FORMS(async_wait_event, (event_handle & h), h)
 
-}  // namespace unio
+} // namespace unio

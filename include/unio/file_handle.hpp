@@ -24,9 +24,9 @@ namespace unio {
 class path_view {
  public:
   constexpr path_view() = default;
-  constexpr path_view(char const* text) noexcept  // NOLINT: implicit
+  constexpr path_view(char const* text) noexcept // NOLINT: implicit
       : text_(text), size_(std::char_traits<char>::length(text)) {}
-  path_view(std::string const& text) noexcept : text_(text.c_str()), size_(text.size()) {}  // NOLINT: implicit
+  path_view(std::string const& text) noexcept : text_(text.c_str()), size_(text.size()) {} // NOLINT: implicit
   [[nodiscard]] constexpr char const* c_str() const noexcept { return text_; }
   [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
   /// 0, or the negative native code that says why the system cannot take it.
@@ -75,12 +75,14 @@ class UNIO_API file_handle : public io_handle {
                                   flag f = flag::none) noexcept;
   /// A new file with a random name in `directory` (by default the directory for temporary files: TMPDIR, or /tmp), which is
   /// removed when the handle is closed. Only its owner may read it. Errors: as file(); EINVAL for a '/' in `prefix`.
-  static result<file_handle> temp_file(path_handle const& directory = {}, path_view prefix = "unio-") noexcept;
+  static result<file_handle> temp_file(path_handle const& directory = {},
+                                       path_view prefix = "unio-") noexcept;
   /// A file that has no name and never had one; gone with its last handle. Where the filesystem cannot do that
   /// (EOPNOTSUPP) it has a random name for a moment.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
   /// A new file with a random name that begins with `prefix`, in `directory`. It stays. Only its owner may read it.
-  static result<file_handle> uniquely_named_file(path_handle const& directory, path_view prefix = "") noexcept;
+  static result<file_handle> uniquely_named_file(path_handle const& directory,
+                                                 path_view prefix = "") noexcept;
 
   file_handle(file_handle&&) = default;
   file_handle& operator=(file_handle&& other) noexcept;
@@ -134,8 +136,9 @@ class UNIO_API async_open : public io_operation {
   using caching = handle::caching;
   using flag = handle::flag;
   async_open() = default;
-  async_open(path_handle const& base, path_view name, mode m = mode::read, creation c = creation::open_existing,
-             caching k = caching::all, flag f = flag::none, unio::deadline d = {}) noexcept;
+  async_open(path_handle const& base, path_view name, mode m = mode::read,
+             creation c = creation::open_existing, caching k = caching::all, flag f = flag::none,
+             unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() noexcept;
 
   [[nodiscard]] path_view name() const noexcept { return name_; }
@@ -148,7 +151,7 @@ class UNIO_API async_open : public io_operation {
  private:
   path_view name_;
   int open_flags_ = 0;
-  int refused_ = 0;  // why the arguments cannot be taken, or 0
+  int refused_ = 0; // why the arguments cannot be taken, or 0
   bool always_new_ = false;
   bool wants_barrier_ = false;
   caching caching_ = caching::all;
@@ -160,7 +163,8 @@ class UNIO_API async_open : public io_operation {
                                                       handle::mode m = handle::mode::read,
                                                       handle::creation c = handle::creation::open_existing,
                                                       handle::caching k = handle::caching::all,
-                                                      handle::flag f = handle::flag::none, deadline d = {}) noexcept {
+                                                      handle::flag f = handle::flag::none,
+                                                      deadline d = {}) noexcept {
   return io_awaitable<async_open>(async_open(base, name, m, c, k, f, d));
 }
 
@@ -173,4 +177,4 @@ class UNIO_API async_open : public io_operation {
   return file_handle::file(base, name, m, c, k, f);
 }
 
-}  // namespace unio
+} // namespace unio

@@ -21,7 +21,7 @@ class handle;
 class io_handle;
 
 namespace testing {
-struct handle_maker;  // makes handles of simulated descriptors (unio/testing.hpp)
+struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
 }
 
 namespace detail {
@@ -85,31 +85,33 @@ class UNIO_API handle {
   enum class mode : std::uint8_t { none, attributes, read, write, append };
   /// What to do when the name does or does not exist.
   enum class creation : std::uint8_t {
-    open_existing,      ///< ENOENT if it does not exist
-    only_if_not_exist,  ///< EEXIST if it does
-    if_needed,          ///< opens it, or creates it
-    truncate_existing,  ///< opens it with a length of 0; ENOENT if it does not exist
-    always_new,         ///< creates a new inode and puts it in the place of the old one, atomically
+    open_existing,     ///< ENOENT if it does not exist
+    only_if_not_exist, ///< EEXIST if it does
+    if_needed,         ///< opens it, or creates it
+    truncate_existing, ///< opens it with a length of 0; ENOENT if it does not exist
+    always_new,        ///< creates a new inode and puts it in the place of the old one, atomically
   };
   /// What the system may keep in memory.
   enum class caching : std::uint8_t {
-    none,             ///< nothing: O_DIRECT and O_SYNC; buffers, offsets and sizes must be aligned for the device (else EINVAL)
-    only_metadata,    ///< O_DIRECT
-    reads,            ///< reads; writes reach the device before they return (O_SYNC)
-    reads_and_metadata,  ///< as reads, but only what is needed to read the data back (O_DSYNC)
-    all,              ///< everything
-    safety_barriers,  ///< everything, with a barrier before close and after creation
-    temporary,        ///< everything, and nothing need ever reach the device
+    none, ///< nothing: O_DIRECT and O_SYNC; buffers, offsets and sizes must be aligned for the device (else EINVAL)
+    only_metadata,      ///< O_DIRECT
+    reads,              ///< reads; writes reach the device before they return (O_SYNC)
+    reads_and_metadata, ///< as reads, but only what is needed to read the data back (O_DSYNC)
+    all,                ///< everything
+    safety_barriers,    ///< everything, with a barrier before close and after creation
+    temporary,          ///< everything, and nothing need ever reach the device
   };
   enum class flag : std::uint8_t {
     none = 0,
-    unlink_on_close = 1,   ///< the name goes when the handle is closed
-    append_is_atomic = 2,  ///< reserved for mode::append: always so on Linux
+    unlink_on_close = 1,  ///< the name goes when the handle is closed
+    append_is_atomic = 2, ///< reserved for mode::append: always so on Linux
   };
 
   handle() = default;
   handle(handle&& other) noexcept
-      : multiplexer_(std::exchange(other.multiplexer_, nullptr)), fd_(std::exchange(other.fd_, -1)), kind_(moved(other.kind_)),
+      : multiplexer_(std::exchange(other.multiplexer_, nullptr)),
+        fd_(std::exchange(other.fd_, -1)),
+        kind_(moved(other.kind_)),
         caching_(other.caching_) {}
   handle& operator=(handle&& other) noexcept;
   ~handle() {
@@ -163,7 +165,9 @@ class UNIO_API handle {
   handle(int fd, handle_kind kind, caching c = caching::all) noexcept : fd_(fd), kind_(kind), caching_(c) {}
 
   /// The map stays behind when a mapped file is moved into a handle that knows none.
-  static handle_kind moved(handle_kind k) noexcept { return k == handle_kind::mapped_file ? handle_kind::file : k; }
+  static handle_kind moved(handle_kind k) noexcept {
+    return k == handle_kind::mapped_file ? handle_kind::file : k;
+  }
 
   friend class async_close;
   friend struct testing::handle_maker;
@@ -175,7 +179,7 @@ class UNIO_API handle {
 
 inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexcept
     : io_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
-UNIO_SENDER_FORMS(async_poll, (handle& h, readiness what), h, what)
+UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 
 /// Reads until at least one byte has arrived.
 ///
@@ -200,7 +204,8 @@ class UNIO_API async_read : public io_operation {
     std::int64_t const n = outcome_value();
     if (n < 0) return detail::to_error_code(static_cast<int>(n));
     auto const bytes = static_cast<std::size_t>(n);
-    if (kind() == handle_kind::mapped_file) return {mutable_buffers(mutable_buffer(view_, bytes)).first(bytes), bytes};
+    if (kind() == handle_kind::mapped_file)
+      return {mutable_buffers(mutable_buffer(view_, bytes)).first(bytes), bytes};
     return {request_.buffers.first(bytes), bytes};
   }
 
@@ -262,10 +267,10 @@ class UNIO_API async_write : public io_operation {
 
 /// What a barrier makes durable, and whether it waits for it.
 enum class barrier_kind : std::uint8_t {
-  nowait_data_only,  ///< starts writing the data out; says nothing about when it is durable
-  wait_data_only,    ///< the data, and what is needed to read it back, are durable (fdatasync)
-  nowait_all,        ///< as nowait_data_only: Linux cannot start writing metadata without waiting
-  wait_all,          ///< data and metadata are durable (fsync)
+  nowait_data_only, ///< starts writing the data out; says nothing about when it is durable
+  wait_data_only,   ///< the data, and what is needed to read it back, are durable (fdatasync)
+  nowait_all,       ///< as nowait_data_only: Linux cannot start writing metadata without waiting
+  wait_all,         ///< data and metadata are durable (fsync)
 };
 
 /// Orders earlier writes before later ones, and makes them durable where the kind says so.
@@ -280,7 +285,8 @@ class UNIO_API async_barrier : public io_operation {
  public:
   using result_type = io_result<void>;
   async_barrier() = default;
-  explicit async_barrier(io_handle& h, barrier_kind what = barrier_kind::wait_all, unio::deadline d = {}) noexcept;
+  explicit async_barrier(io_handle& h, barrier_kind what = barrier_kind::wait_all,
+                         unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
   [[nodiscard]] barrier_kind what() const noexcept { return what_; }
 
@@ -328,12 +334,13 @@ inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request,
       request_(request),
       source_(&h) {}
 inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
-    : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), request_(request) {}
+    : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
+      request_(request) {}
 inline async_barrier::async_barrier(io_handle& h, barrier_kind what, unio::deadline d) noexcept
     : io_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
 
-UNIO_SENDER_FORMS(async_read, (io_handle& h, io_request<mutable_buffers> request), h, request)
-UNIO_SENDER_FORMS(async_write, (io_handle& h, io_request<const_buffers> request), h, request)
-UNIO_SENDER_FORMS(async_barrier, (io_handle& h, barrier_kind what), h, what)
+UNIO_SENDER_FORMS(async_read, (io_handle & h, io_request<mutable_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_write, (io_handle & h, io_request<const_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_barrier, (io_handle & h, barrier_kind what), h, what)
 
-}  // namespace unio
+} // namespace unio

@@ -19,17 +19,16 @@ inline constexpr extent_type no_offset = static_cast<extent_type>(-1);
 /// Buffers, and the offset to move them at. What cannot seek ignores the offset, so generic code need not branch.
 ///
 /// Source  D2052R0 §4.1
-template <class Buffers>
-struct io_request {
+template <class Buffers> struct io_request {
   Buffers buffers{};
   extent_type offset = no_offset;
 
   constexpr io_request() = default;
-  constexpr io_request(Buffers b, extent_type at = no_offset) noexcept : buffers(b), offset(at) {}  // NOLINT
+  constexpr io_request(Buffers b, extent_type at = no_offset) noexcept : buffers(b), offset(at) {} // NOLINT
   template <class T>
     requires(std::convertible_to<T, Buffers> && !std::same_as<std::remove_cvref_t<T>, Buffers> &&
              !std::derived_from<std::remove_cvref_t<T>, io_request>)
-  constexpr io_request(T&& b, extent_type at = no_offset) noexcept  // NOLINT: implicit
+  constexpr io_request(T&& b, extent_type at = no_offset) noexcept // NOLINT: implicit
       : buffers(static_cast<T&&>(b)), offset(at) {}
 };
 
@@ -39,11 +38,10 @@ struct io_request {
 /// A single operation that moved bytes is a success, whatever stop or deadline raced it.
 ///
 /// Source  D2052R0 §4.1
-template <class T>
-class [[nodiscard]] io_result : public result<T> {
+template <class T> class [[nodiscard]] io_result : public result<T> {
  public:
   using result<T>::result;
-  io_result(result<T> r, std::size_t bytes = 0) noexcept  // NOLINT: implicit
+  io_result(result<T> r, std::size_t bytes = 0) noexcept // NOLINT: implicit
       : result<T>(static_cast<result<T>&&>(r)), bytes_transferred_(bytes) {}
   io_result(std::error_code why, std::size_t bytes) noexcept : result<T>(why), bytes_transferred_(bytes) {}
 
@@ -54,4 +52,4 @@ class [[nodiscard]] io_result : public result<T> {
   std::size_t bytes_transferred_ = 0;
 };
 
-}  // namespace unio
+} // namespace unio

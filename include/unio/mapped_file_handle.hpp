@@ -24,8 +24,9 @@ class UNIO_API mapped_file_handle : public file_handle {
   /// 1 MiB, twice). Errors: as file_handle::file and mmap(2): EACCES for mode::append, ENODEV for what is not a regular
   /// file, ENOMEM where the address space is limited.
   static result<mapped_file_handle> mapped_file(path_handle const& base, path_view name, mode m = mode::read,
-                                                creation c = creation::open_existing, extent_type reserve_bytes = 0,
-                                                caching k = caching::all, flag f = flag::none) noexcept;
+                                                creation c = creation::open_existing,
+                                                extent_type reserve_bytes = 0, caching k = caching::all,
+                                                flag f = flag::none) noexcept;
 
   mapped_file_handle(mapped_file_handle&& other) noexcept;
   mapped_file_handle& operator=(mapped_file_handle&& other) noexcept;
@@ -53,9 +54,9 @@ class UNIO_API mapped_file_handle : public file_handle {
   void unmap() noexcept;
 
   std::byte* map_ = nullptr;
-  extent_type length_ = 0;       // of the file when last looked at
-  extent_type reservation_ = 0;  // address space kept; all of it is mapped, also beyond the end of the file
-  extent_type position_ = 0;     // for requests without an offset
+  extent_type length_ = 0;      // of the file when last looked at
+  extent_type reservation_ = 0; // address space kept; all of it is mapped, also beyond the end of the file
+  extent_type position_ = 0;    // for requests without an offset
 };
 
-}  // namespace unio
+} // namespace unio

@@ -24,18 +24,18 @@ namespace unio {
 
 /// What the running driver is and uses. Printed by `unio tour`.
 struct capabilities {
-  char const* driver = "";         ///< "io_uring", "epoll", "simulated"
-  unsigned threads = 1;            ///< how many threads may call run()
-  unsigned ring_entries = 0;       ///< submission entries; 0 without a ring
+  char const* driver = "";   ///< "io_uring", "epoll", "simulated"
+  unsigned threads = 1;      ///< how many threads may call run()
+  unsigned ring_entries = 0; ///< submission entries; 0 without a ring
   bool single_issuer = false;
   bool defer_taskrun = false;
   bool no_sqarray = false;
   bool registered_ring = false;
-  bool no_iowait = false;          ///< waiting for the network is not accounted as waiting for a disk
+  bool no_iowait = false; ///< waiting for the network is not accounted as waiting for a disk
   bool multishot_accept = false;
   bool zero_copy_send = false;
-  bool pipe_write_without_signal = false;  ///< RWF_NOSIGNAL
-  std::string why;                 ///< why this driver and not io_uring, in one line; empty when nothing was refused
+  bool pipe_write_without_signal = false; ///< RWF_NOSIGNAL
+  std::string why; ///< why this driver and not io_uring, in one line; empty when nothing was refused
 };
 
 /// One line per field, `name: value`.
@@ -43,19 +43,19 @@ UNIO_API std::string to_string(capabilities const& c);
 
 /// What a multiplexer did since it was made. Reading costs nothing; counting costs one addition.
 struct counters {
-  std::uint64_t started = 0;           ///< operations started
-  std::uint64_t finished = 0;          ///< operations that ended; equal to `started` when nothing is in flight
-  std::uint64_t inline_hits = 0;       ///< completed inside start(), without a driver
-  std::uint64_t inline_misses = 0;     ///< tried inside start(), in vain
-  std::uint64_t turns = 0;             ///< times the kernel was asked
-  std::uint64_t submissions = 0;       ///< entries given to the ring, or waits registered
-  std::uint64_t completions = 0;       ///< completions taken from the ring, or events from epoll
-  std::uint64_t overflows = 0;         ///< turns that found the completion queue overflown
-  std::uint64_t late_completions = 0;  ///< completions of operations that had gone; ignored
-  std::uint64_t cancels = 0;           ///< cancel requests
-  std::uint64_t timeouts = 0;          ///< deadlines that passed
-  std::uint64_t worker_jobs = 0;       ///< operations given to a thread that may block
-  std::uint64_t abandoned = 0;         ///< operations destroyed in flight, which had to be waited for
+  std::uint64_t started = 0;          ///< operations started
+  std::uint64_t finished = 0;         ///< operations that ended; equal to `started` when nothing is in flight
+  std::uint64_t inline_hits = 0;      ///< completed inside start(), without a driver
+  std::uint64_t inline_misses = 0;    ///< tried inside start(), in vain
+  std::uint64_t turns = 0;            ///< times the kernel was asked
+  std::uint64_t submissions = 0;      ///< entries given to the ring, or waits registered
+  std::uint64_t completions = 0;      ///< completions taken from the ring, or events from epoll
+  std::uint64_t overflows = 0;        ///< turns that found the completion queue overflown
+  std::uint64_t late_completions = 0; ///< completions of operations that had gone; ignored
+  std::uint64_t cancels = 0;          ///< cancel requests
+  std::uint64_t timeouts = 0;         ///< deadlines that passed
+  std::uint64_t worker_jobs = 0;      ///< operations given to a thread that may block
+  std::uint64_t abandoned = 0;        ///< operations destroyed in flight, which had to be waited for
 };
 
 /// Runs operations. Abstract: a third party can write one; unio's are made by best_available().
@@ -90,7 +90,9 @@ class UNIO_API io_multiplexer {
   /// Concurrency  the thread that runs this multiplexer
   /// Cost         O(ready); no allocation, no lock
   /// Source       D2052R0 §4.3.1
-  result<int> complete_io(int max_items = -1) noexcept { return do_complete_io(max_items, deadline::forever); }
+  result<int> complete_io(int max_items = -1) noexcept {
+    return do_complete_io(max_items, deadline::forever);
+  }
   /// The same, not starting another delivery once `bound` (a duration or a time point) has passed; one that is ready is
   /// delivered in any case.
   result<int> complete_io_within(deadline bound, int max_items = -1) noexcept {
@@ -110,7 +112,9 @@ class UNIO_API io_multiplexer {
   /// Runs what was posted. Returns how many ran; 0 if nothing was posted. What is posted meanwhile runs in a later call.
   ///
   /// Source  D2052R0 §4.3.2
-  result<int> invoke_posted_items(int max_items = -1) noexcept { return do_invoke_posted(max_items, deadline::forever); }
+  result<int> invoke_posted_items(int max_items = -1) noexcept {
+    return do_invoke_posted(max_items, deadline::forever);
+  }
   result<int> invoke_posted_items_within(deadline bound, int max_items = -1) noexcept {
     return do_invoke_posted(max_items, due(bound));
   }
@@ -180,10 +184,8 @@ class UNIO_API io_multiplexer {
   static void adopt(io_operation& op, io_multiplexer& m) noexcept { op.multiplexer_ = &m; }
 
  private:
-  template <class F>
-  struct posted final : work {
-    template <class G>
-    explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
+  template <class F> struct posted final : work {
+    template <class G> explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
     static void invoke(work& w, bool run) noexcept {
       std::unique_ptr<posted> self(static_cast<posted*>(&w));
       if (run) self->f();
@@ -201,5 +203,5 @@ UNIO_API io_multiplexer& multiplexer() noexcept;
 /// The same, but null if this thread has not made one.
 UNIO_API io_multiplexer* multiplexer_if_any() noexcept;
 
-}  // namespace this_thread
-}  // namespace unio
+} // namespace this_thread
+} // namespace unio

@@ -22,7 +22,7 @@
 #include <atomic>
 #include <cstdint>
 
-struct io_uring_sqe;  // the kernel's; only ever named, never looked into, above src/
+struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
 
 namespace unio {
 
@@ -32,13 +32,23 @@ class handle;
 
 /// What io_operation::poll() says.
 enum class io_status : std::uint8_t {
-  not_started,  ///< start() was not called yet
-  pending,      ///< no result yet
-  completed,    ///< the result is known: set_value was called (and set_done, unless finished() is false)
+  not_started, ///< start() was not called yet
+  pending,     ///< no result yet
+  completed,   ///< the result is known: set_value was called (and set_done, unless finished() is false)
 };
 
 /// What kind of thing a descriptor is, so that an operation knows which system call moves its bytes.
-enum class handle_kind : std::uint8_t { none, path, file, mapped_file, pipe, named_pipe, stream_socket, listening_socket, event };
+enum class handle_kind : std::uint8_t {
+  none,
+  path,
+  file,
+  mapped_file,
+  pipe,
+  named_pipe,
+  stream_socket,
+  listening_socket,
+  event
+};
 
 /// What an operation that could not be performed at once waits for.
 enum class readiness : std::uint8_t {
@@ -53,44 +63,45 @@ enum class readiness : std::uint8_t {
 
 /// How perform() may behave.
 enum class attempt : std::uint8_t {
-  nonblocking,  ///< must not wait: -EAGAIN if it would
-  blocking,     ///< may wait as long as the system call waits; only for what cannot be waited for otherwise
+  nonblocking, ///< must not wait: -EAGAIN if it would
+  blocking,    ///< may wait as long as the system call waits; only for what cannot be waited for otherwise
 };
 
 /// What complete() made of a result.
 enum class outcome : std::uint8_t {
-  finished,  ///< the value is known and the kernel holds nothing any more
-  holding,   ///< the value is known; a later completion says that the kernel has let go of the buffers
-  released,  ///< that completion: the value was known already
-  more,      ///< a value is known and more will come
-  pause,     ///< a value (an error for want of resources) is known; more will come if tried again after a while
-  pending,   ///< nothing is known yet; another completion follows
-  again,     ///< nothing is known yet: wait for readiness and perform again
+  finished, ///< the value is known and the kernel holds nothing any more
+  holding,  ///< the value is known; a later completion says that the kernel has let go of the buffers
+  released, ///< that completion: the value was known already
+  more,     ///< a value is known and more will come
+  pause,   ///< a value (an error for want of resources) is known; more will come if tried again after a while
+  pending, ///< nothing is known yet; another completion follows
+  again,   ///< nothing is known yet: wait for readiness and perform again
 };
 
 /// When start() tries perform() before it asks a driver.
 enum class inline_attempt : std::uint8_t {
-  never,      ///< the driver does it better
-  predicted,  ///< when it has lately been worth the system call on this descriptor
-  always,     ///< it costs no system call, or always succeeds
+  never,     ///< the driver does it better
+  predicted, ///< when it has lately been worth the system call on this descriptor
+  always,    ///< it costs no system call, or always succeeds
 };
 
 /// Which way bytes go through the descriptor that an operation waits on.
-enum class direction : std::uint8_t { in, out, either };  // either: as wants() says
+enum class direction : std::uint8_t { in, out, either }; // either: as wants() says
 
 /// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation (src/op).
 struct operation_faces {
-  char const* name;      ///< as in async_NAME
-  inline_attempt tries;  ///< see inline_attempt
-  bool interruptible;    ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
-  direction flow = direction::in;  ///< for what is learnt of its descriptor
-  void (*begin)(io_operation&) noexcept = nullptr;                  ///< forgets what an earlier run left in its state
-  bool (*prepare)(io_operation&, io_uring_sqe&) noexcept = nullptr;  ///< what the ring is told; false: not for a ring
-  readiness (*wants)(io_operation const&) noexcept;                 ///< what it waits for
-  int (*perform)(io_operation&, attempt) noexcept;                  ///< the system call: >= 0, or -errno
-  outcome (*complete)(io_operation&, int res, unsigned flags) noexcept;  ///< the only decoder of a result
-  void (*reclaim)(io_operation&) noexcept = nullptr;  ///< gives back what was obtained but not wanted
-  int (*second_fd)(io_operation const&) noexcept = nullptr;  ///< the other descriptor, of what uses two
+  char const* name;               ///< as in async_NAME
+  inline_attempt tries;           ///< see inline_attempt
+  bool interruptible;             ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
+  direction flow = direction::in; ///< for what is learnt of its descriptor
+  void (*begin)(io_operation&) noexcept = nullptr; ///< forgets what an earlier run left in its state
+  bool (*prepare)(io_operation&,
+                  io_uring_sqe&) noexcept = nullptr; ///< what the ring is told; false: not for a ring
+  readiness (*wants)(io_operation const&) noexcept;  ///< what it waits for
+  int (*perform)(io_operation&, attempt) noexcept;   ///< the system call: >= 0, or -errno
+  outcome (*complete)(io_operation&, int res, unsigned flags) noexcept; ///< the only decoder of a result
+  void (*reclaim)(io_operation&) noexcept = nullptr;        ///< gives back what was obtained but not wanted
+  int (*second_fd)(io_operation const&) noexcept = nullptr; ///< the other descriptor, of what uses two
 };
 
 /// A node that a multiplexer runs later, on its own thread. Derive from it; it must live until it has run.
@@ -104,7 +115,7 @@ class work {
 
   void operator()(bool run = true) noexcept { function_(*this, run); }
 
-  work* next = nullptr;  ///< for the queue that holds it
+  work* next = nullptr; ///< for the queue that holds it
 
  private:
   function function_;
@@ -113,38 +124,39 @@ class work {
 /// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The pointers mean
 /// nothing until the multiplexer sets them; only the marks below are cleared by start().
 struct operation_links {
-  io_operation* next;  ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
+  io_operation* next; ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
   io_operation* previous;
-  io_operation* next_on_handle;  ///< all in flight on one descriptor
+  io_operation* next_on_handle; ///< all in flight on one descriptor
   io_operation* previous_on_handle;
-  io_operation* heap_child;  ///< deadline queue: a pairing heap
+  io_operation* heap_child; ///< deadline queue: a pairing heap
   io_operation* heap_sibling;
   io_operation* heap_previous;
-  io_operation* next_message;  ///< atomic forms: requests of other threads
-  std::int64_t due;            ///< when to look at it next: its deadline or a retry; steady clock, ns
-  std::int64_t deadline_due;   ///< its deadline
-  std::uint32_t slot;          ///< the driver's number for it
+  io_operation* next_message; ///< atomic forms: requests of other threads
+  std::int64_t due;           ///< when to look at it next: its deadline or a retry; steady clock, ns
+  std::int64_t deadline_due;  ///< its deadline
+  std::uint32_t slot;         ///< the driver's number for it
 
   struct marks {
-    std::uint8_t queue = 0;        ///< which queue it is in; 0: none
-    std::uint8_t undelivered = 0;  ///< io_operation::event bits that wait to be delivered
-    std::uint8_t backoff_ms = 0;   ///< how long it paused last
+    std::uint8_t queue = 0;       ///< which queue it is in; 0: none
+    std::uint8_t undelivered = 0; ///< io_operation::event bits that wait to be delivered
+    std::uint8_t backoff_ms = 0;  ///< how long it paused last
     bool in_heap : 1 = false;
-    bool in_flight : 1 = false;     ///< a driver has it
-    bool submitted : 1 = false;     ///< the kernel knows it
-    bool polling : 1 = false;       ///< the driver waits for readiness on its behalf
-    bool with_worker : 1 = false;   ///< a thread that may block has it, and the links of its queue
-    bool retrying : 1 = false;      ///< `due` is the moment of the next attempt, not the deadline
-    bool restart : 1 = false;       ///< once its value is delivered it is given to the driver again
+    bool in_flight : 1 = false;   ///< a driver has it
+    bool submitted : 1 = false;   ///< the kernel knows it
+    bool polling : 1 = false;     ///< the driver waits for readiness on its behalf
+    bool with_worker : 1 = false; ///< a thread that may block has it, and the links of its queue
+    bool retrying : 1 = false;    ///< `due` is the moment of the next attempt, not the deadline
+    bool restart : 1 = false;     ///< once its value is delivered it is given to the driver again
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
-    bool landed : 1 = false;        ///< ended, and its receiver not told of it yet
+    bool landed : 1 = false; ///< ended, and its receiver not told of it yet
   };
   marks is;
 
   /// True while it waits for readiness, and for nothing else.
   [[nodiscard]] bool polling_or_parked() const noexcept {
-    return is.in_flight && !is.with_worker && is.queue == 0 && is.undelivered == 0 && !is.retrying && !is.restart;
+    return is.in_flight && !is.with_worker && is.queue == 0 && is.undelivered == 0 && !is.retrying &&
+           !is.restart;
   }
 };
 
@@ -173,7 +185,9 @@ class UNIO_API io_operation {
   [[nodiscard]] bool started() const noexcept { return (load() & bit_started) != 0; }
   [[nodiscard]] bool completed() const noexcept { return (load() & bit_completed) != 0; }
   [[nodiscard]] bool finished() const noexcept { return (load() & bit_finished) != 0; }
-  [[nodiscard]] bool in_flight() const noexcept { return (load() & (bit_started | bit_finished)) == bit_started; }
+  [[nodiscard]] bool in_flight() const noexcept {
+    return (load() & (bit_started | bit_finished)) == bit_started;
+  }
 
   // For multiplexers and operations.
 
@@ -252,7 +266,8 @@ class UNIO_API io_operation {
  private:
   friend class io_multiplexer;
 
-  static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8, bit_asked = 64;
+  static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
+                                 bit_asked = 64;
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept {
     if (atomic_) {
@@ -264,8 +279,8 @@ class UNIO_API io_operation {
   [[nodiscard]] std::uint32_t load() const noexcept { return state_.load(std::memory_order_acquire); }
 
   operation_faces const* faces_ = nullptr;
-  io_multiplexer* multiplexer_ = nullptr;      // who runs it, from start() on
-  io_multiplexer* own_multiplexer_ = nullptr;  // the handle's, or null for the thread's own
+  io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
+  io_multiplexer* own_multiplexer_ = nullptr; // the handle's, or null for the thread's own
   notification notify_ = nullptr;
   std::int64_t result_ = 0;
   unio::deadline deadline_;
@@ -277,4 +292,4 @@ class UNIO_API io_operation {
   bool multishot_ = false;
 };
 
-}  // namespace unio
+} // namespace unio

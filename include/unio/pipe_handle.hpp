@@ -44,4 +44,4 @@ struct anonymous_pipe {
   pipe_handle writer;
 };
 
-}  // namespace unio
+} // namespace unio

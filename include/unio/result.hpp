@@ -14,24 +14,24 @@ namespace unio {
 namespace detail {
 /// Throws std::system_error; without exceptions prints the error and aborts.
 [[noreturn]] UNIO_API void no_value(std::error_code why);
-}  // namespace detail
+} // namespace detail
 
 /// A value of type `T`, or the std::error_code that says why there is none.
 ///
 /// Thread safety  distinct objects: safe; shared: no
 /// Moved-from     holds a moved-from value, or the same error
 /// Size           as std::expected<T, std::error_code>
-template <class T = void>
-class [[nodiscard]] result : public std::expected<T, std::error_code> {
+template <class T = void> class [[nodiscard]] result : public std::expected<T, std::error_code> {
   using base = std::expected<T, std::error_code>;
 
  public:
   using base::base;
   result() = default;
-  result(std::error_code why) noexcept : base(std::unexpect, why) {}  // NOLINT: implicit, so that `return why;` works
+  result(std::error_code why) noexcept
+      : base(std::unexpect, why) {} // NOLINT: implicit, so that `return why;` works
   template <class E>
     requires std::is_error_code_enum<E>::value
-  result(E why) noexcept : base(std::unexpect, make_error_code(why)) {}  // NOLINT
+  result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
 
   /// The value. Throws std::system_error(error()) if there is none; without exceptions ends the program.
   constexpr decltype(auto) value() & {
@@ -59,23 +59,25 @@ class [[nodiscard]] result : public std::expected<T, std::error_code> {
   }
 };
 
-template <>
-class [[nodiscard]] result<void> : public std::expected<void, std::error_code> {
+template <> class [[nodiscard]] result<void> : public std::expected<void, std::error_code> {
   using base = std::expected<void, std::error_code>;
 
  public:
   using base::base;
   result() = default;
-  result(std::error_code why) noexcept : base(std::unexpect, why) {}  // NOLINT: implicit, so that `return why;` works
+  result(std::error_code why) noexcept
+      : base(std::unexpect, why) {} // NOLINT: implicit, so that `return why;` works
   template <class E>
     requires std::is_error_code_enum<E>::value
-  result(E why) noexcept : base(std::unexpect, make_error_code(why)) {}  // NOLINT
+  result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
 
   void value() const {
     if (!has_value()) [[unlikely]]
       detail::no_value(base::error());
   }
-  [[nodiscard]] std::error_code error() const noexcept { return has_value() ? std::error_code() : base::error(); }
+  [[nodiscard]] std::error_code error() const noexcept {
+    return has_value() ? std::error_code() : base::error();
+  }
 };
 
-}  // namespace unio
+} // namespace unio

@@ -149,10 +149,11 @@ struct socket_pair {
 };
 
 struct listen_options {
-  int backlog = 4096;          ///< connections that wait to be accepted; the kernel bounds it (net.core.somaxconn)
-  bool reuse_address = true;   ///< SO_REUSEADDR
-  bool reuse_port = false;     ///< SO_REUSEPORT: several sockets share the address, the kernel spreads connections
-  bool ipv6_only = true;       ///< an IPv6 socket takes no IPv4 connections
+  int backlog = 4096; ///< connections that wait to be accepted; the kernel bounds it (net.core.somaxconn)
+  bool reuse_address = true; ///< SO_REUSEADDR
+  bool reuse_port =
+      false;             ///< SO_REUSEPORT: several sockets share the address, the kernel spreads connections
+  bool ipv6_only = true; ///< an IPv6 socket takes no IPv4 connections
 };
 
 /// Accepts connections.
@@ -174,7 +175,8 @@ class UNIO_API listening_socket_handle : public handle {
 
 inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
     : io_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
-inline async_accept::async_accept(operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept
+inline async_accept::async_accept(operation_faces const& faces, listening_socket_handle& h,
+                                  unio::deadline d) noexcept
     : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
 inline async_accept::async_accept(listening_socket_handle& h, unio::deadline d) noexcept
     : async_accept(detail::accept_faces, h, d) {}
@@ -192,9 +194,9 @@ inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<c
     : io_operation(detail::send_zero_copy_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       request_(request) {}
 
-UNIO_SENDER_FORMS(async_connect, (socket_handle& h, endpoint const& to), h, to)
-UNIO_SENDER_FORMS(async_accept, (listening_socket_handle& h), h)
-UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle& h), h)
-UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle& h, io_request<const_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_connect, (socket_handle & h, endpoint const& to), h, to)
+UNIO_SENDER_FORMS(async_accept, (listening_socket_handle & h), h)
+UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle & h), h)
+UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle & h, io_request<const_buffers> request), h, request)
 
-}  // namespace unio
+} // namespace unio

@@ -31,10 +31,11 @@ class UNIO_API async_splice : public io_operation {
   using result_type = io_result<std::size_t>;
   async_splice() = default;
   async_splice(io_handle& from, io_handle& to, splice_request request, unio::deadline d = {}) noexcept
-      : io_operation(detail::splice_faces, is_file(to) ? to.kind() : from.kind(),
-                     from.native_handle(),
+      : io_operation(detail::splice_faces, is_file(to) ? to.kind() : from.kind(), from.native_handle(),
                      from.own_multiplexer() != nullptr ? from.own_multiplexer() : to.own_multiplexer(), d),
-        request_(request), from_(from.native_handle()), to_(to.native_handle()) {}
+        request_(request),
+        from_(from.native_handle()),
+        to_(to.native_handle()) {}
   [[nodiscard]] result_type result() const noexcept {
     std::int64_t const n = outcome_value();
     if (n < 0) return detail::to_error_code(static_cast<int>(n));
@@ -59,18 +60,19 @@ class UNIO_API async_splice : public io_operation {
   int to_ = -1;
   readiness waits_for_ = readiness::readable;
 };
-UNIO_SENDER_FORMS(async_splice, (io_handle& from, io_handle& to, splice_request request), from, to, request)
+UNIO_SENDER_FORMS(async_splice, (io_handle & from, io_handle& to, splice_request request), from, to, request)
 
 /// async_splice in the other two spellings.
-inline io_result<std::size_t> splice(io_handle& from, io_handle& to, splice_request request, deadline d = {}) noexcept {
+inline io_result<std::size_t> splice(io_handle& from, io_handle& to, splice_request request,
+                                     deadline d = {}) noexcept {
   return detail::blocking(async_splice(from, to, request, d));
 }
 inline io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request request) noexcept {
   return splice(from, to, request, deadline::zero());
 }
-[[nodiscard]] inline io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, splice_request request,
-                                                          deadline d = {}) noexcept {
+[[nodiscard]] inline io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to,
+                                                          splice_request request, deadline d = {}) noexcept {
   return io_awaitable<async_splice>(async_splice(from, to, request, d));
 }
 
-}  // namespace unio
+} // namespace unio

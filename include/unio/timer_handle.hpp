@@ -42,12 +42,12 @@ class UNIO_API timer_handle {
  public:
   timer_handle() = default;
   /// A span counts from the start of each wait; a time point is a moment.
-  explicit timer_handle(deadline moment, io_multiplexer* m = nullptr) noexcept : moment_(moment), multiplexer_(m) {}
+  explicit timer_handle(deadline moment, io_multiplexer* m = nullptr) noexcept
+      : moment_(moment), multiplexer_(m) {}
 
   void expires_at(deadline moment) noexcept { moment_ = moment; }
   /// From now.
-  template <class Rep, class Period>
-  void expires_after(std::chrono::duration<Rep, Period> d) noexcept {
+  template <class Rep, class Period> void expires_after(std::chrono::duration<Rep, Period> d) noexcept {
     moment_ = from_now(d);
   }
   [[nodiscard]] deadline moment() const noexcept { return moment_; }
@@ -67,7 +67,7 @@ class UNIO_API timer_handle {
 
 inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
     : io_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d), moment_(t.moment()) {}
-UNIO_SENDER_FORMS(async_wait, (timer_handle& t), t)
+UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
 
 /// Does nothing, and completes in a later turn of the loop: how a coroutine lets others go first, and what the overhead of
 /// a driver is measured with.
@@ -81,7 +81,7 @@ class UNIO_API async_no_op : public io_operation {
       : io_operation(detail::no_op_faces, handle_kind::none, -1, m, d) {}
   [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
 };
-UNIO_SENDER_FORMS(async_no_op, (io_multiplexer* m), m)
+UNIO_SENDER_FORMS(async_no_op, (io_multiplexer * m), m)
 
 /// async_no_op in the other two spellings.
 inline io_result<void> no_op() noexcept { return detail::blocking(async_no_op()); }
@@ -89,4 +89,4 @@ inline io_result<void> no_op() noexcept { return detail::blocking(async_no_op())
   return io_awaitable<async_no_op>(async_no_op(m));
 }
 
-}  // namespace unio
+} // namespace unio

@@ -27,4 +27,4 @@ namespace unio {
 /// The version of the library that the program runs with, as "0.1.0".
 UNIO_API std::string_view version_string() noexcept;
 
-}  // namespace unio
+} // namespace unio

@@ -42,4 +42,4 @@ class backend {
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -20,7 +20,7 @@ namespace {
 #if UNIO_HAS_URING
 
 constexpr unsigned default_ring_entries = 1024;
-constexpr unsigned max_ring_entries = 32768;  // IORING_MAX_ENTRIES
+constexpr unsigned max_ring_entries = 32768; // IORING_MAX_ENTRIES
 
 // UNIO_RING_ENTRIES: how many operations one turn can submit. For tests (1) and for those who count every page.
 unsigned ring_entries() noexcept {
@@ -28,7 +28,8 @@ unsigned ring_entries() noexcept {
   if (text == nullptr) return default_ring_entries;
   char* end = nullptr;
   unsigned long const n = std::strtoul(text, &end, 10);
-  return end == text || *end != '\0' || n == 0 || n > max_ring_entries ? default_ring_entries : static_cast<unsigned>(n);
+  return end == text || *end != '\0' || n == 0 || n > max_ring_entries ? default_ring_entries
+                                                                       : static_cast<unsigned>(n);
 }
 
 result<std::unique_ptr<backend>> try_uring() noexcept { return make_uring(ring_entries()); }
@@ -39,25 +40,36 @@ std::string why_no_ring(int native_code) {
   text += std::strerror(-native_code);
   switch (-native_code) {
     case EPERM:
-    case EACCES: text += " (kernel.io_uring_disabled is set, or a seccomp filter forbids it)"; break;
-    case ENOSYS: text += " (a kernel without io_uring, or a seccomp filter)"; break;
+    case EACCES:
+      text += " (kernel.io_uring_disabled is set, or a seccomp filter forbids it)";
+      break;
+    case ENOSYS:
+      text += " (a kernel without io_uring, or a seccomp filter)";
+      break;
     case EOPNOTSUPP:
-    case EINVAL: text += " (a kernel before 5.11, or a sandbox that offers only part of it)"; break;
-    case ENOMEM: text += " (RLIMIT_MEMLOCK is too small for a ring)"; break;
-    default: break;
+    case EINVAL:
+      text += " (a kernel before 5.11, or a sandbox that offers only part of it)";
+      break;
+    case ENOMEM:
+      text += " (RLIMIT_MEMLOCK is too small for a ring)";
+      break;
+    default:
+      break;
   }
   return text + "; using epoll";
 }
 
 #else
 
-result<std::unique_ptr<backend>> try_uring() noexcept { return std::make_error_code(std::errc::function_not_supported); }
+result<std::unique_ptr<backend>> try_uring() noexcept {
+  return std::make_error_code(std::errc::function_not_supported);
+}
 
 std::string why_no_ring(int) { return "built without io_uring; using epoll"; }
 
 #endif
 
-}  // namespace
+} // namespace
 
 std::string why_epoll(int native_code) {
   return native_code == 0 ? "UNIO_DRIVER is epoll" : why_no_ring(native_code);
@@ -69,8 +81,10 @@ bool means_unavailable(int native_code) noexcept {
     case EACCES:
     case ENOSYS:
     case EOPNOTSUPP:
-    case EINVAL: return true;
-    default: return false;
+    case EINVAL:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -82,7 +96,7 @@ result<std::unique_ptr<backend>> best_backend() noexcept {
   result<std::unique_ptr<backend>> ring = try_uring();
   if (ring.has_value() || name == "uring") return ring;
   // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked.
-  int const code = -ring.error().value();  // a system error: an errno
+  int const code = -ring.error().value(); // a system error: an errno
   if (!means_unavailable(code) && code != -ENOMEM) return ring;
   return make_epoll(code);
 }
@@ -93,4 +107,4 @@ std::unique_ptr<backend> backend_after(backend const& current, int native_code) 
   return next.has_value() ? std::move(*next) : nullptr;
 }
 
-}  // namespace unio::driver
+} // namespace unio::driver

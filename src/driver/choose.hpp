@@ -25,4 +25,4 @@ std::string why_epoll(int native_code);
 /// that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).
 bool means_unavailable(int native_code) noexcept;
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -40,23 +40,25 @@ class predictor {
 };
 
 struct descriptor {
-  io_operation* in_flight = nullptr;  ///< operations on it, through operation_links::next_on_handle
-  std::uint32_t generation = 0;       ///< of the number, when the rest was learnt
-  std::uint32_t landed = 0;           ///< operations on it that have ended, whose receivers were not told yet
+  io_operation* in_flight = nullptr; ///< operations on it, through operation_links::next_on_handle
+  std::uint32_t generation = 0;      ///< of the number, when the rest was learnt
+  std::uint32_t landed = 0;          ///< operations on it that have ended, whose receivers were not told yet
   predictor reading;
   predictor writing;
-  bool registered = false;  ///< epoll knows it, and says when it becomes ready
+  bool registered = false; ///< epoll knows it, and says when it becomes ready
 
   predictor& direction_of(io_operation const& op) noexcept {
     direction flow = op.faces().flow;
-    if (flow == direction::either) flow = op.faces().wants(op) == readiness::writable ? direction::out : direction::in;
+    if (flow == direction::either)
+      flow = op.faces().wants(op) == readiness::writable ? direction::out : direction::in;
     return flow == direction::out ? writing : reading;
   }
   /// An attempt found nothing.
   void missed(io_operation const& op) noexcept {
     if (op.faces().flow == direction::either) {
       readiness const wants = op.faces().wants(op);
-      if (wants != readiness::readable && wants != readiness::writable) return;  // says nothing about either direction
+      if (wants != readiness::readable && wants != readiness::writable)
+        return; // says nothing about either direction
     }
     bool const is_file = op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file;
     if (registered && !is_file) {
@@ -89,16 +91,15 @@ class descriptor_table {
     return &d;
   }
 
-  template <class F>
-  void for_each(F f) {
+  template <class F> void for_each(F f) {
     f(none_);
     for (std::size_t i = 0; i < used_; ++i) f(entries_[i]);
   }
 
  private:
-  descriptor none_;       // operations without a descriptor
-  std::size_t used_ = 0;  // entries from here on were never looked at
+  descriptor none_;      // operations without a descriptor
+  std::size_t used_ = 0; // entries from here on were never looked at
   sys::reservation<descriptor, sys::descriptor_table_size> entries_;
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -28,9 +28,11 @@ bool uses(io_operation const& op, int fd) noexcept {
   return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd);
 }
 
-bool never_waits(io_operation const& op) noexcept { return op.deadline().is_zero() && op.faces().interruptible; }
+bool never_waits(io_operation const& op) noexcept {
+  return op.deadline().is_zero() && op.faces().interruptible;
+}
 
-}  // namespace
+} // namespace
 
 // How much one call may do: so many items, until then.
 class engine::bound {
@@ -55,7 +57,8 @@ class engine::bound {
   std::int64_t until_;
 };
 
-engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept : backend_(std::move(b)), shared_(shared) {
+engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
+    : backend_(std::move(b)), shared_(shared) {
   sys::watch_forks();
   fork_generation_ = sys::fork_generation();
   registry::enlist(*this);
@@ -174,10 +177,12 @@ void engine::launch(io_operation& op, bool tried) noexcept {
   if (op.faces().second_fd != nullptr) {
     ++two_descriptors_;
     sys::enter_flight(op.faces().second_fd(op));
-    descriptors_.find(op.faces().second_fd(op));  // so that relisting it cannot fail for want of memory
+    descriptors_.find(op.faces().second_fd(op)); // so that relisting it cannot fail for want of memory
   }
   readiness const wants = op.faces().wants(op);
-  l.deadline_due = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero() ? due(op.deadline()) : forever;
+  l.deadline_due = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero()
+                       ? due(op.deadline())
+                       : forever;
   if (wants == readiness::time) {
     l.due = std::min(l.deadline_due, static_cast<async_wait&>(op).due());
     if (l.due != forever) deadlines_.insert(op);
@@ -211,10 +216,12 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
   outcome const o = op.faces().complete(op, res, flags);
   relist(op, fd);
   switch (o) {
-    case outcome::finished: return settle(op, io_operation::value | io_operation::done);
-    case outcome::released: return settle(op, io_operation::done);
+    case outcome::finished:
+      return settle(op, io_operation::value | io_operation::done);
+    case outcome::released:
+      return settle(op, io_operation::done);
     case outcome::holding:
-      if (l.is.in_heap) deadlines_.remove(op);  // its deadline was met
+      if (l.is.in_heap) deadlines_.remove(op); // its deadline was met
       return settle(op, io_operation::value);
     case outcome::more:
       l.is.backoff_ms = 0;
@@ -227,7 +234,8 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
       if (first) return settle(op, io_operation::value);
       return after_value(op);
     }
-    case outcome::pending: return;
+    case outcome::pending:
+      return;
     case outcome::again:
       if (l.is.cancel_wanted || l.is.timed_out) return process(op, -ECANCELED, 0);
       l.is.polling = true;
@@ -245,14 +253,14 @@ void engine::settle(io_operation& op, unsigned events) noexcept {
 
 // The same for one that never was in flight: delivered at once, unless a receiver is running. That one's loop does it.
 void engine::settle_inline(io_operation& op) noexcept {
-  if (op.is_quiet() && budget_ > 0) {  // its coroutine is still running and will look
+  if (op.is_quiet() && budget_ > 0) { // its coroutine is still running and will look
     --budget_;
     ++statistics.finished;
     op.mark_finished();
     return;
   }
   op.links.is.undelivered = io_operation::value | io_operation::done;
-  if (delivering_ && next_inline_ == nullptr) {  // the usual case: a receiver that starts the next one
+  if (delivering_ && next_inline_ == nullptr) { // the usual case: a receiver that starts the next one
     next_inline_ = &op;
     return;
   }
@@ -299,13 +307,18 @@ void engine::relist(io_operation& op, int old_fd) noexcept {
 
 void engine::await_readiness(io_operation& op) noexcept {
   switch (op.faces().wants(op)) {
-    case readiness::time: return;  // the deadline queue has it
-    case readiness::nothing: return later_.push(op);
-    case readiness::retry: return retry_after(op, 1);
-    case readiness::worker: return to_worker(op);
+    case readiness::time:
+      return; // the deadline queue has it
+    case readiness::nothing:
+      return later_.push(op);
+    case readiness::retry:
+      return retry_after(op, 1);
+    case readiness::worker:
+      return to_worker(op);
     case readiness::readable:
     case readiness::writable:
-    case readiness::exceptional: return backend_->park(*this, op);
+    case readiness::exceptional:
+      return backend_->park(*this, op);
   }
 }
 
@@ -334,7 +347,7 @@ void engine::restart(io_operation& op) noexcept {
 
 void engine::after_value(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (!op.is_multishot()) return;  // only waits for the kernel to let go
+  if (!op.is_multishot()) return; // only waits for the kernel to let go
   bool const idle = l.is.restart;
   if (l.is.cancel_wanted || l.is.timed_out) {
     if (idle || take_back(op)) process(op, -ECANCELED, 0);
@@ -378,7 +391,7 @@ void engine::cancel(io_operation& op) noexcept {
   if (op.completed() && !op.is_multishot()) return;
   ++statistics.cancels;
   l.is.cancel_wanted = true;
-  if (l.is.undelivered != 0 || is_being_told(op)) return;  // after_value() sees to it
+  if (l.is.undelivered != 0 || is_being_told(op)) return; // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
 }
 
@@ -437,9 +450,10 @@ void engine::deliver(io_operation& op) noexcept {
   bool const ends = (events & io_operation::done) != 0;
   if (ends) ++statistics.finished;
   if (ends) {
-    for (told* t = telling_; t != nullptr; t = t->outer)  // its receiver, told of a value further up, closed the handle
+    for (told* t = telling_; t != nullptr;
+         t = t->outer) // its receiver, told of a value further up, closed the handle
       if (t->op == &op) t->op = nullptr;
-    return op.deliver(events);  // the operation may be gone now
+    return op.deliver(events); // the operation may be gone now
   }
   told here{&op, telling_};
   telling_ = &here;
@@ -466,7 +480,8 @@ void engine::drain(bound const& b) noexcept {
   bool const outer = delivering_;
   delivering_ = true;
   while (!ready_.empty() && b.take()) deliver(*ready_.pop());
-  while ((next_inline_ != nullptr || !inline_ready_.empty()) && budget_ > 0 && b.take()) deliver(*pop_inline());
+  while ((next_inline_ != nullptr || !inline_ready_.empty()) && budget_ > 0 && b.take())
+    deliver(*pop_inline());
   queue_next_inline();
   delivering_ = outer;
 }
@@ -501,7 +516,8 @@ bool engine::poke() noexcept {
 void engine::worker_done(io_operation& op) noexcept {
   worker_done_.push(op);
   poke();
-  with_workers_.fetch_sub(1, std::memory_order_release);  // pairs with the acquire in ~engine, which may follow at once
+  with_workers_.fetch_sub(
+      1, std::memory_order_release); // pairs with the acquire in ~engine, which may follow at once
 }
 
 void engine::take_messages() noexcept {
@@ -511,7 +527,8 @@ void engine::take_messages() noexcept {
     if ((asked & io_operation::request_start) != 0) begin(*op);
     if ((asked & io_operation::request_cancel) != 0) cancel(*op);
     operation_links& l = op->links;
-    if (l.is.undelivered != 0 && l.is.queue == static_cast<std::uint8_t>(queue_name::none)) {  // deferred by deliver()
+    if (l.is.undelivered != 0 &&
+        l.is.queue == static_cast<std::uint8_t>(queue_name::none)) { // deferred by deliver()
       --deferred_;
       ready_.push(*op);
     }
@@ -528,7 +545,7 @@ void engine::take_messages() noexcept {
     io_operation& op = *later_.pop();
     bool const was_last = &op == last;
     process(op, op.faces().perform(op, attempt::nonblocking), 0);
-    if (was_last) break;  // what comes back is for the next turn
+    if (was_last) break; // what comes back is for the next turn
   }
 }
 
@@ -564,16 +581,16 @@ int engine::reap(std::int64_t until) noexcept {
     return 0;
   std::unique_ptr<backend> next = backend_after(*backend_, e);
   if (next == nullptr) return e;
-  backend_ = std::move(next);  // closes the ring first, so that the kernel lets go of everything
+  backend_ = std::move(next); // closes the ring first, so that the kernel lets go of everything
   if (int const b = backend_->bind(*this); b != 0) return b;
   descriptors_.for_each([this](descriptor& d) {
     for (io_operation* op = d.in_flight; op != nullptr;) {
       io_operation* const following = op->links.next_on_handle;
       operation_links& l = op->links;
-      bool const with_backend = !l.is.with_worker && !later_.contains(*op) &&
-                                !l.is.retrying && l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time;
+      bool const with_backend = !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
+                                l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time;
       if (with_backend && op->completed() && !op->is_multishot()) {
-        settle(*op, io_operation::done);  // it only waited for the kernel to let go, which it has
+        settle(*op, io_operation::done); // it only waited for the kernel to let go, which it has
       } else if (with_backend) {
         l.is.submitted = l.is.polling = false;
         l.is.queue = static_cast<std::uint8_t>(queue_name::none);
@@ -613,7 +630,7 @@ int engine::take_delivered() noexcept {
 
 result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  queue_next_inline();  // called from a receiver
+  queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, until);
   budget_ = inline_budget;
   take_messages();
@@ -646,7 +663,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  queue_next_inline();  // called from a receiver
+  queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, forever);
   for (;;) {
     budget_ = inline_budget;
@@ -662,7 +679,8 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
       return ran + take_delivered();
     }
     std::int64_t sleep_until = 0;
-    if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && posted_now_ == nullptr && until != 0) {
+    if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && posted_now_ == nullptr &&
+        until != 0) {
       io_operation const* const first = deadlines_.earliest();
       sleep_until = first != nullptr ? std::min(until, first->links.due) : until;
     }
@@ -681,7 +699,7 @@ io_status engine::poll(io_operation& op) noexcept {
   if (!op.started()) return io_status::not_started;
   if (op.completed() || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
-  if (inherited_by_fork()) {  // the parent's; this process has only a copy of its memory
+  if (inherited_by_fork()) { // the parent's; this process has only a copy of its memory
     op.set_outcome(detail::native(error::inherited_by_fork));
     op.deliver(io_operation::value | io_operation::done);
     return io_status::completed;
@@ -717,7 +735,8 @@ void engine::finish(io_operation& op) noexcept {
   }
   while (!op.finished()) {
     result<int> const r = do_run(-1, forever);
-    if (!r.has_value() && inherited_by_fork()) return;  // the parent's operation; this process has only its memory
+    if (!r.has_value() && inherited_by_fork())
+      return; // the parent's operation; this process has only its memory
   }
 }
 
@@ -770,7 +789,7 @@ bool engine::go_on() noexcept {
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
   descriptor* const d = descriptors_.find(fd);
-  bool tell = d != nullptr && d->landed != 0;  // ended before, but its receivers were not told yet
+  bool tell = d != nullptr && d->landed != 0; // ended before, but its receivers were not told yet
   if (in_flight_ != 0 && has_in_flight(fd)) {
     tell = true;
     cancel_all_on(fd);
@@ -835,7 +854,7 @@ void engine::shut_down() noexcept {
     w = next;
   }
   posted_now_ = nullptr;
-  registry::delist(*this);  // nobody posts from here on
+  registry::delist(*this); // nobody posts from here on
   for (work* w = posted_.take(); w != nullptr;) {
     work* const next = w->next;
     (*w)(false);
@@ -843,4 +862,4 @@ void engine::shut_down() noexcept {
   }
 }
 
-}  // namespace unio::driver
+} // namespace unio::driver

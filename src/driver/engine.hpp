@@ -65,8 +65,12 @@ class engine final : public io_multiplexer {
   /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any thread.
   bool poke() noexcept;
   [[nodiscard]] bool on_own_thread() const noexcept;
-  [[nodiscard]] bool has_ready() const noexcept { return !ready_.empty() || !inline_ready_.empty() || !later_.empty(); }
-  [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && ready_.empty() && inline_ready_.empty(); }
+  [[nodiscard]] bool has_ready() const noexcept {
+    return !ready_.empty() || !inline_ready_.empty() || !later_.empty();
+  }
+  [[nodiscard]] bool is_idle() const noexcept {
+    return in_flight_ == 0 && deferred_ == 0 && ready_.empty() && inline_ready_.empty();
+  }
 
   // For the backend.
 
@@ -82,7 +86,9 @@ class engine final : public io_multiplexer {
   bool before_sleep() noexcept;
   void after_sleep() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
-  [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept { return op.links.is.undelivered != 0; }
+  [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
+    return op.links.is.undelivered != 0;
+  }
   [[nodiscard]] bool inherited_by_fork() const noexcept;
   descriptor_table& descriptors() noexcept { return descriptors_; }
   unio::counters statistics;
@@ -146,44 +152,46 @@ class engine final : public io_multiplexer {
   std::unique_ptr<backend> backend_;
   shared_state* shared_;
 
-  operation_queue ready_{queue_name::ready};                ///< results from the driver
-  operation_queue inline_ready_{queue_name::inline_ready};  ///< results of inline attempts
-  io_operation* next_inline_ = nullptr;  ///< at the end of inline_ready_, while a loop that delivers is running
-  operation_queue later_{queue_name::later};                ///< to be performed in the next turn
+  operation_queue ready_{queue_name::ready};               ///< results from the driver
+  operation_queue inline_ready_{queue_name::inline_ready}; ///< results of inline attempts
+  io_operation* next_inline_ =
+      nullptr; ///< at the end of inline_ready_, while a loop that delivers is running
+  operation_queue later_{queue_name::later}; ///< to be performed in the next turn
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;
-  std::uint64_t two_descriptors_ = 0;  ///< operations in flight that use a second descriptor
-  std::uint64_t deferred_ = 0;  ///< ends that wait for another thread's request to arrive
+  std::uint64_t two_descriptors_ = 0; ///< operations in flight that use a second descriptor
+  std::uint64_t deferred_ = 0;        ///< ends that wait for another thread's request to arrive
   int budget_ = inline_budget;
-  int landed_ = 0;     ///< ended, and not yet counted so in the shared state
-  int delivered_ = 0;  ///< values delivered since the last do_… returned
-  bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
+  int landed_ = 0;          ///< ended, and not yet counted so in the shared state
+  int delivered_ = 0;       ///< values delivered since the last do_… returned
+  bool delivering_ = false; ///< a receiver is running: what completes inline is queued
   /// The operations whose receivers are being told of a value that is not the last, innermost first.
   struct told {
-    io_operation* op;  ///< null once it has ended all the same
+    io_operation* op; ///< null once it has ended all the same
     told* outer;
   };
   told* telling_ = nullptr;
   bool closing_ = false;
   bool bound_ = false;
-  bool open_ = false;  ///< bound without an error, and not closing
+  bool open_ = false; ///< bound without an error, and not closing
   int bind_error_ = 0;
 
-  work* posted_now_ = nullptr;  ///< taken from the inbox, not yet run
+  work* posted_now_ = nullptr; ///< taken from the inbox, not yet run
   work* posted_last_ = nullptr;
   inbox<work, work_link> posted_;
   inbox<io_operation, message_link> messages_;
   inbox<io_operation, queue_link> worker_done_;
-  std::atomic<int> with_workers_{0};  ///< given to workers and not taken back, until the worker has left the engine
+  std::atomic<int> with_workers_{
+      0}; ///< given to workers and not taken back, until the worker has left the engine
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> woken_{false};
   std::atomic<void const*> owner_{nullptr};
   unsigned fork_generation_;
 
-  engine* next_engine_ = nullptr;  ///< the list of all (registry.cpp)
+  engine* next_engine_ = nullptr; ///< the list of all (registry.cpp)
   engine* previous_engine_ = nullptr;
   bool listed_ = false;
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -19,9 +19,12 @@ constexpr std::int64_t retry_ns = 1'000'000;
 
 short poll_events(readiness r) noexcept {
   switch (r) {
-    case readiness::writable: return POLLOUT;
-    case readiness::exceptional: return POLLPRI;
-    default: return POLLIN;
+    case readiness::writable:
+      return POLLOUT;
+    case readiness::exceptional:
+      return POLLPRI;
+    default:
+      return POLLIN;
   }
 }
 
@@ -50,7 +53,7 @@ int wait(int fd, readiness what, std::int64_t until) noexcept {
   }
 }
 
-}  // namespace
+} // namespace
 
 void run_inline(io_operation& op) noexcept {
   operation_faces const& f = op.faces();
@@ -73,7 +76,8 @@ void run_inline(io_operation& op) noexcept {
     std::int64_t wake = until;
     if (wants == readiness::time) wake = std::min(wake, static_cast<async_wait&>(op).due());
     if (wants == readiness::retry) wake = std::min(wake, sys::steady_now() + retry_ns);
-    bool const on_descriptor = wants == readiness::readable || wants == readiness::writable || wants == readiness::exceptional;
+    bool const on_descriptor =
+        wants == readiness::readable || wants == readiness::writable || wants == readiness::exceptional;
     std::int64_t const before = poll_first ? sys::steady_now() : 0;
     int const ready = wait(on_descriptor ? op.fd() : -1, wants, wake);
     if (poll_first && sys::steady_now() - before < did_not_sleep_ns) sys::note_waited(op.fd(), hint, false);
@@ -86,4 +90,4 @@ void run_inline(io_operation& op) noexcept {
   }
 }
 
-}  // namespace unio::driver
+} // namespace unio::driver

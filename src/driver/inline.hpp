@@ -9,4 +9,4 @@ namespace unio::driver {
 /// Runs a started operation to its end in the calling thread. Needs no ring, no thread and no multiplexer.
 void run_inline(io_operation& op) noexcept;
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -13,7 +13,16 @@
 namespace unio::driver {
 
 /// The queue that an operation is in (operation_links::queue).
-enum class queue_name : std::uint8_t { none, ready, inline_ready, later, to_submit, to_cancel, parked, worker };
+enum class queue_name : std::uint8_t {
+  none,
+  ready,
+  inline_ready,
+  later,
+  to_submit,
+  to_cancel,
+  parked,
+  worker
+};
 
 /// Operations in the order in which they came, linked through operation_links. Every operation is O(1).
 class operation_queue {
@@ -72,7 +81,8 @@ class deadline_queue {
       root_ = children;
     } else {
       io_operation* const previous = l.heap_previous;
-      (previous->links.heap_child == &op ? previous->links.heap_child : previous->links.heap_sibling) = l.heap_sibling;
+      (previous->links.heap_child == &op ? previous->links.heap_child : previous->links.heap_sibling) =
+          l.heap_sibling;
       if (l.heap_sibling != nullptr) l.heap_sibling->links.heap_previous = previous;
       if (children != nullptr) root_ = meld(root_, children);
     }
@@ -124,8 +134,7 @@ class deadline_queue {
 };
 
 /// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that links them.
-template <class T, class Link>
-class inbox {
+template <class T, class Link> class inbox {
  public:
   void push(T& item) noexcept {
     T* head = head_.load(std::memory_order_relaxed);
@@ -162,4 +171,4 @@ struct queue_link {
   static io_operation*& next(io_operation& op) noexcept { return op.links.next; }
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -13,7 +13,7 @@ namespace {
 constinit std::mutex mutex;
 constinit engine* first = nullptr;
 
-}  // namespace
+} // namespace
 
 void registry::enlist(engine& e) noexcept {
   std::lock_guard const lock(mutex);
@@ -45,7 +45,7 @@ void registry::forget_in_others(int fd) noexcept {
       bool const used = e->owner_.load(std::memory_order_relaxed) != nullptr && !e->inherited_by_fork();
       if (!used) continue;
       if (e->on_own_thread()) {
-        here = e;  // a thread may run more multiplexers than its own; nobody else ends this one meanwhile
+        here = e; // a thread may run more multiplexers than its own; nobody else ends this one meanwhile
       } else {
         request.self = e;
         e->post(request);
@@ -59,7 +59,7 @@ void registry::forget_in_others(int fd) noexcept {
   }
 }
 
-}  // namespace driver
+} // namespace driver
 
 void detail::forget_everywhere(int fd, io_multiplexer* own) noexcept {
   if (own != nullptr) own->forget(fd);
@@ -68,4 +68,4 @@ void detail::forget_everywhere(int fd, io_multiplexer* own) noexcept {
   if (sys::in_flight(fd) != 0) driver::registry::forget_in_others(fd);
 }
 
-}  // namespace unio
+} // namespace unio

@@ -16,4 +16,4 @@ class registry {
   static void forget_in_others(int fd) noexcept;
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

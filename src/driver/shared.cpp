@@ -6,8 +6,8 @@
 
 #include "driver/shared.hpp"
 
-#include "driver/engine.hpp"
 #include "driver/choose.hpp"
+#include "driver/engine.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -27,7 +27,7 @@ struct live {
 };
 
 live& living() noexcept {
-  static live* const l = new live;  // threads end after static objects are destroyed
+  static live* const l = new live; // threads end after static objects are destroyed
   return *l;
 }
 
@@ -59,7 +59,7 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
       w.next = nullptr;
       (last_ != nullptr ? last_->next : first_) = &w;
       last_ = &w;
-      posted_.fetch_add(1, std::memory_order_seq_cst);  // pairs with has_shared() in engine::before_sleep
+      posted_.fetch_add(1, std::memory_order_seq_cst); // pairs with has_shared() in engine::before_sleep
     }
     poke_one();
   }
@@ -216,7 +216,7 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
   void count(int change) noexcept override {
     if (pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0) return;
     std::lock_guard const lock(mutex_);
-    for (std::unique_ptr<engine> const& e : engines_)  // the last has ended: whoever sleeps is done
+    for (std::unique_ptr<engine> const& e : engines_) // the last has ended: whoever sleeps is done
       if (e != nullptr) e->poke();
   }
   int pending() noexcept override { return pending_.load(std::memory_order_acquire); }
@@ -231,7 +231,7 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
   std::uint64_t number_ = 0;
 };
 
-}  // namespace
+} // namespace
 
 result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept {
   // Says now rather than later what would go wrong with each thread's own.
@@ -239,4 +239,4 @@ result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noe
   return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads));
 }
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -14,4 +14,4 @@ result<std::unique_ptr<io_multiplexer>> make_engine(shared_state* shared) noexce
 /// For n > 1 threads: an engine for each thread that uses it, made on its first use and ended with the thread.
 result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept;
 
-}  // namespace unio::driver
+} // namespace unio::driver

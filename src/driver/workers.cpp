@@ -22,7 +22,7 @@ class pool {
     std::unique_lock lock(mutex_);
     queue_.push(op);
     if (idle_ == 0 && threads_ < max_workers) grow();
-    if (threads_ == 0) {  // not one could be made: the caller's thread has to block
+    if (threads_ == 0) { // not one could be made: the caller's thread has to block
       queue_.remove(op);
       lock.unlock();
       perform(op);
@@ -50,7 +50,8 @@ class pool {
       return nullptr;
     };
     pthread_t thread;
-    if (pthread_create(&thread, &detached, run, this) == 0) ++threads_;  // else those that there are take turns
+    if (pthread_create(&thread, &detached, run, this) == 0)
+      ++threads_; // else those that there are take turns
     pthread_attr_destroy(&detached);
   }
 
@@ -98,10 +99,10 @@ pool& workers() noexcept {
   return *current;
 }
 
-}  // namespace
+} // namespace
 
 void give_to_worker(io_operation& op) noexcept { workers().give(op); }
 
 bool take_from_workers(io_operation& op) noexcept { return workers().take_back(op); }
 
-}  // namespace unio::driver
+} // namespace unio::driver

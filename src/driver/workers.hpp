@@ -17,4 +17,4 @@ void give_to_worker(io_operation& op) noexcept;
 /// Takes an operation back that no worker has begun. False: one has; it will be done.
 bool take_from_workers(io_operation& op) noexcept;
 
-}  // namespace unio::driver
+} // namespace unio::driver

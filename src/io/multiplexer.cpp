@@ -1,10 +1,10 @@
-#include <unio/multiplexer.hpp>
-
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
 #include "driver/shared.hpp"
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
+
+#include <unio/multiplexer.hpp>
 
 #include <array>
 #include <new>
@@ -39,7 +39,9 @@ result<std::unique_ptr<io_multiplexer>> driver::make_engine(shared_state* shared
 
 std::string to_string(capabilities const& c) {
   std::string text;
-  auto line = [&](char const* name, std::string const& value) { text.append(name).append(": ").append(value).append("\n"); };
+  auto line = [&](char const* name, std::string const& value) {
+    text.append(name).append(": ").append(value).append("\n");
+  };
   auto flag = [&](char const* name, bool on) { line(name, on ? "yes" : "no"); };
   line("driver", c.driver);
   line("threads", std::to_string(c.threads));
@@ -101,7 +103,7 @@ struct thread_state {
   std::unique_ptr<io_multiplexer> own;
   failed_multiplexer failed;
   ~thread_state() {
-    own.reset();  // while it shuts down its operations may still ask for it
+    own.reset(); // while it shuts down its operations may still ask for it
     quick.own = nullptr;
   }
 };
@@ -111,7 +113,7 @@ thread_state& this_threads() noexcept {
   return state;
 }
 
-}  // namespace
+} // namespace
 
 io_multiplexer& this_thread::multiplexer() noexcept {
   if (quick.own != nullptr && quick.fork_generation == sys::fork_generation()) [[likely]]
@@ -132,4 +134,4 @@ io_multiplexer* this_thread::multiplexer_if_any() noexcept {
   return quick.fork_generation == sys::fork_generation() ? quick.own : nullptr;
 }
 
-}  // namespace unio
+} // namespace unio

@@ -29,7 +29,8 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
 io_operation::~io_operation() { UNIO_EXPECTS(!in_flight(), "an operation in flight was destroyed"); }
 
 void io_operation::start() noexcept {
-  UNIO_EXPECTS(faces_ != nullptr && !started(), "an operation can be started once; reset() makes it startable again");
+  UNIO_EXPECTS(faces_ != nullptr && !started(),
+               "an operation can be started once; reset() makes it startable again");
   links.is = {};
   state_.store(bit_started, std::memory_order_relaxed);
   multiplexer_ = own_multiplexer_ != nullptr ? own_multiplexer_ : &this_thread::multiplexer();
@@ -67,7 +68,8 @@ void io_operation::abandon() noexcept {
 }
 
 void io_operation::run_blocking() noexcept {
-  UNIO_EXPECTS(faces_ != nullptr && !started(), "an operation can be started once; reset() makes it startable again");
+  UNIO_EXPECTS(faces_ != nullptr && !started(),
+               "an operation can be started once; reset() makes it startable again");
   if (own_multiplexer_ != nullptr) {
     quiet_ = true;
     notify_ = [](io_operation& op, unsigned events) noexcept {
@@ -83,4 +85,4 @@ void io_operation::run_blocking() noexcept {
   mark_finished();
 }
 
-}  // namespace unio
+} // namespace unio

@@ -33,8 +33,10 @@ bool concerns_the_connection(int error) noexcept {
     case EHOSTDOWN:
     case ENONET:
     case EHOSTUNREACH:
-    case ENETUNREACH: return true;
-    default: return false;
+    case ENETUNREACH:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -53,7 +55,8 @@ int perform(io_operation& op, attempt) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   if (res >= 0) res = sys::above_standard(res);
-  if (concerns_the_connection(res)) return (flags & IORING_CQE_F_MORE) != 0 ? outcome::pending : outcome::again;
+  if (concerns_the_connection(res))
+    return (flags & IORING_CQE_F_MORE) != 0 ? outcome::pending : outcome::again;
   if (!op.is_multishot()) return op::decode(op, res);
   if (res >= 0 || is_shortage(res)) {
     op.set_outcome(res);
@@ -66,7 +69,7 @@ void reclaim(io_operation& op) noexcept {
   if (op.outcome_value() >= 0) sys::close(static_cast<int>(op.outcome_value()));
 }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::accept_faces = {.name = "accept",
                                                         .tries = inline_attempt::predicted,
@@ -86,4 +89,4 @@ constinit operation_faces const detail::accept_many_faces = {.name = "accept_man
                                                              .complete = complete,
                                                              .reclaim = reclaim};
 
-}  // namespace unio
+} // namespace unio

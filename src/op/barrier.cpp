@@ -12,7 +12,9 @@ namespace {
 
 async_barrier const& self(io_operation const& op) noexcept { return static_cast<async_barrier const&>(op); }
 
-bool waits(barrier_kind k) noexcept { return k == barrier_kind::wait_all || k == barrier_kind::wait_data_only; }
+bool waits(barrier_kind k) noexcept {
+  return k == barrier_kind::wait_all || k == barrier_kind::wait_data_only;
+}
 
 bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   if (!op::is_file(op.kind())) return false;
@@ -23,7 +25,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     if (what == barrier_kind::wait_data_only) sqe.fsync_flags = IORING_FSYNC_DATASYNC;
   } else {
     sqe.opcode = IORING_OP_SYNC_FILE_RANGE;
-    sqe.sync_range_flags = SYNC_FILE_RANGE_WRITE;  // offset and length of 0: the whole file
+    sqe.sync_range_flags = SYNC_FILE_RANGE_WRITE; // offset and length of 0: the whole file
   }
   return true;
 }
@@ -33,18 +35,21 @@ readiness wants(io_operation const& op) noexcept {
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (!op::is_file(op.kind())) return 0;  // nothing that could be made durable
+  if (!op::is_file(op.kind())) return 0; // nothing that could be made durable
   if (how == attempt::nonblocking) return -EAGAIN;
   switch (self(op).what()) {
-    case barrier_kind::wait_all: return op::uninterrupted([&] { return sys::fsync(op.fd()); });
-    case barrier_kind::wait_data_only: return op::uninterrupted([&] { return sys::fdatasync(op.fd()); });
-    default: return op::uninterrupted([&] { return sys::sync_file_range(op.fd(), 0, 0, SYNC_FILE_RANGE_WRITE); });
+    case barrier_kind::wait_all:
+      return op::uninterrupted([&] { return sys::fsync(op.fd()); });
+    case barrier_kind::wait_data_only:
+      return op::uninterrupted([&] { return sys::fdatasync(op.fd()); });
+    default:
+      return op::uninterrupted([&] { return sys::sync_file_range(op.fd(), 0, 0, SYNC_FILE_RANGE_WRITE); });
   }
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::barrier_faces = {.name = "barrier",
                                                          .tries = inline_attempt::always,
@@ -55,4 +60,4 @@ constinit operation_faces const detail::barrier_faces = {.name = "barrier",
                                                          .perform = perform,
                                                          .complete = complete};
 
-}  // namespace unio
+} // namespace unio

@@ -31,7 +31,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
   return outcome::finished;
 }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::close_faces = {.name = "close",
                                                        .tries = inline_attempt::never,
@@ -41,4 +41,4 @@ constinit operation_faces const detail::close_faces = {.name = "close",
                                                        .perform = perform,
                                                        .complete = complete};
 
-}  // namespace unio
+} // namespace unio

@@ -16,7 +16,7 @@ async_connect const& self(io_operation const& op) noexcept { return static_cast<
 void begin(io_operation& op) noexcept { self(op).set_begun(false); }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
-  if (self(op).begun()) return false;  // the kernel is at it; what is left is to wait and ask
+  if (self(op).begun()) return false; // the kernel is at it; what is left is to wait and ask
   sqe.opcode = IORING_OP_CONNECT;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).to().data());
@@ -33,17 +33,22 @@ int perform(io_operation& op, attempt) noexcept {
   endpoint const& to = self(op).to();
   int const r = static_cast<int>(sys::connect(op.fd(), static_cast<sockaddr const*>(to.data()), to.size()));
   switch (-r) {
-    case EINTR:  // goes on in the background, as EINPROGRESS
-    case EINPROGRESS: self(op).set_begun(true); return -EAGAIN;
-    case EALREADY: return self(op).begun() ? -EAGAIN : r;
-    case EISCONN: return self(op).begun() ? 0 : r;  // the second call of one that succeeded in the background
-    default: return r;
+    case EINTR: // goes on in the background, as EINPROGRESS
+    case EINPROGRESS:
+      self(op).set_begun(true);
+      return -EAGAIN;
+    case EALREADY:
+      return self(op).begun() ? -EAGAIN : r;
+    case EISCONN:
+      return self(op).begun() ? 0 : r; // the second call of one that succeeded in the background
+    default:
+      return r;
   }
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .tries = inline_attempt::never,
@@ -55,4 +60,4 @@ constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .perform = perform,
                                                          .complete = complete};
 
-}  // namespace unio
+} // namespace unio

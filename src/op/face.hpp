@@ -17,8 +17,7 @@
 namespace unio::op {
 
 /// sys::uninterrupted, as what perform() returns: no caller sees EINTR, and no call moves more than an int can say.
-template <class Call>
-int uninterrupted(Call call) noexcept {
+template <class Call> int uninterrupted(Call call) noexcept {
   return static_cast<int>(sys::uninterrupted(call));
 }
 
@@ -38,8 +37,8 @@ inline outcome decode(io_operation& op, int res) noexcept {
   return outcome::finished;
 }
 
-inline constexpr std::size_t max_bytes = 0x7ffff000;  // MAX_RW_COUNT: the most that one call moves
-inline constexpr std::size_t max_vectors = 1024;      // UIO_MAXIOV
+inline constexpr std::size_t max_bytes = 0x7ffff000; // MAX_RW_COUNT: the most that one call moves
+inline constexpr std::size_t max_vectors = 1024;     // UIO_MAXIOV
 
 /// A list of buffers as readv(2) takes it. A list that was cut short inside its last buffer leaves that one out: the
 /// caller's array is never changed, and moving less than asked is always allowed.
@@ -48,8 +47,7 @@ struct vectors {
   int count;
 };
 
-template <class Buffer>
-vectors as_vectors(buffer_list<Buffer> const& list) noexcept {
+template <class Buffer> vectors as_vectors(buffer_list<Buffer> const& list) noexcept {
   static_assert(sizeof(Buffer) == sizeof(iovec));
   std::size_t n = std::min(list.size(), max_vectors);
   if (n > 1 && n == list.size() && list[n - 1].size() != list.array()[n - 1].size()) --n;
@@ -57,11 +55,12 @@ vectors as_vectors(buffer_list<Buffer> const& list) noexcept {
 }
 
 /// True if the whole list is one piece of memory, which goes by the shorter system calls.
-template <class Buffer>
-bool is_single(buffer_list<Buffer> const& list) noexcept {
+template <class Buffer> bool is_single(buffer_list<Buffer> const& list) noexcept {
   return list.size() == 1 || (list.size() == 2 && as_vectors(list).count == 1);
 }
 
-inline bool is_file(handle_kind k) noexcept { return k == handle_kind::file || k == handle_kind::mapped_file; }
+inline bool is_file(handle_kind k) noexcept {
+  return k == handle_kind::file || k == handle_kind::mapped_file;
+}
 
-}  // namespace unio::op
+} // namespace unio::op

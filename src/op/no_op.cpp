@@ -22,7 +22,7 @@ int perform(io_operation&, attempt how) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::no_op_faces = {.name = "no_op",
                                                        .tries = inline_attempt::never,
@@ -32,4 +32,4 @@ constinit operation_faces const detail::no_op_faces = {.name = "no_op",
                                                        .perform = perform,
                                                        .complete = complete};
 
-}  // namespace unio
+} // namespace unio

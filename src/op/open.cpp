@@ -42,7 +42,7 @@ void reclaim(io_operation& op) noexcept {
   if (op.outcome_value() >= 0) sys::close(static_cast<int>(op.outcome_value()));
 }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::open_faces = {.name = "open",
                                                       .tries = inline_attempt::never,
@@ -53,4 +53,4 @@ constinit operation_faces const detail::open_faces = {.name = "open",
                                                       .complete = complete,
                                                       .reclaim = reclaim};
 
-}  // namespace unio
+} // namespace unio

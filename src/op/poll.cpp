@@ -14,9 +14,12 @@ async_poll const& self(io_operation const& op) noexcept { return static_cast<asy
 
 short events(readiness what) noexcept {
   switch (what) {
-    case readiness::writable: return POLLOUT;
-    case readiness::exceptional: return POLLPRI;
-    default: return POLLIN;
+    case readiness::writable:
+      return POLLOUT;
+    case readiness::exceptional:
+      return POLLPRI;
+    default:
+      return POLLIN;
   }
 }
 
@@ -42,7 +45,7 @@ int perform(io_operation& op, attempt) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res < 0 ? res : 0); }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::poll_faces = {.name = "poll",
                                                       .tries = inline_attempt::predicted,
@@ -53,4 +56,4 @@ constinit operation_faces const detail::poll_faces = {.name = "poll",
                                                       .perform = perform,
                                                       .complete = complete};
 
-}  // namespace unio
+} // namespace unio

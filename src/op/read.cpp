@@ -45,8 +45,9 @@ readiness wants(io_operation const& op) noexcept {
 
 int read_file(io_operation const& op, io_request<mutable_buffers> const& request, attempt how) noexcept {
   op::vectors const v = op::as_vectors(request.buffers);
-  auto const at = static_cast<std::int64_t>(request.offset);  // no_offset is -1: the file's position
-  if (how == attempt::blocking) return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, 0); });
+  auto const at = static_cast<std::int64_t>(request.offset); // no_offset is -1: the file's position
+  if (how == attempt::blocking)
+    return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, 0); });
   int const r = op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
   // Some filesystems (procfs, for one) cannot say whether they would wait.
   return r == -EOPNOTSUPP ? -EAGAIN : r;
@@ -68,12 +69,15 @@ int perform(io_operation& op, attempt how) noexcept {
     case handle_kind::mapped_file: {
       auto& file = static_cast<mapped_file_handle&>(*self(op).source());
       std::byte* where = nullptr;
-      std::int64_t const n = file.view(request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
+      std::int64_t const n =
+          file.view(request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
       self(op).set_view(where);
       return static_cast<int>(n);
     }
-    case handle_kind::file: return read_file(op, request, how);
-    default: break;
+    case handle_kind::file:
+      return read_file(op, request, how);
+    default:
+      break;
   }
   if (op::is_single(request.buffers)) {
     mutable_buffer const one = request.buffers.front();
@@ -86,11 +90,12 @@ int perform(io_operation& op, attempt how) noexcept {
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !had_a_writer(op.fd())) return outcome::again;
+  if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !had_a_writer(op.fd()))
+    return outcome::again;
   return op::decode(op, res);
 }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::read_faces = {.name = "read",
                                                       .tries = inline_attempt::predicted,
@@ -100,4 +105,4 @@ constinit operation_faces const detail::read_faces = {.name = "read",
                                                       .perform = perform,
                                                       .complete = complete};
 
-}  // namespace unio
+} // namespace unio

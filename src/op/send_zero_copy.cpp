@@ -11,7 +11,9 @@ namespace unio {
 namespace {
 
 async_send_zero_copy& self(io_operation& op) noexcept { return static_cast<async_send_zero_copy&>(op); }
-async_send_zero_copy const& self(io_operation const& op) noexcept { return static_cast<async_send_zero_copy const&>(op); }
+async_send_zero_copy const& self(io_operation const& op) noexcept {
+  return static_cast<async_send_zero_copy const&>(op);
+}
 
 const_buffer first_buffer(io_operation const& op) noexcept {
   for (const_buffer const b : self(op).request().buffers)
@@ -39,14 +41,15 @@ readiness wants(io_operation const& op) noexcept {
 int perform(io_operation& op, attempt) noexcept {
   const_buffer const b = first_buffer(op);
   if (b.empty()) return 0;
-  return op::uninterrupted([&] { return sys::send(op.fd(), b.data(), b.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  return op::uninterrupted(
+      [&] { return sys::send(op.fd(), b.data(), b.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
 }
 
 outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   bool const notified = (flags & IORING_CQE_F_NOTIF) != 0;
-  bool const more = (flags & IORING_CQE_F_MORE) != 0;  // a notification follows, even after some errors
+  bool const more = (flags & IORING_CQE_F_MORE) != 0; // a notification follows, even after some errors
   if (notified) return self(op).copies() ? outcome::again : outcome::released;
-  if (res == -EOPNOTSUPP && !self(op).copies()) {  // a Unix socket, say
+  if (res == -EOPNOTSUPP && !self(op).copies()) { // a Unix socket, say
     self(op).set_copies(true);
     return more ? outcome::pending : outcome::again;
   }
@@ -58,7 +61,7 @@ outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   return o == outcome::finished && more ? outcome::holding : o;
 }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_zero_copy",
                                                                 .tries = inline_attempt::never,
@@ -70,4 +73,4 @@ constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_ze
                                                                 .perform = perform,
                                                                 .complete = complete};
 
-}  // namespace unio
+} // namespace unio

@@ -12,4 +12,4 @@ static_assert(sizeof(async_wait) <= 192);
 static_assert(sizeof(io_awaitable<async_read>) <= 240);
 static_assert(sizeof(handle) == 16);
 
-}  // namespace unio
+} // namespace unio

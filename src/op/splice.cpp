@@ -38,7 +38,8 @@ readiness wants(io_operation const& op) noexcept {
 
 // Which side was not ready: a pipe or socket without data, or one without room. A file is always ready.
 readiness unready_side(async_splice const& s) noexcept {
-  pollfd p[2] = {{.fd = s.from(), .events = POLLIN, .revents = 0}, {.fd = s.to(), .events = POLLOUT, .revents = 0}};
+  pollfd p[2] = {{.fd = s.from(), .events = POLLIN, .revents = 0},
+                 {.fd = s.to(), .events = POLLOUT, .revents = 0}};
   timespec const now{};
   sys::poll(p, 2, &now);
   if (p[0].revents == 0) return readiness::readable;
@@ -50,14 +51,17 @@ readiness unready_side(async_splice const& s) noexcept {
 int perform(io_operation& op, attempt how) noexcept {
   async_splice& s = self(op);
   if (s.request().bytes == 0) return 0;
-  if (how == attempt::nonblocking && op::is_file(op.kind()) && s.waits_for() == readiness::worker) return -EAGAIN;
-  auto offset = [](extent_type& at) { return at == no_offset ? nullptr : reinterpret_cast<std::int64_t*>(&at); };
+  if (how == attempt::nonblocking && op::is_file(op.kind()) && s.waits_for() == readiness::worker)
+    return -EAGAIN;
+  auto offset = [](extent_type& at) {
+    return at == no_offset ? nullptr : reinterpret_cast<std::int64_t*>(&at);
+  };
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
-  sys::sigpipe_guard guard;  // splice(2) has no flag that keeps SIGPIPE away
+  sys::sigpipe_guard guard; // splice(2) has no flag that keeps SIGPIPE away
   int const r = op::uninterrupted([&] {
-    return sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), std::min(s.request().bytes, op::max_bytes),
-                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+    return sys::splice(s.from(), offset(from_at), s.to(), offset(to_at),
+                       std::min(s.request().bytes, op::max_bytes), SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
   });
   if (r == -EPIPE) guard.raised();
   return r;
@@ -74,7 +78,7 @@ int second_fd(io_operation const& op) noexcept {
   return op.fd() == s.from() ? s.to() : s.from();
 }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::splice_faces = {.name = "splice",
                                                         .tries = inline_attempt::predicted,
@@ -87,4 +91,4 @@ constinit operation_faces const detail::splice_faces = {.name = "splice",
                                                         .complete = complete,
                                                         .second_fd = second_fd};
 
-}  // namespace unio
+} // namespace unio

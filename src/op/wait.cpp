@@ -21,7 +21,7 @@ int perform(io_operation& op, attempt) noexcept { return sys::steady_now() >= se
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
-}  // namespace
+} // namespace
 
 deadline timer_handle::from_now(deadline span) noexcept {
   using clock = std::chrono::steady_clock;
@@ -36,4 +36,4 @@ constinit operation_faces const detail::wait_faces = {.name = "wait",
                                                       .perform = perform,
                                                       .complete = complete};
 
-}  // namespace unio
+} // namespace unio

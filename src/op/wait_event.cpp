@@ -10,7 +10,7 @@ namespace {
 
 async_wait_event& self(io_operation& op) noexcept { return static_cast<async_wait_event&>(op); }
 
-constexpr std::size_t counter_size = sizeof(std::uint64_t);  // eventfd(2): a read takes exactly eight bytes
+constexpr std::size_t counter_size = sizeof(std::uint64_t); // eventfd(2): a read takes exactly eight bytes
 
 bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.opcode = IORING_OP_READ;
@@ -29,7 +29,7 @@ int perform(io_operation& op, attempt) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::wait_event_faces = {.name = "wait_event",
                                                             .tries = inline_attempt::predicted,
@@ -39,4 +39,4 @@ constinit operation_faces const detail::wait_event_faces = {.name = "wait_event"
                                                             .perform = perform,
                                                             .complete = complete};
 
-}  // namespace unio
+} // namespace unio

@@ -55,7 +55,8 @@ readiness wants(io_operation const& op) noexcept {
 int write_file(io_operation const& op, io_request<const_buffers> const& request, attempt how) noexcept {
   op::vectors const v = op::as_vectors(request.buffers);
   auto const at = static_cast<std::int64_t>(request.offset);
-  if (how == attempt::blocking) return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, 0); });
+  if (how == attempt::blocking)
+    return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, 0); });
   int const r = op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }
@@ -65,8 +66,10 @@ int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
   iovec const one{const_cast<std::byte*>(buffers.front().data()), buffers.front().size()};
   iovec const* const data = v.count == 1 ? &one : v.data;
   if (sys::has_rwf_nosignal()) {
-    int const r = op::uninterrupted([&] { return sys::pwritev2(op.fd(), data, v.count, -1, sys::rwf_nosignal); });
-    if (r != -EOPNOTSUPP) return r;  // what is no pipe but was taken in as one, an eventfd say, may know no flags
+    int const r =
+        op::uninterrupted([&] { return sys::pwritev2(op.fd(), data, v.count, -1, sys::rwf_nosignal); });
+    if (r != -EOPNOTSUPP)
+      return r; // what is no pipe but was taken in as one, an eventfd say, may know no flags
   }
   sys::sigpipe_guard guard;
   int const r = op::uninterrupted([&] { return sys::writev(op.fd(), data, v.count); });
@@ -97,7 +100,7 @@ int perform(io_operation& op, attempt how) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
-}  // namespace
+} // namespace
 
 constinit operation_faces const detail::write_faces = {.name = "write",
                                                        .tries = inline_attempt::predicted,
@@ -108,4 +111,4 @@ constinit operation_faces const detail::write_faces = {.name = "write",
                                                        .perform = perform,
                                                        .complete = complete};
 
-}  // namespace unio
+} // namespace unio

@@ -3,6 +3,7 @@
 
 #include "sys/calls.hpp"
 
+#include <fcntl.h>
 #include <linux/io_uring.h>
 #include <poll.h>
 #include <sched.h>
@@ -12,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,8 +23,7 @@ namespace {
 
 std::int64_t checked(long r) noexcept { return r < 0 ? -errno : r; }
 
-template <class... Arguments>
-std::int64_t call(long number, Arguments... arguments) noexcept {
+template <class... Arguments> std::int64_t call(long number, Arguments... arguments) noexcept {
   return checked(::syscall(number, arguments...));
 }
 
@@ -37,77 +36,107 @@ std::int64_t now(clockid_t clock) noexcept {
 // preadv2(2) and pwritev2(2) take the offset in two halves; on 64-bit machines the low one holds all of it.
 static_assert(sizeof(long) == 8, "unio supports 64-bit Linux");
 
-constexpr std::size_t kernel_sigset_size = 8;  // bytes of the kernel's sigset_t, which ppoll(2) and epoll_pwait2(2) check
+constexpr std::size_t kernel_sigset_size =
+    8; // bytes of the kernel's sigset_t, which ppoll(2) and epoll_pwait2(2) check
 
-}  // namespace
+} // namespace
 
 constinit table const kernel = {
-    .openat = [](int dir, char const* path, int flags, unsigned mode) noexcept { return call(SYS_openat, dir, path, flags, mode); },
+    .openat = [](int dir, char const* path, int flags,
+                 unsigned mode) noexcept { return call(SYS_openat, dir, path, flags, mode); },
     .close = [](int fd) noexcept { return call(SYS_close, fd); },
     .read = [](int fd, void* data, std::size_t n) noexcept { return call(SYS_read, fd, data, n); },
     .write = [](int fd, void const* data, std::size_t n) noexcept { return call(SYS_write, fd, data, n); },
     .readv = [](int fd, iovec const* v, int n) noexcept { return call(SYS_readv, fd, v, n); },
     .writev = [](int fd, iovec const* v, int n) noexcept { return call(SYS_writev, fd, v, n); },
-    .preadv2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept { return call(SYS_preadv2, fd, v, n, at, 0L, flags); },
-    .pwritev2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept { return call(SYS_pwritev2, fd, v, n, at, 0L, flags); },
-    .recv = [](int fd, void* data, std::size_t n, int flags) noexcept { return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr); },
+    .preadv2 = [](int fd, iovec const* v, int n, std::int64_t at,
+                  int flags) noexcept { return call(SYS_preadv2, fd, v, n, at, 0L, flags); },
+    .pwritev2 = [](int fd, iovec const* v, int n, std::int64_t at,
+                   int flags) noexcept { return call(SYS_pwritev2, fd, v, n, at, 0L, flags); },
+    .recv = [](int fd, void* data, std::size_t n,
+               int flags) noexcept { return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr); },
     .recvmsg = [](int fd, msghdr* m, int flags) noexcept { return call(SYS_recvmsg, fd, m, flags); },
-    .send = [](int fd, void const* data, std::size_t n, int flags) noexcept { return call(SYS_sendto, fd, data, n, flags, nullptr, 0); },
+    .send = [](int fd, void const* data, std::size_t n,
+               int flags) noexcept { return call(SYS_sendto, fd, data, n, flags, nullptr, 0); },
     .sendmsg = [](int fd, msghdr const* m, int flags) noexcept { return call(SYS_sendmsg, fd, m, flags); },
-    .splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags) noexcept {
-      return call(SYS_splice, in, in_at, out, out_at, n, flags);
-    },
+    .splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
+                 unsigned flags) noexcept { return call(SYS_splice, in, in_at, out, out_at, n, flags); },
     .fsync = [](int fd) noexcept { return call(SYS_fsync, fd); },
     .fdatasync = [](int fd) noexcept { return call(SYS_fdatasync, fd); },
-    .sync_file_range = [](int fd, std::int64_t at, std::int64_t n, unsigned flags) noexcept { return checked(::sync_file_range(fd, at, n, flags)); },
-    .accept4 = [](int fd, sockaddr* a, unsigned* size, int flags) noexcept { return call(SYS_accept4, fd, a, size, flags); },
-    .connect = [](int fd, sockaddr const* a, unsigned size) noexcept { return call(SYS_connect, fd, a, size); },
-    .socket = [](int family, int type, int protocol) noexcept { return call(SYS_socket, family, type, protocol); },
-    .socketpair = [](int family, int type, int protocol, int* fds) noexcept { return call(SYS_socketpair, family, type, protocol, fds); },
+    .sync_file_range = [](int fd, std::int64_t at, std::int64_t n,
+                          unsigned flags) noexcept { return checked(::sync_file_range(fd, at, n, flags)); },
+    .accept4 = [](int fd, sockaddr* a, unsigned* size,
+                  int flags) noexcept { return call(SYS_accept4, fd, a, size, flags); },
+    .connect = [](int fd, sockaddr const* a,
+                  unsigned size) noexcept { return call(SYS_connect, fd, a, size); },
+    .socket = [](int family, int type,
+                 int protocol) noexcept { return call(SYS_socket, family, type, protocol); },
+    .socketpair = [](int family, int type, int protocol,
+                     int* fds) noexcept { return call(SYS_socketpair, family, type, protocol, fds); },
     .bind = [](int fd, sockaddr const* a, unsigned size) noexcept { return call(SYS_bind, fd, a, size); },
     .listen = [](int fd, int backlog) noexcept { return call(SYS_listen, fd, backlog); },
     .shutdown = [](int fd, int how) noexcept { return call(SYS_shutdown, fd, how); },
-    .getsockname = [](int fd, sockaddr* a, unsigned* size) noexcept { return call(SYS_getsockname, fd, a, size); },
-    .getpeername = [](int fd, sockaddr* a, unsigned* size) noexcept { return call(SYS_getpeername, fd, a, size); },
-    .getsockopt = [](int fd, int level, int name, void* v, unsigned* size) noexcept { return call(SYS_getsockopt, fd, level, name, v, size); },
-    .setsockopt = [](int fd, int level, int name, void const* v, unsigned size) noexcept { return call(SYS_setsockopt, fd, level, name, v, size); },
-    .poll = [](pollfd* fds, unsigned n, timespec const* timeout) noexcept {
-      timespec copy = timeout != nullptr ? *timeout : timespec{};  // the raw call writes the time left into it
-      return call(SYS_ppoll, fds, n, timeout != nullptr ? &copy : nullptr, nullptr, kernel_sigset_size);
-    },
+    .getsockname = [](int fd, sockaddr* a,
+                      unsigned* size) noexcept { return call(SYS_getsockname, fd, a, size); },
+    .getpeername = [](int fd, sockaddr* a,
+                      unsigned* size) noexcept { return call(SYS_getpeername, fd, a, size); },
+    .getsockopt = [](int fd, int level, int name, void* v,
+                     unsigned* size) noexcept { return call(SYS_getsockopt, fd, level, name, v, size); },
+    .setsockopt = [](int fd, int level, int name, void const* v,
+                     unsigned size) noexcept { return call(SYS_setsockopt, fd, level, name, v, size); },
+    .poll =
+        [](pollfd* fds, unsigned n, timespec const* timeout) noexcept {
+          timespec copy =
+              timeout != nullptr ? *timeout : timespec{}; // the raw call writes the time left into it
+          return call(SYS_ppoll, fds, n, timeout != nullptr ? &copy : nullptr, nullptr, kernel_sigset_size);
+        },
     .epoll_create = [](int flags) noexcept { return call(SYS_epoll_create1, flags); },
-    .epoll_ctl = [](int epoll, int op, int fd, epoll_event* e) noexcept { return call(SYS_epoll_ctl, epoll, op, fd, e); },
+    .epoll_ctl = [](int epoll, int op, int fd,
+                    epoll_event* e) noexcept { return call(SYS_epoll_ctl, epoll, op, fd, e); },
     .epoll_wait = [](int epoll, epoll_event* e, int n, timespec const* timeout) noexcept -> std::int64_t {
       std::int64_t const r = call(SYS_epoll_pwait2, epoll, e, n, timeout, nullptr, kernel_sigset_size);
       if (r != -ENOSYS) return r;
       // Before Linux 5.11: milliseconds, rounded up so that a deadline is never reported early.
       std::int64_t ms = -1;
-      if (timeout != nullptr) ms = std::int64_t{timeout->tv_sec} * 1000 + (timeout->tv_nsec + 999'999) / 1'000'000;
-      return call(SYS_epoll_pwait, epoll, e, n, static_cast<int>(ms > 1'000'000'000 ? 1'000'000'000 : ms), nullptr, kernel_sigset_size);
+      if (timeout != nullptr)
+        ms = std::int64_t{timeout->tv_sec} * 1000 + (timeout->tv_nsec + 999'999) / 1'000'000;
+      return call(SYS_epoll_pwait, epoll, e, n, static_cast<int>(ms > 1'000'000'000 ? 1'000'000'000 : ms),
+                  nullptr, kernel_sigset_size);
     },
     .eventfd = [](unsigned initial, int flags) noexcept { return call(SYS_eventfd2, initial, flags); },
     .pipe = [](int* fds, int flags) noexcept { return call(SYS_pipe2, fds, flags); },
-    .mkfifo = [](int dir, char const* path, unsigned mode) noexcept { return call(SYS_mknodat, dir, path, mode | S_IFIFO, 0); },
-    .fcntl = [](int fd, int command, long argument) noexcept { return call(SYS_fcntl, fd, command, argument); },
+    .mkfifo = [](int dir, char const* path,
+                 unsigned mode) noexcept { return call(SYS_mknodat, dir, path, mode | S_IFIFO, 0); },
+    .fcntl = [](int fd, int command,
+                long argument) noexcept { return call(SYS_fcntl, fd, command, argument); },
     .fstat = [](int fd, struct stat* s) noexcept { return checked(::fstat(fd, s)); },
     .ftruncate = [](int fd, std::int64_t size) noexcept { return checked(::ftruncate(fd, size)); },
-    .fallocate = [](int fd, int mode, std::int64_t at, std::int64_t n) noexcept { return checked(::fallocate(fd, mode, at, n)); },
-    .unlinkat = [](int dir, char const* path, int flags) noexcept { return call(SYS_unlinkat, dir, path, flags); },
-    .renameat = [](int from_dir, char const* from, int to_dir, char const* to, unsigned flags) noexcept {
-      return call(SYS_renameat2, from_dir, from, to_dir, to, flags);
-    },
-    .readlinkat = [](int dir, char const* path, char* out, std::size_t n) noexcept { return call(SYS_readlinkat, dir, path, out, n); },
-    .getrandom = [](void* data, std::size_t n, unsigned flags) noexcept { return call(SYS_getrandom, data, n, flags); },
+    .fallocate = [](int fd, int mode, std::int64_t at,
+                    std::int64_t n) noexcept { return checked(::fallocate(fd, mode, at, n)); },
+    .unlinkat = [](int dir, char const* path,
+                   int flags) noexcept { return call(SYS_unlinkat, dir, path, flags); },
+    .renameat =
+        [](int from_dir, char const* from, int to_dir, char const* to, unsigned flags) noexcept {
+          return call(SYS_renameat2, from_dir, from, to_dir, to, flags);
+        },
+    .readlinkat = [](int dir, char const* path, char* out,
+                     std::size_t n) noexcept { return call(SYS_readlinkat, dir, path, out, n); },
+    .getrandom = [](void* data, std::size_t n,
+                    unsigned flags) noexcept { return call(SYS_getrandom, data, n, flags); },
     .sched_yield = []() noexcept { return call(SYS_sched_yield); },
-    .io_uring_setup = [](unsigned entries, io_uring_params* p) noexcept { return call(SYS_io_uring_setup, entries, p); },
-    .io_uring_enter = [](int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size) noexcept {
-      return call(SYS_io_uring_enter, fd, n, min, flags, argument, size);
-    },
-    .io_uring_register = [](int fd, unsigned opcode, void* argument, unsigned n) noexcept { return call(SYS_io_uring_register, fd, opcode, argument, n); },
+    .io_uring_setup = [](unsigned entries,
+                         io_uring_params* p) noexcept { return call(SYS_io_uring_setup, entries, p); },
+    .io_uring_enter =
+        [](int fd, unsigned n, unsigned min, unsigned flags, void const* argument,
+           std::size_t size) noexcept { return call(SYS_io_uring_enter, fd, n, min, flags, argument, size); },
+    .io_uring_register =
+        [](int fd, unsigned opcode, void* argument, unsigned n) noexcept {
+          return call(SYS_io_uring_register, fd, opcode, argument, n);
+        },
     .steady_now = []() noexcept { return now(CLOCK_MONOTONIC); },
     .system_now = []() noexcept { return now(CLOCK_REALTIME); },
 };
 
 constinit table const* current = &kernel;
 
-}  // namespace unio::sys
+} // namespace unio::sys

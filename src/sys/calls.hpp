@@ -25,57 +25,58 @@ struct timespec;
 namespace unio::sys {
 
 // X(name, (parameters), (arguments))
-#define UNIO_SYSTEM_CALLS(X)                                                                                   \
-  X(openat, (int dir, char const* path, int flags, unsigned mode), (dir, path, flags, mode))                   \
-  X(close, (int fd), (fd))                                                                                     \
-  X(read, (int fd, void* data, std::size_t n), (fd, data, n))                                                  \
-  X(write, (int fd, void const* data, std::size_t n), (fd, data, n))                                           \
-  X(readv, (int fd, iovec const* v, int n), (fd, v, n))                                                        \
-  X(writev, (int fd, iovec const* v, int n), (fd, v, n))                                                       \
-  X(preadv2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))               \
-  X(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))              \
-  X(recv, (int fd, void* data, std::size_t n, int flags), (fd, data, n, flags))                                \
-  X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                                   \
-  X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                          \
-  X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                             \
-  X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags),       \
-    (in, in_at, out, out_at, n, flags))                                                                        \
-  X(fsync, (int fd), (fd))                                                                                     \
-  X(fdatasync, (int fd), (fd))                                                                                 \
-  X(sync_file_range, (int fd, std::int64_t at, std::int64_t n, unsigned flags), (fd, at, n, flags))            \
-  X(accept4, (int fd, sockaddr* a, unsigned* size, int flags), (fd, a, size, flags))                           \
-  X(connect, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                        \
-  X(socket, (int family, int type, int protocol), (family, type, protocol))                                    \
-  X(socketpair, (int family, int type, int protocol, int* fds), (family, type, protocol, fds))                 \
-  X(bind, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                           \
-  X(listen, (int fd, int backlog), (fd, backlog))                                                              \
-  X(shutdown, (int fd, int how), (fd, how))                                                                    \
-  X(getsockname, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                         \
-  X(getpeername, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                         \
-  X(getsockopt, (int fd, int level, int name, void* v, unsigned* size), (fd, level, name, v, size))            \
-  X(setsockopt, (int fd, int level, int name, void const* v, unsigned size), (fd, level, name, v, size))       \
-  X(poll, (pollfd * fds, unsigned n, timespec const* timeout), (fds, n, timeout))                              \
-  X(epoll_create, (int flags), (flags))                                                                        \
-  X(epoll_ctl, (int epoll, int op, int fd, epoll_event* e), (epoll, op, fd, e))                                \
-  X(epoll_wait, (int epoll, epoll_event* e, int n, timespec const* timeout), (epoll, e, n, timeout))           \
-  X(eventfd, (unsigned initial, int flags), (initial, flags))                                                  \
-  X(pipe, (int* fds, int flags), (fds, flags))                                                                 \
-  X(mkfifo, (int dir, char const* path, unsigned mode), (dir, path, mode))                                     \
-  X(fcntl, (int fd, int command, long argument), (fd, command, argument))                                      \
-  X(fstat, (int fd, struct stat* s), (fd, s))                                                                  \
-  X(ftruncate, (int fd, std::int64_t size), (fd, size))                                                        \
-  X(fallocate, (int fd, int mode, std::int64_t at, std::int64_t n), (fd, mode, at, n))                         \
-  X(unlinkat, (int dir, char const* path, int flags), (dir, path, flags))                                      \
-  X(renameat, (int from_dir, char const* from, int to_dir, char const* to, unsigned flags),                    \
-    (from_dir, from, to_dir, to, flags))                                                                       \
-  X(readlinkat, (int dir, char const* path, char* out, std::size_t n), (dir, path, out, n))                    \
-  X(getrandom, (void* data, std::size_t n, unsigned flags), (data, n, flags))                                  \
-  X(sched_yield, (), ())                                                                                       \
-  X(io_uring_setup, (unsigned entries, io_uring_params * p), (entries, p))                                     \
-  X(io_uring_enter, (int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size), \
-    (fd, n, min, flags, argument, size))                                                                       \
-  X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n))       \
-  X(steady_now, (), ())                                                                                        \
+#define UNIO_SYSTEM_CALLS(X)                                                                             \
+  X(openat, (int dir, char const* path, int flags, unsigned mode), (dir, path, flags, mode))             \
+  X(close, (int fd), (fd))                                                                               \
+  X(read, (int fd, void* data, std::size_t n), (fd, data, n))                                            \
+  X(write, (int fd, void const* data, std::size_t n), (fd, data, n))                                     \
+  X(readv, (int fd, iovec const* v, int n), (fd, v, n))                                                  \
+  X(writev, (int fd, iovec const* v, int n), (fd, v, n))                                                 \
+  X(preadv2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))         \
+  X(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))        \
+  X(recv, (int fd, void* data, std::size_t n, int flags), (fd, data, n, flags))                          \
+  X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                             \
+  X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                    \
+  X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                       \
+  X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags), \
+    (in, in_at, out, out_at, n, flags))                                                                  \
+  X(fsync, (int fd), (fd))                                                                               \
+  X(fdatasync, (int fd), (fd))                                                                           \
+  X(sync_file_range, (int fd, std::int64_t at, std::int64_t n, unsigned flags), (fd, at, n, flags))      \
+  X(accept4, (int fd, sockaddr* a, unsigned* size, int flags), (fd, a, size, flags))                     \
+  X(connect, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                  \
+  X(socket, (int family, int type, int protocol), (family, type, protocol))                              \
+  X(socketpair, (int family, int type, int protocol, int* fds), (family, type, protocol, fds))           \
+  X(bind, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                     \
+  X(listen, (int fd, int backlog), (fd, backlog))                                                        \
+  X(shutdown, (int fd, int how), (fd, how))                                                              \
+  X(getsockname, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                   \
+  X(getpeername, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                   \
+  X(getsockopt, (int fd, int level, int name, void* v, unsigned* size), (fd, level, name, v, size))      \
+  X(setsockopt, (int fd, int level, int name, void const* v, unsigned size), (fd, level, name, v, size)) \
+  X(poll, (pollfd * fds, unsigned n, timespec const* timeout), (fds, n, timeout))                        \
+  X(epoll_create, (int flags), (flags))                                                                  \
+  X(epoll_ctl, (int epoll, int op, int fd, epoll_event* e), (epoll, op, fd, e))                          \
+  X(epoll_wait, (int epoll, epoll_event* e, int n, timespec const* timeout), (epoll, e, n, timeout))     \
+  X(eventfd, (unsigned initial, int flags), (initial, flags))                                            \
+  X(pipe, (int* fds, int flags), (fds, flags))                                                           \
+  X(mkfifo, (int dir, char const* path, unsigned mode), (dir, path, mode))                               \
+  X(fcntl, (int fd, int command, long argument), (fd, command, argument))                                \
+  X(fstat, (int fd, struct stat* s), (fd, s))                                                            \
+  X(ftruncate, (int fd, std::int64_t size), (fd, size))                                                  \
+  X(fallocate, (int fd, int mode, std::int64_t at, std::int64_t n), (fd, mode, at, n))                   \
+  X(unlinkat, (int dir, char const* path, int flags), (dir, path, flags))                                \
+  X(renameat, (int from_dir, char const* from, int to_dir, char const* to, unsigned flags),              \
+    (from_dir, from, to_dir, to, flags))                                                                 \
+  X(readlinkat, (int dir, char const* path, char* out, std::size_t n), (dir, path, out, n))              \
+  X(getrandom, (void* data, std::size_t n, unsigned flags), (data, n, flags))                            \
+  X(sched_yield, (), ())                                                                                 \
+  X(io_uring_setup, (unsigned entries, io_uring_params* p), (entries, p))                                \
+  X(io_uring_enter,                                                                                      \
+    (int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size),          \
+    (fd, n, min, flags, argument, size))                                                                 \
+  X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n)) \
+  X(steady_now, (), ())                                                                                  \
   X(system_now, (), ())
 
 struct table {
@@ -94,4 +95,4 @@ UNIO_API extern table const* current;
 UNIO_SYSTEM_CALLS(UNIO_FORWARD)
 #undef UNIO_FORWARD
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -52,7 +52,8 @@ inline void bump_generation(int fd) noexcept {
 
 /// A hint, so relaxed: a wrong one costs a system call.
 inline bool last_waited(int fd, std::uint32_t direction_bit) noexcept {
-  return fd >= 0 && (std::atomic_ref(state_of(fd).waited).load(std::memory_order_relaxed) & direction_bit) != 0;
+  return fd >= 0 &&
+         (std::atomic_ref(state_of(fd).waited).load(std::memory_order_relaxed) & direction_bit) != 0;
 }
 inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexcept {
   if (fd < 0) return;

@@ -14,4 +14,4 @@ void watch_forks() noexcept;
 /// How many forks lie between the first process and this one.
 inline unsigned fork_generation() noexcept { return fork_count.load(std::memory_order_relaxed); }
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -21,4 +21,4 @@ inline constexpr std::uint32_t setup_no_sqarray = 1u << 16;
 inline constexpr std::uint32_t enter_no_iowait = 1u << 7;
 inline constexpr std::uint32_t feature_no_iowait = 1u << 17;
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -12,13 +12,13 @@
 namespace unio::sys {
 
 /// `Count` elements of zeroes in address space of their own; null if there is no address space (RLIMIT_AS).
-template <class T, std::size_t Count>
-class reservation {
+template <class T, std::size_t Count> class reservation {
   static_assert(std::is_trivially_destructible_v<T>);
 
  public:
   reservation() noexcept {
-    void* const p = ::mmap(nullptr, Count * sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const p = ::mmap(nullptr, Count * sizeof(T), PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     data_ = p == MAP_FAILED ? nullptr : static_cast<T*>(p);
   }
   reservation(reservation const&) = delete;
@@ -35,4 +35,4 @@ class reservation {
   T* data_;
 };
 
-}  // namespace unio::sys
+} // namespace unio::sys

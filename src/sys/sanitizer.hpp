@@ -28,4 +28,4 @@ inline void kernel_takes(void*) noexcept {}
 inline void kernel_gives_back(void*) noexcept {}
 #endif
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -30,10 +30,10 @@ sigset_t only_sigpipe() noexcept {
   return s;
 }
 
-}  // namespace
+} // namespace
 
 bool has_rwf_nosignal() noexcept {
-  static std::atomic<int> known{-1};  // relaxed: every thread that probes finds the same
+  static std::atomic<int> known{-1}; // relaxed: every thread that probes finds the same
   int k = known.load(std::memory_order_relaxed);
   if (k < 0) known.store(k = probe() ? 1 : 0, std::memory_order_relaxed);
   return k != 0;
@@ -56,4 +56,4 @@ sigpipe_guard::~sigpipe_guard() {
   pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -29,4 +29,4 @@ class sigpipe_guard {
   bool raised_ = false;
 };
 
-}  // namespace unio::sys
+} // namespace unio::sys

@@ -310,7 +310,8 @@ TEST_P(on, run_sleeps_until_the_earliest_deadline) {
   auto const before = clock_type::now();
   EXPECT_EQ(m_->run().value(), 1);
   EXPECT_GE(clock_type::now() - before, 15ms);
-  EXPECT_LE(m_->counters().turns - turns, 3U) << "it asked the kernel again and again instead of sleeping";
+  // Timers of virtual machines may be a few ns early; spinning would be thousands of turns.
+  EXPECT_LE(m_->counters().turns - turns, 20U) << "it asked the kernel again and again instead of sleeping";
 }
 
 // ---- deadlines of operations ---------------------------------------------------------------------------------------

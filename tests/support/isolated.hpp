@@ -31,6 +31,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -197,9 +198,8 @@ struct driver_name {
 
 /// A multiplexer of the driver that is being tested. `ring_entries` != 0: with so small a ring.
 inline std::unique_ptr<unio::io_multiplexer> made_multiplexer(int ring_entries = 0) {
-  std::string const entries = std::to_string(ring_entries);
-  char const* const inherited = std::getenv("UNIO_RING_ENTRIES");
-  environment_variable const variable("UNIO_RING_ENTRIES", ring_entries != 0 ? entries.c_str() : inherited);
+  std::optional<environment_variable> changed; // only where it must: another thread may be reading it
+  if (ring_entries != 0) changed.emplace("UNIO_RING_ENTRIES", std::to_string(ring_entries).c_str());
   auto made = unio::io_multiplexer::best_available(1);
   if (!made.has_value()) {
     ADD_FAILURE() << "no multiplexer: " << made.error().message();

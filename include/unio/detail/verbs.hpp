@@ -25,15 +25,13 @@ inline io_result<void> void_result(io_operation const& op) noexcept {
   return {};
 }
 
-template <class Sender>
-typename Sender::result_type blocking(Sender sender) noexcept {
+template <class Sender> typename Sender::result_type blocking(Sender sender) noexcept {
   sender.run_blocking();
   return sender.result();
 }
 
 /// The form of a sender whose state several threads may touch.
-template <class Sender>
-class atomic_form : public Sender {
+template <class Sender> class atomic_form : public Sender {
  public:
   template <class... Arguments>
     requires std::constructible_from<Sender, Arguments...>
@@ -43,56 +41,60 @@ class atomic_form : public Sender {
   atomic_form() = default;
 };
 
-}  // namespace unio::detail
+} // namespace unio::detail
 
-#define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                                              \
-  sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                                         \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                                           \
-  }                                                                                                                 \
-  sender::result_type try_##verb(UNIO_BARE parameters) noexcept {                                                   \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));                            \
-  }                                                                                                                 \
-  template <class Rep, class Period>                                                                                \
-  sender::result_type try_##verb##_for(UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {        \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)));                                 \
-  }                                                                                                                 \
-  template <class Clock, class Duration>                                                                            \
-  sender::result_type try_##verb##_until(UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept { \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));                                 \
-  }                                                                                                                 \
-  io_awaitable<sender> co_##verb(UNIO_LIST parameters deadline d = {}) noexcept {                                   \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                                       \
-  }                                                                                                                 \
-  io_awaitable<sender> try_co_##verb(UNIO_BARE parameters) noexcept {                                               \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));                        \
-  }                                                                                                                 \
-  template <class Rep, class Period>                                                                                \
-  io_awaitable<sender> try_co_##verb##_for(UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {    \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)));                             \
-  }                                                                                                                 \
-  template <class Clock, class Duration>                                                                            \
-  io_awaitable<sender> try_co_##verb##_until(UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept { \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));                             \
+#define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                        \
+  sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                   \
+    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                     \
+  }                                                                                           \
+  sender::result_type try_##verb(UNIO_BARE parameters) noexcept {                             \
+    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));      \
+  }                                                                                           \
+  template <class Rep, class Period>                                                          \
+  sender::result_type try_##verb##_for(                                                       \
+      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {             \
+    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)));     \
+  }                                                                                           \
+  template <class Clock, class Duration>                                                      \
+  sender::result_type try_##verb##_until(                                                     \
+      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {         \
+    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));       \
+  }                                                                                           \
+  io_awaitable<sender> co_##verb(UNIO_LIST parameters deadline d = {}) noexcept {             \
+    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                 \
+  }                                                                                           \
+  io_awaitable<sender> try_co_##verb(UNIO_BARE parameters) noexcept {                         \
+    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));  \
+  }                                                                                           \
+  template <class Rep, class Period>                                                          \
+  io_awaitable<sender> try_co_##verb##_for(                                                   \
+      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {             \
+    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most))); \
+  }                                                                                           \
+  template <class Clock, class Duration>                                                      \
+  io_awaitable<sender> try_co_##verb##_until(                                                 \
+      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {         \
+    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));   \
   }
 #define UNIO_LIST(...) __VA_ARGS__ __VA_OPT__(, )
 #define UNIO_BARE(...) __VA_ARGS__
 
-
-#define UNIO_SENDER_FORMS(sender, parameters, ...)            \
-  UNIO_SENDER_FORMS_OF(sender, parameters, __VA_ARGS__)       \
-  using atomic_##sender = detail::atomic_form<sender>;        \
+#define UNIO_SENDER_FORMS(sender, parameters, ...)      \
+  UNIO_SENDER_FORMS_OF(sender, parameters, __VA_ARGS__) \
+  using atomic_##sender = detail::atomic_form<sender>;  \
   UNIO_SENDER_FORMS_OF(atomic_##sender, parameters, __VA_ARGS__)
 
-#define UNIO_SENDER_FORMS_OF(sender, parameters, ...)                                                       \
-  [[nodiscard]] inline sender try_##sender(UNIO_BARE parameters) noexcept {                                 \
-    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline::zero());                                             \
-  }                                                                                                         \
-  template <class Rep, class Period>                                                                        \
-  [[nodiscard]] sender try_##sender##_for(UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept { \
-    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline(at_most));                                                  \
-  }                                                                                                         \
-  template <class Clock, class Duration>                                                                    \
-  [[nodiscard]] sender try_##sender##_until(UNIO_LIST parameters                                            \
-                                                std::chrono::time_point<Clock, Duration> point) noexcept {      \
-    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline(point));                                                  \
+#define UNIO_SENDER_FORMS_OF(sender, parameters, ...)                                 \
+  [[nodiscard]] inline sender try_##sender(UNIO_BARE parameters) noexcept {           \
+    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline::zero());                       \
+  }                                                                                   \
+  template <class Rep, class Period>                                                  \
+  [[nodiscard]] sender try_##sender##_for(                                            \
+      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {     \
+    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline(at_most));                      \
+  }                                                                                   \
+  template <class Clock, class Duration>                                              \
+  [[nodiscard]] sender try_##sender##_until(                                          \
+      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept { \
+    return sender(__VA_ARGS__ __VA_OPT__(, ) deadline(point));                        \
   }

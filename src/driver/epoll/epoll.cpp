@@ -60,7 +60,7 @@ class epoll_backend final : public backend {
     std::int64_t r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, op.fd(), &event);
     // Left over from a number that was closed behind our back while a duplicate lives: it has to report afresh.
     if (r == -EEXIST) r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, op.fd(), &event);
-    if (r == -EPERM) return e.to_worker(op);  // readiness means nothing for it, as for a regular file
+    if (r == -EPERM) return e.to_worker(op); // readiness means nothing for it, as for a regular file
     if (r < 0) return e.process(op, static_cast<int>(r), 0);
     d.registered = true;
     // What it is ready for now is the first thing that epoll reports.
@@ -145,7 +145,7 @@ class epoll_backend final : public backend {
   int why_;
 };
 
-}  // namespace
+} // namespace
 
 result<std::unique_ptr<backend>> make_epoll(int why) noexcept {
   int const epoll_fd = sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC));
@@ -167,4 +167,4 @@ result<std::unique_ptr<backend>> make_epoll(int why) noexcept {
   return b;
 }
 
-}  // namespace unio::driver
+} // namespace unio::driver

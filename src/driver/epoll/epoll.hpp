@@ -13,4 +13,4 @@ namespace unio::driver {
 /// `why`: what io_uring said; 0 if nobody wanted it.
 result<std::unique_ptr<backend>> make_epoll(int why) noexcept;
 
-}  // namespace unio::driver
+} // namespace unio::driver

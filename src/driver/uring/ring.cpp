@@ -19,17 +19,19 @@ constexpr std::uint32_t always = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
 // From the best to the most modest. A kernel that does not know a flag says EINVAL; versions are not asked, for features
 // are backported and broken independently of them.
 constexpr std::uint32_t wishes[] = {
-    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
-        IORING_SETUP_TASKRUN_FLAG | sys::setup_no_sqarray,
-    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
+    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
+        IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | sys::setup_no_sqarray,
+    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
+        IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
+    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN |
         IORING_SETUP_TASKRUN_FLAG,
-    always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG,
     always | IORING_SETUP_R_DISABLED,
 };
 
 // Without these the kernel is older than what the driver knows how to use: completions that are never dropped, one
 // mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. All are in Linux 5.11.
-constexpr std::uint32_t needed = IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
+constexpr std::uint32_t needed =
+    IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
 
 constexpr unsigned completions_per_entry = 4;
 constexpr unsigned fewest_entries = 8;
@@ -42,7 +44,7 @@ std::uint64_t this_threads_number() noexcept {
   return number;
 }
 
-}  // namespace
+} // namespace
 
 ring::~ring() {
   if (!is_open_) return;
@@ -101,7 +103,8 @@ int ring::open(unsigned entries) noexcept {
 }
 
 int ring::enable() noexcept {
-  if (std::int64_t const r = sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0); r < 0)
+  if (std::int64_t const r = sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
+      r < 0)
     return static_cast<int>(r);
   // Saves looking the descriptor up on each call. A kernel that cannot is no worse off.
   io_uring_rsrc_update update{};
@@ -160,7 +163,7 @@ int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
 bool ring::needs_enter() const noexcept {
   unsigned const flags = std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire);
   if ((flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) return true;
-  return !has(IORING_SETUP_TASKRUN_FLAG);  // without the flag only entering tells
+  return !has(IORING_SETUP_TASKRUN_FLAG); // without the flag only entering tells
 }
 
 bool ring::has_overflown() const noexcept {
@@ -169,7 +172,7 @@ bool ring::has_overflown() const noexcept {
 
 io_uring_cqe* ring::peek() noexcept {
   io_uring_cq& cq = ring_.cq;
-  unsigned const head = *cq.khead;  // ours alone to write
+  unsigned const head = *cq.khead; // ours alone to write
   // Acquire: pairs with the kernel's release of the tail; the completion is read after it.
   if (head == std::atomic_ref(*cq.ktail).load(std::memory_order_acquire)) return nullptr;
   return &cq.cqes[head & cq.ring_mask];
@@ -180,4 +183,4 @@ void ring::advance() noexcept {
   std::atomic_ref(*ring_.cq.khead).store(*ring_.cq.khead + 1, std::memory_order_release);
 }
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -60,4 +60,4 @@ class ring {
   bool no_iowait_ = false;
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -54,8 +54,8 @@ class slot_table {
     std::uint32_t next_free;
   };
   sys::reservation<slot, std::size_t{1} << 22> slots_;
-  std::uint32_t used_ = 1;  // slot 0 is none
+  std::uint32_t used_ = 1; // slot 0 is none
   std::uint32_t free_ = none;
 };
 
-}  // namespace unio::driver
+} // namespace unio::driver

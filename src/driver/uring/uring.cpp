@@ -38,18 +38,19 @@ constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
 
 std::uint32_t poll_events(readiness r) noexcept {
   switch (r) {
-    case readiness::writable: return POLLOUT;
-    case readiness::exceptional: return POLLPRI | POLLRDBAND;  // see op/poll.cpp about the second
-    default: return POLLIN;
+    case readiness::writable:
+      return POLLOUT;
+    case readiness::exceptional:
+      return POLLPRI | POLLRDBAND; // see op/poll.cpp about the second
+    default:
+      return POLLIN;
   }
 }
 
 class uring_backend final : public backend {
  public:
   explicit uring_backend(int doorbell_fd) noexcept : doorbell_fd_(doorbell_fd) {}
-  ~uring_backend() override {
-    sys::close(doorbell_fd_);
-  }
+  ~uring_backend() override { sys::close(doorbell_fd_); }
 
   int open(unsigned entries) noexcept {
     if (int const e = ring_.open(entries); e != 0) return e;
@@ -79,10 +80,11 @@ class uring_backend final : public backend {
   }
 
   int reap(engine& e, std::int64_t until) noexcept override {
-    arm_doorbell();  // first: without it nobody could wake us
+    arm_doorbell(); // first: without it nobody could wake us
     submit_cancels(e);
     submit_operations(e);
-    bool sleeps = until != 0 && to_submit_.empty() && to_cancel_.empty() && !completions_waiting() && !e.before_sleep();
+    bool sleeps =
+        until != 0 && to_submit_.empty() && to_cancel_.empty() && !completions_waiting() && !e.before_sleep();
     // Operations that prepare() refused may have completed meanwhile; their results are with the engine.
     if (sleeps && e.has_ready()) {
       e.after_sleep();
@@ -90,8 +92,9 @@ class uring_backend final : public backend {
     }
     int error = 0;
     if (sleeps || ring_.unsubmitted() != 0 || ring_.needs_enter()) {
-      std::int64_t const timeout =
-          !sleeps ? 0 : until == deadline::forever ? -1 : std::max<std::int64_t>(0, until - now());
+      std::int64_t const timeout = !sleeps                      ? 0
+                                   : until == deadline::forever ? -1
+                                                                : std::max<std::int64_t>(0, until - now());
       ++e.statistics.turns;
       if (ring_.has_overflown()) ++e.statistics.overflows;
       error = ring_.enter(sleeps ? 1 : 0, timeout);
@@ -159,7 +162,7 @@ class uring_backend final : public backend {
   void submit_cancels(engine& e) noexcept {
     while (io_operation* const op = to_cancel_.first()) {
       io_uring_sqe* const sqe = ring_.get();
-      if (sqe == nullptr) return;  // never dropped: the next turn has room
+      if (sqe == nullptr) return; // never dropped: the next turn has room
       to_cancel_.remove(*op);
       sqe->opcode = IORING_OP_ASYNC_CANCEL;
       sqe->fd = -1;
@@ -203,14 +206,16 @@ class uring_backend final : public backend {
     if (!supported_[sqe.opcode]) return false;
     if (sqe.opcode == IORING_OP_ACCEPT && op.is_multishot() && !multishot_accept_) return false;
     // An attempt has just failed, or was predicted to: saves the kernel another (Linux 5.19; single-issuer rings are 6.0).
-    if ((sqe.opcode == IORING_OP_RECV || sqe.opcode == IORING_OP_SEND) && ring_.has(IORING_SETUP_SINGLE_ISSUER))
+    if ((sqe.opcode == IORING_OP_RECV || sqe.opcode == IORING_OP_SEND) &&
+        ring_.has(IORING_SETUP_SINGLE_ISSUER))
       sqe.ioprio |= IORING_RECVSEND_POLL_FIRST;
     return true;
   }
 
   void without_ring(engine& e, io_operation& op) noexcept {
     readiness const wants = op.faces().wants(op);
-    bool const may_try = wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
+    bool const may_try =
+        wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
     bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry;
     if (may_try && untried && e.perform_now(op)) return;
     if (may_try && op.is_multishot() && e.perform_now(op)) return;
@@ -285,7 +290,7 @@ class uring_backend final : public backend {
   std::bitset<256> supported_;
   int doorbell_fd_;
   bool doorbell_armed_ = false;
-  bool multishot_accept_ = true;  // until the kernel says otherwise
+  bool multishot_accept_ = true; // until the kernel says otherwise
   bool accepted_many_ = false;
 };
 
@@ -303,7 +308,7 @@ int try_to_enter() noexcept {
 // Tried once per process; a passing shortage (of descriptors, of memory) is no answer.
 int can_enter() noexcept {
   constexpr int unknown = 1;
-  static std::atomic<int> known{unknown};  // relaxed: every thread finds the same
+  static std::atomic<int> known{unknown}; // relaxed: every thread finds the same
   int k = known.load(std::memory_order_relaxed);
   if (k != unknown) return k;
   k = try_to_enter();
@@ -311,7 +316,7 @@ int can_enter() noexcept {
   return k;
 }
 
-}  // namespace
+} // namespace
 
 result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept {
   if (int const e = can_enter(); e != 0) return detail::to_error_code(e);
@@ -326,5 +331,4 @@ result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept {
   return std::unique_ptr<backend>(std::move(b));
 }
 
-
-}  // namespace unio::driver
+} // namespace unio::driver

@@ -13,4 +13,4 @@ namespace unio::driver {
 /// Errors: what io_uring_setup(2) or the first io_uring_enter(2) said.
 result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept;
 
-}  // namespace unio::driver
+} // namespace unio::driver
