@@ -1,4 +1,5 @@
-// operator new and delete, and pthread_mutex_lock, replaced for the whole program by ones that count per thread.
+// operator new and delete, and pthread_mutex_lock, replaced for the whole program by ones that count per
+// thread.
 
 #include "alloc/counting.hpp"
 
@@ -27,14 +28,18 @@ void* allocate_or_end(std::size_t size, std::size_t alignment) {
   return p;
 }
 
-}  // namespace
+} // namespace
 
 test::costs test::costs_so_far() noexcept { return so_far; }
 
 void* operator new(std::size_t n) { return allocate_or_end(n, 0); }
 void* operator new[](std::size_t n) { return allocate_or_end(n, 0); }
-void* operator new(std::size_t n, std::align_val_t a) { return allocate_or_end(n, static_cast<std::size_t>(a)); }
-void* operator new[](std::size_t n, std::align_val_t a) { return allocate_or_end(n, static_cast<std::size_t>(a)); }
+void* operator new(std::size_t n, std::align_val_t a) {
+  return allocate_or_end(n, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t n, std::align_val_t a) {
+  return allocate_or_end(n, static_cast<std::size_t>(a));
+}
 void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n, 0); }
 void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n, 0); }
 void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
@@ -60,7 +65,7 @@ void operator delete[](void* p, std::align_val_t, std::nothrow_t const&) noexcep
 // The dynamic linker prefers the program's own over the C library's, for the C++ library too.
 extern "C" int pthread_mutex_lock(pthread_mutex_t* mutex) noexcept {
   using function = int (*)(pthread_mutex_t*);
-  static constinit std::atomic<function> real = nullptr;  // relaxed: every thread finds the same
+  static constinit std::atomic<function> real = nullptr; // relaxed: every thread finds the same
   function f = real.load(std::memory_order_relaxed);
   if (f == nullptr) {
     f = reinterpret_cast<function>(::dlsym(RTLD_NEXT, "pthread_mutex_lock"));

@@ -8,15 +8,19 @@
 namespace test {
 
 struct costs {
-  std::uint64_t allocations = 0;  ///< calls of operator new
-  std::uint64_t locks = 0;        ///< calls of pthread_mutex_lock, as std::mutex makes them
+  std::uint64_t allocations = 0; ///< calls of operator new
+  std::uint64_t locks = 0;       ///< calls of pthread_mutex_lock, as std::mutex makes them
   bool operator==(costs const&) const = default;
-  costs operator-(costs const& before) const { return {allocations - before.allocations, locks - before.locks}; }
+  costs operator-(costs const& before) const {
+    return {allocations - before.allocations, locks - before.locks};
+  }
 };
 
-inline void PrintTo(costs const& c, std::ostream* out) { *out << c.allocations << " allocations, " << c.locks << " locks"; }
+inline void PrintTo(costs const& c, std::ostream* out) {
+  *out << c.allocations << " allocations, " << c.locks << " locks";
+}
 
 /// What the calling thread has done since it began.
 costs costs_so_far() noexcept;
 
-}  // namespace test
+} // namespace test

@@ -1,5 +1,5 @@
-// No allocation and no lock, from connect to set_done, once warm: every operation that needs no thread that may block, in
-// every style, on the driver that UNIO_DRIVER names; and a million of them.
+// No allocation and no lock, from connect to set_done, once warm: every operation that needs no thread that
+// may block, in every style, on the driver that UNIO_DRIVER names; and a million of them.
 //
 // In a program of its own, which replaces operator new and pthread_mutex_lock (counting.cpp).
 
@@ -28,16 +28,16 @@ using unio::deadline;
 using unio::io_multiplexer;
 
 struct repetitions {
-  int warm_up = 100;  // what a descriptor's history says changes within 32
+  int warm_up = 100; // what a descriptor's history says changes within 32
   int measured = 200;
 };
 
 std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
 
-// ---- what is measured ---------------------------------------------------------------------------------------------
+// ---- what is measured ------------------------------------------------------------------------------------
 
-// Each has: set up on a multiplexer; `waits`, whether it is ever not ready; describe, await, block; ready(), which lets it
-// complete; after(), which makes the next one wait again.
+// Each has: set up on a multiplexer; `waits`, whether it is ever not ready; describe, await, block; ready(),
+// which lets it complete; after(), which makes the next one wait again.
 
 struct pipe_ends {
   unio::pipe_handle source, sink;
@@ -71,8 +71,7 @@ void take(int fd) {
   if (::poll(&p, 1, 5000) == 1) (void)!::read(fd, bytes, sizeof bytes);
 }
 
-template <class Ends>
-struct reads {
+template <class Ends> struct reads {
   static constexpr bool waits = true;
   Ends ends;
   char memory[16];
@@ -84,8 +83,7 @@ struct reads {
   void after() {}
 };
 
-template <class Ends>
-struct writes {
+template <class Ends> struct writes {
   static constexpr bool waits = false;
   Ends ends;
   explicit writes(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
@@ -98,10 +96,12 @@ struct writes {
 
 struct sends_zero_copy {
   static constexpr bool waits = false;
-  static constexpr repetitions times{5, 15};  // the pages come back with the peer's delayed acknowledgement
+  static constexpr repetitions times{5, 15}; // the pages come back with the peer's delayed acknowledgement
   tcp_ends ends;
   explicit sends_zero_copy(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_send_zero_copy(ends.sink, unio::const_buffer("hello", 5), d); }
+  auto describe(deadline d) {
+    return unio::async_send_zero_copy(ends.sink, unio::const_buffer("hello", 5), d);
+  }
   auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer("hello", 5), d); }
   auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer("hello", 5), d); }
   void ready() {}
@@ -179,7 +179,7 @@ struct connects {
 };
 
 struct waits_for_timer {
-  static constexpr bool waits = false;  // its moment comes by itself
+  static constexpr bool waits = false; // its moment comes by itself
   unio::timer_handle timer;
   explicit waits_for_timer(io_multiplexer* m) : timer(20us, m) {}
   auto describe(deadline d) { return unio::async_wait(timer, d); }
@@ -233,11 +233,10 @@ struct splices {
   void after() { take(to.source.native_handle()); }
 };
 
-// ---- measuring ----------------------------------------------------------------------------------------------------
+// ---- measuring -------------------------------------------------------------------------------------------
 
 struct receiver {
-  template <class Result>
-  void set_value(Result&& r) {
+  template <class Result> void set_value(Result&& r) {
     // Takes the result, as a program would: an accepted socket is closed.
     auto const taken = std::forward<Result>(r);
     failed = failed || !taken.has_value();
@@ -246,15 +245,13 @@ struct receiver {
   bool failed = false;
 };
 
-template <class F>
-constexpr repetitions times_of() {
+template <class F> constexpr repetitions times_of() {
   if constexpr (requires { F::times; }) return F::times;
   return {};
 }
 
 // Runs `round` until warm, then says what more of them cost. `round` returns false if it failed.
-template <class Round>
-void expect_free(char const* what, repetitions times, Round round) {
+template <class Round> void expect_free(char const* what, repetitions times, Round round) {
   bool fine = true;
   for (int i = 0; i < times.warm_up; ++i) fine = round() && fine;
   costs const before = test::costs_so_far();
@@ -264,8 +261,7 @@ void expect_free(char const* what, repetitions times, Round round) {
   EXPECT_EQ(spent, costs{}) << what;
 }
 
-template <class F>
-bool one_connected(F& f, io_multiplexer& m, bool ready_first, bool polled) {
+template <class F> bool one_connected(F& f, io_multiplexer& m, bool ready_first, bool polled) {
   if (ready_first) f.ready();
   auto op = unio::connect(f.describe(10s), receiver{});
   op.start();
@@ -287,19 +283,30 @@ bool one_connected(F& f, io_multiplexer& m, bool ready_first, bool polled) {
   return !op.receiver().failed;
 }
 
-template <class F>
-class free_of_cost : public testing::Test {};
+template <class F> class free_of_cost : public testing::Test {};
 
-using all = testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>, writes<unix_ends>,
-                           writes<tcp_ends>, sends_zero_copy, reads_cached_file, reads_mapped_file, accepts, connects,
-                           waits_for_timer, waits_for_event, polls, does_nothing, splices>;
+using all =
+    testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>, writes<unix_ends>,
+                   writes<tcp_ends>, sends_zero_copy, reads_cached_file, reads_mapped_file, accepts, connects,
+                   waits_for_timer, waits_for_event, polls, does_nothing, splices>;
 struct names {
-  template <class F>
-  static std::string GetName(int i) {
-    static constexpr char const* all_names[] = {
-        "read_pipe",  "read_unix_socket", "read_tcp_socket",  "write_pipe",       "write_unix_socket", "write_tcp_socket",
-        "send_zero_copy", "read_cached_file", "read_mapped_file", "accept",           "connect",           "wait",
-        "wait_event", "poll",             "no_op",            "splice"};
+  template <class F> static std::string GetName(int i) {
+    static constexpr char const* all_names[] = {"read_pipe",
+                                                "read_unix_socket",
+                                                "read_tcp_socket",
+                                                "write_pipe",
+                                                "write_unix_socket",
+                                                "write_tcp_socket",
+                                                "send_zero_copy",
+                                                "read_cached_file",
+                                                "read_mapped_file",
+                                                "accept",
+                                                "connect",
+                                                "wait",
+                                                "wait_event",
+                                                "poll",
+                                                "no_op",
+                                                "splice"};
     return all_names[i];
   }
 };
@@ -314,7 +321,9 @@ TYPED_TEST(free_of_cost, called) {
       f.after();
       return fine;
     });
-    if (TypeParam::waits) expect_free("in vain", times_of<TypeParam>(), [&] { return f.block(10us).error() == unio::condition::timed_out; });
+    if (TypeParam::waits)
+      expect_free("in vain", times_of<TypeParam>(),
+                  [&] { return f.block(10us).error() == unio::condition::timed_out; });
   }
   auto const m = make();
   TypeParam f(m.get());
@@ -330,14 +339,16 @@ TYPED_TEST(free_of_cost, polled) {
   auto const m = make();
   TypeParam f(m.get());
   expect_free("ready", times_of<TypeParam>(), [&] { return one_connected(f, *m, true, true); });
-  if (TypeParam::waits) expect_free("waiting", times_of<TypeParam>(), [&] { return one_connected(f, *m, false, true); });
+  if (TypeParam::waits)
+    expect_free("waiting", times_of<TypeParam>(), [&] { return one_connected(f, *m, false, true); });
 }
 
 TYPED_TEST(free_of_cost, multiplexed) {
   auto const m = make();
   TypeParam f(m.get());
   expect_free("ready", times_of<TypeParam>(), [&] { return one_connected(f, *m, true, false); });
-  if (TypeParam::waits) expect_free("waiting", times_of<TypeParam>(), [&] { return one_connected(f, *m, false, false); });
+  if (TypeParam::waits)
+    expect_free("waiting", times_of<TypeParam>(), [&] { return one_connected(f, *m, false, false); });
 }
 
 TYPED_TEST(free_of_cost, atomic) {
@@ -363,7 +374,8 @@ TYPED_TEST(free_of_cost, awaited) {
     if (!first_ready && !TypeParam::waits) continue;
     TypeParam f(m.get());
     bool fine = true;
-    auto const body = [](TypeParam& of, bool& ok, bool ready_first, int& done, int const& wanted) -> test::coroutine {
+    auto const body = [](TypeParam& of, bool& ok, bool ready_first, int& done,
+                         int const& wanted) -> test::coroutine {
       while (done < wanted) {
         if (ready_first) of.ready();
         {
@@ -402,7 +414,7 @@ TYPED_TEST(free_of_cost, awaited) {
   }
 }
 
-// ---- a million ----------------------------------------------------------------------------------------------------
+// ---- a million -------------------------------------------------------------------------------------------
 
 constexpr int million = 1'000'000;
 constexpr int warm_up_rounds = repetitions().warm_up;
@@ -417,7 +429,8 @@ class one_byte_at_a_time {
   void refill() {
     static char const block[65536] = {};
     if (left > 0) return;
-    for (ssize_t n; (n = ::write(ends.sink.native_handle(), block, sizeof block)) > 0;) left += static_cast<int>(n);
+    for (ssize_t n; (n = ::write(ends.sink.native_handle(), block, sizeof block)) > 0;)
+      left += static_cast<int>(n);
   }
   pipe_ends ends;
   char memory[1];
@@ -468,7 +481,8 @@ TEST(a_million_operations, cost_nothing_when_awaited) {
 TEST(a_million_operations, cost_nothing_when_called) {
   one_byte_at_a_time p(nullptr);
   bool fine = true;
-  for (int i = -warm_up_rounds; i < 0; ++i) p.refill(), fine = p.ends.source.read(p.memory).has_value() && fine, --p.left;
+  for (int i = -warm_up_rounds; i < 0; ++i)
+    p.refill(), fine = p.ends.source.read(p.memory).has_value() && fine, --p.left;
   costs const before = test::costs_so_far();
   for (int i = 0; i < million; ++i) {
     p.refill();
@@ -479,7 +493,7 @@ TEST(a_million_operations, cost_nothing_when_called) {
   EXPECT_TRUE(fine);
 }
 
-// ---- posting ------------------------------------------------------------------------------------------------------
+// ---- posting ---------------------------------------------------------------------------------------------
 
 TEST(post, of_a_work_item_costs_nothing) {
   auto const m = make();
@@ -497,19 +511,21 @@ TEST(post, of_a_work_item_costs_nothing) {
   EXPECT_EQ(n, 300);
 }
 
-// ---- canaries: each counter notices ---------------------------------------------------------------------------------
+// ---- canaries: each counter notices ----------------------------------------------------------------------
 
 TEST(counting, notices_an_allocation) {
   costs const before = test::costs_so_far();
   auto const p = std::make_unique<int>(1);
-  asm volatile("" : : "r"(p.get()) : "memory");  // not to be optimised away
+  asm volatile("" : : "r"(p.get()) : "memory"); // not to be optimised away
   EXPECT_EQ((test::costs_so_far() - before).allocations, 1U);
 }
 
 TEST(counting, notices_a_lock) {
   std::mutex mutex;
   costs const before = test::costs_so_far();
-  { std::lock_guard const lock(mutex); }
+  {
+    std::lock_guard const lock(mutex);
+  }
   EXPECT_EQ((test::costs_so_far() - before).locks, 1U);
 }
 
@@ -533,4 +549,4 @@ TEST(counting, notices_that_giving_an_operation_to_another_thread_locks) {
   EXPECT_GE((test::costs_so_far() - before).locks, 1U);
 }
 
-}  // namespace
+} // namespace

@@ -1,5 +1,6 @@
-// multiplexer.hpp and connect.hpp: the loop's functions, their bounds and what they return; posting and waking; fairness;
-// several threads; atomic forms; which driver; multiplexers of others; the life of a connection.
+// multiplexer.hpp and connect.hpp: the loop's functions, their bounds and what they return; posting and
+// waking; fairness; several threads; atomic forms; which driver; multiplexers of others; the life of a
+// connection.
 //
 // What operations do is in op/operations_test.cpp. Tests of `on` run on each driver that this system offers.
 
@@ -65,8 +66,7 @@ class watchdog {
 struct count {
   int* values = nullptr;
   int* dones = nullptr;
-  template <class Result>
-  void set_value(Result&&) {
+  template <class Result> void set_value(Result&&) {
     if (values != nullptr) ++*values;
   }
   void set_done() {
@@ -77,8 +77,7 @@ struct count {
 // Calls what it was given.
 struct calls {
   std::function<void()> on_done;
-  template <class Result>
-  void set_value(Result&&) {}
+  template <class Result> void set_value(Result&&) {}
   void set_done() {
     if (on_done) on_done();
   }
@@ -107,9 +106,10 @@ class on : public testing::TestWithParam<std::string> {
   std::unique_ptr<io_multiplexer> m_;
 };
 
-INSTANTIATE_TEST_SUITE_P(driver, on, testing::Values("uring", "epoll"), [](auto const& of) { return of.param; });
+INSTANTIATE_TEST_SUITE_P(driver, on, testing::Values("uring", "epoll"),
+                         [](auto const& of) { return of.param; });
 
-// ---- what the loop's functions return ------------------------------------------------------------------------------
+// ---- what the loop's functions return --------------------------------------------------------------------
 
 TEST_P(on, nothing_pending_is_zero) {
   EXPECT_EQ(m_->complete_io().value(), 0);
@@ -117,7 +117,7 @@ TEST_P(on, nothing_pending_is_zero) {
   EXPECT_EQ(m_->invoke_posted_items().value(), 0);
   EXPECT_EQ(m_->run().value(), 0);
   EXPECT_EQ(m_->try_run().value(), 0);
-  EXPECT_EQ(m_->try_run_for(1h).value(), 0);  // it does not wait for what cannot come
+  EXPECT_EQ(m_->try_run_for(1h).value(), 0); // it does not wait for what cannot come
   EXPECT_EQ(m_->try_run_until(clock_type::now() + 1h).value(), 0);
 }
 
@@ -128,7 +128,7 @@ TEST_P(on, pending_but_not_ready_is_negative) {
   op.start();
   EXPECT_LT(m_->complete_io().value(), 0);
   EXPECT_LT(m_->timeout_io().value(), 0);
-  EXPECT_EQ(m_->invoke_posted_items().value(), 0);  // nothing was posted
+  EXPECT_EQ(m_->invoke_posted_items().value(), 0); // nothing was posted
   EXPECT_LT(m_->try_run().value(), 0);
   auto const before = clock_type::now();
   EXPECT_LT(m_->try_run_for(10ms).value(), 0);
@@ -177,7 +177,7 @@ TEST_P(on, run_returns_as_soon_as_something_was_delivered_inside_start) {
   auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
   op.start();
   watchdog const w;
-  EXPECT_EQ(m_->run().value(), 1);  // it would sleep for ever otherwise
+  EXPECT_EQ(m_->run().value(), 1); // it would sleep for ever otherwise
 }
 
 TEST_P(on, deadlines_pass_in_timeout_io_and_not_in_complete_io) {
@@ -310,23 +310,25 @@ TEST_P(on, run_sleeps_until_the_earliest_deadline) {
   auto const before = clock_type::now();
   EXPECT_EQ(m_->run().value(), 1);
   EXPECT_GE(clock_type::now() - before, 15ms);
-  // Timers of virtual machines may be a few ns early; spinning would be thousands of turns.
+  // The clock and the timers of a machine may differ by a few ns; spinning would be thousands of turns.
   EXPECT_LE(m_->counters().turns - turns, 20U) << "it asked the kernel again and again instead of sleeping";
 }
 
-// ---- deadlines of operations ---------------------------------------------------------------------------------------
+// ---- deadlines of operations -----------------------------------------------------------------------------
 
 TEST_P(on, a_deadline_in_the_past_passes_at_once_and_the_largest_never) {
   auto p = make_pipe(m_.get());
   char memory[4];
-  for (deadline const d : {deadline(clock_type::now() - 1h), deadline(std::chrono::system_clock::now() - 1h)}) {
+  for (deadline const d :
+       {deadline(clock_type::now() - 1h), deadline(std::chrono::system_clock::now() - 1h)}) {
     auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), d), count{});
     op.start();
     while (!op.finished()) (void)m_->run();
     EXPECT_EQ(op.result().error(), condition::timed_out);
   }
-  for (deadline const d : {deadline(std::chrono::nanoseconds::max()), deadline(clock_type::time_point::max()),
-                           deadline(std::chrono::hours::max()), deadline(std::chrono::nanoseconds::max() - 1ns)}) {
+  for (deadline const d :
+       {deadline(std::chrono::nanoseconds::max()), deadline(clock_type::time_point::max()),
+        deadline(std::chrono::hours::max()), deadline(std::chrono::nanoseconds::max() - 1ns)}) {
     auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), d), count{});
     op.start();
     EXPECT_LT(m_->try_run_for(2ms).value(), 0);
@@ -344,13 +346,14 @@ TEST_P(on, data_that_is_there_beats_a_deadline_that_has_passed) {
   auto p = make_pipe(m_.get());
   put(p.writer);
   char memory[4];
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), clock_type::now() - 1h), count{});
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), clock_type::now() - 1h),
+                          count{});
   op.start();
   while (!op.finished()) (void)m_->run();
   EXPECT_EQ(op.result().value_or(unio::mutable_buffers()).bytes(), 1U);
 }
 
-// ---- posting and waking --------------------------------------------------------------------------------------------
+// ---- posting and waking ----------------------------------------------------------------------------------
 
 TEST_P(on, of_a_hundred_thousand_posts_of_four_threads_none_is_lost) {
   constexpr int threads = 4, each = 25'000;
@@ -358,9 +361,10 @@ TEST_P(on, of_a_hundred_thousand_posts_of_four_threads_none_is_lost) {
   auto never = make_pipe(m_.get());
   char memory[4];
   auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
-  waiting.start();  // so that run() sleeps
+  waiting.start(); // so that run() sleeps
   struct item : unio::work {
-    item() : work([](unio::work& self, bool run) noexcept { *static_cast<item&>(self).ran += run ? 1 : 0; }) {}
+    item()
+        : work([](unio::work& self, bool run) noexcept { *static_cast<item&>(self).ran += run ? 1 : 0; }) {}
     int* ran = nullptr;
   };
   int ran = 0;
@@ -374,7 +378,7 @@ TEST_P(on, of_a_hundred_thousand_posts_of_four_threads_none_is_lost) {
     posters.emplace_back([&] {
       for (int i = 0; i < each; ++i) {
         m_->post(mine[i]);
-        if (i % 256 == 0) std::this_thread::sleep_for(20us);  // lets the loop fall asleep
+        if (i % 256 == 0) std::this_thread::sleep_for(20us); // lets the loop fall asleep
       }
     });
   }
@@ -430,9 +434,10 @@ TEST_P(on, a_wake_before_run_is_not_lost) {
 TEST_P(on, items_that_were_not_run_are_dropped_at_the_end) {
   int ran = 0, dropped = 0;
   struct item : unio::work {
-    item() : work([](unio::work& self, bool run) noexcept {
-        ++*(run ? static_cast<item&>(self).ran : static_cast<item&>(self).dropped);
-      }) {}
+    item()
+        : work([](unio::work& self, bool run) noexcept {
+            ++*(run ? static_cast<item&>(self).ran : static_cast<item&>(self).dropped);
+          }) {}
     int* ran = nullptr;
     int* dropped = nullptr;
   };
@@ -442,7 +447,7 @@ TEST_P(on, items_that_were_not_run_are_dropped_at_the_end) {
     i.dropped = &dropped;
     m_->post(i);
   }
-  EXPECT_EQ(m_->invoke_posted_items(2).value(), 2);  // the others have been taken from the inbox by now
+  EXPECT_EQ(m_->invoke_posted_items(2).value(), 2); // the others have been taken from the inbox by now
   item late;
   late.ran = &ran;
   late.dropped = &dropped;
@@ -471,7 +476,7 @@ TEST_P(on, what_is_in_flight_at_the_end_is_cancelled) {
   p.writer.set_multiplexer(nullptr);
 }
 
-// ---- fairness ------------------------------------------------------------------------------------------------------
+// ---- fairness --------------------------------------------------------------------------------------------
 
 TEST_P(on, a_source_that_is_always_ready_does_not_starve_another) {
   watchdog const w;
@@ -512,7 +517,7 @@ TEST_P(on, a_source_that_is_always_ready_does_not_starve_another) {
   while (!read.finished()) (void)m_->run();
 }
 
-// ---- atomic forms --------------------------------------------------------------------------------------------------
+// ---- atomic forms ----------------------------------------------------------------------------------------
 
 TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
   watchdog const w(250s);
@@ -537,13 +542,14 @@ TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
   int values = 0, dones = 0, read = 0, stopped = 0;
   char memory[1];
   for (int i = 0; i < rounds; ++i) {
-    connection op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+    connection op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)),
+                                  count{&values, &dones});
     op.start();
     published.store(&op);
     if (i % 3 == 0) put(p.writer);
     while (!op.finished()) ASSERT_TRUE(m_->try_run_for(1ms).has_value());
     ++(op.result().has_value() ? read : stopped);
-    while (cancelled.load() <= i) std::this_thread::yield();  // it must not touch what is gone
+    while (cancelled.load() <= i) std::this_thread::yield(); // it must not touch what is gone
   }
   canceller.join();
   EXPECT_EQ(values, rounds);
@@ -578,7 +584,7 @@ TEST_P(on, an_atomic_form_is_started_by_another_thread) {
   }
 }
 
-// ---- handles and their multiplexer ---------------------------------------------------------------------------------
+// ---- handles and their multiplexer -----------------------------------------------------------------------
 
 TEST_P(on, a_blocking_call_keeps_the_multiplexers_other_operations_moving) {
   watchdog const w;
@@ -610,7 +616,7 @@ TEST_P(on, a_handle_closed_by_the_thread_that_runs_several_multiplexers_has_noth
   auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
   op.start();
   (void)m_->try_run();
-  p.reader.set_multiplexer(nullptr);  // the handle no longer says where its operations are
+  p.reader.set_multiplexer(nullptr); // the handle no longer says where its operations are
   ASSERT_TRUE(p.reader.close());
   EXPECT_TRUE(op.finished());
   EXPECT_EQ(op.result().error(), condition::canceled);
@@ -624,14 +630,14 @@ TEST(this_thread, has_a_multiplexer_of_its_own) {
   std::thread([&] {
     EXPECT_EQ(unio::this_thread::multiplexer_if_any(), nullptr);
     other = &unio::this_thread::multiplexer();
-    EXPECT_NE(other, mine);  // both live at this moment
+    EXPECT_NE(other, mine); // both live at this moment
   }).join();
   unio::pipe_handle const p = unio::pipe_handle::anonymous().value().reader;
   EXPECT_EQ(p.multiplexer(), mine);
   EXPECT_FALSE(p.has_multiplexer());
 }
 
-// ---- which driver --------------------------------------------------------------------------------------------------
+// ---- which driver ----------------------------------------------------------------------------------------
 
 TEST(driver, that_is_unknown_is_an_error_that_lists_the_choices) {
   for (int const threads : {1, 2}) {
@@ -686,7 +692,7 @@ TEST(driver, describes_itself_in_lines_of_name_and_value) {
   }
 }
 
-// ---- several threads -----------------------------------------------------------------------------------------------
+// ---- several threads -------------------------------------------------------------------------------------
 
 class shared : public testing::TestWithParam<std::tuple<std::string, int>> {
  protected:
@@ -701,7 +707,8 @@ class shared : public testing::TestWithParam<std::tuple<std::string, int>> {
   std::unique_ptr<io_multiplexer> m_;
 };
 
-INSTANTIATE_TEST_SUITE_P(driver, shared, testing::Combine(testing::Values("uring", "epoll"), testing::Values(2, 3, 4)),
+INSTANTIATE_TEST_SUITE_P(driver, shared,
+                         testing::Combine(testing::Values("uring", "epoll"), testing::Values(2, 3, 4)),
                          [](auto const& of) {
                            return std::get<0>(of.param) + "_" + std::to_string(std::get<1>(of.param));
                          });
@@ -832,7 +839,7 @@ TEST_P(shared, one_thread_too_many_is_an_error) {
   EXPECT_EQ(m_->run().value(), 0) << "a thread that has ended has left its place";
 }
 
-// ---- a multiplexer of somebody else's ------------------------------------------------------------------------------
+// ---- a multiplexer of somebody else's --------------------------------------------------------------------
 
 // The least that one can write: it tries everything again in each turn.
 class trying_multiplexer final : public io_multiplexer {
@@ -848,7 +855,7 @@ class trying_multiplexer final : public io_multiplexer {
     if (!attempt(op)) {
       waiting_.push_back(&op);
     } else if (op.is_quiet()) {
-      op.mark_finished();  // who started it looks for the result itself
+      op.mark_finished(); // who started it looks for the result itself
     } else {
       tell(op);
     }
@@ -899,7 +906,9 @@ class trying_multiplexer final : public io_multiplexer {
   }
   unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return 0; }
   unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return 0; }
-  unio::result<int> do_run(int max, std::int64_t until) noexcept override { return do_complete_io(max, until); }
+  unio::result<int> do_run(int max, std::int64_t until) noexcept override {
+    return do_complete_io(max, until);
+  }
 
  private:
   // True: the result is known.
@@ -910,7 +919,9 @@ class trying_multiplexer final : public io_multiplexer {
     op.set_outcome(r);
     return op.deadline().is_zero();
   }
-  static void tell(unio::io_operation& op) noexcept { op.deliver(unio::io_operation::value | unio::io_operation::done); }
+  static void tell(unio::io_operation& op) noexcept {
+    op.deliver(unio::io_operation::value | unio::io_operation::done);
+  }
   std::vector<unio::io_operation*> waiting_;
 };
 
@@ -923,7 +934,7 @@ TEST(foreign_multiplexer, runs_operations_and_serves_handles) {
   op.start();
   EXPECT_EQ(op.poll(), io_status::pending);
   EXPECT_LT(m.run().value(), 0);
-  EXPECT_EQ(p.writer.write(unio::const_buffer("abc", 3)).value().bytes(), 3U);  // a blocking call drives it
+  EXPECT_EQ(p.writer.write(unio::const_buffer("abc", 3)).value().bytes(), 3U); // a blocking call drives it
   EXPECT_EQ(m.run().value(), 1);
   EXPECT_EQ(values, 1);
   EXPECT_EQ(dones, 1);
@@ -948,7 +959,8 @@ TEST(foreign_multiplexer, resumes_coroutines) {
   std::string got;
   auto const body = [](unio::pipe_handle& reader, std::string& text) -> test::coroutine {
     char memory[2];
-    while (text.size() < 4) text.append(memory, (co_await reader.co_read(unio::mutable_buffer(memory))).value().bytes());
+    while (text.size() < 4)
+      text.append(memory, (co_await reader.co_read(unio::mutable_buffer(memory))).value().bytes());
   };
   put(p.writer, 3);
   test::coroutine const c = body(p.reader, got);
@@ -972,7 +984,7 @@ TEST(foreign_multiplexer, finishes_what_is_destroyed_in_flight) {
   EXPECT_EQ(m.run().value(), 0);
 }
 
-// ---- the life of a connection ---------------------------------------------------------------------------------------
+// ---- the life of a connection ----------------------------------------------------------------------------
 
 TEST_P(on, a_connection_can_be_moved_until_it_is_started) {
   auto p = make_pipe(m_.get());
@@ -986,7 +998,7 @@ TEST_P(on, a_connection_can_be_moved_until_it_is_started) {
   first.start();
   while (!first.finished() || !second.finished()) (void)m_->run();
   EXPECT_EQ(values, 2);
-  auto third = std::move(second);  // finished: movable again, with its result
+  auto third = std::move(second); // finished: movable again, with its result
   EXPECT_TRUE(third.finished());
   EXPECT_EQ(third.result().value().bytes(), 1U);
 }
@@ -997,7 +1009,7 @@ TEST_P(on, a_connection_says_where_in_its_life_it_is) {
   auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
   EXPECT_FALSE(op.started() || op.completed() || op.finished() || op.in_flight());
   EXPECT_EQ(op.poll(), io_status::not_started);
-  op.cancel();  // of one that was not started: nothing
+  op.cancel(); // of one that was not started: nothing
   op.start();
   EXPECT_TRUE(op.started() && op.in_flight());
   EXPECT_FALSE(op.completed() || op.finished());
@@ -1007,7 +1019,7 @@ TEST_P(on, a_connection_says_where_in_its_life_it_is) {
   }
   EXPECT_TRUE(op.started() && op.completed() && op.finished());
   EXPECT_FALSE(op.in_flight());
-  op.cancel();  // of one that has finished: nothing
+  op.cancel(); // of one that has finished: nothing
   EXPECT_EQ(op.result().value().bytes(), 1U);
   op.reset();
   EXPECT_FALSE(op.started() || op.completed() || op.finished());
@@ -1056,11 +1068,12 @@ TEST_P(on, destroying_what_is_in_flight_waits_for_it_tells_nobody_and_is_counted
   int values = 0, dones = 0;
   auto memory = std::make_unique<char[]>(16);
   {
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory.get(), 16)), count{&values, &dones});
+    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory.get(), 16)),
+                            count{&values, &dones});
     op.start();
     (void)m_->try_run();
   }
-  memory.reset();  // the kernel has let go of it
+  memory.reset(); // the kernel has let go of it
   put(p.writer);
   EXPECT_EQ(m_->counters().abandoned, 1U);
   EXPECT_EQ(m_->try_run().value(), 0);
@@ -1086,4 +1099,4 @@ TEST_P(on, a_coroutine_that_is_destroyed_cancels_what_it_awaits) {
   EXPECT_FALSE(after);
 }
 
-}  // namespace
+} // namespace

@@ -1,8 +1,9 @@
-// The table of operations: every operation, on every driver, in every style, by the same scripts, with the same result.
+// The table of operations: every operation, on every driver, in every style, by the same scripts, with the
+// same result.
 //
-// A test plays one script with one operation in all styles on io_uring and on epoll (and in none, for the blocking calls),
-// and compares what came of it with what has to and with each other. What rows, scripts and styles are stands in
-// support/operation_table.hpp. A new operation is a new row here.
+// A test plays one script with one operation in all styles on io_uring and on epoll (and in none, for the
+// blocking calls), and compares what came of it with what has to and with each other. What rows, scripts and
+// styles are stands in support/operation_table.hpp. A new operation is a new row here.
 
 #include "support/drivers.hpp"
 #include "support/operation_table.hpp"
@@ -34,7 +35,7 @@ using unio::io_multiplexer;
 
 constexpr std::string_view text = "hello";
 
-// ---- two ends -----------------------------------------------------------------------------------------------------
+// ---- two ends --------------------------------------------------------------------------------------------
 
 // What carries bytes: `source` is where they are read, `sink` where they are written.
 struct pipe_ends {
@@ -107,8 +108,7 @@ std::string take(int fd, std::size_t bytes) {
   return got;
 }
 
-template <class Buffers>
-ending bytes_of(unio::io_result<Buffers> const& r) {
+template <class Buffers> ending bytes_of(unio::io_result<Buffers> const& r) {
   if (!r.has_value()) return test::failure(r.error());
   ending e{"", r.bytes_transferred()};
   for (auto const& b : *r) e.text.append(reinterpret_cast<char const*>(b.data()), b.size());
@@ -119,10 +119,9 @@ ending success_of(unio::io_result<void> const& r) {
   return r.has_value() ? ending{"done", r.bytes_transferred()} : test::failure(r.error());
 }
 
-// ---- reading ------------------------------------------------------------------------------------------------------
+// ---- reading ---------------------------------------------------------------------------------------------
 
-template <class Ends>
-struct read_from : test::fixture {
+template <class Ends> struct read_from : test::fixture {
   using sender = unio::async_read;
   static ending value() { return {std::string(text), text.size()}; }
   static ending at_end() { return {}; }
@@ -130,10 +129,7 @@ struct read_from : test::fixture {
   char memory[16];
 
   read_from(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.source, unio::mutable_buffer(memory), d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.source, unio::mutable_buffer(memory), d); }
   auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory), d); }
   auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory), d); }
   void make_ready() { write_raw(ends.sink.native_handle(), text); }
@@ -143,17 +139,17 @@ struct read_from : test::fixture {
 };
 
 // Into several buffers, the last of which is not filled.
-template <class Ends>
-struct scatter_from : read_from<Ends> {
+template <class Ends> struct scatter_from : read_from<Ends> {
   using base = read_from<Ends>;
   using base::base;
   unio::mutable_buffer parts[3] = {{this->memory, 2}, {this->memory + 2, 1}, {this->memory + 3, 13}};
-  template <class S>
-  S describe(deadline d) {
+  template <class S> S describe(deadline d) {
     return S(this->ends.source, std::span<unio::mutable_buffer const>(parts), d);
   }
   auto block(deadline d) { return this->ends.source.read(std::span<unio::mutable_buffer const>(parts), d); }
-  auto await(deadline d) { return this->ends.source.co_read(std::span<unio::mutable_buffer const>(parts), d); }
+  auto await(deadline d) {
+    return this->ends.source.co_read(std::span<unio::mutable_buffer const>(parts), d);
+  }
 };
 
 struct read_nothing : read_from<pipe_ends> {
@@ -161,10 +157,7 @@ struct read_nothing : read_from<pipe_ends> {
   static ending value() { return {}; }
   static ending at_end() { return {}; }
   using read_from::read_from;
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.source, unio::mutable_buffer(memory, 0), d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.source, unio::mutable_buffer(memory, 0), d); }
   auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory, 0), d); }
   auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory, 0), d); }
   void make_ready() {}
@@ -189,10 +182,7 @@ struct read_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4}; }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, request(), d);
-  }
+  template <class S> S describe(deadline d) { return S(file, request(), d); }
   auto block(deadline d) { return file.read(request(), d); }
   auto await(deadline d) { return file.co_read(request(), d); }
   void make_ready() {}
@@ -203,10 +193,7 @@ struct read_beyond_the_end : read_file {
   static ending value() { return {}; }
   using read_file::read_file;
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4096}; }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, request(), d);
-  }
+  template <class S> S describe(deadline d) { return S(file, request(), d); }
   auto block(deadline d) { return file.read(request(), d); }
   auto await(deadline d) { return file.co_read(request(), d); }
 };
@@ -224,10 +211,7 @@ struct read_mapped_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4}; }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, request(), d);
-  }
+  template <class S> S describe(deadline d) { return S(file, request(), d); }
   auto block(deadline d) { return file.read(request(), d); }
   auto await(deadline d) { return file.co_read(request(), d); }
   void make_ready() {}
@@ -238,10 +222,9 @@ struct read_mapped_file : test::fixture {
   }
 };
 
-// ---- writing ------------------------------------------------------------------------------------------------------
+// ---- writing ---------------------------------------------------------------------------------------------
 
-template <class Ends>
-struct write_to : test::fixture {
+template <class Ends> struct write_to : test::fixture {
   using sender = unio::async_write;
   static ending value() { return {std::string(text), text.size()}; }
   static ending at_end() { return test::failure(EPIPE); }
@@ -252,15 +235,12 @@ struct write_to : test::fixture {
     ends.sink.set_multiplexer(m);
     filled = fill(ends.sink.native_handle());
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.sink, unio::const_buffer(text), d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.sink, unio::const_buffer(text), d); }
   auto block(deadline d) { return ends.sink.write(unio::const_buffer(text), d); }
   auto await(deadline d) { return ends.sink.co_write(unio::const_buffer(text), d); }
   void make_ready() {
     EXPECT_EQ(take(ends.source.native_handle(), filled).size(), filled);
-    is_ready(ends.sink.native_handle(), POLLOUT, 10'000);  // a TCP peer says so a little later
+    is_ready(ends.sink.native_handle(), POLLOUT, 10'000); // a TCP peer says so a little later
     filled = 0;
   }
   void end() { ASSERT_TRUE(ends.source.close()); }
@@ -275,16 +255,14 @@ struct write_to : test::fixture {
 };
 
 struct write_to_tcp : write_to<tcp_ends> {
-  static ending at_end() { return test::failure(ECONNRESET); }  // for there was something that it had not read
+  static ending at_end() { return test::failure(ECONNRESET); } // for there was something that it had not read
   using write_to::write_to;
 };
 
-template <class Ends>
-struct gather_to : write_to<Ends> {
+template <class Ends> struct gather_to : write_to<Ends> {
   using write_to<Ends>::write_to;
   unio::const_buffer parts[3] = {{text.data(), 2}, {text.data(), 0}, {text.data() + 2, 3}};
-  template <class S>
-  S describe(deadline d) {
+  template <class S> S describe(deadline d) {
     return S(this->ends.sink, std::span<unio::const_buffer const>(parts), d);
   }
   auto block(deadline d) { return this->ends.sink.write(std::span<unio::const_buffer const>(parts), d); }
@@ -294,10 +272,7 @@ struct gather_to : write_to<Ends> {
 struct send_zero_copy_to_tcp : write_to_tcp {
   using sender = unio::async_send_zero_copy;
   using write_to_tcp::write_to_tcp;
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.sink, unio::const_buffer(text), d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.sink, unio::const_buffer(text), d); }
   auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer(text), d); }
   auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer(text), d); }
 };
@@ -306,17 +281,14 @@ struct send_zero_copy_to_tcp : write_to_tcp {
 struct send_zero_copy_to_unix : write_to<unix_ends> {
   using sender = unio::async_send_zero_copy;
   using write_to::write_to;
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.sink, unio::const_buffer(text), d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.sink, unio::const_buffer(text), d); }
   auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer(text), d); }
   auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer(text), d); }
 };
 
 struct write_file : test::fixture {
   static constexpr bool can_wait = false;
-  static constexpr bool zero_is_enough = false;  // not every filesystem can say that a write would not wait
+  static constexpr bool zero_is_enough = false; // not every filesystem can say that a write would not wait
   using sender = unio::async_write;
   static ending value() { return {std::string(text), text.size()}; }
   unio::file_handle file;
@@ -327,10 +299,7 @@ struct write_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::const_buffers> request() { return {unio::const_buffer(text), 4}; }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, request(), d);
-  }
+  template <class S> S describe(deadline d) { return S(file, request(), d); }
   auto block(deadline d) { return file.write(request(), d); }
   auto await(deadline d) { return file.co_write(request(), d); }
   void make_ready() {}
@@ -351,29 +320,27 @@ struct write_mapped_file : test::fixture {
 
   write_mapped_file(io_multiplexer* m, script) {
     directory().write("map", "say nothing");
-    file = unio::mapped_file_handle::mapped_file(directory().handle(), "map", unio::handle::mode::write).value();
+    file =
+        unio::mapped_file_handle::mapped_file(directory().handle(), "map", unio::handle::mode::write).value();
     file.set_multiplexer(m);
   }
   unio::io_request<unio::const_buffers> request() { return {unio::const_buffer(text), 4}; }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, request(), d);
-  }
+  template <class S> S describe(deadline d) { return S(file, request(), d); }
   auto block(deadline d) { return file.write(request(), d); }
   auto await(deadline d) { return file.co_write(request(), d); }
   void make_ready() {}
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
-      EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(file.address()), file.length()), "say hellong");
+      EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(file.address()), file.length()),
+                "say hellong");
     }
     return bytes_of(r);
   }
 };
 
-// ---- barriers -----------------------------------------------------------------------------------------------------
+// ---- barriers --------------------------------------------------------------------------------------------
 
-template <unio::barrier_kind Kind>
-struct barrier_on_file : test::fixture {
+template <unio::barrier_kind Kind> struct barrier_on_file : test::fixture {
   static constexpr bool can_wait = false;
   using sender = unio::async_barrier;
   static ending value() { return {"done"}; }
@@ -386,10 +353,7 @@ struct barrier_on_file : test::fixture {
     (void)file.write(unio::const_buffer(text));
     file.set_multiplexer(m);
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, Kind, d);
-  }
+  template <class S> S describe(deadline d) { return S(file, Kind, d); }
   auto block(deadline d) { return file.barrier(Kind, d); }
   auto await(deadline d) { return file.co_barrier(Kind, d); }
   void make_ready() {}
@@ -405,22 +369,20 @@ struct barrier_on_pipe : test::fixture {
   static constexpr auto kind = unio::barrier_kind::wait_all;
 
   barrier_on_pipe(io_multiplexer* m, script) { ends.sink.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.sink, kind, d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.sink, kind, d); }
   auto block(deadline d) { return ends.sink.barrier(kind, d); }
   auto await(deadline d) { return ends.sink.co_barrier(kind, d); }
   void make_ready() {}
   ending reduce(sender::result_type r) { return success_of(r); }
 };
 
-// ---- connections --------------------------------------------------------------------------------------------------
+// ---- connections -----------------------------------------------------------------------------------------
 
 // A fresh name for each cell: a connection that an earlier one left must not be found.
 unio::endpoint fresh_name() {
   static std::atomic<int> last = 0;
-  return unio::endpoint::unix_path("@unio-table-" + std::to_string(::getpid()) + "-" + std::to_string(++last)).value();
+  return unio::endpoint::unix_path("@unio-table-" + std::to_string(::getpid()) + "-" + std::to_string(++last))
+      .value();
 }
 
 struct unix_address {
@@ -430,8 +392,7 @@ struct tcp_address {
   static unio::endpoint get() { return unio::endpoint::ipv4_loopback(0); }
 };
 
-template <class Address>
-struct accept_on : test::fixture {
+template <class Address> struct accept_on : test::fixture {
   using sender = unio::async_accept;
   static ending value() { return {"connection"}; }
   unio::listening_socket_handle listener;
@@ -439,13 +400,11 @@ struct accept_on : test::fixture {
   unio::socket_handle peer;
 
   accept_on(io_multiplexer* m, script)
-      : listener(unio::listening_socket_handle::listen(Address::get()).value()), at(listener.local_endpoint().value()) {
+      : listener(unio::listening_socket_handle::listen(Address::get()).value()),
+        at(listener.local_endpoint().value()) {
     listener.set_multiplexer(m);
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(listener, d);
-  }
+  template <class S> S describe(deadline d) { return S(listener, d); }
   auto block(deadline d) { return listener.accept(d); }
   auto await(deadline d) { return listener.co_accept(d); }
   void make_ready() { peer = unio::socket_handle::connected_to(at).value(); }
@@ -470,17 +429,16 @@ struct accept_on_tcp : accept_on<tcp_address> {
   static ending at_end() { return test::failure(EINVAL); }
 };
 
-template <class Accept>
-struct accept_many_on : Accept {
+template <class Accept> struct accept_many_on : Accept {
   static constexpr bool many = true;
-  static constexpr bool has_verbs = false;  // a call returns once
+  static constexpr bool has_verbs = false; // a call returns once
   using sender = unio::async_accept_many;
   using Accept::Accept;
 };
 
 // To wait, a connection needs a listener whose queue is full.
 struct connect_unix : test::fixture {
-  static constexpr bool repeatable = false;  // a socket that was connecting is to be closed
+  static constexpr bool repeatable = false; // a socket that was connecting is to be closed
   using sender = unio::async_connect;
   static ending value() { return {"done"}; }
   static ending at_end() { return test::failure(ECONNREFUSED); }
@@ -497,10 +455,7 @@ struct connect_unix : test::fixture {
       queued.push_back(std::move(next));
     }
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(socket, at, d);
-  }
+  template <class S> S describe(deadline d) { return S(socket, at, d); }
   auto block(deadline d) { return socket.connect(at, d); }
   auto await(deadline d) { return socket.co_connect(at, d); }
   void make_ready() {
@@ -519,7 +474,7 @@ struct connect_unix : test::fixture {
 
 struct connect_tcp : test::fixture {
   static constexpr bool can_wait = false;
-  static constexpr bool zero_is_enough = false;  // a handshake takes a moment
+  static constexpr bool zero_is_enough = false; // a handshake takes a moment
   static constexpr bool repeatable = false;
   using sender = unio::async_connect;
   static ending value() { return {"done"}; }
@@ -529,10 +484,7 @@ struct connect_tcp : test::fixture {
   unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
 
   connect_tcp(io_multiplexer* m, script) { socket.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(socket, at, d);
-  }
+  template <class S> S describe(deadline d) { return S(socket, at, d); }
   auto block(deadline d) { return socket.connect(at, d); }
   auto await(deadline d) { return socket.co_connect(at, d); }
   void make_ready() {}
@@ -548,12 +500,13 @@ struct connect_tcp : test::fixture {
 // The listener's queue is full, so that the handshake is never answered.
 struct connect_tcp_unanswered : connect_tcp {
   static constexpr bool can_wait = true;
-  static constexpr bool completes = false;  // TCP would try again after a second
+  static constexpr bool completes = false; // TCP would try again after a second
   unio::socket_handle queued[2];
   connect_tcp_unanswered(io_multiplexer* m, script s) : connect_tcp(nullptr, s) {
     socket.set_multiplexer(m);
     if (s == script::ready) return;
-    listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = 0}).value();
+    listener =
+        unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = 0}).value();
     at = listener.local_endpoint().value();
     for (unio::socket_handle& q : queued) {
       q = unio::socket_handle::create(unio::address_family::ipv4).value();
@@ -574,21 +527,18 @@ struct connect_to_nobody : test::fixture {
 
   connect_to_nobody(io_multiplexer* m, script) {
     socket.set_multiplexer(m);
-    auto taken = unio::socket_handle::create(unio::address_family::ipv4).value();  // bound, but not listening
+    auto taken = unio::socket_handle::create(unio::address_family::ipv4).value(); // bound, but not listening
     (void)taken.bind(unio::endpoint::ipv4_loopback(0));
     at = taken.local_endpoint().value();
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(socket, at, d);
-  }
+  template <class S> S describe(deadline d) { return S(socket, at, d); }
   auto block(deadline d) { return socket.connect(at, d); }
   auto await(deadline d) { return socket.co_connect(at, d); }
   void make_ready() {}
   ending reduce(sender::result_type r) { return success_of(r); }
 };
 
-// ---- waiting ------------------------------------------------------------------------------------------------------
+// ---- waiting ---------------------------------------------------------------------------------------------
 
 struct wait_for_timer : test::fixture {
   using sender = unio::async_wait;
@@ -596,14 +546,12 @@ struct wait_for_timer : test::fixture {
   unio::timer_handle timer;
   bool comes;
 
-  wait_for_timer(io_multiplexer* m, script s) : comes(s == script::waits || s == script::cancel_races_completion) {
+  wait_for_timer(io_multiplexer* m, script s)
+      : comes(s == script::waits || s == script::cancel_races_completion) {
     timer.set_multiplexer(m);
     timer.expires_at(comes ? deadline(15ms) : deadline(1h));
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(timer, d);
-  }
+  template <class S> S describe(deadline d) { return S(timer, d); }
   auto block(deadline d) { return timer.wait(d); }
   auto await(deadline d) { return timer.co_wait(d); }
   void make_ready() {
@@ -618,10 +566,7 @@ struct wait_for_event : test::fixture {
   unio::event_handle event = unio::event_handle::create().value();
 
   wait_for_event(io_multiplexer* m, script) { event.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(event, d);
-  }
+  template <class S> S describe(deadline d) { return S(event, d); }
   auto block(deadline d) { return event.wait(d); }
   auto await(deadline d) { return event.co_wait(d); }
   void make_ready() { ASSERT_TRUE(event.signal(3)); }
@@ -632,19 +577,15 @@ struct wait_for_event : test::fixture {
   }
 };
 
-template <class Ends>
-struct poll_readable : test::fixture {
+template <class Ends> struct poll_readable : test::fixture {
   using sender = unio::async_poll;
   static ending value() { return {"done"}; }
-  static ending at_end() { return {"done"}; }  // a read would not wait
+  static ending at_end() { return {"done"}; } // a read would not wait
   Ends ends;
   static constexpr auto what = unio::readiness::readable;
 
   poll_readable(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.source, what, d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.source, what, d); }
   auto block(deadline d) { return ends.source.poll(what, d); }
   auto await(deadline d) { return ends.source.co_poll(what, d); }
   void make_ready() { write_raw(ends.sink.native_handle(), text); }
@@ -653,8 +594,7 @@ struct poll_readable : test::fixture {
   ending reduce(sender::result_type r) { return success_of(r); }
 };
 
-template <class Ends>
-struct poll_writable : test::fixture {
+template <class Ends> struct poll_writable : test::fixture {
   using sender = unio::async_poll;
   static ending value() { return {"done"}; }
   static ending at_end() { return {"done"}; }
@@ -666,10 +606,7 @@ struct poll_writable : test::fixture {
     ends.sink.set_multiplexer(m);
     filled = fill(ends.sink.native_handle());
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.sink, what, d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.sink, what, d); }
   auto block(deadline d) { return ends.sink.poll(what, d); }
   auto await(deadline d) { return ends.sink.co_poll(what, d); }
   void make_ready() {
@@ -690,12 +627,9 @@ struct poll_exceptional : test::fixture {
 
   poll_exceptional(io_multiplexer* m, script) {
     ends.source.set_multiplexer(m);
-    write_raw(ends.sink.native_handle(), text);  // which is not urgent
+    write_raw(ends.sink.native_handle(), text); // which is not urgent
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(ends.source, what, d);
-  }
+  template <class S> S describe(deadline d) { return S(ends.source, what, d); }
   auto block(deadline d) { return ends.source.poll(what, d); }
   auto await(deadline d) { return ends.source.co_poll(what, d); }
   void make_ready() { ASSERT_EQ(::send(ends.sink.native_handle(), "!", 1, MSG_OOB), 1); }
@@ -710,10 +644,7 @@ struct no_op : test::fixture {
   io_multiplexer* multiplexer;
 
   no_op(io_multiplexer* m, script) : multiplexer(m) {}
-  template <class S>
-  S describe(deadline d) {
-    return S(multiplexer, d);
-  }
+  template <class S> S describe(deadline d) { return S(multiplexer, d); }
   auto block(deadline d) {
     return multiplexer == nullptr ? unio::no_op() : unio::detail::blocking(unio::async_no_op(multiplexer, d));
   }
@@ -722,11 +653,10 @@ struct no_op : test::fixture {
   ending reduce(sender::result_type r) { return success_of(r); }
 };
 
-// ---- moving, opening, closing -------------------------------------------------------------------------------------
+// ---- moving, opening, closing ----------------------------------------------------------------------------
 
 // From one to another: at first there is nothing to move.
-template <class From, class To>
-struct splice_between : test::fixture {
+template <class From, class To> struct splice_between : test::fixture {
   using sender = unio::async_splice;
   static ending value() { return {"moved", text.size()}; }
   static ending at_end() { return {"moved", 0}; }
@@ -735,15 +665,12 @@ struct splice_between : test::fixture {
   unio::splice_request request{.bytes = 100};
 
   splice_between(io_multiplexer* m, script) { from.source.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(from.source, to.sink, request, d);
-  }
+  template <class S> S describe(deadline d) { return S(from.source, to.sink, request, d); }
   auto block(deadline d) { return unio::splice(from.source, to.sink, request, d); }
   auto await(deadline d) { return unio::co_splice(from.source, to.sink, request, d); }
   void make_ready() { write_raw(from.sink.native_handle(), text); }
   void end() { ASSERT_TRUE(from.sink.close()); }
-  void close() { ASSERT_TRUE(to.sink.close()); }  // the one that it does not wait for
+  void close() { ASSERT_TRUE(to.sink.close()); } // the one that it does not wait for
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
     EXPECT_EQ(take(to.source.native_handle(), *r), text.substr(0, *r));
@@ -769,7 +696,7 @@ struct splice_to_full_pipe : splice_between<pipe_ends, pipe_ends> {
 
 struct splice_from_file : test::fixture {
   static constexpr bool can_wait = false;
-  static constexpr bool zero_is_enough = false;  // a file has to be read first
+  static constexpr bool zero_is_enough = false; // a file has to be read first
   using sender = unio::async_splice;
   static ending value() { return {"moved", text.size()}; }
   unio::file_handle file;
@@ -781,14 +708,11 @@ struct splice_from_file : test::fixture {
     file = unio::file_handle::file(directory().handle(), "spliced").value();
     file.set_multiplexer(m);
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(file, to.sink, request, d);
-  }
+  template <class S> S describe(deadline d) { return S(file, to.sink, request, d); }
   auto block(deadline d) { return unio::splice(file, to.sink, request, d); }
   auto await(deadline d) { return unio::co_splice(file, to.sink, request, d); }
   void make_ready() {}
-  void again() {  // what was abandoned may have moved its bytes
+  void again() { // what was abandoned may have moved its bytes
     if (is_ready(to.source.native_handle(), POLLIN, 0)) take(to.source.native_handle(), text.size());
   }
   ending reduce(sender::result_type r) {
@@ -805,8 +729,7 @@ struct splice_between_sockets : splice_between<unix_ends, unix_ends> {
   using splice_between::splice_between;
 };
 
-template <bool Exists>
-struct open_file : test::fixture {
+template <bool Exists> struct open_file : test::fixture {
   static constexpr bool can_wait = false;
   using sender = unio::async_open;
   static ending value() { return Exists ? ending{"a file of 9 bytes"} : test::failure(ENOENT); }
@@ -817,10 +740,9 @@ struct open_file : test::fixture {
     directory().write("opened", "say hello");
     base.set_multiplexer(m);
   }
-  template <class S>
-  S describe(deadline d) {
-    return S(base, name, unio::handle::mode::read, unio::handle::creation::open_existing, unio::handle::caching::all,
-             unio::handle::flag::none, d);
+  template <class S> S describe(deadline d) {
+    return S(base, name, unio::handle::mode::read, unio::handle::creation::open_existing,
+             unio::handle::caching::all, unio::handle::flag::none, d);
   }
   sender::result_type block(deadline d) {
     if (base.has_multiplexer()) return unio::detail::blocking(describe<sender>(d));
@@ -837,8 +759,7 @@ struct open_file : test::fixture {
   }
 };
 
-template <class Ends>
-struct close_one : test::fixture {
+template <class Ends> struct close_one : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool repeatable = false;
   using sender = unio::async_close;
@@ -847,10 +768,7 @@ struct close_one : test::fixture {
   int fd;
 
   close_one(io_multiplexer* m, script) : fd(ends.sink.native_handle()) { ends.sink.set_multiplexer(m); }
-  template <class S>
-  S describe(deadline d) {
-    return S(std::move(ends.sink), d);
-  }
+  template <class S> S describe(deadline d) { return S(std::move(ends.sink), d); }
   unio::io_result<void> block(deadline) { return ends.sink.close(); }
   auto await(deadline) { return std::move(ends.sink).co_close(); }
   void make_ready() {}
@@ -864,10 +782,10 @@ struct file_end {
   unio::file_handle sink = unio::file_handle::temp_inode().value();
 };
 
-// ---- the table ----------------------------------------------------------------------------------------------------
+// ---- the table -------------------------------------------------------------------------------------------
 
 std::vector<test::row> const& table() {
-  directory();  // before the first cell counts descriptors
+  directory(); // before the first cell counts descriptors
   static std::vector<test::row> const rows = {
       test::row_of<read_from<pipe_ends>>("read_pipe"),
       test::row_of<read_from<named_pipe_ends>>("read_named_pipe"),
@@ -942,7 +860,8 @@ void PrintTo(entry const& e, std::ostream* out) { *out << e.row->name << ", " <<
 
 class operations : public testing::TestWithParam<entry> {};
 
-std::vector<test::cell> play_everywhere(test::row const& r, script s, std::vector<std::string> const& drivers) {
+std::vector<test::cell> play_everywhere(test::row const& r, script s,
+                                        std::vector<std::string> const& drivers) {
   std::vector<test::cell> cells;
   auto const play = [&](std::string const& where, test::style how, io_multiplexer* m) {
     SCOPED_TRACE(where);
@@ -952,25 +871,30 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s, std::vecto
   for (std::string const& driver : drivers) {
     auto const m = test::make_multiplexer(driver.c_str()).value();
     for (test::style const how : test::all_styles)
-      if (how != test::style::blocking && r.has(s, how)) play(driver + " " + test::name_of(how), how, m.get());
+      if (how != test::style::blocking && r.has(s, how))
+        play(driver + " " + test::name_of(how), how, m.get());
   }
   return cells;
 }
 
 TEST_P(operations, end_the_same_on_every_driver_and_in_every_style) {
-  std::vector<test::cell> const cells = play_everywhere(*GetParam().row, GetParam().what, test::available_drivers());
-  for (std::string const& d : test::differences(*GetParam().row->expected(GetParam().what), cells)) ADD_FAILURE() << d;
+  std::vector<test::cell> const cells =
+      play_everywhere(*GetParam().row, GetParam().what, test::available_drivers());
+  for (std::string const& d : test::differences(*GetParam().row->expected(GetParam().what), cells))
+    ADD_FAILURE() << d;
 }
 
-INSTANTIATE_TEST_SUITE_P(table, operations, testing::ValuesIn(entries()),
-                         [](auto const& of) { return of.param.row->name + "__" + test::name_of(of.param.what); });
+INSTANTIATE_TEST_SUITE_P(table, operations, testing::ValuesIn(entries()), [](auto const& of) {
+  return of.param.row->name + "__" + test::name_of(of.param.what);
+});
 
 TEST(operation_table, has_both_drivers) {
   std::string missing;
-  if (test::available_drivers(&missing).size() < 2) GTEST_SKIP() << "the table has only one driver. " << missing;
+  if (test::available_drivers(&missing).size() < 2)
+    GTEST_SKIP() << "the table has only one driver. " << missing;
 }
 
-// ---- canaries: what is wrong has to be noticed ---------------------------------------------------------------------
+// ---- canaries: what is wrong has to be noticed -----------------------------------------------------------
 
 TEST(operation_table, finds_nothing_where_all_is_as_it_should_be) {
   ending const e{"hello", 5};
@@ -979,10 +903,10 @@ TEST(operation_table, finds_nothing_where_all_is_as_it_should_be) {
 
 TEST(operation_table, notices_lost_bytes_other_data_and_other_errors) {
   ending const e{"hello", 5};
-  for (ending const& wrong : {ending{"hello", 4}, ending{"hellp", 5}, ending{}, test::failure(unio::condition::canceled),
-                              test::failure(EPIPE)}) {
+  for (ending const& wrong : {ending{"hello", 4}, ending{"hellp", 5}, ending{},
+                              test::failure(unio::condition::canceled), test::failure(EPIPE)}) {
     auto const found = test::differences(e, {{"first", e}, {"second", wrong}});
-    ASSERT_EQ(found.size(), 2U) << to_string(wrong);  // not as expected, and not as the other
+    ASSERT_EQ(found.size(), 2U) << to_string(wrong); // not as expected, and not as the other
     EXPECT_TRUE(found[0].starts_with("second: ")) << found[0];
     EXPECT_EQ(found[1], "second differs from first");
   }
@@ -1006,11 +930,14 @@ struct read_that_loses_a_byte : read_from<pipe_ends> {
 TEST(operation_table, notices_a_broken_row) {
   std::vector<std::string> const drivers = test::available_drivers();
   test::row const wrong = test::row_of<read_that_expects_another_text>("wrong");
-  EXPECT_GE(test::differences(*wrong.expected(script::ready), play_everywhere(wrong, script::ready, drivers)).size(), 6U);
+  EXPECT_GE(test::differences(*wrong.expected(script::ready), play_everywhere(wrong, script::ready, drivers))
+                .size(),
+            6U);
   test::row const lossy = test::row_of<read_that_loses_a_byte>("lossy");
-  auto const found = test::differences(*lossy.expected(script::waits), play_everywhere(lossy, script::waits, drivers));
+  auto const found =
+      test::differences(*lossy.expected(script::waits), play_everywhere(lossy, script::waits, drivers));
   EXPECT_EQ(found.size(), 2 * drivers.size());
   for (std::string const& d : found) EXPECT_NE(d.find("awaited"), std::string::npos) << d;
 }
 
-}  // namespace
+} // namespace

@@ -35,4 +35,4 @@ class coroutine {
   std::coroutine_handle<promise_type> handle_;
 };
 
-}  // namespace test
+} // namespace test

@@ -40,7 +40,8 @@ class environment_variable {
 };
 
 /// A multiplexer on the driver that UNIO_DRIVER calls `name`, or why there is none.
-inline unio::result<std::unique_ptr<unio::io_multiplexer>> make_multiplexer(char const* name, int threads = 1) {
+inline unio::result<std::unique_ptr<unio::io_multiplexer>> make_multiplexer(char const* name,
+                                                                            int threads = 1) {
   environment_variable const driver("UNIO_DRIVER", name);
   return unio::io_multiplexer::best_available(threads);
 }
@@ -58,4 +59,4 @@ inline std::vector<std::string> available_drivers(std::string* missing = nullptr
   return names;
 }
 
-}  // namespace test
+} // namespace test

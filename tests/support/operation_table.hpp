@@ -7,8 +7,8 @@
 //   row_of<F>   makes a row of a fixture
 //   differences what of many endings is not as it should be
 //
-// A fixture is one class per operation. It derives from `fixture`, whose constants it overrides where they are not true
-// of it, and has
+// A fixture is one class per operation. It derives from `fixture`, whose constants it overrides where they
+// are not true of it, and has
 //
 //   F(io_multiplexer* m, script s)      sets up so that the operation has to wait, if it can be made to wait
 //   using sender                        the sender
@@ -43,57 +43,81 @@
 namespace test {
 
 enum class script {
-  ready,                     // it can complete at once
-  ready_and_zero_deadline,   // the same, and it may not wait
-  waits,                     // it has to wait, then it can complete
-  zero_deadline,             // it would have to wait and may not
-  deadline_passes,           // it waits in vain
-  canceled,                  // it is cancelled while it waits
-  cancel_races_completion,   // it can complete, and is cancelled in the same moment
-  peer_ends,                 // its peer goes away while it waits
-  handle_closes,             // its handle is closed while it waits
-  destroyed,                 // it is destroyed while it is in flight, and then done anew
+  ready,                   // it can complete at once
+  ready_and_zero_deadline, // the same, and it may not wait
+  waits,                   // it has to wait, then it can complete
+  zero_deadline,           // it would have to wait and may not
+  deadline_passes,         // it waits in vain
+  canceled,                // it is cancelled while it waits
+  cancel_races_completion, // it can complete, and is cancelled in the same moment
+  peer_ends,               // its peer goes away while it waits
+  handle_closes,           // its handle is closed while it waits
+  destroyed,               // it is destroyed while it is in flight, and then done anew
 };
-inline constexpr script all_scripts[] = {
-    script::ready,    script::ready_and_zero_deadline, script::waits,     script::zero_deadline, script::deadline_passes,
-    script::canceled, script::cancel_races_completion, script::peer_ends, script::handle_closes, script::destroyed};
+inline constexpr script all_scripts[] = {script::ready,
+                                         script::ready_and_zero_deadline,
+                                         script::waits,
+                                         script::zero_deadline,
+                                         script::deadline_passes,
+                                         script::canceled,
+                                         script::cancel_races_completion,
+                                         script::peer_ends,
+                                         script::handle_closes,
+                                         script::destroyed};
 
 enum class style { blocking, blocking_on_multiplexer, polled, multiplexed, awaited, atomic };
-inline constexpr style all_styles[] = {style::blocking,    style::blocking_on_multiplexer, style::polled,
-                                       style::multiplexed, style::awaited,                 style::atomic};
+inline constexpr style all_styles[] = {style::blocking, style::blocking_on_multiplexer,
+                                       style::polled,   style::multiplexed,
+                                       style::awaited,  style::atomic};
 
 inline char const* name_of(script s) {
   switch (s) {
-    case script::ready: return "ready";
-    case script::ready_and_zero_deadline: return "ready_and_zero_deadline";
-    case script::waits: return "waits";
-    case script::zero_deadline: return "zero_deadline";
-    case script::deadline_passes: return "deadline_passes";
-    case script::canceled: return "canceled";
-    case script::cancel_races_completion: return "cancel_races_completion";
-    case script::peer_ends: return "peer_ends";
-    case script::handle_closes: return "handle_closes";
-    case script::destroyed: return "destroyed";
+    case script::ready:
+      return "ready";
+    case script::ready_and_zero_deadline:
+      return "ready_and_zero_deadline";
+    case script::waits:
+      return "waits";
+    case script::zero_deadline:
+      return "zero_deadline";
+    case script::deadline_passes:
+      return "deadline_passes";
+    case script::canceled:
+      return "canceled";
+    case script::cancel_races_completion:
+      return "cancel_races_completion";
+    case script::peer_ends:
+      return "peer_ends";
+    case script::handle_closes:
+      return "handle_closes";
+    case script::destroyed:
+      return "destroyed";
   }
   return "?";
 }
 
 inline char const* name_of(style s) {
   switch (s) {
-    case style::blocking: return "blocking";
-    case style::blocking_on_multiplexer: return "blocking_on_multiplexer";
-    case style::polled: return "polled";
-    case style::multiplexed: return "multiplexed";
-    case style::awaited: return "awaited";
-    case style::atomic: return "atomic";
+    case style::blocking:
+      return "blocking";
+    case style::blocking_on_multiplexer:
+      return "blocking_on_multiplexer";
+    case style::polled:
+      return "polled";
+    case style::multiplexed:
+      return "multiplexed";
+    case style::awaited:
+      return "awaited";
+    case style::atomic:
+      return "atomic";
   }
   return "?";
 }
 
 /// What an operation came to.
 struct ending {
-  std::string text;       ///< data, or "" for none; for a failure its condition or errno in brackets
-  std::size_t bytes = 0;  ///< bytes_transferred()
+  std::string text;      ///< data, or "" for none; for a failure its condition or errno in brackets
+  std::size_t bytes = 0; ///< bytes_transferred()
   bool operator==(ending const&) const = default;
 };
 
@@ -109,13 +133,20 @@ inline ending failure(unio::condition c) {
   return e;
 }
 inline ending failure(std::error_code e) {
-  for (unio::condition const c : {unio::condition::canceled, unio::condition::timed_out, unio::condition::would_block})
+  for (unio::condition const c :
+       {unio::condition::canceled, unio::condition::timed_out, unio::condition::would_block})
     if (e == c) return failure(c);
   ending other;
-  other.text.append("[").append(e.category().name()).append(" ").append(std::to_string(e.value())).append("]");
+  other.text.append("[")
+      .append(e.category().name())
+      .append(" ")
+      .append(std::to_string(e.value()))
+      .append("]");
   return other;
 }
-inline ending failure(int error_number) { return failure(std::error_code(error_number, std::system_category())); }
+inline ending failure(int error_number) {
+  return failure(std::error_code(error_number, std::system_category()));
+}
 
 /// One place of the table and what came of it.
 struct cell {
@@ -128,7 +159,8 @@ inline std::vector<std::string> differences(ending const& expected, std::vector<
   std::vector<std::string> found;
   if (cells.empty()) found.emplace_back("no cell was played");
   for (cell const& c : cells) {
-    if (c.came_to != expected) found.push_back(c.where + ": " + to_string(c.came_to) + " instead of " + to_string(expected));
+    if (c.came_to != expected)
+      found.push_back(c.where + ": " + to_string(c.came_to) + " instead of " + to_string(expected));
     if (c.came_to != cells.front().came_to) found.push_back(c.where + " differs from " + cells.front().where);
   }
   return found;
@@ -137,25 +169,26 @@ inline std::vector<std::string> differences(ending const& expected, std::vector<
 /// One operation.
 struct row {
   std::string name;
-  std::function<std::optional<ending>(script)> expected;  ///< nothing: the script means nothing for it
+  std::function<std::optional<ending>(script)> expected; ///< nothing: the script means nothing for it
   std::function<bool(script, style)> has;
   std::function<ending(script, style, unio::io_multiplexer*)> play;
 };
 
 /// What fixtures have in common, and what is true of most.
 struct fixture {
-  static constexpr bool can_wait = true;           // it can be made to wait
-  static constexpr bool completes = true;          // one that waits can be made to complete
-  static constexpr bool zero_is_enough = true;     // with a deadline of zero it completes if it is ready
-  static constexpr bool cancelable = true;         // a cancel ends it
-  static constexpr bool repeatable = true;         // one that was stopped can be tried again on the same handle
-  static constexpr bool has_verbs = true;          // it can be called and awaited
-  static constexpr bool many = false;              // it yields values until it is stopped
+  static constexpr bool can_wait = true;       // it can be made to wait
+  static constexpr bool completes = true;      // one that waits can be made to complete
+  static constexpr bool zero_is_enough = true; // with a deadline of zero it completes if it is ready
+  static constexpr bool cancelable = true;     // a cancel ends it
+  static constexpr bool repeatable = true;     // one that was stopped can be tried again on the same handle
+  static constexpr bool has_verbs = true;      // it can be called and awaited
+  static constexpr bool many = false;          // it yields values until it is stopped
   void again() {}
 };
 
 inline std::ptrdiff_t count_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
 }
 
 namespace detail {
@@ -163,7 +196,7 @@ namespace detail {
 using namespace std::chrono_literals;
 
 inline constexpr auto short_time = 8ms;
-inline constexpr auto long_time = 10s;  // nothing takes so long unless it hangs
+inline constexpr auto long_time = 10s; // nothing takes so long unless it hangs
 
 template <class F>
 concept has_peer = requires(F& f) { f.end(); };
@@ -173,9 +206,12 @@ concept has_handle = requires(F& f) { f.close(); };
 inline unio::deadline deadline_of(script s) {
   switch (s) {
     case script::ready_and_zero_deadline:
-    case script::zero_deadline: return unio::deadline::zero();
-    case script::deadline_passes: return short_time;
-    default: return long_time;
+    case script::zero_deadline:
+      return unio::deadline::zero();
+    case script::deadline_passes:
+      return short_time;
+    default:
+      return long_time;
   }
 }
 
@@ -194,8 +230,7 @@ struct record {
   }
 };
 
-template <class F>
-struct receiver {
+template <class F> struct receiver {
   F* made_by = nullptr;
   record* told = nullptr;
   void set_value(typename F::sender::result_type&& r) {
@@ -205,14 +240,10 @@ struct receiver {
   void set_done() { ++told->dones; }
 };
 
-template <class Action>
-void elsewhere(Action action) {
-  std::thread(action).join();
-}
+template <class Action> void elsewhere(Action action) { std::thread(action).join(); }
 
 /// Runs `m` until `ended()`, or gives up.
-template <class Ended>
-void drive(unio::io_multiplexer& m, Ended ended) {
+template <class Ended> void drive(unio::io_multiplexer& m, Ended ended) {
   auto const give_up = std::chrono::steady_clock::now() + long_time;
   while (!ended()) {
     auto const r = m.try_run_for(1s);
@@ -234,8 +265,7 @@ void drive(unio::io_multiplexer& m, Connection& op, style how, record const& tol
   drive(m, [&] { return op.finished(); });
 }
 
-template <class F>
-ending do_anew(F& f, unio::io_multiplexer& m) {
+template <class F> ending do_anew(F& f, unio::io_multiplexer& m) {
   record told;
   auto op = unio::connect(f.template describe<typename F::sender>(long_time), receiver<F>{&f, &told});
   op.start();
@@ -248,68 +278,73 @@ ending do_anew(F& f, unio::io_multiplexer& m) {
 }
 
 /// What has to come of an operation that yields many values: one value, then what stopped it.
-template <class F>
-ending value_then(unio::condition stop) {
+template <class F> ending value_then(unio::condition stop) {
   ending e = F::value();
   e.text.append(",").append(failure(stop).text);
   return e;
 }
 
-template <class F>
-std::optional<ending> expected(script s) {
+template <class F> std::optional<ending> expected(script s) {
   auto const if_it = [](bool yes, ending const& e) { return yes ? std::optional(e) : std::nullopt; };
   ending const value = F::many ? value_then<F>(unio::condition::canceled) : F::value();
   switch (s) {
-    case script::ready: return value;
+    case script::ready:
+      return value;
     case script::ready_and_zero_deadline:
       return if_it(F::zero_is_enough, F::many ? value_then<F>(unio::condition::would_block) : value);
-    case script::waits: return if_it(F::can_wait && F::completes, value);
-    case script::zero_deadline: return if_it(F::can_wait, failure(unio::condition::would_block));
-    case script::deadline_passes: return if_it(F::can_wait, failure(unio::condition::timed_out));
+    case script::waits:
+      return if_it(F::can_wait && F::completes, value);
+    case script::zero_deadline:
+      return if_it(F::can_wait, failure(unio::condition::would_block));
+    case script::deadline_passes:
+      return if_it(F::can_wait, failure(unio::condition::timed_out));
     case script::canceled:
       return if_it(F::can_wait, F::cancelable ? failure(unio::condition::canceled) : value);
-    case script::cancel_races_completion: return if_it(F::can_wait && F::completes && F::repeatable, value);
+    case script::cancel_races_completion:
+      return if_it(F::can_wait && F::completes && F::repeatable, value);
     case script::peer_ends:
       if constexpr (has_peer<F>) return F::at_end();
       return std::nullopt;
-    case script::handle_closes: return if_it(F::can_wait && has_handle<F>, failure(unio::condition::canceled));
-    case script::destroyed: return if_it(F::repeatable, value);
+    case script::handle_closes:
+      return if_it(F::can_wait && has_handle<F>, failure(unio::condition::canceled));
+    case script::destroyed:
+      return if_it(F::repeatable, value);
   }
   return std::nullopt;
 }
 
-template <class F>
-bool has(script s, style how) {
+template <class F> bool has(script s, style how) {
   switch (how) {
     case style::blocking:
     case style::blocking_on_multiplexer:
       // Nobody can cancel a call, and closing a handle that another thread uses is a mistake.
       return F::has_verbs && s != script::canceled && s != script::cancel_races_completion &&
              s != script::handle_closes && s != script::destroyed;
-    case style::awaited:  // stopped by its end or by that of its handle
+    case style::awaited: // stopped by its end or by that of its handle
       return F::has_verbs && s != script::canceled && s != script::cancel_races_completion;
-    default: return true;
+    default:
+      return true;
   }
 }
 
 /// What happens while it waits.
-template <class F>
-void act(F& f, script s) {
+template <class F> void act(F& f, script s) {
   switch (s) {
     case script::waits:
-    case script::cancel_races_completion: return f.make_ready();
+    case script::cancel_races_completion:
+      return f.make_ready();
     case script::peer_ends:
       if constexpr (has_peer<F>) f.end();
       return;
     case script::handle_closes:
       if constexpr (has_handle<F>) f.close();
       return;
-    default: return;
+    default:
+      return;
   }
 }
 
-template <class F>
-ending play_blocking(F& f, script s) {
+template <class F> ending play_blocking(F& f, script s) {
   if (s != script::waits && s != script::peer_ends) return f.reduce(f.block(deadline_of(s)));
   std::thread peer([&] {
     std::this_thread::sleep_for(short_time);
@@ -320,15 +355,13 @@ ending play_blocking(F& f, script s) {
   return f.reduce(std::move(r));
 }
 
-template <class F>
-coroutine awaiting(F& f, unio::deadline d, record& told) {
+template <class F> coroutine awaiting(F& f, unio::deadline d, record& told) {
   auto r = co_await f.await(d);
   told.add(f.reduce(std::move(r)));
   ++told.dones;
 }
 
-template <class F>
-ending play_awaited(F& f, script s, unio::io_multiplexer& m) {
+template <class F> ending play_awaited(F& f, script s, unio::io_multiplexer& m) {
   record told;
   coroutine c = awaiting(f, deadline_of(s), told);
   if (has_to_wait(s) && F::can_wait) {
@@ -350,13 +383,12 @@ ending play_awaited(F& f, script s, unio::io_multiplexer& m) {
   return told.came_to;
 }
 
-template <class F, class S>
-ending play_connected(F& f, script s, style how, unio::io_multiplexer& m) {
+template <class F, class S> ending play_connected(F& f, script s, style how, unio::io_multiplexer& m) {
   record told;
   auto op = std::make_optional(unio::connect(f.template describe<S>(deadline_of(s)), receiver<F>{&f, &told}));
   EXPECT_EQ(op->poll(), unio::io_status::not_started);
   if (how == style::atomic) {
-    (void)m.try_run();  // from now on this thread is the one that runs it
+    (void)m.try_run(); // from now on this thread is the one that runs it
     elsewhere([&] { op->start(); });
   } else {
     op->start();
@@ -403,12 +435,12 @@ ending play_connected(F& f, script s, style how, unio::io_multiplexer& m) {
   drive<F>(m, *op, how, told);
   EXPECT_EQ(told.dones, op->finished() ? 1 : 0);
   // Stopped before it moved anything: then nothing may be lost.
-  if (s == script::cancel_races_completion && told.came_to == failure(unio::condition::canceled)) return do_anew(f, m);
+  if (s == script::cancel_races_completion && told.came_to == failure(unio::condition::canceled))
+    return do_anew(f, m);
   return told.came_to;
 }
 
-template <class F>
-ending play(script s, style how, unio::io_multiplexer* m) {
+template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
   std::ptrdiff_t const descriptors = count_descriptors();
   ending came_to;
   {
@@ -424,7 +456,9 @@ ending play(script s, style how, unio::io_multiplexer* m) {
         if constexpr (F::has_verbs) came_to = play_awaited(f, s, *m);
         break;
       case style::polled:
-      case style::multiplexed: came_to = play_connected<F, typename F::sender>(f, s, how, *m); break;
+      case style::multiplexed:
+        came_to = play_connected<F, typename F::sender>(f, s, how, *m);
+        break;
       case style::atomic:
         came_to = play_connected<F, unio::detail::atomic_form<typename F::sender>>(f, s, how, *m);
         break;
@@ -434,7 +468,7 @@ ending play(script s, style how, unio::io_multiplexer* m) {
     }
   }
   if (m != nullptr) {
-    int left = 1;  // what poll() and close() delivered is still to be counted
+    int left = 1; // what poll() and close() delivered is still to be counted
     while (left > 0) left = m->try_run().value_or(-99);
     EXPECT_EQ(left, 0) << "something is left";
     EXPECT_EQ(m->counters().started, m->counters().finished);
@@ -443,12 +477,14 @@ ending play(script s, style how, unio::io_multiplexer* m) {
   return came_to;
 }
 
-}  // namespace detail
+} // namespace detail
 
 /// A row that plays a fixture.
-template <class F>
-row row_of(std::string name) {
-  return {.name = std::move(name), .expected = detail::expected<F>, .has = detail::has<F>, .play = detail::play<F>};
+template <class F> row row_of(std::string name) {
+  return {.name = std::move(name),
+          .expected = detail::expected<F>,
+          .has = detail::has<F>,
+          .play = detail::play<F>};
 }
 
-}  // namespace test
+} // namespace test

@@ -1,8 +1,9 @@
-// A million operations that complete inline, on a thread with a stack of 64 KiB: connected ones whose receiver starts the
-// next, and awaited ones. Whatever the compiler does about tail calls: this is built without and with optimisation.
+// A million operations that complete inline, on a thread with a stack of 64 KiB: connected ones whose
+// receiver starts the next, and awaited ones. Whatever the compiler does about tail calls: this is built
+// without and with optimisation.
 //
-// Exit status: 0, or the program dies of its stack. With the argument "canary" a child uses a little stack for each
-// operation, and 0 means that it died of it.
+// Exit status: 0, or the program dies of its stack. With the argument "canary" a child uses a little stack
+// for each operation, and 0 means that it died of it.
 
 #include "support/coroutine.hpp"
 
@@ -41,7 +42,8 @@ struct stream {
   void refill() {
     static char const block[4096] = {};
     if (left > 0) return;
-    for (ssize_t n; (n = ::write(sink.native_handle(), block, sizeof block)) > 0;) left += static_cast<int>(n);
+    for (ssize_t n; (n = ::write(sink.native_handle(), block, sizeof block)) > 0;)
+      left += static_cast<int>(n);
   }
 };
 
@@ -152,7 +154,7 @@ int dies_of_its_stack() {
   return 1;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char** argv) {
   is_canary = argc > 1 && std::string_view(argv[1]) == "canary";

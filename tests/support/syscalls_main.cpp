@@ -1,8 +1,10 @@
-// syscalls: does a few operations, with marks between them, for scripts/check-syscalls to count their system calls.
+// syscalls: does a few operations, with marks between them, for scripts/check-syscalls to count their system
+// calls.
 //
 //   syscalls blocking_ready | blocking_waits | turns N
 //
-// A mark is a write of "<<name" to descriptor -1, which strace shows and which has no effect. UNIO_DRIVER as ever.
+// A mark is a write of "<<name" to descriptor -1, which strace shows and which has no effect. UNIO_DRIVER as
+// ever.
 
 #include <unio/unio.hpp>
 
@@ -29,8 +31,7 @@ void mark(char const* name) {
 }
 
 struct ignore {
-  template <class Result>
-  void set_value(Result&&) {}
+  template <class Result> void set_value(Result&&) {}
   void set_done() {}
 };
 
@@ -38,7 +39,7 @@ int blocking_ready() {
   unio::anonymous_pipe p = unio::pipe_handle::anonymous().value();
   unio::socket_pair s = unio::socket_handle::pair().value();
   char memory[8];
-  (void)p.writer.write(unio::const_buffer("x", 1)).value();  // warm: what is asked once per process
+  (void)p.writer.write(unio::const_buffer("x", 1)).value(); // warm: what is asked once per process
   (void)p.reader.read(unio::mutable_buffer(memory)).value();
   mark("pipe_write");
   (void)p.writer.write(unio::const_buffer("x", 1)).value();
@@ -64,7 +65,7 @@ int blocking_waits() {
   });
   char memory[8];
   for (int i = 0; i < messages; ++i) {
-    std::this_thread::sleep_for(5ms);  // the writer is asleep by now: nothing of it falls between the marks
+    std::this_thread::sleep_for(5ms); // the writer is asleep by now: nothing of it falls between the marks
     mark(i == 0 ? "first" : "later");
     (void)p.reader.read(unio::mutable_buffer(memory)).value();
     mark("between");
@@ -133,7 +134,7 @@ int turns(std::size_t n) {
   return 0;
 }
 
-}  // namespace
+} // namespace
 
 int main(int argc, char** argv) {
   std::string_view const what = argc > 1 ? argv[1] : "";
