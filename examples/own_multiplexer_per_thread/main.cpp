@@ -1,7 +1,7 @@
 // Shows     thread per core: each thread runs its own multiplexer and listening socket, and the kernel
 //           spreads the connections among them (SO_REUSEPORT). Nothing is shared, so nothing is locked.
 // Run       build/release/examples/example_own_multiplexer_per_thread
-// Read next ../shared_multiplexer/main.cpp, the other way to use several threads
+// Read next examples/shared_multiplexer/main.cpp, the other way to use several threads
 
 #include <unio/unio.hpp>
 

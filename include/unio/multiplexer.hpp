@@ -30,7 +30,7 @@ struct capabilities {
   bool single_issuer = false;
   bool defer_taskrun = false;
   bool no_sqarray = false;
-  bool registered_ring = false;
+  bool registered_ring = false; ///< known once its thread has used it
   bool no_iowait = false; ///< waiting for the network is not accounted as waiting for a disk
   bool multishot_accept = false;
   bool zero_copy_send = false;
@@ -137,7 +137,8 @@ class UNIO_API io_multiplexer {
     return do_run(max_items, due(t));
   }
 
-  /// Has `w` run later by a thread that runs this multiplexer. From any thread; allocates nothing.
+  /// Has `w` run later by a thread that runs this multiplexer. From any thread; allocates nothing. The multiplexer must
+  /// live until post() has returned, also if `w` is what ends it.
   virtual void post(work& w) noexcept = 0;
   /// Has `f()` run later by a thread that runs this multiplexer. From any thread; one allocation.
   ///

@@ -72,7 +72,7 @@ UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
 /// Does nothing, and completes in a later turn of the loop: how a coroutine lets others go first, and what the overhead of
 /// a driver is measured with.
 ///
-/// Errors   condition::canceled
+/// Errors   none; it completes before a cancel could matter
 /// Runs as  io_uring NOP · the next turn of the loop · sched_yield(2)
 class UNIO_API async_no_op : public io_operation {
  public:

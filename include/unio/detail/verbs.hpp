@@ -1,6 +1,6 @@
 // unio/detail/verbs.hpp: the spellings of an operation that are members of a handle.
 //
-// Here because every operation has the same ones (DESIGN: the verb rule) and writing them out for each handle would be
+// Here because every operation has the same ones and writing them out for each handle would be
 // two hundred lines of copies. For an operation `verb` with its sender S these declare
 //
 //   verb(arguments…, deadline = {})      blocks until done, or until the deadline
