@@ -4,6 +4,7 @@ option(BUILD_SHARED_LIBS        "unio::unio is the shared library; both are alwa
 option(UNIO_BUILD_TESTS         "Build the tests"            ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_EXAMPLES      "Build the examples"         ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_TOOLS         "Build the unio command"     ${PROJECT_IS_TOP_LEVEL})
+option(UNIO_BUILD_BENCHMARKS    "Build the benchmarks"       OFF)
 option(UNIO_WARNINGS_AS_ERRORS  "A warning stops the build"  OFF)
 option(UNIO_NO_EXCEPTIONS       "Build library and tests with -fno-exceptions -fno-rtti" OFF)
 option(UNIO_TEST_HOOKS          "Compile the hooks that only tests use" OFF)
