@@ -1,7 +1,7 @@
 // The subjects: one file each, listed in main.cpp.
 //
-// A subject does the same work at four depths. One run is a client: `requests` top-level operations one
-// after the other, the next begun by what the last one completes, all in one io_context::run().
+// A subject does the same work at four depths. One run is one client: `requests` top-level operations
+// one after the other, the next begun by what the last one completes, all in one io_context::run().
 #pragma once
 
 #include "support/measure.hpp"
