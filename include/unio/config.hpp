@@ -2,6 +2,8 @@
 //
 //   UNIO_API            marks what the shared library exports
 //   UNIO_HAS_EXCEPTIONS 1 where result<T>::value() may throw, 0 where it ends the program instead
+//   UNIO_POOLS_FRAMES   false where a sanitizer must see frames of coroutines come from the heap and go back
+//   UNIO_TAIL_CALLS     true where one coroutine resumes another in constant stack
 //   UNIO_EXPECTS(c, m)  a caller's mistake: always checked, ends the program with `m`
 
 #pragma once
@@ -16,6 +18,34 @@
 #define UNIO_HAS_EXCEPTIONS 1
 #else
 #define UNIO_HAS_EXCEPTIONS 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNIO_POOLS_FRAMES false
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define UNIO_POOLS_FRAMES false
+#endif
+#endif
+#ifndef UNIO_POOLS_FRAMES
+#define UNIO_POOLS_FRAMES true
+#endif
+
+// GCC makes a tail call of it only when it optimises (GCC PR 100897); Clang always does.
+#if defined(__clang__) || defined(__OPTIMIZE__)
+#define UNIO_TAIL_CALLS true
+#else
+#define UNIO_TAIL_CALLS false
+#endif
+
+// The frame of a coroutine that is awaited where it is called becomes part of the caller's (Clang 20).
+#if defined(__has_cpp_attribute)
+#if __has_cpp_attribute(clang::coro_await_elidable)
+#define UNIO_AWAIT_ELIDABLE [[clang::coro_await_elidable]]
+#endif
+#endif
+#ifndef UNIO_AWAIT_ELIDABLE
+#define UNIO_AWAIT_ELIDABLE
 #endif
 
 namespace unio::detail {

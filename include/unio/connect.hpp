@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <unio/executor.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/operation.hpp>
 
@@ -68,39 +69,81 @@ template <class Sender, class Receiver>
       std::forward<Sender>(sender), std::forward<Receiver>(receiver));
 }
 
+namespace detail {
+
+/// What an awaited operation has beside itself: whose it is, and its place among what a stop ends. In no template, so that
+/// there is one of it, in src/io/awaiting.cpp.
+class awaiting : public stop_node {
+ public:
+  explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
+
+  /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does. True: it has
+  /// finished.
+  UNIO_API bool start(io_operation& op, environment const& e) noexcept;
+  /// False: it need not be suspended, for it will not start.
+  UNIO_API bool suspend(io_operation& op, std::coroutine_handle<> h) noexcept;
+  void suspend_without_environment(std::coroutine_handle<> h) noexcept { handle_ = h; }
+  /// It has ended: resumes the coroutine, where its environment says.
+  UNIO_API void notify(io_operation& op) noexcept;
+  /// A stop was requested.
+  UNIO_API static void stop(io_operation& op) noexcept;
+  /// Its coroutine is being destroyed: forgets it, or takes back the resumption that is queued.
+  UNIO_API void leave(io_operation& op) noexcept;
+
+ private:
+  std::coroutine_handle<> handle_;
+  environment const* environment_ = nullptr;
+};
+
+} // namespace detail
+
 /// The same operation, awaited. Starts in await_ready(); what completes inline does not suspend the coroutine.
 ///
-/// Resumes       on the thread that runs the multiplexer, once the operation has finished
+/// Resumes       where the coroutine's environment says, once the operation has finished; a coroutine that has none: on
+///               the thread that runs the multiplexer
+/// Runs on       its handle's multiplexer; where that has none, the environment's, or else the thread's own. Another
+///               thread may be running it
+/// Cancellation  by the environment's stop token, from any thread: as io_operation::cancel(). After a stop it does not start
 /// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
-/// Source        D2052R0 §4.2
-template <class Sender> class [[nodiscard]] io_awaitable : private Sender {
+/// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
+template <class Sender> class [[nodiscard]] io_awaitable : private Sender, private detail::awaiting {
  public:
-  explicit io_awaitable(Sender sender) : Sender(std::move(sender)) {
-    this->set_quiet();
+  explicit io_awaitable(Sender sender) : Sender(std::move(sender)), awaiting(&on_stop) {
     this->set_notification(&notify);
   }
-  io_awaitable(io_awaitable&&) = default;
-  io_awaitable& operator=(io_awaitable&&) = default;
-  ~io_awaitable() { this->abandon(); }
+  io_awaitable(io_awaitable&& other) : Sender(static_cast<Sender&&>(other)), awaiting(&on_stop) {}
+  io_awaitable& operator=(io_awaitable&& other) {
+    static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
+    return *this;
+  }
+  ~io_awaitable() {
+    this->abandon();
+    if (this->is_awaited()) awaiting::leave(*this);
+  }
 
   bool await_ready() noexcept {
-    this->start();
+    this->set_quiet();
+    io_operation::start();
     return this->finished();
   }
-  void await_suspend(std::coroutine_handle<> h) noexcept { waiting_ = h; }
-  typename Sender::result_type await_resume() noexcept { return this->result(); }
+  void await_suspend(std::coroutine_handle<> h) noexcept { awaiting::suspend_without_environment(h); }
+
+  bool await_ready(environment const& e) noexcept { return awaiting::start(*this, e); }
+  bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept {
+    return awaiting::suspend(*this, h);
+  }
+
+  typename Sender::result_type await_resume() noexcept {
+    this->set_awaited(false);
+    return this->result();
+  }
 
  private:
   static void notify(io_operation& op, unsigned events) noexcept {
-    auto& self = static_cast<io_awaitable&>(op);
-    if ((events & io_operation::done) != 0) {
-      self.mark_finished();
-      self.waiting_.resume();
-    }
+    if ((events & io_operation::done) != 0) static_cast<io_awaitable&>(op).awaiting::notify(op);
   }
-
-  std::coroutine_handle<> waiting_;
+  static void on_stop(stop_node& n) noexcept { awaiting::stop(static_cast<io_awaitable&>(n)); }
 };
 
 } // namespace unio

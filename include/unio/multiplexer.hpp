@@ -3,6 +3,7 @@
 //   io_multiplexer   complete_io · timeout_io · invoke_posted_items · run · post · wake
 //   capabilities     which driver, what of it is used, and why
 //   counters         what it did
+//   multiplexer_executor         runs coroutines where a multiplexer is run
 //   this_thread::multiplexer()   the calling thread's own, made on first use
 //
 // Three prices of asking: io_operation_connection::poll() looks at one operation; complete_io() completes what is ready;
@@ -31,7 +32,7 @@ struct capabilities {
   bool defer_taskrun = false;
   bool no_sqarray = false;
   bool registered_ring = false; ///< known once its thread has used it
-  bool no_iowait = false; ///< waiting for the network is not accounted as waiting for a disk
+  bool no_iowait = false;       ///< waiting for the network is not accounted as waiting for a disk
   bool multishot_accept = false;
   bool zero_copy_send = false;
   bool pipe_write_without_signal = false; ///< RWF_NOSIGNAL
@@ -57,6 +58,8 @@ struct counters {
   std::uint64_t worker_jobs = 0;      ///< operations given to a thread that may block
   std::uint64_t abandoned = 0;        ///< operations destroyed in flight, which had to be waited for
 };
+
+class multiplexer_executor;
 
 /// Runs operations. Abstract: a third party can write one; unio's are made by best_available().
 ///
@@ -152,8 +155,18 @@ class UNIO_API io_multiplexer {
     return {};
   }
 
+  /// Takes back what was posted. True: `w` is in no queue any more. False: it has run, or another thread has taken it.
+  /// Cost: O(posted); for the destruction of what is about to run.
+  virtual bool withdraw(work& w) noexcept;
+
   /// Makes one sleeping run() return. From any thread and from signal handlers.
   virtual void wake() noexcept = 0;
+
+  /// The executor that runs coroutines and work on the thread that runs this multiplexer.
+  [[nodiscard]] inline multiplexer_executor executor() noexcept;
+  /// Which thread runs it, as the calling one sees it.
+  enum class runner : std::uint8_t { this_thread, none_yet, another_thread };
+  [[nodiscard]] virtual runner run_by() const noexcept { return runner::this_thread; }
 
   [[nodiscard]] virtual unio::capabilities capabilities() const = 0;
   [[nodiscard]] virtual unio::counters counters() const noexcept = 0;
@@ -194,6 +207,30 @@ class UNIO_API io_multiplexer {
     F f;
   };
 };
+
+/// Runs coroutines and work where a multiplexer is run.
+///
+/// Thread safety  distinct and shared: safe
+/// Lifetime       the multiplexer outlives it
+/// Size           8 bytes
+class multiplexer_executor {
+ public:
+  explicit multiplexer_executor(io_multiplexer& m) noexcept : multiplexer_(&m) {}
+  [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept {
+    if (multiplexer_->run_by() == io_multiplexer::runner::this_thread) return r.handle();
+    multiplexer_->post(r);
+    return std::noop_coroutine();
+  }
+  void post(work& w) const noexcept { multiplexer_->post(w); }
+  [[nodiscard]] bool withdraw(work& w) const noexcept { return multiplexer_->withdraw(w); }
+  [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
+  bool operator==(multiplexer_executor const&) const = default;
+
+ private:
+  io_multiplexer* multiplexer_;
+};
+
+inline multiplexer_executor io_multiplexer::executor() noexcept { return multiplexer_executor(*this); }
 
 namespace this_thread {
 

@@ -2,7 +2,6 @@
 //
 //   io_operation      what every operation has: its faces, its handle, its deadline, its place in a multiplexer's lists
 //   operation_faces   the four functions through which a driver runs an operation, and how it waits
-//   work              a node that can be posted to a multiplexer without allocating
 //
 // The life of an operation:
 //
@@ -18,6 +17,7 @@
 
 #include <unio/deadline.hpp>
 #include <unio/error.hpp>
+#include <unio/executor.hpp>
 
 #include <atomic>
 #include <cstdint>
@@ -25,6 +25,10 @@
 struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
 
 namespace unio {
+
+namespace detail {
+class awaiting;
+}
 
 class io_multiplexer;
 class io_operation;
@@ -104,23 +108,6 @@ struct operation_faces {
   int (*second_fd)(io_operation const&) noexcept = nullptr; ///< the other descriptor, of what uses two
 };
 
-/// A node that a multiplexer runs later, on its own thread. Derive from it; it must live until it has run.
-///
-/// Thread safety  may be posted from any thread; is in at most one queue at a time
-class work {
- public:
-  using function = void (*)(work&, bool run) noexcept;
-  /// `f(*this, true)` runs it; `f(*this, false)` is called instead when the multiplexer ends before that.
-  explicit work(function f) noexcept : function_(f) {}
-
-  void operator()(bool run = true) noexcept { function_(*this, run); }
-
-  work* next = nullptr; ///< for the queue that holds it
-
- private:
-  function function_;
-};
-
 /// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The pointers mean
 /// nothing until the multiplexer sets them; only the marks below are cleared by start().
 struct operation_links {
@@ -168,9 +155,9 @@ class UNIO_API io_operation {
  public:
   enum event : unsigned { value = 1, done = 2 };
 
-  /// Starts it on its handle's multiplexer, or on the calling thread's own. May complete and finish before returning.
-  /// Preconditions: described (not started, or reset).
-  void start() noexcept;
+  /// Starts it on its handle's multiplexer; where that has none, on `m` or, null, the calling thread's own. May complete
+  /// and finish before returning. Preconditions: described (not started, or reset).
+  void start(io_multiplexer* m = nullptr) noexcept;
   /// Looks whether it has completed, doing as little as possible; delivers the result if so. Never waits.
   io_status poll() noexcept;
   /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has completed.
@@ -189,7 +176,12 @@ class UNIO_API io_operation {
     return (load() & (bit_started | bit_finished)) == bit_started;
   }
 
-  // For multiplexers and operations.
+  // For multiplexers, operations and what awaits them.
+
+  /// Who will run it: its handle's multiplexer; otherwise `m` or, null, the calling thread's own.
+  [[nodiscard]] io_multiplexer& chosen(io_multiplexer* m) const noexcept;
+  /// Ends it before it has begun: with a negative native code. Nobody is told. Preconditions: described.
+  void refuse(int native_code) noexcept;
 
   [[nodiscard]] operation_faces const& faces() const noexcept { return *faces_; }
   [[nodiscard]] int fd() const noexcept { return fd_; }
@@ -213,6 +205,8 @@ class UNIO_API io_operation {
   /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
   void deliver(unsigned events) noexcept {
     if ((events & value) != 0) set(bit_completed);
+    if (atomic_ && (load() & bit_abandoned) != 0) [[unlikely]]
+      return told_after_abandon(*this, events);
     notify_(*this, events);
   }
   /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
@@ -253,11 +247,15 @@ class UNIO_API io_operation {
 
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
-  void set_quiet() noexcept { quiet_ = true; }
+  void set_quiet(bool on = true) noexcept { quiet_ = on; }
   void set_atomic() noexcept { atomic_ = true; }
   void set_multishot() noexcept { multishot_ = true; }
 
   void set_fd(int fd) noexcept { fd_ = fd; }
+
+  /// True while a coroutine with an environment waits for it, and until that has been resumed.
+  [[nodiscard]] bool is_awaited() const noexcept { return awaited_; }
+  void set_awaited(bool on) noexcept { awaited_ = on; }
 
   /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and gives back
   /// what it had obtained. Called by the destructors of what holds an operation.
@@ -265,9 +263,12 @@ class UNIO_API io_operation {
 
  private:
   friend class io_multiplexer;
+  friend class detail::awaiting;
 
   static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
-                                 bit_asked = 64;
+                                 bit_asked = 64, bit_abandoned = 128;
+  // Stands in for the receiver of an operation that is being destroyed.
+  static void told_after_abandon(io_operation& op, unsigned events) noexcept;
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept {
     if (atomic_) {
@@ -289,6 +290,7 @@ class UNIO_API io_operation {
   handle_kind kind_ = handle_kind::none;
   bool atomic_ = false;
   bool quiet_ = false;
+  bool awaited_ = false;
   bool multishot_ = false;
 };
 

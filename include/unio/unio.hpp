@@ -8,6 +8,7 @@
 #include <unio/endpoint.hpp>
 #include <unio/error.hpp>
 #include <unio/event_handle.hpp>
+#include <unio/executor.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/handle.hpp>
 #include <unio/io_request.hpp>
@@ -16,8 +17,11 @@
 #include <unio/operation.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/result.hpp>
+#include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/splice.hpp>
+#include <unio/stop_token.hpp>
+#include <unio/task.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <string_view>

@@ -6,6 +6,7 @@
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
 
+#include <unio/detail/promise.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <algorithm>
@@ -497,8 +498,32 @@ bool engine::before_sleep() noexcept {
 }
 
 void engine::post(work& w) noexcept {
+  if (owner_.load(std::memory_order_relaxed) == this_thread_token() &&
+      open_) { // it is awake, and nobody else looks
+    return posted_here_.push(w);
+  }
   posted_.push(w);
   poke();
+}
+
+void engine::take_posted() noexcept {
+  for (work* w = posted_.take(); w != nullptr;) {
+    work* const next = w->next;
+    posted_here_.push(*w);
+    w = next;
+  }
+}
+
+bool engine::withdraw(work& w) noexcept {
+  if (!on_own_thread()) return false;
+  take_posted();
+  return posted_now_.remove(w) || posted_here_.remove(w);
+}
+
+io_multiplexer::runner engine::run_by() const noexcept {
+  void const* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == nullptr) return runner::none_yet;
+  return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
 }
 
 void engine::wake() noexcept {
@@ -553,19 +578,12 @@ int engine::run_posted(bound const& b) noexcept {
   int n = 0;
   bool const outer = delivering_;
   delivering_ = true;
-  if (work* const fresh = posted_.take(); fresh != nullptr) {
-    (posted_now_ == nullptr ? posted_now_ : posted_last_->next) = fresh;
-    posted_last_ = fresh;
-    while (posted_last_->next != nullptr) posted_last_ = posted_last_->next;
-  }
-  work* const last = posted_last_;
-  while (posted_now_ != nullptr && b.take()) {
-    work& w = *posted_now_;
-    posted_now_ = w.next;
-    bool const was_last = &w == last;
+  take_posted();
+  posted_now_.append(posted_here_); // what they post is for the next turn
+  while (!posted_now_.empty() && b.take()) {
+    work& w = *posted_now_.pop();
     ++n;
     w();
-    if (was_last) break;
   }
   queue_next_inline();
   delivering_ = outer;
@@ -662,6 +680,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
 }
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  detail::resume_scope const scope;
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, forever);
@@ -679,7 +698,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
       return ran + take_delivered();
     }
     std::int64_t sleep_until = 0;
-    if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && posted_now_ == nullptr &&
+    if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && !has_posted() &&
         until != 0) {
       io_operation const* const first = deadlines_.earliest();
       sleep_until = first != nullptr ? std::min(until, first->links.due) : until;
@@ -744,6 +763,13 @@ void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
   ++statistics.abandoned;
   cancel(op);
+  // One that waits for nothing but to be delivered need not drive the others: nobody is told.
+  if (on_own_thread() && !op.is_atomic() && (op.links.is.undelivered & io_operation::done) != 0) {
+    queue_next_inline();
+    (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
+    deliver(op);
+    count_landed();
+  }
   finish(op);
 }
 
@@ -832,6 +858,15 @@ void engine::forget(int fd) noexcept {
   request.wait();
 }
 
+void engine::drop_posted() noexcept {
+  take_posted();
+  posted_now_.append(posted_here_);
+  while (work* const w = posted_now_.pop()) {
+    (*w)(false);
+    posted_now_.append(posted_here_);
+  }
+}
+
 void engine::shut_down() noexcept {
   closing_ = true;
   open_ = false;
@@ -848,18 +883,9 @@ void engine::shut_down() noexcept {
     while (!is_idle() && go_on()) {
     }
   }
-  for (work* w = posted_now_; w != nullptr;) {
-    work* const next = w->next;
-    (*w)(false);
-    w = next;
-  }
-  posted_now_ = nullptr;
+  drop_posted();
   registry::delist(*this); // nobody posts from here on
-  for (work* w = posted_.take(); w != nullptr;) {
-    work* const next = w->next;
-    (*w)(false);
-    w = next;
-  }
+  drop_posted();
 }
 
 } // namespace unio::driver

@@ -49,7 +49,9 @@ class engine final : public io_multiplexer {
 
   using io_multiplexer::post;
   void post(work& w) noexcept override;
+  bool withdraw(work& w) noexcept override;
   void wake() noexcept override;
+  [[nodiscard]] runner run_by() const noexcept override;
   unio::counters counters() const noexcept override { return statistics; }
   unio::capabilities capabilities() const override;
 
@@ -142,7 +144,11 @@ class engine final : public io_multiplexer {
   int take_delivered() noexcept;
   void count_landed() noexcept;
   int run_posted(bound const& b) noexcept;
-  [[nodiscard]] bool has_posted() const noexcept { return posted_now_ != nullptr || !posted_.empty(); }
+  void take_posted() noexcept;
+  void drop_posted() noexcept;
+  [[nodiscard]] bool has_posted() const noexcept {
+    return !posted_now_.empty() || !posted_here_.empty() || !posted_.empty();
+  }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
   bool go_on() noexcept;
   void forget_here(int fd) noexcept;
@@ -177,8 +183,8 @@ class engine final : public io_multiplexer {
   bool open_ = false; ///< bound without an error, and not closing
   int bind_error_ = 0;
 
-  work* posted_now_ = nullptr; ///< taken from the inbox, not yet run
-  work* posted_last_ = nullptr;
+  work_queue posted_now_;  ///< of this turn, not yet run
+  work_queue posted_here_; ///< by this thread: no lock, no wake-up
   inbox<work, work_link> posted_;
   inbox<io_operation, message_link> messages_;
   inbox<io_operation, queue_link> worker_done_;

@@ -2,6 +2,7 @@
 //
 //   operation_queue   first in, first out, with removal from the middle
 //   deadline_queue    the earliest deadline first: a pairing heap
+//   work_queue        what was posted
 //   inbox<T>          from any thread to the one that owns it
 
 #pragma once
@@ -131,6 +132,46 @@ class deadline_queue {
   }
 
   io_operation* root_ = nullptr;
+};
+
+/// Posted work, first in, first out. All is O(1) but remove().
+class work_queue {
+ public:
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  void push(work& w) noexcept {
+    w.next = nullptr;
+    (last_ != nullptr ? last_->next : first_) = &w;
+    last_ = &w;
+  }
+  work* pop() noexcept {
+    work* const w = first_;
+    if (w == nullptr) return nullptr;
+    first_ = w->next;
+    if (first_ == nullptr) last_ = nullptr;
+    return w;
+  }
+  /// Adds all of another, which is empty afterwards.
+  void append(work_queue& other) noexcept {
+    if (other.empty()) return;
+    (last_ != nullptr ? last_->next : first_) = other.first_;
+    last_ = other.last_;
+    other = {};
+  }
+  /// True if it was in here.
+  bool remove(work& w) noexcept {
+    work* previous = nullptr;
+    for (work* p = first_; p != nullptr; previous = p, p = p->next) {
+      if (p != &w) continue;
+      (previous == nullptr ? first_ : previous->next) = w.next;
+      if (last_ == &w) last_ = previous;
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  work* first_ = nullptr;
+  work* last_ = nullptr;
 };
 
 /// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that links them.

@@ -8,6 +8,7 @@
 
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
+#include "driver/queues.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -45,23 +46,28 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
       std::erase_if(living().all, [this](auto const& l) { return l.second == this; });
     }
     engines_.clear();
-    for (work* w = first_; w != nullptr;) {
-      work* const next = w->next;
-      (*w)(false);
-      w = next;
-    }
+    while (work* const w = queue_.pop()) (*w)(false);
   }
 
   using io_multiplexer::post;
   void post(work& w) noexcept override {
     {
       std::lock_guard const lock(mutex_);
-      w.next = nullptr;
-      (last_ != nullptr ? last_->next : first_) = &w;
-      last_ = &w;
+      queue_.push(w);
       posted_.fetch_add(1, std::memory_order_seq_cst); // pairs with has_shared() in engine::before_sleep
     }
     poke_one();
+  }
+
+  bool withdraw(work& w) noexcept override {
+    std::lock_guard const lock(mutex_);
+    if (!queue_.remove(w)) return false;
+    posted_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  [[nodiscard]] runner run_by() const noexcept override {
+    return find_mine() != nullptr ? runner::this_thread : runner::none_yet;
   }
 
   void wake() noexcept override {
@@ -201,10 +207,8 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
       work* w;
       {
         std::lock_guard const lock(mutex_);
-        w = first_;
+        w = queue_.pop();
         if (w == nullptr) break;
-        first_ = w->next;
-        if (first_ == nullptr) last_ = nullptr;
         posted_.fetch_sub(1, std::memory_order_relaxed);
       }
       (*w)();
@@ -223,8 +227,7 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
 
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<engine>> engines_;
-  work* first_ = nullptr;
-  work* last_ = nullptr;
+  work_queue queue_;
   std::atomic<int> posted_{0};
   std::atomic<int> pending_{0};
   int why_none_ = 0;

@@ -18,6 +18,11 @@ std::int64_t io_multiplexer::due(deadline d) const noexcept {
   return d.due(sys::steady_now(), d.which() == deadline::kind::system ? sys::system_now() : 0);
 }
 
+bool io_multiplexer::withdraw(work&) noexcept {
+  UNIO_EXPECTS(
+      false, "a coroutine was destroyed that this multiplexer is about to resume, and cannot be told not to");
+}
+
 void io_multiplexer::abandon(io_operation& op) noexcept {
   cancel(op);
   finish(op);

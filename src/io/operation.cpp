@@ -28,13 +28,27 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
 
 io_operation::~io_operation() { UNIO_EXPECTS(!in_flight(), "an operation in flight was destroyed"); }
 
-void io_operation::start() noexcept {
+io_multiplexer& io_operation::chosen(io_multiplexer* m) const noexcept {
+  if (own_multiplexer_ != nullptr) return *own_multiplexer_;
+  return m != nullptr ? *m : this_thread::multiplexer();
+}
+
+void io_operation::start(io_multiplexer* m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   links.is = {};
-  state_.store(bit_started, std::memory_order_relaxed);
-  multiplexer_ = own_multiplexer_ != nullptr ? own_multiplexer_ : &this_thread::multiplexer();
+  multiplexer_ = &chosen(m);
+  state_.store(bit_started,
+               std::memory_order_release); // pairs with started(): a stop may come from another thread
   multiplexer_->start(*this);
+}
+
+void io_operation::refuse(int native_code) noexcept {
+  UNIO_EXPECTS(faces_ != nullptr && !started(),
+               "an operation can be started once; reset() makes it startable again");
+  if (faces_->begin != nullptr) faces_->begin(*this);
+  result_ = native_code;
+  state_.store(bit_started | bit_completed | bit_finished, std::memory_order_relaxed);
 }
 
 io_status io_operation::poll() noexcept {
@@ -55,13 +69,19 @@ void io_operation::reset() noexcept {
 
 int io_operation::canceled_code() const noexcept { return links.is.timed_out ? -ETIMEDOUT : -ECANCELED; }
 
+void io_operation::told_after_abandon(io_operation& op, unsigned events) noexcept {
+  if ((events & value) != 0 && op.faces_->reclaim != nullptr) op.faces_->reclaim(op);
+  if ((events & done) != 0) op.mark_finished();
+}
+
 void io_operation::abandon() noexcept {
   if (!in_flight()) return;
   // From here on nobody is told; what was obtained is given back.
-  notify_ = [](io_operation& op, unsigned events) noexcept {
-    if ((events & value) != 0 && op.faces_->reclaim != nullptr) op.faces_->reclaim(op);
-    if ((events & done) != 0) op.mark_finished();
-  };
+  if (atomic_) { // another thread may be telling the receiver just now
+    state_.fetch_or(bit_abandoned, std::memory_order_acq_rel);
+  } else {
+    notify_ = &told_after_abandon;
+  }
   multiplexer_->abandon(*this);
   // A child made by fork has only the memory of its parent's operations: there is nothing to wait for.
   state_.fetch_or(bit_finished, std::memory_order_relaxed);

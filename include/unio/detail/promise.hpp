@@ -1,0 +1,264 @@
+// unio/detail/promise.hpp: what the promises of unio's coroutines have in common.
+//
+// Here because the compiler must see it to make a coroutine: how one goes on when another has ended, and how the environment
+// reaches what is awaited.
+//
+//   end_listener      told when a coroutine has ended, instead of a coroutine that goes on
+//   promise_base      who goes on; the environment
+//   affine_promise    await_transform: the affine protocol
+//   transfer<Tail>    going on with another coroutine, in constant stack
+
+#pragma once
+
+#include <unio/executor.hpp>
+#include <unio/frames.hpp>
+
+#include <coroutine>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace unio {
+
+/// What a coroutine of unio's knows of itself: `co_await this_coro::environment`.
+namespace this_coro {
+struct environment_tag {};
+struct executor_tag {};
+struct stop_token_tag {};
+inline constexpr environment_tag environment{}; ///< environment const&
+inline constexpr executor_tag executor{};       ///< executor_ref
+inline constexpr stop_token_tag stop_token{};   ///< stop_token
+} // namespace this_coro
+
+/// Can be awaited affinely: it resumes the coroutine where the environment says. `await_ready(environment const&)` is
+/// called instead of await_ready() where there is one.
+///
+/// Source  *Coroutine-first asynchronous I/O* §6
+template <class A>
+concept affine_awaitable = requires(A& a, std::coroutine_handle<> h, environment const& e) {
+  a.await_suspend(h, e);
+  a.await_resume();
+};
+
+namespace detail {
+
+/// Told that a coroutine has ended; says who goes on. It is called while that coroutine is suspended for the last time,
+/// and may destroy it.
+class end_listener {
+ public:
+  using function = std::coroutine_handle<> (*)(end_listener&) noexcept;
+  explicit end_listener(function f) noexcept : function_(f) {}
+  std::coroutine_handle<> operator()() noexcept { return function_(*this); }
+
+ private:
+  function function_;
+};
+
+/// Goes on with `h`. Where the compiler makes no tail calls: from a loop further up on the stack, if there is one.
+UNIO_API void resume_from_loop(std::coroutine_handle<> h) noexcept;
+
+/// Around a loop that resumes coroutines and waits for them: what is resumed inside of it has gone on when it is left.
+class resume_scope {
+ public:
+  UNIO_API resume_scope() noexcept;
+  UNIO_API ~resume_scope();
+  resume_scope(resume_scope const&) = delete;
+  resume_scope& operator=(resume_scope const&) = delete;
+
+ private:
+  bool active_;
+  std::coroutine_handle<> next_;
+};
+
+template <bool Tail> auto transfer(std::coroutine_handle<> h) noexcept {
+  if constexpr (Tail) {
+    return h;
+  } else {
+    resume_from_loop(h);
+  }
+}
+
+class promise_base : public frame_memory {
+ public:
+  promise_base() = default;
+  promise_base(promise_base const&) = delete;
+  promise_base& operator=(promise_base const&) = delete;
+
+  void set_continuation(std::coroutine_handle<> h) noexcept {
+    next_ = reinterpret_cast<std::uintptr_t>(h.address());
+  }
+  void set_continuation(end_listener& l) noexcept {
+    next_ = reinterpret_cast<std::uintptr_t>(&l) | listener_bit; // frames and listeners are aligned
+  }
+  /// Who goes on now that this has ended.
+  [[nodiscard]] std::coroutine_handle<> next() const noexcept {
+    if ((next_ & listener_bit) != 0) [[unlikely]]
+      return (*reinterpret_cast<end_listener*>(next_ & ~listener_bit))();
+    return std::coroutine_handle<>::from_address(reinterpret_cast<void*>(next_));
+  }
+
+  void set_environment(environment const& e) noexcept { environment_ = &e; }
+  [[nodiscard]] environment const& get_environment() const noexcept { return *environment_; }
+
+ private:
+  static constexpr std::uintptr_t listener_bit = 1;
+  std::uintptr_t next_ = 0;
+  environment const* environment_ = nullptr;
+};
+
+template <class A> decltype(auto) awaiter_of(A&& a) noexcept {
+  if constexpr (requires { static_cast<A&&>(a).operator co_await(); }) {
+    return static_cast<A&&>(a).operator co_await();
+  } else if constexpr (requires { operator co_await(static_cast<A&&>(a)); }) {
+    return operator co_await(static_cast<A&&>(a));
+  } else {
+    return static_cast<A&&>(a);
+  }
+}
+
+template <class T> struct ready_awaiter {
+  T value;
+  static constexpr bool await_ready() noexcept { return true; }
+  static constexpr void await_suspend(std::coroutine_handle<>) noexcept {}
+  T await_resume() const noexcept { return value; }
+};
+
+/// Calls whatever form of await_suspend there is. The coroutine to go on with; null: the one that awaits.
+template <class Awaiter, class... Arguments>
+std::coroutine_handle<> suspend_with(Awaiter& a, Arguments&&... arguments) {
+  using returned = decltype(a.await_suspend(static_cast<Arguments&&>(arguments)...));
+  if constexpr (std::is_void_v<returned>) {
+    a.await_suspend(static_cast<Arguments&&>(arguments)...);
+    return std::noop_coroutine();
+  } else if constexpr (std::same_as<returned, bool>) {
+    return a.await_suspend(static_cast<Arguments&&>(arguments)...) ? std::noop_coroutine() : nullptr;
+  } else {
+    return a.await_suspend(static_cast<Arguments&&>(arguments)...);
+  }
+}
+
+/// Hands the environment to what is awaited. `A` is a reference: a temporary lives as long as the co_await.
+template <class A, bool Tail> struct affine_awaiter {
+  A awaited;
+  environment const& with;
+
+  bool await_ready() noexcept(noexcept(awaited.await_ready())) {
+    if constexpr (requires { awaited.await_ready(with); }) {
+      return awaited.await_ready(with);
+    } else {
+      return awaited.await_ready();
+    }
+  }
+  auto await_suspend(std::coroutine_handle<> h) {
+    using returned = decltype(awaited.await_suspend(h, with));
+    if constexpr (std::is_void_v<returned> || std::same_as<returned, bool>) {
+      return awaited.await_suspend(h, with);
+    } else {
+      return transfer<Tail>(awaited.await_suspend(h, with));
+    }
+  }
+  decltype(auto) await_resume() noexcept(noexcept(awaited.await_resume())) {
+    return static_cast<std::remove_reference_t<A>&&>(awaited).await_resume();
+  }
+};
+
+/// Stands in for a coroutine where something that knows no environment resumes it: goes back to its executor.
+class way_back {
+ public:
+  struct promise_type : frame_memory {
+    way_back get_return_object() noexcept {
+      return way_back(std::coroutine_handle<promise_type>::from_promise(*this));
+    }
+    std::suspend_always initial_suspend() noexcept { return {}; }
+    std::suspend_always final_suspend() noexcept { return {}; }
+    void return_void() noexcept {}
+    void unhandled_exception() noexcept {}
+  };
+  way_back() = default;
+  way_back(way_back&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  way_back& operator=(way_back&& other) noexcept {
+    std::swap(handle_, other.handle_);
+    return *this;
+  }
+  ~way_back() {
+    if (handle_) handle_.destroy();
+  }
+  [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
+
+  /// Resumed by anybody, it has `r` resumed where it belongs.
+  UNIO_API static way_back to(executor_ref executor, resumption& r);
+
+ private:
+  explicit way_back(std::coroutine_handle<> h) noexcept : handle_(h) {}
+  std::coroutine_handle<> handle_;
+};
+
+/// Awaits what knows no environment.
+template <class Awaiter, bool Tail> class foreign_awaiter {
+ public:
+  template <class A>
+  foreign_awaiter(A&& a, environment const& e) : awaited_(awaiter_of(static_cast<A&&>(a))), environment_(e) {}
+  foreign_awaiter(foreign_awaiter const&) = delete;
+  foreign_awaiter& operator=(foreign_awaiter const&) = delete;
+
+  decltype(auto) await_ready() { return static_cast<bool>(awaited_.await_ready()); }
+  auto await_suspend(std::coroutine_handle<> h) {
+    resume_ = resumption(h, &environment_);
+    back_ = way_back::to(environment_.executor, resume_);
+    std::coroutine_handle<> const next = suspend_with(awaited_, back_.handle());
+    return transfer<Tail>(next ? next : h);
+  }
+  decltype(auto) await_resume() { return awaited_.await_resume(); }
+
+ private:
+  Awaiter awaited_;
+  environment const& environment_;
+  resumption resume_;
+  way_back back_;
+};
+
+/// The part of a promise that gives its environment to what is awaited. `Promise` derives from this and from promise_base.
+template <class Promise, bool Tail> class affine_promise {
+  environment const& get_environment() noexcept {
+    return static_cast<Promise*>(this)->promise_base::get_environment();
+  }
+
+ public:
+  template <class A>
+    requires affine_awaitable<std::remove_reference_t<A>>
+  affine_awaiter<A&&, Tail> await_transform(A&& a) noexcept {
+    return {static_cast<A&&>(a), get_environment()};
+  }
+  template <class A>
+    requires(!affine_awaitable<std::remove_reference_t<A>> &&
+             affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>>)
+  auto await_transform(A&& a) {
+    return affine_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>{awaiter_of(static_cast<A&&>(a)),
+                                                                           get_environment()};
+  }
+  template <class A>
+    requires(!affine_awaitable<std::remove_reference_t<A>> &&
+             !affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>> &&
+             requires(std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>& awaiter,
+                      std::coroutine_handle<> h) {
+               awaiter.await_ready();
+               awaiter.await_suspend(h);
+               awaiter.await_resume();
+             })
+  auto await_transform(A&& a) {
+    return foreign_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>(static_cast<A&&>(a),
+                                                                            get_environment());
+  }
+  ready_awaiter<environment const&> await_transform(this_coro::environment_tag) noexcept {
+    return {get_environment()};
+  }
+  ready_awaiter<executor_ref> await_transform(this_coro::executor_tag) noexcept {
+    return {get_environment().executor};
+  }
+  ready_awaiter<stop_token> await_transform(this_coro::stop_token_tag) noexcept {
+    return {get_environment().stop};
+  }
+};
+
+} // namespace detail
+} // namespace unio

@@ -1,0 +1,184 @@
+// unio/executor.hpp: where coroutines and posted work run.
+//
+//   work              a node that can be queued without allocating
+//   resumption        the node that resumes a coroutine
+//   is_executor       dispatch · post · ==
+//   executor_ref      any executor, in two words
+//   inline_executor   here and now
+//   environment       what flows down a chain of coroutines: executor, stop token, multiplexer, frame allocator
+//
+// One interface serves coroutines, which return what dispatch() returns from await_suspend, and everybody else, who resumes
+// it: `ex.dispatch(r).resume()`.
+
+#pragma once
+
+#include <unio/config.hpp>
+#include <unio/stop_token.hpp>
+
+#include <concepts>
+#include <coroutine>
+#include <type_traits>
+
+namespace unio {
+
+class io_multiplexer;
+class executor_ref;
+class frame_allocator;
+struct environment;
+
+/// A node that an executor or a multiplexer runs later. Derive from it; it must live until it has run.
+///
+/// Thread safety  may be posted from any thread; is in at most one queue at a time
+class work {
+ public:
+  using function = void (*)(work&, bool run) noexcept;
+  /// `f(*this, true)` runs it; `f(*this, false)` is called instead when the multiplexer ends before that.
+  explicit work(function f) noexcept : function_(f) {}
+
+  void operator()(bool run = true) noexcept { function_(*this, run); }
+
+  work* next = nullptr; ///< for the queue that holds it
+
+ protected:
+  void set_function(function f) noexcept { function_ = f; }
+
+ private:
+  function function_;
+};
+
+/// Work that resumes a coroutine. It lives in the coroutine's frame, in what it awaits. If its multiplexer ends first, the
+/// chain of coroutines that it belongs to is destroyed.
+class resumption : public work {
+ public:
+  explicit resumption(std::coroutine_handle<> h = {}, environment const* e = nullptr) noexcept
+      : work(&invoke), handle_(h), environment_(e) {}
+  [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
+  /// Has it not resumed after all, because its coroutine is being destroyed. Preconditions: it was given to dispatch() or
+  /// post() of `e`, and its coroutine has not been resumed; on the thread that `e` would resume it on.
+  UNIO_API void take_back(executor_ref e) noexcept;
+  /// So that an executor whose dispatch takes a handle is one as well.
+  operator std::coroutine_handle<>() const noexcept { return handle_; } // NOLINT: implicit on purpose
+
+ private:
+  UNIO_API static void invoke(work& w, bool run) noexcept;
+  std::coroutine_handle<> handle_; // null: its multiplexer has ended
+  environment const* environment_;
+};
+
+/// What runs coroutines and work. Cheap to copy; copies are equal and stand for the same place.
+///
+///   dispatch(r)   if it is allowed to run here and now: r.handle(), which the caller resumes or returns from
+///                 await_suspend. Otherwise posts `r` and returns std::noop_coroutine()
+///   post(w)       runs `w` later, never inside this call; from any thread; allocates nothing
+///   ==            the same place: one may go on without asking
+///
+/// It may also offer `io_multiplexer* multiplexer() const`, which then runs the I/O of its coroutines, and
+/// `bool withdraw(work&) const`, which takes back what was posted and has not run: needed to destroy a coroutine that
+/// is about to be resumed.
+///
+/// Source  *Coroutine-first asynchronous I/O* §4
+template <class E>
+concept is_executor = std::copy_constructible<E> && std::equality_comparable<E> &&
+                      requires(E const& e, resumption& r, work& w) {
+                        { e.dispatch(r) } -> std::convertible_to<std::coroutine_handle<>>;
+                        e.post(w);
+                      };
+
+/// Any executor, referred to. Default: none.
+///
+/// Lifetime       the executor outlives it; at the root of a chain of coroutines it is owned (async_run)
+/// Thread safety  distinct and shared: safe
+/// Size           16 bytes
+class executor_ref {
+ public:
+  struct operations {
+    std::coroutine_handle<> (*dispatch)(void const*, resumption&) noexcept;
+    void (*post)(void const*, work&) noexcept;
+    bool (*withdraw)(void const*, work&) noexcept;
+    bool (*equals)(void const*, void const*) noexcept;
+    io_multiplexer* (*multiplexer)(void const*) noexcept;
+  };
+
+  executor_ref() = default;
+  template <class E>
+    requires(!std::same_as<E, executor_ref> && is_executor<E>)
+  executor_ref(E const& e) noexcept : operations_(&operations_for<E>), executor_(&e) {} // NOLINT: implicit
+  executor_ref(operations const& o, void const* executor) noexcept : operations_(&o), executor_(executor) {}
+
+  explicit operator bool() const noexcept { return operations_ != nullptr; }
+  [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept {
+    return operations_->dispatch(executor_, r);
+  }
+  void post(work& w) const noexcept { operations_->post(executor_, w); }
+  /// Takes back what was posted. True: `w` is in no queue any more. False: it has run, or is about to on another thread.
+  bool withdraw(work& w) const noexcept { return operations_->withdraw(executor_, w); }
+  /// Who runs the I/O of its coroutines; null: whoever is the thread's own.
+  [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }
+
+  bool operator==(executor_ref const& other) const noexcept {
+    return operations_ == other.operations_ &&
+           (executor_ == other.executor_ || operations_->equals(executor_, other.executor_));
+  }
+
+ private:
+  template <class E> static std::coroutine_handle<> dispatch_to(void const* e, resumption& r) noexcept {
+    return static_cast<E const*>(e)->dispatch(r);
+  }
+  template <class E> static void post_to(void const* e, work& w) noexcept {
+    static_cast<E const*>(e)->post(w);
+  }
+  template <class E> static bool withdraw_from(void const* e, work& w) noexcept {
+    if constexpr (requires(E const& ex) { ex.withdraw(w); }) {
+      return static_cast<E const*>(e)->withdraw(w);
+    } else {
+      UNIO_EXPECTS(
+          false, "a coroutine was destroyed that its executor is about to resume, and cannot be told not to");
+    }
+  }
+  template <class E> static bool equal(void const* a, void const* b) noexcept {
+    return *static_cast<E const*>(a) == *static_cast<E const*>(b);
+  }
+  template <class E> static io_multiplexer* multiplexer_of(void const* e) noexcept {
+    if constexpr (requires(E const& ex) { ex.multiplexer(); }) {
+      return static_cast<E const*>(e)->multiplexer();
+    } else {
+      return nullptr;
+    }
+  }
+  template <class E>
+  static constexpr operations operations_for{&dispatch_to<E>, &post_to<E>, &withdraw_from<E>, &equal<E>,
+                                             &multiplexer_of<E>};
+
+  operations const* operations_ = nullptr;
+  void const* executor_ = nullptr;
+};
+
+/// Runs everything where it is asked to, at once: for tests, and for what resumes on whatever thread completes it.
+///
+/// Thread safety  distinct and shared: safe
+class inline_executor {
+ public:
+  [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept { return r.handle(); }
+  void post(work& w) const noexcept { w(); }
+  [[nodiscard]] bool withdraw(work&) const noexcept { return false; } // nothing ever waits
+  bool operator==(inline_executor const&) const = default;
+};
+
+/// What a chain of coroutines runs with. The root of the chain, or whoever changes a part of it for those below (run_on,
+/// timeout, when_all), owns it; everybody below refers to it.
+struct environment {
+  executor_ref executor; ///< where its coroutines run
+  stop_token stop;       ///< whether they were asked to end
+  io_multiplexer* multiplexer =
+      nullptr; ///< who runs the I/O of handles that were not told; null: the thread's own
+  frame_allocator* frames =
+      nullptr; ///< where frames come from that take this as their first parameter; null: the pool
+  /// Ends the chain from its root: it is suspended, and nobody will ever resume it. Null: nobody owns it.
+  void (*abandon)(environment const&) noexcept = nullptr;
+  void* root = nullptr; ///< for abandon()
+
+  /// For coroutines with a parameter `environment const&`: their frames come from `frames`.
+  [[nodiscard]] frame_allocator* get_frame_allocator() const noexcept { return frames; }
+};
+
+} // namespace unio

@@ -1,0 +1,202 @@
+// unio/frames.hpp: where the frames of coroutines come from.
+//
+//   frame_pool            the pool of all: a list of free blocks per thread and size, over a bounded global one
+//   frame_allocator       an allocator of one's own; has_frame_allocator: an object that has one
+//   detail::frame_memory  operator new and delete of a promise
+//
+// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there (the second, because
+// the first parameter of a member function is its object); every other from the pool. After warm-up neither asks the heap.
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <type_traits>
+
+namespace unio {
+
+/// Gives frames of coroutines, and takes them back. A frame may be given back by another thread than took it.
+class UNIO_API frame_allocator {
+ public:
+  frame_allocator() = default;
+  frame_allocator(frame_allocator const&) = default;
+  frame_allocator& operator=(frame_allocator const&) = default;
+  virtual ~frame_allocator();
+  /// Memory for `size` bytes, aligned as by operator new. Throws std::bad_alloc.
+  virtual void* allocate(std::size_t size) = 0;
+  virtual void deallocate(void* p, std::size_t size) noexcept = 0;
+};
+
+template <class A>
+concept is_frame_allocator = requires(A& a, void* p, std::size_t n) {
+  { a.allocate(n) } -> std::convertible_to<void*>;
+  { a.deallocate(p, n) } -> std::same_as<void>;
+};
+
+/// An object with `A& get_frame_allocator()`, or `A* get_frame_allocator()`, where null means the pool.
+///
+/// Lifetime  the allocator outlives the frames that it gave
+/// Source    *Coroutine-first asynchronous I/O* §9.1
+template <class T>
+concept has_frame_allocator = requires(T& t) {
+  requires is_frame_allocator<std::remove_reference_t<decltype(t.get_frame_allocator())>>;
+} || requires(T& t) {
+  requires is_frame_allocator<std::remove_reference_t<decltype(*t.get_frame_allocator())>>;
+};
+
+/// The pool that frames come from by default, and the other blocks that unio needs per coroutine.
+///
+/// Thread safety  all of it from any thread. A block may be given back by another thread than took it
+/// Bounds         a thread keeps at most 64 free blocks of a size up to 1 KiB and 64 KiB of each larger size, up to 128 KiB;
+///                all threads together leave at most 64 MiB in the global pool. What is more goes back to the heap
+/// Cost           a few instructions; a lock once in 32 blocks where one thread takes and another gives back
+class frame_pool {
+ public:
+  struct statistics {
+    std::size_t this_thread_bytes = 0; ///< free, in the calling thread's lists
+    std::size_t global_bytes = 0;      ///< free, in the global pool
+    std::uint64_t heap_blocks = 0; ///< taken from the heap so far, by all threads, and not given back to it
+  };
+  /// What is held just now.
+  [[nodiscard]] UNIO_API static statistics held() noexcept;
+  /// Gives what is free in the calling thread's lists and in the global pool back to the heap.
+  UNIO_API static void trim() noexcept;
+
+  static void* allocate(std::size_t size);
+  static void deallocate(void* p, std::size_t size) noexcept;
+};
+
+namespace detail {
+
+// Here because the few instructions of taking and giving back are worth inlining: a chain of a hundred tasks does
+// nothing else.
+
+inline constexpr std::size_t frame_step = 64; // sizes up to frame_small: multiples of this
+inline constexpr std::size_t frame_small = 1024;
+inline constexpr std::size_t frame_large = 128 * 1024; // sizes up to this: powers of two
+inline constexpr std::size_t frame_sizes = frame_small / frame_step + 7;
+
+constexpr std::size_t frame_size_index(std::size_t size) noexcept {
+  if (size <= frame_small) [[likely]]
+    return (size + frame_step - 1) / frame_step - (size != 0);
+  std::size_t index = frame_small / frame_step;
+  for (std::size_t s = frame_small * 2; s < size; s *= 2) ++index;
+  return index;
+}
+constexpr std::size_t frame_size_of(std::size_t index) noexcept {
+  if (index < frame_small / frame_step) return (index + 1) * frame_step;
+  return (frame_small * 2) << (index - frame_small / frame_step);
+}
+static_assert(frame_size_index(frame_large) == frame_sizes - 1 &&
+              frame_size_of(frame_sizes - 1) == frame_large);
+static_assert(frame_size_index(1) == 0 && frame_size_index(64) == 0 && frame_size_index(65) == 1 &&
+              frame_size_index(1024) == 15 && frame_size_index(1025) == 16 && frame_size_of(16) == 2048);
+
+struct free_frame {
+  free_frame* next;
+};
+struct frame_list {
+  free_frame* first = nullptr;
+  std::uint32_t room = 0; // how many more may be kept; 0 also before the first use and while the thread ends
+};
+struct frame_lists {
+  frame_list of[frame_sizes];
+};
+
+// Never a function call to reach it, also from a shared library: the lists are small, and there from the thread's start.
+[[gnu::tls_model("initial-exec")]] extern UNIO_API constinit thread_local frame_lists this_threads_frames;
+
+[[nodiscard]] UNIO_API void* refill_frames(std::size_t size);
+UNIO_API void spill_frames(void* p, std::size_t size) noexcept;
+
+} // namespace detail
+
+inline void* frame_pool::allocate(std::size_t size) {
+  if (size <= detail::frame_large && UNIO_POOLS_FRAMES) [[likely]] {
+    detail::frame_list& list = detail::this_threads_frames.of[detail::frame_size_index(size)];
+    if (detail::free_frame* const f = list.first; f != nullptr) [[likely]] {
+      list.first = f->next;
+      ++list.room;
+      return f;
+    }
+  }
+  return detail::refill_frames(size);
+}
+
+inline void frame_pool::deallocate(void* p, std::size_t size) noexcept {
+  if (size <= detail::frame_large && UNIO_POOLS_FRAMES) [[likely]] {
+    detail::frame_list& list = detail::this_threads_frames.of[detail::frame_size_index(size)];
+    if (list.room != 0) [[likely]] {
+      --list.room;
+      auto* const f = static_cast<detail::free_frame*>(p);
+      f->next = list.first;
+      list.first = f;
+      return;
+    }
+  }
+  detail::spill_frames(p, size);
+}
+
+namespace detail {
+
+/// Base of a promise: its frames come from the pool, or from the allocator of one of the first two parameters. Behind each
+/// frame stands who takes it back.
+class frame_memory {
+  using give_back = void (*)(void* frame, std::size_t size) noexcept;
+
+  // Behind a frame: null for the pool; otherwise the function that finds its allocator behind that.
+  static constexpr std::size_t rounded(std::size_t size) noexcept {
+    return (size + sizeof(give_back) - 1) & ~(sizeof(give_back) - 1);
+  }
+  static give_back& tag(void* frame, std::size_t size) noexcept {
+    return *reinterpret_cast<give_back*>(static_cast<std::byte*>(frame) + rounded(size));
+  }
+  template <class A> static A*& owner(void* frame, std::size_t size) noexcept {
+    return *reinterpret_cast<A**>(static_cast<std::byte*>(frame) + rounded(size) + sizeof(give_back));
+  }
+
+  template <class A> static void* from(A& a, std::size_t size) {
+    void* const p = a.allocate(rounded(size) + sizeof(give_back) + sizeof(A*));
+    tag(p, size) = [](void* frame, std::size_t n) noexcept {
+      owner<A>(frame, n)->deallocate(frame, rounded(n) + sizeof(give_back) + sizeof(A*));
+    };
+    owner<A>(p, size) = &a;
+    return p;
+  }
+  template <class Object> static void* from_object(Object& object, std::size_t size) {
+    if constexpr (std::is_pointer_v<std::remove_reference_t<decltype(object.get_frame_allocator())>>) {
+      auto* const a = object.get_frame_allocator();
+      return a != nullptr ? from(*a, size) : frame_memory::operator new(size);
+    } else {
+      return from(object.get_frame_allocator(), size);
+    }
+  }
+
+ public:
+  static void* operator new(std::size_t size) {
+    void* const p = frame_pool::allocate(rounded(size) + sizeof(give_back));
+    tag(p, size) = nullptr;
+    return p;
+  }
+  template <has_frame_allocator First, class... Rest>
+  static void* operator new(std::size_t size, First& first, Rest&...) {
+    return from_object(first, size);
+  }
+  template <class First, has_frame_allocator Second, class... Rest>
+    requires(!has_frame_allocator<First>)
+  static void* operator new(std::size_t size, First&, Second& second, Rest&...) {
+    return from_object(second, size);
+  }
+  static void operator delete(void* p, std::size_t size) noexcept {
+    if (give_back const f = tag(p, size); f != nullptr) [[unlikely]]
+      return f(p, size);
+    frame_pool::deallocate(p, rounded(size) + sizeof(give_back));
+  }
+};
+
+} // namespace detail
+} // namespace unio

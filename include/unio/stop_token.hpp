@@ -1,0 +1,126 @@
+// unio/stop_token.hpp: asking what is under way to end soon.
+//
+//   stop_source     asks; lives where it is declared, allocates nothing
+//   stop_token      says whether it was asked: one word, which may say that nobody ever will
+//   stop_callback   a function to call when it is asked
+//
+// As std::stop_source and its kin, but nothing is shared and nothing allocated: the source must outlive its tokens.
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#include <atomic>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace unio {
+
+class stop_source;
+
+/// Whether a stop was requested. Default: it never will be, which costs those who look nothing.
+///
+/// Thread safety  distinct: safe; shared: safe
+/// Lifetime       its source outlives it
+/// Size           8 bytes
+class stop_token {
+ public:
+  stop_token() = default;
+  [[nodiscard]] bool stop_possible() const noexcept { return source_ != nullptr; }
+  [[nodiscard]] inline bool stop_requested() const noexcept;
+  bool operator==(stop_token const&) const = default;
+
+ private:
+  friend class stop_source;
+  friend class stop_node;
+  explicit stop_token(stop_source* source) noexcept : source_(source) {}
+  stop_source* source_ = nullptr;
+};
+
+/// What a source calls when it is asked: the part of a stop_callback that is not a template. It may not be moved while
+/// it is attached.
+class stop_node {
+ public:
+  using function = void (*)(stop_node&) noexcept;
+  explicit stop_node(function f) noexcept : function_(f) {}
+  stop_node(stop_node const&) = delete;
+  stop_node& operator=(stop_node const&) = delete;
+
+  /// From now on called, once, when a stop is requested. False: one was already; then it is not called.
+  /// Preconditions: a stop is possible; not attached.
+  UNIO_API bool attach(stop_token token) noexcept;
+  /// From now on not called. Waits for a call that another thread is making; inside of that call it returns at once.
+  /// Preconditions: `token` is the one that it was attached to, or tried to be.
+  UNIO_API void detach(stop_token token) noexcept;
+
+ private:
+  friend class stop_source;
+  stop_node* next_ = nullptr;
+  stop_node* previous_ = nullptr; // this: not attached (any more)
+  function function_;
+};
+
+/// Asks all who hold its tokens to stop.
+///
+/// Thread safety  all of it from any thread
+/// Lifetime       outlives its tokens and callbacks
+/// Cost           no allocation; an uncontended lock for each callback that comes, goes or is called
+class stop_source {
+ public:
+  stop_source() = default;
+  stop_source(stop_source const&) = delete;
+  stop_source& operator=(stop_source const&) = delete;
+  ~stop_source() { UNIO_EXPECTS(first_ == nullptr, "a stop source was destroyed before its callbacks"); }
+
+  [[nodiscard]] stop_token get_token() noexcept { return stop_token(this); }
+  [[nodiscard]] bool stop_requested() const noexcept {
+    return (state_.load(std::memory_order_acquire) & bit_requested) !=
+           0; // pairs with the release in request_stop()
+  }
+  /// Calls the callbacks, on this thread. True for the first request; those that follow do nothing.
+  UNIO_API bool request_stop() noexcept;
+
+ private:
+  friend class stop_node;
+  static constexpr std::uint32_t bit_locked = 1, bit_requested = 2;
+  void lock() noexcept;
+  void unlock() noexcept;
+
+  std::atomic<std::uint32_t> state_{0};
+  std::atomic<std::uint32_t> running_done_{0}; // counts the calls that have returned
+  stop_node* first_ = nullptr;
+  stop_node* running_ = nullptr; // being called just now, by:
+  void const* runner_ = nullptr;
+};
+
+inline bool stop_token::stop_requested() const noexcept {
+  return source_ != nullptr && source_->stop_requested();
+}
+
+/// Calls `f()` once when a stop is requested: by the thread that requests it, or at once if that has happened.
+///
+/// Lifetime     its destructor waits for a call that another thread is making; `f` may destroy what holds it
+/// Concurrency  `f` must not throw and should do little: it runs inside request_stop()
+template <std::invocable F> class stop_callback : private stop_node {
+ public:
+  template <class G>
+    requires std::constructible_from<F, G>
+  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>)
+      : stop_node(&call), token_(token), f_(std::forward<G>(f)) {
+    if (token_.stop_possible() && !attach(token_)) f_();
+  }
+  ~stop_callback() {
+    if (token_.stop_possible()) detach(token_);
+  }
+
+ private:
+  static void call(stop_node& n) noexcept { static_cast<stop_callback&>(n).f_(); }
+  stop_token token_;
+  F f_;
+};
+
+template <class F> stop_callback(stop_token, F) -> stop_callback<F>;
+
+} // namespace unio

@@ -1,0 +1,210 @@
+// unio/task.hpp: a coroutine that is awaited.
+//
+//   task<T>     lazy; one type, whoever runs it
+//   this_coro   what a coroutine knows of itself: its environment, its executor, its stop token
+//
+// A library's public functions return task<T> and live in a .cpp: neither the executor nor what they are made of shows.
+
+#pragma once
+
+#include <unio/detail/promise.hpp>
+
+#include <exception>
+#include <memory>
+#include <new>
+
+namespace unio {
+
+template <class T = void> class task;
+
+namespace detail {
+
+[[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
+
+/// What a task leaves behind: a value, an exception, or nothing yet.
+template <class T> class task_result {
+  using stored = std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, T>;
+  enum class holds : unsigned char { nothing, value, exception };
+
+ public:
+  task_result() noexcept {}
+  task_result(task_result const&) = delete;
+  task_result& operator=(task_result const&) = delete;
+  ~task_result() {
+    if (holds_ == holds::value) value_.~stored();
+    if (holds_ == holds::exception) exception_.~exception_ptr();
+  }
+  template <class U>
+    requires std::constructible_from<T, U>
+  void emplace(U&& u) {
+    if constexpr (std::is_reference_v<T>) {
+      value_ = std::addressof(u);
+    } else {
+      ::new (static_cast<void*>(std::addressof(value_))) stored(static_cast<U&&>(u));
+    }
+    holds_ = holds::value;
+  }
+  void fail(std::exception_ptr e) noexcept {
+    ::new (static_cast<void*>(std::addressof(exception_)))
+        std::exception_ptr(static_cast<std::exception_ptr&&>(e));
+    holds_ = holds::exception;
+  }
+  [[nodiscard]] std::exception_ptr exception() const noexcept {
+    return holds_ == holds::exception ? exception_ : std::exception_ptr();
+  }
+  [[nodiscard]] T take() {
+    if (holds_ == holds::exception) [[unlikely]]
+      rethrow(exception_);
+    if constexpr (std::is_reference_v<T>) {
+      return static_cast<T>(*value_);
+    } else {
+      return static_cast<T&&>(value_);
+    }
+  }
+
+ private:
+  union {
+    stored value_;
+    std::exception_ptr exception_;
+  };
+  holds holds_ = holds::nothing;
+};
+
+template <> class task_result<void> {
+ public:
+  void fail(std::exception_ptr e) noexcept { exception_ = static_cast<std::exception_ptr&&>(e); }
+  [[nodiscard]] std::exception_ptr exception() const noexcept { return exception_; }
+  void take() {
+    if (exception_) [[unlikely]]
+      rethrow(exception_);
+  }
+
+ private:
+  std::exception_ptr exception_;
+};
+
+/// What others see of the promise of a task, however its coroutine was compiled.
+template <class T> struct task_state : promise_base, task_result<T> {};
+
+template <bool Tail> struct final_awaiter {
+  static constexpr bool await_ready() noexcept { return false; }
+  template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) noexcept {
+    return transfer<Tail>(h.promise().next());
+  }
+  [[noreturn]] static void await_resume() noexcept { __builtin_unreachable(); }
+};
+
+/// A task that is being awaited. Refers to the task, which a temporary of the awaiting coroutine's is, or outlives it.
+template <class T> class task_awaiter {
+ public:
+  explicit task_awaiter(std::coroutine_handle<task_state<T>> child) noexcept : child_(child) {}
+  static constexpr bool await_ready() noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    child_.promise().set_environment(e);
+    child_.promise().set_continuation(h);
+    return child_;
+  }
+  T await_resume() { return child_.promise().take(); }
+
+ protected:
+  std::coroutine_handle<task_state<T>> child_;
+};
+
+/// The same, by a promise that has given its environment to the child already.
+template <class T, bool Tail> class plain_task_awaiter : task_awaiter<T> {
+ public:
+  plain_task_awaiter(std::coroutine_handle<task_state<T>> child, environment const& e) noexcept
+      : task_awaiter<T>(child) {
+    child.promise().set_environment(e);
+  }
+  static constexpr bool await_ready() noexcept { return false; }
+  auto await_suspend(std::coroutine_handle<> h) noexcept {
+    this->child_.promise().set_continuation(h);
+    return transfer<Tail>(this->child_);
+  }
+  using task_awaiter<T>::await_resume;
+};
+
+template <class T, bool Tail>
+class task_promise_base : public task_state<T>, public affine_promise<task_promise_base<T, Tail>, Tail> {
+ public:
+  using affine_promise<task_promise_base, Tail>::await_transform;
+  template <class U> plain_task_awaiter<U, Tail> await_transform(task<U>&& t) noexcept {
+    return {t.child(), promise_base::get_environment()};
+  }
+  static std::suspend_always initial_suspend() noexcept { return {}; }
+  static final_awaiter<Tail> final_suspend() noexcept { return {}; }
+  task<T> get_return_object() noexcept {
+    static_assert(sizeof(task_promise_base) == sizeof(task_state<T>) &&
+                  alignof(task_promise_base) == alignof(task_state<T>));
+    return task<T>(std::coroutine_handle<task_state<T>>::from_promise(*this));
+  }
+  void unhandled_exception() noexcept { this->fail(std::current_exception()); }
+};
+
+template <class T, bool Tail> class task_promise : public task_promise_base<T, Tail> {
+ public:
+  template <class U = T>
+    requires std::constructible_from<T, U>
+  void return_value(U&& value) {
+    this->emplace(static_cast<U&&>(value));
+  }
+};
+template <bool Tail> class task_promise<void, Tail> : public task_promise_base<void, Tail> {
+ public:
+  static void return_void() noexcept {}
+};
+
+} // namespace detail
+
+/// A coroutine that yields a T to the coroutine that awaits it. It begins when it is awaited, runs where that one runs, and
+/// is awaited once.
+///
+/// Resumes        on the executor of its environment, whatever it awaits
+/// Errors         an exception that leaves it is thrown by co_await
+/// Destruction    before it was awaited: nothing has run. While it is suspended: cancels the operation that it waits for
+///                and drives that one's multiplexer until it has finished; on the thread of its executor
+/// Concurrency    one thread at a time, its executor's
+/// Cost           a frame from the pool; awaiting and going on is a jump each, in constant stack
+/// Parameters     live in the frame as they were declared: references, and what a lambda has captured, must outlive the task
+/// Moved-from     empty: can be assigned to and destroyed
+/// Size           8 bytes
+/// Source         *Coroutine-first asynchronous I/O* §6.3
+template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task {
+ public:
+  using value_type = T;
+  using promise_type = detail::task_promise<T, UNIO_TAIL_CALLS>;
+
+  task() = default;
+  task(task&& other) noexcept : child_(std::exchange(other.child_, nullptr)) {}
+  task& operator=(task&& other) noexcept {
+    if (this != &other) {
+      if (child_) child_.destroy();
+      child_ = std::exchange(other.child_, nullptr);
+    }
+    return *this;
+  }
+  ~task() {
+    if (child_) child_.destroy();
+  }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(child_); }
+
+  /// For coroutines of any type whose promise hands environments on. Those of task do without.
+  [[nodiscard]] detail::task_awaiter<T> operator co_await() && noexcept {
+    return detail::task_awaiter<T>(child());
+  }
+
+  /// For those who start it themselves: its coroutine, which stays the task's own.
+  [[nodiscard]] std::coroutine_handle<detail::task_state<T>> child() const noexcept {
+    UNIO_EXPECTS(child_ != nullptr, "an empty task was awaited");
+    return child_;
+  }
+
+ private:
+  template <class U, bool Tail> friend class detail::task_promise_base;
+  explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : child_(h) {}
+  std::coroutine_handle<detail::task_state<T>> child_;
+};
+
+} // namespace unio

@@ -1,0 +1,85 @@
+#include <unio/stop_token.hpp>
+
+namespace unio {
+namespace {
+
+// A name for the calling thread that is cheaper to get than its id.
+void const* this_thread_token() noexcept {
+  static thread_local char token;
+  return &token;
+}
+
+} // namespace
+
+// Held for a few instructions, never while a callback runs.
+void stop_source::lock() noexcept {
+  for (;;) {
+    std::uint32_t const before =
+        state_.fetch_or(bit_locked, std::memory_order_acquire); // pairs with unlock()
+    if ((before & bit_locked) == 0) return;
+    state_.wait(before, std::memory_order_relaxed);
+  }
+}
+
+void stop_source::unlock() noexcept {
+  state_.fetch_and(~bit_locked, std::memory_order_release);
+  state_.notify_one();
+}
+
+bool stop_node::attach(stop_token token) noexcept {
+  stop_source& s = *token.source_;
+  previous_ = this;
+  if (s.stop_requested()) return false;
+  s.lock();
+  bool const late = s.stop_requested();
+  if (!late) {
+    next_ = s.first_;
+    previous_ = nullptr;
+    if (next_ != nullptr) next_->previous_ = this;
+    s.first_ = this;
+  }
+  s.unlock();
+  return !late;
+}
+
+void stop_node::detach(stop_token token) noexcept {
+  stop_source& s = *token.source_;
+  s.lock();
+  if (previous_ != this) {
+    (previous_ != nullptr ? previous_->next_ : s.first_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+    previous_ = this;
+  }
+  bool const must_wait = s.running_ == this && s.runner_ != this_thread_token();
+  if (s.running_ == this && !must_wait)
+    s.running_ = nullptr; // inside of its own call: request_stop() forgets it
+  std::uint32_t const calls = s.running_done_.load(std::memory_order_relaxed);
+  s.unlock();
+  if (must_wait)
+    s.running_done_.wait(calls, std::memory_order_acquire); // pairs with the release after the call
+}
+
+bool stop_source::request_stop() noexcept {
+  lock();
+  if (stop_requested()) return unlock(), false;
+  state_.fetch_or(bit_requested, std::memory_order_release);
+  runner_ = this_thread_token();
+  while (first_ != nullptr) {
+    stop_node& n = *first_;
+    first_ = n.next_;
+    if (first_ != nullptr) first_->previous_ = nullptr;
+    n.previous_ = &n;
+    running_ = &n;
+    unlock();
+    n.function_(
+        n); // may end `n`, and on another thread then this source as well: but not before detach() has waited
+    lock();
+    running_ = nullptr;
+    running_done_.fetch_add(1, std::memory_order_release);
+    running_done_.notify_all();
+  }
+  unlock();
+  return true;
+}
+
+} // namespace unio

@@ -1,0 +1,186 @@
+// The slow half of the frame pool: between a thread's lists and the heap stands a global pool of full batches, so that a
+// thread that only takes and one that only gives back meet once in a batch.
+
+#include <unio/frames.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+namespace unio {
+
+frame_allocator::~frame_allocator() = default;
+
+namespace detail {
+
+constinit thread_local frame_lists this_threads_frames;
+
+namespace {
+
+constexpr std::size_t global_bytes_limit = 64 << 20;
+
+constexpr std::uint32_t kept(std::size_t index) noexcept {
+  return static_cast<std::uint32_t>(
+      std::max<std::size_t>(2, std::min<std::size_t>(64, (64 << 10) / frame_size_of(index))));
+}
+// What moves between a thread and the global pool at once.
+constexpr std::uint32_t batch(std::size_t index) noexcept { return kept(index) / 2; }
+
+// A batch in the global pool: its first block links to the rest of it, and stands in the list of batches by its second
+// word.
+struct batch_head : free_frame {
+  batch_head* next_batch;
+};
+static_assert(sizeof(batch_head) <= frame_step);
+
+struct global_pool {
+  std::mutex mutex;
+  batch_head* batches[frame_sizes] = {};
+  std::size_t bytes = 0;
+};
+
+global_pool& everybodys() noexcept {
+  static global_pool* const g = new global_pool; // threads end after static objects are destroyed
+  return *g;
+}
+
+std::atomic<std::uint64_t> heap_blocks{0};
+
+void* from_heap(std::size_t size) {
+  void* const p = ::operator new(size);
+  heap_blocks.fetch_add(1, std::memory_order_relaxed);
+  return p;
+}
+
+void to_heap(void* p) noexcept {
+  ::operator delete(p);
+  heap_blocks.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void to_heap(free_frame* f) noexcept {
+  while (f != nullptr) {
+    free_frame* const next = f->next;
+    to_heap(static_cast<void*>(f));
+    f = next;
+  }
+}
+
+// Gives a list of `n` blocks to the global pool, or to the heap if that is full.
+void give_batch(free_frame* first, std::size_t index, std::uint32_t n) noexcept {
+  std::size_t const bytes = n * frame_size_of(index);
+  {
+    global_pool& g = everybodys();
+    std::lock_guard const lock(g.mutex);
+    if (n == batch(index) && g.bytes + bytes <= global_bytes_limit) {
+      auto* const head = static_cast<batch_head*>(first);
+      head->next_batch = g.batches[index];
+      g.batches[index] = head;
+      g.bytes += bytes;
+      return;
+    }
+  }
+  to_heap(first);
+}
+
+free_frame* take_batch(std::size_t index) noexcept {
+  global_pool& g = everybodys();
+  std::lock_guard const lock(g.mutex);
+  batch_head* const head = g.batches[index];
+  if (head == nullptr) return nullptr;
+  g.batches[index] = head->next_batch;
+  g.bytes -= batch(index) * frame_size_of(index);
+  return head;
+}
+
+// Takes `n` blocks off a list.
+free_frame* take_from(frame_list& list, std::uint32_t n) noexcept {
+  free_frame* const first = list.first;
+  free_frame* last = first;
+  for (std::uint32_t i = 1; i < n; ++i) last = last->next;
+  list.first = last->next;
+  last->next = nullptr;
+  list.room += n;
+  return first;
+}
+
+enum class lists : char { unused, open, ended };
+constinit thread_local lists this_threads_lists = lists::unused;
+
+// The end of a thread gives its lists up: whole batches to the others, the rest to the heap.
+struct closing {
+  ~closing() {
+    this_threads_lists = lists::ended; // what other destructors of this thread give back goes to the heap
+    for (std::size_t index = 0; index != frame_sizes; ++index) {
+      frame_list& list = this_threads_frames.of[index];
+      for (std::uint32_t held = kept(index) - list.room; held >= batch(index); held -= batch(index))
+        give_batch(take_from(list, batch(index)), index, batch(index));
+      to_heap(list.first);
+      list = {};
+    }
+  }
+};
+
+// The first use by a thread: from now on its lists may hold something.
+bool open_lists() noexcept {
+  if (this_threads_lists == lists::ended) return false;
+  static thread_local closing at_the_end;
+  this_threads_lists = lists::open;
+  for (std::size_t index = 0; index != frame_sizes; ++index) this_threads_frames.of[index].room = kept(index);
+  return true;
+}
+
+bool lists_are_open() noexcept { return this_threads_lists == lists::open || open_lists(); }
+
+} // namespace
+
+// Nothing is free in the thread's list.
+void* refill_frames(std::size_t size) {
+  if (size > frame_large || !UNIO_POOLS_FRAMES) return from_heap(size);
+  std::size_t const index = frame_size_index(size);
+  if (lists_are_open()) {
+    if (free_frame* const taken = take_batch(index); taken != nullptr) {
+      frame_list& list = this_threads_frames.of[index];
+      list.first = taken->next;
+      list.room -= batch(index) - 1;
+      return taken;
+    }
+  }
+  return from_heap(frame_size_of(index));
+}
+
+// The thread's list is full, or there is none.
+void spill_frames(void* p, std::size_t size) noexcept {
+  if (size > frame_large || !UNIO_POOLS_FRAMES) return to_heap(p);
+  std::size_t const index = frame_size_index(size);
+  if (!lists_are_open()) return to_heap(p);
+  frame_list& list = this_threads_frames.of[index];
+  if (list.room == 0) give_batch(take_from(list, batch(index)), index, batch(index));
+  auto* const f = static_cast<free_frame*>(p);
+  f->next = list.first;
+  list.first = f;
+  --list.room;
+}
+
+} // namespace detail
+
+frame_pool::statistics frame_pool::held() noexcept {
+  statistics s;
+  for (std::size_t index = 0; index != detail::frame_sizes; ++index)
+    for (detail::free_frame const* f = detail::this_threads_frames.of[index].first; f != nullptr; f = f->next)
+      s.this_thread_bytes += detail::frame_size_of(index);
+  detail::global_pool& g = detail::everybodys();
+  std::lock_guard const lock(g.mutex);
+  s.global_bytes = g.bytes;
+  s.heap_blocks = detail::heap_blocks.load(std::memory_order_relaxed);
+  return s;
+}
+
+void frame_pool::trim() noexcept {
+  for (std::size_t index = 0; index != detail::frame_sizes; ++index) {
+    detail::frame_list& list = detail::this_threads_frames.of[index];
+    while (list.first != nullptr) detail::to_heap(detail::take_from(list, 1));
+    while (detail::free_frame* const batch = detail::take_batch(index)) detail::to_heap(batch);
+  }
+}
+
+} // namespace unio

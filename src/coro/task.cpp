@@ -1,0 +1,77 @@
+#include "sys/calls.hpp"
+
+#include <unio/task.hpp>
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace unio {
+
+void resumption::invoke(work& w, bool run) noexcept {
+  auto& self = static_cast<resumption&>(w);
+  if (run) return self.handle_.resume();
+  self.handle_ = nullptr;
+  if (environment const* const e = self.environment_; e != nullptr && e->abandon != nullptr) e->abandon(*e);
+}
+
+void resumption::take_back(executor_ref e) noexcept {
+  if (handle_ == nullptr) return;
+  while (!e.withdraw(*this)) sys::sched_yield(); // another thread is just queueing it
+}
+
+namespace detail {
+
+void rethrow([[maybe_unused]] std::exception_ptr e) {
+#if UNIO_HAS_EXCEPTIONS
+  std::rethrow_exception(static_cast<std::exception_ptr&&>(e));
+#else
+  std::abort();
+#endif
+}
+
+namespace {
+struct dispatched {
+  executor_ref executor;
+  resumption& r;
+  static bool await_ready() noexcept { return false; }
+  [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<>) const noexcept {
+    return executor.dispatch(r);
+  }
+  static void await_resume() noexcept {}
+};
+} // namespace
+
+way_back way_back::to(executor_ref executor, resumption& r) { co_await dispatched{executor, r}; }
+
+// ---- where there are no tail calls -----------------------------------------------------------------------------------
+
+namespace {
+// The innermost loop of this thread that resumes coroutines, and what it is to resume next.
+struct resuming {
+  bool active;
+  std::coroutine_handle<> next;
+};
+constinit thread_local resuming this_threads{};
+} // namespace
+
+void resume_from_loop(std::coroutine_handle<> h) noexcept {
+  resuming& t = this_threads;
+  if (t.active && t.next == nullptr) {
+    t.next = h;
+    return;
+  }
+  resuming const outer = std::exchange(t, {true, nullptr});
+  do {
+    h.resume();
+    h = std::exchange(this_threads.next, nullptr);
+  } while (h);
+  this_threads = outer;
+}
+
+resume_scope::resume_scope() noexcept : active_(this_threads.active), next_(this_threads.next) {
+  this_threads = {};
+}
+resume_scope::~resume_scope() { this_threads = {active_, next_}; }
+
+} // namespace detail
+} // namespace unio

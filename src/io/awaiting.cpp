@@ -1,0 +1,84 @@
+// A coroutine that waits for an operation, and what its environment adds: where it is resumed, and what may end it.
+//
+//   await_ready ── start ──► finished: goes on without suspending
+//        │                        ▲
+//        └► suspend ──► notify ───┴► dispatch: at once, or queued as a resumption
+//              │           ▲
+//              └── stop ───┘ (cancel)
+//
+// Where a stop is possible it may come from any thread, so the operation is one of those that any thread may cancel. One
+// whose multiplexer another thread runs is started last of all, when the coroutine is suspended, since it may go on elsewhere
+// at once.
+
+#include "sys/calls.hpp"
+
+#include <unio/connect.hpp>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace unio::detail {
+
+bool awaiting::start(io_operation& op, environment const& e) noexcept {
+  environment_ = &e;
+  if (e.stop.stop_possible()) {
+    if (e.stop.stop_requested()) return op.refuse(-ECANCELED), true;
+    op.set_atomic();
+  }
+  if (op.chosen(e.multiplexer).run_by() == io_multiplexer::runner::another_thread) [[unlikely]] {
+    op.set_quiet(false);
+    op.set_atomic();
+    return false;
+  }
+  op.set_quiet();
+  op.start(e.multiplexer);
+  return op.finished();
+}
+
+bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
+  handle_ = h;
+  stop_token const stop = environment_->stop;
+  bool const elsewhere = !op.started();
+  bool const stopped = stop.stop_possible() && !attach(stop);
+  if (elsewhere && stopped) return op.refuse(-ECANCELED), false;
+  op.set_awaited(true);
+  if (elsewhere) {
+    op.start(environment_->multiplexer); // from here on it may end at any moment, and the coroutine with it
+  } else if (stopped) {
+    op.cancel();
+  }
+  return true;
+}
+
+void awaiting::stop(io_operation& op) noexcept {
+  while (!op.started()) sys::sched_yield(); // suspend() is just starting it, on another thread
+  op.cancel();
+}
+
+void awaiting::notify(io_operation& op) noexcept {
+  environment const* const e = environment_;
+  std::coroutine_handle<> const h = std::exchange(handle_, nullptr);
+  if (e == nullptr) {
+    op.mark_finished();
+    return h.resume();
+  }
+  if (e->stop.stop_possible()) detach(e->stop);
+  // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their place.
+  auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
+  executor_ref const executor = e->executor;
+  op.mark_finished();
+  executor.dispatch(*r).resume();
+}
+
+void awaiting::leave(io_operation& op) noexcept {
+  bool const queued = handle_ == nullptr; // it has ended, and notify() was the last to touch this
+  if (!queued) {
+    if (environment_->stop.stop_possible()) detach(environment_->stop);
+    return;
+  }
+  auto& r = *std::launder(reinterpret_cast<resumption*>(&op.links));
+  r.take_back(environment_->executor);
+}
+
+} // namespace unio::detail
