@@ -12,11 +12,11 @@
 #pragma once
 
 #include <unio/deadline.hpp>
+#include <unio/detail/unique_ptr.hpp>
 #include <unio/operation.hpp>
 #include <unio/result.hpp>
 
 #include <concepts>
-#include <memory>
 #include <new>
 #include <string>
 #include <type_traits>

@@ -10,7 +10,6 @@
 #include <unio/detail/promise.hpp>
 
 #include <exception>
-#include <memory>
 #include <new>
 
 namespace unio {
