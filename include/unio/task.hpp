@@ -202,7 +202,9 @@ template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task {
 
  private:
   template <class U, bool Tail> friend class detail::task_promise_base;
-  explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : child_(h) {}
+  explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : child_(h) {
+    if (!h) __builtin_unreachable(); // so that Clang sees that the frame is always destroyed, and makes it part of the caller's
+  }
   std::coroutine_handle<detail::task_state<T>> child_;
 };
 
