@@ -16,7 +16,7 @@ using unio::const_buffers;
 using unio::mutable_buffer;
 using unio::mutable_buffers;
 
-static_assert(sizeof(mutable_buffers) == 40);
+static_assert(sizeof(mutable_buffers) == 24);
 static_assert(std::is_convertible_v<mutable_buffer, const_buffer>);
 static_assert(!std::is_convertible_v<const_buffer, mutable_buffer>);
 static_assert(!std::is_constructible_v<mutable_buffer, std::string_view>);
