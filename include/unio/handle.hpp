@@ -201,8 +201,8 @@ class UNIO_API async_read : public io_operation {
   async_read() = default;
   async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const n = outcome_value();
-    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    int const n = outcome_value();
+    if (n < 0) return detail::to_error_code(n);
     auto const bytes = static_cast<std::size_t>(n);
     return {request_.buffers.first(bytes), bytes};
   }
@@ -246,8 +246,8 @@ class UNIO_API async_write : public io_operation {
   async_write() = default;
   async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const n = outcome_value();
-    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    int const n = outcome_value();
+    if (n < 0) return detail::to_error_code(n);
     auto const bytes = static_cast<std::size_t>(n);
     return {request_.buffers.first(bytes), bytes};
   }

@@ -205,8 +205,8 @@ class UNIO_API io_operation {
   [[nodiscard]] bool is_multishot() const noexcept { return multishot_; }
 
   /// The value, or a negative native code. Written by complete().
-  [[nodiscard]] std::int64_t outcome_value() const noexcept { return result_; }
-  void set_outcome(std::int64_t value_or_native_error) noexcept { result_ = value_or_native_error; }
+  [[nodiscard]] int outcome_value() const noexcept { return result_; }
+  void set_outcome(int value_or_native_error) noexcept { result_ = value_or_native_error; }
   /// What a native code of -ECANCELED means for this operation: timed out, if its deadline was what stopped it.
   [[nodiscard]] int canceled_code() const noexcept;
 
@@ -282,7 +282,7 @@ class UNIO_API io_operation {
   io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
   io_multiplexer* own_multiplexer_ = nullptr; // the handle's, or null for the thread's own
   notification notify_ = nullptr;
-  std::int64_t result_ = 0;
+  int result_ = 0;
   unio::deadline deadline_;
   std::atomic<std::uint32_t> state_{0};
   int fd_ = -1;

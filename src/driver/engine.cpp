@@ -538,7 +538,7 @@ void engine::take_messages() noexcept {
     io_operation* const next = op->links.next;
     op->links.next = nullptr;
     op->links.is.with_worker = false;
-    process(*op, static_cast<int>(op->outcome_value()), 0);
+    process(*op, op->outcome_value(), 0);
     op = next;
   }
   for (io_operation* const last = later_.last(); !later_.empty();) {

@@ -20,8 +20,8 @@ namespace unio::detail {
 
 /// The result of an operation that yields nothing but success.
 inline io_result<void> void_result(io_operation const& op) noexcept {
-  std::int64_t const r = op.outcome_value();
-  if (r < 0) return to_error_code(static_cast<int>(r));
+  int const r = op.outcome_value();
+  if (r < 0) return to_error_code(r);
   return {};
 }
 
