@@ -125,7 +125,10 @@ class work {
 /// nothing until the multiplexer sets them; only the marks below are cleared by start().
 struct operation_links {
   io_operation* next; ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
-  io_operation* previous;
+  union {
+    io_operation* previous;
+    std::int64_t deadline_due; ///< its deadline, while it is `retrying`: then it is in no queue
+  };
   io_operation* next_on_handle; ///< all in flight on one descriptor
   io_operation* previous_on_handle;
   io_operation* heap_child; ///< deadline queue: a pairing heap
@@ -133,13 +136,11 @@ struct operation_links {
   io_operation* heap_previous;
   io_operation* next_message; ///< atomic forms: requests of other threads
   std::int64_t due;           ///< when to look at it next: its deadline or a retry; steady clock, ns
-  std::int64_t deadline_due;  ///< its deadline
   std::uint32_t slot;         ///< the driver's number for it
 
   struct marks {
     std::uint8_t queue = 0;       ///< which queue it is in; 0: none
     std::uint8_t undelivered = 0; ///< io_operation::event bits that wait to be delivered
-    std::uint8_t backoff_ms = 0;  ///< how long it paused last
     bool in_heap : 1 = false;
     bool in_flight : 1 = false;   ///< a driver has it
     bool submitted : 1 = false;   ///< the kernel knows it
@@ -149,7 +150,8 @@ struct operation_links {
     bool restart : 1 = false;     ///< once its value is delivered it is given to the driver again
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
-    bool landed : 1 = false; ///< ended, and its receiver not told of it yet
+    bool landed : 1 = false;     ///< ended, and its receiver not told of it yet
+    std::uint8_t pauses : 3 = 0; ///< how many times in a row it found no resources, as far as that matters
   };
   marks is;
 
@@ -246,7 +248,7 @@ class UNIO_API io_operation {
   io_operation() = default;
   io_operation(operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
                unio::deadline d) noexcept
-      : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), fd_(fd), kind_(kind) {}
+      : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), kind_(kind), fd_(fd) {}
   io_operation(io_operation&& other) noexcept { *this = static_cast<io_operation&&>(other); }
   io_operation& operator=(io_operation&& other) noexcept;
   ~io_operation();
@@ -282,14 +284,14 @@ class UNIO_API io_operation {
   io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
   io_multiplexer* own_multiplexer_ = nullptr; // the handle's, or null for the thread's own
   notification notify_ = nullptr;
-  int result_ = 0;
-  unio::deadline deadline_;
-  std::atomic<std::uint32_t> state_{0};
-  int fd_ = -1;
+  [[no_unique_address]] unio::deadline deadline_; // what follows lies in its padding
   handle_kind kind_ = handle_kind::none;
   bool atomic_ = false;
   bool quiet_ = false;
   bool multishot_ = false;
+  int fd_ = -1;
+  int result_ = 0;
+  std::atomic<std::uint32_t> state_{0};
 };
 
 } // namespace unio
