@@ -134,9 +134,8 @@ struct operation_links {
   io_operation* heap_child; ///< deadline queue: a pairing heap
   io_operation* heap_sibling;
   io_operation* heap_previous;
-  io_operation* next_message; ///< atomic forms: requests of other threads
-  std::int64_t due;           ///< when to look at it next: its deadline or a retry; steady clock, ns
-  std::uint32_t slot;         ///< the driver's number for it
+  std::int64_t due;   ///< when to look at it next: its deadline or a retry; steady clock, ns
+  std::uint32_t slot; ///< the driver's number for it
 
   struct marks {
     std::uint8_t queue = 0;       ///< which queue it is in; 0: none
@@ -200,7 +199,7 @@ class UNIO_API io_operation {
   /// Who runs it: known from start() on.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
   /// True for the forms whose state several threads may touch.
-  [[nodiscard]] bool is_atomic() const noexcept { return atomic_; }
+  [[nodiscard]] bool is_atomic() const noexcept { return message_link_ != 0; }
   /// True when nobody is to be told of an inline completion because the caller looks for it itself (co_await).
   [[nodiscard]] bool is_quiet() const noexcept { return quiet_; }
   /// True for an operation that yields many values (multishot).
@@ -229,13 +228,15 @@ class UNIO_API io_operation {
     std::uint32_t const before = state_.fetch_or(r | bit_asked, std::memory_order_acq_rel);
     return (before & (bit_asked | bit_closing | bit_finished)) == 0;
   }
+  /// For that queue. Preconditions: is_atomic().
+  io_operation*& next_message() noexcept { return reinterpret_cast<io_operation**>(this)[message_link_]; }
   /// By the multiplexer, which has taken it off the queue: what was asked.
   std::uint32_t take_requests() noexcept {
     return state_.fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
   }
   /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after take_requests().
   bool close_to_requests() noexcept {
-    if (!atomic_) return true;
+    if (!is_atomic()) return true;
     std::uint32_t const before = state_.fetch_or(bit_closing, std::memory_order_acq_rel);
     if ((before & bit_asked) == 0) return true;
     state_.fetch_and(~bit_closing, std::memory_order_acq_rel);
@@ -256,7 +257,11 @@ class UNIO_API io_operation {
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
   void set_quiet() noexcept { quiet_ = true; }
-  void set_atomic() noexcept { atomic_ = true; }
+  /// `link`, a member of a class derived from this one, is for next_message().
+  void set_atomic(io_operation*& link) noexcept {
+    auto const bytes = reinterpret_cast<std::uintptr_t>(&link) - reinterpret_cast<std::uintptr_t>(this);
+    message_link_ = static_cast<std::uint8_t>(bytes / sizeof(io_operation*));
+  }
   void set_multishot() noexcept { multishot_ = true; }
 
   void set_fd(int fd) noexcept { fd_ = fd; }
@@ -272,7 +277,7 @@ class UNIO_API io_operation {
                                  bit_asked = 64;
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept {
-    if (atomic_) {
+    if (is_atomic()) {
       state_.fetch_or(bits, std::memory_order_acq_rel);
     } else {
       state_.store(state_.load(std::memory_order_relaxed) | bits, std::memory_order_release);
@@ -286,9 +291,9 @@ class UNIO_API io_operation {
   notification notify_ = nullptr;
   [[no_unique_address]] unio::deadline deadline_; // what follows lies in its padding
   handle_kind kind_ = handle_kind::none;
-  bool atomic_ = false;
-  bool quiet_ = false;
-  bool multishot_ = false;
+  bool quiet_ : 1 = false;
+  bool multishot_ : 1 = false;
+  std::uint8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
   int fd_ = -1;
   int result_ = 0;
   std::atomic<std::uint32_t> state_{0};

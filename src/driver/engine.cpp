@@ -525,7 +525,7 @@ void engine::worker_done(io_operation& op) noexcept {
 
 void engine::take_messages() noexcept {
   for (io_operation* op = messages_.take(); op != nullptr;) {
-    io_operation* const next = op->links.next_message;
+    io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
     if ((asked & io_operation::request_start) != 0) begin(*op);
     if ((asked & io_operation::request_cancel) != 0) cancel(*op);

@@ -18,9 +18,8 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
   deadline_ = other.deadline_;
   fd_ = other.fd_;
   kind_ = other.kind_;
-  atomic_ = other.atomic_;
   quiet_ = other.quiet_;
-  multishot_ = other.multishot_;
+  multishot_ = other.multishot_; // message_link_ stays: it is about this object's own members
   state_.store(other.state_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   other.fd_ = -1;
   return *this;

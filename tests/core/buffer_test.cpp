@@ -63,6 +63,16 @@ TEST(buffer_list, views_an_array_of_buffers) {
   EXPECT_EQ(bytes, 5U);
 }
 
+TEST(buffer_list, of_one_in_an_array_is_held_by_value) {
+  char a[2];
+  std::array<mutable_buffer, 1> many{mutable_buffer(a)};
+  mutable_buffers const list = many;
+  many[0] = mutable_buffer();
+  EXPECT_EQ(list.size(), 1U);
+  EXPECT_EQ(list.bytes(), 2U);
+  EXPECT_EQ(list.front().data(), reinterpret_cast<std::byte*>(a));
+}
+
 TEST(buffer_list, without_buffers_is_empty) {
   mutable_buffers const nothing;
   mutable_buffers const none = std::span<mutable_buffer const>();
