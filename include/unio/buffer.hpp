@@ -87,21 +87,24 @@ class const_buffer {
 /// A scatter or gather list: one buffer held by value, or a view of the caller's array of buffers, which goes to the
 /// kernel as it is. A result is the same list cut to the bytes that were moved; the caller's array is never changed.
 ///
-/// Buffers        a view: the array (not only the memory it names) must live until the operation has finished
+/// Buffers        a view: the array (not only the memory it names) must live until the operation has finished. A list of
+///                one is never a view
 /// Thread safety  distinct objects: safe; shared: reading is safe
-/// Size           40 bytes
+/// Size           24 bytes
 template <class Buffer> class buffer_list {
  public:
   using value_type = Buffer;
 
-  constexpr buffer_list() = default;
+  constexpr buffer_list() noexcept : one_() {}
   /// One buffer, or anything that converts to one.
   template <class T>
     requires(std::convertible_to<T, Buffer> && !std::derived_from<std::remove_cvref_t<T>, buffer_list>)
   constexpr buffer_list(T&& one) noexcept // NOLINT: implicit
-      : one_(static_cast<T&&>(one)), count_(1), last_size_(one_.size()) {}
+      : one_(static_cast<T&&>(one)), count_(1) {}
   constexpr buffer_list(std::span<Buffer const> many) noexcept // NOLINT: implicit
-      : many_(many.data()), count_(many.size()), last_size_(many.empty() ? 0 : many.back().size()) {}
+      : one_(many.size() == 1 ? many.front() : Buffer()), count_(many.size()) {
+    if (count_ > 1) many_ = {many.data(), many.back().size()};
+  }
   template <std::size_t N>
   constexpr buffer_list(Buffer const (&many)[N]) noexcept // NOLINT: implicit
       : buffer_list(std::span<Buffer const>(many, N)) {}
@@ -116,46 +119,40 @@ template <class Buffer> class buffer_list {
   [[nodiscard]] constexpr std::size_t size() const noexcept { return count_; }
   [[nodiscard]] constexpr bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] constexpr Buffer operator[](std::size_t i) const noexcept {
-    Buffer const& b = many_ == nullptr ? one_ : many_[i];
-    return i + 1 == count_ ? Buffer(b.data(), last_size_) : b;
+    if (count_ <= 1) return one_;
+    return i + 1 == count_ ? Buffer(many_.first[i].data(), many_.last_size) : many_.first[i];
   }
   [[nodiscard]] constexpr Buffer front() const noexcept { return (*this)[0]; }
 
   /// The number of bytes in all buffers together.
   [[nodiscard]] constexpr std::size_t bytes() const noexcept {
-    if (count_ <= 1) return last_size_;
-    std::size_t n = last_size_;
-    for (std::size_t i = 0; i + 1 < count_; ++i) n += many_[i].size();
+    if (count_ <= 1) return one_.size();
+    std::size_t n = many_.last_size;
+    for (std::size_t i = 0; i + 1 < count_; ++i) n += many_.first[i].size();
     return n;
   }
 
   /// The same list, cut to its first `n` bytes.
   [[nodiscard]] constexpr buffer_list first(std::size_t n) const noexcept {
-    if (count_ == 1 && n != 0 && n <= last_size_) return buffer_list(Buffer((*this)[0].data(), n));
-    buffer_list cut = *this;
-    if (n == 0) {
-      cut.count_ = 0;
-      cut.last_size_ = 0;
-      return cut;
-    }
+    if (n == 0) return {};
+    if (count_ <= 1) return n < one_.size() ? buffer_list(Buffer(one_.data(), n)) : *this;
+    std::size_t left = n;
     for (std::size_t i = 0; i < count_; ++i) {
-      std::size_t const here = (*this)[i].size();
-      if (n <= here) {
+      Buffer const here = (*this)[i];
+      if (left <= here.size()) {
+        if (i == 0) return buffer_list(Buffer(here.data(), left));
+        buffer_list cut = *this;
         cut.count_ = i + 1;
-        cut.last_size_ = n;
-        break;
+        cut.many_.last_size = left;
+        return cut;
       }
-      n -= here;
+      left -= here.size();
     }
-    if (cut.count_ == 1) { // a list of one is held by value, so that its array() is cut too
-      cut.one_ = cut[0];
-      cut.many_ = nullptr;
-    }
-    return cut;
+    return *this;
   }
 
   /// The buffers as one array, for the kernel. Valid as long as this object and the caller's array are.
-  [[nodiscard]] constexpr Buffer const* array() const noexcept { return many_ == nullptr ? &one_ : many_; }
+  [[nodiscard]] constexpr Buffer const* array() const noexcept { return count_ <= 1 ? &one_ : many_.first; }
 
   class iterator {
    public:
@@ -176,10 +173,17 @@ template <class Buffer> class buffer_list {
   [[nodiscard]] constexpr iterator end() const noexcept { return {this, count_}; }
 
  private:
-  Buffer one_{};
-  Buffer const* many_ = nullptr;
+  // The caller's array, of which the last buffer may be cut short.
+  struct view {
+    Buffer const* first;
+    std::size_t last_size;
+  };
+  // A list of one is held by value, even if it was given as an array: the count tells which of the two it is.
+  union {
+    Buffer one_;
+    view many_;
+  };
   std::size_t count_ = 0;
-  std::size_t last_size_ = 0;
 };
 
 using mutable_buffers = buffer_list<mutable_buffer>;

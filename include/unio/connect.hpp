@@ -76,6 +76,7 @@ namespace detail {
 class awaiting : public stop_node {
  public:
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
+  awaiting& operator=(awaiting const&) = delete;
 
   /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does. True: it has
   /// finished.
@@ -93,6 +94,7 @@ class awaiting : public stop_node {
  private:
   std::coroutine_handle<> handle_;
   environment const* environment_ = nullptr;
+  io_operation* next_message_ = nullptr; // the operation's, once it is atomic
 };
 
 } // namespace detail

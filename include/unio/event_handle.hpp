@@ -24,8 +24,8 @@ class UNIO_API async_wait_event : public io_operation {
   async_wait_event() = default;
   explicit async_wait_event(event_handle& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const r = outcome_value();
-    if (r < 0) return detail::to_error_code(static_cast<int>(r));
+    int const r = outcome_value();
+    if (r < 0) return detail::to_error_code(r);
     return count_;
   }
   [[nodiscard]] std::uint64_t* count() noexcept { return &count_; }

@@ -201,14 +201,13 @@ class UNIO_API async_read : public io_operation {
   async_read() = default;
   async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const n = outcome_value();
-    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    int const n = outcome_value();
+    if (n < 0) return detail::to_error_code(n);
     auto const bytes = static_cast<std::size_t>(n);
-    if (kind() == handle_kind::mapped_file)
-      return {mutable_buffers(mutable_buffer(view_, bytes)).first(bytes), bytes};
     return {request_.buffers.first(bytes), bytes};
   }
 
+  /// What is asked for. Once a mapped file was read its buffer is the view.
   [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
   using io_operation::reset;
   /// Makes it startable again with another request.
@@ -216,14 +215,14 @@ class UNIO_API async_read : public io_operation {
     io_operation::reset();
     request_ = next;
   }
-  /// For what does not fill the request's memory: where the bytes are.
-  void set_view(std::byte* at) noexcept { view_ = at; }
+  /// For what does not fill the request's memory: where the bytes are instead. It still asks for as many, so that it can
+  /// be started again.
+  void set_view(std::byte* at) noexcept { request_.buffers = mutable_buffer(at, request_.buffers.bytes()); }
   [[nodiscard]] io_handle* source() const noexcept { return source_; }
 
  private:
   io_request<mutable_buffers> request_;
   io_handle* source_ = nullptr;
-  std::byte* view_ = nullptr;
 };
 
 /// Writes until at least one byte was taken.
@@ -247,8 +246,8 @@ class UNIO_API async_write : public io_operation {
   async_write() = default;
   async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const n = outcome_value();
-    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    int const n = outcome_value();
+    if (n < 0) return detail::to_error_code(n);
     auto const bytes = static_cast<std::size_t>(n);
     return {request_.buffers.first(bytes), bytes};
   }

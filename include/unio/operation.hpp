@@ -112,21 +112,21 @@ struct operation_faces {
 /// nothing until the multiplexer sets them; only the marks below are cleared by start().
 struct operation_links {
   io_operation* next; ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
-  io_operation* previous;
+  union {
+    io_operation* previous;
+    std::int64_t deadline_due; ///< its deadline, while it is `retrying`: then it is in no queue
+  };
   io_operation* next_on_handle; ///< all in flight on one descriptor
   io_operation* previous_on_handle;
   io_operation* heap_child; ///< deadline queue: a pairing heap
   io_operation* heap_sibling;
   io_operation* heap_previous;
-  io_operation* next_message; ///< atomic forms: requests of other threads
-  std::int64_t due;           ///< when to look at it next: its deadline or a retry; steady clock, ns
-  std::int64_t deadline_due;  ///< its deadline
-  std::uint32_t slot;         ///< the driver's number for it
+  std::int64_t due;   ///< when to look at it next: its deadline or a retry; steady clock, ns
+  std::uint32_t slot; ///< the driver's number for it
 
   struct marks {
     std::uint8_t queue = 0;       ///< which queue it is in; 0: none
     std::uint8_t undelivered = 0; ///< io_operation::event bits that wait to be delivered
-    std::uint8_t backoff_ms = 0;  ///< how long it paused last
     bool in_heap : 1 = false;
     bool in_flight : 1 = false;   ///< a driver has it
     bool submitted : 1 = false;   ///< the kernel knows it
@@ -136,7 +136,8 @@ struct operation_links {
     bool restart : 1 = false;     ///< once its value is delivered it is given to the driver again
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
-    bool landed : 1 = false; ///< ended, and its receiver not told of it yet
+    bool landed : 1 = false;     ///< ended, and its receiver not told of it yet
+    std::uint8_t pauses : 3 = 0; ///< how many times in a row it found no resources, as far as that matters
   };
   marks is;
 
@@ -190,22 +191,22 @@ class UNIO_API io_operation {
   /// Who runs it: known from start() on.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
   /// True for the forms whose state several threads may touch.
-  [[nodiscard]] bool is_atomic() const noexcept { return atomic_; }
+  [[nodiscard]] bool is_atomic() const noexcept { return message_link_ != 0; }
   /// True when nobody is to be told of an inline completion because the caller looks for it itself (co_await).
   [[nodiscard]] bool is_quiet() const noexcept { return quiet_; }
   /// True for an operation that yields many values (multishot).
   [[nodiscard]] bool is_multishot() const noexcept { return multishot_; }
 
   /// The value, or a negative native code. Written by complete().
-  [[nodiscard]] std::int64_t outcome_value() const noexcept { return result_; }
-  void set_outcome(std::int64_t value_or_native_error) noexcept { result_ = value_or_native_error; }
+  [[nodiscard]] int outcome_value() const noexcept { return result_; }
+  void set_outcome(int value_or_native_error) noexcept { result_ = value_or_native_error; }
   /// What a native code of -ECANCELED means for this operation: timed out, if its deadline was what stopped it.
   [[nodiscard]] int canceled_code() const noexcept;
 
   /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
   void deliver(unsigned events) noexcept {
     if ((events & value) != 0) set(bit_completed);
-    if (atomic_ && (load() & bit_abandoned) != 0) [[unlikely]]
+    if (is_atomic() && (load() & bit_abandoned) != 0) [[unlikely]]
       return told_after_abandon(*this, events);
     notify_(*this, events);
   }
@@ -221,13 +222,15 @@ class UNIO_API io_operation {
     std::uint32_t const before = state_.fetch_or(r | bit_asked, std::memory_order_acq_rel);
     return (before & (bit_asked | bit_closing | bit_finished)) == 0;
   }
+  /// For that queue. Preconditions: is_atomic().
+  io_operation*& next_message() noexcept { return reinterpret_cast<io_operation**>(this)[message_link_]; }
   /// By the multiplexer, which has taken it off the queue: what was asked.
   std::uint32_t take_requests() noexcept {
     return state_.fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
   }
   /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after take_requests().
   bool close_to_requests() noexcept {
-    if (!atomic_) return true;
+    if (!is_atomic()) return true;
     std::uint32_t const before = state_.fetch_or(bit_closing, std::memory_order_acq_rel);
     if ((before & bit_asked) == 0) return true;
     state_.fetch_and(~bit_closing, std::memory_order_acq_rel);
@@ -240,7 +243,7 @@ class UNIO_API io_operation {
   io_operation() = default;
   io_operation(operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
                unio::deadline d) noexcept
-      : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), fd_(fd), kind_(kind) {}
+      : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), kind_(kind), fd_(fd) {}
   io_operation(io_operation&& other) noexcept { *this = static_cast<io_operation&&>(other); }
   io_operation& operator=(io_operation&& other) noexcept;
   ~io_operation();
@@ -248,7 +251,11 @@ class UNIO_API io_operation {
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
   void set_quiet(bool on = true) noexcept { quiet_ = on; }
-  void set_atomic() noexcept { atomic_ = true; }
+  /// `link`, a member of a class derived from this one, is for next_message().
+  void set_atomic(io_operation*& link) noexcept {
+    auto const bytes = reinterpret_cast<std::uintptr_t>(&link) - reinterpret_cast<std::uintptr_t>(this);
+    message_link_ = static_cast<std::uint8_t>(bytes / sizeof(io_operation*));
+  }
   void set_multishot() noexcept { multishot_ = true; }
 
   void set_fd(int fd) noexcept { fd_ = fd; }
@@ -271,7 +278,7 @@ class UNIO_API io_operation {
   static void told_after_abandon(io_operation& op, unsigned events) noexcept;
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept {
-    if (atomic_) {
+    if (is_atomic()) {
       state_.fetch_or(bits, std::memory_order_acq_rel);
     } else {
       state_.store(state_.load(std::memory_order_relaxed) | bits, std::memory_order_release);
@@ -283,15 +290,15 @@ class UNIO_API io_operation {
   io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
   io_multiplexer* own_multiplexer_ = nullptr; // the handle's, or null for the thread's own
   notification notify_ = nullptr;
-  std::int64_t result_ = 0;
-  unio::deadline deadline_;
-  std::atomic<std::uint32_t> state_{0};
-  int fd_ = -1;
+  [[no_unique_address]] unio::deadline deadline_; // what follows lies in its padding
   handle_kind kind_ = handle_kind::none;
-  bool atomic_ = false;
-  bool quiet_ = false;
-  bool awaited_ = false;
-  bool multishot_ = false;
+  bool quiet_ : 1 = false;
+  bool awaited_ : 1 = false;
+  bool multishot_ : 1 = false;
+  std::uint8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
+  int fd_ = -1;
+  int result_ = 0;
+  std::atomic<std::uint32_t> state_{0};
 };
 
 } // namespace unio

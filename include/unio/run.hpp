@@ -32,7 +32,7 @@ namespace detail {
 template <class T> struct is_task : std::false_type {};
 template <class T> struct is_task<task<T>> : std::true_type {};
 
-template <class T> task_outcome<T> outcome_of(task_result<T>& r) noexcept {
+template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
   if (std::exception_ptr e = r.exception(); e != nullptr) return std::unexpected(std::move(e));
   if constexpr (std::is_void_v<T>) {
     return {};

@@ -84,8 +84,8 @@ class UNIO_API async_send_zero_copy : public io_operation {
   async_send_zero_copy() = default;
   async_send_zero_copy(socket_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const n = outcome_value();
-    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    int const n = outcome_value();
+    if (n < 0) return detail::to_error_code(n);
     auto const bytes = static_cast<std::size_t>(n);
     return {request_.buffers.first(bytes), bytes};
   }
@@ -185,9 +185,9 @@ inline async_accept_many::async_accept_many(listening_socket_handle& h, unio::de
   set_multishot();
 }
 inline async_accept::result_type async_accept::result() noexcept {
-  std::int64_t const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
-  return socket_handle(static_cast<int>(fd));
+  int const fd = outcome_value();
+  if (fd < 0) return detail::to_error_code(fd);
+  return socket_handle(fd);
 }
 inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<const_buffers> request,
                                                   unio::deadline d) noexcept

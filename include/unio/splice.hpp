@@ -37,8 +37,8 @@ class UNIO_API async_splice : public io_operation {
         from_(from.native_handle()),
         to_(to.native_handle()) {}
   [[nodiscard]] result_type result() const noexcept {
-    std::int64_t const n = outcome_value();
-    if (n < 0) return detail::to_error_code(static_cast<int>(n));
+    int const n = outcome_value();
+    if (n < 0) return detail::to_error_code(n);
     return {static_cast<std::size_t>(n), static_cast<std::size_t>(n)};
   }
   [[nodiscard]] splice_request const& request() const noexcept { return request_; }

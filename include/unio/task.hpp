@@ -18,20 +18,14 @@ template <class T = void> class task;
 
 namespace detail {
 
-[[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
-
-/// What a task leaves behind: a value, an exception, or nothing yet.
-template <class T> class task_result {
+/// What others see of the promise of a task, however its coroutine was compiled: what it has come to.
+template <class T> class task_state : public promise_base {
   using stored = std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, T>;
-  enum class holds : unsigned char { nothing, value, exception };
 
  public:
-  task_result() noexcept {}
-  task_result(task_result const&) = delete;
-  task_result& operator=(task_result const&) = delete;
-  ~task_result() {
-    if (holds_ == holds::value) value_.~stored();
-    if (holds_ == holds::exception) exception_.~exception_ptr();
+  task_state() noexcept {}
+  ~task_state() {
+    if (has_value()) value_.~stored();
   }
   template <class U>
     requires std::constructible_from<T, U>
@@ -41,19 +35,10 @@ template <class T> class task_result {
     } else {
       ::new (static_cast<void*>(std::addressof(value_))) stored(static_cast<U&&>(u));
     }
-    holds_ = holds::value;
-  }
-  void fail(std::exception_ptr e) noexcept {
-    ::new (static_cast<void*>(std::addressof(exception_)))
-        std::exception_ptr(static_cast<std::exception_ptr&&>(e));
-    holds_ = holds::exception;
-  }
-  [[nodiscard]] std::exception_ptr exception() const noexcept {
-    return holds_ == holds::exception ? exception_ : std::exception_ptr();
+    set_has_value();
   }
   [[nodiscard]] T take() {
-    if (holds_ == holds::exception) [[unlikely]]
-      rethrow(exception_);
+    rethrow_if_failed();
     if constexpr (std::is_reference_v<T>) {
       return static_cast<T>(*value_);
     } else {
@@ -64,26 +49,12 @@ template <class T> class task_result {
  private:
   union {
     stored value_;
-    std::exception_ptr exception_;
   };
-  holds holds_ = holds::nothing;
 };
-
-template <> class task_result<void> {
+template <> class task_state<void> : public promise_base {
  public:
-  void fail(std::exception_ptr e) noexcept { exception_ = static_cast<std::exception_ptr&&>(e); }
-  [[nodiscard]] std::exception_ptr exception() const noexcept { return exception_; }
-  void take() {
-    if (exception_) [[unlikely]]
-      rethrow(exception_);
-  }
-
- private:
-  std::exception_ptr exception_;
+  void take() const { rethrow_if_failed(); }
 };
-
-/// What others see of the promise of a task, however its coroutine was compiled.
-template <class T> struct task_state : promise_base, task_result<T> {};
 
 template <bool Tail> struct final_awaiter {
   static constexpr bool await_ready() noexcept { return false; }
@@ -203,7 +174,8 @@ template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task {
  private:
   template <class U, bool Tail> friend class detail::task_promise_base;
   explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : child_(h) {
-    if (!h) __builtin_unreachable(); // so that Clang sees that the frame is always destroyed, and makes it part of the caller's
+    if (!h)
+      __builtin_unreachable(); // so that Clang sees that the frame is always destroyed, and makes it part of the caller's
   }
   std::coroutine_handle<detail::task_state<T>> child_;
 };

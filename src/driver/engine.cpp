@@ -19,6 +19,10 @@ namespace {
 
 constexpr std::int64_t forever = deadline::forever;
 
+// How long to wait for resources that were missing `times` times in a row.
+constexpr int pauses_that_grow = 6;
+int pause_ms(int times) noexcept { return std::min(100, 5 << (times - 1)); }
+
 // A name for the calling thread that is cheaper to get than its id.
 void const* this_thread_token() noexcept {
   static thread_local char token;
@@ -181,15 +185,13 @@ void engine::launch(io_operation& op, bool tried) noexcept {
     descriptors_.find(op.faces().second_fd(op)); // so that relisting it cannot fail for want of memory
   }
   readiness const wants = op.faces().wants(op);
-  l.deadline_due = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero()
-                       ? due(op.deadline())
-                       : forever;
+  bool const has_deadline = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero();
+  l.due = has_deadline ? due(op.deadline()) : forever;
   if (wants == readiness::time) {
-    l.due = std::min(l.deadline_due, static_cast<async_wait&>(op).due());
+    l.due = std::min(l.due, static_cast<async_wait&>(op).due());
     if (l.due != forever) deadlines_.insert(op);
     return;
   }
-  l.due = l.deadline_due;
   if (l.due != forever) deadlines_.insert(op);
   if (op.is_multishot() && never_waits(op)) return restart(op);
   backend_->arm(*this, op, tried);
@@ -225,12 +227,12 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
       if (l.is.in_heap) deadlines_.remove(op); // its deadline was met
       return settle(op, io_operation::value);
     case outcome::more:
-      l.is.backoff_ms = 0;
+      l.is.pauses = 0;
       l.is.restart = (flags & flag_more) == 0;
       return settle(op, io_operation::value);
     case outcome::pause: {
-      bool const first = l.is.backoff_ms == 0;
-      l.is.backoff_ms = static_cast<std::uint8_t>(std::min(100, first ? 5 : l.is.backoff_ms * 2));
+      bool const first = l.is.pauses == 0;
+      if (l.is.pauses < pauses_that_grow) ++l.is.pauses;
       l.is.restart = (flags & flag_more) == 0;
       if (first) return settle(op, io_operation::value);
       return after_value(op);
@@ -334,6 +336,7 @@ void engine::retry_after(io_operation& op, int milliseconds) noexcept {
   operation_links& l = op.links;
   if (l.is.in_heap) deadlines_.remove(op);
   l.is.retrying = true;
+  l.deadline_due = l.due;
   l.due = std::min(l.deadline_due, now() + std::int64_t{milliseconds} * 1'000'000);
   deadlines_.insert(op);
 }
@@ -356,7 +359,7 @@ void engine::after_value(io_operation& op) noexcept {
   }
   if (!idle) return;
   l.is.restart = false;
-  if (l.is.backoff_ms != 0) return retry_after(op, l.is.backoff_ms);
+  if (l.is.pauses != 0) return retry_after(op, pause_ms(l.is.pauses));
   restart(op);
 }
 
@@ -547,7 +550,7 @@ void engine::worker_done(io_operation& op) noexcept {
 
 void engine::take_messages() noexcept {
   for (io_operation* op = messages_.take(); op != nullptr;) {
-    io_operation* const next = op->links.next_message;
+    io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
     if ((asked & io_operation::request_start) != 0) begin(*op);
     if ((asked & io_operation::request_cancel) != 0) cancel(*op);
@@ -563,7 +566,7 @@ void engine::take_messages() noexcept {
     io_operation* const next = op->links.next;
     op->links.next = nullptr;
     op->links.is.with_worker = false;
-    process(*op, static_cast<int>(op->outcome_value()), 0);
+    process(*op, op->outcome_value(), 0);
     op = next;
   }
   for (io_operation* const last = later_.last(); !later_.empty();) {

@@ -206,7 +206,7 @@ struct work_link {
   static work*& next(work& w) noexcept { return w.next; }
 };
 struct message_link {
-  static io_operation*& next(io_operation& op) noexcept { return op.links.next_message; }
+  static io_operation*& next(io_operation& op) noexcept { return op.next_message(); }
 };
 struct queue_link {
   static io_operation*& next(io_operation& op) noexcept { return op.links.next; }

@@ -212,9 +212,9 @@ async_open::async_open(path_handle const& base, path_view name, mode m, creation
       flags_(f) {}
 
 async_open::result_type async_open::result() noexcept {
-  std::int64_t const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
-  return file_handle(static_cast<int>(fd), handle_kind::file, caching_, flags_);
+  int const fd = outcome_value();
+  if (fd < 0) return detail::to_error_code(fd);
+  return file_handle(fd, handle_kind::file, caching_, flags_);
 }
 
 int open_plain(async_open& op) noexcept {

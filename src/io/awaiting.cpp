@@ -24,11 +24,11 @@ bool awaiting::start(io_operation& op, environment const& e) noexcept {
   environment_ = &e;
   if (e.stop.stop_possible()) {
     if (e.stop.stop_requested()) return op.refuse(-ECANCELED), true;
-    op.set_atomic();
+    op.set_atomic(next_message_);
   }
   if (op.chosen(e.multiplexer).run_by() == io_multiplexer::runner::another_thread) [[unlikely]] {
     op.set_quiet(false);
-    op.set_atomic();
+    op.set_atomic(next_message_);
     return false;
   }
   op.set_quiet();

@@ -18,9 +18,8 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
   deadline_ = other.deadline_;
   fd_ = other.fd_;
   kind_ = other.kind_;
-  atomic_ = other.atomic_;
   quiet_ = other.quiet_;
-  multishot_ = other.multishot_;
+  multishot_ = other.multishot_; // message_link_ stays: it is about this object's own members
   state_.store(other.state_.load(std::memory_order_relaxed), std::memory_order_relaxed);
   other.fd_ = -1;
   return *this;
@@ -77,7 +76,7 @@ void io_operation::told_after_abandon(io_operation& op, unsigned events) noexcep
 void io_operation::abandon() noexcept {
   if (!in_flight()) return;
   // From here on nobody is told; what was obtained is given back.
-  if (atomic_) { // another thread may be telling the receiver just now
+  if (is_atomic()) { // another thread may be telling the receiver just now
     state_.fetch_or(bit_abandoned, std::memory_order_acq_rel);
   } else {
     notify_ = &told_after_abandon;

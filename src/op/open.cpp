@@ -39,7 +39,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 }
 
 void reclaim(io_operation& op) noexcept {
-  if (op.outcome_value() >= 0) sys::close(static_cast<int>(op.outcome_value()));
+  if (op.outcome_value() >= 0) sys::close(op.outcome_value());
 }
 
 } // namespace

@@ -71,7 +71,7 @@ int perform(io_operation& op, attempt how) noexcept {
       std::byte* where = nullptr;
       std::int64_t const n =
           file.view(request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
-      self(op).set_view(where);
+      if (n > 0) self(op).set_view(where);
       return static_cast<int>(n);
     }
     case handle_kind::file:

@@ -5,11 +5,11 @@
 
 namespace unio {
 
-static_assert(sizeof(io_operation) <= 168);
-static_assert(sizeof(async_read) <= 232);
-static_assert(sizeof(async_write) <= 216);
-static_assert(sizeof(async_wait) <= 192);
-static_assert(sizeof(io_awaitable<async_read>) <= sizeof(async_read) + 40);
+static_assert(sizeof(io_operation) <= 128);
+static_assert(sizeof(async_read) <= 168);
+static_assert(sizeof(async_write) <= 160);
+static_assert(sizeof(async_wait) <= 152);
+static_assert(sizeof(io_awaitable<async_read>) <= 216);
 static_assert(sizeof(handle) == 16);
 
 } // namespace unio

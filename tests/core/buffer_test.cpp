@@ -16,7 +16,7 @@ using unio::const_buffers;
 using unio::mutable_buffer;
 using unio::mutable_buffers;
 
-static_assert(sizeof(mutable_buffers) == 40);
+static_assert(sizeof(mutable_buffers) == 24);
 static_assert(std::is_convertible_v<mutable_buffer, const_buffer>);
 static_assert(!std::is_convertible_v<const_buffer, mutable_buffer>);
 static_assert(!std::is_constructible_v<mutable_buffer, std::string_view>);
@@ -61,6 +61,16 @@ TEST(buffer_list, views_an_array_of_buffers) {
   std::size_t bytes = 0;
   for (mutable_buffer const one : list) bytes += one.size();
   EXPECT_EQ(bytes, 5U);
+}
+
+TEST(buffer_list, of_one_in_an_array_is_held_by_value) {
+  char a[2];
+  std::array<mutable_buffer, 1> many{mutable_buffer(a)};
+  mutable_buffers const list = many;
+  many[0] = mutable_buffer();
+  EXPECT_EQ(list.size(), 1U);
+  EXPECT_EQ(list.bytes(), 2U);
+  EXPECT_EQ(list.front().data(), reinterpret_cast<std::byte*>(a));
 }
 
 TEST(buffer_list, without_buffers_is_empty) {

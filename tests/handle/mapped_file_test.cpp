@@ -41,6 +41,24 @@ TEST(mapped_file, shows_what_is_in_the_file) {
   EXPECT_EQ(view_text(f, 3, 4), "3456");
 }
 
+TEST(mapped_file, read_is_a_view_each_time_that_it_is_started) {
+  test::temporary_directory const directory;
+  directory.write("a", "0123456789");
+  mapped_file_handle f = mapped_file_handle::mapped_file(directory.handle(), "a").value();
+  char memory[4] = {};
+  unio::async_read op(f, unio::mutable_buffer(memory));
+  for (std::string_view const expected : {"0123", "4567", "89", ""}) {
+    op.run_blocking();
+    unio::mutable_buffers const got = op.result().value();
+    EXPECT_EQ(got.bytes(), expected.size());
+    if (!got.empty()) {
+      EXPECT_EQ(text_of(got.front().data(), static_cast<std::int64_t>(got.bytes())), expected);
+    }
+    op.reset();
+  }
+  EXPECT_EQ(memory[0], '\0');
+}
+
 TEST(mapped_file, view_ends_where_the_file_ends) {
   test::temporary_directory const directory;
   directory.write("a", "0123456789");

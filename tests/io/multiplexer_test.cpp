@@ -584,6 +584,19 @@ TEST_P(on, an_atomic_form_is_started_by_another_thread) {
   }
 }
 
+TEST(atomic_form, stays_atomic_when_it_is_moved_but_not_as_its_plain_sender) {
+  unio::timer_handle t;
+  unio::atomic_async_wait first(t);
+  unio::atomic_async_wait second(std::move(first));
+  EXPECT_TRUE(second.is_atomic());
+  first = std::move(second);
+  EXPECT_TRUE(first.is_atomic());
+  unio::async_wait plain(std::move(first)); // which has no link for the requests of other threads
+  EXPECT_FALSE(plain.is_atomic());
+  plain = unio::async_wait(t);
+  EXPECT_FALSE(plain.is_atomic());
+}
+
 // ---- handles and their multiplexer -----------------------------------------------------------------------
 
 TEST_P(on, a_blocking_call_keeps_the_multiplexers_other_operations_moving) {

@@ -15,6 +15,8 @@
 
 #include <coroutine>
 #include <cstdint>
+#include <exception>
+#include <new>
 #include <type_traits>
 #include <utility>
 
@@ -42,9 +44,11 @@ concept affine_awaitable = requires(A& a, std::coroutine_handle<> h, environment
 
 namespace detail {
 
+[[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
+
 /// Told that a coroutine has ended; says who goes on. It is called while that coroutine is suspended for the last time,
 /// and may destroy it.
-class end_listener {
+class alignas(8) end_listener {
  public:
   using function = std::coroutine_handle<> (*)(end_listener&) noexcept;
   explicit end_listener(function f) noexcept : function_(f) {}
@@ -78,32 +82,61 @@ template <bool Tail> auto transfer(std::coroutine_handle<> h) noexcept {
   }
 }
 
+/// Who goes on when a coroutine has ended, its environment, and what it has come to, in two words: frames are many.
 class promise_base : public frame_memory {
  public:
-  promise_base() = default;
+  promise_base() noexcept {}
   promise_base(promise_base const&) = delete;
   promise_base& operator=(promise_base const&) = delete;
+  ~promise_base() {
+    if (has_failed()) [[unlikely]]
+      exception_.~exception_ptr();
+  }
 
   void set_continuation(std::coroutine_handle<> h) noexcept {
     next_ = reinterpret_cast<std::uintptr_t>(h.address());
   }
   void set_continuation(end_listener& l) noexcept {
-    next_ = reinterpret_cast<std::uintptr_t>(&l) | listener_bit; // frames and listeners are aligned
+    next_ = reinterpret_cast<std::uintptr_t>(&l) | bit_listener; // frames and listeners are aligned
   }
   /// Who goes on now that this has ended.
   [[nodiscard]] std::coroutine_handle<> next() const noexcept {
-    if ((next_ & listener_bit) != 0) [[unlikely]]
-      return (*reinterpret_cast<end_listener*>(next_ & ~listener_bit))();
-    return std::coroutine_handle<>::from_address(reinterpret_cast<void*>(next_));
+    std::uintptr_t const n = next_;
+    if ((n & bit_listener) != 0) [[unlikely]]
+      return (*reinterpret_cast<end_listener*>(n & ~bits))();
+    return std::coroutine_handle<>::from_address(reinterpret_cast<void*>(n & ~bits));
   }
 
   void set_environment(environment const& e) noexcept { environment_ = &e; }
+  /// Preconditions: it has not failed.
   [[nodiscard]] environment const& get_environment() const noexcept { return *environment_; }
 
+  /// It ends with an exception. From here on it needs no environment, whose place that takes.
+  void fail(std::exception_ptr e) noexcept {
+    ::new (static_cast<void*>(&exception_)) std::exception_ptr(static_cast<std::exception_ptr&&>(e));
+    next_ |= bit_failed;
+  }
+  [[nodiscard]] bool has_failed() const noexcept { return (next_ & bit_failed) != 0; }
+  /// Null unless it has failed.
+  [[nodiscard]] std::exception_ptr exception() const noexcept {
+    return has_failed() ? exception_ : std::exception_ptr();
+  }
+
+ protected:
+  void set_has_value() noexcept { next_ |= bit_value; }
+  [[nodiscard]] bool has_value() const noexcept { return (next_ & bit_value) != 0; }
+  void rethrow_if_failed() const {
+    if (has_failed()) [[unlikely]]
+      rethrow(exception_);
+  }
+
  private:
-  static constexpr std::uintptr_t listener_bit = 1;
+  static constexpr std::uintptr_t bit_listener = 1, bit_failed = 2, bit_value = 4, bits = 7;
   std::uintptr_t next_ = 0;
-  environment const* environment_ = nullptr;
+  union {
+    environment const* environment_;
+    std::exception_ptr exception_;
+  };
 };
 
 template <class A> decltype(auto) awaiter_of(A&& a) noexcept {

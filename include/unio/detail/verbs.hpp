@@ -20,8 +20,8 @@ namespace unio::detail {
 
 /// The result of an operation that yields nothing but success.
 inline io_result<void> void_result(io_operation const& op) noexcept {
-  std::int64_t const r = op.outcome_value();
-  if (r < 0) return to_error_code(static_cast<int>(r));
+  int const r = op.outcome_value();
+  if (r < 0) return to_error_code(r);
   return {};
 }
 
@@ -30,15 +30,30 @@ template <class Sender> typename Sender::result_type blocking(Sender sender) noe
   return sender.result();
 }
 
-/// The form of a sender whose state several threads may touch.
+/// The form of a sender whose state several threads may touch. Only this one has the link by which the requests of other
+/// threads are queued: most operations have no use for it.
 template <class Sender> class atomic_form : public Sender {
  public:
+  atomic_form() = default;
   template <class... Arguments>
     requires std::constructible_from<Sender, Arguments...>
   explicit atomic_form(Arguments&&... arguments) : Sender(static_cast<Arguments&&>(arguments)...) {
-    this->set_atomic();
+    this->set_atomic(next_message_);
   }
-  atomic_form() = default;
+  // Being atomic is not moved with the sender, which may become one that is not.
+  atomic_form(atomic_form&& other) noexcept : Sender(static_cast<Sender&&>(other)) {
+    this->set_atomic(next_message_);
+  }
+  atomic_form& operator=(atomic_form&& other) noexcept {
+    Sender::operator=(static_cast<Sender&&>(other));
+    this->set_atomic(next_message_);
+    return *this;
+  }
+
+ private:
+  static_assert(sizeof(Sender) <= 255 * sizeof(io_operation*),
+                "set_atomic() could not say where the link is");
+  io_operation* next_message_ = nullptr;
 };
 
 } // namespace unio::detail

@@ -1,0 +1,193 @@
+// unio/async_generator.hpp: a sequence whose coroutine may wait.
+//
+//   async_generator<T>   a coroutine that yields and awaits
+//   next()               the next item, awaited
+//
+//   while (std::string* line = co_await lines.next()) …
+
+#pragma once
+
+#include <unio/detail/promise.hpp>
+#include <unio/generator.hpp>
+
+#include <exception>
+#include <utility>
+
+namespace unio {
+
+template <class T> class async_generator;
+
+namespace detail {
+
+class next_base;
+
+/// What others see of the promise of an async_generator, however its coroutine was compiled: the item that it yields, the
+/// exception that left it, and who waits for it.
+struct async_generator_state : promise_base {
+  void* item = nullptr;
+  std::exception_ptr exception;
+  next_base* awaited_by = nullptr;
+};
+
+/// A generator while it is asked for its next item. In no template: what does not depend on the item.
+class next_base {
+ public:
+  explicit next_base(std::coroutine_handle<async_generator_state>& generator) noexcept
+      : generator_(&generator) {}
+  next_base(next_base const& other) noexcept : generator_(other.generator_) {}
+  next_base& operator=(next_base const&) = delete;
+  ~next_base() {
+    // The coroutine that waits for it is being destroyed: nobody is left to whom it could yield.
+    if (suspended_) std::exchange(*generator_, nullptr).destroy();
+  }
+
+  [[nodiscard]] bool await_ready() const noexcept {
+    UNIO_EXPECTS(*generator_ != nullptr, "an empty async_generator was asked for an item");
+    UNIO_EXPECTS(generator_->promise().awaited_by == nullptr, "one coroutine at a time may ask for an item");
+    return generator_->done();
+  }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    async_generator_state& promise = generator_->promise();
+    promise.set_environment(e);
+    promise.set_continuation(h);
+    promise.awaited_by = this;
+    suspended_ = true;
+    return *generator_;
+  }
+  /// The generator is destroyed first.
+  void forget() noexcept { suspended_ = false; }
+
+ protected:
+  /// The address of the item; null at the end.
+  [[nodiscard]] void* take() {
+    async_generator_state& promise = generator_->promise();
+    suspended_ = false;
+    promise.awaited_by = nullptr;
+    if (!generator_->done()) [[likely]]
+      return promise.item;
+    if (promise.exception != nullptr) rethrow(std::exchange(promise.exception, nullptr));
+    return nullptr;
+  }
+
+ private:
+  std::coroutine_handle<async_generator_state>* generator_;
+  bool suspended_ = false;
+};
+
+template <class T> class [[nodiscard]] next_awaitable : next_base {
+ public:
+  using next_base::await_ready;
+  using next_base::await_suspend;
+  using next_base::next_base;
+  typename yielding<T>::pointer await_resume() {
+    return static_cast<typename yielding<T>::pointer>(next_base::take());
+  }
+};
+
+template <class T, bool Tail>
+class async_generator_promise : public async_generator_state,
+                                public affine_promise<async_generator_promise<T, Tail>, Tail> {
+  using types = yielding<T>;
+
+  static void* address(std::remove_reference_t<T>& item) noexcept {
+    return const_cast<void*>(static_cast<void const volatile*>(__builtin_addressof(item)));
+  }
+  /// Goes on with whoever asked for the item.
+  struct handing_over {
+    static constexpr bool await_ready() noexcept { return false; }
+    auto await_suspend(std::coroutine_handle<async_generator_promise> h) noexcept {
+      return transfer<Tail>(h.promise().next());
+    }
+    static constexpr void await_resume() noexcept {}
+  };
+
+ public:
+  async_generator<T> get_return_object() noexcept;
+  static std::suspend_always initial_suspend() noexcept { return {}; }
+  static handing_over final_suspend() noexcept { return {}; }
+
+  handing_over yield_value(typename types::reference yielded) noexcept {
+    item = address(yielded);
+    return {};
+  }
+  auto yield_value(std::remove_reference_t<T> const& yielded)
+    requires types::copies_lvalues
+  {
+    struct copied : handing_over {
+      explicit copied(std::remove_reference_t<T> const& from) : copy(from) {}
+      auto await_suspend(std::coroutine_handle<async_generator_promise> h) noexcept {
+        h.promise().item = __builtin_addressof(copy);
+        return handing_over::await_suspend(h);
+      }
+      typename types::value copy;
+    };
+    return copied(yielded);
+  }
+  static void return_void() noexcept {}
+  void unhandled_exception() noexcept { exception = std::current_exception(); }
+};
+
+} // namespace detail
+
+/// A coroutine that yields items to the coroutine that asks for them, and may await in between. It begins when it is asked
+/// for the first item, and computes nothing ahead.
+///
+/// Items          as those of generator: of async_generator<T> the consumer may move, of async_generator<T const&> it
+///                sees what is yielded. An item lives until the next one is asked for
+/// Resumes        where the coroutine runs that asks: it has that one's environment, its stop token too, while it is
+///                asked. Another coroutine, elsewhere, may ask for the next item
+/// Errors         an exception that leaves it is thrown by next(); afterwards the sequence has ended
+/// Destruction    on the thread that it runs on, before it was asked, while it has yielded, or while it waits for something:
+///                cancels that, and drives its multiplexer until it has finished. Of a coroutine that waits in next():
+///                destroys the generator's coroutine as well, and the generator is empty
+/// Thread safety  distinct: safe; shared: no
+/// Moved-from     empty: may be assigned to and destroyed. Not to be moved while next() is awaited
+/// Cost           one frame from the pool; an item costs two transfers, and nothing on the heap
+/// Size           8 bytes
+/// Source         cppcoro's async_generator; *Coroutine-first asynchronous I/O* §6
+template <class T> class [[nodiscard]] async_generator {
+  using handle = std::coroutine_handle<detail::async_generator_state>;
+
+ public:
+  using promise_type = detail::async_generator_promise<T, UNIO_TAIL_CALLS>;
+
+  async_generator() = default;
+  async_generator(async_generator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  async_generator& operator=(async_generator&& other) noexcept {
+    if (this != &other) {
+      destroy();
+      handle_ = std::exchange(other.handle_, nullptr);
+    }
+    return *this;
+  }
+  ~async_generator() { destroy(); }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
+
+  /// The next item: `co_await g.next()` is its address, null at the end, and again null if it is asked after that.
+  ///
+  /// Throws         what leaves the coroutine, once
+  /// Preconditions  not empty; one coroutine at a time asks; it has an environment, as a task has
+  /// Cancellation   what the coroutine awaits sees the stop token of who asks. What becomes of it is the coroutine's
+  ///                affair: it may end, yield what it has, or go on
+  [[nodiscard]] detail::next_awaitable<T> next() noexcept { return detail::next_awaitable<T>(handle_); }
+
+ private:
+  template <class, bool> friend class detail::async_generator_promise;
+  explicit async_generator(handle h) noexcept : handle_(h) {}
+  void destroy() noexcept {
+    if (!handle_) return;
+    if (detail::next_base* const n = handle_.promise().awaited_by; n != nullptr) n->forget();
+    handle_.destroy();
+  }
+  handle handle_;
+};
+
+template <class T, bool Tail>
+async_generator<T> detail::async_generator_promise<T, Tail>::get_return_object() noexcept {
+  static_assert(sizeof(async_generator_promise) == sizeof(async_generator_state) &&
+                alignof(async_generator_promise) == alignof(async_generator_state));
+  return async_generator<T>(std::coroutine_handle<async_generator_state>::from_promise(*this));
+}
+
+} // namespace unio

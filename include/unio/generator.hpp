@@ -1,0 +1,166 @@
+// unio/generator.hpp: a sequence that is computed while it is looked at.
+//
+//   generator<T>   a coroutine that yields; an input range
+//
+// For sequences whose coroutine waits for something there is unio/async_generator.hpp.
+
+#pragma once
+
+#include <unio/frames.hpp>
+
+#include <concepts>
+#include <coroutine>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace unio {
+
+template <class T> class generator;
+
+namespace detail {
+
+[[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
+
+/// What `co_yield` of a generator of T takes, and how: what is yielded lies in the coroutine's frame, and its address
+/// is handed on. An lvalue where the sequence is of values is copied, so that nobody moves from the coroutine's own.
+template <class T> struct yielding {
+  using reference = std::conditional_t<std::is_reference_v<T>, T, T&&>;
+  using value = std::remove_cvref_t<T>;
+  using pointer = std::remove_reference_t<T>*;
+  static constexpr bool copies_lvalues =
+      std::is_rvalue_reference_v<reference> &&
+      std::constructible_from<value, std::remove_reference_t<reference> const&>;
+};
+
+template <class T> class generator_promise : public frame_memory {
+  using types = yielding<T>;
+  using pointer = typename types::pointer;
+
+ public:
+  generator<T> get_return_object() noexcept;
+  static std::suspend_always initial_suspend() noexcept { return {}; }
+  static std::suspend_always final_suspend() noexcept { return {}; }
+
+  std::suspend_always yield_value(typename types::reference item) noexcept {
+    item_ = __builtin_addressof(item);
+    return {};
+  }
+  auto yield_value(std::remove_reference_t<T> const& item)
+    requires types::copies_lvalues
+  {
+    struct copied : std::suspend_always {
+      explicit copied(std::remove_reference_t<T> const& from) : copy(from) {}
+      void await_suspend(std::coroutine_handle<generator_promise> h) noexcept {
+        h.promise().item_ = __builtin_addressof(copy);
+      }
+      typename types::value copy;
+    };
+    return copied(item);
+  }
+  static void return_void() noexcept {}
+  void unhandled_exception() noexcept { exception_ = std::current_exception(); }
+  template <class A> void await_transform(A&&) = delete; // nobody would resume it: see async_generator
+
+  [[nodiscard]] pointer item() const noexcept { return item_; }
+  /// To the next item, or the end, which an exception is as well.
+  void advance(std::coroutine_handle<generator_promise> self) {
+    self.resume();
+    if (self.done() && exception_ != nullptr) [[unlikely]]
+      rethrow(std::exchange(exception_, nullptr));
+  }
+
+ private:
+  pointer item_ = nullptr;
+  std::exception_ptr exception_;
+};
+
+} // namespace detail
+
+/// A coroutine that yields items to whoever iterates over it, on their thread. It begins with begin(), and computes an
+/// item when it is asked for; it may go on for ever.
+///
+///   unio::generator<int> below(int n) { for (int i = 0; i < n; ++i) co_yield i; }
+///   for (int i : below(10)) …
+///
+/// Items          of generator<T> are T&&, as of std::generator: they may be moved from, and an lvalue that is yielded is
+///                copied first. generator<T&> and generator<T const&> refer to what is yielded and copy nothing. An item
+///                lives until the iterator moves on
+/// Errors         an exception that leaves the coroutine leaves begin() or ++; afterwards the sequence has ended
+/// Destruction    at any time: destroys what the coroutine holds
+/// Thread safety  distinct: safe; shared: no. Another thread may go on with it
+/// Moved-from     empty: may be assigned to and destroyed
+/// Cost           one frame from the pool, or from the allocator of one of its first two parameters (unio/frames.hpp)
+/// Size           8 bytes
+/// Source         CppCon 2015, *Coroutines*; std::generator
+template <class T> class [[nodiscard]] generator {
+  using handle = std::coroutine_handle<detail::generator_promise<T>>;
+
+ public:
+  using promise_type = detail::generator_promise<T>;
+
+  /// An input iterator, which is moved and not copied.
+  class iterator {
+   public:
+    using value_type = std::remove_cvref_t<T>;
+    using difference_type = std::ptrdiff_t;
+    using iterator_concept = std::input_iterator_tag;
+
+    iterator(iterator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+    iterator& operator=(iterator&& other) noexcept {
+      handle_ = std::exchange(other.handle_, nullptr);
+      return *this;
+    }
+    ~iterator() = default;
+    typename detail::yielding<T>::reference operator*() const noexcept {
+      return static_cast<typename detail::yielding<T>::reference>(*handle_.promise().item());
+    }
+    iterator& operator++() {
+      handle_.promise().advance(handle_);
+      return *this;
+    }
+    void operator++(int) { ++*this; }
+    friend bool operator==(iterator const& i, std::default_sentinel_t) noexcept { return i.handle_.done(); }
+
+   private:
+    friend class generator;
+    explicit iterator(handle h) noexcept : handle_(h) {}
+    handle handle_;
+  };
+
+  generator() = default;
+  generator(generator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  generator& operator=(generator&& other) noexcept {
+    if (this != &other) {
+      if (handle_) handle_.destroy();
+      handle_ = std::exchange(other.handle_, nullptr);
+    }
+    return *this;
+  }
+  ~generator() {
+    if (handle_) handle_.destroy();
+  }
+
+  /// Runs the coroutine to its first item. Preconditions: once, and not of an empty generator.
+  iterator begin() {
+    UNIO_EXPECTS(handle_ != nullptr, "an empty generator was iterated over");
+    UNIO_EXPECTS(!handle_.done() && handle_.promise().item() == nullptr,
+                 "a generator can be iterated over once");
+    handle_.promise().advance(handle_);
+    return iterator(handle_);
+  }
+  [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+ private:
+  friend promise_type;
+  explicit generator(handle h) noexcept : handle_(h) {}
+  handle handle_;
+};
+
+template <class T> generator<T> detail::generator_promise<T>::get_return_object() noexcept {
+  return generator<T>(std::coroutine_handle<generator_promise>::from_promise(*this));
+}
+
+} // namespace unio
