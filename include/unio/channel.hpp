@@ -1,0 +1,259 @@
+// unio/channel.hpp: values from coroutines to coroutines.
+//
+//   channel<T>   bounded, closable; any number of senders and receivers, on any threads
+//
+//   unio::channel<std::string> lines(16);
+//   (co_await lines.send(std::move(line))).value();                    // waits while there are 16
+//   while (auto line = co_await lines.receive()) use(*line);           // until it is closed and empty
+
+#pragma once
+
+#include <unio/detail/waiting.hpp>
+
+#include <cstddef>
+#include <new>
+#include <type_traits>
+#include <utility>
+
+namespace unio {
+
+namespace detail {
+
+/// What a channel must know of its values.
+struct channel_values {
+  std::size_t size;
+  std::size_t alignment;
+  void (*move)(void* to, void* from) noexcept; // constructs; what it leaves is to be destroyed
+  void (*destroy)(void* value) noexcept;
+};
+
+template <class T>
+inline constexpr channel_values channel_values_of{
+    sizeof(T), alignof(T),
+    [](void* to, void* from) noexcept { ::new (to) T(std::move(*static_cast<T*>(from))); },
+    [](void* value) noexcept { static_cast<T*>(value)->~T(); }};
+
+/// A channel of values of some type.
+///
+/// A value for which a receiver waits is kept for it until it goes on, and takes its place meanwhile: so it goes nowhere
+/// if that one never does. Without a place there is still one for this purpose, used only while somebody waits to receive.
+class UNIO_API channel_queue final : public wait_queue {
+ public:
+  channel_queue(std::size_t capacity, channel_values const& values);
+  ~channel_queue();
+
+  /// granted, refused; or none: not at once.
+  wait_outcome try_send(void* value) noexcept;
+  wait_outcome try_receive(void* to) noexcept;
+  void receive_kept(void* to) noexcept;
+  void close() noexcept;
+  [[nodiscard]] std::size_t size() noexcept;
+  [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
+  [[nodiscard]] bool is_closed() const noexcept {
+    return (word_.load(std::memory_order_acquire) & unit) != 0; // pairs with unlock_word()
+  }
+
+  static constexpr std::uint32_t sends = 0, receives = 1; // waiter::amount
+  bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
+  void removed(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
+  void give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
+
+ private:
+  [[nodiscard]] void* slot(std::size_t n) const noexcept;
+  [[nodiscard]] bool has_room() const noexcept;
+  void put(void* value) noexcept;
+  void take(void* to) noexcept;
+  wait_outcome send_now(void* value, std::uint32_t word, waiter_list& woken) noexcept;
+  wait_outcome receive_now(void* to, std::uint32_t word, waiter_list& woken) noexcept;
+  void settle(std::uint32_t word, waiter_list& woken) noexcept;
+
+  waiter_list senders_; // waiters_ are those who receive
+  channel_values const& values_;
+  std::byte* slots_;
+  std::size_t capacity_;
+  std::size_t places_;   // at least one
+  std::size_t head_ = 0; // the oldest
+  std::size_t count_ = 0;
+  std::size_t kept_ = 0; // so many of them are for receivers that are about to go on
+};
+
+/// Sends a value, which stays where it is until then.
+class channel_send : private wait_awaiter {
+ public:
+  channel_send(channel_queue& c, void* value) noexcept : wait_awaiter(c), value_(value) {}
+
+  bool await_ready(environment const& e) noexcept {
+    if (stop_requested(e)) return true;
+    outcome_ = static_cast<channel_queue*>(queue_)->try_send(value_);
+    return outcome_ != wait_outcome::none;
+  }
+  bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    return suspend(h, e, value_, channel_queue::sends);
+  }
+  [[nodiscard]] result<void> await_resume() noexcept { return resumed_with_result(); }
+
+ protected:
+  void set_value(void* value) noexcept { value_ = value; }
+
+ private:
+  void* value_;
+};
+
+/// Sends a copy.
+template <class T> class channel_send_copy : private channel_send {
+ public:
+  channel_send_copy(channel_queue& c, T const& value) : channel_send(c, nullptr), copy_(value) {}
+
+  bool await_ready(environment const& e) noexcept {
+    set_value(&copy_);
+    return channel_send::await_ready(e);
+  }
+  using channel_send::await_resume;
+  using channel_send::await_suspend;
+
+ private:
+  T copy_;
+};
+
+template <class T> class channel_receive : private wait_awaiter {
+ public:
+  explicit channel_receive(channel_queue& c) noexcept : wait_awaiter(c) {}
+  channel_receive(channel_receive&& other) noexcept : wait_awaiter(std::move(other)) {}
+  channel_receive& operator=(channel_receive&&) = delete;
+  ~channel_receive() {
+    if (has_value_) value_.~T();
+  }
+
+  bool await_ready(environment const& e) noexcept {
+    if (stop_requested(e)) return true;
+    outcome_ = channel().try_receive(&value_);
+    has_value_ = outcome_ == wait_outcome::granted;
+    return outcome_ != wait_outcome::none;
+  }
+  bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    if (suspend(h, e, &value_, channel_queue::receives)) return true;
+    has_value_ = outcome_ == wait_outcome::granted;
+    return false;
+  }
+  [[nodiscard]] result<T> await_resume() noexcept {
+    wait_outcome const o = resumed();
+    if (o == wait_outcome::granted) [[likely]] {
+      if (!has_value_) {
+        channel().receive_kept(&value_);
+        has_value_ = true;
+      }
+      return result<T>(std::move(value_));
+    }
+    if (o == wait_outcome::refused) return error::end_of_stream;
+    return error_of(o);
+  }
+
+ private:
+  [[nodiscard]] channel_queue& channel() const noexcept { return *static_cast<channel_queue*>(queue_); }
+
+  union {
+    T value_;
+  };
+  bool has_value_ = false;
+};
+
+} // namespace detail
+
+/// A queue of at most `capacity` values between coroutines. A capacity of zero is a rendezvous: a value is sent when somebody
+/// waits to receive it.
+///
+/// Values         of a type that can be moved and destroyed without exceptions, which must not use the channel. Each sender's arrive in the order in which it
+///                sent them; each arrives once
+/// Fairness       first come, first served, senders and receivers; nobody overtakes those who wait
+/// Resumes        on the executor of the coroutine's environment, by posting: never inside the call that lets it go on
+/// Cancellation   by the environment's stop token, from any thread. Sent is sent, and received is received: who is told of the
+///                stop has not sent, or has not received
+/// Failed sends   leave the value with the caller: `co_await c.send(std::move(v))` moves from `v` only if it is sent. So does
+///                one that is cancelled, or whose coroutine is destroyed before
+/// Destruction    of a coroutine that waits forgets it. A value that was meant for it stays where it is in the queue, for the
+///                next. On the thread of its executor
+/// Lifetime       outlives the waiting: each co_await, until it has returned. Its destructor destroys what was not received
+/// Awaited by     coroutines that have an environment, as task<T> has
+/// Thread safety  all of it from any thread, but for construction and destruction; also by who is no coroutine, but for co_await
+/// Cost           one allocation, when it is made. A send and a receive: one atomic compare-and-swap each and two moves in all, three
+///                where the receiver need not wait; a post for each who had to wait
+/// Size           104 bytes
+template <class T> class channel {
+  static_assert(std::is_object_v<T> && std::is_nothrow_move_constructible_v<T> &&
+                    std::is_nothrow_destructible_v<T>,
+                "a value must be movable without exceptions: it moves where nobody could be told of one");
+
+ public:
+  using value_type = T;
+
+  /// Throws  std::bad_alloc
+  explicit channel(std::size_t capacity) : queue_(capacity, detail::channel_values_of<T>) {}
+
+  /// `co_await c.send(std::move(v))` waits until there is room for `v`.
+  ///
+  /// Returns   nothing; `v` has been moved from
+  /// Errors    EPIPE (std::errc::broken_pipe) once the channel is closed, as for a pipe that nobody will read;
+  ///           condition::canceled. Then `v` is as it was
+  /// Lifetime  `v` outlives the co_await, as a temporary in it does
+  [[nodiscard]] detail::channel_send send(T&& v) noexcept { return {queue_, std::addressof(v)}; }
+  /// The same with a copy, which is made now.
+  [[nodiscard]] detail::channel_send_copy<T> send(T const& v)
+    requires std::is_copy_constructible_v<T>
+  {
+    return {queue_, v};
+  }
+  /// Sends without waiting.
+  ///
+  /// Errors  condition::would_block if there is no room, or somebody waits for it; EPIPE. Then `v` is as it was
+  result<void> try_send(T&& v) noexcept { return sent(queue_.try_send(std::addressof(v))); }
+  result<void> try_send(T const& v)
+    requires std::is_copy_constructible_v<T>
+  {
+    T copy(v);
+    return sent(queue_.try_send(std::addressof(copy)));
+  }
+
+  /// `co_await c.receive()` waits until there is a value.
+  ///
+  /// Returns  the oldest
+  /// Errors   error::end_of_stream once the channel is closed and empty; condition::canceled
+  [[nodiscard]] detail::channel_receive<T> receive() noexcept { return detail::channel_receive<T>(queue_); }
+  /// Receives without waiting.
+  ///
+  /// Errors  condition::would_block if there is none, or none that is not kept for somebody who has waited;
+  ///         error::end_of_stream
+  [[nodiscard]] result<T> try_receive() noexcept {
+    union place {
+      place() noexcept {}
+      ~place() {}
+      T value;
+    } p;
+    detail::wait_outcome const o = queue_.try_receive(std::addressof(p.value));
+    if (o == detail::wait_outcome::granted) {
+      result<T> r(std::move(p.value));
+      p.value.~T();
+      return r;
+    }
+    if (o == detail::wait_outcome::refused) return error::end_of_stream;
+    return detail::error_of(o);
+  }
+
+  /// Nothing more can be sent. Those who wait to send are told so and keep their values; what was sent can still be received.
+  /// Again: nothing.
+  void close() noexcept { queue_.close(); }
+  [[nodiscard]] bool is_closed() const noexcept { return queue_.is_closed(); }
+  /// How many values were sent and not received: a moment ago, if others use it.
+  [[nodiscard]] std::size_t size() noexcept { return queue_.size(); }
+  [[nodiscard]] std::size_t capacity() const noexcept { return queue_.capacity(); }
+
+ private:
+  static result<void> sent(detail::wait_outcome o) noexcept {
+    if (o == detail::wait_outcome::granted) [[likely]]
+      return {};
+    return detail::error_of(o);
+  }
+
+  detail::channel_queue queue_;
+};
+
+} // namespace unio

@@ -1,0 +1,162 @@
+// A ring of values between two lists of those who wait. What holds between two calls, under the lock:
+//
+//   kept <= count <= places          the values that are kept are for receivers that have been posted
+//   somebody waits to receive  =>    every value is kept, or there is none
+//   somebody waits to send     =>    there is no room: with a capacity of zero, nobody waits to receive, or the place is taken
+//   closed                     =>    nobody waits to send; who waits to receive does so for values that are kept, and may come back
+
+#include <unio/channel.hpp>
+
+namespace unio::detail {
+namespace {
+
+bool is_over_aligned(channel_values const& v) noexcept {
+  return v.alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+}
+
+std::byte* allocate(std::size_t n, channel_values const& v) {
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(n, v.size, &bytes)) bytes = static_cast<std::size_t>(-1); // which there are not
+  return static_cast<std::byte*>(is_over_aligned(v) ? ::operator new(bytes, std::align_val_t(v.alignment))
+                                                    : ::operator new(bytes));
+}
+
+void deallocate(std::byte* p, channel_values const& v) noexcept {
+  if (is_over_aligned(v)) return ::operator delete(p, std::align_val_t(v.alignment));
+  ::operator delete(p);
+}
+
+} // namespace
+
+channel_queue::channel_queue(std::size_t capacity, channel_values const& values)
+    : values_(values),
+      slots_(allocate(capacity != 0 ? capacity : 1, values)),
+      capacity_(capacity),
+      places_(capacity != 0 ? capacity : 1) {}
+
+channel_queue::~channel_queue() {
+  UNIO_EXPECTS(senders_.empty(), "a channel was destroyed that a coroutine waits for");
+  for (std::size_t i = 0; i != count_; ++i) values_.destroy(slot(i));
+  deallocate(slots_, values_);
+}
+
+void* channel_queue::slot(std::size_t n) const noexcept {
+  std::size_t const i = head_ + n;
+  return slots_ + (i < places_ ? i : i - places_) * values_.size;
+}
+
+bool channel_queue::has_room() const noexcept {
+  return capacity_ != 0 ? count_ < capacity_ : count_ == 0 && !waiters_.empty();
+}
+
+void channel_queue::put(void* value) noexcept {
+  values_.move(slot(count_), value);
+  ++count_;
+}
+
+void channel_queue::take(void* to) noexcept {
+  void* const oldest = slot(0);
+  values_.move(to, oldest);
+  values_.destroy(oldest);
+  --count_;
+  head_ = head_ + 1 == places_ ? 0 : head_ + 1;
+}
+
+// Lets go on whoever can, after anything that has changed.
+void channel_queue::settle(std::uint32_t word, waiter_list& woken) noexcept {
+  while (!senders_.empty() && has_room()) {
+    put(senders_.first()->place);
+    senders_.end_first(wait_outcome::granted, woken);
+  }
+  while (!waiters_.empty() && kept_ < count_) {
+    ++kept_;
+    waiters_.end_first(wait_outcome::granted, woken);
+  }
+  if (count_ == 0 && (word & unit) != 0) waiters_.end_all(wait_outcome::refused, woken);
+}
+
+wait_outcome channel_queue::send_now(void* value, std::uint32_t word, waiter_list& woken) noexcept {
+  if ((word & unit) != 0) return wait_outcome::refused;
+  if (!senders_.empty() || !has_room()) return wait_outcome::none;
+  put(value);
+  settle(word, woken);
+  return wait_outcome::granted;
+}
+
+wait_outcome channel_queue::receive_now(void* to, std::uint32_t word, waiter_list& woken) noexcept {
+  if (kept_ < count_) {
+    take(to);
+    settle(word, woken);
+    return wait_outcome::granted;
+  }
+  if (count_ != 0) return wait_outcome::none;
+  if (!senders_.empty()) { // a rendezvous: nobody else waits to receive
+    values_.move(to, senders_.first()->place);
+    senders_.end_first(wait_outcome::granted, woken);
+    return wait_outcome::granted;
+  }
+  return (word & unit) != 0 ? wait_outcome::refused : wait_outcome::none;
+}
+
+wait_outcome channel_queue::try_send(void* value) noexcept {
+  waiter_list woken;
+  std::uint32_t const word = lock_word();
+  wait_outcome const o = send_now(value, word, woken);
+  unlock_word(word);
+  woken.post_all();
+  return o;
+}
+
+wait_outcome channel_queue::try_receive(void* to) noexcept {
+  waiter_list woken;
+  std::uint32_t const word = lock_word();
+  wait_outcome const o = receive_now(to, word, woken);
+  unlock_word(word);
+  woken.post_all();
+  return o;
+}
+
+void channel_queue::receive_kept(void* to) noexcept {
+  waiter_list woken;
+  std::uint32_t const word = lock_word();
+  --kept_;
+  take(to);
+  settle(word, woken);
+  unlock_word(word);
+  woken.post_all();
+}
+
+void channel_queue::close() noexcept {
+  waiter_list woken;
+  std::uint32_t const word = lock_word() | unit;
+  senders_.end_all(wait_outcome::refused, woken);
+  settle(word, woken);
+  unlock_word(word);
+  woken.post_all();
+}
+
+std::size_t channel_queue::size() noexcept {
+  std::uint32_t const word = lock_word();
+  std::size_t const n = count_;
+  unlock_word(word);
+  return n;
+}
+
+bool channel_queue::admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
+  bool const is_send = w.amount == sends;
+  w.outcome = is_send ? send_now(w.place, word, woken) : receive_now(w.place, word, woken);
+  if (w.outcome != wait_outcome::none) return true;
+  w.outcome = wait_outcome::waiting;
+  (is_send ? senders_ : waiters_).push(w);
+  return false;
+}
+
+void channel_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+
+void channel_queue::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
+  if (w.amount == sends) return;
+  --kept_;
+  settle(word, woken);
+}
+
+} // namespace unio::detail

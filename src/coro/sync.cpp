@@ -1,0 +1,272 @@
+// How coroutines wait for each other: the life of a waiter, once, and what each thing that is waited for adds to it.
+//
+//                       ┌────────────────────────── canceled ◄───────┐
+//   suspend ── attach ──┤                                            │ stop
+//                       └─ lock ── admit ──┬─► waiting ──────────────┤
+//                                          │      │                  │ destruction: removed
+//                                          └──────┴─► granted, refused ── post ──► resumed
+//                                                                      └─────────► destroyed: taken back, given back
+//
+// Whatever ends the waiting does so under the lock of what is waited for, and so once. The stop token is asked first,
+// because from the moment that the waiter is in a list it may go on elsewhere. Nobody is posted under the lock, and nothing is
+// touched after it has been posted.
+
+#include "sys/calls.hpp"
+
+#include <unio/sync.hpp>
+
+#include <cerrno>
+#include <new>
+
+namespace unio::detail {
+
+// ---- waiting -----------------------------------------------------------------------------------------------------------
+
+std::uint32_t wait_queue::lock_word_contended() noexcept {
+  for (int spins = 0;; ++spins) {
+    std::uint32_t w = word_.load(std::memory_order_relaxed);
+    if ((w & bit_locked) != 0) {
+      if (spins >= 64) sys::sched_yield(); // whoever holds it was interrupted
+    } else if (word_.compare_exchange_weak(w, w | bit_locked, std::memory_order_acquire)) {
+      return w;
+    }
+  }
+}
+
+void waiter_list::post_all() noexcept {
+  waiter* w = first_;
+  first_ = last_ = nullptr;
+  while (w != nullptr) {
+    waiter* const next = w->next;
+    w->with->executor.post(w->resume); // and it is gone
+    w = next;
+  }
+}
+
+bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void* place,
+                           std::uint32_t amount) noexcept {
+  waiter_list woken;
+  if (suspend_and_wake(h, e, woken, place, amount)) return true;
+  woken.post_all();
+  return false;
+}
+
+bool wait_awaiter::suspend_and_wake(std::coroutine_handle<> h, environment const& e, waiter_list& woken,
+                                    void* place, std::uint32_t amount) noexcept {
+  waiter& w = *::new (static_cast<void*>(&waiter_)) waiter(*queue_, h, e, place, amount);
+  stop_token const stop = e.stop;
+  if (stop.stop_possible() && !w.attach(stop)) {
+    outcome_ = wait_outcome::canceled;
+    return false;
+  }
+  suspended_ = true;
+  wait_queue& q = *queue_;
+  std::uint32_t word = q.lock_word();
+  bool const ended = w.outcome == wait_outcome::canceled || q.admit(w, word, woken);
+  q.unlock_word(word);
+  if (!ended) return true; // and this may be gone
+  if (stop.stop_possible()) w.detach(stop);
+  suspended_ = false;
+  outcome_ = w.outcome;
+  return false;
+}
+
+wait_outcome wait_awaiter::resumed_elsewhere() noexcept {
+  suspended_ = false;
+  if (stop_token const stop = waiter_.with->stop; stop.stop_possible()) waiter_.detach(stop);
+  return waiter_.outcome;
+}
+
+void waiter::stopped(stop_node& n) noexcept {
+  auto& w = static_cast<waiter&>(n);
+  wait_queue& q = *w.queue;
+  waiter_list woken;
+  std::uint32_t word = q.lock_word();
+  if (w.outcome == wait_outcome::none) {
+    w.outcome = wait_outcome::canceled; // suspend_and_wake() is about to lock, on another thread
+  } else if (w.outcome == wait_outcome::waiting) {
+    w.in->remove(w);
+    w.outcome = wait_outcome::canceled;
+    woken.push(w);
+    q.removed(w, word, woken);
+  }
+  q.unlock_word(word);
+  woken.post_all();
+}
+
+// The coroutine is being destroyed.
+void wait_awaiter::leave() noexcept {
+  waiter& w = waiter_;
+  if (stop_token const stop = w.with->stop; stop.stop_possible()) w.detach(stop);
+  waiter_list woken;
+  std::uint32_t word = queue_->lock_word();
+  if (w.outcome == wait_outcome::waiting) {
+    w.in->remove(w);
+    queue_->removed(w, word, woken);
+    queue_->unlock_word(word);
+    return woken.post_all();
+  }
+  queue_->unlock_word(word);
+  w.resume.take_back(w.with->executor);
+  if (w.outcome != wait_outcome::granted) return;
+  word = queue_->lock_word();
+  queue_->give_back(w, word, woken);
+  queue_->unlock_word(word);
+  woken.post_all();
+}
+
+std::error_code error_of(wait_outcome o) noexcept {
+  int const e = o == wait_outcome::canceled ? ECANCELED : o == wait_outcome::refused ? EPIPE : EAGAIN;
+  return {e, std::system_category()};
+}
+
+// ---- permits -------------------------------------------------------------------------------------------------------------
+
+void permits::serve(std::uint32_t& word, waiter_list& woken) noexcept {
+  while (!waiters_.empty() && waiters_.first()->amount <= word / unit) {
+    word -= waiters_.first()->amount * unit;
+    waiters_.end_first(wait_outcome::granted, woken);
+  }
+}
+
+bool permits::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
+  if (waiters_.empty() && w.amount <= word / unit) {
+    word -= w.amount * unit;
+    w.outcome = wait_outcome::granted;
+    return true;
+  }
+  w.outcome = wait_outcome::waiting;
+  waiters_.push(w);
+  return false;
+}
+
+// It may have wanted more than those behind it.
+void permits::removed(waiter&, std::uint32_t& word, waiter_list& woken) noexcept { serve(word, woken); }
+
+void permits::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
+  word += w.amount * unit;
+  serve(word, woken);
+}
+
+bool permits::try_acquire_contended(std::uint32_t n) noexcept {
+  std::uint32_t word = lock_word();
+  bool const there = waiters_.empty() && n <= word / unit;
+  if (there) word -= n * unit;
+  unlock_word(word);
+  return there;
+}
+
+void permits::release_contended(std::uint32_t n) noexcept {
+  waiter_list woken;
+  std::uint32_t word = lock_word();
+  UNIO_EXPECTS(n <= max - word / unit, "a semaphore was given more permits than it can count");
+  word += n * unit;
+  serve(word, woken);
+  unlock_word(word);
+  woken.post_all();
+}
+
+void permits::unlock_contended() noexcept {
+  waiter_list woken;
+  std::uint32_t word = lock_word();
+  UNIO_EXPECTS(word / unit == 0, "a mutex was unlocked that nobody holds");
+  word += unit;
+  serve(word, woken);
+  unlock_word(word);
+  woken.post_all();
+}
+
+void permits::set_contended() noexcept {
+  waiter_list woken;
+  std::uint32_t word = lock_word();
+  if (word / unit == 0) word += unit;
+  serve(word, woken);
+  unlock_word(word);
+  woken.post_all();
+}
+
+// ---- events --------------------------------------------------------------------------------------------------------------
+
+bool event_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
+  bool const is_set = (word & unit) != 0;
+  w.outcome = is_set ? wait_outcome::granted : wait_outcome::waiting;
+  if (!is_set) waiters_.push(w);
+  return is_set;
+}
+
+void event_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+void event_queue::give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+
+void event_queue::set_contended() noexcept {
+  waiter_list woken;
+  std::uint32_t const word = lock_word();
+  waiters_.end_all(wait_outcome::granted, woken);
+  unlock_word(word | unit);
+  woken.post_all();
+}
+
+void event_queue::reset_contended() noexcept {
+  std::uint32_t const word = lock_word();
+  unlock_word(word & ~unit);
+}
+
+// ---- latches -------------------------------------------------------------------------------------------------------------
+
+bool latch_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
+  bool const is_zero = word / unit == 0;
+  w.outcome = is_zero ? wait_outcome::granted : wait_outcome::waiting;
+  if (!is_zero) waiters_.push(w);
+  return is_zero;
+}
+
+void latch_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+void latch_queue::give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+
+void latch_queue::count_down_contended(std::uint32_t n) noexcept {
+  waiter_list woken;
+  std::uint32_t word = lock_word();
+  UNIO_EXPECTS(n <= word / unit, "a latch was counted down below zero");
+  word -= n * unit;
+  if (word / unit == 0) waiters_.end_all(wait_outcome::granted, woken);
+  unlock_word(word);
+  woken.post_all();
+}
+
+// ---- barriers ------------------------------------------------------------------------------------------------------------
+
+bool barrier_queue::admit(waiter& w, std::uint32_t&, waiter_list& woken) noexcept {
+  if (++arrived_ < expected_) {
+    w.outcome = wait_outcome::waiting;
+    waiters_.push(w);
+    return false;
+  }
+  arrived_ = 0;
+  waiters_.end_all(wait_outcome::granted, woken);
+  w.outcome = wait_outcome::granted;
+  return true;
+}
+
+void barrier_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept { --arrived_; }
+void barrier_queue::give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+
+void barrier_queue::drop() noexcept {
+  waiter_list woken;
+  std::uint32_t const word = lock_word();
+  UNIO_EXPECTS(arrived_ < expected_, "more have left a barrier than take part");
+  bool const all = arrived_ == --expected_;
+  if (all) {
+    arrived_ = 0;
+    waiters_.end_all(wait_outcome::granted, woken);
+  }
+  unlock_word(word);
+  if (all) complete(woken);
+}
+
+bool barrier_arrival::await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+  waiter_list woken;
+  if (suspend_and_wake(h, e, woken)) return true;
+  if (outcome_ == wait_outcome::granted) static_cast<barrier_queue*>(queue_)->complete(woken);
+  return false;
+}
+
+} // namespace unio::detail
