@@ -21,11 +21,17 @@ namespace detail {
 
 class next_base;
 
-/// What others see of the promise of an async_generator, however its coroutine was compiled: the item that it yields, the
-/// exception that left it, and who waits for it.
+/// What others see of the promise of an async_generator, however its coroutine was compiled: the item that it yields, and
+/// who waits for it.
 struct async_generator_state : promise_base {
-  void* item = nullptr;
-  std::exception_ptr exception;
+  /// The item, or what left the coroutine, which is thrown once.
+  void* take(bool ended) {
+    awaited_by = nullptr;
+    void* const taken = item;
+    if (ended && std::exchange(item, nullptr) != nullptr) rethrow_if_failed();
+    return ended ? nullptr : taken;
+  }
+  void* item = nullptr; // once it has ended: null, unless there is an exception to throw
   next_base* awaited_by = nullptr;
 };
 
@@ -60,13 +66,8 @@ class next_base {
  protected:
   /// The address of the item; null at the end.
   [[nodiscard]] void* take() {
-    async_generator_state& promise = generator_->promise();
     suspended_ = false;
-    promise.awaited_by = nullptr;
-    if (!generator_->done()) [[likely]]
-      return promise.item;
-    if (promise.exception != nullptr) rethrow(std::exchange(promise.exception, nullptr));
-    return nullptr;
+    return generator_->promise().take(generator_->done());
   }
 
  private:
@@ -123,8 +124,11 @@ class async_generator_promise : public async_generator_state,
     };
     return copied(yielded);
   }
-  static void return_void() noexcept {}
-  void unhandled_exception() noexcept { exception = std::current_exception(); }
+  void return_void() noexcept { item = nullptr; }
+  void unhandled_exception() noexcept {
+    item = this;
+    fail(std::current_exception());
+  }
 };
 
 } // namespace detail
