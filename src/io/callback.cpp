@@ -1,0 +1,51 @@
+// An operation that was started with a handler: what a stop and other threads add.
+//
+// On its own thread it is started first and can be stopped after that, for it can only end inside of start() or when that
+// thread turns to its multiplexer. One whose multiplexer another thread runs may end, and be gone, as soon as it has started;
+// so the stop comes first, and waits for the start.
+
+#include "sys/calls.hpp"
+
+#include <unio/callback.hpp>
+
+#include <cerrno>
+
+namespace unio::detail {
+
+io_operation** calling_back::link(io_operation& op, io_multiplexer* m) noexcept {
+  bool const shared =
+      stop_.stop_possible() || op.chosen(m).run_by() == io_multiplexer::runner::another_thread;
+  return shared ? &next_message_ : nullptr;
+}
+
+bool calling_back::start(io_operation& op, io_multiplexer* m) noexcept {
+  bool const can_stop = stop_.stop_possible();
+  if (can_stop && stop_.stop_requested()) return op.refuse(-ECANCELED), false;
+  if (op.chosen(m).run_by() == io_multiplexer::runner::another_thread) {
+    attached_ = can_stop;
+    if (can_stop && !attach(stop_)) return op.refuse(-ECANCELED), false;
+    op.start(m); // and this may be gone
+    return true;
+  }
+  bool finished_inside = false;
+  finished_inside_ = &finished_inside;
+  op.start(m);
+  if (finished_inside) return true; // and this is gone
+  finished_inside_ = nullptr;
+  attached_ = can_stop;
+  if (can_stop && !attach(stop_)) op.cancel();
+  return true;
+}
+
+void calling_back::finished(io_operation& op) noexcept {
+  if (finished_inside_ != nullptr) *finished_inside_ = true;
+  if (attached_) detach(stop_);
+  op.mark_finished();
+}
+
+void calling_back::stop(io_operation& op) noexcept {
+  while (!op.started()) sys::sched_yield(); // start() is just starting it, on another thread
+  op.cancel();
+}
+
+} // namespace unio::detail
