@@ -1,0 +1,248 @@
+// unio/buffered_stream.hpp: streams with memory between them and the program, for what comes and goes in small pieces.
+//
+//   buffered_reader   read · peek · consume · lines, over any read stream
+//   buffered_writer   write · flush, over any write stream
+//   buffered_stream   both, over any stream
+//   lines             a stream as lines of text
+//
+//   auto text = unio::lines(socket);
+//   while (auto line = co_await text.next()) use(*line);
+//
+// They are streams themselves: read(), write(), copy() take them. What is in memory already is had without suspending, and
+// without a frame.
+
+#pragma once
+
+#include <unio/stream.hpp>
+
+#include <string_view>
+
+namespace unio {
+
+class buffered_reader;
+class buffered_writer;
+class line_reader;
+
+namespace detail {
+
+/// Something that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(), which leaves
+/// the answer if there is one, and slowly().
+template <class Question> class [[nodiscard]] buffered_awaitable {
+  using answer_type = typename Question::answer_type;
+
+ public:
+  explicit buffered_awaitable(Question q) noexcept : question_(q) {}
+  bool await_ready() noexcept { return question_.at_once(answer_); }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) {
+    task_ = question_.slowly();
+    return task_awaiter<answer_type>(task_.child()).await_suspend(h, e);
+  }
+  answer_type await_resume() { return task_ ? task_.child().promise().take() : answer_; }
+
+ private:
+  Question question_;
+  answer_type answer_;
+  task<answer_type> task_;
+};
+
+struct buffered_read {
+  using answer_type = io_result<mutable_buffers>;
+  buffered_reader* from;
+  io_request<mutable_buffers> request;
+  deadline until;
+  [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
+  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+};
+struct buffered_peek {
+  using answer_type = io_result<const_buffer>;
+  buffered_reader* from;
+  std::size_t bytes;
+  deadline until;
+  [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
+  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+};
+struct buffered_line {
+  using answer_type = io_result<std::string_view>;
+  buffered_reader* from;
+  deadline until;
+  [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
+  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+};
+struct buffered_write {
+  using answer_type = io_result<const_buffers>;
+  buffered_writer* to;
+  io_request<const_buffers> request;
+  deadline until;
+  [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
+  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+};
+
+/// The caller's memory, or a block of the frame pool.
+class buffer_memory {
+ public:
+  buffer_memory() = default;
+  explicit buffer_memory(std::size_t bytes)
+      : data_(static_cast<std::byte*>(frame_pool::allocate(bytes))), size_(bytes), is_own_(true) {}
+  explicit buffer_memory(mutable_buffer callers) noexcept : data_(callers.data()), size_(callers.size()) {}
+  buffer_memory(buffer_memory const&) = delete;
+  buffer_memory& operator=(buffer_memory const&) = delete;
+  ~buffer_memory() {
+    if (is_own_) frame_pool::deallocate(data_, size_);
+  }
+  [[nodiscard]] std::byte* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  bool is_own_ = false;
+};
+
+} // namespace detail
+
+inline constexpr std::size_t default_buffer_bytes = 4096;
+
+/// Reads a stream ahead, as much as fits in its memory. Stopped, out of time or failed, it has lost nothing: what has come
+/// stays until it is read or consumed.
+///
+/// Thread safety  none; one operation at a time
+/// Lifetime       the stream and the caller's memory outlive it; it outlives its operations; does not move
+/// Cost           a block of the frame pool, unless the memory is the caller's
+class UNIO_API buffered_reader {
+ public:
+  explicit buffered_reader(any_read_stream from, std::size_t bytes = default_buffer_bytes)
+      : stream_(from), memory_(bytes) {}
+  buffered_reader(any_read_stream from, mutable_buffer memory) noexcept : stream_(from), memory_(memory) {}
+
+  /// What has been read ahead. Valid until the next operation.
+  [[nodiscard]] const_buffer buffered() const noexcept { return {memory_.data() + begin_, end_ - begin_}; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+  /// Forgets the first `n` bytes of what has been read ahead. Preconditions: there are so many.
+  void consume(std::size_t n) noexcept;
+
+  /// As read_stream says: what has been read ahead, otherwise a read. One with as much room as this has goes straight to
+  /// the stream. Offsets are ignored.
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_read> co_read(io_request<mutable_buffers> request,
+                                                                          deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_read>({this, request, d});
+  }
+
+  /// Reads ahead until there are `bytes`, and shows all that there are, without consuming any.
+  ///
+  /// Returns  at least `bytes` bytes. Valid until the next operation
+  /// Errors   condition::end_of_stream or truncated if the stream ended before; std::errc::message_size for more than
+  ///          capacity(); otherwise as read(). bytes_transferred() is how many are there
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_peek> co_peek(std::size_t bytes = 1,
+                                                                          deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_peek>({this, bytes, d});
+  }
+
+  /// Reads a line, and consumes it.
+  ///
+  /// Returns  the line without its "\n" or "\r\n"; the last may do without. Valid until the next operation
+  /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not fit: it stays,
+  ///          to be looked at with buffered() and consumed; otherwise as read(), and what there is of the line stays
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_line>({this, d});
+  }
+
+ private:
+  friend struct detail::buffered_read;
+  friend struct detail::buffered_peek;
+  friend struct detail::buffered_line;
+  task<io_result<mutable_buffers>> read_slowly(io_request<mutable_buffers> request, deadline d);
+  task<io_result<const_buffer>> peek_slowly(std::size_t bytes, deadline d);
+  task<io_result<std::string_view>> read_line_slowly(deadline d);
+  [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
+  // Makes what is free one piece, behind what is there.
+  mutable_buffers make_room() noexcept;
+  // Takes what has come to the room that was made. How many bytes.
+  std::size_t take(io_result<mutable_buffers> const& got) noexcept;
+  std::size_t give(mutable_buffers const& to) noexcept;
+  // A line of `n` bytes, its end included.
+  std::string_view line(std::size_t n) noexcept;
+  [[nodiscard]] std::size_t find_line(std::size_t from) const noexcept;
+
+  any_read_stream stream_;
+  detail::buffer_memory memory_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  std::error_code failed_; // came together with bytes; told when they are gone
+};
+
+/// Gathers what is written to a stream. Nothing is written by the destructor, which cannot wait: flush first.
+///
+/// Thread safety, lifetime, cost  as buffered_reader
+class UNIO_API buffered_writer {
+ public:
+  explicit buffered_writer(any_write_stream to, std::size_t bytes = default_buffer_bytes)
+      : stream_(to), memory_(bytes) {}
+  buffered_writer(any_write_stream to, mutable_buffer memory) noexcept : stream_(to), memory_(memory) {}
+
+  /// What was taken and is not written yet.
+  [[nodiscard]] const_buffer unwritten() const noexcept { return {memory_.data() + begin_, end_ - begin_}; }
+  [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
+
+  /// As write_stream says: takes what fits, at once; when nothing does, flushes first. What is as large as its memory goes
+  /// straight to the stream when nothing is before it. Offsets are ignored.
+  ///
+  /// Errors  as flush(), whose they are: then none of the request was taken
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_write> co_write(io_request<const_buffers> request,
+                                                                            deadline d = {}) noexcept {
+    return detail::buffered_awaitable<detail::buffered_write>({this, request, d});
+  }
+
+  /// Writes all that was taken.
+  ///
+  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error. The others stay, to be flushed
+  ///          again
+  /// Errors   as write()
+  [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
+
+ private:
+  friend struct detail::buffered_write;
+  task<io_result<const_buffers>> write_slowly(io_request<const_buffers> request, deadline d);
+  [[nodiscard]] std::size_t room() const noexcept { return memory_.size() - end_; }
+  std::size_t take(const_buffers const& from) noexcept;
+
+  any_write_stream stream_;
+  detail::buffer_memory memory_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+/// Both directions of a stream. They do not know of each other: flush before waiting for an answer.
+class buffered_stream : public buffered_reader, public buffered_writer {
+ public:
+  explicit buffered_stream(any_stream s, std::size_t read_bytes = default_buffer_bytes,
+                           std::size_t write_bytes = default_buffer_bytes)
+      : buffered_reader(s, read_bytes), buffered_writer(s, write_bytes) {}
+  buffered_stream(any_stream s, mutable_buffer read_memory, mutable_buffer write_memory) noexcept
+      : buffered_reader(s, read_memory), buffered_writer(s, write_memory) {}
+};
+
+/// A stream as lines of text; see buffered_reader::co_read_line.
+class line_reader : public buffered_reader {
+ public:
+  using buffered_reader::buffered_reader;
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(deadline d = {}) noexcept {
+    return co_read_line(d);
+  }
+};
+
+/// The lines of a stream, none longer than the memory: a block of the frame pool, or the caller's.
+[[nodiscard]] inline line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes) {
+  return line_reader(from, bytes);
+}
+[[nodiscard]] inline line_reader lines(any_read_stream from, mutable_buffer memory) noexcept {
+  return line_reader(from, memory);
+}
+
+/// As copy() from a stream; what was read and could not be written stays in the reader.
+UNIO_API task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to,
+                                           extent_type limit = no_limit, deadline d = {});
+inline task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d) {
+  return copy(from, to, no_limit, d);
+}
+
+} // namespace unio

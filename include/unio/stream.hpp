@@ -1,0 +1,354 @@
+// unio/stream.hpp: bytes that come and go in order, whatever carries them.
+//
+//   read_stream, write_stream, stream               what bytes can be read from, written to, both
+//   any_read_stream, any_write_stream, any_stream   any of them, referred to in two words
+//   read, write                                     all of it
+//   read_until                                      up to a delimiter
+//   copy                                            from one stream to another
+//   dynamic_buffer                                  a container that grows as bytes come
+//
+//   unio::io_result<std::size_t> const copied = co_await unio::copy(file, socket);
+//
+// The functions are in no template: a stream that is no handle of unio's costs them a frame for each of its transfers, a
+// handle costs none. Lines and buffering are in unio/buffered_stream.hpp.
+
+#pragma once
+
+#include <unio/handle.hpp>
+#include <unio/task.hpp>
+
+#include <concepts>
+#include <string_view>
+
+namespace unio {
+
+namespace detail {
+
+template <class A> using awaited_t = decltype(awaiter_of(std::declval<A>()).await_resume());
+template <class A, class T>
+concept awaits = requires { requires std::convertible_to<awaited_t<A>, T>; };
+
+} // namespace detail
+
+/// Something that bytes can be read from: `co_await s.co_read(request)` yields an io_result<mutable_buffers>. It may take a
+/// deadline behind the request.
+///
+/// With room in the request a read waits until at least one byte has arrived. Then it yields
+///
+///   no error   the buffers that were filled: 1 byte … size of all. They may lie elsewhere than those passed in
+///   no error   and no byte: the end of the stream. As an error (condition::end_of_stream) it is reported by those who
+///              needed more: read(), read_until(), co_peek()
+///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before it happened
+///
+/// Without room it yields no byte and no error, at once, and looks at nothing. The handles of unio are read streams.
+///
+/// Concurrency  one read and one write at a time
+/// Source       D2052R0 §4.1; cppcoro, readable_stream
+template <class S>
+concept read_stream = requires(S& s, io_request<mutable_buffers> request) {
+  { s.co_read(request) } -> detail::awaits<io_result<mutable_buffers>>;
+};
+
+/// Something that bytes can be written to: `co_await s.co_write(request)` yields an io_result<const_buffers>. It may take a
+/// deadline behind the request.
+///
+/// With bytes in the request a write waits until at least one byte was taken. Then it yields
+///
+///   no error   the buffers that were taken: 1 byte … size of all
+///   an error   bytes_transferred() bytes, 0 … size of all, were taken before it happened
+///
+/// Without bytes it yields no byte and no error, at once. The handles of unio are write streams.
+template <class S>
+concept write_stream = requires(S& s, io_request<const_buffers> request) {
+  { s.co_write(request) } -> detail::awaits<io_result<const_buffers>>;
+};
+
+/// Both.
+template <class S>
+concept stream = read_stream<S> && write_stream<S>;
+
+class any_stream;
+
+namespace detail {
+
+using read_result = io_result<mutable_buffers>;
+using write_result = io_result<const_buffers>;
+
+/// How a stream is read and written that is no handle of unio's.
+struct stream_operations {
+  task<read_result> (*read)(void* stream, io_request<mutable_buffers>, deadline);
+  task<write_result> (*write)(void* stream, io_request<const_buffers>, deadline);
+};
+
+template <class S> task<read_result> await_read(S& s, io_request<mutable_buffers> request, deadline d) {
+  if constexpr (requires { s.co_read(request, d); }) {
+    co_return co_await s.co_read(request, d);
+  } else {
+    co_return co_await s.co_read(request);
+  }
+}
+template <class S> task<write_result> await_write(S& s, io_request<const_buffers> request, deadline d) {
+  if constexpr (requires { s.co_write(request, d); }) {
+    co_return co_await s.co_write(request, d);
+  } else {
+    co_return co_await s.co_write(request);
+  }
+}
+
+template <class S> struct erased_stream {
+  // A task of the stream's own needs no second one around it.
+  static task<read_result> read(void* p, io_request<mutable_buffers> request, deadline d) {
+    S& s = *static_cast<S*>(p);
+    if constexpr (requires {
+                    { s.co_read(request, d) } -> std::same_as<task<read_result>>;
+                  }) {
+      return s.co_read(request, d);
+    } else if constexpr (read_stream<S>) {
+      return await_read(s, request, d);
+    } else {
+      return {};
+    }
+  }
+  static task<write_result> write(void* p, io_request<const_buffers> request, deadline d) {
+    S& s = *static_cast<S*>(p);
+    if constexpr (requires {
+                    { s.co_write(request, d) } -> std::same_as<task<write_result>>;
+                  }) {
+      return s.co_write(request, d);
+    } else if constexpr (write_stream<S>) {
+      return await_write(s, request, d);
+    } else {
+      return {};
+    }
+  }
+  static constexpr stream_operations operations{&read, &write};
+};
+
+/// What the three kinds of reference share: an io_handle (no operations), or anything else with how it is used.
+class stream_reference {
+ public:
+  stream_reference() = default;
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  /// The handle that it refers to; null if it refers to something else.
+  [[nodiscard]] io_handle* handle() const noexcept {
+    return operations_ == nullptr ? static_cast<io_handle*>(object_) : nullptr;
+  }
+
+ protected:
+  template <class S>
+    requires(!std::derived_from<S, stream_reference>)
+  explicit stream_reference(S& s) noexcept {
+    if constexpr (std::derived_from<S, io_handle>) {
+      object_ = static_cast<io_handle*>(&s);
+    } else {
+      object_ = static_cast<void*>(__builtin_addressof(s));
+      operations_ = &erased_stream<S>::operations;
+    }
+  }
+  void* object_ = nullptr;
+  stream_operations const* operations_ = nullptr;
+};
+
+/// Whatever a transfer on a reference is: the operation of a handle, awaited directly, or a task.
+template <class Sender> class [[nodiscard]] stream_awaitable {
+  using result_type = typename Sender::result_type;
+
+ public:
+  explicit stream_awaitable(Sender sender) : operation_(static_cast<Sender&&>(sender)), is_operation_(true) {}
+  explicit stream_awaitable(task<result_type> t) noexcept
+      : task_(static_cast<task<result_type>&&>(t)), is_operation_(false) {}
+  stream_awaitable(stream_awaitable&& other) : is_operation_(other.is_operation_) {
+    if (is_operation_) {
+      ::new (static_cast<void*>(&operation_))
+          io_awaitable<Sender>(static_cast<io_awaitable<Sender>&&>(other.operation_));
+    } else {
+      ::new (static_cast<void*>(&task_)) task<result_type>(static_cast<task<result_type>&&>(other.task_));
+    }
+  }
+  stream_awaitable& operator=(stream_awaitable&&) = delete;
+  ~stream_awaitable() {
+    if (is_operation_) {
+      operation_.~io_awaitable<Sender>();
+    } else {
+      task_.~task<result_type>();
+    }
+  }
+
+  static constexpr bool await_ready() noexcept { return false; }
+  bool await_ready(environment const& e) noexcept { return is_operation_ && operation_.await_ready(e); }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    if (!is_operation_) return task_awaiter<result_type>(task_.child()).await_suspend(h, e);
+    return operation_.await_suspend(h, e) ? std::noop_coroutine() : h;
+  }
+  result_type await_resume() {
+    return is_operation_ ? operation_.await_resume() : task_.child().promise().take();
+  }
+
+ private:
+  union {
+    io_awaitable<Sender> operation_;
+    task<result_type> task_;
+  };
+  bool is_operation_;
+};
+
+} // namespace detail
+
+/// Any read stream, referred to. A stream converts to it implicitly. Default: none.
+///
+/// Lifetime  the stream outlives it, and does not move. What derives from io_handle is read as the handle that it is
+/// Cost      of a read on a handle: none; on a stream whose co_read returns a task: none; on any other: a frame
+/// Size      16 bytes
+class any_read_stream : public detail::stream_reference {
+ public:
+  any_read_stream() = default;
+  template <read_stream S>
+    requires(!std::derived_from<S, detail::stream_reference>)
+  any_read_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
+  inline any_read_stream(any_stream s) noexcept;          // NOLINT: implicit
+
+  /// See read_stream. Preconditions: it refers to a stream.
+  [[nodiscard]] UNIO_API detail::stream_awaitable<async_read> co_read(io_request<mutable_buffers> request,
+                                                                      deadline d = {}) const;
+};
+
+/// Any write stream, referred to; as any_read_stream.
+class any_write_stream : public detail::stream_reference {
+ public:
+  any_write_stream() = default;
+  template <write_stream S>
+    requires(!std::derived_from<S, detail::stream_reference>)
+  any_write_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
+  inline any_write_stream(any_stream s) noexcept;          // NOLINT: implicit
+
+  /// See write_stream. Preconditions: it refers to a stream.
+  [[nodiscard]] UNIO_API detail::stream_awaitable<async_write> co_write(io_request<const_buffers> request,
+                                                                        deadline d = {}) const;
+};
+
+/// Any stream, referred to; as any_read_stream.
+class any_stream : public detail::stream_reference {
+ public:
+  any_stream() = default;
+  template <stream S>
+    requires(!std::derived_from<S, detail::stream_reference>)
+  any_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
+
+  [[nodiscard]] detail::stream_awaitable<async_read> co_read(io_request<mutable_buffers> request,
+                                                             deadline d = {}) const {
+    return any_read_stream(*this).co_read(request, d);
+  }
+  [[nodiscard]] detail::stream_awaitable<async_write> co_write(io_request<const_buffers> request,
+                                                               deadline d = {}) const {
+    return any_write_stream(*this).co_write(request, d);
+  }
+};
+
+inline any_read_stream::any_read_stream(any_stream s) noexcept : stream_reference(s) {}
+inline any_write_stream::any_write_stream(any_stream s) noexcept : stream_reference(s) {}
+
+/// Bytes that are appended to a container, up to a limit: std::string, std::vector of chars or bytes, or anything like them
+/// with data, size, capacity and resize. Refers to it.
+///
+/// Lifetime  the container outlives it
+/// Errors    what resize() throws
+/// Size      24 bytes
+class dynamic_buffer {
+ public:
+  static constexpr std::size_t unlimited = static_cast<std::size_t>(-1);
+  template <class C>
+    requires(!std::same_as<std::remove_cv_t<C>, dynamic_buffer>) && requires(C& c, std::size_t n) {
+      c.resize(n);
+      { c.data() } -> std::convertible_to<void*>;
+      { c.size() } -> std::convertible_to<std::size_t>;
+      { c.capacity() } -> std::convertible_to<std::size_t>;
+      requires sizeof(*c.data()) == 1;
+    }
+  dynamic_buffer(C& c, std::size_t max_size = unlimited) noexcept // NOLINT: implicit
+      : container_(__builtin_addressof(c)), functions_(&functions_of<C>), max_size_(max_size) {}
+
+  [[nodiscard]] std::byte* data() const noexcept { return functions_->data(container_); }
+  [[nodiscard]] std::size_t size() const noexcept { return functions_->size(container_); }
+  [[nodiscard]] std::size_t capacity() const noexcept { return functions_->capacity(container_); }
+  [[nodiscard]] std::size_t max_size() const noexcept { return max_size_; }
+  void resize(std::size_t n) const { functions_->resize(container_, n); }
+
+ private:
+  struct functions {
+    std::byte* (*data)(void*) noexcept;
+    std::size_t (*size)(void*) noexcept;
+    std::size_t (*capacity)(void*) noexcept;
+    void (*resize)(void*, std::size_t);
+  };
+  template <class C>
+  static constexpr functions functions_of{
+      [](void* c) noexcept { return reinterpret_cast<std::byte*>(static_cast<C*>(c)->data()); },
+      [](void* c) noexcept { return static_cast<std::size_t>(static_cast<C*>(c)->size()); },
+      [](void* c) noexcept { return static_cast<std::size_t>(static_cast<C*>(c)->capacity()); },
+      [](void* c, std::size_t n) { static_cast<C*>(c)->resize(n); }};
+
+  void* container_;
+  functions const* functions_;
+  std::size_t max_size_;
+};
+
+// What follows are tasks: what they refer to must outlive them. Their deadline bounds the whole of them: a span counts from
+// when they begin. It is looked at between transfers and by those streams that take one; a deadline of zero does all that can
+// be done without waiting. What has moved is said beside every error: stopped or out of time, bytes_transferred() tells
+// how far they came.
+
+/// Reads until the request's buffers are full.
+///
+/// Effects       fills `request.buffers`, and nothing else: what a stream has elsewhere is copied there
+/// Returns       the request's buffers. An error that came with the last byte is left to the next read
+/// Errors        condition::end_of_stream if the stream ended before the first byte, truncated if it did before the last;
+///               timed_out, would_block, canceled; the stream's own
+/// Preconditions see read_stream
+/// Buffers       the caller's, an array of buffers included
+/// Cancellation  by the environment's stop token, which the stream's reads see; what was read is told
+/// Cost          a frame from the pool; the stream's reads
+UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request,
+                                               deadline d = {});
+
+/// Writes all of the request's buffers.
+///
+/// Effects       takes from `request.buffers` in order
+/// Returns       the request's buffers
+/// Errors        condition::timed_out, would_block, canceled; EIO if the stream takes nothing without saying why; the
+///               stream's own (EPIPE)
+/// Buffers, cancellation, cost  as read()
+UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request,
+                                              deadline d = {});
+
+/// Reads until `into` contains the delimiter. It looks at what is there first, and may read beyond: take off what was used
+/// before the next call.
+///
+/// Effects       appends what it reads; keeps it whatever happens
+/// Returns       the size of `into` up to the end of the delimiter; bytes_transferred() is what was appended
+/// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and `into` is not;
+///               std::errc::message_size if `into` is as large as it may be; otherwise as read()
+/// Preconditions the delimiter is not empty
+/// Buffers       the delimiter's text must outlive the task
+/// Cost          a frame from the pool; the container's growth, none once its capacity suffices
+UNIO_API task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into,
+                                                 std::string_view delimiter, deadline d = {});
+
+/// No limit to how much is copied.
+inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
+
+/// Copies until the end of `from`, or until `limit` bytes have moved. Between two handles of which one is a pipe nothing is
+/// brought into the program; otherwise in blocks of 64 KiB.
+///
+/// Returns       how many bytes reached `to`: less than `limit` if `from` ended
+/// Errors        as read() and write(), but the end of the stream is none. bytes_transferred() is what reached `to`. Up to
+///               a block may have been read and not written: where that matters, copy from a buffered_reader, which keeps it
+/// Concurrency   a read of `from` and a write of `to`, one at a time
+/// Cost          a frame and, unless it splices, a block from the pool
+/// Runs as       splice(2) · reads and writes
+UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to,
+                                           extent_type limit = no_limit, deadline d = {});
+inline task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d) {
+  return copy(from, to, no_limit, d);
+}
+
+} // namespace unio

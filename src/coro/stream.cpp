@@ -1,0 +1,233 @@
+#include "coro/stream.hpp"
+
+#include <unio/splice.hpp>
+
+namespace unio {
+
+using detail::bytes_moved;
+using detail::time_limit;
+using detail::unmoved;
+
+static_assert(sizeof(any_stream) == 16 && sizeof(dynamic_buffer) == 24);
+static_assert(stream<io_handle> && stream<any_stream> && read_stream<any_read_stream> &&
+              write_stream<any_write_stream>);
+
+detail::stream_awaitable<async_read> any_read_stream::co_read(io_request<mutable_buffers> request,
+                                                              deadline d) const {
+  UNIO_EXPECTS(object_ != nullptr, "an any_stream that refers to nothing was read");
+  if (io_handle* const h = handle(); h != nullptr)
+    return detail::stream_awaitable<async_read>(async_read(*h, request, d));
+  return detail::stream_awaitable<async_read>(operations_->read(object_, request, d));
+}
+
+detail::stream_awaitable<async_write> any_write_stream::co_write(io_request<const_buffers> request,
+                                                                 deadline d) const {
+  UNIO_EXPECTS(object_ != nullptr, "an any_stream that refers to nothing was written");
+  if (io_handle* const h = handle(); h != nullptr)
+    return detail::stream_awaitable<async_write>(async_write(*h, request, d));
+  return detail::stream_awaitable<async_write>(operations_->write(object_, request, d));
+}
+
+task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request, deadline d) {
+  unmoved<mutable_buffer> rest(request.buffers);
+  time_limit const limit(d);
+  while (!rest.empty()) {
+    std::size_t const so_far = rest.moved();
+    if (so_far != 0 && limit.has_passed())
+      co_return io_result<mutable_buffers>(detail::system_error(ETIMEDOUT), so_far);
+    io_request<mutable_buffers> const wanted(rest.next(), request.offset);
+    io_result<mutable_buffers> const got = co_await from.co_read(wanted, limit.next());
+    std::size_t const n = bytes_moved(got, wanted.buffers.bytes());
+    if (got.has_value()) detail::bring(*got, wanted.buffers);
+    rest.advance(n);
+    if (request.offset != no_offset) request.offset += n;
+    if (rest.empty()) break;
+    if (!got.has_value()) co_return io_result<mutable_buffers>(got.error(), rest.moved());
+    if (n == 0) {
+      error const why = so_far == 0 ? error::end_of_stream : error::truncated;
+      co_return io_result<mutable_buffers>(make_error_code(why), so_far);
+    }
+  }
+  co_return io_result<mutable_buffers>(result<mutable_buffers>(request.buffers), rest.moved());
+}
+
+task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request, deadline d) {
+  unmoved<const_buffer> rest(request.buffers);
+  time_limit const limit(d);
+  while (!rest.empty()) {
+    if (rest.moved() != 0 && limit.has_passed())
+      co_return io_result<const_buffers>(detail::system_error(ETIMEDOUT), rest.moved());
+    io_request<const_buffers> const wanted(rest.next(), request.offset);
+    io_result<const_buffers> const taken = co_await to.co_write(wanted, limit.next());
+    std::size_t const n = bytes_moved(taken, wanted.buffers.bytes());
+    rest.advance(n);
+    if (request.offset != no_offset) request.offset += n;
+    if (rest.empty()) break;
+    if (!taken.has_value()) co_return io_result<const_buffers>(taken.error(), rest.moved());
+    if (n == 0) co_return io_result<const_buffers>(detail::system_error(EIO), rest.moved());
+  }
+  co_return io_result<const_buffers>(result<const_buffers>(request.buffers), rest.moved());
+}
+
+// ---- read_until ------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t least_room = 512;
+constexpr std::size_t most_room = 16 * 1024; // what is added is written with zeros first
+
+// Room at the end of a container; what was not filled is taken off again, also if the task is destroyed meanwhile.
+class appended {
+ public:
+  appended(dynamic_buffer to, std::size_t room) : to_(to), size_(to.size()) { to_.resize(size_ + room); }
+  appended(appended const&) = delete;
+  appended& operator=(appended const&) = delete;
+  ~appended() { to_.resize(size_); }
+  [[nodiscard]] mutable_buffer memory() const noexcept { return {to_.data() + size_, to_.size() - size_}; }
+  void fill(std::size_t n) noexcept { size_ += n; }
+
+ private:
+  dynamic_buffer to_;
+  std::size_t size_;
+};
+
+std::size_t room_in(dynamic_buffer const& b) noexcept {
+  std::size_t const size = b.size();
+  if (size >= b.max_size()) return 0;
+  return std::min(b.max_size() - size, std::clamp(b.capacity() - size, least_room, most_room));
+}
+
+// Where the delimiter ends, or 0.
+std::size_t find_end(dynamic_buffer const& in, std::string_view delimiter, std::size_t& from) noexcept {
+  std::string_view const text(reinterpret_cast<char const*>(in.data()), in.size());
+  std::size_t const at = text.find(delimiter, from);
+  if (at != text.npos) return at + delimiter.size();
+  from = text.size() >= delimiter.size() ? text.size() - delimiter.size() + 1 : 0;
+  return 0;
+}
+
+} // namespace
+
+task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into, std::string_view delimiter,
+                                        deadline d) {
+  UNIO_EXPECTS(!delimiter.empty(), "an empty delimiter is everywhere");
+  time_limit const limit(d);
+  std::size_t count = 0;
+  std::size_t searched = 0;
+  for (bool first = true;; first = false) {
+    if (std::size_t const end = find_end(into, delimiter, searched); end != 0)
+      co_return io_result<std::size_t>(result<std::size_t>(end), count);
+    if (!first && limit.has_passed())
+      co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), count);
+    std::size_t const room = room_in(into);
+    if (room == 0) co_return io_result<std::size_t>(detail::system_error(EMSGSIZE), count);
+    std::error_code why;
+    std::size_t n = 0;
+    {
+      appended space(into, room);
+      mutable_buffers const wanted(space.memory());
+      io_result<mutable_buffers> const got =
+          co_await from.co_read(io_request<mutable_buffers>(wanted), limit.next());
+      n = bytes_moved(got, room);
+      if (got.has_value()) detail::bring(*got, wanted);
+      why = got.error();
+      space.fill(n);
+    }
+    count += n;
+    if (why) {
+      if (std::size_t const end = find_end(into, delimiter, searched); end != 0)
+        co_return io_result<std::size_t>(result<std::size_t>(end), count);
+      co_return io_result<std::size_t>(why, count);
+    }
+    if (n == 0) {
+      error const e = into.size() == 0 ? error::end_of_stream : error::truncated;
+      co_return io_result<std::size_t>(make_error_code(e), count);
+    }
+  }
+}
+
+// ---- copy ------------------------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::size_t block_bytes = 64 * 1024;
+constexpr std::size_t most_spliced = 1 << 30;
+
+// splice(2) wants a pipe on one side. A named pipe that nobody has written to yet would seem to have ended.
+bool may_splice(any_read_stream from, any_write_stream to) noexcept {
+  io_handle const* const a = from.handle();
+  io_handle const* const b = to.handle();
+  if (a == nullptr || b == nullptr) return false;
+  auto const can = [](handle_kind k) {
+    return k == handle_kind::pipe || k == handle_kind::stream_socket || k == handle_kind::file;
+  };
+  auto const takes = [&](handle_kind k) { return can(k) || k == handle_kind::named_pipe; };
+  return can(a->kind()) && takes(b->kind()) &&
+         (a->kind() == handle_kind::pipe || b->kind() == handle_kind::pipe ||
+          b->kind() == handle_kind::named_pipe);
+}
+
+// What kinds do not tell: a file that only appends, a device, a descriptor that is simulated. Reading and writing say what
+// is really wrong, if anything is.
+bool refuses_to_splice(std::error_code e) noexcept {
+  return e.category() == std::system_category() &&
+         (e.value() == EINVAL || e.value() == EBADF || e.value() == ENOSYS || e.value() == EOPNOTSUPP);
+}
+
+std::size_t at_most(extent_type limit, std::size_t moved, std::size_t most) noexcept {
+  return static_cast<std::size_t>(std::min<extent_type>(limit - moved, most));
+}
+
+io_result<std::size_t> copied(std::size_t n) noexcept {
+  return io_result<std::size_t>(result<std::size_t>(n), n);
+}
+
+} // namespace
+
+task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, extent_type limit, deadline d) {
+  time_limit const time(d);
+  std::size_t moved = 0;
+  if (may_splice(from, to)) {
+    for (;;) {
+      if (moved == limit) co_return copied(moved);
+      if (moved != 0 && time.has_passed())
+        co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), moved);
+      splice_request const request{.bytes = at_most(limit, moved, most_spliced)};
+      io_result<std::size_t> const n = co_await co_splice(*from.handle(), *to.handle(), request, time.next());
+      if (!n.has_value()) {
+        if (moved == 0 && refuses_to_splice(n.error())) break;
+        co_return io_result<std::size_t>(n.error(), moved);
+      }
+      if (*n == 0) co_return copied(moved);
+      moved += *n;
+    }
+  }
+  detail::block const space(block_bytes);
+  for (;;) {
+    if (moved == limit) co_return copied(moved);
+    if (moved != 0 && time.has_passed())
+      co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), moved);
+    mutable_buffers const room(space.first(at_most(limit, moved, block_bytes)));
+    io_result<mutable_buffers> const got =
+        co_await from.co_read(io_request<mutable_buffers>(room), time.next());
+    std::size_t const n = bytes_moved(got, room.bytes());
+    if (got.has_value() && n == 0) co_return copied(moved);
+    // Written from wherever they are: a mapped file is not copied first.
+    mutable_buffers const filled = got.has_value() ? *got : room.first(n);
+    for (std::size_t i = 0; i != filled.size(); ++i) {
+      const_buffer piece(filled[i]);
+      while (!piece.empty()) {
+        io_result<const_buffers> const taken =
+            co_await to.co_write(io_request<const_buffers>(const_buffers(piece)), time.next());
+        std::size_t const m = bytes_moved(taken, piece.size());
+        moved += m;
+        piece = const_buffer(piece.data() + m, piece.size() - m);
+        if (!taken.has_value() && !piece.empty()) co_return io_result<std::size_t>(taken.error(), moved);
+        if (m == 0) co_return io_result<std::size_t>(detail::system_error(EIO), moved);
+      }
+    }
+    if (!got.has_value()) co_return io_result<std::size_t>(got.error(), moved);
+  }
+}
+
+} // namespace unio
