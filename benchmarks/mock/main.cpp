@@ -22,7 +22,8 @@ namespace {
 std::vector<subject> subjects() {
   return {
       state_machine(),    callbacks_recycled(), callbacks_plain(), //
-      callbacks_erased(), asio_awaitable(),     asio_awaitable_tuned(),
+      callbacks_erased(), asio_awaitable(),     asio_awaitable_tuned(), //
+      unio_task(),        unio_task_plain(),
   };
 }
 

@@ -4,6 +4,7 @@
 //   UNIO_HAS_EXCEPTIONS 1 where result<T>::value() may throw, 0 where it ends the program instead
 //   UNIO_POOLS_FRAMES   false where a sanitizer must see frames of coroutines come from the heap and go back
 //   UNIO_TAIL_CALLS     true where one coroutine resumes another in constant stack
+//   UNIO_TRACKS_PENDING true where unio::dump_pending can tell who awaits what, and since when (CMake: UNIO_TRACK_PENDING)
 //   UNIO_EXPECTS(c, m)  a caller's mistake: always checked, ends the program with `m`
 
 #pragma once
@@ -36,6 +37,16 @@
 #define UNIO_TAIL_CALLS true
 #else
 #define UNIO_TAIL_CALLS false
+#endif
+
+// Programs and library must agree, so the CMake target says it to those who use it.
+#if defined(UNIO_TRACK_PENDING) && UNIO_TRACK_PENDING
+#define UNIO_TRACKS_PENDING true
+#define UNIO_AWAITED_HERE std::source_location::current()
+#else
+#define UNIO_TRACKS_PENDING false
+#define UNIO_AWAITED_HERE \
+  {}
 #endif
 
 // The frame of a coroutine that is awaited where it is called becomes part of the caller's (Clang 20).

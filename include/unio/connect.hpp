@@ -129,7 +129,10 @@ template <class Sender> class [[nodiscard]] io_awaitable : private Sender, priva
     io_operation::start();
     return this->finished();
   }
-  void await_suspend(std::coroutine_handle<> h) noexcept { awaiting::suspend_without_environment(h); }
+  void await_suspend(std::coroutine_handle<> h) noexcept {
+    this->awaited_by(h);
+    awaiting::suspend_without_environment(h);
+  }
 
   bool await_ready(environment const& e) noexcept { return awaiting::start(*this, e); }
   bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept {

@@ -2,7 +2,7 @@
 //
 //   frame_pool            the pool of all: a list of free blocks per thread and size, over a bounded global one
 //   frame_allocator       an allocator of one's own; has_frame_allocator: an object that has one
-//   detail::frame_memory  operator new and delete of a promise
+//   detail::promise_for   a promise with operator new and delete
 //
 // A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there (the second, because
 // the first parameter of a member function is its object); every other from the pool. After warm-up neither asks the heap.
@@ -143,6 +143,12 @@ inline void frame_pool::deallocate(void* p, std::size_t size) noexcept {
 
 namespace detail {
 
+/// Base of a promise: its frames come from the pool.
+struct pooled_frames {
+  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
+};
+
 /// Base of a promise: its frames come from the pool, or from the allocator of one of the first two parameters. Behind each
 /// frame stands who takes it back.
 class frame_memory {
@@ -197,6 +203,23 @@ class frame_memory {
     frame_pool::deallocate(p, rounded(size) + sizeof(give_back));
   }
 };
+
+/// True for the parameters of a coroutine whose frame comes from one of them.
+template <class... Parameters> inline constexpr bool gives_frames = false;
+template <class First, class... Rest>
+inline constexpr bool gives_frames<First, Rest...> = has_frame_allocator<std::remove_reference_t<First>>;
+template <class First, class Second, class... Rest>
+inline constexpr bool gives_frames<First, Second, Rest...> =
+    has_frame_allocator<std::remove_reference_t<First>> || has_frame_allocator<std::remove_reference_t<Second>>;
+
+/// The promise of such a coroutine. The others do without the word behind each frame.
+template <class Promise> class with_given_frames : public Promise, public frame_memory {
+ public:
+  using frame_memory::operator new;
+  using frame_memory::operator delete;
+};
+template <class Promise, class... Parameters>
+using promise_for = std::conditional_t<gives_frames<Parameters...>, with_given_frames<Promise>, Promise>;
 
 } // namespace detail
 } // namespace unio

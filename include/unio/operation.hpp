@@ -16,6 +16,7 @@
 #pragma once
 
 #include <unio/deadline.hpp>
+#include <unio/detail/tracking.hpp>
 #include <unio/error.hpp>
 #include <unio/executor.hpp>
 
@@ -152,7 +153,7 @@ struct operation_links {
 ///
 /// Thread safety  one thread at a time; the atomic_ forms may be started, polled and cancelled from any thread
 /// Lifetime       pinned from start() until finished(); see io_operation_connection about destruction
-class UNIO_API io_operation {
+class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDING> {
  public:
   enum event : unsigned { value = 1, done = 2 };
 

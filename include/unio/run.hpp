@@ -18,8 +18,10 @@
 
 namespace unio {
 
-/// What a task has come to: its value, or the exception that left it.
-template <class T> using task_outcome = std::expected<T, std::exception_ptr>;
+/// What a task has come to: its value (of a task<T&>: a pointer to it), or the exception that left it.
+template <class T>
+using task_outcome =
+    std::expected<std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, T>, std::exception_ptr>;
 
 /// What a chain of coroutines is given beside its executor.
 struct run_options {
@@ -36,8 +38,11 @@ template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
   if (std::exception_ptr e = r.exception(); e != nullptr) return std::unexpected(std::move(e));
   if constexpr (std::is_void_v<T>) {
     return {};
+  } else if constexpr (std::is_reference_v<T>) {
+    std::remove_reference_t<T>& referred = r.take();
+    return std::addressof(referred);
   } else {
-    return task_outcome<T>(r.take());
+    return task_outcome<T>(std::in_place, r.take());
   }
 }
 
@@ -46,7 +51,7 @@ template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
 [[noreturn]] UNIO_API void throw_error(std::error_code why);
 
 struct let_it_end {
-  template <class T> void operator()(task_outcome<T> outcome) const noexcept {
+  template <class Outcome> void operator()(Outcome const& outcome) const noexcept {
     if (!outcome.has_value()) unhandled(outcome.error());
   }
 };
@@ -55,12 +60,16 @@ struct let_it_end {
 template <class Executor, class T, class Handler> class root final : end_listener, work {
  public:
   static void start(Executor executor, task<T> t, Handler handler, run_options const& options) {
-    void* const memory = frame_pool::allocate(sizeof(root));
-    root* const r = ::new (memory) root(std::move(executor), std::move(t), std::move(handler), options);
-    r->executor_.post(static_cast<work&>(*r));
+    static_assert(alignof(root) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__, "blocks of the pool are not aligned so far");
+    UNIO_EXPECTS(static_cast<bool>(t), "an empty task was run");
+    root* const r = new root(std::move(executor), std::move(t), std::move(handler), options);
+    Executor const here = r->executor_; // the task may end before post() returns, and the root with it
+    here.post(static_cast<work&>(*r));
   }
 
  private:
+  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
   root(Executor executor, task<T> t, Handler handler, run_options const& options)
       : end_listener(&ended),
         work(&begin),
@@ -73,29 +82,26 @@ template <class Executor, class T, class Handler> class root final : end_listene
         task_(std::move(t)),
         handler_(std::move(handler)) {
     environment_.multiplexer = environment_.executor.multiplexer();
-  }
-  void destroy() noexcept {
-    this->~root();
-    frame_pool::deallocate(this, sizeof(root));
+    stands_for("async_run");
   }
   static void begin(work& w, bool run) noexcept {
     auto& self = static_cast<root&>(w);
-    if (!run) return self.destroy();
+    if (!run) return delete &self;
     auto const child = self.task_.child();
     child.promise().set_environment(self.environment_);
     child.promise().set_continuation(static_cast<end_listener&>(self));
-    child.resume();
+    resume(child);
   }
   static std::coroutine_handle<> ended(end_listener& l) noexcept {
     auto& self = static_cast<root&>(l);
     task_outcome<T> outcome = outcome_of<T>(self.task_.child().promise());
-    Executor const executor = std::move(self.executor_); // the handler may let go of whatever it belongs to
+    [[maybe_unused]] Executor const executor = std::move(self.executor_); // the handler may let go of whatever it belongs to
     Handler handler = std::move(self.handler_);
-    self.destroy();
+    delete &self;
     handler(std::move(outcome));
     return std::noop_coroutine();
   }
-  static void abandon(environment const& e) noexcept { static_cast<root*>(e.root)->destroy(); }
+  static void abandon(environment const& e) noexcept { delete static_cast<root*>(e.root); }
 
   Executor executor_;
   environment environment_;
@@ -109,11 +115,12 @@ template <class Executor, class T, class Handler> class root final : end_listene
 ///
 /// Effects        posts the task to `executor`, which the chain owns from now on
 /// Calls          `handler(task_outcome<T>)` on the executor, once it has ended, when its frame and the task's have been
-///                given back. The handler must not throw
+///                given back. Neither the handler nor moving a T may throw
 /// Errors         std::bad_alloc, before anything was started
 /// Cancellation   by `options.stop`, whose source must outlive the task
 /// Lifetime       what the task refers to must outlive it. If the executor's multiplexer ends first, so does the task: its
-///                operations end with condition::canceled, and a task that waits for its turn is destroyed
+///                operations end with condition::canceled, and a task that waits for its turn is destroyed. One that
+///                waits for something else, which its multiplexer does not know of, must have ended before
 /// Cost           one block from the frame pool
 /// Source         *Coroutine-first asynchronous I/O* §8
 template <is_executor Executor, class T, class Handler>
@@ -128,7 +135,7 @@ void async_run(Executor executor, task<T> t, run_options const& options = {}) {
   detail::root<Executor, T, detail::let_it_end>::start(std::move(executor), std::move(t), {}, options);
 }
 
-/// Several at once, each on its own.
+/// Several at once, each on its own, as by one call after the other.
 template <is_executor Executor, class... T>
   requires(sizeof...(T) >= 2)
 void async_run(Executor executor, task<T>... tasks) {
@@ -152,29 +159,26 @@ void async_run(io_multiplexer& m, task<T>... tasks) {
 
 namespace detail {
 
-/// Keeps a multiplexer running while somebody waits for what it does not know of; and tells that somebody.
-class UNIO_API run_loop {
- public:
-  explicit run_loop(io_multiplexer& m) noexcept : multiplexer_(m) {}
-  /// Runs it until `done`. Errors: as io_multiplexer::run().
-  result<void> run_until(bool const& done) noexcept;
-
- private:
-  io_multiplexer& multiplexer_;
-};
-
-/// Blocks a thread until another one says so.
+/// One thread waits until it is woken, by whatever thread.
 class blocker {
  public:
-  void wait() noexcept { done_.wait(false, std::memory_order_acquire); } // pairs with the release in wake()
-  void wake() noexcept {
-    done_.store(true, std::memory_order_release);
-    done_.notify_one();
+  /// Blocks; or, if `m` is not null, runs that meanwhile. Errors: as m->run(); then it was not woken.
+  UNIO_API result<void> wait(io_multiplexer* m = nullptr) noexcept;
+  /// Once. It may be gone when this returns.
+  UNIO_API void wake() noexcept;
+  [[nodiscard]] bool is_awake() const noexcept {
+    return (state_.load(std::memory_order_acquire) & bit_woken) != 0; // pairs with the release in wake()
   }
 
  private:
-  std::atomic<bool> done_{false};
+  static constexpr std::uint32_t bit_woken = 1, bit_running = 2, bit_left = 4;
+  std::atomic<std::uint32_t> state_{0};
+  io_operation* sleep_ = nullptr; // while a multiplexer is run: an operation without end, to be cancelled;
+  void const* thread_ = nullptr;  // and who runs it
 };
+
+/// `m`, if it is for this thread to run it while it waits, and can be run; null if not.
+UNIO_API result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept;
 
 /// A root on the stack of who waits for it.
 template <class Executor, class T> struct waited_root : end_listener, work {
@@ -189,25 +193,22 @@ template <class Executor, class T> struct waited_root : end_listener, work {
              .root = this},
         child(std::move(t)) {
     with.multiplexer = with.executor.multiplexer();
+    stands_for("run");
   }
   static void begin(work& w, bool run) noexcept {
     auto& self = static_cast<waited_root&>(w);
-    if (!run) return self.finish();
+    if (!run) return self.woken.wake(); // and this is gone
     self.child.child().promise().set_environment(self.with);
     self.child.child().promise().set_continuation(static_cast<end_listener&>(self));
-    self.child.child().resume();
+    resume(self.child.child());
   }
   static std::coroutine_handle<> ended(end_listener& l) noexcept {
     auto& self = static_cast<waited_root&>(l);
     self.ran = true;
-    self.finish();
+    self.woken.wake(); // and this is gone
     return std::noop_coroutine();
   }
-  void finish() noexcept {
-    if (blocked != nullptr) return blocked->wake(); // and this is gone
-    done = true;
-  }
-  static void abandon(environment const& e) noexcept { static_cast<waited_root*>(e.root)->finish(); }
+  static void abandon(environment const& e) noexcept { static_cast<waited_root*>(e.root)->woken.wake(); }
   T take() {
     if (!ran) throw_error(make_error_code(error::multiplexer_destroyed));
     return child.child().promise().take();
@@ -216,8 +217,7 @@ template <class Executor, class T> struct waited_root : end_listener, work {
   Executor executor;
   environment with;
   task<T> child;
-  blocker* blocked = nullptr;
-  bool done = false;
+  blocker woken;
   bool ran = false;
 };
 
@@ -230,11 +230,10 @@ template <class Executor, class T> struct waited_root : end_listener, work {
 /// Preconditions  this thread runs `m`, or nobody has yet
 /// Cost           none of its own: no block, no lock
 template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options = {}) {
+  UNIO_EXPECTS(m.run_by() != io_multiplexer::runner::another_thread, "another thread runs this multiplexer");
   detail::waited_root<multiplexer_executor, T> root(m.executor(), std::move(t), options);
   root.begin(root, true);
-  if (!root.done)
-    if (result<void> const r = detail::run_loop(m).run_until(root.done); !r.has_value())
-      detail::throw_error(r.error());
+  if (result<void> const r = root.woken.wait(&m); !r.has_value()) detail::throw_error(r.error());
   return root.take();
 }
 
@@ -246,26 +245,19 @@ template <class T> T run(task<T> t, run_options const& options = {}) {
 }
 
 /// Runs a task on an executor and blocks the calling thread until it has ended. Where the executor is a multiplexer that
-/// this thread runs, runs that meanwhile.
+/// this thread runs, runs that meanwhile; also where it is for one thread, and none has run it yet.
 ///
 /// Returns        what the task returns
-/// Throws         what leaves the task; std::system_error with error::multiplexer_destroyed if the executor ended before it
-///                could begin
+/// Throws         what leaves the task; std::system_error if the multiplexer cannot be run, and with
+///                error::multiplexer_destroyed if that ended while the task had to wait for its turn
 /// Preconditions  another thread makes the executor go on
 template <is_executor Executor, class T>
 T sync_wait(Executor executor, task<T> t, run_options const& options = {}) {
   detail::waited_root<Executor, T> root(std::move(executor), std::move(t), options);
-  if (io_multiplexer* const m = root.with.multiplexer;
-      m != nullptr && m->run_by() != io_multiplexer::runner::another_thread) {
-    root.executor.post(static_cast<work&>(root));
-    if (result<void> const r = detail::run_loop(*m).run_until(root.done); !r.has_value())
-      detail::throw_error(r.error());
-  } else {
-    detail::blocker blocked;
-    root.blocked = &blocked;
-    root.executor.post(static_cast<work&>(root));
-    blocked.wait();
-  }
+  result<io_multiplexer*> const here = detail::run_while_waiting(root.with.multiplexer);
+  if (!here.has_value()) detail::throw_error(here.error());
+  root.executor.post(static_cast<work&>(root));
+  if (result<void> const r = root.woken.wait(*here); !r.has_value()) detail::throw_error(r.error());
   return root.take();
 }
 
@@ -287,7 +279,10 @@ class run_on_base : protected end_listener {
   UNIO_API std::coroutine_handle<> go(std::coroutine_handle<> child, promise_base& promise,
                                       std::coroutine_handle<> h, environment const& e,
                                       executor_ref there) noexcept;
-  void returned() noexcept { place_.store(place::here, std::memory_order_relaxed); }
+  void returned() {
+    place_.store(place::here, std::memory_order_relaxed);
+    if (is_lost_) throw_error(make_error_code(error::multiplexer_destroyed));
+  }
   bool is_away() const noexcept { return place_.load(std::memory_order_relaxed) != place::here; }
   /// Destroyed while the task is away: asks it to stop, and waits until it has ended.
   UNIO_API void call_back() noexcept;
@@ -295,19 +290,20 @@ class run_on_base : protected end_listener {
  private:
   enum class place : unsigned char { here, there, returning, called_back };
   UNIO_API static std::coroutine_handle<> ended(end_listener& l) noexcept;
+  static void lost(environment const& e) noexcept;
   struct pass_on {
     stop_source& to;
     void operator()() const noexcept { to.request_stop(); }
   };
 
   environment environment_;
-  executor_ref back_;
+  environment const* callers_ = nullptr;
   std::coroutine_handle<> caller_;
   resumption hop_;
   stop_source stop_;
   std::optional<stop_callback<pass_on>> stop_from_caller_;
   blocker ended_;
-  bool has_ended_ = false;
+  bool is_lost_ = false; // the task never ended: its multiplexer did
   std::atomic<place> place_{place::here};
 };
 
@@ -341,7 +337,10 @@ template <class Executor, class T> class [[nodiscard]] run_on_awaitable : run_on
 /// Within a coroutine: `co_await run_on(executor, task)` runs the task there. The caller goes on where it was, also when an
 /// exception leaves the task.
 ///
-/// Destruction  of the caller while the task is away asks the task to stop, and waits until it has ended
+/// Throws       what leaves the task; std::system_error with error::multiplexer_destroyed if the multiplexer there ended
+///              while the task had to wait for its turn
+/// Destruction  of the caller while the task is away asks the task to stop, and waits until it has ended, running the
+///              caller's multiplexer meanwhile
 /// Cost         no block; two posts where the executors differ, none where they are equal
 /// Source       *Coroutine-first asynchronous I/O* §7
 template <is_executor Executor, class T>

@@ -9,6 +9,9 @@
 
 #include <unio/detail/promise.hpp>
 
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <new>
 
@@ -18,22 +21,35 @@ template <class T = void> class task;
 
 namespace detail {
 
+/// What may follow co_return in a task<T>; for a reference: that which it refers to, which must outlive the task.
+template <class T, class U>
+concept can_result_in =
+    (!std::is_reference_v<T> && std::constructible_from<T, U>) ||
+    (std::is_reference_v<T> && std::is_lvalue_reference_v<T> == std::is_lvalue_reference_v<U> &&
+     std::convertible_to<std::remove_reference_t<U>*, std::remove_reference_t<T>*>);
+
 /// What others see of the promise of a task, however its coroutine was compiled: what it has come to.
 template <class T> class task_state : public promise_base {
-  using stored = std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, T>;
+  using stored = std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, std::remove_cv_t<T>>;
+  // Frames are aligned as operator new aligns. What wants more finds its place in something larger.
+  static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
+  static constexpr bool is_over_aligned = alignof(stored) > frame_alignment;
+  struct larger {
+    alignas(frame_alignment) std::byte bytes[sizeof(stored) + alignof(stored) - frame_alignment];
+  };
 
  public:
   task_state() noexcept {}
   ~task_state() {
-    if (has_value()) value_.~stored();
+    if (has_value()) stored_value().~stored();
   }
   template <class U>
-    requires std::constructible_from<T, U>
+    requires can_result_in<T, U>
   void emplace(U&& u) {
     if constexpr (std::is_reference_v<T>) {
       value_ = std::addressof(u);
     } else {
-      ::new (static_cast<void*>(std::addressof(value_))) stored(static_cast<U&&>(u));
+      ::new (static_cast<void*>(std::addressof(stored_value()))) stored(static_cast<U&&>(u));
     }
     set_has_value();
   }
@@ -42,13 +58,21 @@ template <class T> class task_state : public promise_base {
     if constexpr (std::is_reference_v<T>) {
       return static_cast<T>(*value_);
     } else {
-      return static_cast<T&&>(value_);
+      return static_cast<stored&&>(stored_value());
     }
   }
 
  private:
+  [[nodiscard]] stored& stored_value() noexcept {
+    if constexpr (is_over_aligned) {
+      constexpr std::uintptr_t low = alignof(stored) - 1;
+      return *reinterpret_cast<stored*>((reinterpret_cast<std::uintptr_t>(&value_) + low) & ~low);
+    } else {
+      return value_;
+    }
+  }
   union {
-    stored value_;
+    std::conditional_t<is_over_aligned, larger, stored> value_;
   };
 };
 template <> class task_state<void> : public promise_base {
@@ -64,7 +88,26 @@ template <bool Tail> struct final_awaiter {
   [[noreturn]] static void await_resume() noexcept { __builtin_unreachable(); }
 };
 
-/// A task that is being awaited. Refers to the task, which a temporary of the awaiting coroutine's is, or outlives it.
+/// A task's coroutine, and how a coroutine with an environment awaits it. The task itself is what is awaited there: the frame
+/// of who awaits it holds nothing else.
+template <class T> class task_core {
+ public:
+  static constexpr bool await_ready() noexcept { return false; }
+  template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) noexcept {
+    task_state<T>& child = child_.promise();
+    child.set_environment(h.promise().get_environment());
+    child.set_continuation(h);
+    return transfer<Promise::makes_tail_calls>(child_);
+  }
+  T await_resume() { return child_.promise().take(); }
+
+ protected:
+  task_core() = default;
+  explicit task_core(std::coroutine_handle<task_state<T>> child) noexcept : child_(child) {}
+  std::coroutine_handle<task_state<T>> child_;
+};
+
+/// A task that is awaited by a coroutine of another kind, whose promise hands its environment on.
 template <class T> class task_awaiter {
  public:
   explicit task_awaiter(std::coroutine_handle<task_state<T>> child) noexcept : child_(child) {}
@@ -76,31 +119,21 @@ template <class T> class task_awaiter {
   }
   T await_resume() { return child_.promise().take(); }
 
- protected:
+ private:
   std::coroutine_handle<task_state<T>> child_;
-};
-
-/// The same, by a promise that has given its environment to the child already.
-template <class T, bool Tail> class plain_task_awaiter : task_awaiter<T> {
- public:
-  plain_task_awaiter(std::coroutine_handle<task_state<T>> child, environment const& e) noexcept
-      : task_awaiter<T>(child) {
-    child.promise().set_environment(e);
-  }
-  static constexpr bool await_ready() noexcept { return false; }
-  auto await_suspend(std::coroutine_handle<> h) noexcept {
-    this->child_.promise().set_continuation(h);
-    return transfer<Tail>(this->child_);
-  }
-  using task_awaiter<T>::await_resume;
 };
 
 template <class T, bool Tail>
 class task_promise_base : public task_state<T>, public affine_promise<task_promise_base<T, Tail>, Tail> {
  public:
   using affine_promise<task_promise_base, Tail>::await_transform;
-  template <class U> plain_task_awaiter<U, Tail> await_transform(task<U>&& t) noexcept {
-    return {t.child(), promise_base::get_environment()};
+  static constexpr bool makes_tail_calls = Tail;
+  template <class U>
+  task_core<U>& await_transform(task<U>&& t, await_location where = UNIO_AWAITED_HERE) noexcept {
+    this->awaits_at(where);
+    (void)t.child();
+    task_core<U>& core = t;
+    return core;
   }
   static std::suspend_always initial_suspend() noexcept { return {}; }
   static final_awaiter<Tail> final_suspend() noexcept { return {}; }
@@ -115,7 +148,7 @@ class task_promise_base : public task_state<T>, public affine_promise<task_promi
 template <class T, bool Tail> class task_promise : public task_promise_base<T, Tail> {
  public:
   template <class U = T>
-    requires std::constructible_from<T, U>
+    requires can_result_in<T, U>
   void return_value(U&& value) {
     this->emplace(static_cast<U&&>(value));
   }
@@ -140,13 +173,15 @@ template <bool Tail> class task_promise<void, Tail> : public task_promise_base<v
 /// Moved-from     empty: can be assigned to and destroyed
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §6.3
-template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task {
+template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail::task_core<T> {
+  using detail::task_core<T>::child_;
+
  public:
   using value_type = T;
   using promise_type = detail::task_promise<T, UNIO_TAIL_CALLS>;
 
   task() = default;
-  task(task&& other) noexcept : child_(std::exchange(other.child_, nullptr)) {}
+  task(task&& other) noexcept : detail::task_core<T>(std::exchange(other.child_, nullptr)) {}
   task& operator=(task&& other) noexcept {
     if (this != &other) {
       if (child_) child_.destroy();
@@ -173,11 +208,14 @@ template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task {
 
  private:
   template <class U, bool Tail> friend class detail::task_promise_base;
-  explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : child_(h) {
-    if (!h)
-      __builtin_unreachable(); // so that Clang sees that the frame is always destroyed, and makes it part of the caller's
-  }
-  std::coroutine_handle<detail::task_state<T>> child_;
+  explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : detail::task_core<T>(h) {}
 };
 
 } // namespace unio
+
+/// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there.
+template <class T, class... Parameters>
+  requires unio::detail::gives_frames<Parameters...>
+struct std::coroutine_traits<unio::task<T>, Parameters...> {
+  using promise_type = unio::detail::with_given_frames<typename unio::task<T>::promise_type>;
+};

@@ -1,3 +1,5 @@
+#include "sys/calls.hpp"
+
 #include <unio/connect.hpp>
 #include <unio/run.hpp>
 #include <unio/timer_handle.hpp>
@@ -30,31 +32,70 @@ struct nobody {
   static void set_value(io_result<void>&&) noexcept {}
   static void set_done() noexcept {}
 };
+
+// A name for the calling thread that is cheaper to get than its id.
+void const* this_thread_token() noexcept {
+  static thread_local char token;
+  return &token;
+}
 } // namespace
 
-// A wait without end keeps run() from saying that nothing is pending: what is waited for may come from another thread.
-result<void> run_loop::run_until(bool const& done) noexcept {
-  timer_handle never(deadline::none(), &multiplexer_);
-  auto guard = connect(async_wait(never), nobody());
-  guard.start();
-  while (!done) {
-    if (result<int> const r = multiplexer_.run(); !r.has_value()) return r.error();
-    if (guard.finished()) return guard.result().error(); // it could not even be started
+// What is waited for may come from another thread: a wait without end keeps run() from saying that nothing is pending, and
+// is what the other thread cancels. Whoever wakes says when it has left, for the waiting thread then lets go of all this.
+result<void> blocker::wait(io_multiplexer* m) noexcept {
+  if (m == nullptr) {
+    for (std::uint32_t s; ((s = state_.load(std::memory_order_acquire)) & bit_woken) == 0;)
+      state_.wait(s, std::memory_order_relaxed);
+    return {};
   }
+  if (is_awake()) return {};
+  timer_handle never(deadline::none(), m);
+  auto sleep = connect(atomic_async_wait(never), nobody());
+  sleep.start();
+  sleep_ = &sleep;
+  thread_ = this_thread_token();
+  if ((state_.fetch_or(bit_running, std::memory_order_acq_rel) & bit_woken) != 0) return {};
+  std::error_code why;
+  while (!is_awake() && !why) {
+    if (result<int> const r = m->run(); !r.has_value()) {
+      why = r.error();
+    } else if (sleep.finished() && !is_awake()) {
+      why = sleep.result().error(); // it could not even be started
+    }
+  }
+  if ((state_.fetch_and(~bit_running, std::memory_order_acq_rel) & bit_woken) == 0) return why;
+  while ((state_.load(std::memory_order_acquire) & bit_left) == 0) sys::sched_yield(); // pairs with wake()
   return {};
+}
+
+void blocker::wake() noexcept {
+  std::uint32_t const before = state_.fetch_or(bit_woken, std::memory_order_acq_rel);
+  if ((before & bit_running) == 0) return state_.notify_one();
+  if (thread_ != this_thread_token()) sleep_->cancel();
+  state_.fetch_or(bit_left, std::memory_order_release);
+}
+
+result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept {
+  if (m == nullptr || m->run_by() == io_multiplexer::runner::this_thread) return m;
+  if (m->run_by() == io_multiplexer::runner::another_thread || m->capabilities().threads > 1) return nullptr;
+  if (result<int> const r = m->try_run(0); !r.has_value()) return r.error();
+  return m;
 }
 
 std::coroutine_handle<> run_on_base::go(std::coroutine_handle<> child, promise_base& promise,
                                         std::coroutine_handle<> h, environment const& e,
                                         executor_ref there) noexcept {
   caller_ = h;
-  back_ = e.executor;
+  stands_for("run_on", h);
+  callers_ = &e;
   environment_ = e;
   environment_.executor = there;
   if (io_multiplexer* const m = there.multiplexer(); m != nullptr) environment_.multiplexer = m;
   promise.set_environment(environment_);
   promise.set_continuation(static_cast<end_listener&>(*this));
   if (there == e.executor) return child;
+  environment_.abandon = &lost;
+  environment_.root = this;
   // It must be possible to call it back, and then it may be waiting for anything.
   environment_.stop = stop_.get_token();
   if (e.stop.stop_possible()) stop_from_caller_.emplace(e.stop, pass_on{stop_});
@@ -67,31 +108,35 @@ std::coroutine_handle<> run_on_base::ended(end_listener& l) noexcept {
   auto& self = static_cast<run_on_base&>(l);
   if (self.place_.load(std::memory_order_acquire) == place::here) return self.caller_;
   self.stop_from_caller_.reset();
-  executor_ref const back = self.back_;
-  self.hop_ = resumption(self.caller_, &self.environment_);
+  executor_ref const back = self.callers_->executor;
+  self.hop_ = resumption(self.caller_, self.callers_);
   place expected = place::there;
   if (self.place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
     return back.dispatch(self.hop_);
-  if (self.environment_.multiplexer != nullptr &&
-      self.environment_.multiplexer->run_by() == io_multiplexer::runner::this_thread) {
-    self.has_ended_ = true;
-  } else {
-    self.ended_.wake(); // and this is gone
-  }
+  self.ended_.wake(); // and this is gone
   return std::noop_coroutine();
+}
+
+// The multiplexer there has ended and dropped the task, which nobody will ever resume.
+void run_on_base::lost(environment const& e) noexcept {
+  auto& self = *static_cast<run_on_base*>(e.root);
+  self.is_lost_ = true;
+  resume(ended(self));
 }
 
 void run_on_base::call_back() noexcept {
   place expected = place::there;
   if (!place_.compare_exchange_strong(expected, place::called_back, std::memory_order_acq_rel))
-    return hop_.take_back(back_);
+    return hop_.take_back(callers_->executor);
   stop_.request_stop();
-  io_multiplexer* const m = environment_.multiplexer;
-  if (m != nullptr && m->run_by() == io_multiplexer::runner::this_thread) {
-    (void)run_loop(*m).run_until(has_ended_);
-  } else {
-    ended_.wait();
-  }
+  // It may need this thread to come to its end.
+  auto const runs = [](io_multiplexer* m) {
+    return m != nullptr && m->run_by() == io_multiplexer::runner::this_thread;
+  };
+  io_multiplexer* const here = runs(environment_.multiplexer) ? environment_.multiplexer
+                               : runs(callers_->multiplexer)  ? callers_->multiplexer
+                                                              : nullptr;
+  if (!ended_.wait(here).has_value()) (void)ended_.wait();
 }
 
 } // namespace unio::detail

@@ -9,7 +9,7 @@ namespace unio {
 
 void resumption::invoke(work& w, bool run) noexcept {
   auto& self = static_cast<resumption&>(w);
-  if (run) return self.handle_.resume();
+  if (run) return detail::resume(self.handle_);
   self.handle_ = nullptr;
   if (environment const* const e = self.environment_; e != nullptr && e->abandon != nullptr) e->abandon(*e);
 }
@@ -33,15 +33,19 @@ namespace {
 struct dispatched {
   executor_ref executor;
   resumption& r;
+  std::atomic<bool>& left;
   static bool await_ready() noexcept { return false; }
   [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<>) const noexcept {
+    left.store(true, std::memory_order_release); // pairs with the destructor of what awaits
     return executor.dispatch(r);
   }
   static void await_resume() noexcept {}
 };
 } // namespace
 
-way_back way_back::to(executor_ref executor, resumption& r) { co_await dispatched{executor, r}; }
+way_back way_back::to(executor_ref executor, resumption& r, std::atomic<bool>& left) {
+  co_await dispatched{executor, r, left};
+}
 
 // ---- where there are no tail calls -----------------------------------------------------------------------------------
 
@@ -66,6 +70,13 @@ void resume_from_loop(std::coroutine_handle<> h) noexcept {
     h = std::exchange(this_threads.next, nullptr);
   } while (h);
   this_threads = outer;
+}
+
+void resume(std::coroutine_handle<> h) noexcept {
+  if (!this_threads.active) [[likely]]
+    return h.resume(); // it makes its own loop
+  resume_scope const scope;
+  h.resume();
 }
 
 resume_scope::resume_scope() noexcept : active_(this_threads.active), next_(this_threads.next) {

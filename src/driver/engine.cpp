@@ -73,6 +73,8 @@ engine::~engine() {
   shut_down();
   // A worker whose operation has ended here may not have returned from telling so.
   while (with_workers_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+  // Nor may who posted the last that ran, a coroutine's way back, say.
+  while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
 }
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
@@ -505,8 +507,10 @@ void engine::post(work& w) noexcept {
       open_) { // it is awake, and nobody else looks
     return posted_here_.push(w);
   }
-  posted_.push(w);
+  posting_.fetch_add(1, std::memory_order_relaxed);
+  posted_.push(w); // from here on `w` may run, and whatever it lets go on end this engine
   poke();
+  posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in ~engine
 }
 
 void engine::take_posted() noexcept {
@@ -764,14 +768,16 @@ void engine::finish(io_operation& op) noexcept {
 
 void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
-  ++statistics.abandoned;
   cancel(op);
-  // One that waits for nothing but to be delivered need not drive the others: nobody is told.
-  if (on_own_thread() && !op.is_atomic() && (op.links.is.undelivered & io_operation::done) != 0) {
+  if (on_own_thread()) {
+    ++statistics.abandoned;
+    // One that waits for nothing but to be delivered need not drive the others: nobody is told.
     queue_next_inline();
-    (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
-    deliver(op);
-    count_landed();
+    if (inline_ready_.contains(op) || (ready_.contains(op) && (op.links.is.undelivered & io_operation::done) != 0)) {
+      (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
+      deliver(op);
+      count_landed();
+    }
   }
   finish(op);
 }

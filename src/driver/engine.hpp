@@ -74,6 +74,9 @@ class engine final : public io_multiplexer {
     return in_flight_ == 0 && deferred_ == 0 && ready_.empty() && inline_ready_.empty();
   }
 
+  /// A line for each operation in flight, and those of the coroutines that await it. On its own thread.
+  void describe_pending(std::string& text);
+
   // For the backend.
 
   /// A result: >= 0, or a negative native code; and the flags of its completion.
@@ -190,6 +193,7 @@ class engine final : public io_multiplexer {
   inbox<io_operation, queue_link> worker_done_;
   std::atomic<int> with_workers_{
       0}; ///< given to workers and not taken back, until the worker has left the engine
+  std::atomic<int> posting_{0}; ///< threads inside post()
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> woken_{false};
   std::atomic<void const*> owner_{nullptr};

@@ -15,6 +15,14 @@ constinit engine* first = nullptr;
 
 } // namespace
 
+std::mutex& registry::all_mutex() noexcept { return mutex; }
+
+engine* registry::at(std::size_t index) noexcept {
+  engine* e = first;
+  while (e != nullptr && index-- != 0) e = e->next_engine_;
+  return e;
+}
+
 void registry::enlist(engine& e) noexcept {
   std::lock_guard const lock(mutex);
   e.next_engine_ = first;
@@ -39,8 +47,7 @@ void registry::forget_in_others(int fd) noexcept {
     engine* here = nullptr;
     {
       std::lock_guard const lock(mutex);
-      engine* e = first;
-      for (std::size_t i = 0; e != nullptr && i < index; ++i) e = e->next_engine_;
+      engine* const e = at(index);
       if (e == nullptr) return;
       bool const used = e->owner_.load(std::memory_order_relaxed) != nullptr && !e->inherited_by_fork();
       if (!used) continue;

@@ -2,6 +2,10 @@
 
 #pragma once
 
+#include <cstddef>
+#include <mutex>
+#include <string>
+
 namespace unio::driver {
 
 class engine;
@@ -14,6 +18,13 @@ class registry {
   static void delist(engine& e) noexcept;
   /// Has every engine but the calling thread's own cancel what it has on `fd` and forget it; waits for them.
   static void forget_in_others(int fd) noexcept;
+  /// Has every engine write down what it has in flight, on its own thread.
+  static void ask_all(std::string& text);
+
+ private:
+  static std::mutex& all_mutex() noexcept;
+  /// The n-th of the list, or null. Under the lock.
+  static engine* at(std::size_t index) noexcept;
 };
 
 } // namespace unio::driver

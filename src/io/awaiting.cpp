@@ -13,6 +13,7 @@
 #include "sys/calls.hpp"
 
 #include <unio/connect.hpp>
+#include <unio/detail/promise.hpp>
 
 #include <cerrno>
 #include <new>
@@ -38,6 +39,7 @@ bool awaiting::start(io_operation& op, environment const& e) noexcept {
 
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
   handle_ = h;
+  op.awaited_by(h);
   stop_token const stop = environment_->stop;
   bool const elsewhere = !op.started();
   bool const stopped = stop.stop_possible() && !attach(stop);
@@ -61,14 +63,15 @@ void awaiting::notify(io_operation& op) noexcept {
   std::coroutine_handle<> const h = std::exchange(handle_, nullptr);
   if (e == nullptr) {
     op.mark_finished();
-    return h.resume();
+    return resume(h);
   }
   if (e->stop.stop_possible()) detach(e->stop);
+  static_assert(sizeof(resumption) <= sizeof(operation_links) && alignof(resumption) <= alignof(operation_links));
   // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their place.
   auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
   executor_ref const executor = e->executor;
   op.mark_finished();
-  executor.dispatch(*r).resume();
+  resume(executor.dispatch(*r));
 }
 
 void awaiting::leave(io_operation& op) noexcept {

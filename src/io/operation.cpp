@@ -1,4 +1,5 @@
 #include "driver/inline.hpp"
+#include "sys/calls.hpp"
 
 #include <unio/multiplexer.hpp>
 #include <unio/operation.hpp>
@@ -37,6 +38,7 @@ void io_operation::start(io_multiplexer* m) noexcept {
                "an operation can be started once; reset() makes it startable again");
   links.is = {};
   multiplexer_ = &chosen(m);
+  started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
   state_.store(bit_started,
                std::memory_order_release); // pairs with started(): a stop may come from another thread
   multiplexer_->start(*this);

@@ -10,9 +10,11 @@
 
 #pragma once
 
+#include <unio/detail/tracking.hpp>
 #include <unio/executor.hpp>
 #include <unio/frames.hpp>
 
+#include <atomic>
 #include <coroutine>
 #include <cstdint>
 #include <exception>
@@ -48,7 +50,7 @@ namespace detail {
 
 /// Told that a coroutine has ended; says who goes on. It is called while that coroutine is suspended for the last time,
 /// and may destroy it.
-class alignas(8) end_listener {
+class alignas(8) end_listener : public tracked_listener<UNIO_TRACKS_PENDING> {
  public:
   using function = std::coroutine_handle<> (*)(end_listener&) noexcept;
   explicit end_listener(function f) noexcept : function_(f) {}
@@ -61,7 +63,10 @@ class alignas(8) end_listener {
 /// Goes on with `h`. Where the compiler makes no tail calls: from a loop further up on the stack, if there is one.
 UNIO_API void resume_from_loop(std::coroutine_handle<> h) noexcept;
 
-/// Around a loop that resumes coroutines and waits for them: what is resumed inside of it has gone on when it is left.
+/// Resumes `h` for somebody who is no coroutine: when it returns, nothing that it set going is left to a loop further up.
+UNIO_API void resume(std::coroutine_handle<> h) noexcept;
+
+/// Around what waits for coroutines: what is resumed inside of it has gone on when it is left.
 class resume_scope {
  public:
   UNIO_API resume_scope() noexcept;
@@ -83,7 +88,7 @@ template <bool Tail> auto transfer(std::coroutine_handle<> h) noexcept {
 }
 
 /// Who goes on when a coroutine has ended, its environment, and what it has come to, in two words: frames are many.
-class promise_base : public frame_memory {
+class promise_base : public tracked_coroutine<UNIO_TRACKS_PENDING>, public pooled_frames {
  public:
   promise_base() noexcept {}
   promise_base(promise_base const&) = delete;
@@ -98,6 +103,9 @@ class promise_base : public frame_memory {
   }
   void set_continuation(end_listener& l) noexcept {
     next_ = reinterpret_cast<std::uintptr_t>(&l) | bit_listener; // frames and listeners are aligned
+  }
+  [[nodiscard]] end_listener const* listener() const noexcept {
+    return (next_ & bit_listener) != 0 ? reinterpret_cast<end_listener const*>(next_ & ~bits) : nullptr;
   }
   /// Who goes on now that this has ended.
   [[nodiscard]] std::coroutine_handle<> next() const noexcept {
@@ -164,24 +172,47 @@ std::coroutine_handle<> suspend_with(Awaiter& a, Arguments&&... arguments) {
     a.await_suspend(static_cast<Arguments&&>(arguments)...);
     return std::noop_coroutine();
   } else if constexpr (std::same_as<returned, bool>) {
-    return a.await_suspend(static_cast<Arguments&&>(arguments)...) ? std::noop_coroutine() : nullptr;
+    return a.await_suspend(static_cast<Arguments&&>(arguments)...)
+               ? std::coroutine_handle<>(std::noop_coroutine())
+               : std::coroutine_handle<>();
   } else {
     return a.await_suspend(static_cast<Arguments&&>(arguments)...);
   }
 }
 
-/// Hands the environment to what is awaited. `A` is a reference: a temporary lives as long as the co_await.
+/// What is kept of what is awaited, in the frame of who awaits it: a small object itself, so that the frame need not hold
+/// it and where it is; otherwise a reference, for a temporary lives as long as the co_await.
+template <class A>
+using kept_awaitable = std::conditional_t<std::is_rvalue_reference_v<A> &&
+                                              std::is_trivially_copyable_v<std::remove_reference_t<A>> &&
+                                              sizeof(std::remove_reference_t<A>) <= 2 * sizeof(void*),
+                                          std::remove_cvref_t<A>, A>;
+
+/// Hands the environment, which is that of the coroutine that awaits, to what is awaited.
 template <class A, bool Tail> struct affine_awaiter {
+  kept_awaitable<A> awaited;
+
+  bool await_ready() noexcept(noexcept(awaited.await_ready())) { return awaited.await_ready(); }
+  template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) {
+    environment const& with = h.promise().get_environment();
+    using returned = decltype(awaited.await_suspend(h, with));
+    if constexpr (std::is_void_v<returned> || std::same_as<returned, bool>) {
+      return awaited.await_suspend(h, with);
+    } else {
+      return transfer<Tail>(awaited.await_suspend(h, with));
+    }
+  }
+  decltype(auto) await_resume() noexcept(noexcept(awaited.await_resume())) {
+    return static_cast<std::remove_reference_t<A>&&>(awaited).await_resume();
+  }
+};
+template <class A, bool Tail>
+  requires requires(std::remove_reference_t<A>& a, environment const& e) { a.await_ready(e); }
+struct affine_awaiter<A, Tail> {
   A awaited;
   environment const& with;
 
-  bool await_ready() noexcept(noexcept(awaited.await_ready())) {
-    if constexpr (requires { awaited.await_ready(with); }) {
-      return awaited.await_ready(with);
-    } else {
-      return awaited.await_ready();
-    }
-  }
+  bool await_ready() noexcept(noexcept(awaited.await_ready(with))) { return awaited.await_ready(with); }
   auto await_suspend(std::coroutine_handle<> h) {
     using returned = decltype(awaited.await_suspend(h, with));
     if constexpr (std::is_void_v<returned> || std::same_as<returned, bool>) {
@@ -218,8 +249,8 @@ class way_back {
   }
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
 
-  /// Resumed by anybody, it has `r` resumed where it belongs.
-  UNIO_API static way_back to(executor_ref executor, resumption& r);
+  /// Resumed by anybody, it sets `left` and has `r` resumed where it belongs.
+  UNIO_API static way_back to(executor_ref executor, resumption& r, std::atomic<bool>& left);
 
  private:
   explicit way_back(std::coroutine_handle<> h) noexcept : handle_(h) {}
@@ -230,44 +261,67 @@ class way_back {
 template <class Awaiter, bool Tail> class foreign_awaiter {
  public:
   template <class A>
-  foreign_awaiter(A&& a, environment const& e) : awaited_(awaiter_of(static_cast<A&&>(a))), environment_(e) {}
+  foreign_awaiter(A&& a, environment const& e) : way_(e), awaited_(awaiter_of(static_cast<A&&>(a))) {}
   foreign_awaiter(foreign_awaiter const&) = delete;
   foreign_awaiter& operator=(foreign_awaiter const&) = delete;
 
   decltype(auto) await_ready() { return static_cast<bool>(awaited_.await_ready()); }
   auto await_suspend(std::coroutine_handle<> h) {
-    resume_ = resumption(h, &environment_);
-    back_ = way_back::to(environment_.executor, resume_);
-    std::coroutine_handle<> const next = suspend_with(awaited_, back_.handle());
+    way_.resume = resumption(h, &way_.with);
+    way_.back = way_back::to(way_.with.executor, way_.resume, way_.left);
+    std::coroutine_handle<> const next = suspend_with(awaited_, way_.back.handle());
     return transfer<Tail>(next ? next : h);
   }
-  decltype(auto) await_resume() { return awaited_.await_resume(); }
+  decltype(auto) await_resume() {
+    way_.left.store(false, std::memory_order_relaxed);
+    return awaited_.await_resume();
+  }
 
  private:
+  struct way {
+    explicit way(environment const& e) noexcept : with(e) {}
+    way(way const&) = delete;
+    way& operator=(way const&) = delete;
+    ~way() {
+      if (left.load(std::memory_order_acquire)) resume.take_back(with.executor); // pairs with way_back::to
+    }
+    environment const& with;
+    resumption resume;
+    way_back back;
+    std::atomic<bool> left{false}; // on its way back, and not here yet
+  };
+  way way_; // goes after what is awaited, whose destructor is what keeps that from resuming it
   Awaiter awaited_;
-  environment const& environment_;
-  resumption resume_;
-  way_back back_;
 };
 
 /// The part of a promise that gives its environment to what is awaited. `Promise` derives from this and from promise_base.
 template <class Promise, bool Tail> class affine_promise {
-  environment const& get_environment() noexcept {
-    return static_cast<Promise*>(this)->promise_base::get_environment();
+  environment const& with() noexcept { return static_cast<Promise*>(this)->promise_base::get_environment(); }
+
+  void note(await_location where) noexcept { static_cast<Promise*>(this)->awaits_at(where); }
+
+  template <class A> affine_awaiter<A, Tail> give_environment(A&& a) {
+    if constexpr (requires { a.await_ready(with()); }) {
+      return {static_cast<A&&>(a), with()};
+    } else {
+      return {static_cast<A&&>(a)};
+    }
   }
 
  public:
   template <class A>
     requires affine_awaitable<std::remove_reference_t<A>>
-  affine_awaiter<A&&, Tail> await_transform(A&& a) noexcept {
-    return {static_cast<A&&>(a), get_environment()};
+  auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) noexcept {
+    note(where);
+    return give_environment<A&&>(static_cast<A&&>(a));
   }
   template <class A>
     requires(!affine_awaitable<std::remove_reference_t<A>> &&
              affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>>)
-  auto await_transform(A&& a) {
-    return affine_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>{awaiter_of(static_cast<A&&>(a)),
-                                                                           get_environment()};
+  auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
+    note(where);
+    using awaiter = decltype(awaiter_of(static_cast<A&&>(a)));
+    return give_environment<awaiter>(awaiter_of(static_cast<A&&>(a)));
   }
   template <class A>
     requires(!affine_awaitable<std::remove_reference_t<A>> &&
@@ -278,19 +332,13 @@ template <class Promise, bool Tail> class affine_promise {
                awaiter.await_suspend(h);
                awaiter.await_resume();
              })
-  auto await_transform(A&& a) {
-    return foreign_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>(static_cast<A&&>(a),
-                                                                            get_environment());
+  auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
+    note(where);
+    return foreign_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>(static_cast<A&&>(a), with());
   }
-  ready_awaiter<environment const&> await_transform(this_coro::environment_tag) noexcept {
-    return {get_environment()};
-  }
-  ready_awaiter<executor_ref> await_transform(this_coro::executor_tag) noexcept {
-    return {get_environment().executor};
-  }
-  ready_awaiter<stop_token> await_transform(this_coro::stop_token_tag) noexcept {
-    return {get_environment().stop};
-  }
+  ready_awaiter<environment const&> await_transform(this_coro::environment_tag) noexcept { return {with()}; }
+  ready_awaiter<executor_ref> await_transform(this_coro::executor_tag) noexcept { return {with().executor}; }
+  ready_awaiter<stop_token> await_transform(this_coro::stop_token_tag) noexcept { return {with().stop}; }
 };
 
 } // namespace detail

@@ -1,0 +1,138 @@
+// unio/pending.hpp: dump_pending and its signal. What it says of coroutines is there where the library tracks them.
+
+#include <unio/pending.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <sstream>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace unio;
+
+std::string dumped() {
+  std::ostringstream out;
+  dump_pending(out);
+  return out.str();
+}
+
+bool contains(std::string const& text, std::string const& what) {
+  return text.find(what) != std::string::npos;
+}
+
+struct silent {
+  static void set_value(io_result<mutable_buffers>&&) noexcept {}
+  static void set_done() noexcept {}
+};
+
+task<> inner_reader(pipe_handle& p) {
+  std::byte byte;
+  (void)co_await p.co_read(mutable_buffer(&byte, 1), 30s);
+}
+task<> outer_reader(pipe_handle& p) { co_await inner_reader(p); }
+
+TEST(dump_pending, names_each_pending_operation_with_its_handle_and_deadline) {
+  anonymous_pipe p = pipe_handle::anonymous().value();
+  std::byte byte;
+  auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1), 10s), silent());
+  op.start();
+  std::string const text = dumped();
+  EXPECT_TRUE(contains(text, "multiplexer, 1 pending")) << text;
+  EXPECT_TRUE(contains(text, "read on pipe " + std::to_string(p.reader.native_handle()))) << text;
+  EXPECT_TRUE(contains(text, "due in ")) << text;
+  EXPECT_EQ(contains(text, ", for "), UNIO_TRACKS_PENDING) << text;
+}
+
+TEST(dump_pending, says_of_what_has_ended_nothing) {
+  anonymous_pipe p = pipe_handle::anonymous().value();
+  std::byte byte{};
+  ASSERT_TRUE(p.writer.write(const_buffer(&byte, 1)).has_value());
+  auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), silent());
+  op.start();
+  while (!op.finished()) (void)op.poll();
+  EXPECT_FALSE(contains(dumped(), "read on pipe"));
+}
+
+TEST(dump_pending, names_the_chain_of_coroutines_innermost_first) {
+  if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
+  anonymous_pipe p = pipe_handle::anonymous().value();
+  stop_source stop;
+  async_run(this_thread::multiplexer(), outer_reader(p.reader), {.stop = stop.get_token()});
+  std::string text;
+  run([](std::string& to, stop_source& s) -> task<> {
+    (co_await co_no_op()).value();
+    to = dumped();
+    s.request_stop();
+    (co_await co_no_op()).value();
+  }(text, stop));
+  std::size_t const inner = text.find("inner_reader");
+  std::size_t const outer = text.find("outer_reader");
+  ASSERT_NE(inner, std::string::npos) << text;
+  ASSERT_NE(outer, std::string::npos) << text;
+  EXPECT_LT(inner, outer) << text;
+  EXPECT_TRUE(contains(text, "pending_test.cpp:")) << text;
+  EXPECT_TRUE(contains(text, "in async_run")) << text;
+  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
+  }
+}
+
+TEST(dump_pending, asks_other_threads_for_theirs) {
+  anonymous_pipe p = pipe_handle::anonymous().value();
+  std::atomic<io_multiplexer*> other{nullptr};
+  std::thread thread([&] {
+    std::byte byte;
+    auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), silent());
+    op.start();
+    other = &this_thread::multiplexer();
+    while (!op.finished()) (void)this_thread::multiplexer().run();
+  });
+  while (other == nullptr) std::this_thread::yield();
+  std::string const text = dumped();
+  EXPECT_TRUE(contains(text, "read on pipe " + std::to_string(p.reader.native_handle()))) << text;
+  std::byte byte{};
+  EXPECT_TRUE(p.writer.write(const_buffer(&byte, 1)).has_value());
+  thread.join();
+}
+
+TEST(dump_pending, does_not_wait_for_ever_for_a_thread_that_is_busy) {
+  std::atomic<bool> made{false}, leave{false};
+  anonymous_pipe p = pipe_handle::anonymous().value();
+  std::thread thread([&] {
+    std::byte byte;
+    auto op = connect(async_read(p.reader, mutable_buffer(&byte, 1)), silent());
+    op.start();
+    made = true;
+    while (!leave) std::this_thread::sleep_for(1ms);
+  });
+  while (!made) std::this_thread::yield();
+  EXPECT_TRUE(contains(dumped(), "busy"));
+  leave = true;
+  thread.join();
+}
+
+TEST(dump_pending_on_signal, writes_to_standard_error_and_refuses_signals_that_cannot_be_caught) {
+  result<void> const refused = dump_pending_on_signal(SIGKILL);
+  EXPECT_EQ(refused.error(), std::errc::invalid_argument);
+  struct sigaction before;
+  ASSERT_EQ(sigaction(SIGUSR2, nullptr, &before), 0);
+  ASSERT_TRUE(dump_pending_on_signal(SIGUSR2).has_value());
+  (void)this_thread::multiplexer().try_run();
+  ::testing::internal::CaptureStderr();
+  raise(SIGUSR2);
+  for (int i = 0; i != 300; ++i) { // the thread that writes asks this one
+    std::this_thread::sleep_for(1ms);
+    (void)this_thread::multiplexer().try_run();
+  }
+  std::string const text = ::testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(contains(text, "multiplexer, ")) << text;
+  sigaction(SIGUSR2, &before, nullptr);
+}
+
+} // namespace
