@@ -556,7 +556,12 @@ void engine::take_messages() noexcept {
   for (io_operation* op = messages_.take(); op != nullptr;) {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
-    if ((asked & io_operation::request_start) != 0) begin(*op);
+    if ((asked & io_operation::request_start) != 0) {
+      bool const outer = std::exchange(delivering_, true); // it may end at once, but not be told, and gone, yet
+      begin(*op);
+      queue_next_inline();
+      delivering_ = outer;
+    }
     if ((asked & io_operation::request_cancel) != 0) cancel(*op);
     operation_links& l = op->links;
     if (l.is.undelivered != 0 &&
