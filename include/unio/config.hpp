@@ -4,6 +4,7 @@
 //   UNIO_HAS_EXCEPTIONS 1 where result<T>::value() may throw, 0 where it ends the program instead
 //   UNIO_POOLS_FRAMES   false where a sanitizer must see frames of coroutines come from the heap and go back
 //   UNIO_TAIL_CALLS     true where one coroutine resumes another in constant stack
+//   UNIO_COPIES_AWAITERS true where the compiler copies what is awaited by reference
 //   UNIO_TRACKS_PENDING true where unio::dump_pending can tell who awaits what, and since when (CMake: UNIO_TRACK_PENDING)
 //   UNIO_EXPECTS(c, m)  a caller's mistake: always checked, ends the program with `m`
 
@@ -32,11 +33,19 @@
 #define UNIO_POOLS_FRAMES true
 #endif
 
-// GCC makes a tail call of it only when it optimises (GCC PR 100897); Clang always does.
-#if defined(__clang__) || defined(__OPTIMIZE__)
+// GCC makes a tail call of it only when it optimises (GCC PR 100897), from -O2 on, and under no sanitizer; Clang always does.
+#if defined(__clang__) || \
+    (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
 #define UNIO_TAIL_CALLS true
 #else
 #define UNIO_TAIL_CALLS false
+#endif
+
+// GCC 12 copies an awaiter that await_transform returns by reference into the frame.
+#if defined(__clang__)
+#define UNIO_COPIES_AWAITERS false
+#else
+#define UNIO_COPIES_AWAITERS true
 #endif
 
 // Programs and library must agree, so the CMake target says it to those who use it.
@@ -46,7 +55,8 @@
 #else
 #define UNIO_TRACKS_PENDING false
 #define UNIO_AWAITED_HERE \
-  {}
+  {                       \
+  }
 #endif
 
 // The frame of a coroutine that is awaited where it is called becomes part of the caller's (Clang 20).

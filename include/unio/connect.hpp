@@ -78,12 +78,13 @@ class awaiting : public stop_node {
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
   awaiting& operator=(awaiting const&) = delete;
 
+  void bind(environment const& e) noexcept { environment_ = &e; }
+  [[nodiscard]] bool is_bound() const noexcept { return environment_ != nullptr; }
   /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does. True: it has
   /// finished.
-  UNIO_API bool start(io_operation& op, environment const& e) noexcept;
+  UNIO_API bool start(io_operation& op) noexcept;
   /// False: it need not be suspended, for it will not start.
   UNIO_API bool suspend(io_operation& op, std::coroutine_handle<> h) noexcept;
-  void suspend_without_environment(std::coroutine_handle<> h) noexcept { handle_ = h; }
   /// It has ended: resumes the coroutine, where its environment says.
   UNIO_API void notify(io_operation& op) noexcept;
   /// A stop was requested.
@@ -124,17 +125,20 @@ template <class Sender> class [[nodiscard]] io_awaitable : private Sender, priva
     if (this->is_awaited()) awaiting::leave(*this);
   }
 
+  /// By the promise of a coroutine that has an environment, before anything else.
+  void bind(environment const& e) noexcept { awaiting::bind(e); }
   bool await_ready() noexcept {
+    if (awaiting::is_bound()) return awaiting::start(*this);
     this->set_quiet();
     io_operation::start();
     return this->finished();
   }
-  void await_suspend(std::coroutine_handle<> h) noexcept {
-    this->awaited_by(h);
-    awaiting::suspend_without_environment(h);
-  }
+  bool await_suspend(std::coroutine_handle<> h) noexcept { return awaiting::suspend(*this, h); }
 
-  bool await_ready(environment const& e) noexcept { return awaiting::start(*this, e); }
+  bool await_ready(environment const& e) noexcept {
+    awaiting::bind(e);
+    return awaiting::start(*this);
+  }
   bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept {
     return awaiting::suspend(*this, h);
   }

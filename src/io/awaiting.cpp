@@ -21,8 +21,8 @@
 
 namespace unio::detail {
 
-bool awaiting::start(io_operation& op, environment const& e) noexcept {
-  environment_ = &e;
+bool awaiting::start(io_operation& op) noexcept {
+  environment const& e = *environment_;
   if (e.stop.stop_possible()) {
     if (e.stop.stop_requested()) return op.refuse(-ECANCELED), true;
     op.set_atomic(next_message_);
@@ -40,6 +40,7 @@ bool awaiting::start(io_operation& op, environment const& e) noexcept {
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
   handle_ = h;
   op.awaited_by(h);
+  if (environment_ == nullptr) return true;
   stop_token const stop = environment_->stop;
   bool const elsewhere = !op.started();
   bool const stopped = stop.stop_possible() && !attach(stop);

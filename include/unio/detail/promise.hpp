@@ -226,6 +226,16 @@ struct affine_awaiter<A, Tail> {
   }
 };
 
+/// Awaits something where it stands.
+template <class A> struct awaiter_reference {
+  explicit awaiter_reference(A& a) noexcept : awaited(a) {}
+  A& awaited;
+  bool await_ready() noexcept { return awaited.await_ready(); }
+  auto await_suspend(std::coroutine_handle<> h) noexcept { return awaited.await_suspend(h); }
+  decltype(auto) await_resume() { return awaited.await_resume(); }
+};
+template <class A> using bound_awaiter = std::conditional_t<UNIO_COPIES_AWAITERS, awaiter_reference<A>, A&>;
+
 /// Stands in for a coroutine where something that knows no environment resumes it: goes back to its executor.
 class way_back {
  public:
@@ -311,9 +321,14 @@ template <class Promise, bool Tail> class affine_promise {
  public:
   template <class A>
     requires affine_awaitable<std::remove_reference_t<A>>
-  auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) noexcept {
+  decltype(auto) await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) noexcept {
     note(where);
-    return give_environment<A&&>(static_cast<A&&>(a));
+    if constexpr (requires { a.bind(with()); }) {
+      a.bind(with()); // it keeps the environment itself, so that nothing is added to the frame
+      return bound_awaiter<std::remove_reference_t<A>>(a);
+    } else {
+      return give_environment<A&&>(static_cast<A&&>(a));
+    }
   }
   template <class A>
     requires(!affine_awaitable<std::remove_reference_t<A>> &&
