@@ -51,12 +51,11 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
 
   using io_multiplexer::post;
   void post(work& w) noexcept override {
-    {
-      std::lock_guard const lock(mutex_);
-      queue_.push(w);
-      posted_.fetch_add(1, std::memory_order_seq_cst); // pairs with has_shared() in engine::before_sleep
-    }
-    poke_one();
+    std::lock_guard const lock(mutex_); // to the end: what `w` lets go on may end this multiplexer
+    queue_.push(w);
+    posted_.fetch_add(1, std::memory_order_seq_cst); // pairs with has_shared() in engine::before_sleep
+    for (std::unique_ptr<engine> const& e : engines_)
+      if (e != nullptr && e->poke()) return;
   }
 
   bool withdraw(work& w) noexcept override {
@@ -193,12 +192,6 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
   }
 
   result<int> none() const noexcept { return detail::to_error_code(why_none_); }
-
-  void poke_one() noexcept {
-    std::lock_guard const lock(mutex_);
-    for (std::unique_ptr<engine> const& e : engines_)
-      if (e != nullptr && e->poke()) return;
-  }
 
   int run_shared(int max_items) noexcept override {
     int n = 0;

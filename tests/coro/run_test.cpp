@@ -1,0 +1,504 @@
+// run, async_run, sync_wait, run_on: where chains of coroutines begin, and change places.
+
+#include "support/failing_calls.hpp"
+#include "support/other_thread.hpp"
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using unio::condition;
+using unio::task;
+
+task<int> waits_a_little(int value) {
+  unio::timer_handle timer(100us);
+  (void)co_await timer.co_wait();
+  co_return value;
+}
+task<int> throws_late() {
+  unio::timer_handle timer(100us);
+  (void)co_await timer.co_wait();
+  throw failure(9);
+}
+task<std::thread::id> says_where() {
+  co_await std::suspend_never();
+  co_return std::this_thread::get_id();
+}
+
+// ---- run -----------------------------------------------------------------------------------------------------
+
+TEST(run, yields_the_value_or_throws) {
+  EXPECT_EQ(unio::run(waits_a_little(3)), 3);
+  EXPECT_THROW((void)unio::run(throws_late()), failure);
+  auto const m = a_multiplexer();
+  EXPECT_EQ(unio::run(*m, waits_a_little(4)), 4);
+  EXPECT_THROW((void)unio::run(*m, throws_late()), failure);
+  EXPECT_EQ(unio::run(*m, says_where()), std::this_thread::get_id());
+}
+
+TEST(run, runs_on_a_multiplexer_for_several_threads_whoever_ends_the_task) {
+  auto const m = a_multiplexer(2);
+  std::atomic<bool> ends{false};
+  std::thread helps([&] {
+    unio::timer_handle never(unio::deadline::none(), m.get());
+    auto sleep = unio::connect(unio::async_wait(never), no_receiver());
+    sleep.start();
+    while (!ends) (void)m->try_run_for(1ms);
+  });
+  auto hops = [](unio::io_multiplexer& on) -> task<int> {
+    int threads_seen = 0;
+    auto const begun = std::this_thread::get_id();
+    for (int i = 0; i < 50; ++i) {
+      struct reposts {
+        unio::io_multiplexer& on;
+        unio::resumption r{};
+        static bool await_ready() noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
+          r = unio::resumption(h, &e);
+          on.post(r);
+        }
+        static void await_resume() noexcept {}
+      } again{on};
+      co_await again;
+      if (std::this_thread::get_id() != begun) ++threads_seen;
+    }
+    co_return threads_seen;
+  };
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_GE(unio::run(*m, hops(*m)), 0);
+    EXPECT_GE(unio::sync_wait(m->executor(), hops(*m)), 0);
+  }
+  ends = true;
+  helps.join();
+}
+
+TEST(run, on_a_multiplexer_of_another_thread_ends_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_DEATH(
+      {
+        other_thread other;
+        (void)unio::run(other.multiplexer(), waits_a_little(1));
+      },
+      "another thread runs this multiplexer");
+}
+
+TEST(run, where_no_multiplexer_can_be_made_throws_why) {
+  failing_calls calls;
+  calls.fail<&unio::sys::table::io_uring_setup>(EMFILE, {.times = which_calls::all});
+  calls.fail<&unio::sys::table::epoll_create>(EMFILE, {.times = which_calls::all});
+  std::thread fresh([] { // a thread that has no multiplexer yet
+    std::atomic<int> alive{0};
+    auto body = [](counted) -> task<> {
+      unio::timer_handle timer(1ms);
+      (void)(co_await timer.co_wait()).value();
+    };
+    EXPECT_THROW(unio::run(body(counted(alive))), std::system_error);
+    EXPECT_EQ(alive, 0);
+    auto waits_elsewhere = [](counted, foreign_event& e) -> task<> { (void)co_await e; };
+    foreign_event never;
+    try {
+      unio::run(waits_elsewhere(counted(alive), never));
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (std::system_error const& e) {
+      EXPECT_EQ(e.code().value(), EMFILE);
+    }
+    EXPECT_EQ(alive, 0);
+    try {
+      unio::sync_wait(unio::this_thread::multiplexer().executor(), waits_elsewhere(counted(alive), never));
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (std::system_error const&) {
+    }
+    EXPECT_EQ(alive, 0);
+  });
+  fresh.join();
+}
+
+TEST(run, can_be_stopped_by_its_options) {
+  auto body = []() -> task<std::error_code> {
+    unio::timer_handle timer(1h);
+    auto const r = co_await timer.co_wait();
+    co_return r.error();
+  };
+  unio::stop_source stop;
+  auto const m = a_multiplexer();
+  (void)m->post([&stop] { stop.request_stop(); });
+  EXPECT_EQ(unio::run(*m, body(), {.stop = stop.get_token()}), condition::canceled);
+  EXPECT_EQ(unio::run(*m, body(), {.stop = stop.get_token()}), condition::canceled)
+      << "stopped before its start";
+}
+
+TEST(run, within_a_coroutine_runs_the_others_meanwhile) {
+  auto const m = a_multiplexer();
+  int others = 0;
+  auto other = [](int& n) -> task<> {
+    for (int i = 0; i < 3; ++i) {
+      unio::timer_handle timer(100us);
+      (void)co_await timer.co_wait();
+      ++n;
+    }
+  };
+  auto outer = [](unio::io_multiplexer& on) -> task<int> {
+    co_await std::suspend_never();
+    int const inner = unio::run(on, waits_a_little(5));
+    int const again = unio::sync_wait(on.executor(), waits_a_little(6));
+    co_return inner + again;
+  };
+  unio::async_run(*m, other(others));
+  EXPECT_EQ(unio::run(*m, outer(*m)), 11);
+  while (m->run().value_or(0) != 0) {
+  }
+  EXPECT_EQ(others, 3);
+}
+
+// ---- async_run -----------------------------------------------------------------------------------------------
+
+TEST(async_run, tells_its_handler_of_values_references_and_exceptions) {
+  auto const m = a_multiplexer();
+  int value = 0, caught = 0;
+  bool ended = false;
+  std::string text = "text";
+  std::string* referred = nullptr;
+  auto takes_value = [&value](unio::task_outcome<int> o) { value = o.value(); };
+  auto takes_exception = [&caught](unio::task_outcome<int> o) {
+    try {
+      std::rethrow_exception(o.error());
+    } catch (failure const& f) {
+      caught = f.number;
+    }
+  };
+  auto takes_end = [&ended](unio::task_outcome<void> o) { ended = o.has_value(); };
+  auto takes_reference = [&referred](unio::task_outcome<std::string&> o) { referred = *o; };
+  auto refers = [](std::string& s) -> task<std::string&> { co_return s; };
+  auto nothing = []() -> task<> { co_return; };
+  unio::async_run(*m, waits_a_little(8), takes_value);
+  unio::async_run(*m, throws_late(), takes_exception);
+  unio::async_run(*m, nothing(), takes_end);
+  unio::async_run(*m, refers(text), takes_reference);
+  unio::async_run(*m, refers(text)); // nobody is told
+  EXPECT_EQ(value, 0) << "it starts later";
+  while (m->run().value_or(0) != 0) {
+  }
+  EXPECT_EQ(value, 8);
+  EXPECT_EQ(caught, 9);
+  EXPECT_TRUE(ended);
+  EXPECT_EQ(referred, &text);
+}
+
+TEST(async_run, starts_several_at_once) {
+  auto const m = a_multiplexer();
+  std::atomic<int> ran{0};
+  auto body = [](std::atomic<int>& n) -> task<> {
+    ++n;
+    co_return;
+  };
+  unio::async_run(*m, body(ran), body(ran), body(ran));
+  unio::async_run(m->executor(), body(ran), body(ran));
+  (void)m->run();
+  EXPECT_EQ(ran, 5);
+}
+
+TEST(async_run, an_exception_that_nobody_is_told_of_ends_the_program) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  auto throws = []() -> task<> {
+    throw std::runtime_error("so it was");
+    co_return;
+  };
+  EXPECT_DEATH(
+      {
+        unio::async_run(unio::this_thread::multiplexer(), throws());
+        (void)unio::this_thread::multiplexer().run();
+      },
+      "an exception left a task that nobody waits for: so it was");
+}
+
+TEST(async_run, frees_the_task_before_its_handler_is_called) {
+  auto const m = a_multiplexer();
+  std::atomic<int> alive{0};
+  int at_end = -1;
+  auto body = [](counted) -> task<> {
+    unio::timer_handle timer(100us);
+    (void)co_await timer.co_wait();
+  };
+  auto handler = [&](unio::task_outcome<void> const&) { at_end = alive; };
+  unio::async_run(*m, body(counted(alive)), handler);
+  EXPECT_EQ(alive, 1);
+  while (m->run().value_or(0) != 0) {
+  }
+  EXPECT_EQ(at_end, 0);
+}
+
+TEST(async_run, tasks_on_a_multiplexer_that_ends_do_so_before_wherever_they_are) {
+  for (int turns = 0; turns < 3; ++turns) {
+    auto m = a_multiplexer();
+    std::atomic<int> alive{0}, told{0};
+    auto pipe = unio::pipe_handle::anonymous().value();
+    pipe.reader.set_multiplexer(m.get());
+    std::array<char, 4> buffer{};
+    std::error_code read_error;
+    auto reads = [](counted, unio::pipe_handle& from, std::array<char, 4>& to, std::error_code& e) -> task<> {
+      auto const r = co_await from.co_read(unio::mutable_buffer(to));
+      e = r.error();
+    };
+    auto waits_for_turn = [](counted, unio::io_multiplexer& on) -> task<> {
+      struct reposts {
+        unio::io_multiplexer& on;
+        unio::resumption r{};
+        static bool await_ready() noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
+          r = unio::resumption(h, &e);
+          on.post(r);
+        }
+        static void await_resume() noexcept {}
+      };
+      for (;;) {
+        reposts again{on};
+        co_await again;
+      }
+    };
+    auto handler = [&told](unio::task_outcome<void> const&) { ++told; };
+    unio::async_run(*m, reads(counted(alive), pipe.reader, buffer, read_error), handler);
+    unio::async_run(*m, waits_for_turn(counted(alive), *m), handler);
+    for (int i = 0; i < turns; ++i) (void)m->try_run();
+    EXPECT_EQ(alive, 2);
+    m.reset();
+    EXPECT_EQ(alive, 0) << turns;
+    EXPECT_EQ(told, turns == 0 ? 0 : 1) << "of the read; what waited for its turn was destroyed";
+    if (turns != 0) {
+      EXPECT_EQ(read_error, condition::canceled);
+    }
+    pipe.reader.set_multiplexer(nullptr);
+  }
+}
+
+// ---- sync_wait -----------------------------------------------------------------------------------------------
+
+TEST(sync_wait, waits_for_another_thread) {
+  other_thread other;
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(unio::sync_wait(other.executor(), says_where()), other.id());
+    EXPECT_EQ(unio::sync_wait(other.executor(), waits_a_little(i)), i);
+  }
+  EXPECT_THROW((void)unio::sync_wait(other.executor(), throws_late()), failure);
+}
+
+TEST(sync_wait, runs_what_this_thread_runs) {
+  auto const m = a_multiplexer();
+  EXPECT_EQ(unio::sync_wait(m->executor(), says_where()), std::this_thread::get_id());
+  EXPECT_EQ(unio::sync_wait(m->executor(), waits_a_little(2)), 2);
+  EXPECT_THROW((void)unio::sync_wait(m->executor(), throws_late()), failure);
+  EXPECT_EQ(unio::sync_wait(waits_a_little(2)), 2);
+  EXPECT_EQ(unio::sync_wait(unio::inline_executor(), says_where()), std::this_thread::get_id());
+}
+
+TEST(sync_wait, takes_no_place_among_the_threads_of_a_multiplexer_for_several) {
+  auto const m = a_multiplexer(2);
+  std::atomic<bool> ends{false};
+  std::vector<std::thread> pool;
+  for (int i = 0; i < 2; ++i)
+    pool.emplace_back([&] {
+      unio::timer_handle never(unio::deadline::none(), m.get());
+      auto sleep = unio::connect(unio::async_wait(never), no_receiver());
+      sleep.start();
+      EXPECT_TRUE(sleep.in_flight());
+      while (!ends) (void)m->try_run_for(1ms);
+    });
+  for (int i = 0; i < 50; ++i)
+    EXPECT_NE(unio::sync_wait(m->executor(), says_where()), std::this_thread::get_id());
+  ends = true;
+  for (std::thread& t : pool) t.join();
+}
+
+TEST(sync_wait, throws_when_the_multiplexer_ends_first) {
+  auto other = std::make_unique<other_thread>();
+  std::atomic<int> alive{0};
+  std::atomic<bool> begun{false};
+  auto forever = [](counted, std::atomic<bool>& b) -> task<> {
+    unio::io_multiplexer* const on = (co_await unio::this_coro::environment).multiplexer;
+    for (;;) {
+      struct reposts {
+        unio::io_multiplexer& on;
+        unio::resumption r{};
+        static bool await_ready() noexcept { return false; }
+        void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
+          r = unio::resumption(h, &e);
+          on.post(r);
+        }
+        static void await_resume() noexcept {}
+      } again{*on};
+      b = true;
+      co_await again;
+    }
+  };
+  std::thread ends([&] {
+    while (!begun) std::this_thread::yield();
+    other->end();
+  });
+  try {
+    unio::sync_wait(other->executor(), forever(counted(alive), begun));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (std::system_error const& e) {
+    EXPECT_EQ(e.code(), make_error_code(unio::error::multiplexer_destroyed));
+  }
+  ends.join();
+  EXPECT_EQ(alive, 0);
+}
+
+// ---- run_on --------------------------------------------------------------------------------------------------
+
+TEST(run_on, goes_there_and_comes_back_in_both_directions) {
+  other_thread other;
+  auto const m = a_multiplexer();
+  auto body = [](unio::multiplexer_executor there, unio::multiplexer_executor here,
+                 std::thread::id away) -> task<> {
+    auto const home = std::this_thread::get_id();
+    auto returns_home = [](unio::multiplexer_executor to) -> task<std::thread::id> {
+      auto const before = std::this_thread::get_id();
+      auto const at_home = co_await unio::run_on(to, says_where());
+      EXPECT_EQ(std::this_thread::get_id(), before);
+      co_return at_home;
+    };
+    for (int i = 0; i < 100; ++i) {
+      auto const where = co_await unio::run_on(there, says_where());
+      EXPECT_EQ(where, away);
+      EXPECT_EQ(std::this_thread::get_id(), home);
+      auto const back = co_await unio::run_on(there, returns_home(here));
+      EXPECT_EQ(back, home);
+      EXPECT_EQ(std::this_thread::get_id(), home);
+    }
+    int caught = 0;
+    try {
+      (void)co_await unio::run_on(there, throws_late());
+    } catch (failure const& f) {
+      caught = f.number;
+    }
+    EXPECT_EQ(caught, 9);
+    EXPECT_EQ(std::this_thread::get_id(), home);
+  };
+  unio::run(*m, body(other.executor(), m->executor(), other.id()));
+}
+
+TEST(run_on, with_an_equal_executor_stays) {
+  auto const m = a_multiplexer();
+  auto body = [](unio::multiplexer_executor here) -> task<int> {
+    auto const where = co_await unio::run_on(here, says_where());
+    EXPECT_EQ(where, std::this_thread::get_id());
+    int const value = co_await unio::run_on(here, waits_a_little(6));
+    co_return value;
+  };
+  EXPECT_EQ(unio::run(*m, body(m->executor())), 6);
+}
+
+TEST(run_on, hands_the_stop_on) {
+  other_thread other;
+  auto sleeps = []() -> task<std::error_code> {
+    unio::timer_handle timer(1h);
+    auto const r = co_await timer.co_wait();
+    co_return r.error();
+  };
+  using sleeps_type = decltype(sleeps);
+  auto body = [](unio::multiplexer_executor there, sleeps_type const& make) -> task<std::error_code> {
+    auto const home = std::this_thread::get_id();
+    std::error_code const e = co_await unio::run_on(there, make());
+    EXPECT_EQ(std::this_thread::get_id(), home);
+    co_return e;
+  };
+  for (int i = 0; i < 100; ++i) {
+    unio::stop_source stop;
+    std::thread asks([&] { stop.request_stop(); });
+    EXPECT_EQ(unio::run(body(other.executor(), sleeps), {.stop = stop.get_token()}), condition::canceled);
+    asks.join();
+  }
+}
+
+// The caller is destroyed while its task is away: that one is called back, even if it needs the caller's thread to end.
+TEST(run_on, calls_the_task_back_when_its_caller_is_destroyed) {
+  other_thread other;
+  auto const m = a_multiplexer();
+  (void)m->try_run();
+  for (int i = 0; i < 100; ++i) {
+    std::atomic<int> alive{0};
+    auto away = [](counted, unio::multiplexer_executor home, bool visits) -> task<> {
+      unio::timer_handle timer(1h);
+      (void)co_await timer.co_wait();
+      if (visits) (void)co_await unio::run_on(home, says_where());
+    };
+    using away_type = decltype(away);
+    auto body = [](counted c, unio::multiplexer_executor there, unio::multiplexer_executor here, bool visits,
+                   away_type const& make) -> task<> { co_await unio::run_on(there, make(c, here, visits)); };
+    {
+      unio::multiplexer_executor const executor(*m);
+      unio::environment const with{.executor = executor, .multiplexer = m.get()};
+      task<> t = body(counted(alive), other.executor(), executor, i % 2 == 0, away);
+      t.child().promise().set_environment(with);
+      t.child().promise().set_continuation(std::noop_coroutine());
+      unio::detail::resume(t.child());
+      if (i % 3 != 0) std::this_thread::yield();
+    }
+    EXPECT_EQ(alive, 0);
+  }
+}
+
+TEST(run_on, throws_at_home_when_the_multiplexer_there_ends) {
+  for (int i = 0; i < 20; ++i) {
+    other_thread other;
+    std::atomic<bool> begun{false};
+    auto forever = [](std::atomic<bool>& b) -> task<> {
+      unio::io_multiplexer* const on = (co_await unio::this_coro::environment).multiplexer;
+      for (;;) {
+        struct reposts {
+          unio::io_multiplexer& on;
+          unio::resumption r{};
+          static bool await_ready() noexcept { return false; }
+          void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
+            r = unio::resumption(h, &e);
+            on.post(r);
+          }
+          static void await_resume() noexcept {}
+        } again{*on};
+        b = true;
+        co_await again;
+      }
+    };
+    using forever_type = decltype(forever);
+    auto body = [](unio::multiplexer_executor there, forever_type const& make,
+                   std::atomic<bool>& b) -> task<bool> {
+      auto const home = std::this_thread::get_id();
+      bool thrown = false;
+      try {
+        co_await unio::run_on(there, make(b));
+      } catch (std::system_error const& e) {
+        thrown = e.code() == make_error_code(unio::error::multiplexer_destroyed);
+      }
+      EXPECT_EQ(std::this_thread::get_id(), home);
+      co_return thrown;
+    };
+    std::thread ends([&] {
+      while (!begun) std::this_thread::yield();
+      other.end();
+    });
+    EXPECT_TRUE(unio::run(body(other.executor(), forever, begun)));
+    ends.join();
+  }
+}
+
+// Whoever posts the last that a multiplexer runs must have left it before it ends.
+TEST(run_on, coming_back_does_not_outlive_the_multiplexer_that_it_comes_back_to) {
+  other_thread other;
+  for (int i = 0; i < 300; ++i) {
+    auto const m = a_multiplexer();
+    auto body = [](unio::multiplexer_executor there) -> task<> {
+      (void)co_await unio::run_on(there, says_where());
+    };
+    unio::run(*m, body(other.executor()));
+  }
+}
+
+} // namespace
