@@ -53,6 +53,14 @@ template <class T> class task_state : public promise_base {
     }
     set_has_value();
   }
+  /// The value, where it lies; of a task<T&>: what it refers to. Preconditions: it has one.
+  [[nodiscard]] std::remove_reference_t<T>& value() noexcept {
+    if constexpr (std::is_reference_v<T>) {
+      return *value_;
+    } else {
+      return stored_value();
+    }
+  }
   [[nodiscard]] T take() {
     rethrow_if_failed();
     if constexpr (std::is_reference_v<T>) {
