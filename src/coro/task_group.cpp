@@ -1,0 +1,89 @@
+#include <unio/task_group.hpp>
+
+namespace unio {
+
+// Held for a few instructions.
+void task_group::lock() noexcept {
+  while (locked_.exchange(true, std::memory_order_acquire)) // pairs with unlock()
+    locked_.wait(true, std::memory_order_relaxed);
+}
+
+void task_group::unlock() noexcept {
+  locked_.store(false, std::memory_order_release);
+  locked_.notify_one();
+}
+
+void task_group::enter(detail::group_member& m) noexcept {
+  left_.fetch_add(1, std::memory_order_relaxed);
+  lock();
+  m.next_ = first_;
+  if (first_ != nullptr) first_->previous_ = &m;
+  first_ = &m;
+  unlock();
+}
+
+void task_group::leave(detail::group_member& m) noexcept {
+  lock();
+  (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;
+  if (m.next_ != nullptr) m.next_->previous_ = m.previous_;
+  unlock();
+}
+
+void task_group::run(std::coroutine_handle<> child) noexcept {
+  detail::resume_scope const scope;
+  child.resume();
+}
+
+void task_group::fail(std::exception_ptr e) noexcept {
+  lock();
+  bool const first = first_failure_ == nullptr;
+  if (first) first_failure_ = std::move(e);
+  unlock();
+  if (first) ask_to_stop();
+}
+
+bool task_group::request_stop() noexcept {
+  if (!hold()) return false; // all have ended, and whoever joins is about to go on
+  bool const first = ask_to_stop();
+  release();
+  return first;
+}
+
+std::coroutine_handle<> task_group::begin_to_wait(std::coroutine_handle<> h, environment const& e) noexcept {
+  UNIO_EXPECTS(caller_ == nullptr, "a task_group is joined by two coroutines at once");
+  UNIO_EXPECTS(e.executor == environment_.executor,
+               "a task_group is joined on another executor than its tasks run on");
+  caller_ = h;
+  return count_down(); // who declared it counts as one that runs until it joins
+}
+
+void task_group::end_to_wait() {
+  if (is_waiting()) { // it was suspended, and then there was nobody left
+    gone_on();
+    left_.fetch_add(1, std::memory_order_relaxed);
+    listen_again();
+  }
+  if (first_failure_ != nullptr) [[unlikely]]
+    detail::rethrow(std::exchange(first_failure_, nullptr));
+}
+
+task_group::~task_group() {
+  bool const joined = !is_waiting() && first_ == nullptr;
+  if (joined) {
+    stop_listening();
+    return;
+  }
+  abandon();
+  for (;;) {
+    lock();
+    detail::group_member* const m = first_;
+    if (m != nullptr) first_ = m->next_;
+    if (first_ != nullptr) first_->previous_ = nullptr;
+    unlock();
+    if (m == nullptr) break;
+    m->destroy(); // may drive a multiplexer, on which others end, or start more
+  }
+  take_back();
+}
+
+} // namespace unio

@@ -1,0 +1,104 @@
+// The bound of a timeout. What is counted, in this order:
+//
+//   the child · whoever starts the timer, until that has been done · the timer, until it has fired or was stopped
+//
+// The timer is abandoned at once where it cannot be on another thread than the child ends on; otherwise it is cancelled, and
+// the caller goes on when it has ended.
+
+#include "sys/calls.hpp"
+
+#include <unio/timeout.hpp>
+
+#include <cerrno>
+
+namespace unio::detail {
+namespace {
+
+bool has_come(deadline d) noexcept {
+  if (d.which() == deadline::kind::none) return false;
+  if (d.which() == deadline::kind::relative) return d.is_zero();
+  bool const system = d.which() == deadline::kind::system;
+  std::int64_t const now = sys::steady_now();
+  return d.due(now, system ? sys::system_now() : 0) <= now;
+}
+
+} // namespace
+
+std::coroutine_handle<> timeout_base::start(std::coroutine_handle<> child, promise_base& promise,
+                                            std::coroutine_handle<> h, environment const& e) noexcept {
+  begin(h, e, 2);
+  promise.set_environment(environment_);
+  promise.set_continuation(static_cast<end_listener&>(*this));
+  bool const late = has_come(deadline_);
+  if (late) {
+    why_ = to_error_code(-ETIMEDOUT);
+    by_timer_ = ask_to_stop();
+  }
+  {
+    resume_scope const scope;
+    child.resume();
+  }
+  if ((state_.load(std::memory_order_acquire) & has_ended) == 0 && !late && !deadline_.is_none())
+    start_timer();
+  return one_ended();
+}
+
+void timeout_base::start_timer() noexcept {
+  io_multiplexer& m =
+      environment_.multiplexer != nullptr ? *environment_.multiplexer : this_thread::multiplexer();
+  timer_handle t(deadline_, &m);
+  timer_.emplace(t, *this);
+  hold();
+  // On the one thread of a multiplexer that is also the executor, the child can end only after this has returned.
+  bool const here =
+      environment_.executor.multiplexer() == &m && m.run_by() != io_multiplexer::runner::another_thread;
+  if (!here) timer_->make_atomic();
+  timer_->start();
+  if (timer_->multiplexer() != &m) timer_->make_atomic(); // one of several threads' that share it
+  // Whoever comes second, the end of the child or this, stops the timer.
+  if ((state_.fetch_or(has_timer, std::memory_order_acq_rel) & has_ended) != 0) stop_timer();
+}
+
+std::coroutine_handle<> timeout_base::child_ended(end_listener& l) noexcept {
+  auto& self = static_cast<timeout_base&>(l);
+  if ((self.state_.fetch_or(has_ended, std::memory_order_acq_rel) & has_timer) != 0) self.stop_timer();
+  return self.one_ended();
+}
+
+// By one who is counted.
+void timeout_base::stop_timer() noexcept {
+  if (timer_->finished()) return;
+  if (timer_->is_atomic()) return timer_->cancel();
+  timer_->abandon();
+  left_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void timeout_base::timer::fired(io_operation& op, unsigned events) noexcept {
+  if ((events & done) == 0) return;
+  timeout_base& self = static_cast<timer&>(op).of_;
+  std::error_code const e = static_cast<timer&>(op).result().error();
+  op.mark_finished();
+  if (e != condition::canceled) {
+    self.why_ = e ? e : to_error_code(-ETIMEDOUT);
+    self.by_timer_ = self.ask_to_stop();
+  }
+  self.release_from_elsewhere();
+}
+
+void timeout_base::abandon_timer() noexcept { timer_.reset(); }
+
+bool timeout_base::is_canceled([[maybe_unused]] std::exception_ptr const& e) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    std::rethrow_exception(e);
+  } catch (std::system_error const& error) {
+    return error.code() == condition::canceled;
+  } catch (...) {
+    return false;
+  }
+#else
+  return false;
+#endif
+}
+
+} // namespace unio::detail

@@ -1,0 +1,71 @@
+#include <unio/detail/children.hpp>
+
+namespace unio::detail {
+
+void children::listen(environment const& e, std::uint32_t n) noexcept {
+  environment_ = e;
+  environment_.stop = stop_.get_token();
+  from_ = e.stop;
+  left_.store(n, std::memory_order_relaxed);
+  listen_again();
+}
+
+void children::listen_again() noexcept {
+  if (from_.stop_possible() && !attach(from_)) stop_.request_stop();
+}
+
+std::coroutine_handle<> children::start_in_order(std::coroutine_handle<> const* first,
+                                                 std::size_t n) noexcept {
+  if (n > 1) {
+    resume_scope const scope;
+    for (std::size_t i = 0; i + 1 != n; ++i) first[i].resume();
+  }
+  return first[n - 1];
+}
+
+std::coroutine_handle<> children::count_down() noexcept {
+  // Releases what this one has done to whoever is last, and acquires what the others have done.
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
+  stop_listening();
+  return caller_;
+}
+
+bool children::hold() noexcept {
+  std::uint32_t n = left_.load(std::memory_order_relaxed);
+  while (n != 0 && !left_.compare_exchange_weak(n, n + 1, std::memory_order_acq_rel)) {
+  }
+  return n != 0;
+}
+
+void children::release() noexcept {
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  stop_listening();
+  executor_ref const executor = environment_.executor;
+  back_ = resumption(caller_, &environment_);
+  posted_ = true;
+  executor.post(back_); // from here on the caller may go on, and this be gone
+}
+
+void children::release_from_elsewhere() noexcept {
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  stop_listening();
+  executor_ref const executor = environment_.executor;
+  back_ = resumption(caller_, &environment_);
+  posted_ = true;
+  executor.dispatch(back_).resume();
+}
+
+void children::stop_came(stop_node& n) noexcept {
+  auto& self = static_cast<children&>(n);
+  if (!self.hold()) return; // the last has ended
+  self.stop_.request_stop();
+  self.release();
+}
+
+void children::abandon() noexcept {
+  stop_listening();
+  left_.fetch_add(1, std::memory_order_relaxed); // whoever ends meanwhile is not the last
+  stop_.request_stop();                          // what is cancelled together is waited for together
+}
+
+} // namespace unio::detail

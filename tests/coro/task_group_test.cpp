@@ -1,0 +1,227 @@
+// unio/task_group.hpp: task_group.
+
+#include <unio/run.hpp>
+#include <unio/task_group.hpp>
+#include <unio/timeout.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace unio;
+
+task<> adds(int& to, int i) {
+  (co_await co_no_op()).value();
+  to += i;
+}
+task<> sleeps(int& stopped) {
+  io_result<void> const r = co_await co_sleep(1h);
+  if (r.error() == condition::canceled) ++stopped;
+}
+task<> throws_later(char const* what) {
+  (co_await co_no_op()).value();
+  throw std::runtime_error(what);
+}
+
+TEST(task_group, joins_all_that_were_started) {
+  int sum = 0;
+  run([](int& s) -> task<> {
+    auto const me = std::this_thread::get_id();
+    task_group g(co_await this_coro::environment);
+    for (int i = 1; i <= 100; ++i) g.start(adds(s, i));
+    EXPECT_EQ(g.running(), 100u);
+    co_await g.join();
+    EXPECT_EQ(std::this_thread::get_id(), me);
+    EXPECT_EQ(g.running(), 0u);
+    EXPECT_EQ(s, 5050);
+    g.start(adds(s, 1)); // and again
+    co_await g.join();
+    EXPECT_EQ(s, 5051);
+  }(sum));
+}
+
+TEST(task_group, without_tasks_is_joined_at_once) {
+  run([]() -> task<> {
+    task_group g(co_await this_coro::environment);
+    co_await g.join();
+    g.start([]() -> task<> { co_return; }()); // ends before start() returns
+    EXPECT_EQ(g.running(), 0u);
+    co_await g.join();
+  }());
+}
+
+TEST(task_group, tells_handlers_what_tasks_came_to) {
+  run([]() -> task<> {
+    std::vector<std::string> told;
+    auto yields = [](int i) -> task<std::unique_ptr<int>> {
+      (co_await co_no_op()).value();
+      if (i == 2) throw std::runtime_error("x");
+      co_return std::make_unique<int>(i);
+    };
+    task_group g(co_await this_coro::environment);
+    for (int i = 1; i <= 3; ++i)
+      g.start(yields(i), [&told](task_outcome<std::unique_ptr<int>> o) {
+        told.push_back(o.has_value() ? std::to_string(**o) : "exception");
+      });
+    co_await g.join(); // does not throw: the handler was told
+    EXPECT_EQ(told.size(), 3u);
+    EXPECT_EQ(told[1], "exception");
+  }());
+}
+
+TEST(task_group, can_be_added_to_by_its_tasks) {
+  int sum = 0;
+  run([](int& s) -> task<> {
+    task_group g(co_await this_coro::environment);
+    auto more = [](task_group& group, int& to) -> task<> {
+      (co_await co_no_op()).value();
+      for (int i = 0; i != 10; ++i) group.start(adds(to, 1));
+    };
+    g.start(more(g, s));
+    co_await g.join();
+    EXPECT_EQ(s, 10);
+  }(sum));
+}
+
+TEST(task_group, throws_the_first_exception_and_stops_the_others) {
+  run([]() -> task<> {
+    int stopped = 0;
+    std::string what;
+    task_group g(co_await this_coro::environment);
+    g.start(sleeps(stopped));
+    g.start(throws_later("first"));
+    g.start(throws_later("second"));
+    try {
+      co_await g.join();
+    } catch (std::runtime_error const& e) {
+      what = e.what();
+    }
+    EXPECT_EQ(what, "first");
+    EXPECT_EQ(stopped, 1);
+    g.start(sleeps(stopped)); // a group that was stopped stays so
+    co_await g.join();
+    EXPECT_EQ(stopped, 2);
+  }());
+}
+
+TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
+  stop_source stop;
+  run(
+      [](stop_source& s) -> task<> {
+        int stopped = 0;
+        {
+          task_group g(co_await this_coro::environment);
+          for (int i = 0; i != 3; ++i) g.start(sleeps(stopped));
+          EXPECT_TRUE(g.request_stop());
+          EXPECT_FALSE(g.request_stop());
+          co_await g.join();
+          EXPECT_EQ(stopped, 3);
+        }
+        task_group g(co_await this_coro::environment);
+        auto asks = [](stop_source& from) -> task<> {
+          (co_await co_no_op()).value();
+          from.request_stop();
+        };
+        g.start(asks(s));
+        co_await g.join();
+        g.start(sleeps(stopped)); // the environment's stop came while nothing ran
+        co_await g.join();
+        EXPECT_EQ(stopped, 4);
+      }(stop),
+      {.stop = stop.get_token()});
+}
+
+struct counted {
+  explicit counted(int& n) : n_(n) { ++n_; }
+  counted(counted const&) = delete;
+  counted& operator=(counted const&) = delete;
+  ~counted() { --n_; }
+  int& n_;
+};
+
+TEST(task_group, destroyed_with_tasks_destroys_them) {
+  int alive = 0, told = 0;
+  run([](int& a, int& t) -> task<> {
+    auto holds = [](int& n) -> task<> {
+      counted const here(n);
+      (void)co_await co_sleep(1h);
+    };
+    {
+      task_group g(co_await this_coro::environment);
+      for (int i = 0; i != 5; ++i) g.start(holds(a));
+      g.start(holds(a), [&t](task_outcome<void>) { ++t; });
+      EXPECT_EQ(a, 6);
+      // Not joined.
+    }
+    EXPECT_EQ(a, 0);
+    bool thrown = false;
+    try {
+      task_group g(co_await this_coro::environment);
+      g.start(holds(a));
+      throw std::runtime_error("left by an exception");
+    } catch (std::runtime_error const&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown);
+    EXPECT_EQ(a, 0);
+  }(alive, told));
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(task_group, whose_multiplexer_ends_is_destroyed_with_its_tasks) {
+  int alive = 0;
+  {
+    auto m = io_multiplexer::best_available(1).value();
+    async_run(*m, [](int& a) -> task<> {
+      auto holds = [](int& n) -> task<> {
+        counted const here(n);
+        (void)co_await co_sleep(1h);
+      };
+      task_group g(co_await this_coro::environment);
+      for (int i = 0; i != 5; ++i) g.start(holds(a));
+      co_await g.join();
+    }(alive));
+    for (int i = 0; i != 3; ++i) (void)m->try_run();
+    EXPECT_EQ(alive, 5);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(task_group, is_shared_by_the_threads_of_a_multiplexer) {
+  constexpr int threads = 3, tasks = 50;
+  auto const m = io_multiplexer::best_available(threads).value();
+  std::atomic<int> ran{0};
+  std::atomic<bool> joined{false};
+  auto body = [](std::atomic<int>& n, std::atomic<bool>& end) -> task<> {
+    for (int round = 0; round != 20; ++round) {
+      task_group g(co_await this_coro::environment);
+      auto one = [](std::atomic<int>& to) -> task<> {
+        (void)co_await co_sleep(10us);
+        ++to;
+      };
+      for (int i = 0; i != tasks; ++i) g.start(one(n));
+      if (round % 2 == 1) g.request_stop();
+      co_await g.join();
+    }
+    end = true;
+  };
+  async_run(*m, body(ran, joined));
+  std::vector<std::thread> pool;
+  for (int t = 0; t != threads; ++t)
+    pool.emplace_back([&] {
+      while (!joined) (void)m->try_run_for(10ms);
+    });
+  for (std::thread& t : pool) t.join();
+  EXPECT_EQ(ran, 20 * tasks);
+}
+
+} // namespace

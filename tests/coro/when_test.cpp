@@ -1,0 +1,353 @@
+// unio/when.hpp: when_all, when_all_outcomes and when_any, of tasks, other awaitables and ranges.
+
+#include <unio/pipe_handle.hpp>
+#include <unio/run.hpp>
+#include <unio/timeout.hpp>
+#include <unio/when.hpp>
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace unio;
+
+std::error_code const canceled(ECANCELED, std::system_category());
+
+task<int> ready(int i) { co_return i; }
+task<int> later(int i) {
+  (co_await co_no_op()).value();
+  co_return i;
+}
+task<> nothing_later() { (co_await co_no_op()).value(); }
+task<int> throws_later(char const* what) {
+  (co_await co_no_op()).value();
+  throw std::runtime_error(what);
+}
+// Says whether it was asked to stop.
+task<bool> until_stopped() {
+  auto const r = co_await co_sleep(1h);
+  co_return r.error() == condition::canceled;
+}
+
+TEST(when_all, yields_the_values_in_the_order_of_its_arguments) {
+  run([]() -> task<> {
+    auto const me = std::this_thread::get_id();
+    auto [a, b, c] = co_await when_all(later(1), ready(2), later(3));
+    EXPECT_EQ(a, 1);
+    EXPECT_EQ(b, 2);
+    EXPECT_EQ(c, 3);
+    EXPECT_EQ(std::this_thread::get_id(), me);
+  }());
+}
+
+task<> note(std::string& order, char c, bool waits) {
+  order += c;
+  if (waits) (co_await co_no_op()).value();
+  order += static_cast<char>(c - 'a' + 'A');
+}
+
+TEST(when_all, starts_them_in_order_each_until_it_suspends) {
+  std::string order;
+  run([](std::string& o) -> task<> {
+    co_await when_all(note(o, 'a', true), note(o, 'b', false), note(o, 'c', true));
+  }(order));
+  EXPECT_EQ(order.substr(0, 4), "abBc");
+  EXPECT_EQ(order.size(), 6u);
+}
+
+TEST(when_all, leaves_out_what_yields_nothing) {
+  run([]() -> task<> {
+    auto const all = co_await when_all(nothing_later(), ready(1), nothing_later());
+    static_assert(std::is_same_v<decltype(all), std::tuple<int> const>);
+    EXPECT_EQ(std::get<0>(all), 1);
+    co_await when_all(nothing_later(), nothing_later());
+  }());
+}
+
+TEST(when_all, takes_other_awaitables_and_references) {
+  run([]() -> task<> {
+    int x = 7;
+    auto refer = [](int& i) -> task<int&> { co_return i; };
+    auto [slept, ref] = co_await when_all(co_sleep(1us), refer(x));
+    static_assert(std::is_same_v<decltype(slept), io_result<void>>);
+    EXPECT_TRUE(slept.has_value());
+    EXPECT_EQ(&ref, &x);
+  }());
+}
+
+TEST(when_all, moves_values_that_cannot_be_copied) {
+  run([]() -> task<> {
+    auto make = [](int i) -> task<std::unique_ptr<int>> { co_return std::make_unique<int>(i); };
+    auto [a, b] = co_await when_all(make(1), make(2));
+    EXPECT_EQ(*a + *b, 3);
+  }());
+}
+
+TEST(when_all, of_nothing_goes_on_at_once) {
+  run([]() -> task<> {
+    co_await when_all();
+    std::vector<task<int>> none;
+    auto const values = co_await when_all(none);
+    EXPECT_TRUE(values.begin() == values.end());
+  }());
+}
+
+TEST(when_all, of_a_range_yields_its_values_in_order) {
+  run([]() -> task<> {
+    std::vector<task<int>> tasks;
+    for (int i = 0; i != 100; ++i) tasks.push_back(i % 2 == 0 ? ready(i) : later(i));
+    auto const values = co_await when_all(tasks);
+    std::vector<int> const all(values.begin(), values.end());
+    EXPECT_EQ(all.size(), 100u);
+    for (int i = 0; i != 100; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)], i);
+    std::vector<task<>> voids;
+    voids.push_back(nothing_later());
+    co_await when_all(std::span(voids));
+  }());
+}
+
+TEST(when_all, nests) {
+  run([]() -> task<> {
+    auto [a, b] = co_await when_all(when_all(later(1), later(2)), when_all(ready(3)));
+    EXPECT_EQ(std::get<0>(a) + std::get<1>(a) + std::get<0>(b), 6);
+  }());
+}
+
+TEST(when_all, runs_in_constant_stack) {
+  run([]() -> task<> {
+    for (int i = 0; i != 200'000; ++i) {
+      auto [a, b] = co_await when_all(ready(1), ready(2));
+      if (a + b != 3) std::abort();
+    }
+  }());
+}
+
+TEST(when_all, throws_the_first_exception_after_all_have_ended) {
+  run([]() -> task<> {
+    bool stopped = false;
+    auto watch = [](bool& s) -> task<> { s = co_await until_stopped(); };
+    std::string what;
+    try {
+      co_await when_all(watch(stopped), throws_later("first"), throws_later("second"));
+    } catch (std::runtime_error const& e) {
+      what = e.what();
+    }
+    EXPECT_EQ(what, "first");
+    EXPECT_TRUE(stopped);
+  }());
+}
+
+TEST(when_all, of_a_range_throws_the_first_exception) {
+  run([]() -> task<> {
+    std::vector<task<int>> tasks;
+    tasks.push_back(later(1));
+    tasks.push_back(throws_later("first"));
+    bool thrown = false;
+    try {
+      (void)co_await when_all(tasks);
+    } catch (std::runtime_error const&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown);
+    EXPECT_EQ(take_outcome(tasks[0]).value(), 1);
+  }());
+}
+
+TEST(when_all_outcomes, has_every_exception_and_stops_nobody) {
+  run([]() -> task<> {
+    auto [a, b, c] = co_await when_all_outcomes(throws_later("x"), later(2), throws_later("y"));
+    EXPECT_FALSE(a.has_value());
+    EXPECT_EQ(b.value(), 2);
+    EXPECT_FALSE(c.has_value());
+  }());
+}
+
+TEST(when_all, passes_a_stop_on_to_all) {
+  stop_source stop;
+  run(
+      [](stop_source& s) -> task<> {
+        auto asks = [](stop_source& from) -> task<> {
+          (co_await co_no_op()).value();
+          from.request_stop();
+        };
+        auto const me = std::this_thread::get_id();
+        auto [a, b] = co_await when_all(until_stopped(), until_stopped(), asks(s));
+        EXPECT_TRUE(a && b);
+        EXPECT_EQ(std::this_thread::get_id(), me);
+        auto [c] = co_await when_all(until_stopped()); // requested already
+        EXPECT_TRUE(c);
+      }(stop),
+      {.stop = stop.get_token()});
+}
+
+TEST(when_all, is_stopped_from_another_thread_at_any_moment) {
+  for (int i = 0; i != 300; ++i) {
+    stop_source stop;
+    std::thread other([&] { stop.request_stop(); });
+    run(
+        []() -> task<> {
+          auto [a, b] = co_await when_all(until_stopped(), until_stopped());
+          EXPECT_TRUE(a && b);
+        }(),
+        {.stop = stop.get_token()});
+    other.join();
+  }
+}
+
+struct counted {
+  explicit counted(int& n) : n_(n) { ++n_; }
+  counted(counted const&) = delete;
+  counted& operator=(counted const&) = delete;
+  ~counted() { --n_; }
+  int& n_;
+};
+
+task<> holds(int& alive, int& ended) {
+  counted const here(alive);
+  (void)co_await co_sleep(1h);
+  ++ended;
+}
+
+// A task that is started by hand, and destroyed where it is suspended.
+struct started : detail::end_listener {
+  explicit started(task<> t)
+      : end_listener([](end_listener&) noexcept -> std::coroutine_handle<> { return std::noop_coroutine(); }),
+        child(std::move(t)),
+        executor(this_thread::multiplexer()) {
+    with.executor = executor;
+    with.multiplexer = &this_thread::multiplexer();
+    child.child().promise().set_environment(with);
+    child.child().promise().set_continuation(static_cast<end_listener&>(*this));
+    child.child().resume();
+  }
+  task<> child;
+  multiplexer_executor executor;
+  environment with;
+};
+
+TEST(when_all, that_is_destroyed_destroys_its_children) {
+  int alive = 0, ended = 0;
+  {
+    started s([](int& a, int& e) -> task<> { co_await when_all(holds(a, e), holds(a, e), holds(a, e)); }(
+                                     alive, ended));
+    EXPECT_EQ(alive, 3);
+  }
+  EXPECT_EQ(alive, 0);
+  {
+    started s([](int& a, int& e) -> task<> {
+      std::vector<task<>> tasks;
+      for (int i = 0; i != 3; ++i) tasks.push_back(holds(a, e));
+      co_await when_all(tasks);
+    }(alive, ended));
+    EXPECT_EQ(alive, 3);
+  }
+  EXPECT_EQ(alive, 0);
+  {
+    auto const never = when_all(holds(alive, ended), holds(alive, ended));
+    (void)never;
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(when_any, yields_the_first_that_succeeds_and_stops_the_others) {
+  run([]() -> task<> {
+    auto r = co_await when_any(until_stopped(), later(2));
+    EXPECT_EQ(r.index, 1u);
+    EXPECT_EQ(std::get<1>(r.outcomes).value(), 2);
+    EXPECT_TRUE(std::get<0>(r.outcomes).value()); // it was asked to stop, and waited for
+    auto same = co_await when_any(later(1), ready(5));
+    EXPECT_EQ(same.index, 1u);
+    EXPECT_EQ(same.value(), 5);
+    EXPECT_EQ(same.visit([](int i) { return i + 1; }), 6);
+    auto none = co_await when_any(nothing_later());
+    EXPECT_EQ(none.index, 0u);
+    EXPECT_EQ(none.visit([] { return 4; }), 4);
+  }());
+}
+
+task<result<int>> fails(std::error_code e) {
+  (co_await co_no_op()).value();
+  co_return e;
+}
+task<result<int>> succeeds_late(int i) {
+  for (int n = 0; n != 5; ++n) (co_await co_no_op()).value();
+  co_return i;
+}
+
+TEST(when_any, passes_over_failures) {
+  run([]() -> task<> {
+    auto r = co_await when_any(fails(canceled), succeeds_late(3), fails(canceled));
+    EXPECT_EQ(r.index, 1u);
+    EXPECT_EQ(r.value().value(), 3);
+    auto thrown = co_await when_any(throws_later("x"), later(3));
+    EXPECT_EQ(thrown.value(), 3);
+  }());
+}
+
+TEST(when_any, of_which_none_succeeds_does_as_the_first_to_fail) {
+  run([]() -> task<> {
+    auto r = co_await when_any(fails(canceled), fails(std::make_error_code(std::errc::io_error)));
+    EXPECT_EQ(r.index, 0u);
+    EXPECT_EQ(r.value().error(), condition::canceled);
+    std::string what;
+    try {
+      (void)co_await when_any(throws_later("first"), throws_later("second"));
+    } catch (std::runtime_error const& e) {
+      what = e.what();
+    }
+    EXPECT_EQ(what, "first");
+  }());
+}
+
+TEST(when_any, of_a_range_leaves_what_the_losers_did_in_their_tasks) {
+  run([]() -> task<> {
+    std::vector<task<int>> tasks;
+    tasks.push_back(later(1));
+    tasks.push_back(ready(2));
+    auto const r = co_await when_any(tasks);
+    EXPECT_EQ(r.index, 1u);
+    EXPECT_EQ(r.value, 2);
+    EXPECT_EQ(take_outcome(tasks[0]).value(), 1);
+  }());
+}
+
+TEST(when_any, keeps_the_bytes_that_a_loser_has_read) {
+  auto [r1, w1] = pipe_handle::anonymous().value();
+  auto [r2, w2] = pipe_handle::anonymous().value();
+  run([](pipe_handle& a, pipe_handle& wa, pipe_handle& b, pipe_handle& wb) -> task<> {
+    std::array<char, 8> room_a{}, room_b{};
+    // Both have bytes before either reader is asked to stop.
+    auto both = [](pipe_handle& x, pipe_handle& y) -> task<result<int>> {
+      (void)x.write(std::string_view("abc"));
+      (void)y.write(std::string_view("defg"));
+      co_return canceled;
+    };
+    auto r =
+        co_await when_any(a.co_read(mutable_buffer(room_a)), b.co_read(mutable_buffer(room_b)), both(wa, wb));
+    auto const& one = std::get<0>(r.outcomes).value();
+    auto const& two = std::get<1>(r.outcomes).value();
+    EXPECT_LT(r.index, 2u);
+    for (auto* const p : {&one, &two})
+      if (!p->has_value()) {
+        EXPECT_EQ(p->error(), condition::canceled);
+        EXPECT_EQ(p->bytes_transferred(), 0u);
+      }
+    // What nobody has read is still there.
+    std::array<char, 8> rest{};
+    std::size_t total = one.bytes_transferred() + two.bytes_transferred();
+    for (pipe_handle* p : {&a, &b})
+      if (auto const more = p->try_read(mutable_buffer(rest)); more.has_value())
+        total += more.bytes_transferred();
+    EXPECT_EQ(total, 7u);
+  }(r1, w1, r2, w2));
+}
+
+} // namespace
