@@ -47,6 +47,7 @@ class writing_end {
 
   [[nodiscard]] sender describe() noexcept { return {to_, request()}; }
   result_type perform() noexcept { return to_.write(request()); }
+  auto co_perform() noexcept { return to_.co_write(request()); }
   void take(result_type&& r) noexcept {
     why_ = r.error();
     written_ += r.bytes_transferred();
@@ -99,6 +100,7 @@ class reading_end {
 
   [[nodiscard]] sender describe() noexcept { return {from_, request()}; }
   result_type perform() noexcept { return from_.read(request()); }
+  auto co_perform() noexcept { return from_.co_read(request()); }
   void take(result_type&& r) noexcept {
     why_ = r.error();
     if (why_ || r.bytes_transferred() == 0) return end();

@@ -33,6 +33,8 @@ char const* name(style s) noexcept {
       return "polled";
     case style::multiplexed:
       return "multiplexed";
+    case style::awaited:
+      return "awaited";
   }
   return "";
 }
@@ -45,7 +47,7 @@ std::vector<row_kind> all_rows(std::vector<driver> const& drivers) {
   for (handle_choice const h : {handle_choice::file, handle_choice::mapped_file, handle_choice::pipe,
                                 handle_choice::unix_socket, handle_choice::tcp}) {
     rows.push_back({h, style::blocking, {}});
-    for (style const s : {style::polled, style::multiplexed}) {
+    for (style const s : {style::polled, style::multiplexed, style::awaited}) {
       for (driver const d : drivers) rows.push_back({h, s, d});
     }
   }

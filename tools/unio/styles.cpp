@@ -1,7 +1,12 @@
 #include "styles.hpp"
 
+#include <unio/run.hpp>
+#include <unio/when.hpp>
+
 #include <atomic>
+#include <system_error>
 #include <thread>
+#include <utility>
 
 namespace tour {
 namespace {
@@ -121,11 +126,45 @@ std::error_code run_both(coupling c, reading_end& reading, writing_end& writing,
   return why;
 }
 
+// ── awaited ───────────────────────────────────────────────────────────────────────────────────────────────
+
+template <class End> unio::task<> await_all(End& end) {
+  while (end.is_ready()) end.take(co_await end.co_perform());
+}
+
+unio::task<> await_in_turn(reading_end& reading, writing_end& writing) {
+  while (reading.is_ready()) {
+    reading.take(co_await reading.co_perform());
+    while (writing.is_ready()) writing.take(co_await writing.co_perform());
+  }
+}
+
+unio::task<> await_both(unio::task<> reading, unio::task<> writing) {
+  co_await unio::when_all(std::move(writing), std::move(reading));
+}
+
+// The frames are there before the work begins, as the operations of the other styles are.
+std::error_code await_transfer(coupling c, reading_end& reading, writing_end& writing, unio::io_multiplexer& m,
+                               section& measured) {
+  unio::task<> work = c == coupling::stream ? await_both(await_all(reading), await_all(writing))
+                                            : await_in_turn(reading, writing);
+  std::error_code why;
+  measured.begin();
+  try {
+    unio::run(m, std::move(work));
+  } catch (std::system_error const& e) {
+    why = e.code();
+  }
+  measured.end();
+  return why;
+}
+
 } // namespace
 
 std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing,
                          unio::io_multiplexer* m, section& measured) {
   if (how == style::multiplexed) return run_both(c, reading, writing, *m, measured);
+  if (how == style::awaited) return await_transfer(c, reading, writing, *m, measured);
   if (how == style::polled) {
     poll_both(c, reading, writing, measured);
   } else if (c == coupling::stream) {

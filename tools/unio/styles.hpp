@@ -6,7 +6,7 @@
 
 namespace tour {
 
-enum class style { blocking, polled, multiplexed };
+enum class style { blocking, polled, multiplexed, awaited };
 
 /// How the two ends depend on each other.
 enum class coupling {
