@@ -96,7 +96,7 @@ class async_generator_promise : public async_generator_state,
   /// Goes on with whoever asked for the item.
   struct handing_over {
     static constexpr bool await_ready() noexcept { return false; }
-    auto await_suspend(std::coroutine_handle<async_generator_promise> h) noexcept {
+    template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) noexcept {
       return transfer<Tail>(h.promise().next());
     }
     static constexpr void await_resume() noexcept {}
@@ -115,14 +115,15 @@ class async_generator_promise : public async_generator_state,
     requires types::copies_lvalues
   {
     struct copied : handing_over {
-      explicit copied(std::remove_reference_t<T> const& from) : copy(from) {}
-      auto await_suspend(std::coroutine_handle<async_generator_promise> h) noexcept {
-        h.promise().item = __builtin_addressof(copy);
-        return handing_over::await_suspend(h);
+      copied(std::remove_reference_t<T> const& from, async_generator_promise& p) : promise(p), copy(from) {}
+      auto await_suspend(std::coroutine_handle<>) noexcept {
+        promise.item = __builtin_addressof(copy);
+        return transfer<Tail>(promise.next());
       }
+      async_generator_promise& promise;
       typename types::value copy;
     };
-    return copied(yielded);
+    return copied(yielded, *this);
   }
   void return_void() noexcept { item = nullptr; }
   void unhandled_exception() noexcept {
@@ -195,3 +196,10 @@ async_generator<T> detail::async_generator_promise<T, Tail>::get_return_object()
 }
 
 } // namespace unio
+
+/// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there.
+template <class T, class... Parameters>
+  requires unio::detail::gives_frames<Parameters...>
+struct std::coroutine_traits<unio::async_generator<T>, Parameters...> {
+  using promise_type = unio::detail::with_given_frames<typename unio::async_generator<T>::promise_type>;
+};
