@@ -16,3 +16,5 @@ set_property(CACHE UNIO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread
 if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
+
+set(UNIO_STDEXEC_DIR "" CACHE PATH "stdexec's headers, for the tests of unio/execution.hpp; empty: a stand-in of their own")

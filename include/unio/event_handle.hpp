@@ -18,7 +18,7 @@ extern UNIO_API operation_faces const wait_event_faces;
 /// Errors        condition::timed_out, would_block, canceled
 /// Cancellation  signals that were taken are returned
 /// Runs as       io_uring READ · read(2) on readiness
-class UNIO_API async_wait_event : public io_operation {
+class UNIO_API async_wait_event : public io_operation, public detail::standard_sender<async_wait_event> {
  public:
   using result_type = io_result<std::uint64_t>;
   async_wait_event() = default;

@@ -128,7 +128,7 @@ class UNIO_API file_handle : public io_handle {
 /// Cancellation  a file that was opened all the same is returned
 /// Buffers       `base` and the text of `name` must live until it has finished
 /// Runs as       io_uring OPENAT · openat(2) on a thread that may block · openat(2)
-class UNIO_API async_open : public io_operation {
+class UNIO_API async_open : public io_operation, public detail::standard_sender<async_open> {
  public:
   using result_type = io_result<file_handle>;
   using mode = handle::mode;

@@ -36,7 +36,7 @@ extern UNIO_API operation_faces const read_faces, write_faces, barrier_faces, po
 /// Buffers        none
 /// Runs as        io_uring POLL_ADD · epoll · poll(2)
 /// Source         FEATURES H-02; poll(2)
-class UNIO_API async_poll : public io_operation {
+class UNIO_API async_poll : public io_operation, public detail::standard_sender<async_poll> {
  public:
   using result_type = io_result<void>;
   async_poll() = default;
@@ -54,7 +54,7 @@ class UNIO_API async_poll : public io_operation {
 /// Cancellation   none: closing has begun when it has started
 /// Destruction    one that was never started closes the descriptor
 /// Runs as        io_uring CLOSE · close(2) on a thread that may block · close(2)
-class UNIO_API async_close : public io_operation {
+class UNIO_API async_close : public io_operation, public detail::standard_sender<async_close> {
  public:
   using result_type = io_result<void>;
   async_close() = default;
@@ -195,7 +195,7 @@ UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 /// Cost          no allocation, no copy; one system call when ready, two more for each wait (poll and the call again)
 /// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same, with poll(2)
 /// Source        D2052R0 §4.1; readv(2), recv(2)
-class UNIO_API async_read : public io_operation {
+class UNIO_API async_read : public io_operation, public detail::standard_sender<async_read> {
  public:
   using result_type = io_result<mutable_buffers>;
   async_read() = default;
@@ -240,7 +240,7 @@ class UNIO_API async_read : public io_operation {
 ///               needs two calls more to keep SIGPIPE away
 /// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same, with poll(2)
 /// Source        D2052R0 §4.1; writev(2), send(2)
-class UNIO_API async_write : public io_operation {
+class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {
  public:
   using result_type = io_result<const_buffers>;
   async_write() = default;
@@ -280,7 +280,7 @@ enum class barrier_kind : std::uint8_t {
 /// Cost          one system call; as slow as the device
 /// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)
 /// Source        D2052R0 §4.2; fsync(2), sync_file_range(2)
-class UNIO_API async_barrier : public io_operation {
+class UNIO_API async_barrier : public io_operation, public detail::standard_sender<async_barrier> {
  public:
   using result_type = io_result<void>;
   async_barrier() = default;

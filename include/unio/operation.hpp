@@ -16,6 +16,7 @@
 #pragma once
 
 #include <unio/deadline.hpp>
+#include <unio/detail/standard_sender.hpp>
 #include <unio/detail/tracking.hpp>
 #include <unio/error.hpp>
 #include <unio/executor.hpp>

@@ -26,7 +26,7 @@ extern UNIO_API operation_faces const connect_faces, accept_faces, accept_many_f
 ///               then close the socket, for it may still be connecting
 /// Concurrency   nothing else on the socket until it has finished
 /// Runs as       io_uring CONNECT · connect(2), then its outcome when writable
-class UNIO_API async_connect : public io_operation {
+class UNIO_API async_connect : public io_operation, public detail::standard_sender<async_connect> {
  public:
   using result_type = io_result<void>;
   async_connect() = default;
@@ -48,7 +48,7 @@ class UNIO_API async_connect : public io_operation {
 ///               that was reset before it could be accepted is not an error: the wait goes on
 /// Cancellation  a connection that was accepted all the same is returned; nothing leaks
 /// Runs as       io_uring ACCEPT · accept4(2) on readiness
-class UNIO_API async_accept : public io_operation {
+class UNIO_API async_accept : public io_operation, public detail::standard_sender<async_accept> {
  public:
   using result_type = io_result<socket_handle>;
   async_accept() = default;
@@ -78,7 +78,8 @@ class UNIO_API async_accept_many : public async_accept {
 /// Errors, cancellation  as async_write. Where the kernel or the socket cannot avoid the copy it is made
 /// Cost     pinning pages costs more than copying below some 10 KiB
 /// Runs as  io_uring SEND_ZC · elsewhere send(2), which copies
-class UNIO_API async_send_zero_copy : public io_operation {
+class UNIO_API async_send_zero_copy : public io_operation,
+                                      public detail::standard_sender<async_send_zero_copy> {
  public:
   using result_type = io_result<const_buffers>;
   async_send_zero_copy() = default;

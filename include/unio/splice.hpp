@@ -26,7 +26,7 @@ struct splice_request {
 /// Runs as       io_uring POLL_ADD, then splice(2) (the ring's own SPLICE always takes a kernel thread, so only a regular
 ///               file uses it) · splice(2) on readiness, for a regular file on a thread that may block · the same with poll(2)
 /// Source        splice(2)
-class UNIO_API async_splice : public io_operation {
+class UNIO_API async_splice : public io_operation, public detail::standard_sender<async_splice> {
  public:
   using result_type = io_result<std::size_t>;
   async_splice() = default;

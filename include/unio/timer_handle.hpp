@@ -19,7 +19,7 @@ extern UNIO_API operation_faces const wait_faces, no_op_faces;
 /// Cost          no descriptor, no system call of its own: the multiplexer sleeps no longer than its earliest deadline.
 ///               O(log pending)
 /// Runs as       the multiplexer's deadline queue · poll(2)
-class UNIO_API async_wait : public io_operation {
+class UNIO_API async_wait : public io_operation, public detail::standard_sender<async_wait> {
  public:
   using result_type = io_result<void>;
   async_wait() = default;
@@ -74,7 +74,7 @@ UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
 ///
 /// Errors   none; it completes before a cancel could matter
 /// Runs as  io_uring NOP · the next turn of the loop · sched_yield(2)
-class UNIO_API async_no_op : public io_operation {
+class UNIO_API async_no_op : public io_operation, public detail::standard_sender<async_no_op> {
  public:
   using result_type = io_result<void>;
   explicit async_no_op(io_multiplexer* m = nullptr, unio::deadline d = {}) noexcept

@@ -1,0 +1,37 @@
+// unio/detail/execution.hpp: whose senders and receivers these are.
+//
+// Here because a program has the vocabulary from its standard library, from stdexec, which came before that, or from a header
+// of its own (UNIO_EXECUTION_HEADER, whose namespace is UNIO_EXECUTION_NAMESPACE), and no feature of the language chooses between
+// headers. UNIO_HAS_EXECUTION says whether there is one. Where there is none, the names are declared and do nothing.
+
+#pragma once
+
+#include <version>
+
+#if defined(UNIO_EXECUTION_HEADER)
+#define UNIO_HAS_EXECUTION 1
+#include UNIO_EXECUTION_HEADER
+namespace unio::detail {
+namespace ex = UNIO_EXECUTION_NAMESPACE;
+}
+#elif defined(__cpp_lib_senders)
+#define UNIO_HAS_EXECUTION 1
+#include <execution>
+#include <stop_token>
+namespace unio::detail::ex {
+using namespace std::execution;
+using std::get_stop_token;
+using std::get_stop_token_t;
+using std::stop_callback_for_t;
+using std::stop_token_of_t;
+} // namespace unio::detail::ex
+#elif __has_include(<stdexec/execution.hpp>)
+#define UNIO_HAS_EXECUTION 1
+#include <stdexec/execution.hpp>
+namespace unio::detail {
+namespace ex = stdexec;
+}
+#else
+#define UNIO_HAS_EXECUTION 0
+#include <unio/detail/no_execution.hpp>
+#endif
