@@ -33,7 +33,9 @@
 #define UNIO_POOLS_FRAMES true
 #endif
 
-// GCC makes a tail call of it only when it optimises (GCC PR 100897), from -O2 on, and under no sanitizer; Clang always does.
+// GCC makes a tail call of it only when it optimises (GCC PR 100897), and under no sanitizer; Clang always does. -O1 and -Og
+// cannot be told from -O2 here, and leave it out: whoever compiles coroutines with them adds -foptimize-sibling-calls, or
+// each co_await in a row of ready ones costs stack.
 #if defined(__clang__) || \
     (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
 #define UNIO_TAIL_CALLS true

@@ -1,5 +1,6 @@
 // A million operations that complete inline, on a thread with a stack of 64 KiB: connected ones whose
-// receiver starts the next, and awaited ones. Whatever the compiler does about tail calls: this is built
+// receiver starts the next, and awaited ones; tasks that await a million ready operations and a million ready tasks;
+// and a hundred thousand nested tasks. Whatever the compiler does about tail calls: this is built
 // without and with optimisation.
 //
 // Exit status: 0, or the program dies of its stack. With the argument "canary" a child uses a little stack
@@ -96,6 +97,62 @@ bool awaited(unio::io_multiplexer& m) {
   return done == million;
 }
 
+// ---- tasks ------------------------------------------------------------------------------------------------
+
+unio::task<int> reads_in_a_task(stream& s) {
+  int done = 0;
+  for (int i = 0; i < million; ++i) {
+    s.refill();
+    auto const r = co_await s.source.co_read(unio::mutable_buffer(s.memory));
+    --s.left;
+    if (r.has_value() && r->bytes() == 1) ++done;
+  }
+  co_return done;
+}
+
+unio::task<int> ready(int n) { co_return n; }
+unio::task<int> fails_at_once() {
+  throw 1;
+  co_return 0;
+}
+
+unio::task<int> awaits_tasks() {
+  int done = 0;
+  for (int i = 0; i < million; ++i) {
+    int const one = co_await ready(1);
+    done += one;
+  }
+  co_return done;
+}
+
+unio::task<int> awaits_what_fails() {
+  int done = 0;
+  for (int i = 0; i < million / 10; ++i) {
+    try {
+      (void)co_await fails_at_once();
+    } catch (int n) {
+      done += n;
+    }
+  }
+  co_return done;
+}
+
+constexpr int deep = 100'000;
+unio::task<int> nests(int left) {
+  if (left == 0) {
+    (void)co_await unio::co_no_op();
+    co_return 0;
+  }
+  int const below = co_await nests(left - 1);
+  co_return below + 1;
+}
+
+bool tasks(unio::io_multiplexer& m) {
+  stream s(m);
+  return unio::run(m, reads_in_a_task(s)) == million && unio::run(m, awaits_tasks()) == million &&
+         unio::run(m, awaits_what_fails()) == million / 10 && unio::run(m, nests(deep)) == deep;
+}
+
 // What an implementation that calls receivers from receivers would do.
 [[gnu::noinline]] int nested(stream& s, int left) {
   s.refill();
@@ -118,7 +175,7 @@ void* run(void*) {
     s.source.set_multiplexer(nullptr);
     return nested(s, million) >= 0 ? &answer : nullptr;
   }
-  bool const fine = connected(m) && awaited(m);
+  bool const fine = connected(m) && awaited(m) && tasks(m);
   return fine ? &answer : nullptr;
 }
 
