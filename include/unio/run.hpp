@@ -35,7 +35,7 @@ template <class T> struct is_task : std::false_type {};
 template <class T> struct is_task<task<T>> : std::true_type {};
 
 template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
-  if (std::exception_ptr e = r.exception(); e != nullptr) return std::unexpected(std::move(e));
+  if (std::exception_ptr e = r.exception(); e != nullptr) return task_outcome<T>(std::unexpect, std::move(e));
   if constexpr (std::is_void_v<T>) {
     return {};
   } else if constexpr (std::is_reference_v<T>) {

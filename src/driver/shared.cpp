@@ -34,7 +34,9 @@ live& living() noexcept {
 
 class shared_multiplexer final : public io_multiplexer, public shared_state {
  public:
-  explicit shared_multiplexer(int threads) : engines_(static_cast<std::size_t>(threads)) {
+  explicit shared_multiplexer(int threads, backend const& like) : engines_(static_cast<std::size_t>(threads)) {
+    like.describe(offered_);
+    offered_.threads = static_cast<unsigned>(threads);
     std::lock_guard const lock(living().mutex);
     number_ = ++living().last_number;
     living().all.emplace_back(number_, this);
@@ -76,16 +78,10 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
   }
 
   unio::capabilities capabilities() const override {
-    unio::capabilities c;
-    std::lock_guard const lock(mutex_);
-    for (std::unique_ptr<engine> const& e : engines_) {
-      if (e == nullptr) continue;
-      c = e->capabilities();
-      break;
-    }
-    if (c.driver[0] == '\0') {
-      if (result<std::unique_ptr<backend>> const b = best_backend(); b.has_value()) (*b)->describe(c);
-    }
+    // Another thread's engine may be setting itself up at this moment: only the calling thread's own is asked.
+    engine const* const e = find_mine();
+    if (e == nullptr) return offered_;
+    unio::capabilities c = e->capabilities();
     c.threads = static_cast<unsigned>(engines_.size());
     return c;
   }
@@ -225,14 +221,16 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
   std::atomic<int> pending_{0};
   int why_none_ = 0;
   std::uint64_t number_ = 0;
+  unio::capabilities offered_; // what a thread can expect before it has begun
 };
 
 } // namespace
 
 result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept {
   // Says now rather than later what would go wrong with each thread's own.
-  if (result<std::unique_ptr<backend>> const b = best_backend(); !b.has_value()) return b.error();
-  return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads));
+  result<std::unique_ptr<backend>> const b = best_backend();
+  if (!b.has_value()) return b.error();
+  return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads, **b));
 }
 
 } // namespace unio::driver

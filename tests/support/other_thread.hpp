@@ -33,7 +33,7 @@ class other_thread {
         multiplexer_ = made.get();
         begun_.store(true);
         begun_.notify_one();
-        while (!ends_.load()) (void)made->run();
+        while (!last_.ran) (void)made->run();
       }
       gone_.store(true);
       gone_.notify_all();
@@ -47,8 +47,7 @@ class other_thread {
   /// Has the multiplexer destroyed, and waits for that.
   void end() {
     if (!thread_.joinable()) return;
-    ends_.store(true);
-    multiplexer_->wake();
+    multiplexer_->post(last_); // it may end while a wake() is still looking at it; post() it waits for
     gone_.wait(false);
     thread_.join();
   }
@@ -58,7 +57,13 @@ class other_thread {
 
  private:
   unio::io_multiplexer* multiplexer_ = nullptr;
-  std::atomic<bool> begun_{false}, ends_{false}, gone_{false};
+  struct last : unio::work {
+    last() noexcept : work([](unio::work& w, bool) noexcept { static_cast<last&>(w).ran = true; }) {}
+    bool ran = false; // its thread's
+  };
+
+  last last_;
+  std::atomic<bool> begun_{false}, gone_{false};
   std::thread thread_;
 };
 
