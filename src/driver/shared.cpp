@@ -34,7 +34,7 @@ live& living() noexcept {
 
 class shared_multiplexer final : public io_multiplexer, public shared_state {
  public:
-  explicit shared_multiplexer(int threads, backend const& like) : engines_(static_cast<std::size_t>(threads)) {
+  shared_multiplexer(int threads, backend const& like) : engines_(static_cast<std::size_t>(threads)) {
     like.describe(offered_);
     offered_.threads = static_cast<unsigned>(threads);
     std::lock_guard const lock(living().mutex);
