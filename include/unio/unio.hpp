@@ -30,9 +30,11 @@
 #include <unio/splice.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/stream.hpp>
+#include <unio/strand.hpp>
 #include <unio/sync.hpp>
 #include <unio/task.hpp>
 #include <unio/task_group.hpp>
+#include <unio/thread_pool.hpp>
 #include <unio/timeout.hpp>
 #include <unio/timer_handle.hpp>
 #include <unio/when.hpp>

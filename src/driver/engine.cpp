@@ -52,6 +52,7 @@ class engine::bound {
     taken_ = true;
     return true;
   }
+  void spend(int n) const noexcept { left_ -= n; }
   [[nodiscard]] bool spent() const noexcept { return left_ <= 0; }
   [[nodiscard]] int left() const noexcept { return left_; }
 
@@ -497,7 +498,8 @@ void engine::drain(bound const& b) noexcept {
 bool engine::before_sleep() noexcept {
   sleeping_.store(true, std::memory_order_seq_cst);
   bool const awake = !posted_.empty() || !messages_.empty() || !worker_done_.empty() ||
-                     woken_.load(std::memory_order_seq_cst) || (shared_ != nullptr && shared_->has_shared());
+                     woken_.load(std::memory_order_seq_cst) ||
+                     (shared_ != nullptr && shared_->before_sleep());
   if (awake) after_sleep();
   return awake;
 }
@@ -539,8 +541,10 @@ void engine::wake() noexcept {
 }
 
 bool engine::poke() noexcept {
-  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed before.
-  bool const slept = sleeping_.exchange(false, std::memory_order_seq_cst);
+  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed before. One that
+  // is awake is only looked at: its cache line stays where it is.
+  bool const slept =
+      sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst);
   if (slept) backend_->ring_doorbell();
   return slept;
 }
@@ -557,7 +561,8 @@ void engine::take_messages() noexcept {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
     if ((asked & io_operation::request_start) != 0) {
-      bool const outer = std::exchange(delivering_, true); // it may end at once, but not be told, and gone, yet
+      bool const outer =
+          std::exchange(delivering_, true); // it may end at once, but not be told, and gone, yet
       begin(*op);
       queue_next_inline();
       delivering_ = outer;
@@ -599,7 +604,22 @@ int engine::run_posted(bound const& b) noexcept {
   }
   queue_next_inline();
   delivering_ = outer;
-  return shared_ != nullptr ? n + shared_->run_shared(b.left()) : n;
+  if (shared_ == nullptr) return n;
+  int const shared = shared_->run_shared(b.left());
+  b.spend(shared);
+  return n + shared;
+}
+
+// Of several threads one that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile as
+// well, but not without bound.
+int engine::run_posted_again(bound const& b) noexcept {
+  int ran = 0;
+  for (int turns = 0; turns != inline_budget && !b.spent(); ++turns) {
+    int const n = run_posted(b);
+    ran += n;
+    if (n == 0 || shared_ == nullptr || !is_idle()) break;
+  }
+  return ran;
 }
 
 // ---- the backend ------------------------------------------------------------------------------------------------------
@@ -698,15 +718,17 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   bound const b(*this, max_items, forever);
   for (;;) {
     budget_ = inline_budget;
-    int const ran = run_posted(b);
+    int const ran = run_posted_again(b);
     take_messages();
     expire(b);
     count_landed();
-    bool const idle = is_idle() && (shared_ == nullptr || shared_->pending() == landed_);
     int const before = ran + delivered_;
+    // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
+    bool const idle = is_idle() && (shared_ == nullptr || before != 0 || shared_->pending() == landed_);
     if (idle) {
       woken_.store(false, std::memory_order_relaxed);
-      if (before == 0 && has_posted() && !b.spent()) continue;
+      bool const posted = has_posted() || (shared_ != nullptr && shared_->has_shared());
+      if (before == 0 && posted && !b.spent()) continue;
       return ran + take_delivered();
     }
     std::int64_t sleep_until = 0;
@@ -778,7 +800,8 @@ void engine::abandon(io_operation& op) noexcept {
     ++statistics.abandoned;
     // One that waits for nothing but to be delivered need not drive the others: nobody is told.
     queue_next_inline();
-    if (inline_ready_.contains(op) || (ready_.contains(op) && (op.links.is.undelivered & io_operation::done) != 0)) {
+    if (inline_ready_.contains(op) ||
+        (ready_.contains(op) && (op.links.is.undelivered & io_operation::done) != 0)) {
       (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
       deliver(op);
       count_landed();
@@ -884,6 +907,8 @@ void engine::drop_posted() noexcept {
 void engine::shut_down() noexcept {
   closing_ = true;
   open_ = false;
+  // What is dropped may take back what is queued: that is up to the thread that drops it.
+  if (is_idle()) owner_.store(this_thread_token(), std::memory_order_relaxed);
   if (!inherited_by_fork() && bound_ && bind_error_ == 0) {
     take_messages();
     auto cancel_all = [this](descriptor& d) {

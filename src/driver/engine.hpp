@@ -31,8 +31,12 @@ inline constexpr int inline_budget = 64;
 /// Work and counts that several engines share: a multiplexer of several threads.
 class shared_state {
  public:
+  /// Runs what was posted to all: no more than there is now.
   virtual int run_shared(int max_items) noexcept = 0;
   virtual bool has_shared() noexcept = 0;
+  /// The thread is about to sleep; true: it must not. after_sleep() follows in any case.
+  virtual bool before_sleep() noexcept = 0;
+  virtual void after_sleep() noexcept = 0;
   /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
   virtual void count(int change) noexcept = 0;
   virtual int pending() noexcept = 0;
@@ -66,6 +70,10 @@ class engine final : public io_multiplexer {
   void worker_done(io_operation& op) noexcept;
   /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any thread.
   bool poke() noexcept;
+  /// On its way to sleep, or asleep, and not yet woken. From any thread.
+  [[nodiscard]] bool is_asleep() const noexcept { return sleeping_.load(std::memory_order_seq_cst); }
+  /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another one.
+  void close() noexcept { shut_down(); }
   [[nodiscard]] bool on_own_thread() const noexcept;
   [[nodiscard]] bool has_ready() const noexcept {
     return !ready_.empty() || !inline_ready_.empty() || !later_.empty();
@@ -89,7 +97,10 @@ class engine final : public io_multiplexer {
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
   bool before_sleep() noexcept;
-  void after_sleep() noexcept { sleeping_.store(false, std::memory_order_relaxed); }
+  void after_sleep() noexcept {
+    sleeping_.store(false, std::memory_order_relaxed);
+    if (shared_ != nullptr) shared_->after_sleep();
+  }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
   [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
     return op.links.is.undelivered != 0;
@@ -147,6 +158,7 @@ class engine final : public io_multiplexer {
   int take_delivered() noexcept;
   void count_landed() noexcept;
   int run_posted(bound const& b) noexcept;
+  int run_posted_again(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
   [[nodiscard]] bool has_posted() const noexcept {
@@ -188,15 +200,16 @@ class engine final : public io_multiplexer {
 
   work_queue posted_now_;  ///< of this turn, not yet run
   work_queue posted_here_; ///< by this thread: no lock, no wake-up
-  inbox<work, work_link> posted_;
+  // What other threads write shares no cache line with what only the engine's own does.
+  alignas(64) inbox<work, work_link> posted_;
   inbox<io_operation, message_link> messages_;
   inbox<io_operation, queue_link> worker_done_;
   std::atomic<int> with_workers_{
-      0}; ///< given to workers and not taken back, until the worker has left the engine
+      0};                       ///< given to workers and not taken back, until the worker has left the engine
   std::atomic<int> posting_{0}; ///< threads inside post()
   std::atomic<bool> sleeping_{false};
   std::atomic<bool> woken_{false};
-  std::atomic<void const*> owner_{nullptr};
+  alignas(64) std::atomic<void const*> owner_{nullptr};
   unsigned fork_generation_;
 
   engine* next_engine_ = nullptr; ///< the list of all (registry.cpp)

@@ -1,24 +1,154 @@
 // A multiplexer that several threads run: an engine for each of them.
 //
 // Operations stay on the engine of the thread that started them, so that caches stay warm and a ring has one submitter.
-// What is shared is posted work, which whoever is idle takes, and the count of what is pending, so that run() knows when
-// there is nothing left to wait for.
+// What is shared is posted work, and the count of what is pending, so that run() knows when there is nothing left to wait
+// for.
+//
+// Posted work. Each thread has a slot: an inbox, into which anybody pushes with one compare-and-exchange, and behind it a
+// queue under a lock that is held for a few instructions. One more slot belongs to nobody: it takes what threads post that
+// run nothing here.
+//
+//   post, by a thread of the multiplexer ──► its own slot ──┐                  ┌── runs it, one by one
+//                                                           ├──► a slot's queue┤
+//   post, by another thread ──► everybody's slot ── a share ┘                  └── half of it, to a thread with nothing to do
+//
+// Everything that waits can be taken by whoever is idle, and taken back; only what runs is out of the queues, and for a
+// moment what moves from one to another.
+//
+// Sleeping. `idle_` counts in one word the sleepers, and the calls: sleepers that are being woken. At most one call is under
+// way at a time; who was called takes something, and calls the next if there is more.
+//
+//   post:   push (seq_cst)                          sleep:  slot.asleep = true; sleepers + 1 (seq_cst)
+//           read idle_ (seq_cst)                            look at all inboxes and queues (seq_cst)
+//           sleepers, and no call? calls + 1, call          something? then not
+//
+// No wake-up is lost. The seq_cst operations have one order. If the push is before the sleeper's look, the sleeper stays up.
+// Otherwise its count is before the reading of idle_, so that the poster sees a sleeper. It then calls one, or leaves it to
+// the call that is under way: whoever ends that call subtracts it from idle_ first (a modification after the one that the
+// poster has read) and looks at the queues afterwards, where the push is visible, and calls again. What was moved between the
+// two looks is in the hands of a thread that is awake, and which looks at everything before it sleeps.
+//
+// With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain store.
 
 #include "driver/shared.hpp"
 
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
 #include "driver/queues.hpp"
+#include "sys/calls.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace unio::driver {
 namespace {
 
 class shared_multiplexer;
+
+/// For a few instructions at a time; whoever waits long lets the holder run.
+class short_lock {
+ public:
+  void lock() noexcept {
+    for (int spins = 0; held_.exchange(true, std::memory_order_acquire); ++spins)
+      while (held_.load(std::memory_order_relaxed))
+        if (++spins > 64) sys::sched_yield();
+  }
+  bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
+  void unlock() noexcept {
+    held_.store(false, std::memory_order_release);
+  } // pairs with the acquire in lock()
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+/// A thread's place.
+class alignas(64) slot final : public shared_state {
+ public:
+  shared_multiplexer* all = nullptr;
+
+  /// From any thread. seq_cst by the inbox.
+  void push(work& w) noexcept { inbox_.push(w); }
+  /// Whether something waits here. seq_cst: see the top.
+  [[nodiscard]] bool has_work() const noexcept {
+    return !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
+  }
+  [[nodiscard]] bool has_more_than_one() const noexcept {
+    return queued_.load(std::memory_order_relaxed) > 1;
+  }
+  /// The first; `left`, if given, becomes how many wait, the first included.
+  work* pop(int* left = nullptr) noexcept {
+    std::lock_guard const lock(lock_);
+    if (left != nullptr || queue_.empty()) collect();
+    work* const w = queue_.pop();
+    int const n = queued_.load(std::memory_order_relaxed);
+    if (left != nullptr) *left = n;
+    if (w != nullptr) queued_.store(n - 1, std::memory_order_relaxed);
+    return w;
+  }
+  /// Moves one part in `parts` of it, and not more than `most`, to another slot.
+  bool give(slot& to, int parts, int most) noexcept {
+    work_queue moving;
+    int n = 0;
+    {
+      std::lock_guard const lock(lock_);
+      collect();
+      int const here = queued_.load(std::memory_order_relaxed);
+      for (int const wanted = std::min(most, (here + parts - 1) / parts); n < wanted; ++n)
+        moving.push(*queue_.pop());
+      queued_.store(here - n, std::memory_order_relaxed);
+    }
+    if (n == 0) return false;
+    std::lock_guard const lock(to.lock_);
+    to.queue_.append(moving);
+    to.queued_.fetch_add(n, std::memory_order_relaxed);
+    return true;
+  }
+  bool remove(work& w) noexcept {
+    std::lock_guard const lock(lock_);
+    collect();
+    if (!queue_.remove(w)) return false;
+    queued_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+
+  int run_shared(int max_items) noexcept override;
+  bool has_shared() noexcept override;
+  bool before_sleep() noexcept override;
+  void after_sleep() noexcept override;
+  void count(int change) noexcept override;
+  int pending() noexcept override;
+
+  // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
+  short_lock engine_lock;
+  std::atomic<engine*> runs{nullptr};
+  std::atomic<bool> asleep{false};
+
+ private:
+  // Empties the inbox into the queue. Nobody who sees the inbox empty (acquire) may see nothing queued, so a promise is
+  // counted before the inbox is emptied (release).
+  void collect() noexcept {
+    if (inbox_.empty()) return;
+    int n = queued_.load(std::memory_order_relaxed);
+    queued_.store(n + 1, std::memory_order_relaxed);
+    for (work* w = inbox_.take(); w != nullptr; ++n) {
+      work* const next = w->next;
+      queue_.push(*w);
+      w = next;
+    }
+    queued_.store(n, std::memory_order_relaxed);
+  }
+
+  inbox<work, work_link> inbox_;
+  alignas(64) short_lock lock_;
+  work_queue queue_;
+  std::atomic<int> queued_{0}; // how many are in queue_; changed under the lock
+  bool counted_ = false;       // as a sleeper; its own thread's
+  unsigned turns_ = 0;         // its own thread's
+};
 
 // Those that live, by a number that is never used again: a thread that ends must not touch one that has gone.
 struct live {
@@ -32,9 +162,20 @@ live& living() noexcept {
   return *l;
 }
 
-class shared_multiplexer final : public io_multiplexer, public shared_state {
+// What the thread has asked for last: its slot in a multiplexer, or that it has none there.
+struct last_found {
+  std::uint64_t number;
+  slot* mine;
+};
+constinit thread_local last_found last{};
+
+class shared_multiplexer final : public pool_multiplexer {
  public:
-  shared_multiplexer(int threads, backend const& like) : engines_(static_cast<std::size_t>(threads)) {
+  shared_multiplexer(int threads, bool is_pool, backend const& like)
+      : threads_(threads),
+        stays_(is_pool),
+        slots_(std::make_unique<slot[]>(static_cast<std::size_t>(threads))) {
+    for (slot& s : slots()) s.all = this;
     like.describe(offered_);
     offered_.threads = static_cast<unsigned>(threads);
     std::lock_guard const lock(living().mutex);
@@ -47,55 +188,76 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
       std::lock_guard const lock(living().mutex);
       std::erase_if(living().all, [this](auto const& l) { return l.second == this; });
     }
-    engines_.clear();
-    while (work* const w = queue_.pop()) (*w)(false);
+    while (retiring_.load(std::memory_order_acquire) != 0 || posting_.load(std::memory_order_acquire) != 0)
+      sys::sched_yield();
+    for (slot& s : slots()) delete s.runs.exchange(nullptr, std::memory_order_acq_rel);
+    drop_posted();
   }
 
   using io_multiplexer::post;
   void post(work& w) noexcept override {
-    std::lock_guard const lock(mutex_); // to the end: what `w` lets go on may end this multiplexer
-    queue_.push(w);
-    posted_.fetch_add(1, std::memory_order_seq_cst); // pairs with has_shared() in engine::before_sleep
-    for (std::unique_ptr<engine> const& e : engines_)
-      if (e != nullptr && e->poke()) return;
+    if (threads_ == 1)
+      if (engine* const e = slots_[0].runs.load(std::memory_order_acquire); e != nullptr) return e->post(w);
+    slot* const mine = find_mine();
+    if (mine != nullptr && stays_) { // which does not end before this thread has left it
+      mine->push(w);
+      return call_one();
+    }
+    posting_.fetch_add(1, std::memory_order_relaxed);
+    (mine != nullptr ? *mine : everybodys_)
+        .push(w); // from here on `w` may run, and what it lets go on may end this
+    call_one();
+    posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
   }
 
   bool withdraw(work& w) noexcept override {
-    std::lock_guard const lock(mutex_);
-    if (!queue_.remove(w)) return false;
-    posted_.fetch_sub(1, std::memory_order_relaxed);
-    return true;
+    if (threads_ == 1)
+      if (engine* const e = slots_[0].runs.load(std::memory_order_acquire); e != nullptr && e->withdraw(w))
+        return true;
+    if (everybodys_.remove(w)) return true;
+    for (slot& s : slots())
+      if (s.remove(w)) return true;
+    return false;
   }
 
   [[nodiscard]] runner run_by() const noexcept override {
-    return find_mine() != nullptr ? runner::this_thread : runner::none_yet;
+    if (find_mine() != nullptr) return runner::this_thread;
+    for (slot const& s : slots())
+      if (s.runs.load(std::memory_order_relaxed) == nullptr) return runner::none_yet;
+    return runner::another_thread;
   }
 
+  // One that sleeps, or else whichever there is. An engine that is just being woken, or ends, is passed over: its lock may
+  // be held by the thread that a signal handler interrupts.
   void wake() noexcept override {
-    std::lock_guard const lock(mutex_);
-    for (std::unique_ptr<engine> const& e : engines_)
-      if (e != nullptr) return e->wake();
+    for (bool const sleeping : {true, false})
+      for (slot& s : slots()) {
+        if (!s.engine_lock.try_lock()) continue;
+        std::lock_guard const lock(s.engine_lock, std::adopt_lock);
+        engine* const e = s.runs.load(std::memory_order_relaxed);
+        if (e != nullptr && (!sleeping || e->is_asleep())) return e->wake();
+      }
   }
 
   unio::capabilities capabilities() const override {
     // Another thread's engine may be setting itself up at this moment: only the calling thread's own is asked.
-    engine const* const e = find_mine();
+    engine const* const e = my_engine();
     if (e == nullptr) return offered_;
     unio::capabilities c = e->capabilities();
-    c.threads = static_cast<unsigned>(engines_.size());
+    c.threads = static_cast<unsigned>(threads_);
     return c;
   }
 
   // Another thread's engine may be counting at this moment: only the calling thread's own is read.
   unio::counters counters() const noexcept override {
-    engine const* const e = find_mine();
+    engine const* const e = my_engine();
     return e != nullptr ? e->counters() : unio::counters{};
   }
 
   void start(io_operation& op) noexcept override {
     engine* const e = mine();
     if (e == nullptr) {
-      op.set_outcome(why_none_);
+      op.set_outcome(why_none_.load(std::memory_order_relaxed));
       return op.is_quiet() ? op.mark_finished() : op.deliver(io_operation::value | io_operation::done);
     }
     adopt(op, *e);
@@ -108,17 +270,64 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
     if (op.multiplexer() != this) op.multiplexer()->finish(op);
   }
   void forget(int fd) noexcept override {
-    if (engine* const e = find_mine(); e != nullptr) e->forget(fd);
+    if (engine* const e = my_engine(); e != nullptr) e->forget(fd);
   }
 
-  /// A thread ends: so does its engine.
-  void retire(engine* e) noexcept {
-    std::unique_ptr<engine> dying;
+  // ---- threads that come and go
+
+  result<void> enter() noexcept override {
+    if (mine() == nullptr) return none().error();
+    return {};
+  }
+
+  void leave() noexcept override {
+    slot* const s = find_mine();
+    if (s == nullptr) return;
+    s->runs.load(std::memory_order_relaxed)->close();
+    std::erase_if(this_threads().all, [this](last_found const& f) { return f.number == number_; });
+    last = {};
+  }
+
+  /// A thread ends: so does its engine, and what waits in its slot is for the others.
+  void retire(slot& s) noexcept {
+    engine* const e = s.runs.load(std::memory_order_relaxed);
+    if (e == nullptr) return;
+    e->close();
     {
-      std::lock_guard const lock(mutex_);
-      for (std::unique_ptr<engine>& slot : engines_)
-        if (slot.get() == e) dying = std::move(slot);
+      std::lock_guard const lock(s.engine_lock);
+      s.runs.store(nullptr, std::memory_order_release);
     }
+    delete e;
+    while (s.give(everybodys_, 1, 1024)) {
+    }
+    call_one();
+  }
+
+  // ---- the end of a pool
+
+  [[nodiscard]] bool is_over() const noexcept override {
+    return phase_.load(std::memory_order_acquire) == phase::over; // pairs with the release in end()
+  }
+  void end() noexcept override {
+    if (phase_.exchange(phase::over, std::memory_order_acq_rel) == phase::over) return;
+    phase_.notify_all();
+    wake_all();
+  }
+  void end_when_quiet() noexcept override {
+    phase expected = phase::open;
+    phase_.compare_exchange_strong(expected, phase::closing, std::memory_order_seq_cst);
+    wake_all(); // so that those who sleep already look whether it is quiet
+    while (!is_over()) phase_.wait(phase::closing, std::memory_order_acquire);
+  }
+  void drop_posted() noexcept override {
+    // One at a time: what is dropped may post, and may take back what waits here.
+    auto const next = [this]() noexcept -> work* {
+      if (work* const w = everybodys_.pop(); w != nullptr) return w;
+      for (slot& s : slots())
+        if (work* const w = s.pop(); w != nullptr) return w;
+      return nullptr;
+    };
+    while (work* const w = next()) (*w)(false);
   }
 
  protected:
@@ -140,20 +349,35 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
   }
 
  private:
-  // What a thread remembers: its engine in each multiplexer that it uses. Its end retires them.
-  struct entry {
-    std::uint64_t number;
-    engine* mine;
+  friend class slot;
+
+  struct span_of_slots {
+    slot* first;
+    slot* behind;
+    slot* begin() const noexcept { return first; }
+    slot* end() const noexcept { return behind; }
   };
+  span_of_slots slots() const noexcept { return {slots_.get(), slots_.get() + threads_}; }
+
+  // What a thread remembers: its slot in each multiplexer that it uses. Its end retires them.
   struct entries {
-    std::vector<entry> all;
+    std::vector<last_found> all;
     ~entries() {
-      for (entry const& e : all) {
-        // The lock keeps the multiplexer alive meanwhile.
-        std::lock_guard const lock(living().mutex);
-        for (auto const& [number, m] : living().all)
-          if (number == e.number) m->retire(e.mine);
+      for (std::size_t i = 0; i < all.size(); ++i) { // what ends may use others
+        last_found const entry = all[i];
+        shared_multiplexer* found = nullptr;
+        {
+          std::lock_guard const lock(living().mutex);
+          for (auto const& [number, m] : living().all)
+            if (number == entry.number) found = m;
+          // Its destructor waits until this has returned.
+          if (found != nullptr) found->retiring_.fetch_add(1, std::memory_order_relaxed);
+        }
+        if (found == nullptr) continue;
+        found->retire(*entry.mine);
+        found->retiring_.fetch_sub(1, std::memory_order_release);
       }
+      last = {};
     }
   };
   static entries& this_threads() noexcept {
@@ -161,18 +385,30 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
     return e;
   }
 
-  engine* find_mine() const noexcept {
-    for (entry const& e : this_threads().all)
-      if (e.number == number_) return e.mine;
-    return nullptr;
+  [[gnu::noinline]] slot* look_for_mine() const noexcept {
+    last = {number_, nullptr};
+    for (last_found const& f : this_threads().all)
+      if (f.number == number_) last.mine = f.mine;
+    return last.mine;
+  }
+  slot* find_mine() const noexcept {
+    if (last.number == number_) [[likely]]
+      return last.mine;
+    return look_for_mine();
+  }
+  engine* my_engine() const noexcept {
+    slot const* const s = find_mine();
+    return s != nullptr ? s->runs.load(std::memory_order_relaxed) : nullptr;
   }
 
   engine* mine() noexcept {
-    if (engine* const e = find_mine(); e != nullptr) [[likely]]
+    if (engine* const e = my_engine(); e != nullptr) [[likely]]
       return e;
-    std::lock_guard const lock(mutex_);
-    auto const slot = std::find(engines_.begin(), engines_.end(), nullptr);
-    if (slot == engines_.end()) {
+    std::lock_guard const lock(making_);
+    slot* free = nullptr;
+    for (slot& s : slots())
+      if (free == nullptr && s.runs.load(std::memory_order_relaxed) == nullptr) free = &s;
+    if (free == nullptr) {
       why_none_ = detail::native(error::too_many_threads);
       return nullptr;
     }
@@ -182,55 +418,187 @@ class shared_multiplexer final : public io_multiplexer, public shared_state {
       why_none_ = own ? detail::native(static_cast<error>(b.error().value())) : -b.error().value();
       return nullptr;
     }
-    *slot = std::make_unique<engine>(std::move(*b), this);
-    this_threads().all.push_back({number_, slot->get()});
-    return slot->get();
+    this_threads().all.push_back({number_, free});
+    last = {number_, free};
+    auto* const e = new engine(std::move(*b), free);
+    free->runs.store(e, std::memory_order_release);
+    return e;
   }
 
-  result<int> none() const noexcept { return detail::to_error_code(why_none_); }
+  result<int> none() const noexcept {
+    return detail::to_error_code(why_none_.load(std::memory_order_relaxed));
+  }
 
-  int run_shared(int max_items) noexcept override {
-    int n = 0;
-    // No more than there were: what they post is for the next turn.
-    for (int left = std::min(max_items, posted_.load(std::memory_order_relaxed)); left > 0; --left) {
-      work* w;
-      {
-        std::lock_guard const lock(mutex_);
-        w = queue_.pop();
-        if (w == nullptr) break;
-        posted_.fetch_sub(1, std::memory_order_relaxed);
+  // ---- who sleeps
+
+  // Sleepers in the upper half: one may be subtracted, by who has called it, before it has added itself.
+  static constexpr std::uint64_t one_call = 1, one_sleeper = std::uint64_t{1} << 32;
+  static std::uint32_t sleepers(std::uint64_t idle) noexcept {
+    return static_cast<std::uint32_t>(idle >> 32);
+  }
+  static bool calls(std::uint64_t idle) noexcept { return static_cast<std::uint32_t>(idle) != 0; }
+
+  [[nodiscard]] bool has_work() const noexcept {
+    if (everybodys_.has_work()) return true;
+    for (slot const& s : slots())
+      if (s.has_work()) return true;
+    return false;
+  }
+
+  /// Whether there is something that `mine` will not run in its next turn.
+  [[nodiscard]] bool has_work_beside(slot const& mine) const noexcept {
+    if (everybodys_.has_work()) return true;
+    for (slot const& s : slots())
+      if (&s != &mine && s.has_work()) return true;
+    return false;
+  }
+
+  // Something was posted: has one of those that sleep look, unless one is being woken already. See the top.
+  void call_one() noexcept {
+    std::uint64_t const idle = idle_.load(std::memory_order_seq_cst);
+    if (sleepers(idle) != 0 && !calls(idle)) [[unlikely]]
+      call(idle);
+  }
+  [[gnu::noinline]] void call(std::uint64_t idle) noexcept {
+    do {
+      while (!idle_.compare_exchange_weak(idle, idle + one_call, std::memory_order_seq_cst))
+        if (sleepers(idle) == 0 || calls(idle)) return;
+      for (slot& s : slots()) {
+        if (!s.asleep.load(std::memory_order_relaxed) || !s.asleep.exchange(false, std::memory_order_seq_cst))
+          continue;
+        idle_.fetch_sub(one_sleeper, std::memory_order_seq_cst);
+        // Called: its after_sleep() ends the call. It is on its way there already if it no longer sleeps.
+        std::lock_guard const lock(s.engine_lock);
+        if (engine* const e = s.runs.load(std::memory_order_relaxed); e != nullptr) e->poke();
+        return;
       }
-      (*w)();
-      ++n;
-    }
-    return n;
+      idle = idle_.fetch_sub(one_call, std::memory_order_seq_cst) - one_call;
+    } while (sleepers(idle) != 0 && !calls(idle) && has_work());
   }
-  bool has_shared() noexcept override { return posted_.load(std::memory_order_seq_cst) != 0; }
-  void count(int change) noexcept override {
-    if (pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0) return;
-    std::lock_guard const lock(mutex_);
-    for (std::unique_ptr<engine> const& e : engines_) // the last has ended: whoever sleeps is done
-      if (e != nullptr) e->poke();
-  }
-  int pending() noexcept override { return pending_.load(std::memory_order_acquire); }
 
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<engine>> engines_;
-  work_queue queue_;
-  std::atomic<int> posted_{0};
-  std::atomic<int> pending_{0};
-  int why_none_ = 0;
+  // On the thread of `s`, which has nothing to do: a share of what is everybody's, or else half of what another thread has.
+  bool fetch(slot& s) noexcept {
+    if (everybodys_.has_work() && everybodys_.give(s, threads_, 64)) return true;
+    return steal(s);
+  }
+  bool steal(slot& s) noexcept {
+    for (slot *const first = slots_.get(), *const end = first + threads_, *p = &s + 1; p != &s; ++p) {
+      if (p == end) p = first;
+      if (p == &s) break;
+      if (p->has_work() && p->give(s, 2, 64)) return true;
+    }
+    return false;
+  }
+
+  // Whether nothing is posted, running or in flight: all threads are on their way to sleep, and nobody wakes them. The last
+  // of them to count itself sees that of all others.
+  [[nodiscard]] bool is_quiet() const noexcept {
+    if (sleepers(idle_.load(std::memory_order_seq_cst)) != static_cast<std::uint32_t>(threads_) ||
+        pending_.load(std::memory_order_acquire) != 0)
+      return false;
+    for (slot const& s : slots()) {
+      engine const* const e = s.runs.load(std::memory_order_relaxed); // stays: this is a pool
+      if (e == nullptr || !e->is_asleep()) return false;
+    }
+    return true;
+  }
+
+  void wake_all() noexcept {
+    for (slot& s : slots()) {
+      std::lock_guard const lock(s.engine_lock);
+      if (engine* const e = s.runs.load(std::memory_order_relaxed); e != nullptr) e->wake();
+    }
+  }
+
+  enum class phase : int { open, closing, over };
+
+  int const threads_;
+  bool const stays_; // for a pool's threads: run() never says that nothing is pending
+  std::unique_ptr<slot[]> slots_;
   std::uint64_t number_ = 0;
   unio::capabilities offered_; // what a thread can expect before it has begun
+  std::mutex making_;
+  std::atomic<int> why_none_ = 0;
+  std::atomic<int> retiring_{0}; // threads that end, inside retire()
+  std::atomic<phase> phase_{phase::open};
+  slot everybodys_;
+  alignas(64) std::atomic<int> posting_{0}; // threads inside post(), that do not run this
+  alignas(64) std::atomic<std::uint64_t> idle_{0};
+  alignas(64) std::atomic<int> pending_{0};
 };
+
+int slot::run_shared(int max_items) noexcept {
+  if (max_items <= 0 || all->is_over()) return 0;
+  // What is everybody's must not wait for ever behind what this thread posts to itself.
+  if (all->everybodys_.has_work()) all->everybodys_.give(*this, all->threads_, 64);
+  // Nor what waits behind a work that takes long, though all others are always busy with what they post themselves.
+  if (all->threads_ != 1 && ++turns_ % 64 == 0) all->steal(*this);
+  if (!has_work() && (all->threads_ == 1 || !all->fetch(*this))) return 0;
+  int left = 0;
+  work* w = pop(&left);
+  if (left > 1) all->call_one();
+  int n = 0;
+  // No more than there were: what they post is for the next turn.
+  for (left = std::min(left, max_items); w != nullptr; w = pop()) {
+    (*w)();
+    if (++n >= left || all->is_over()) break;
+  }
+  return n;
+}
+
+bool slot::has_shared() noexcept { return !all->is_over() && all->has_work(); }
+
+bool slot::before_sleep() noexcept {
+  if (all->is_over()) return false; // only waits for what it has cancelled
+  counted_ = true;
+  asleep.store(true, std::memory_order_seq_cst);
+  all->idle_.fetch_add(shared_multiplexer::one_sleeper, std::memory_order_seq_cst);
+  if (all->has_work()) return true;
+  if (all->phase_.load(std::memory_order_seq_cst) == shared_multiplexer::phase::closing && all->is_quiet()) {
+    all->end();
+    return true;
+  }
+  return false;
+}
+
+void slot::after_sleep() noexcept {
+  if (!counted_) return;
+  counted_ = false;
+  if (asleep.exchange(false, std::memory_order_seq_cst)) {
+    all->idle_.fetch_sub(shared_multiplexer::one_sleeper, std::memory_order_seq_cst);
+    return; // nobody called
+  }
+  // The call is over once something was taken, or nothing found; from here on another may be made.
+  all->fetch(*this);
+  all->idle_.fetch_sub(shared_multiplexer::one_call, std::memory_order_seq_cst);
+  if (has_more_than_one() || all->has_work_beside(*this)) all->call_one();
+}
+
+void slot::count(int change) noexcept {
+  if (all->pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0 || all->stays_) return;
+  for (slot& s : all->slots()) { // the last has ended: whoever sleeps is done
+    std::lock_guard const lock(s.engine_lock);
+    if (engine* const e = s.runs.load(std::memory_order_relaxed); e != nullptr) e->poke();
+  }
+}
+
+int slot::pending() noexcept {
+  return all->pending_.load(std::memory_order_acquire) + (all->stays_ && !all->is_over() ? 1 : 0);
+}
 
 } // namespace
 
-result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept {
+result<std::unique_ptr<pool_multiplexer>> make_pool_multiplexer(int threads) noexcept {
   // Says now rather than later what would go wrong with each thread's own.
   result<std::unique_ptr<backend>> const b = best_backend();
   if (!b.has_value()) return b.error();
-  return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads, **b));
+  return std::unique_ptr<pool_multiplexer>(new shared_multiplexer(threads, true, **b));
+}
+
+result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept {
+  result<std::unique_ptr<backend>> const b = best_backend();
+  if (!b.has_value()) return b.error();
+  return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads, false, **b));
 }
 
 } // namespace unio::driver

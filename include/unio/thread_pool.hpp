@@ -1,0 +1,95 @@
+// unio/thread_pool.hpp: threads that run coroutines and their I/O.
+//
+//   thread_pool   n threads that run one multiplexer
+//
+//   unio::thread_pool pool(4);
+//   unio::async_run(pool.executor(), serve(connection));
+
+#pragma once
+
+#include <unio/frames.hpp>
+#include <unio/multiplexer.hpp>
+
+#include <concepts>
+#include <new>
+#include <utility>
+
+namespace unio {
+
+/// Threads that run one multiplexer between them. An operation that a coroutine awaits is started on the engine of the thread
+/// that the coroutine runs on, and ends there; posted work is run by whoever has nothing to do. Two coroutines may run at
+/// once: those that share something belong on a strand.
+///
+/// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and take no signals
+/// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one thread at a time, and
+///               not from a thread of the pool, which is checked
+/// Lifetime      must outlive the handles that were told to use its multiplexer, and whoever posts
+/// Destruction   as stop() and join(): operations in flight end with condition::canceled and their coroutines go on with that;
+///               work that is still queued then is told that it will not run, which destroys the tasks that async_run has
+///               started. A task that waits for something else than I/O, or its turn, is up to whoever resumes it
+/// Cost          a thread and its engine each (see io_multiplexer::best_available)
+/// Source        *Coroutine-first asynchronous I/O* §4.2
+class UNIO_API thread_pool {
+ public:
+  using executor_type = multiplexer_executor;
+
+  /// Starts the threads, and returns once each of them is ready.
+  ///
+  /// Throws         std::system_error: what pthread_create(3) or io_multiplexer::best_available said
+  /// Preconditions  threads >= 1
+  explicit thread_pool(int threads);
+  thread_pool(thread_pool const&) = delete;
+  thread_pool& operator=(thread_pool const&) = delete;
+  ~thread_pool();
+
+  /// Runs coroutines and work on any of its threads. On one of them dispatch() does not post. Cheap to copy; equal to all
+  /// others of this pool.
+  [[nodiscard]] executor_type executor() const noexcept { return executor_type(*multiplexer_); }
+  /// Who runs the I/O of its coroutines, for handles that are to be told.
+  [[nodiscard]] io_multiplexer& multiplexer() const noexcept { return *multiplexer_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
+  /// Whether the calling thread is one of its threads.
+  [[nodiscard]] bool running_in_this_thread() const noexcept {
+    return multiplexer_->run_by() == io_multiplexer::runner::this_thread;
+  }
+
+  /// Has one of its threads run `w` later. From any thread; allocates nothing.
+  void post(work& w) noexcept { multiplexer_->post(w); }
+  /// Has one of its threads call `f()` later, which must not throw.
+  ///
+  /// Errors  std::bad_alloc; then `f` was not taken
+  /// Cost    a block from the frame pool
+  template <class F>
+    requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
+  void post(F&& f) {
+    void* const memory = frame_pool::allocate(sizeof(posted<std::decay_t<F>>));
+    auto* const item = ::new (memory) posted<std::decay_t<F>>(static_cast<F&&>(f));
+    post(static_cast<work&>(*item));
+  }
+
+  /// Has its threads end soon, and returns. Each finishes what it is running, and cancels what is in flight.
+  void stop() noexcept;
+  /// Waits until nothing is queued, running or in flight, or until stop() was called; then until the threads have ended.
+  /// What is posted afterwards is told by the destructor that it will not run.
+  void join() noexcept;
+
+ private:
+  template <class F> struct posted final : work {
+    template <class G> explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
+    static void invoke(work& w, bool run) noexcept {
+      auto& self = static_cast<posted&>(w);
+      F f(static_cast<F&&>(self.f));
+      self.~posted(); // its block serves what `f` posts
+      frame_pool::deallocate(&self, sizeof(posted));
+      if (run) f();
+    }
+    F f;
+  };
+  class state;
+
+  state* state_;
+  io_multiplexer* multiplexer_;
+  int size_;
+};
+
+} // namespace unio

@@ -1,0 +1,101 @@
+// The threads of a pool. What they share, and how they sleep, is in driver/shared.cpp.
+//
+//   open ── join(), and nothing to do ──┐
+//     │                                 ├──► over: each thread cancels what is in flight on its engine, waits for it and ends;
+//     └── stop() ───────────────────────┘    then the joining thread tells what is still queued that it will not run
+//
+// In this order, because a coroutine may be destroyed only when nobody resumes another part of it.
+
+#include "driver/shared.hpp"
+
+#include <unio/run.hpp>
+#include <unio/thread_pool.hpp>
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <memory>
+
+namespace unio {
+
+class thread_pool::state {
+ public:
+  state(std::unique_ptr<driver::pool_multiplexer> m, int threads)
+      : multiplexer_(std::move(m)),
+        threads_(std::make_unique<pthread_t[]>(static_cast<std::size_t>(threads))) {}
+  ~state() {
+    stop();
+    join();
+  }
+
+  driver::pool_multiplexer& multiplexer() noexcept { return *multiplexer_; }
+
+  /// Starts one more, which is ready when this returns.
+  std::error_code add_thread() noexcept {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); // signals are for the program's own threads
+    begun_.store(false, std::memory_order_relaxed);
+    auto const run = [](void* self) -> void* {
+      static_cast<state*>(self)->work();
+      return nullptr;
+    };
+    int const e = pthread_create(&threads_[started_], nullptr, run, this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (e != 0) return {e, std::system_category()};
+    ++started_;
+    begun_.wait(false, std::memory_order_acquire); // pairs with the release in work()
+    return why_not_;
+  }
+  void stop() noexcept { multiplexer_->end(); }
+  void join() noexcept {
+    UNIO_EXPECTS(multiplexer_->run_by() != io_multiplexer::runner::this_thread,
+                 "a thread of a pool was asked to wait for its own end");
+    if (started_ == 0) return;
+    multiplexer_->end_when_quiet();
+    for (; started_ != 0; --started_) pthread_join(threads_[started_ - 1], nullptr);
+    multiplexer_->drop_posted();
+  }
+
+ private:
+  void work() noexcept {
+    result<void> const entered = multiplexer_->enter();
+    result<int> const ran = entered.has_value() ? multiplexer_->try_run() : result<int>(entered.error());
+    if (!ran.has_value()) why_not_ = ran.error();
+    bool const fine = ran.has_value();
+    begun_.store(true, std::memory_order_release);
+    begun_.notify_one();
+    while (fine && !multiplexer_->is_over()) {
+      result<int> const r = multiplexer_->run();
+      if (!r.has_value() && r.error() != std::errc::not_enough_memory)
+        detail::throw_error(r.error()); // out of a function that does not throw: ends the program;
+    }
+    multiplexer_->leave();
+  }
+
+  std::unique_ptr<driver::pool_multiplexer> multiplexer_;
+  std::unique_ptr<pthread_t[]> threads_;
+  std::size_t started_ = 0;
+  std::atomic<bool> begun_{false};
+  std::error_code why_not_; // of the thread that was started last
+};
+
+thread_pool::thread_pool(int threads) : size_(threads) {
+  UNIO_EXPECTS(threads >= 1, "a thread pool has at least one thread");
+  result<std::unique_ptr<driver::pool_multiplexer>> m = driver::make_pool_multiplexer(threads);
+  if (!m.has_value()) detail::throw_error(m.error());
+  auto made = std::make_unique<state>(std::move(*m), threads);
+  for (int i = 0; i != threads; ++i)
+    if (std::error_code const e = made->add_thread(); e) detail::throw_error(e);
+  multiplexer_ = &made->multiplexer();
+  state_ = made.release();
+}
+
+thread_pool::~thread_pool() { delete state_; }
+
+void thread_pool::stop() noexcept { state_->stop(); }
+
+void thread_pool::join() noexcept { state_->join(); }
+
+} // namespace unio

@@ -1,0 +1,470 @@
+// thread_pool.hpp: what runs where; posting from many threads; I/O on the pool; stopping, joining and destroying with work
+// queued, running and in flight; that a thread that sleeps is woken.
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using unio::task;
+using unio::thread_pool;
+
+// What would hang otherwise ends, saying so.
+class watchdog {
+ public:
+  explicit watchdog(std::chrono::seconds limit = 60s) : thread_([this, limit] { watch(limit); }) {}
+  ~watchdog() {
+    {
+      std::lock_guard const lock(mutex_);
+      over_ = true;
+    }
+    changed_.notify_one();
+    thread_.join();
+  }
+
+ private:
+  void watch(std::chrono::seconds limit) {
+    std::unique_lock lock(mutex_);
+    if (changed_.wait_for(lock, limit, [this] { return over_; })) return;
+    std::fprintf(stderr, "a wake-up was lost: the test hangs\n");
+    std::abort();
+  }
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false;
+  std::thread thread_;
+};
+
+struct counting_work : unio::work {
+  counting_work() : work(&invoke) {}
+  static void invoke(unio::work& w, bool run) noexcept {
+    auto& self = static_cast<counting_work&>(w);
+    (run ? self.ran : self.dropped)->fetch_add(1, std::memory_order_release); // it may be posted again
+  }
+  std::atomic<int>* ran = nullptr;
+  std::atomic<int>* dropped = nullptr;
+};
+
+void until(std::atomic<int> const& n, int wanted) {
+  while (n.load(std::memory_order_acquire) < wanted) std::this_thread::yield();
+}
+
+struct socket_pair {
+  unio::socket_handle first, second;
+  socket_pair() {
+    auto p = unio::socket_handle::pair().value();
+    first = std::move(p.first);
+    second = std::move(p.second);
+  }
+};
+
+class of : public testing::TestWithParam<int> {
+ protected:
+  watchdog watchdog_;
+  thread_pool pool_{GetParam()};
+};
+
+INSTANTIATE_TEST_SUITE_P(thread_pool, of, testing::Values(1, 2, 4));
+
+// ---- happy ------------------------------------------------------------------------------------------------
+
+TEST_P(of, its_executors_are_equal_and_those_of_another_are_not) {
+  thread_pool other(1);
+  EXPECT_EQ(pool_.executor(), pool_.executor());
+  EXPECT_NE(pool_.executor(), other.executor());
+  EXPECT_EQ(pool_.size(), GetParam());
+}
+
+TEST_P(of, a_function_that_is_posted_runs_on_one_of_its_threads) {
+  std::atomic<int> ran = 0;
+  std::atomic<bool> inside = false;
+  pool_.post([&] {
+    inside = pool_.running_in_this_thread();
+    ran = 1;
+  });
+  until(ran, 1);
+  EXPECT_TRUE(inside);
+  EXPECT_FALSE(pool_.running_in_this_thread());
+}
+
+TEST_P(of, dispatch_posts_outside_and_goes_on_at_once_inside) {
+  auto const ex = pool_.executor();
+  struct probe : unio::work {
+    probe(unio::multiplexer_executor e) : work(&invoke), ex(e) {}
+    static void invoke(unio::work& w, bool) noexcept {
+      auto& self = static_cast<probe&>(w);
+      std::coroutine_handle<> const some = std::noop_coroutine();
+      unio::resumption r(some);
+      self.at_once = ex_dispatch(self.ex, r) == some;
+      self.done = 1;
+    }
+    static std::coroutine_handle<> ex_dispatch(unio::multiplexer_executor e, unio::resumption& r) {
+      return e.dispatch(r);
+    }
+    unio::multiplexer_executor ex;
+    bool at_once = false;
+    std::atomic<int> done = 0;
+  } p(ex);
+  pool_.post(p);
+  until(p.done, 1);
+  EXPECT_TRUE(p.at_once);
+}
+
+task<int> where(thread_pool& pool, std::thread::id outside) {
+  EXPECT_TRUE(pool.running_in_this_thread());
+  EXPECT_NE(std::this_thread::get_id(), outside);
+  (co_await unio::co_no_op()).value();
+  EXPECT_TRUE(pool.running_in_this_thread());
+  co_return 42;
+}
+
+TEST_P(of, a_task_runs_on_it_and_its_value_comes_back) {
+  EXPECT_EQ(unio::sync_wait(pool_.executor(), where(pool_, std::this_thread::get_id())), 42);
+}
+
+task<> echo(thread_pool& pool, unio::socket_handle& s) {
+  char room[16];
+  for (;;) {
+    auto const got = co_await s.co_read(unio::mutable_buffer(room));
+    EXPECT_TRUE(pool.running_in_this_thread());
+    if (!got.has_value() || got.bytes_transferred() == 0) co_return;
+    (void)co_await s.co_write(unio::const_buffer(room, got.bytes_transferred()));
+    EXPECT_TRUE(pool.running_in_this_thread());
+  }
+}
+
+TEST_P(of, coroutines_read_and_write_on_its_threads) {
+  constexpr int pairs = 8, rounds = 50;
+  std::vector<std::unique_ptr<socket_pair>> ends;
+  for (int i = 0; i != pairs; ++i) ends.push_back(std::make_unique<socket_pair>());
+  std::atomic<int> ended = 0;
+  for (auto& p : ends)
+    unio::async_run(pool_.executor(), echo(pool_, p->first), [&](auto outcome) {
+      EXPECT_TRUE(outcome.has_value());
+      ended.fetch_add(1, std::memory_order_release);
+    });
+  char room[16];
+  for (int i = 0; i != rounds; ++i)
+    for (auto& p : ends) {
+      p->second.write(std::string_view("x")).value();
+      EXPECT_EQ(p->second.read(unio::mutable_buffer(room)).bytes_transferred(), 1u);
+    }
+  for (auto& p : ends) p->second.close().value();
+  until(ended, pairs);
+  pool_.join();
+}
+
+TEST_P(of, one_task_may_sleep_while_others_run) {
+  std::atomic<int> n = 0;
+  auto sleeper = [](std::atomic<int>& woken) -> task<> {
+    unio::timer_handle t(2ms);
+    (void)co_await t.co_wait();
+    woken.fetch_add(1, std::memory_order_release);
+  };
+  for (int i = 0; i != 20; ++i) unio::async_run(pool_.executor(), sleeper(n));
+  pool_.join();
+  EXPECT_EQ(n, 20);
+}
+
+// ---- posting ----------------------------------------------------------------------------------------------
+
+TEST_P(of, of_a_million_posts_of_four_threads_none_is_lost) {
+  constexpr int threads = 4, each = 250'000;
+  std::atomic<int> ran = 0, dropped = 0;
+  std::vector<std::vector<counting_work>> items(threads);
+  std::vector<std::thread> posters;
+  for (auto& mine : items) {
+    mine = std::vector<counting_work>(each);
+    for (auto& w : mine) w.ran = &ran, w.dropped = &dropped;
+  }
+  for (auto& mine : items)
+    posters.emplace_back([&] {
+      int i = 0;
+      for (auto& w : mine) {
+        pool_.post(w);
+        if (++i % 4096 == 0) std::this_thread::sleep_for(50us); // lets the pool fall asleep
+      }
+    });
+  for (std::thread& t : posters) t.join();
+  until(ran, threads * each);
+  EXPECT_EQ(dropped, 0);
+}
+
+// One at a time, each when the pool has had time to fall asleep, or not.
+TEST_P(of, a_post_to_a_pool_that_is_falling_asleep_is_run) {
+  std::atomic<int> ran = 0, dropped = 0;
+  counting_work w;
+  w.ran = &ran;
+  w.dropped = &dropped;
+  for (int i = 1; i <= 20'000; ++i) {
+    pool_.post(w);
+    until(ran, i);
+    for (int spin = 0; spin != i % 512; ++spin) asm volatile("");
+  }
+  EXPECT_EQ(ran, 20'000);
+}
+
+// Each work posts the next to the pool from inside, and now and then two.
+struct spreading : unio::work {
+  spreading() : work(&invoke) {}
+  static void invoke(unio::work& w, bool) noexcept {
+    auto& self = static_cast<spreading&>(w);
+    std::size_t const left = self.budget->fetch_sub(1, std::memory_order_acq_rel);
+    self.ran->fetch_add(1, std::memory_order_release);
+    if (left > 2 && left <= self.all->size()) {
+      spreading& a = (*self.all)[left - 1];
+      self.pool->post(a);
+    }
+  }
+  thread_pool* pool = nullptr;
+  std::vector<spreading>* all = nullptr;
+  std::atomic<std::size_t>* budget = nullptr;
+  std::atomic<int>* ran = nullptr;
+};
+
+TEST_P(of, works_that_post_works_are_all_run) {
+  constexpr std::size_t n = 200'000;
+  std::atomic<std::size_t> budget = n;
+  std::atomic<int> ran = 0;
+  std::vector<spreading> all(n);
+  for (spreading& s : all) s.pool = &pool_, s.all = &all, s.budget = &budget, s.ran = &ran;
+  pool_.post(all[0]);
+  until(ran, static_cast<int>(n - 1));
+  pool_.join();
+  EXPECT_EQ(ran, static_cast<int>(n - 1));
+}
+
+TEST(thread_pool, what_is_posted_runs_though_the_thread_that_posted_it_is_busy) {
+  watchdog const w;
+  thread_pool pool(2);
+  std::atomic<int> ran = 0;
+  std::atomic<bool> alone = false;
+  pool.post([&] {
+    pool.post([&] { ran = 1; });
+    while (ran == 0) std::this_thread::yield(); // only the other thread can help
+    alone = true;
+  });
+  pool.join();
+  EXPECT_TRUE(alone);
+}
+
+TEST(thread_pool, what_waits_behind_a_work_that_takes_long_runs_though_all_others_are_busy) {
+  watchdog const w;
+  for (int round = 0; round != 20; ++round) {
+    thread_pool pool(2);
+    std::atomic<int> met = 0;
+    std::atomic<bool> over = false;
+    struct busy : unio::work {
+      busy(thread_pool& p, std::atomic<bool>& o) : work(&invoke), pool(&p), over(&o) {}
+      static void invoke(unio::work& self, bool run) noexcept {
+        auto& b = static_cast<busy&>(self);
+        if (run && !*b.over) b.pool->post(b);
+      }
+      thread_pool* pool;
+      std::atomic<bool>* over;
+    } b(pool, over);
+    pool.post(b);
+    for (int i = 0; i != 2; ++i) // may both be given to one thread, which then waits for the other
+      pool.post([&] {
+        met.fetch_add(1);
+        until(met, 2);
+        over = true;
+      });
+    pool.join();
+    EXPECT_EQ(met, 2);
+  }
+}
+
+TEST(thread_pool, as_many_works_run_at_once_as_it_has_threads) {
+  watchdog const w;
+  thread_pool pool(4);
+  std::atomic<int> inside = 0;
+  for (int i = 0; i != 4; ++i)
+    pool.post([&] {
+      inside.fetch_add(1);
+      while (inside < 4) std::this_thread::yield();
+    });
+  pool.join();
+  EXPECT_EQ(inside, 4);
+}
+
+TEST_P(of, what_is_taken_back_does_not_run) {
+  std::atomic<int> ran = 0, dropped = 0, tried = 0;
+  std::vector<counting_work> items(64);
+  for (auto& w : items) w.ran = &ran, w.dropped = &dropped;
+  std::atomic<int> taken = 0;
+  pool_.post([&] { // from a thread of the pool, before its turn ends
+    for (auto& w : items) pool_.post(w);
+    for (auto& w : items)
+      if (pool_.executor().withdraw(w)) taken.fetch_add(1);
+    tried.fetch_add(1, std::memory_order_release);
+  });
+  until(tried, 1);
+  pool_.join();
+  EXPECT_EQ(ran + taken, 64);
+  EXPECT_EQ(dropped, 0);
+  if (GetParam() == 1) {
+    EXPECT_EQ(taken, 64);
+  }
+}
+
+// ---- the end ----------------------------------------------------------------------------------------------
+
+TEST_P(of, join_waits_for_what_is_queued_running_and_in_flight) {
+  std::atomic<int> n = 0;
+  auto chain = [](std::atomic<int>& count) -> task<> {
+    for (int i = 0; i != 3; ++i) {
+      unio::timer_handle t(1ms);
+      (void)co_await t.co_wait();
+    }
+    count.fetch_add(1);
+  };
+  for (int i = 0; i != 10; ++i) unio::async_run(pool_.executor(), chain(n));
+  for (int i = 0; i != 10; ++i)
+    pool_.post([&] {
+      std::this_thread::sleep_for(200us);
+      pool_.post([&] { n.fetch_add(1); });
+    });
+  pool_.join();
+  EXPECT_EQ(n, 20);
+  pool_.join(); // again: nothing to wait for
+}
+
+TEST_P(of, join_of_one_that_has_nothing_to_do_returns) { pool_.join(); }
+
+struct notices_destruction {
+  explicit notices_destruction(std::atomic<int>& n) : count(&n) {}
+  notices_destruction(notices_destruction const&) = delete;
+  notices_destruction& operator=(notices_destruction const&) = delete;
+  ~notices_destruction() { count->fetch_add(1); }
+  std::atomic<int>* count;
+};
+
+task<> reads_for_ever(unio::socket_handle& s, std::atomic<int>& reading, std::atomic<int>& canceled,
+                      std::atomic<int>& destroyed) {
+  notices_destruction const local(destroyed);
+  char room[4];
+  reading.fetch_add(1, std::memory_order_release);
+  auto const got = co_await s.co_read(unio::mutable_buffer(room));
+  if (got.error() == unio::condition::canceled || got.error() == unio::error::multiplexer_destroyed)
+    canceled.fetch_add(1);
+}
+
+TEST(thread_pool, destroyed_while_tasks_read_ends_them) {
+  watchdog const w;
+  for (int const threads : {1, 2, 4}) {
+    constexpr int n = 8;
+    std::vector<socket_pair> ends(n);
+    std::atomic<int> reading = 0, canceled = 0, destroyed = 0;
+    {
+      thread_pool pool(threads);
+      for (auto& e : ends)
+        unio::async_run(pool.executor(), reads_for_ever(e.first, reading, canceled, destroyed));
+      until(reading, n);
+    }
+    EXPECT_EQ(canceled, n);
+    EXPECT_EQ(destroyed, n);
+  }
+}
+
+task<> waits_its_turn(std::atomic<int>& destroyed) {
+  notices_destruction const local(destroyed);
+  co_await std::suspend_never();
+}
+
+TEST(thread_pool, destroyed_with_work_queued_drops_it_and_the_tasks_that_it_would_start) {
+  watchdog const w;
+  for (int const threads : {1, 2}) {
+    std::atomic<int> ran = 0, dropped = 0, destroyed = 0, busy = 0;
+    std::atomic<bool> go_on = false;
+    std::vector<counting_work> items(100);
+    {
+      thread_pool pool(threads);
+      for (int i = 0; i != threads; ++i)
+        pool.post([&] {
+          busy.fetch_add(1);
+          while (!go_on) std::this_thread::yield();
+        });
+      until(busy, threads);
+      for (auto& i : items) {
+        i.ran = &ran, i.dropped = &dropped;
+        pool.post(i);
+      }
+      for (int i = 0; i != 10; ++i) unio::async_run(pool.executor(), waits_its_turn(destroyed));
+      pool.stop();
+      go_on = true;
+    }
+    EXPECT_EQ(ran + dropped, 100);
+    if (threads > 1) {
+      EXPECT_EQ(dropped, 100);
+    }
+  }
+}
+
+TEST(thread_pool, posts_that_race_stop_run_or_are_dropped) {
+  watchdog const w;
+  for (int round = 0; round != 50; ++round)
+    for (int const threads : {1, 2}) {
+      std::atomic<int> ran = 0, dropped = 0;
+      std::vector<counting_work> items(2000);
+      for (auto& i : items) i.ran = &ran, i.dropped = &dropped;
+      {
+        thread_pool pool(threads);
+        std::thread poster([&] {
+          for (auto& i : items) pool.post(i);
+        });
+        pool.stop();
+        poster.join();
+      }
+      EXPECT_EQ(ran + dropped, 2000);
+    }
+}
+
+TEST(thread_pool, work_that_is_dropped_may_post) {
+  watchdog const w;
+  struct stubborn : unio::work {
+    stubborn() : work(&invoke) {}
+    static void invoke(unio::work& self, bool run) noexcept {
+      auto& s = static_cast<stubborn&>(self);
+      if (!run && ++s.dropped < 3) s.pool->post(s);
+    }
+    thread_pool* pool = nullptr;
+    int dropped = 0;
+  } s;
+  {
+    thread_pool pool(2);
+    pool.join();
+    s.pool = &pool;
+    pool.post(s);
+  }
+  EXPECT_EQ(s.dropped, 3);
+}
+
+TEST(thread_pool_death, a_thread_of_the_pool_that_would_wait_for_itself_is_told) {
+  testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        thread_pool pool(1);
+        pool.post([&] { pool.join(); });
+        pool.join();
+      },
+      "its own end");
+}
+
+TEST(thread_pool_death, no_thread_is_too_few) { EXPECT_DEATH(thread_pool(0), "at least one"); }
+
+} // namespace
