@@ -35,7 +35,7 @@ channel_queue::channel_queue(std::size_t capacity, channel_values const& values)
       places_(capacity != 0 ? capacity : 1) {}
 
 channel_queue::~channel_queue() {
-  UNIO_EXPECTS(senders_.empty(), "a channel was destroyed that a coroutine waits for");
+  UNIO_EXPECTS(senders_.empty() && kept_ == 0, "a channel was destroyed that a coroutine waits for");
   for (std::size_t i = 0; i != count_; ++i) values_.destroy(slot(i));
   deallocate(slots_, values_);
 }
@@ -64,6 +64,8 @@ void channel_queue::take(void* to) noexcept {
 
 // Lets go on whoever can, after anything that has changed.
 void channel_queue::settle(std::uint32_t word, waiter_list& woken) noexcept {
+  if (waiters_.empty() && senders_.empty()) [[likely]]
+    return;
   while (!senders_.empty() && has_room()) {
     put(senders_.first()->place);
     senders_.end_first(wait_outcome::granted, woken);
@@ -77,7 +79,7 @@ void channel_queue::settle(std::uint32_t word, waiter_list& woken) noexcept {
 
 wait_outcome channel_queue::send_now(void* value, std::uint32_t word, waiter_list& woken) noexcept {
   if ((word & unit) != 0) return wait_outcome::refused;
-  if (!senders_.empty() || !has_room()) return wait_outcome::none;
+  if (!has_room()) return wait_outcome::none; // nor is there any while others wait to send
   put(value);
   settle(word, woken);
   return wait_outcome::granted;

@@ -33,7 +33,7 @@ std::uint32_t wait_queue::lock_word_contended() noexcept {
   }
 }
 
-void waiter_list::post_all() noexcept {
+void waiter_list::post_each() noexcept {
   waiter* w = first_;
   first_ = last_ = nullptr;
   while (w != nullptr) {

@@ -338,7 +338,7 @@ class capacities : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(, capacities, testing::Values(0, 1, 3, 1024), testing::PrintToStringParamName());
 
 TEST_P(capacities, pass_a_million_values_between_two_coroutines_in_constant_stack) {
-  constexpr int n = 1'000'000;
+  constexpr int n = often(1'000'000);
   auto m = make_multiplexer();
   channel<int> c(GetParam());
   std::uint64_t sum = 0;

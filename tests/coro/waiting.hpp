@@ -17,6 +17,9 @@ namespace test {
 using unio::io_multiplexer;
 using unio::task;
 
+/// So many times, or a tenth of it where a sanitizer looks on, which the pool of frames makes way for as well.
+constexpr int often(int times) { return UNIO_POOLS_FRAMES ? times : times / 10; }
+
 inline std::unique_ptr<io_multiplexer> make_multiplexer() {
   return io_multiplexer::best_available(1).value();
 }

@@ -103,7 +103,7 @@ task<> locks(unio::async_mutex& m, int& holders, dice& d) {
 }
 
 TEST(simulated_mutex, has_one_holder_and_is_free_at_the_end) {
-  for_seeds(3000, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     unio::async_mutex m;
     int holders = 0;
     cast c(s);
@@ -136,7 +136,7 @@ task<> acquires(unio::semaphore& s, std::uint32_t total, int& out, dice& d) {
 }
 
 TEST(simulated_semaphore, neither_loses_nor_invents_a_permit) {
-  for_seeds(3000, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     cast c(s);
     auto const total = static_cast<std::uint32_t>(1 + c.chance().below(4));
     unio::semaphore sem(total);
@@ -170,7 +170,7 @@ task<> sets_events(unio::event& e, unio::auto_reset_event& a, int& set, dice& d)
 }
 
 TEST(simulated_events, let_nobody_through_who_was_not_let) {
-  for_seeds(3000, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     unio::event e;
     unio::auto_reset_event a;
     int passed = 0, set = 0;
@@ -200,7 +200,7 @@ task<> arrives(unio::barrier<>& b, unio::latch& l, int& before, int& after, int 
 }
 
 TEST(simulated_barrier, lets_as_many_through_as_take_part_or_nobody) {
-  for_seeds(3000, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     cast c(s);
     auto const n = static_cast<int>(1 + c.chance().below(4));
     auto const more = static_cast<int>(c.chance().below(3)); // in the place of those who are stopped
@@ -254,7 +254,7 @@ task<> receives(unio::channel<std::unique_ptr<int>>& c, accounts& a, std::vector
 
 TEST(simulated_channel, delivers_each_value_once_and_in_order) {
   int closed = 0, drained = 0;
-  for_seeds(5000, [&](simulation& s) {
+  for_seeds(2000, [&](simulation& s) {
     cast c(s);
     unio::channel<std::unique_ptr<int>> ch(c.chance().below(4));
     accounts a;

@@ -80,9 +80,13 @@ class waiter_list {
     while (!empty()) end_first(how, to);
   }
   /// Has all of them resumed, each on its executor. They may be gone before it returns.
-  UNIO_API void post_all() noexcept;
+  void post_all() noexcept {
+    if (!empty()) post_each();
+  }
 
  private:
+  UNIO_API void post_each() noexcept;
+
   waiter* first_ = nullptr;
   waiter* last_ = nullptr;
 };
