@@ -803,7 +803,9 @@ void engine::abandon(io_operation& op) noexcept {
     if (inline_ready_.contains(op) ||
         (ready_.contains(op) && (op.links.is.undelivered & io_operation::done) != 0)) {
       (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
+      int const told = delivered_;
       deliver(op);
+      delivered_ = told;
       count_landed();
     }
   }

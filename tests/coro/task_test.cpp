@@ -318,21 +318,20 @@ class guest {
   std::coroutine_handle<promise_type> handle_;
 };
 
+task<int> answer_later() {
+  unio::timer_handle timer(1ms);
+  (void)co_await timer.co_wait();
+  co_return 11;
+}
+guest ask(unio::environment const&, bool&, int& value) { value = co_await answer_later(); }
+
 TEST(task, can_be_awaited_by_coroutines_of_other_types) {
   auto const m = a_multiplexer();
   unio::multiplexer_executor const executor(*m);
   unio::environment const with{.executor = executor, .multiplexer = m.get()};
   bool done = false;
   int value = 0;
-  auto body = [](unio::environment const&, bool&, int& v) -> guest {
-    auto waits = []() -> task<int> {
-      unio::timer_handle timer(1ms);
-      (void)co_await timer.co_wait();
-      co_return 11;
-    };
-    v = co_await waits();
-  };
-  guest const g = body(with, done, value);
+  guest const g = ask(with, done, value);
   while (!done) (void)m->run();
   EXPECT_EQ(value, 11);
 }
