@@ -515,10 +515,7 @@ struct notices {
 
 TEST(strand, whose_executor_ends_destroys_the_tasks_that_wait_for_their_turn) {
   int destroyed = 0;
-  auto waits = [](int& n) -> task<> {
-    notices const local(n);
-    (co_await unio::co_no_op()).value();
-  };
+  auto waits = [](std::unique_ptr<notices>) -> task<> { co_return; };
   auto m = make();
   strand const s{m->executor()};
   auto other = make();
@@ -529,9 +526,10 @@ TEST(strand, whose_executor_ends_destroys_the_tasks_that_wait_for_their_turn) {
     co_await unio::run_on(there, std::move(trip));
     ADD_FAILURE() << "its executor has ended";
   };
-  unio::async_run(s, waits(destroyed));                   // never begun
   unio::async_run(s, away(other->executor(), destroyed)); // comes back to be dropped
-  (void)m->run();
+  run_all(*m);
+  task<> never_begun = waits(std::make_unique<notices>(destroyed));
+  unio::async_run(s, std::move(never_begun));
   run_all(*other); // posts the way back to the strand
   m.reset();
   EXPECT_EQ(destroyed, 2);
