@@ -132,6 +132,7 @@ template <class T, class Handler> class member_of_group final : public group_mem
   std::coroutine_handle<> prepare(environment const& e) noexcept {
     auto const child = task_.child();
     child.promise().set_environment(e);
+    stands_for("task_group");
     child.promise().set_continuation(static_cast<end_listener&>(*this));
     return child;
   }

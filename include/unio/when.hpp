@@ -122,6 +122,7 @@ template <waiting_for What, class T> class gathered : public end_listener {
                                   environment const& e) noexcept {
     child_ = child;
     of_ = &of;
+    stands_for("when_all or when_any", of.caller());
     child.promise().set_environment(e);
     child.promise().set_continuation(static_cast<end_listener&>(*this));
     return child;

@@ -27,6 +27,7 @@ bool has_come(deadline d) noexcept {
 std::coroutine_handle<> timeout_base::start(std::coroutine_handle<> child, promise_base& promise,
                                             std::coroutine_handle<> h, environment const& e) noexcept {
   begin(h, e, 2);
+  stands_for("timeout", h);
   promise.set_environment(environment_);
   promise.set_continuation(static_cast<end_listener&>(*this));
   bool const late = has_come(deadline_);

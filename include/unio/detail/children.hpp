@@ -35,6 +35,8 @@ class UNIO_API children : private stop_node {
     if (left_.load(std::memory_order_acquire) == 1 && !from_.stop_possible()) return caller_;
     return count_down();
   }
+  /// Who goes on after the last.
+  [[nodiscard]] std::coroutine_handle<> caller() const noexcept { return caller_; }
   /// Asks all of them to stop. True: this was the first to. Preconditions: whoever calls is counted.
   bool ask_to_stop() noexcept { return stop_.request_stop(); }
 
