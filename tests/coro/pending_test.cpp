@@ -84,13 +84,14 @@ TEST(dump_pending, names_the_chain_of_coroutines_innermost_first) {
 }
 
 task<> limited_reader(pipe_handle& p) { (void)co_await timeout(30s, inner_reader(p)); }
-task<> reader_beside_nothing(pipe_handle& p) { co_await when_all(limited_reader(p), outer_reader(p)); }
+task<> read_both(pipe_handle& a, pipe_handle& b) { co_await when_all(limited_reader(a), outer_reader(b)); }
 
 TEST(dump_pending, follows_the_chain_through_what_waits_for_several) {
   if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
   anonymous_pipe p = pipe_handle::anonymous().value();
+  anonymous_pipe q = pipe_handle::anonymous().value();
   stop_source stop;
-  async_run(this_thread::multiplexer(), reader_beside_nothing(p.reader), {.stop = stop.get_token()});
+  async_run(this_thread::multiplexer(), read_both(p.reader, q.reader), {.stop = stop.get_token()});
   std::string text;
   run([](std::string& to, stop_source& s) -> task<> {
     (co_await co_no_op()).value();
@@ -99,7 +100,7 @@ TEST(dump_pending, follows_the_chain_through_what_waits_for_several) {
     (co_await co_no_op()).value();
   }(text, stop));
   for (char const* const part : {"inner_reader", "in timeout", "limited_reader", "in when_all or when_any",
-                                 "reader_beside_nothing", "in async_run"})
+                                 "read_both", "in async_run"})
     EXPECT_TRUE(contains(text, part)) << part << " is not in\n" << text;
   while (this_thread::multiplexer().try_run().value_or(0) > 0) {
   }
