@@ -21,6 +21,7 @@ set_target_properties(unio_objects PROPERTIES
   POSITION_INDEPENDENT_CODE ON
   CXX_VISIBILITY_PRESET hidden)
 target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
+target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections) # a program takes what it uses
 target_compile_definitions(unio_objects PRIVATE UNIO_VERSION_STRING="${PROJECT_VERSION}")
 target_link_libraries(unio_objects PRIVATE unio_build Threads::Threads)
 if(UNIO_TRACK_PENDING)
@@ -51,6 +52,10 @@ endforeach()
 set_target_properties(unio_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 if(NOT UNIO_SANITIZE)
   target_link_options(unio_shared PRIVATE LINKER:--no-undefined) # a sanitizer's runtime is in the program
+endif()
+
+if(NOT UNIO_SANITIZE)
+  target_link_options(unio_static INTERFACE LINKER:--gc-sections)
 endif()
 
 if(BUILD_SHARED_LIBS)

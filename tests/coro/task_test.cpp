@@ -336,4 +336,53 @@ TEST(task, can_be_awaited_by_coroutines_of_other_types) {
   EXPECT_EQ(value, 11);
 }
 
+// ---- frames that cannot be had ----------------------------------------------------------------------------------
+
+// Gives frames until the n-th, which it refuses, and knows how many are out.
+class refusing {
+ public:
+  explicit refusing(int n) noexcept : left_(n) {}
+  void* allocate(std::size_t n) {
+    if (left_-- == 0) throw std::bad_alloc();
+    ++out_;
+    return ::operator new(n);
+  }
+  void deallocate(void* p, std::size_t) noexcept {
+    --out_;
+    ::operator delete(p);
+  }
+  refusing& get_frame_allocator() noexcept { return *this; }
+  [[nodiscard]] int out() const noexcept { return out_; }
+
+ private:
+  int left_;
+  int out_ = 0;
+};
+
+task<int> leaf_of(refusing&) { co_return 1; }
+task<int> branch_of(refusing& r) {
+  int const first = co_await leaf_of(r);
+  int const second = co_await leaf_of(r);
+  co_return first + second;
+}
+task<int> tree_of(refusing& r) {
+  int const left = co_await branch_of(r);
+  int const right = co_await branch_of(r);
+  co_return left + right;
+}
+
+TEST(task, whose_nth_frame_cannot_be_had_throws_where_it_is_called_and_leaves_nothing) {
+  int refused = 0;
+  for (int n = 0; n != 8; ++n) { // a tree has seven frames
+    refusing r(n);
+    try {
+      EXPECT_EQ(unio::run(tree_of(r)), 4);
+    } catch (std::bad_alloc const&) {
+      ++refused;
+    }
+    EXPECT_EQ(r.out(), 0) << n;
+  }
+  EXPECT_EQ(refused, 7);
+}
+
 } // namespace
