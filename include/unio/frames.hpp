@@ -165,6 +165,12 @@ class frame_memory {
     return *reinterpret_cast<A**>(static_cast<std::byte*>(frame) + rounded(size) + sizeof(give_back));
   }
 
+  // Keeps GCC from seeing where the memory is from, and from warning that operator delete is of another kind.
+  static void* unnamed(void* p) noexcept {
+    __asm__("" : "+r"(p));
+    return p;
+  }
+
   template <class A> static void* from(A& a, std::size_t size) {
     void* const p = a.allocate(rounded(size) + sizeof(give_back) + sizeof(A*));
     tag(p, size) = [](void* frame, std::size_t n) noexcept {
@@ -189,13 +195,13 @@ class frame_memory {
     return p;
   }
   template <has_frame_allocator First, class... Rest>
-  static void* operator new(std::size_t size, First& first, Rest&...) {
-    return from_object(first, size);
+  [[gnu::always_inline]] static void* operator new(std::size_t size, First& first, Rest&...) {
+    return unnamed(from_object(first, size));
   }
   template <class First, has_frame_allocator Second, class... Rest>
     requires(!has_frame_allocator<First>)
-  static void* operator new(std::size_t size, First&, Second& second, Rest&...) {
-    return from_object(second, size);
+  [[gnu::always_inline]] static void* operator new(std::size_t size, First&, Second& second, Rest&...) {
+    return unnamed(from_object(second, size));
   }
   static void operator delete(void* p, std::size_t size) noexcept {
     if (give_back const f = tag(p, size); f != nullptr) [[unlikely]]
