@@ -6,6 +6,7 @@
 #include <unio/unio.hpp>
 
 #include <array>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -93,7 +94,9 @@ TEST(simulated_tasks, lose_no_byte_when_they_are_stopped_at_random) {
   for_seeds(1500, [](simulation& s) {
     dice d(s.seed());
     std::vector<flow> flows(1 + d.below(3));
-    unio::stop_source stop;
+    auto const source =
+        std::make_shared<unio::stop_source>(); // what comes later may come after all has ended
+    unio::stop_source& stop = *source;
     constexpr std::uint64_t bytes = 600;
     for (flow& f : flows) {
       f.pipe = s.pipe();
@@ -103,14 +106,14 @@ TEST(simulated_tasks, lose_no_byte_when_they_are_stopped_at_random) {
       unio::async_run(s.multiplexer(), reader(f, bytes, dice(d.below(1 << 20))), {.stop = stop.get_token()});
       if (from_start) stop.request_stop();
     }
-    s.after(std::chrono::microseconds(d.below(200)), [&stop] { stop.request_stop(); });
+    s.after(std::chrono::microseconds(d.below(200)), [source] { source->request_stop(); });
     auto const ended = [&] {
       for (flow const& f : flows)
         if (f.ended != 2) return false; // the pipe has room for all, so a writer ends without a stop as well
       return true;
     };
     EXPECT_TRUE(run_until(s, ended));
-    s.advance(1ms); // the stop is not to come once its source has gone
+    s.advance(1ms);
     for (int turns = 0; turns != 8 && !stop.stop_requested(); ++turns) (void)s.multiplexer().try_run();
     EXPECT_TRUE(stop.stop_requested());
     for (flow& f : flows) {
