@@ -798,10 +798,11 @@ void engine::abandon(io_operation& op) noexcept {
   cancel(op);
   if (on_own_thread()) {
     ++statistics.abandoned;
-    // One that waits for nothing but to be delivered need not drive the others: nobody is told.
+    // One that waits for nothing but to be delivered need not drive the others: nobody is told. (Only then is the mark of
+    // its queue this thread's to read: a worker may have it.)
     queue_next_inline();
-    if (inline_ready_.contains(op) ||
-        (ready_.contains(op) && (op.links.is.undelivered & io_operation::done) != 0)) {
+    if ((op.links.is.undelivered & io_operation::done) != 0 &&
+        (inline_ready_.contains(op) || ready_.contains(op))) {
       (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
       int const told = delivered_;
       deliver(op);
