@@ -456,6 +456,7 @@ void engine::deliver(io_operation& op) noexcept {
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;
   if (ends) ++statistics.finished;
+  if (ends) told_end_ = true;
   if (ends) {
     for (told* t = telling_; t != nullptr;
          t = t->outer) // its receiver, told of a value further up, closed the handle
@@ -727,8 +728,8 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     bool const idle = is_idle() && (shared_ == nullptr || before != 0 || shared_->pending() == landed_);
     if (idle) {
       woken_.store(false, std::memory_order_relaxed);
-      bool const posted = has_posted() || (shared_ != nullptr && shared_->has_shared());
-      if (before == 0 && posted && !b.spent()) continue;
+      bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
+      if (before == 0 && more && !b.spent()) continue;
       return ran + take_delivered();
     }
     std::int64_t sleep_until = 0;
@@ -743,6 +744,8 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     drain(b);
     count_landed();
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
+    if (finishing_ != 0 && std::exchange(told_end_, false))
+      return -1; // an end alone counts for nobody but finish()
     if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
     if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
   }
@@ -786,11 +789,14 @@ void engine::finish(io_operation& op) noexcept {
     while (!op.finished() && !inherited_by_fork()) sys::sched_yield();
     return;
   }
+  ++finishing_;
   while (!op.finished()) {
+    told_end_ = false;
     result<int> const r = do_run(-1, forever);
     if (!r.has_value() && inherited_by_fork())
-      return; // the parent's operation; this process has only its memory
+      break; // the parent's operation; this process has only its memory
   }
+  --finishing_;
 }
 
 void engine::abandon(io_operation& op) noexcept {
@@ -804,9 +810,9 @@ void engine::abandon(io_operation& op) noexcept {
     if ((op.links.is.undelivered & io_operation::done) != 0 &&
         (inline_ready_.contains(op) || ready_.contains(op))) {
       (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
-      int const told = delivered_;
+      int const counted = delivered_;
       deliver(op);
-      delivered_ = told;
+      delivered_ = counted;
       count_landed();
     }
   }
