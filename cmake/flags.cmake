@@ -19,7 +19,7 @@ if(UNIO_WARNINGS_AS_ERRORS)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Guesses of the optimizer, which are often wrong about coroutine frames: shown, never fatal.
     target_compile_options(unio_warnings INTERFACE
-      -Wno-error=array-bounds -Wno-error=dangling-pointer -Wno-error=maybe-uninitialized
+      -Wno-error=array-bounds -Wno-error=dangling-pointer -Wno-error=maybe-uninitialized -Wno-error=restrict
       -Wno-error=stringop-overflow -Wno-error=stringop-overread -Wno-error=use-after-free)
   endif()
 endif()

@@ -27,12 +27,12 @@ class scales {
   std::size_t bytes_ = 0;
 };
 
-[[gnu::noinline]] task<> read_once(scales&, pipe_handle& pipe, mutable_buffer into) {
+[[gnu::noinline, maybe_unused]] task<> read_once(scales&, pipe_handle& pipe, mutable_buffer into) {
   (void)co_await pipe.co_read(into);
 }
 [[gnu::noinline]] task<> do_nothing(scales&) { co_return; }
 
-constexpr std::size_t parameter_bytes = sizeof(pipe_handle*) + sizeof(mutable_buffer);
+[[maybe_unused]] constexpr std::size_t parameter_bytes = sizeof(pipe_handle*) + sizeof(mutable_buffer);
 
 TEST(frame_size, is_at_most_256_bytes_beside_what_is_the_users_while_a_read_is_awaited) {
 #if defined(__clang__) && defined(__OPTIMIZE__)
