@@ -1,16 +1,8 @@
+#include "core/thread_token.hpp"
+
 #include <unio/stop_token.hpp>
 
 namespace unio {
-namespace {
-
-// A name for the calling thread that is cheaper to get than its id.
-void const* this_thread_token() noexcept {
-  static thread_local char token;
-  return &token;
-}
-
-} // namespace
-
 // Held for a few instructions, never while a callback runs.
 void stop_source::lock() noexcept {
   for (;;) {

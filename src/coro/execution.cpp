@@ -7,6 +7,7 @@
 //                               ▼                           ▼
 //                            returning: goes on         called_back: waits for completed
 
+#include "core/thread_token.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/execution.hpp>
@@ -15,16 +16,6 @@
 #include <system_error>
 
 namespace unio::detail {
-namespace {
-
-// A name for the calling thread that is cheaper to get than its id.
-void const* this_thread_token() noexcept {
-  static thread_local char token;
-  return &token;
-}
-
-} // namespace
-
 bool stop_gate::open() noexcept {
   return (state_.fetch_or(bit_open, std::memory_order_acq_rel) & bit_stop) == 0;
 }

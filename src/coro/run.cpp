@@ -1,3 +1,4 @@
+#include "core/thread_token.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/connect.hpp>
@@ -33,11 +34,6 @@ struct nobody {
   static void set_done() noexcept {}
 };
 
-// A name for the calling thread that is cheaper to get than its id.
-void const* this_thread_token() noexcept {
-  static thread_local char token;
-  return &token;
-}
 } // namespace
 
 // What is waited for may come from another thread: a wait without end keeps run() from saying that nothing is pending, and
@@ -74,7 +70,8 @@ void blocker::wake() noexcept {
   if (thread_ != this_thread_token()) {
     sleep_->cancel();
   } else {
-    sleep_->multiplexer()->wake(); // run() may have counted nothing that it would return for: an end without a value
+    sleep_->multiplexer()
+        ->wake(); // run() may have counted nothing that it would return for: an end without a value
   }
   state_.fetch_or(bit_left, std::memory_order_release);
 }

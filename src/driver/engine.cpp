@@ -1,5 +1,6 @@
 #include "driver/engine.hpp"
 
+#include "core/thread_token.hpp"
 #include "driver/choose.hpp"
 #include "driver/registry.hpp"
 #include "driver/workers.hpp"
@@ -22,12 +23,6 @@ constexpr std::int64_t forever = deadline::forever;
 // How long to wait for resources that were missing `times` times in a row.
 constexpr int pauses_that_grow = 6;
 int pause_ms(int times) noexcept { return std::min(100, 5 << (times - 1)); }
-
-// A name for the calling thread that is cheaper to get than its id.
-void const* this_thread_token() noexcept {
-  static thread_local char token;
-  return &token;
-}
 
 bool uses(io_operation const& op, int fd) noexcept {
   return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd);

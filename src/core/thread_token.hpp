@@ -1,0 +1,13 @@
+// src/core/thread_token.hpp: which thread this is.
+
+#pragma once
+
+namespace unio {
+
+/// A name for the calling thread that is cheaper to get than its id. Another thread may have it once this one has ended.
+inline void const* this_thread_token() noexcept {
+  static thread_local char token;
+  return &token;
+}
+
+} // namespace unio
