@@ -124,8 +124,8 @@ class UNIO_API io_multiplexer {
 
   /// All three in a loop, until one of them did something; sleeps while nothing is ready.
   ///
-  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0: nothing pending and nothing posted; < 0: woken by wake(), or (for the bounded
-  ///          forms) the time is over
+  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0: nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value had
+  ///          been told before, or (for the bounded forms) the time is over
   /// Cost     one io_uring_enter(2) or epoll_pwait2(2) per turn
   /// Source   D2052R0 §4.3.2
   result<int> run(int max_items = -1) noexcept { return do_run(max_items, deadline::forever); }

@@ -67,12 +67,7 @@ result<void> blocker::wait(io_multiplexer* m) noexcept {
 void blocker::wake() noexcept {
   std::uint32_t const before = state_.fetch_or(bit_woken, std::memory_order_acq_rel);
   if ((before & bit_running) == 0) return state_.notify_one();
-  if (thread_ != this_thread_token()) {
-    sleep_->cancel();
-  } else {
-    sleep_->multiplexer()
-        ->wake(); // run() may have counted nothing that it would return for: an end without a value
-  }
+  if (thread_ != this_thread_token()) sleep_->cancel();
   state_.fetch_or(bit_left, std::memory_order_release);
 }
 

@@ -709,6 +709,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   detail::resume_scope const scope;
+  told_end_ = false;
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, forever);
@@ -739,8 +740,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     drain(b);
     count_landed();
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
-    if (finishing_ != 0 && std::exchange(told_end_, false))
-      return -1; // an end alone counts for nobody but finish()
+    if (std::exchange(told_end_, false)) return -1; // whoever runs this may wait for just that end
     if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
     if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
   }
@@ -784,14 +784,11 @@ void engine::finish(io_operation& op) noexcept {
     while (!op.finished() && !inherited_by_fork()) sys::sched_yield();
     return;
   }
-  ++finishing_;
   while (!op.finished()) {
-    told_end_ = false;
     result<int> const r = do_run(-1, forever);
     if (!r.has_value() && inherited_by_fork())
       break; // the parent's operation; this process has only its memory
   }
-  --finishing_;
 }
 
 void engine::abandon(io_operation& op) noexcept {

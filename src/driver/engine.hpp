@@ -193,7 +193,6 @@ class engine final : public io_multiplexer {
     told* outer;
   };
   told* telling_ = nullptr;
-  int finishing_ = 0;     ///< calls of finish() under way
   bool told_end_ = false; ///< an end was delivered without a value
   bool closing_ = false;
   bool bound_ = false;
