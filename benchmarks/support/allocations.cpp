@@ -1,6 +1,7 @@
 // Replaces operator new of the whole program by one that can be counted.
 
 #include "support/measure.hpp"
+#include "tools/support/system_calls.hpp"
 
 #include <atomic>
 #include <cstdlib>
@@ -31,11 +32,32 @@ void* allocate(std::size_t size, std::align_val_t alignment) {
 } // namespace
 
 namespace benchmarks {
+namespace {
+counting counted_now = counting::nothing;
+}
 
-void count_allocations(bool on) { is_counting.store(on, std::memory_order_relaxed); }
-bool counting() { return is_counting.load(std::memory_order_relaxed); }
+void count_now(counting what) {
+  counted_now = what;
+  is_counting.store(what == counting::allocations, std::memory_order_relaxed);
+}
+
 std::uint64_t allocations() { return count.load(std::memory_order_relaxed); }
 
+namespace detail {
+
+// Alike in every run, so that a timed one does nothing that a counting one does not.
+void begin_measuring() {
+  if (counted_now == counting::system_calls) tools::mark_system_calls();
+}
+void end_measuring() { begin_measuring(); }
+
+std::optional<figure> counted(std::uint64_t operations, std::uint64_t allocations_before) {
+  if (counted_now != counting::allocations) return std::nullopt;
+  return figure{"allocations",
+                static_cast<double>(allocations() - allocations_before) / static_cast<double>(operations)};
+}
+
+} // namespace detail
 } // namespace benchmarks
 
 // The array and nothrow forms of the library call these.

@@ -1,34 +1,42 @@
-// What a subject uses: a clock around its loop, and a count of what it allocates meanwhile.
+// What a subject uses: a clock around its loop, and counts of what happens meanwhile.
 //
-//   sample   what one run of a subject cost
-//   measure  runs a function and says what it cost
+//   measure         runs a function and says what it cost per operation
+//   count_now       what the runs to come count
 #pragma once
+
+#include "support/subject.hpp"
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 
 namespace benchmarks {
-
-/// What a number of operations cost altogether.
-struct sample {
-  double ns = 0;
-  std::uint64_t allocations = 0; // 0 unless they are being counted
-};
 
 /// Calls of operator new in this program, by any thread, while they were being counted. Counting takes an
 /// atomic addition, which would be charged to the subjects that allocate: so it is on in a run of its own,
 /// never in a timed one.
-void count_allocations(bool on);
-bool counting();
 std::uint64_t allocations();
 
-/// Runs `f`, which does all the operations of one run. What a subject prepares stays outside.
-template <class F> sample measure(F&& f) {
+void count_now(counting what);
+
+namespace detail {
+void begin_measuring(); // marks the place for whoever counts system calls
+void end_measuring();
+std::optional<figure> counted(std::uint64_t operations, std::uint64_t allocations_before);
+} // namespace detail
+
+/// Runs `f`, which does all the operations of one run. What a subject prepares stays outside. The value is nanoseconds per operation.
+template <class F> sample measure(std::uint64_t operations, F&& f) {
   const std::uint64_t allocations_before = allocations();
+  detail::begin_measuring();
   const auto start = std::chrono::steady_clock::now();
   f();
   const auto end = std::chrono::steady_clock::now();
-  return {std::chrono::duration<double, std::nano>(end - start).count(), allocations() - allocations_before};
+  detail::end_measuring();
+  const double ns = std::chrono::duration<double, std::nano>(end - start).count();
+  sample s{.elapsed_ns = ns, .value = ns / static_cast<double>(operations)};
+  if (const auto count = detail::counted(operations, allocations_before)) s.extra.push_back(*count);
+  return s;
 }
 
 } // namespace benchmarks

@@ -1,7 +1,7 @@
 #include "rows.hpp"
 
 #include "allocations.hpp"
-#include "system_calls.hpp"
+#include "tools/support/system_calls.hpp"
 
 #include <chrono>
 #include <cstdlib>
@@ -138,14 +138,14 @@ class measurement final : public section {
  public:
   explicit measurement(row_result& into) : into_(into) {}
   void begin() noexcept override {
-    mark_system_calls();
+    tools::mark_system_calls();
     allocations_before_ = allocations();
     began_ = std::chrono::steady_clock::now();
   }
   void end() noexcept override {
     into_.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
     into_.allocations = allocations() - allocations_before_;
-    mark_system_calls();
+    tools::mark_system_calls();
   }
 
  private:
@@ -220,7 +220,7 @@ std::optional<double> count_system_calls(row_kind kind, source const& from) {
     part.sum = sum.value();
   }
   if (part.bytes.empty()) return {};
-  auto const calls = system_calls_of([&] { return run_row(kind, part).failure.empty(); });
+  auto const calls = tools::system_calls_of([&] { return run_row(kind, part).failure.empty(); });
   if (!calls) return {};
   return static_cast<double>(*calls) / (static_cast<double>(part.bytes.size()) / 1e6);
 }

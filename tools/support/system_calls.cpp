@@ -1,4 +1,4 @@
-#include "system_calls.hpp"
+#include "tools/support/system_calls.hpp"
 
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <exception>
 
-namespace tour {
+namespace tools {
 namespace {
 
 constexpr int syscall_stop = SIGTRAP | 0x80; // with PTRACE_O_TRACESYSGOOD
@@ -100,4 +100,4 @@ std::optional<std::uint64_t> system_calls_of(std::function<bool()> const& work) 
   return follow(child);
 }
 
-} // namespace tour
+} // namespace tools

@@ -7,7 +7,7 @@
 #include <functional>
 #include <optional>
 
-namespace tour {
+namespace tools {
 
 /// Marks where counting begins, and where it ends. Costs one system call that does nothing.
 void mark_system_calls() noexcept;
@@ -18,4 +18,4 @@ void mark_system_calls() noexcept;
 /// Preconditions  this process has one thread
 [[nodiscard]] std::optional<std::uint64_t> system_calls_of(std::function<bool()> const& work);
 
-} // namespace tour
+} // namespace tools

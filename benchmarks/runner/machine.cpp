@@ -1,9 +1,13 @@
 // Reads /proc and uname(2).
 
-#include "support/machine.hpp"
+#include "runner/machine.hpp"
+
+#include "support/placement.hpp"
+#include "support/subject.hpp"
 
 #include <sys/utsname.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <thread>
 
@@ -19,9 +23,14 @@ std::string cpu_model() {
   return "unknown"; // not every architecture names its model
 }
 
-} // namespace
+std::string placement() {
+  char const* const subject = std::getenv(subject_cpu_variable);
+  char const* const helper = std::getenv(helper_cpu_variable);
+  if (subject == nullptr || helper == nullptr) return "no";
+  return std::string("subjects on ") + subject + ", helpers on " + helper;
+}
 
-machine this_machine() {
+machine look() {
   utsname names = {};
   ::uname(&names);
   std::string load;
@@ -29,7 +38,16 @@ machine this_machine() {
   return {.cpu = cpu_model(),
           .processors = std::thread::hardware_concurrency(),
           .kernel = std::string(names.sysname) + " " + names.release,
+          .compiler = compiler(),
+          .pinned = placement(),
           .load = load};
+}
+
+} // namespace
+
+machine const& this_machine() {
+  static const machine here = look();
+  return here;
 }
 
 } // namespace benchmarks

@@ -1,0 +1,40 @@
+// All tables. To add one: a folder with table.cpp and its programs, a line here.
+
+#include "runner/table.hpp"
+
+#include <array>
+
+namespace benchmarks {
+
+table pipe_table(settings const&);
+table latency_table(settings const&);
+table mock_table(settings const&);
+table yield_table(settings const&);
+table echo_table(settings const&);
+table tcp_reader_table(settings const&);
+table file_table(settings const&);
+table compile_table(settings const&);
+table memory_table(settings const&);
+
+std::span<table_entry const> tables() {
+  static const std::array all = {
+      table_entry{"pipe", "single bytes from a pipe that is kept full (D2052R0 §5.2)", pipe_table},
+      table_entry{"latency", "the tail of a round trip over a pipe, over a Unix socket (D2052R0 §5.3)",
+                  latency_table},
+      table_entry{"mock",
+                  "composed operations whose I/O costs nothing (Coroutine-first asynchronous I/O §11)",
+                  mock_table},
+      table_entry{"yield", "a no-op, a yield, a post (liburing4cpp demo/bench)", yield_table},
+      table_entry{"echo",
+                  "an echo server, requests per second of its processor time (liburing4cpp demo/echo_server)",
+                  echo_table},
+      table_entry{"tcp_reader", "a gigabyte over loopback (CppCon 2015, Coroutines)", tcp_reader_table},
+      table_entry{"file", "random reads of 4 KiB, cached and direct", file_table},
+      table_entry{"compile", "what including and linking the library costs a small echo server",
+                  compile_table},
+      table_entry{"memory", "bytes per idle connection and per suspended coroutine", memory_table},
+  };
+  return all;
+}
+
+} // namespace benchmarks
