@@ -1,5 +1,6 @@
 // The command `unio`: what it is asked to do.
 
+#include "bench.hpp"
 #include "tour.hpp"
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,7 @@
 #include <cstdio>
 #include <exception>
 #include <string>
+#include <string_view>
 
 namespace {
 
@@ -51,6 +53,7 @@ int command(int argc, char** argv) {
       *app.add_subcommand("tour", "Move a file through everything unio has, and compare (the default)"), o);
   CLI::App const& capabilities =
       *app.add_subcommand("capabilities", "Print which driver is used, what of it, and why");
+  app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
   try {
     app.parse(argc, argv);
   } catch (CLI::Success const& e) { // --help, --version
@@ -65,6 +68,7 @@ int command(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    if (argc > 1 && std::string_view(argv[1]) == "bench") return bench::run(argv + 1); // has options of its own
     return command(argc, argv);
   } catch (std::exception const& e) {
     fmt::print(stderr, "unio: {}\n", e.what());
