@@ -87,9 +87,10 @@ std::vector<std::vector<row const*>> grouped(report const& r) {
     group->push_back(&line);
   }
   for (auto& group : groups) {
-    std::ranges::stable_sort(group, [&](row const* a, row const* b) {
-      if (a->runs.empty() || b->runs.empty()) return !a->runs.empty();
-      return better(r, *a, *b);
+    std::ranges::sort(group, [&](row const* a, row const* b) {
+      if (a->runs.empty() != b->runs.empty()) return b->runs.empty();
+      if (!a->runs.empty() && (better(r, *a, *b) || better(r, *b, *a))) return better(r, *a, *b);
+      return a < b; // as they were given
     });
   }
   return groups;

@@ -12,8 +12,8 @@ struct measuring {
   int rounds = 0;    // 0: as many as the table asks for
   double run_ms = 0; // 0: as long as the table asks for
   bool quick = false;
-  std::string only; // subjects whose name contains it, and the reference; empty: all
-  std::function<void(std::string const&)> progress; // told a line before each run
+  std::string only = {}; // subjects whose name contains it, and the reference; empty: all
+  std::function<void(std::string const&)> progress = {}; // told a line before each run
 };
 
 /// All cases in turns (A B C A B C …), so that what the machine does meanwhile meets all of them alike. A case that

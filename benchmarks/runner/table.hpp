@@ -15,11 +15,11 @@
 namespace benchmarks {
 
 struct settings {
-  bool quick = false;             // few cases and short runs: to see that it works
-  std::string programs;           // the directory of the subjects' programs
-  std::string unio;               // the command `unio`
-  std::vector<std::string> other; // --with: programs of another compiler's build
-  int subject_cpu = -1;           // --pin; -1: the system decides
+  bool quick = false;                  // few cases and short runs: to see that it works
+  std::string programs = {};           // the directory of the subjects' programs
+  std::string unio = {};               // the command `unio`
+  std::vector<std::string> other = {}; // --with: programs of another compiler's build
+  int subject_cpu = -1;                // --pin; -1: the system decides
   int helper_cpu = -1;
 };
 
