@@ -1,6 +1,7 @@
 // The command `unio`: what it is asked to do.
 
 #include "bench.hpp"
+#include "echo.hpp"
 #include "tour.hpp"
 
 #include <CLI/CLI.hpp>
@@ -53,14 +54,18 @@ int command(int argc, char** argv) {
       *app.add_subcommand("tour", "Move a file through everything unio has, and compare (the default)"), o);
   CLI::App const& capabilities =
       *app.add_subcommand("capabilities", "Print which driver is used, what of it, and why");
+  echo::options e;
+  CLI::App& echo_server = *app.add_subcommand("echo", "Serve connections by sending back what they send");
+  echo::describe(echo_server, e);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
   try {
     app.parse(argc, argv);
-  } catch (CLI::Success const& e) { // --help, --version
-    return app.exit(e);
-  } catch (CLI::ParseError const& e) {
-    return wrong_usage(app, e);
+  } catch (CLI::Success const& success) { // --help, --version
+    return app.exit(success);
+  } catch (CLI::ParseError const& error) {
+    return wrong_usage(app, error);
   }
+  if (echo_server.parsed()) return echo::run(e);
   return capabilities.parsed() ? show_capabilities() : tour::run(o);
 }
 
@@ -68,7 +73,8 @@ int command(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc > 1 && std::string_view(argv[1]) == "bench") return bench::run(argv + 1); // has options of its own
+    if (argc > 1 && std::string_view(argv[1]) == "bench")
+      return bench::run(argv + 1); // has options of its own
     return command(argc, argv);
   } catch (std::exception const& e) {
     fmt::print(stderr, "unio: {}\n", e.what());

@@ -1,0 +1,408 @@
+// unio echo: the same server, in several ways.
+//
+// Each thread has a multiplexer, a listening socket (SO_REUSEPORT: the kernel spreads the connections) and the connections that
+// it accepted; nothing is shared. A signal handler signals an event of each thread, which then stops accepting, shuts its
+// connections down, so that their reads and writes end, and leaves when the last one has.
+
+#include "echo.hpp"
+
+#include <unio/splice.hpp>
+#include <unio/stream.hpp>
+#include <unio/unio.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace echo {
+namespace {
+
+constexpr std::size_t buffer_size = 8192;
+
+/// A connection that is open, among those of its server.
+class connection {
+ public:
+  connection(unio::socket_handle s, connection*& first) noexcept : socket(std::move(s)), first_(first) {
+    next_ = first_;
+    if (next_ != nullptr) next_->previous_ = this;
+    first_ = this;
+  }
+  connection(connection const&) = delete;
+  connection& operator=(connection const&) = delete;
+  ~connection() {
+    (previous_ != nullptr ? previous_->next_ : first_) = next_;
+    if (next_ != nullptr) next_->previous_ = previous_;
+  }
+  [[nodiscard]] connection* next() const noexcept { return next_; }
+
+  unio::socket_handle socket;
+
+ private:
+  connection*& first_;
+  connection* next_ = nullptr;
+  connection* previous_ = nullptr;
+};
+
+/// What accepts; how a connection is served is each mode's own.
+class server {
+ public:
+  explicit server(unio::listening_socket_handle l)
+      : listening_(std::move(l)),
+        accept_(unio::connect(unio::async_accept_many(listening_), acceptor{this})) {}
+  server(server const&) = delete;
+  server& operator=(server const&) = delete;
+  virtual ~server() = default;
+
+  void start() { accept_.start(); }
+  void stop() {
+    accept_.cancel();
+    for (connection* c = open_; c != nullptr; c = c->next())
+      (void)c->socket.shutdown(unio::socket_handle::side::both);
+  }
+  [[nodiscard]] bool has_ended() const noexcept { return accept_.finished() && open_ == nullptr; }
+
+ protected:
+  virtual void serve(unio::socket_handle socket) = 0;
+  connection*& open() noexcept { return open_; }
+
+ private:
+  struct acceptor {
+    server* self = nullptr;
+    void set_value(unio::io_result<unio::socket_handle>&& got) {
+      if (got) {
+        (void)got->no_delay(true);
+        self->serve(std::move(*got));
+      } else if (got.error() != unio::condition::canceled) { // accepting goes on by itself
+        fmt::print(stderr, "unio: a connection could not be accepted: {}\n", got.error().message());
+      }
+    }
+    void set_done() {}
+  };
+
+  unio::listening_socket_handle listening_;
+  connection* open_ = nullptr;
+  unio::io_operation_connection<unio::async_accept_many, acceptor> accept_;
+};
+
+// ---- operations and their receivers --------------------------------------------------------------------------------
+
+/// Reads, writes back what it read, reads again. It ends, and is no more, when the stream does.
+class peer : connection {
+ public:
+  peer(unio::socket_handle s, connection*& first) : connection(std::move(s), first) {
+    read_ = unio::connect(unio::async_read(socket, room_), after_read{this});
+    write_ = unio::connect(unio::async_write(socket, {}), after_write{this});
+    read_.start();
+  }
+
+ private:
+  void write_rest() {
+    write_.reset(rest_);
+    write_.start();
+  }
+
+  // Both keep the value until set_done, when the operation may be used again.
+  struct after_read {
+    peer* self = nullptr;
+    void set_value(unio::io_result<unio::mutable_buffers>&& got) {
+      self->rest_ = {self->room_.data(), got.bytes_transferred()};
+    }
+    // Nothing: the end of the stream, or an error.
+    void set_done() {
+      if (self->rest_.empty()) {
+        delete self;
+      } else {
+        self->write_rest();
+      }
+    }
+  };
+  struct after_write {
+    peer* self = nullptr;
+    void set_value(unio::io_result<unio::const_buffers>&& r) {
+      self->is_broken_ = !r;
+      self->rest_.remove_prefix(r.bytes_transferred());
+    }
+    void set_done() {
+      if (self->is_broken_) {
+        delete self;
+      } else if (!self->rest_.empty()) {
+        self->write_rest();
+      } else {
+        self->read_.reset();
+        self->read_.start();
+      }
+    }
+  };
+
+  std::array<char, buffer_size> room_;
+  std::string_view rest_;
+  bool is_broken_ = false;
+  unio::io_operation_connection<unio::async_read, after_read> read_;
+  unio::io_operation_connection<unio::async_write, after_write> write_;
+};
+
+class multiplexed_server final : public server {
+ public:
+  using server::server;
+
+ private:
+  void serve(unio::socket_handle socket) override { new peer(std::move(socket), open()); }
+};
+
+// ---- tasks ---------------------------------------------------------------------------------------------------------
+
+unio::task<> awaited(unio::socket_handle s, connection*& first) {
+  connection c(std::move(s), first);
+  std::array<char, buffer_size> room;
+  for (;;) {
+    auto const got = co_await c.socket.co_read(room);
+    if (!got || got->empty()) co_return;
+    unio::const_buffer const answer(room.data(), got.bytes_transferred());
+    if (!co_await unio::write(c.socket, answer)) co_return;
+  }
+}
+
+// Waits until there is something to read, and reads it then: a connection that is idle needs no buffer.
+unio::task<> poll_first(unio::socket_handle s, connection*& first) {
+  connection c(std::move(s), first);
+  std::array<char, buffer_size> room;
+  for (;;) {
+    if (!co_await c.socket.co_poll(unio::readiness::readable)) co_return;
+    auto const got = co_await c.socket.co_read(room);
+    if (!got || got->empty()) co_return;
+    unio::const_buffer const answer(room.data(), got.bytes_transferred());
+    if (!co_await unio::write(c.socket, answer)) co_return;
+  }
+}
+
+// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket.
+unio::task<> spliced(unio::socket_handle s, connection*& first) {
+  connection c(std::move(s), first);
+  auto pipe = unio::pipe_handle::anonymous();
+  if (!pipe) {
+    fmt::print(stderr, "unio: no pipe for a connection: {}\n", pipe.error().message());
+    co_return;
+  }
+  for (;;) {
+    auto const got = co_await unio::co_splice(c.socket, pipe->writer, {.bytes = buffer_size});
+    if (!got || *got == 0) co_return;
+    for (std::size_t left = *got; left != 0;) {
+      auto const sent = co_await unio::co_splice(pipe->reader, c.socket, {.bytes = left});
+      if (!sent) co_return;
+      left -= *sent;
+    }
+  }
+}
+
+using service = unio::task<> (*)(unio::socket_handle, connection*&);
+
+class task_server final : public server {
+ public:
+  task_server(unio::listening_socket_handle l, service of_one) : server(std::move(l)), of_one_(of_one) {}
+
+ private:
+  void serve(unio::socket_handle socket) override {
+    unio::async_run(unio::this_thread::multiplexer(), of_one_(std::move(socket), open()));
+  }
+
+  service of_one_;
+};
+
+// ---- the modes -----------------------------------------------------------------------------------------------------
+
+struct mode {
+  std::string_view name;
+  std::string_view what;
+  std::unique_ptr<server> (*make)(unio::listening_socket_handle);
+};
+
+template <service of_one> std::unique_ptr<server> make_task_server(unio::listening_socket_handle l) {
+  return std::make_unique<task_server>(std::move(l), of_one);
+}
+std::unique_ptr<server> make_multiplexed(unio::listening_socket_handle l) {
+  return std::make_unique<multiplexed_server>(std::move(l));
+}
+
+constexpr mode modes[] = {
+    {"awaited", "a task for each connection, which reads and writes", make_task_server<awaited>},
+    {"multiplexed", "operations and their receivers, no coroutine", make_multiplexed},
+    {"poll-first", "a task that waits until there is something before it reads",
+     make_task_server<poll_first>},
+    {"spliced", "a task that moves the bytes through a pipe", make_task_server<spliced>},
+};
+
+mode const& mode_named(std::string const& name) {
+  std::string names;
+  for (mode const& m : modes) {
+    if (m.name == name) return m;
+    names += fmt::format("{}{}", names.empty() ? "" : ", ", m.name);
+  }
+  throw CLI::ValidationError("--mode", fmt::format("the choices are {}, not {}", names, name));
+}
+
+// ---- threads and signals -------------------------------------------------------------------------------------------
+
+// One for each thread. Written by the signal handler, awaited by the threads.
+std::span<unio::event_handle> ends_wanted;
+
+void end_all() {
+  for (unio::event_handle& e : ends_wanted) (void)e.signal();
+}
+
+void on_signal(int) {
+  int const error = errno;
+  end_all();
+  errno = error;
+}
+
+// While it lives SIGINT and SIGTERM ask the threads to end. Their events outlive it.
+class signals {
+ public:
+  explicit signals(std::span<unio::event_handle> events) {
+    ends_wanted = events;
+    struct sigaction action{};
+    action.sa_handler = on_signal;
+    action.sa_flags = SA_RESTART;
+    for (std::size_t i = 0; i < numbers.size(); ++i) ::sigaction(numbers[i], &action, &before_[i]);
+  }
+  signals(signals const&) = delete;
+  signals& operator=(signals const&) = delete;
+  ~signals() {
+    for (std::size_t i = 0; i < numbers.size(); ++i) ::sigaction(numbers[i], &before_[i], nullptr);
+  }
+
+ private:
+  static constexpr std::array numbers{SIGINT, SIGTERM};
+  struct sigaction before_[numbers.size()];
+};
+
+template <class T> T value_or_throw(unio::result<T> r, std::string_view what) {
+  if (!r) throw std::runtime_error(fmt::format("{}: {}", what, r.error().message()));
+  return std::move(*r);
+}
+
+struct wanted {
+  bool yes = false;
+  void set_value(unio::io_result<std::uint64_t>&&) { yes = true; }
+  void set_done() {}
+};
+
+void serve(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m) {
+  unio::io_multiplexer& here = unio::this_thread::multiplexer();
+  std::unique_ptr<server> const s = m.make(std::move(listening));
+  s->start();
+  auto wait = unio::connect(unio::async_wait_event(end), wanted());
+  wait.start();
+  while (!wait.receiver().yes) value_or_throw(here.run(), "waiting");
+  s->stop();
+  while (!s->has_ended()) value_or_throw(here.run(), "waiting");
+}
+
+// In a thread of its own: what goes wrong there ends all of them.
+void serve_beside(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m,
+                  std::exception_ptr& failure) noexcept {
+  try {
+    serve(std::move(listening), end, m);
+  } catch (...) {
+    failure = std::current_exception();
+    end_all();
+  }
+}
+
+// The first picks the port, where any will do.
+std::vector<unio::listening_socket_handle> listen(options const& o) {
+  bool const is_ipv6 = o.address.find(':') != std::string::npos;
+  std::string const text =
+      fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", o.address, is_ipv6 ? "]" : "", o.port);
+  std::string why;
+  auto at = unio::parse_endpoint(text, &why);
+  if (!at) throw std::runtime_error(why);
+  std::vector<unio::listening_socket_handle> all;
+  for (int i = 0; i < o.threads; ++i) {
+    all.push_back(value_or_throw(unio::listening_socket_handle::listen(*at, {.reuse_port = o.threads > 1}),
+                                 "cannot listen on " + unio::to_string(*at)));
+    *at = value_or_throw(all.back().local_endpoint(), "cannot listen on " + unio::to_string(*at));
+  }
+  return all;
+}
+
+void serve_all(options const& o) {
+  mode const& m = mode_named(o.mode);
+  if (!o.driver.empty()) ::setenv("UNIO_DRIVER", o.driver.c_str(), 1);
+  // Here, so that a driver that is not to be had is an error before anything is announced.
+  value_or_throw(unio::io_multiplexer::best_available(), "no multiplexer");
+  std::vector<unio::listening_socket_handle> listening = listen(o);
+  std::vector<unio::event_handle> ends;
+  for (int i = 0; i < o.threads; ++i)
+    ends.push_back(value_or_throw(unio::event_handle::create(), "an event"));
+  signals const handled(ends);
+
+  fmt::print("listening on {}\n",
+             unio::to_string(value_or_throw(listening[0].local_endpoint(), "its address")));
+  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
+
+  std::vector<std::exception_ptr> failures(listening.size());
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < listening.size(); ++i)
+      others.emplace_back(serve_beside, std::move(listening[i]), std::ref(ends[i]), std::cref(m),
+                          std::ref(failures[i]));
+    serve_beside(std::move(listening[0]), ends[0], m, failures[0]);
+  }
+  for (std::exception_ptr const& failure : failures)
+    if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+} // namespace
+
+void describe(CLI::App& app, options& o) {
+  std::string names;
+  std::string what = "How connections are served:";
+  for (mode const& m : modes) {
+    names += fmt::format("{}{}", names.empty() ? "" : "|", m.name);
+    what += fmt::format("\n  {}: {}", m.name, m.what);
+  }
+  app.add_option("--port", o.port, "The port, 0 for any (default 7777)")->type_name("N");
+  app.add_option("--address", o.address, "The address to listen on (default 127.0.0.1)")->type_name("A");
+  app.add_option_function<std::string>(
+         "--mode", [&o](std::string const& name) { o.mode = mode_named(name).name; }, what)
+      ->type_name(names);
+  auto const only = [&o](std::string const& name) {
+    if (name != "uring" && name != "epoll")
+      throw CLI::ValidationError("--driver", "the choices are uring and epoll, not " + name);
+    o.driver = name;
+  };
+  app.add_option_function<std::string>("--driver", only, "What waits (default: the best there is)")
+      ->type_name("uring|epoll");
+  app.add_option("--threads", o.threads,
+                 "How many threads, each with a multiplexer and a socket of its own (default 1)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
+}
+
+int run(options const& o) {
+  try {
+    serve_all(o);
+    return 0;
+  } catch (std::exception const& e) {
+    fmt::print(stderr, "unio: {}\n", e.what());
+    return 1;
+  }
+}
+
+} // namespace echo

@@ -1,0 +1,29 @@
+// unio echo: a server that sends back what it receives, in whichever way of unio's is asked for.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace echo {
+
+struct options {
+  std::string address = "127.0.0.1"; ///< IPv4, or IPv6
+  std::uint16_t port = 7777;         ///< 0: any
+  std::string mode = "awaited";
+  std::string driver; ///< empty: the best there is, or what UNIO_DRIVER names
+  int threads = 1;
+};
+
+/// Adds the command's options, which will be found in `o`.
+void describe(CLI::App& app, options& o);
+
+/// Serves until SIGINT or SIGTERM, then ends the connections that are open. Returns the command's exit status: 0, or 1 if
+/// it could not serve (one line on stderr says why).
+[[nodiscard]] int run(options const& o);
+
+} // namespace echo
