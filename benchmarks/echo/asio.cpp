@@ -1,0 +1,99 @@
+// An echo server on Boost.Asio, by callbacks or (variant `coroutines`) by coroutines. Compiled twice: on epoll, and on
+// io_uring (BOOST_ASIO_HAS_IO_URING, BOOST_ASIO_DISABLE_EPOLL). One thread, and Asio is told so, which saves it its locks
+// (Boost.Asio, concurrency hints).
+
+#include "server.h"
+
+#include <array>
+#include <boost/asio.hpp>
+#include <exception>
+#include <iostream>
+#include <memory>
+
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+class session {
+ public:
+  explicit session(tcp::socket s) : socket_(std::move(s)) {}
+  // Each operation owns the session.
+  static void read(std::unique_ptr<session> self) {
+    session& s = *self;
+    s.socket_.async_read_some(asio::buffer(s.buffer_),
+                              [self = std::move(self)](error_code e, std::size_t n) mutable {
+                                if (!e) write(std::move(self), n);
+                              });
+  }
+
+ private:
+  static void write(std::unique_ptr<session> self, std::size_t bytes) {
+    session& s = *self;
+    asio::async_write(s.socket_, asio::buffer(s.buffer_.data(), bytes),
+                      [self = std::move(self)](error_code e, std::size_t) mutable {
+                        if (!e) read(std::move(self));
+                      });
+  }
+
+  tcp::socket socket_;
+  std::array<char, echo_buffer_size> buffer_;
+};
+
+void accept_by_callbacks(tcp::acceptor& listening) {
+  listening.async_accept([&listening](error_code e, tcp::socket s) {
+    if (e) echo_fail("accept", e.value());
+    s.set_option(tcp::no_delay(true));
+    session::read(std::make_unique<session>(std::move(s)));
+    accept_by_callbacks(listening);
+  });
+}
+
+using awaited_socket = asio::use_awaitable_t<>::as_default_on_t<tcp::socket>;
+using awaited_acceptor = asio::use_awaitable_t<>::as_default_on_t<tcp::acceptor>;
+
+asio::awaitable<void> echo(awaited_socket s) try {
+  std::array<char, echo_buffer_size> buffer;
+  for (;;) {
+    std::size_t const n = co_await s.async_read_some(asio::buffer(buffer));
+    co_await asio::async_write(s, asio::buffer(buffer.data(), n));
+  }
+} catch (boost::system::system_error const&) {
+  // The end of the connection.
+}
+
+asio::awaitable<void> accept_by_coroutines(awaited_acceptor listening) {
+  for (;;) {
+    awaited_socket s = co_await listening.async_accept();
+    s.set_option(tcp::no_delay(true));
+    asio::co_spawn(listening.get_executor(), echo(std::move(s)), asio::detached);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv) try {
+  asio::io_context context(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
+  tcp::endpoint const at(asio::ip::address_v4::loopback(), echo_port(argc, argv));
+  tcp::acceptor listening(context);
+  listening.open(at.protocol());
+  listening.set_option(tcp::acceptor::reuse_address(true));
+  listening.bind(at);
+  listening.listen(echo_backlog);
+  echo_announce(listening.native_handle());
+  if (echo_variant(argc, argv, "coroutines")) {
+    asio::co_spawn(context, accept_by_coroutines(awaited_acceptor(std::move(listening))),
+                   [](std::exception_ptr e) {
+                     if (e) std::rethrow_exception(e);
+                   });
+    context.run();
+  } else {
+    accept_by_callbacks(listening);
+    context.run();
+  }
+  return 0;
+} catch (std::exception const& e) {
+  std::cerr << e.what() << '\n';
+  return 1;
+}

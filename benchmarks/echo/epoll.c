@@ -1,0 +1,90 @@
+/* An echo server on epoll, edge-triggered: one epoll_wait(2) for all that is ready, then a recv(2) and a send(2) each. A read that
+   does not fill its buffer has emptied the socket, so it is not tried in vain (epoll(7), questions and answers, 9). */
+#define _GNU_SOURCE
+#include "server.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { events_per_turn = 512 };
+
+struct connection {
+  int fd;
+  size_t size; /* what of the buffer is to be sent: from `sent` on */
+  size_t sent;
+  char buffer[echo_buffer_size];
+};
+
+static void end(struct connection* c) {
+  close(c->fd);
+  free(c);
+}
+
+/* Sends the rest, then reads and sends until one of them would wait. An edge brings it back here. */
+static void go_on(struct connection* c) {
+  int emptied = 0;
+  for (;;) {
+    while (c->sent < c->size) {
+      ssize_t const n = send(c->fd, c->buffer + c->sent, c->size - c->sent, MSG_NOSIGNAL);
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0 && errno == EAGAIN) return;
+      if (n < 0) {
+        end(c);
+        return;
+      }
+      c->sent += (size_t)n;
+    }
+    if (emptied) return;
+    ssize_t const n = recv(c->fd, c->buffer, sizeof c->buffer, 0);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0 && errno == EAGAIN) return;
+    if (n <= 0) {
+      end(c);
+      return;
+    }
+    c->size = (size_t)n;
+    c->sent = 0;
+    emptied = c->size < sizeof c->buffer;
+  }
+}
+
+static void accept_all(int epoll, int listening) {
+  for (;;) {
+    int const fd = accept4(listening, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0 && (errno == EINTR || errno == ECONNABORTED)) continue;
+    if (fd < 0 && errno == EAGAIN) return;
+    if (fd < 0) echo_fail("accept4", errno);
+    echo_no_delay(fd);
+    struct connection* const c = malloc(sizeof *c);
+    if (c == NULL) echo_fail("malloc", ENOMEM);
+    c->fd = fd;
+    c->size = c->sent = 0;
+    struct epoll_event what = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
+    if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &what) != 0) echo_fail("epoll_ctl", errno);
+  }
+}
+
+int main(int argc, char** argv) {
+  int const listening = echo_listen(echo_port(argc, argv));
+  int const epoll = epoll_create1(EPOLL_CLOEXEC);
+  if (epoll < 0) echo_fail("epoll_create1", errno);
+  struct epoll_event what = {.events = EPOLLIN, .data.ptr = NULL};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, listening, &what) != 0) echo_fail("epoll_ctl", errno);
+  echo_announce(listening);
+  for (;;) {
+    static struct epoll_event events[events_per_turn];
+    int const n = epoll_wait(epoll, events, events_per_turn, -1);
+    if (n < 0 && errno != EINTR) echo_fail("epoll_wait", errno);
+    for (int i = 0; i < n; ++i) {
+      if (events[i].data.ptr == NULL) {
+        accept_all(epoll, listening);
+      } else {
+        go_on(events[i].data.ptr);
+      }
+    }
+  }
+}

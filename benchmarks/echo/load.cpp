@@ -1,0 +1,361 @@
+// Makes an echo server work, and says what that cost it: so many connections, each of which sends a message, waits for all of it to come
+// back, compares it, and sends the next (a closed loop). On a ring of its own, because a load generator on epoll needs more of
+// its processor than the server of its own, and is the limit sooner.
+//
+//   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS
+//
+// Prints one line as support/subject.hpp describes it, a sample or why there is none. The value is requests per second of the server's processor
+// time, which is read from its own clock (clock_getcpuclockid(3)) at the beginning and the end of the measured part; how
+// much of it was user and how much system time, from /proc/PID/stat, which counts in ticks.
+
+#include "support/histogram.hpp"
+
+#include <fmt/format.h>
+
+#include <arpa/inet.h>
+#include <liburing.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+struct options {
+  std::uint64_t port = 0;
+  std::uint64_t server_pid = 0;
+  std::uint64_t connections = 1;
+  std::uint64_t bytes = 64;
+  std::uint64_t warm_up = 100;
+  std::uint64_t milliseconds = 1000;
+};
+
+constexpr std::uint64_t max_connections = 8192;
+constexpr std::uint64_t max_bytes = 65536;
+constexpr double busy_enough =
+    97; // percent of a processor: more than this, and the load generator is the limit
+
+[[noreturn]] void fail(char const* call, int error) {
+  throw std::system_error(std::abs(error), std::generic_category(), call);
+}
+
+int check(char const* call, int r) {
+  if (r < 0) fail(call, r);
+  return r;
+}
+
+// ---- the server's time ---------------------------------------------------------------------------------------------
+
+struct times {
+  double total = 0; // seconds
+  double user = 0;
+  double system = 0;
+};
+
+double seconds(timespec const& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
+}
+double seconds(timeval const& t) {
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+}
+
+times times_of(pid_t pid) {
+  clockid_t clock;
+  if (int const e = ::clock_getcpuclockid(pid, &clock); e != 0) fail("clock_getcpuclockid", e);
+  timespec t;
+  if (::clock_gettime(clock, &t) != 0) fail("clock_gettime", errno);
+
+  std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
+  std::string text;
+  std::getline(in, text);
+  // Fields 14 and 15 (proc_pid_stat(5)); the second is a name in parentheses that may contain anything.
+  std::size_t at = text.rfind(')');
+  for (int field = 2; field != 14 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
+  unsigned long user = 0;
+  unsigned long system = 0;
+  if (at == std::string::npos || std::sscanf(text.c_str() + at, "%lu %lu", &user, &system) != 2)
+    throw std::runtime_error("/proc/" + std::to_string(pid) + "/stat is not understood");
+  auto const tick = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return {.total = seconds(t),
+          .user = static_cast<double>(user) / tick,
+          .system = static_cast<double>(system) / tick};
+}
+
+double own_time() {
+  rusage r;
+  if (::getrusage(RUSAGE_SELF, &r) != 0) fail("getrusage", errno);
+  return seconds(r.ru_utime) + seconds(r.ru_stime);
+}
+
+// ---- the load ------------------------------------------------------------------------------------------------------
+
+struct connection {
+  int fd = -1;
+  std::size_t arrived = 0; // bytes of the answer
+  std::uint64_t number = 0;
+  clock_type::time_point asked;
+  char* message = nullptr;
+};
+
+class load {
+ public:
+  explicit load(options const& o) : bytes_(o.bytes) {
+    open_ring();
+    messages_.resize(o.connections * bytes_);
+    connections_.resize(o.connections);
+    for (std::size_t i = 0; i < connections_.size(); ++i) {
+      connection& c = connections_[i];
+      c.message = messages_.data() + i * bytes_;
+      for (std::size_t b = 0; b < bytes_; ++b) c.message[b] = static_cast<char>(i * 7 + b * 13);
+      c.fd = connect_to(static_cast<std::uint16_t>(o.port));
+      receive(i);
+    }
+    clock_type::time_point const now = clock_type::now();
+    for (std::size_t i = 0; i < connections_.size(); ++i) ask(i, now);
+  }
+  load(load const&) = delete;
+  load& operator=(load const&) = delete;
+  ~load() {
+    for (connection const& c : connections_)
+      if (c.fd >= 0) ::close(c.fd);
+    io_uring_queue_exit(&ring_);
+  }
+
+  // Goes on until then. What it counted before is forgotten.
+  void run_until(clock_type::time_point end) {
+    answers_ = 0;
+    latencies_ = std::make_unique<benchmarks::histogram>();
+    clock_type::time_point now = clock_type::now();
+    while (now < end) now = turn();
+  }
+
+  [[nodiscard]] std::uint64_t answers() const { return answers_; }
+  [[nodiscard]] benchmarks::histogram const& latencies() const { return *latencies_; }
+
+ private:
+  static constexpr unsigned buffers = 1024;
+  static constexpr unsigned buffer_size = 8192;
+  static constexpr int group = 0;
+  static constexpr std::uint64_t tag_sent = std::uint64_t{1} << 32;
+
+  void open_ring() {
+    io_uring_params p{};
+    p.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_SUBMIT_ALL |
+              IORING_SETUP_CQSIZE;
+    p.cq_entries = 16384;
+    check("io_uring_setup", io_uring_queue_init_params(4096, &ring_, &p));
+    check("io_uring_register_ring_fd", io_uring_register_ring_fd(&ring_));
+    std::size_t const size = buffers * sizeof(io_uring_buf);
+    offered_ = static_cast<io_uring_buf_ring*>(std::aligned_alloc(4096, size));
+    if (offered_ == nullptr) fail("aligned_alloc", ENOMEM);
+    io_uring_buf_reg what{};
+    what.ring_addr = reinterpret_cast<std::uintptr_t>(offered_);
+    what.ring_entries = buffers;
+    what.bgid = group;
+    check("io_uring_register_buf_ring", io_uring_register_buf_ring(&ring_, &what, 0));
+    io_uring_buf_ring_init(offered_);
+    memory_.resize(std::size_t{buffers} * buffer_size);
+    for (unsigned b = 0; b < buffers; ++b) give_back(b);
+  }
+
+  static int connect_to(std::uint16_t port) {
+    int const fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) fail("socket", errno);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    if (::connect(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) != 0) fail("connect", errno);
+    int const on = 1;
+    if (::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) fail("setsockopt", errno);
+    return fd;
+  }
+
+  io_uring_sqe* entry() {
+    io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
+    while (sqe == nullptr) {
+      submit(0);
+      sqe = io_uring_get_sqe(&ring_);
+    }
+    return sqe;
+  }
+
+  void submit(unsigned wait_for) {
+    int const r = io_uring_submit_and_wait(&ring_, wait_for);
+    if (r < 0 && r != -EINTR && r != -EAGAIN && r != -EBUSY) fail("io_uring_enter", r);
+  }
+
+  void give_back(unsigned b) {
+    io_uring_buf_ring_add(offered_, memory_.data() + std::size_t{b} * buffer_size, buffer_size,
+                          static_cast<unsigned short>(b), io_uring_buf_ring_mask(buffers), 0);
+    io_uring_buf_ring_advance(offered_, 1);
+  }
+
+  void receive(std::size_t i) {
+    io_uring_sqe* const sqe = entry();
+    io_uring_prep_recv_multishot(sqe, connections_[i].fd, nullptr, 0, 0);
+    sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
+    sqe->flags |= IOSQE_BUFFER_SELECT;
+    sqe->buf_group = group;
+    io_uring_sqe_set_data64(sqe, i);
+  }
+
+  // A completion says only what went wrong. Each message differs from the one before.
+  void ask(std::size_t i, clock_type::time_point now) {
+    connection& c = connections_[i];
+    ++c.number;
+    std::memcpy(c.message, &c.number, std::min(sizeof c.number, bytes_));
+    c.arrived = 0;
+    c.asked = now;
+    io_uring_sqe* const sqe = entry();
+    io_uring_prep_send(sqe, c.fd, c.message, bytes_, MSG_NOSIGNAL | MSG_WAITALL);
+    sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
+    io_uring_sqe_set_data64(sqe, i | tag_sent);
+  }
+
+  clock_type::time_point turn() {
+    // A server that stops answering must not stop the measurement: then this says so.
+    __kernel_timespec patience{.tv_sec = 10, .tv_nsec = 0};
+    io_uring_cqe* cqe = nullptr;
+    int const r = io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &patience, nullptr);
+    if (r == -ETIME) throw std::runtime_error("no answer within ten seconds");
+    if (r < 0 && r != -EINTR && r != -EAGAIN && r != -EBUSY) fail("io_uring_enter", r);
+    clock_type::time_point now = clock_type::now();
+    unsigned head = 0;
+    unsigned n = 0;
+    io_uring_for_each_cqe(&ring_, head, cqe) {
+      ++n;
+      if ((cqe->user_data & tag_sent) != 0) fail("send", cqe->res);
+      now = answered(cqe->user_data, cqe->res, cqe->flags);
+    }
+    io_uring_cq_advance(&ring_, n);
+    return now;
+  }
+
+  clock_type::time_point answered(std::size_t i, int n, unsigned flags) {
+    clock_type::time_point const now = clock_type::now();
+    connection& c = connections_[i];
+    if (n == 0) throw std::runtime_error("the server closed a connection");
+    if (n < 0 && n != -ENOBUFS) fail("recv", n);
+    if (n > 0) {
+      unsigned const b = flags >> IORING_CQE_BUFFER_SHIFT;
+      auto const bytes = static_cast<std::size_t>(n);
+      if (bytes > bytes_ - c.arrived) throw std::runtime_error("more came back than was sent");
+      if (std::memcmp(c.message + c.arrived, memory_.data() + std::size_t{b} * buffer_size, bytes) != 0)
+        throw std::runtime_error("something else came back than was sent");
+      give_back(b);
+      c.arrived += bytes;
+    }
+    if ((flags & IORING_CQE_F_MORE) == 0) receive(i);
+    if (c.arrived == bytes_) {
+      ++answers_;
+      latencies_->add(static_cast<std::uint64_t>(std::chrono::nanoseconds(now - c.asked).count()));
+      ask(i, now);
+    }
+    return now;
+  }
+
+  std::size_t bytes_;
+  io_uring ring_{};
+  io_uring_buf_ring* offered_ = nullptr; // until the program ends: the kernel may still look at it
+  std::vector<char> memory_;
+  std::vector<char> messages_;
+  std::vector<connection> connections_;
+  std::uint64_t answers_ = 0;
+  std::unique_ptr<benchmarks::histogram> latencies_ = std::make_unique<benchmarks::histogram>();
+};
+
+// ---- the command line ----------------------------------------------------------------------------------------------
+
+options options_from(int argc, char** argv) {
+  options o;
+  struct known {
+    std::string_view name;
+    std::uint64_t& value;
+    std::uint64_t least;
+    std::uint64_t most;
+  };
+  known const all[] = {{"--port", o.port, 1, 65535},
+                       {"--server-pid", o.server_pid, 1, 1u << 30},
+                       {"--connections", o.connections, 1, max_connections},
+                       {"--bytes", o.bytes, 1, max_bytes},
+                       {"--warm-up", o.warm_up, 0, 3'600'000},
+                       {"--milliseconds", o.milliseconds, 1, 3'600'000}};
+  for (int i = 1; i < argc; i += 2) {
+    bool found = false;
+    for (known const& k : all) {
+      if (k.name != argv[i]) continue;
+      found = true;
+      std::string_view const text = i + 1 < argc ? argv[i + 1] : "";
+      auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), k.value);
+      if (error != std::errc() || end != text.data() + text.size() || k.value < k.least || k.value > k.most)
+        throw std::invalid_argument(
+            fmt::format("{} takes a number from {} to {}, not '{}'", k.name, k.least, k.most, text));
+    }
+    if (!found) throw std::invalid_argument(fmt::format("no option {}", argv[i]));
+  }
+  if (o.port == 0 || o.server_pid == 0) throw std::invalid_argument("--port and --server-pid are needed");
+  return o;
+}
+
+void measure(options const& o) {
+  auto const pid = static_cast<pid_t>(o.server_pid);
+  load l(o);
+  l.run_until(clock_type::now() + milliseconds(o.warm_up));
+  auto const begin = clock_type::now();
+  double const own_before = own_time();
+  times const before = times_of(pid);
+  l.run_until(begin + milliseconds(o.milliseconds));
+  times const after = times_of(pid);
+  double const own = own_time() - own_before;
+  double const elapsed = std::chrono::duration<double>(clock_type::now() - begin).count();
+
+  auto const requests = static_cast<double>(l.answers());
+  double const server = after.total - before.total;
+  if (requests == 0 || server <= 0) throw std::runtime_error("no request was answered in time");
+  double const user = after.user - before.user;
+  double const system = after.system - before.system;
+  double const ticks = user + system;
+  double const busy = own / elapsed * 100;
+  auto const percentile = [&](double p) { return l.latencies().percentile_ns(p) / 1000; };
+  fmt::print(
+      "sample\t{}\t{}\trequests/s={}\tserver µs per request={}\tp50 µs={}\tp99 µs={}\tp99.9 µs={}\tuser "
+      "%={}\tsystem %={}\t"
+      "load CPU %={}\tload is the limit={}\n",
+      elapsed * 1e9, requests / server, requests / elapsed, server / requests * 1e6, percentile(50),
+      percentile(99), percentile(99.9), ticks > 0 ? user / ticks * 100 : 0,
+      ticks > 0 ? system / ticks * 100 : 0, busy, busy >= busy_enough ? 1 : 0);
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  try {
+    measure(options_from(argc, argv));
+    return 0;
+  } catch (std::invalid_argument const& e) {
+    fmt::print(stderr, "echo_load: {}\n", e.what());
+    return 2;
+  } catch (std::exception const& e) {
+    fmt::print("failed\t{}\n", e.what());
+    return 1;
+  }
+}

@@ -1,0 +1,50 @@
+#define _GNU_SOURCE
+#include "server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+
+unsigned short echo_port(int argc, char** argv) {
+  return (unsigned short)(argc > 1 ? strtoul(argv[1], NULL, 10) : 0);
+}
+
+int echo_variant(int argc, char** argv, char const* name) { return argc > 2 && strcmp(argv[2], name) == 0; }
+
+void echo_fail(char const* call, int error) {
+  fprintf(stderr, "%s: %s\n", call, strerror(error < 0 ? -error : error));
+  exit(1);
+}
+
+int echo_listen(unsigned short port) {
+  int const fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) echo_fail("socket", errno);
+  int const on = 1;
+  if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) echo_fail("setsockopt", errno);
+  struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
+  at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (bind(fd, (struct sockaddr*)&at, sizeof at) != 0) echo_fail("bind", errno);
+  if (listen(fd, echo_backlog) != 0) echo_fail("listen", errno);
+  return fd;
+}
+
+void echo_announce(int listening) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts it may be killed */
+  struct sockaddr_in at;
+  socklen_t size = sizeof at;
+  if (getsockname(listening, (struct sockaddr*)&at, &size) != 0) echo_fail("getsockname", errno);
+  printf("listening on 127.0.0.1:%u\n", ntohs(at.sin_port));
+  fflush(stdout);
+}
+
+void echo_no_delay(int connection) {
+  int const on = 1;
+  if (setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) echo_fail("setsockopt", errno);
+}

@@ -1,0 +1,30 @@
+/* What the echo servers that unio is compared with have in common: the size of a connection's buffer, one option of its
+   socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT]` (port 0: any) and serves until a signal
+   ends it. They are measured from outside, by echo_load.
+
+   The buffer is twice the largest message, so that a full one never hides that everything has been read. */
+#ifndef UNIO_BENCHMARKS_ECHO_SERVER_H
+#define UNIO_BENCHMARKS_ECHO_SERVER_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { echo_buffer_size = 8192, echo_backlog = 4096 };
+
+/* The port that the command line asks for. */
+unsigned short echo_port(int argc, char** argv);
+/* Whether the command line asks for this variant. */
+int echo_variant(int argc, char** argv, char const* name);
+/* A non-blocking socket that listens on 127.0.0.1. Ends the program if there can be none. */
+int echo_listen(unsigned short port);
+/* Says where `listening` listens, as the load generator and its starter expect it. */
+void echo_announce(int listening);
+void echo_no_delay(int connection);
+/* Ends the program, saying which call failed. `error` is an errno, of either sign. */
+void echo_fail(char const* call, int error) __attribute__((noreturn));
+
+#ifdef __cplusplus
+}
+#endif
+#endif
