@@ -95,7 +95,7 @@ template <class Leaf> benchmarks::sample run(depth d, std::uint64_t requests) {
   client.child().promise().set_environment(environment);
   client.child().promise().set_continuation(listener);
   std::uint64_t completed = 0;
-  const benchmarks::sample result = benchmarks::measure([&] {
+  const benchmarks::sample result = benchmarks::measure(requests, [&] {
     client.child().resume();
     completed = context.run();
   });
