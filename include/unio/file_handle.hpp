@@ -6,9 +6,11 @@
 //   async_open    opening one as an operation
 //
 //   file_handle::file   file_handle::temp_file   file_handle::temp_inode   file_handle::uniquely_named_file
+//   file_handle::lock_file   file_handle::lock_range, from file_lock.hpp
 
 #pragma once
 
+#include <unio/file_lock.hpp>
 #include <unio/handle.hpp>
 
 #include <cstring>
@@ -100,6 +102,12 @@ class UNIO_API file_handle : public io_handle {
   /// another process puts there between the check and the removal is removed instead: Linux has no removal on condition.
   /// Errors: ENOENT if it does not; as unlinkat(2).
   result<void> unlink() noexcept;
+
+  /// lock_range, try_lock_range, try_lock_range_for, …, co_lock_range, …: see async_lock_range.
+  UNIO_VERB_FORMS(lock_range, async_lock_range, (extent_type offset, extent_type bytes, lock_kind kind),
+                  offset, bytes, kind)
+  /// lock_file, try_lock_file, try_lock_file_for, …, co_lock_file, …: see async_lock_file.
+  UNIO_VERB_FORMS(lock_file, async_lock_file, (lock_kind kind), kind)
 
   /// A second handle on the same open description: they share the position. It uses no multiplexer of its own, and its
   /// end removes no name.

@@ -138,8 +138,10 @@ struct operation_links {
     bool restart : 1 = false;     ///< once its value is delivered it is given to the driver again
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
-    bool landed : 1 = false;     ///< ended, and its receiver not told of it yet
-    std::uint8_t pauses : 3 = 0; ///< how many times in a row it found no resources, as far as that matters
+    bool landed : 1 = false; ///< ended, and its receiver not told of it yet
+    std::uint8_t pauses : 3 =
+        0; ///< how many times in a row it found no resources or had to be tried again, as far as that
+           ///< matters
   };
   marks is;
 

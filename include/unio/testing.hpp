@@ -72,7 +72,8 @@ struct simulation_options {
 /// a closed one meets its next owner.
 ///
 /// What is simulated: reading and writing in all forms, close, shutdown, accept, poll, zero-copy send,
-/// barriers, the length of files, dup, fcntl. Pipes and connections behave as Linux's pipes and connected
+/// barriers, the length of files, dup, fcntl. Locks on files are now and then held by somebody else, unless
+/// simulation_options::delays is false; nothing else contends for them. Pipes and connections behave as Linux's pipes and connected
 /// Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer closed without having read
 /// everything. splice(2), names and addresses, and async_connect are not; they fail with EBADF or EINVAL.
 ///

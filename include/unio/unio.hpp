@@ -15,6 +15,7 @@
 #include <unio/event_handle.hpp>
 #include <unio/executor.hpp>
 #include <unio/file_handle.hpp>
+#include <unio/file_lock.hpp>
 #include <unio/frames.hpp>
 #include <unio/generator.hpp>
 #include <unio/handle.hpp>

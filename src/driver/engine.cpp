@@ -24,6 +24,9 @@ constexpr std::int64_t forever = deadline::forever;
 constexpr int pauses_that_grow = 6;
 int pause_ms(int times) noexcept { return std::min(100, 5 << (times - 1)); }
 
+// How long to wait for what nothing tells of, before the first attempt again and after each: 1, 2, 4 and then 8 ms.
+constexpr int retries_that_grow = 3;
+
 bool uses(io_operation const& op, int fd) noexcept {
   return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd);
 }
@@ -312,8 +315,12 @@ void engine::await_readiness(io_operation& op) noexcept {
       return; // the deadline queue has it
     case readiness::nothing:
       return later_.push(op);
-    case readiness::retry:
-      return retry_after(op, 1);
+    case readiness::retry: {
+      operation_links::marks& is = op.links.is;
+      int const milliseconds = 1 << std::min<int>(is.pauses, retries_that_grow);
+      if (is.pauses < retries_that_grow) ++is.pauses;
+      return retry_after(op, milliseconds);
+    }
     case readiness::worker:
       return to_worker(op);
     case readiness::readable:

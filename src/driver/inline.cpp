@@ -15,7 +15,8 @@ namespace unio::driver {
 namespace {
 
 constexpr std::int64_t forever = deadline::forever;
-constexpr std::int64_t retry_ns = 1'000'000;
+constexpr std::int64_t retry_ns = 1'000'000; // the first wait; three times it doubles
+constexpr int retries_that_grow = 3;
 
 short poll_events(readiness r) noexcept {
   switch (r) {
@@ -71,11 +72,14 @@ void run_inline(io_operation& op) noexcept {
   bool const system = d.which() == deadline::kind::system;
   std::int64_t const until = d.is_none() ? forever : d.due(sys::steady_now(), system ? sys::system_now() : 0);
   if (hint != 0) sys::note_waited(op.fd(), hint, true);
-  for (;;) {
+  for (int retries = 0;;) {
     readiness const wants = f.wants(op);
     std::int64_t wake = until;
     if (wants == readiness::time) wake = std::min(wake, static_cast<async_wait&>(op).due());
-    if (wants == readiness::retry) wake = std::min(wake, sys::steady_now() + retry_ns);
+    if (wants == readiness::retry) {
+      wake = std::min(wake, sys::steady_now() + (retry_ns << retries));
+      if (retries < retries_that_grow) ++retries;
+    }
     bool const on_descriptor =
         wants == readiness::readable || wants == readiness::writable || wants == readiness::exceptional;
     std::int64_t const before = poll_first ? sys::steady_now() : 0;

@@ -61,6 +61,10 @@ void simulated_backend::arm(engine& e, io_operation& op, bool) noexcept {
   UNIO_EXPECTS(op.fd() < 0 || world_.owns(op.fd()),
                "a simulated multiplexer runs operations on simulated handles only");
   predict(e, op.fd());
+  if (op.faces().wants(op) == readiness::retry) { // no kernel waits for it
+    if (!e.perform_now(op)) e.await_readiness(op);
+    return;
+  }
   op.links.is.polling = world_.options.readiness && waits_for_descriptor(op.faces().wants(op)) &&
                         !op.is_multishot() && world_.random.one_in(3);
   to_submit_.push(op);

@@ -759,6 +759,61 @@ template <bool Exists> struct open_file : test::fixture {
   }
 };
 
+// Somebody else has locked the same bytes.
+struct lock_range_of_file : test::fixture {
+  using sender = unio::async_lock_range;
+  static ending value() { return {"locked"}; }
+  unio::file_handle file, theirs;
+  unio::file_lock their_lock;
+  static constexpr auto kind = unio::lock_kind::exclusive;
+
+  lock_range_of_file(io_multiplexer* m, script) {
+    directory().write("locked", "say hello");
+    auto const open = [] {
+      return unio::file_handle::file(directory().handle(), "locked", unio::handle::mode::write).value();
+    };
+    file = open();
+    theirs = open();
+    their_lock = theirs.lock_range(4, 8, kind).value();
+    file.set_multiplexer(m);
+  }
+  template <class S> S describe(deadline d) { return S(file, 4, 5, kind, d); }
+  auto block(deadline d) { return file.lock_range(4, 5, kind, d); }
+  auto await(deadline d) { return file.co_lock_range(4, 5, kind, d); }
+  void make_ready() { ASSERT_TRUE(their_lock.unlock()); }
+  void close() { ASSERT_TRUE(file.close()); }
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    EXPECT_EQ(theirs.try_lock_range(8, 1, kind).error(), unio::condition::would_block);
+    EXPECT_TRUE(r->unlock());
+    EXPECT_TRUE(theirs.try_lock_range(8, 1, kind).has_value());
+    return {"locked"};
+  }
+};
+
+struct lock_whole_file : lock_range_of_file {
+  using sender = unio::async_lock_file;
+  using lock_range_of_file::lock_range_of_file;
+  template <class S> S describe(deadline d) { return S(file, kind, d); }
+  auto block(deadline d) { return file.lock_file(kind, d); }
+  auto await(deadline d) { return file.co_lock_file(kind, d); }
+};
+
+// Both read: they are not in each other's way.
+struct lock_range_shared : lock_range_of_file {
+  static constexpr bool can_wait = false;
+  static constexpr auto shared = unio::lock_kind::shared;
+  lock_range_shared(io_multiplexer* m, script s) : lock_range_of_file(m, s) {
+    EXPECT_TRUE(their_lock.unlock());
+    their_lock = theirs.lock_range(0, 100, shared).value();
+  }
+  template <class S> S describe(deadline d) { return S(file, 4, 5, shared, d); }
+  auto block(deadline d) { return file.lock_range(4, 5, shared, d); }
+  auto await(deadline d) { return file.co_lock_range(4, 5, shared, d); }
+  void make_ready() {}
+  ending reduce(sender::result_type r) { return r.has_value() ? ending{"locked"} : test::failure(r.error()); }
+};
+
 template <class Ends> struct close_one : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool repeatable = false;
@@ -834,6 +889,9 @@ std::vector<test::row> const& table() {
       test::row_of<splice_between_sockets>("splice_between_sockets"),
       test::row_of<open_file<true>>("open"),
       test::row_of<open_file<false>>("open_what_does_not_exist"),
+      test::row_of<lock_range_of_file>("lock_range"),
+      test::row_of<lock_range_shared>("lock_range_shared"),
+      test::row_of<lock_whole_file>("lock_file"),
       test::row_of<close_one<pipe_ends>>("close_pipe"),
       test::row_of<close_one<tcp_ends>>("close_socket"),
       test::row_of<close_one<file_end>>("close_file"),

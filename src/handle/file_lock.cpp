@@ -1,0 +1,160 @@
+// Guards of file locks, and what this process knows of the locks that it holds.
+//
+// For the kernel one open file is one owner: it grants what overlaps a lock of the same owner, merges the two, and unlocking
+// one takes bytes from the other. So every guard is listed by its descriptor, from before its lock is asked for until after it
+// was given back, and what overlaps is refused.
+
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/fork.hpp"
+
+#include <unio/file_handle.hpp>
+#include <unio/file_lock.hpp>
+
+#include <fcntl.h>
+#include <pthread.h>
+
+#include <limits>
+#include <mutex>
+#include <utility>
+
+namespace unio {
+
+static_assert(sizeof(file_lock) == 48);
+
+namespace {
+
+constexpr extent_type largest_offset = std::numeric_limits<std::int64_t>::max(); // off_t
+
+// Guards by the number of their descriptor. Guards are in a list rather than in a table, so that holding one more allocates
+// nothing; who holds thousands through one handle pays for walking it, as for walking the kernel's own list.
+constexpr unsigned buckets = 64;
+constinit std::mutex mutex;
+constinit file_lock* held[buckets] = {};
+
+file_lock*& bucket_of(int fd) noexcept { return held[static_cast<unsigned>(fd) % buckets]; }
+
+// A child must not inherit the mutex locked by a thread that it does not have.
+void watch_forks() noexcept {
+  static int const once =
+      pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
+  (void)once;
+  sys::watch_forks();
+}
+
+// Numbers above the table share entries with lower ones, whose handles say nothing about them.
+std::uint32_t generation_of(int fd) noexcept {
+  return static_cast<unsigned>(fd) < sys::descriptor_table_size ? sys::generation(fd) : 0;
+}
+
+int set_lock(int fd, extent_type first, extent_type last, short type, bool sleeps) noexcept {
+  struct flock l{};
+  l.l_type = type;
+  l.l_whence = SEEK_SET;
+  l.l_start = static_cast<off_t>(first);
+  l.l_len = last == largest_offset ? 0 : static_cast<off_t>(last - first + 1); // 0: to the end of all files
+  int const command = sleeps ? F_OFD_SETLKW : F_OFD_SETLK;
+  return static_cast<int>(
+      sys::uninterrupted([&] { return sys::fcntl(fd, command, reinterpret_cast<long>(&l)); }));
+}
+
+} // namespace
+
+// False: it overlaps one that is listed.
+bool file_lock::list() noexcept {
+  std::lock_guard const guard(mutex);
+  file_lock*& first = bucket_of(fd_);
+  for (file_lock const* l = first; l != nullptr; l = l->next_)
+    if (l->fd_ == fd_ && l->generation_ == generation_ && l->first_ <= last_ && first_ <= l->last_)
+      return false;
+  next_ = first;
+  previous_ = &first;
+  if (next_ != nullptr) next_->previous_ = &next_;
+  first = this;
+  return true;
+}
+
+void file_lock::unlist() noexcept {
+  std::lock_guard const guard(mutex);
+  *previous_ = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  fd_ = -1;
+}
+
+void file_lock::move_from(file_lock& other) noexcept {
+  first_ = other.first_;
+  last_ = other.last_;
+  generation_ = other.generation_;
+  process_ = other.process_;
+  kind_ = other.kind_;
+  if (other.fd_ < 0) return;
+  std::lock_guard const guard(mutex);
+  fd_ = std::exchange(other.fd_, -1);
+  next_ = other.next_;
+  previous_ = other.previous_;
+  *previous_ = this;
+  if (next_ != nullptr) next_->previous_ = &next_;
+}
+
+file_lock::file_lock(file_lock&& other) noexcept { move_from(other); }
+
+file_lock& file_lock::operator=(file_lock&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) give_back();
+    move_from(other);
+  }
+  return *this;
+}
+
+int file_lock::take(int fd, extent_type first, extent_type last, lock_kind kind, bool sleeps) noexcept {
+  if (fd < 0) return -EBADF;
+  watch_forks();
+  fd_ = fd;
+  generation_ = generation_of(fd);
+  process_ = sys::fork_generation();
+  first_ = first;
+  last_ = last;
+  kind_ = kind;
+  if (!list()) {
+    fd_ = -1;
+    return -EDEADLK;
+  }
+  int const r = set_lock(fd, first, last, kind == lock_kind::shared ? F_RDLCK : F_WRLCK, sleeps);
+  if (r >= 0) return 0;
+  unlist();
+  // Who sleeps is told of no contention, so that for him it is what it says: a security module's denial.
+  return r == -EACCES && !sleeps ? -EAGAIN : r;
+}
+
+result<void> file_lock::unlock() noexcept {
+  if (fd_ < 0) return {};
+  if (generation_ == generation_of(fd_)) {
+    int const r = set_lock(fd_, first_, last_, F_UNLCK, false);
+    if (r < 0) return detail::to_error_code(r);
+  }
+  unlist();
+  return {};
+}
+
+void file_lock::release() noexcept {
+  if (fd_ >= 0) unlist();
+}
+
+void file_lock::give_back() noexcept {
+  if (process_ == sys::fork_generation()) (void)unlock(); // else it is the parent's
+  release();
+}
+
+detail::lock_operation::lock_operation(operation_faces const& faces, file_handle& h, extent_type offset,
+                                       extent_type bytes, lock_kind kind, unio::deadline d) noexcept
+    : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), first_(offset), kind_(kind) {
+  if (bytes == 0) {
+    refused_ = -EINVAL; // the kernel would lock all from there on
+  } else if (offset > largest_offset || bytes - 1 > largest_offset - offset) {
+    refused_ = -EOVERFLOW;
+  } else {
+    last_ = offset + (bytes - 1);
+  }
+}
+
+} // namespace unio

@@ -1,0 +1,49 @@
+// async_lock_range and async_lock_file: open-file-description locks.
+//
+// No driver can wait for a lock: there is nothing to poll, a ring has no operation for it, and a thread that sleeps in
+// F_OFD_SETLKW could only be woken by a signal. So an attempt that found it held is repeated after a while; only a blocking
+// call that nothing may end sleeps in the kernel.
+
+#include "op/face.hpp"
+
+#include <unio/file_lock.hpp>
+
+namespace unio {
+namespace {
+
+detail::lock_operation& self(io_operation& op) noexcept { return static_cast<detail::lock_operation&>(op); }
+
+void give_back(io_operation& op) noexcept { self(op).give_back(); }
+
+readiness wants(io_operation const&) noexcept { return readiness::retry; }
+
+int perform(io_operation& op, attempt how) noexcept {
+  return self(op).take(how == attempt::blocking && op.deadline().is_none());
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
+
+} // namespace
+
+constinit operation_faces const detail::lock_range_faces = {
+    .name = "lock_range",
+    .tries = inline_attempt::always,
+    .interruptible = true,
+    .flow = direction::either,
+    .begin = give_back, // of a run whose lock nobody took
+    .wants = wants,
+    .perform = perform,
+    .complete = complete,
+    .reclaim = give_back};
+
+constinit operation_faces const detail::lock_file_faces = {.name = "lock_file",
+                                                           .tries = inline_attempt::always,
+                                                           .interruptible = true,
+                                                           .flow = direction::either,
+                                                           .begin = give_back,
+                                                           .wants = wants,
+                                                           .perform = perform,
+                                                           .complete = complete,
+                                                           .reclaim = give_back};
+
+} // namespace unio
