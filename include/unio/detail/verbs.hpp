@@ -76,20 +76,20 @@ template <class Sender> class atomic_form : public Sender {
     return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));       \
   }                                                                                           \
   io_awaitable<sender> co_##verb(UNIO_LIST parameters deadline d = {}) noexcept {             \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                 \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) d);                 \
   }                                                                                           \
   io_awaitable<sender> try_co_##verb(UNIO_BARE parameters) noexcept {                         \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));  \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero());  \
   }                                                                                           \
   template <class Rep, class Period>                                                          \
   io_awaitable<sender> try_co_##verb##_for(                                                   \
       UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {             \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most))); \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)); \
   }                                                                                           \
   template <class Clock, class Duration>                                                      \
   io_awaitable<sender> try_co_##verb##_until(                                                 \
       UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {         \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));   \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline(point));   \
   }
 #define UNIO_LIST(...) __VA_ARGS__ __VA_OPT__(, )
 #define UNIO_BARE(...) __VA_ARGS__
