@@ -106,6 +106,10 @@ struct operation_faces {
                   io_uring_sqe&) noexcept = nullptr; ///< what the ring is told; false: not for a ring
   readiness (*wants)(io_operation const&) noexcept;  ///< what it waits for
   int (*perform)(io_operation&, attempt) noexcept;   ///< the system call: >= 0, or -errno
+  using performed = void (*)(io_operation&, int, void* context) noexcept;
+  /// Of one without begin() that moves bytes one way, and whose end is any result above 0: perform(nonblocking), the result given
+  /// to `performed`, last of all. So that nothing stands between a short system call and what follows it.
+  void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
   outcome (*complete)(io_operation&, int res, unsigned flags) noexcept; ///< the only decoder of a result
   void (*reclaim)(io_operation&) noexcept = nullptr;        ///< gives back what was obtained but not wanted
   int (*second_fd)(io_operation const&) noexcept = nullptr; ///< the other descriptor, of what uses two

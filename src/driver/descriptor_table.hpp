@@ -26,7 +26,8 @@ class predictor {
     return true;
   }
   void hit() noexcept {
-    if (score_ < 3) score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
+    if (score_ < 3) [[unlikely]]
+      score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
   }
   void miss() noexcept { score_ = score_ > 0 ? static_cast<std::int8_t>(score_ - 3) : std::int8_t{-2}; }
   void set_empty() noexcept { score_ = empty; }
@@ -51,8 +52,10 @@ struct descriptor {
     direction flow = op.faces().flow;
     if (flow == direction::either)
       flow = op.faces().wants(op) == readiness::writable ? direction::out : direction::in;
-    return flow == direction::out ? writing : reading;
+    return one_way(flow);
   }
+  /// The same for what goes one way only.
+  predictor& one_way(direction flow) noexcept { return flow == direction::out ? writing : reading; }
   /// An attempt found nothing.
   void missed(io_operation const& op) noexcept {
     if (op.faces().flow == direction::either) {
@@ -89,6 +92,15 @@ class descriptor_table {
       d.generation = g;
     }
     return &d;
+  }
+
+  /// What find() returned before, if that still holds; otherwise null.
+  descriptor* find_known(int fd) noexcept {
+    std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
+    if (fd < 0 || i >= used_) [[unlikely]]
+      return nullptr;
+    descriptor& d = entries_[i];
+    return d.generation == sys::generation(fd) ? &d : nullptr;
   }
 
   template <class F> void for_each(F f) {
