@@ -126,6 +126,18 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 
 } // namespace
 
+// As run_inline() would begin.
+int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept {
+  bool const is_pipe = kind == handle_kind::pipe;
+  if (!is_short(into) || (!is_pipe && kind != handle_kind::stream_socket)) return not_at_once;
+  if (!only_try && sys::last_waited(fd, sys::waited_in)) return not_at_once;
+  int const r = is_pipe ? read_short(fd, into) : recv_short(fd, into);
+  if (r != -EAGAIN || only_try) [[likely]]
+    return r;
+  sys::note_waited(fd, sys::waited_in, true);
+  return not_at_once;
+}
+
 constinit operation_faces const detail::read_faces = {.name = "read",
                                                       .tries = inline_attempt::predicted,
                                                       .interruptible = true,
