@@ -26,16 +26,18 @@ class predictor {
     return true;
   }
   void hit() noexcept {
-    if (score_ < 3) [[unlikely]]
-      score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
+    if (score_ < surest) score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
   }
   void miss() noexcept { score_ = score_ > 0 ? static_cast<std::int8_t>(score_ - 3) : std::int8_t{-2}; }
   void set_empty() noexcept { score_ = empty; }
-  void set_ready() noexcept { score_ = 3; }
+  void set_ready() noexcept { score_ = surest; }
   [[nodiscard]] bool is_ready() const noexcept { return score_ >= 0; }
+  /// Another hit would tell nothing new.
+  [[nodiscard]] bool is_sure() const noexcept { return score_ == surest; }
 
  private:
   static constexpr std::int8_t empty = -128;
+  static constexpr std::int8_t surest = 3;
   std::int8_t score_ = 0;
   std::uint8_t skipped_ = 0;
 };

@@ -107,13 +107,13 @@ int engine::ensure_bound() noexcept {
 
 // ---- starting -----------------------------------------------------------------------------------------------------
 
-// The usual case has no more in it than it must, and calls nothing but what it ends with; what it leaves out, and what is
-// rare, is done by the functions behind it.
+// What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with; what it leaves
+// out, and what is rare, is done by the functions behind it.
 void engine::start(io_operation& op) noexcept {
   operation_faces const& f = op.faces();
   descriptor* const d = descriptors_.find_known(op.fd());
-  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_ready() && !op.is_atomic() &&
-      open_ && !inherited_by_fork()) [[likely]] {
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && !op.is_atomic() && open_ &&
+      !inherited_by_fork()) [[likely]] {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
   }
@@ -153,11 +153,10 @@ void engine::begin(io_operation& op) noexcept {
     return fail(op, -ENOMEM);
 
   if (!worth_trying(op, *d)) return launch(op, false);
-  if (f.perform_then != nullptr) return f.perform_then(op, &tried_bytes, this);
   tried(op, f.perform(op, attempt::nonblocking));
 }
 
-// What an attempt in begin() has come to.
+// What an attempt has come to.
 void engine::tried(io_operation& op, int res) noexcept {
   if (res != -EAGAIN) [[likely]] {
     ++statistics.inline_hits;
@@ -174,11 +173,9 @@ void engine::tried(io_operation& op, int res) noexcept {
 
 void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
   auto& self = *static_cast<engine*>(engine_that_tried);
-  descriptor* const d = self.descriptors_.find_known(op.fd());
-  if (res <= 0 || d == nullptr) [[unlikely]]
+  if (res <= 0) [[unlikely]]
     return self.tried(op, res);
   ++self.statistics.inline_hits;
-  d->one_way(op.faces().flow).hit();
   op.set_outcome(res);
   self.settle_inline(op);
 }
