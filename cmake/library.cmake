@@ -22,6 +22,7 @@ set_target_properties(unio_objects PROPERTIES
   CXX_VISIBILITY_PRESET hidden)
 target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections) # a program takes what it uses
+target_compile_options(unio_objects PRIVATE -fno-semantic-interposition) # what is exported may be inlined all the same
 target_compile_definitions(unio_objects PRIVATE UNIO_VERSION_STRING="${PROJECT_VERSION}")
 target_link_libraries(unio_objects PRIVATE unio_build Threads::Threads)
 if(UNIO_TRACK_PENDING)

@@ -30,16 +30,18 @@ class calling_back : public work, public stop_node {
   calling_back(work::function on_turn, stop_node::function on_stop, stop_token stop) noexcept
       : work(on_turn), stop_node(on_stop), stop_(stop) {}
 
-  /// Where another thread may touch the operation: the link that set_atomic() wants. Otherwise null.
-  [[nodiscard]] UNIO_API io_operation** link(io_operation& op, io_multiplexer* m) noexcept;
-  /// Starts it, after which it may be gone. False: a stop was requested, and it was refused.
-  [[nodiscard]] UNIO_API bool start(io_operation& op, io_multiplexer* m) noexcept;
+  using refused_function = void (*)(calling_back&, io_multiplexer&) noexcept;
+  /// Starts it, after which it may be gone; or, if a stop was requested, refuses it and says so.
+  UNIO_API void start(io_operation& op, io_multiplexer* given, refused_function refused) noexcept;
   /// It has finished.
   UNIO_API void finished(io_operation& op) noexcept;
   /// A stop was requested.
   UNIO_API static void stop(io_operation& op) noexcept;
 
  private:
+  [[nodiscard]] bool start_here(io_operation& op, io_multiplexer& m) noexcept;
+  [[nodiscard]] bool start_elsewhere(io_operation& op, io_multiplexer& m) noexcept;
+
   stop_token stop_;
   bool* finished_inside_ = nullptr;      // while start() is under way on this thread
   bool attached_ = false;                // to the stop token, or it was tried
@@ -54,7 +56,7 @@ template <class Sender, class Handler, class Executor> class callback_operation 
                 "a handler is moved out of its block, and must be moved without an exception");
 
  public:
-  static void start(Executor executor, Sender sender, Handler handler, stop_token stop) {
+  static void start(Executor executor, Sender&& sender, Handler handler, stop_token stop) {
     static_assert(alignof(callback_operation) <= alignof(std::max_align_t));
     UNIO_EXPECTS(!sender.is_multishot(),
                  "an operation that yields many values needs a receiver: see connect()");
@@ -62,13 +64,13 @@ template <class Sender, class Handler, class Executor> class callback_operation 
     auto* const self =
         ::new (memory) callback_operation(std::move(executor), std::move(sender), std::move(handler), stop);
     io_multiplexer* const m = self->multiplexer_of_executor();
-    if (io_operation** const link = self->calling_back::link(*self, m); link != nullptr)
-      self->set_atomic(*link);
-    if (!self->calling_back::start(*self, m)) self->take_turn(&self->chosen(m));
+    self->calling_back::start(*self, m, [](calling_back& refused, io_multiplexer& runner) noexcept {
+      static_cast<callback_operation&>(refused).take_turn(&runner);
+    });
   }
 
  private:
-  callback_operation(Executor executor, Sender sender, Handler handler, stop_token stop) noexcept
+  callback_operation(Executor&& executor, Sender&& sender, Handler&& handler, stop_token stop) noexcept
       : Sender(std::move(sender)),
         calling_back(&on_turn, &on_stop, stop),
         executor_(std::move(executor)),

@@ -80,9 +80,9 @@ class awaiting : public stop_node {
 
   void bind(environment const& e) noexcept { environment_ = &e; }
   [[nodiscard]] bool is_bound() const noexcept { return environment_ != nullptr; }
-  /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does. True: it has
-  /// finished.
-  UNIO_API bool start(io_operation& op) noexcept;
+  /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does. It may have
+  /// finished then.
+  UNIO_API void start(io_operation& op) noexcept;
   /// False: it need not be suspended, for it will not start.
   UNIO_API bool suspend(io_operation& op, std::coroutine_handle<> h) noexcept;
   /// It has ended: resumes the coroutine, where its environment says.
@@ -115,6 +115,11 @@ template <class Sender> class [[nodiscard]] io_awaitable : private Sender, priva
   explicit io_awaitable(Sender sender) : Sender(std::move(sender)), awaiting(&on_stop) {
     this->set_notification(&notify);
   }
+  template <class... Arguments>
+  explicit io_awaitable(std::in_place_t, Arguments&&... arguments)
+      : Sender(static_cast<Arguments&&>(arguments)...), awaiting(&on_stop) {
+    this->set_notification(&notify);
+  }
   io_awaitable(io_awaitable&& other) : Sender(static_cast<Sender&&>(other)), awaiting(&on_stop) {}
   io_awaitable& operator=(io_awaitable&& other) {
     static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
@@ -128,16 +133,20 @@ template <class Sender> class [[nodiscard]] io_awaitable : private Sender, priva
   /// By the promise of a coroutine that has an environment, before anything else.
   void bind(environment const& e) noexcept { awaiting::bind(e); }
   bool await_ready() noexcept {
-    if (awaiting::is_bound()) return awaiting::start(*this);
-    this->set_quiet();
-    io_operation::start();
+    if (awaiting::is_bound()) {
+      awaiting::start(*this);
+    } else {
+      this->set_quiet();
+      io_operation::start();
+    }
     return this->finished();
   }
   bool await_suspend(std::coroutine_handle<> h) noexcept { return awaiting::suspend(*this, h); }
 
   bool await_ready(environment const& e) noexcept {
     awaiting::bind(e);
-    return awaiting::start(*this);
+    awaiting::start(*this);
+    return this->finished();
   }
   bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept {
     return awaiting::suspend(*this, h);

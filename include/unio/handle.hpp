@@ -11,6 +11,7 @@
 #include <unio/io_request.hpp>
 #include <unio/operation.hpp>
 
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -200,11 +201,19 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
   using result_type = io_result<mutable_buffers>;
   async_read() = default;
   async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    int const n = outcome_value();
-    if (n < 0) return detail::to_error_code(n);
-    auto const bytes = static_cast<std::size_t>(n);
-    return {request_.buffers.first(bytes), bytes};
+  [[nodiscard]] result_type result() const noexcept { return result_of(outcome_value(), request_); }
+
+  /// For blocking calls: reads without making an operation of it, where that is all there is to do. What result_of()
+  /// takes, or not_at_once.
+  [[nodiscard]] static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
+                                   unio::deadline const& d) noexcept;
+  static constexpr int not_at_once = std::numeric_limits<int>::min();
+  [[nodiscard]] static result_type result_of(int outcome, io_request<mutable_buffers> const& request,
+                                             unio::deadline const& = {}) noexcept {
+    if (outcome < 0) [[unlikely]]
+      return detail::to_error_code(outcome);
+    auto const bytes = static_cast<std::size_t>(outcome);
+    return {request.buffers.first(bytes), bytes};
   }
 
   /// What is asked for. Once a mapped file was read its buffer is the view.
@@ -221,6 +230,8 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
   [[nodiscard]] io_handle* source() const noexcept { return source_; }
 
  private:
+  static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
+
   io_request<mutable_buffers> request_;
   io_handle* source_ = nullptr;
 };
@@ -332,6 +343,11 @@ inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request,
     : io_operation(detail::read_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       request_(request),
       source_(&h) {}
+inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
+                               unio::deadline const& d) noexcept {
+  if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
+  return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), d.is_zero());
+}
 inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
     : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       request_(request) {}

@@ -30,7 +30,8 @@ namespace unio {
 
 namespace detail {
 class awaiting;
-}
+class calling_back;
+} // namespace detail
 
 class io_multiplexer;
 class io_operation;
@@ -105,6 +106,10 @@ struct operation_faces {
                   io_uring_sqe&) noexcept = nullptr; ///< what the ring is told; false: not for a ring
   readiness (*wants)(io_operation const&) noexcept;  ///< what it waits for
   int (*perform)(io_operation&, attempt) noexcept;   ///< the system call: >= 0, or -errno
+  using performed = void (*)(io_operation&, int, void* context) noexcept;
+  /// Of one without begin() that moves bytes one way, and whose end is any result above 0: perform(nonblocking), the result given
+  /// to `performed`, last of all. So that nothing stands between a short system call and what follows it.
+  void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
   outcome (*complete)(io_operation&, int res, unsigned flags) noexcept; ///< the only decoder of a result
   void (*reclaim)(io_operation&) noexcept = nullptr;        ///< gives back what was obtained but not wanted
   int (*second_fd)(io_operation const&) noexcept = nullptr; ///< the other descriptor, of what uses two
@@ -164,11 +169,20 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// and finish before returning. Preconditions: described (not started, or reset).
   void start(io_multiplexer* m = nullptr) noexcept;
   /// Looks whether it has completed, doing as little as possible; delivers the result if so. Never waits.
-  io_status poll() noexcept;
+  io_status poll() noexcept {
+    std::uint32_t const s = load();
+    if ((s & bit_completed) != 0) [[likely]]
+      return io_status::completed;
+    return (s & bit_started) != 0 ? look() : io_status::not_started;
+  }
   /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has completed.
   void cancel() noexcept;
   /// Makes it startable again with the same arguments. Preconditions: not started, or finished.
-  void reset() noexcept;
+  void reset() noexcept {
+    if (in_flight()) [[unlikely]]
+      misused_in_flight("an operation in flight cannot be reset");
+    state().store(0, std::memory_order_relaxed);
+  }
 
   /// Runs it here and now, with blocking system calls or, if its handle was given a multiplexer, by driving that.
   /// Afterwards it has finished, and nobody was told: ask for its result.
@@ -177,9 +191,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] bool started() const noexcept { return (load() & bit_started) != 0; }
   [[nodiscard]] bool completed() const noexcept { return (load() & bit_completed) != 0; }
   [[nodiscard]] bool finished() const noexcept { return (load() & bit_finished) != 0; }
-  [[nodiscard]] bool in_flight() const noexcept {
-    return (load() & (bit_started | bit_finished)) == bit_started;
-  }
+  [[nodiscard]] bool in_flight() const noexcept { return is_in_flight(load()); }
 
   // For multiplexers, operations and what awaits them.
 
@@ -223,21 +235,21 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   enum request : std::uint32_t { request_start = 16, request_cancel = 32 };
   /// From any thread. True: the caller must queue it.
   bool ask(request r) noexcept {
-    std::uint32_t const before = state_.fetch_or(r | bit_asked, std::memory_order_acq_rel);
+    std::uint32_t const before = state().fetch_or(r | bit_asked, std::memory_order_acq_rel);
     return (before & (bit_asked | bit_closing | bit_finished)) == 0;
   }
   /// For that queue. Preconditions: is_atomic().
   io_operation*& next_message() noexcept { return reinterpret_cast<io_operation**>(this)[message_link_]; }
   /// By the multiplexer, which has taken it off the queue: what was asked.
   std::uint32_t take_requests() noexcept {
-    return state_.fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
+    return state().fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
   }
   /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after take_requests().
   bool close_to_requests() noexcept {
     if (!is_atomic()) return true;
-    std::uint32_t const before = state_.fetch_or(bit_closing, std::memory_order_acq_rel);
+    std::uint32_t const before = state().fetch_or(bit_closing, std::memory_order_acq_rel);
     if ((before & bit_asked) == 0) return true;
-    state_.fetch_and(~bit_closing, std::memory_order_acq_rel);
+    state().fetch_and(~bit_closing, std::memory_order_acq_rel);
     return false;
   }
 
@@ -248,9 +260,26 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   io_operation(operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
                unio::deadline d) noexcept
       : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), kind_(kind), fd_(fd) {}
-  io_operation(io_operation&& other) noexcept { *this = static_cast<io_operation&&>(other); }
+  io_operation(io_operation&& other) noexcept
+      : faces_(other.faces_),
+        own_multiplexer_(other.own_multiplexer_),
+        notify_(other.notify_),
+        deadline_(other.deadline_),
+        kind_(other.kind_),
+        quiet_(other.quiet_),
+        multishot_(other.multishot_), // message_link_ is about an object's own members
+        fd_(other.fd_),
+        result_(other.result_),
+        state_(other.state_) {
+    if (is_in_flight(state_)) [[unlikely]]
+      misused_in_flight("an operation in flight cannot be moved");
+    other.fd_ = -1;
+  }
   io_operation& operator=(io_operation&& other) noexcept;
-  ~io_operation();
+  ~io_operation() {
+    if (is_in_flight(state_)) [[unlikely]]
+      misused_in_flight("an operation in flight was destroyed");
+  }
 
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
@@ -270,25 +299,37 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 
   /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and gives back
   /// what it had obtained. Called by the destructors of what holds an operation.
-  void abandon() noexcept;
+  void abandon() noexcept {
+    if (in_flight()) [[unlikely]]
+      abandon_in_flight();
+  }
 
  private:
   friend class io_multiplexer;
   friend class detail::awaiting;
+  friend class detail::calling_back;
 
   static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
                                  bit_asked = 64, bit_abandoned = 128;
+  /// poll() of one that was started and has not completed.
+  io_status look() noexcept;
+  void abandon_in_flight() noexcept;
+  [[noreturn]] static void misused_in_flight(char const* message) noexcept;
   // Stands in for the receiver of an operation that is being destroyed.
   static void told_after_abandon(io_operation& op, unsigned events) noexcept;
+  static constexpr bool is_in_flight(std::uint32_t state) noexcept {
+    return (state & (bit_started | bit_finished)) == bit_started;
+  }
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept {
     if (is_atomic()) {
-      state_.fetch_or(bits, std::memory_order_acq_rel);
+      state().fetch_or(bits, std::memory_order_acq_rel);
     } else {
-      state_.store(state_.load(std::memory_order_relaxed) | bits, std::memory_order_release);
+      state().store(state().load(std::memory_order_relaxed) | bits, std::memory_order_release);
     }
   }
-  [[nodiscard]] std::uint32_t load() const noexcept { return state_.load(std::memory_order_acquire); }
+  [[nodiscard]] std::atomic_ref<std::uint32_t> state() const noexcept { return std::atomic_ref(state_); }
+  [[nodiscard]] std::uint32_t load() const noexcept { return state().load(std::memory_order_acquire); }
 
   operation_faces const* faces_ = nullptr;
   io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
@@ -302,7 +343,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   std::uint8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
   int fd_ = -1;
   int result_ = 0;
-  std::atomic<std::uint32_t> state_{0};
+  // Others touch it through state(). Not a std::atomic, because a description that is passed on belongs to one thread, and
+  // compilers leave no atomic out of a copy that they could do without.
+  mutable std::uint32_t state_ = 0;
 };
 
 } // namespace unio

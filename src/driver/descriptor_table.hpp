@@ -26,15 +26,18 @@ class predictor {
     return true;
   }
   void hit() noexcept {
-    if (score_ < 3) score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
+    if (score_ < surest) score_ = score_ < 0 ? std::int8_t{0} : static_cast<std::int8_t>(score_ + 1);
   }
   void miss() noexcept { score_ = score_ > 0 ? static_cast<std::int8_t>(score_ - 3) : std::int8_t{-2}; }
   void set_empty() noexcept { score_ = empty; }
-  void set_ready() noexcept { score_ = 3; }
+  void set_ready() noexcept { score_ = surest; }
   [[nodiscard]] bool is_ready() const noexcept { return score_ >= 0; }
+  /// Another hit would tell nothing new.
+  [[nodiscard]] bool is_sure() const noexcept { return score_ == surest; }
 
  private:
   static constexpr std::int8_t empty = -128;
+  static constexpr std::int8_t surest = 3;
   std::int8_t score_ = 0;
   std::uint8_t skipped_ = 0;
 };
@@ -51,8 +54,10 @@ struct descriptor {
     direction flow = op.faces().flow;
     if (flow == direction::either)
       flow = op.faces().wants(op) == readiness::writable ? direction::out : direction::in;
-    return flow == direction::out ? writing : reading;
+    return one_way(flow);
   }
+  /// The same for what goes one way only.
+  predictor& one_way(direction flow) noexcept { return flow == direction::out ? writing : reading; }
   /// An attempt found nothing.
   void missed(io_operation const& op) noexcept {
     if (op.faces().flow == direction::either) {
@@ -89,6 +94,15 @@ class descriptor_table {
       d.generation = g;
     }
     return &d;
+  }
+
+  /// What find() returned before, if that still holds; otherwise null.
+  descriptor* find_known(int fd) noexcept {
+    std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
+    if (fd < 0 || i >= used_) [[unlikely]]
+      return nullptr;
+    descriptor& d = entries_[i];
+    return d.generation == sys::generation(fd) ? &d : nullptr;
   }
 
   template <class F> void for_each(F f) {

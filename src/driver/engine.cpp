@@ -35,6 +35,11 @@ bool never_waits(io_operation const& op) noexcept {
   return op.deadline().is_zero() && op.faces().interruptible;
 }
 
+// It is tried, and then it ends.
+bool is_only_tried(io_operation const& op) noexcept { return never_waits(op) && !op.is_multishot(); }
+
+constexpr unsigned all_events = io_operation::value | io_operation::done;
+
 } // namespace
 
 // How much one call may do: so many items, until then.
@@ -45,7 +50,7 @@ class engine::bound {
   /// True if one more may be done, which it then counts. The first may always: a bound shorter than looking takes must
   /// not keep a loop from getting anywhere.
   bool take() const noexcept {
-    if (left_ <= 0 || (until_ != forever && taken_ && engine_.now() >= until_)) return false;
+    if (left_ <= 0 || (until_ != forever && taken_ && is_late())) return false;
     --left_;
     taken_ = true;
     return true;
@@ -55,6 +60,8 @@ class engine::bound {
   [[nodiscard]] int left() const noexcept { return left_; }
 
  private:
+  [[gnu::noinline]] bool is_late() const noexcept { return engine_.now() >= until_; }
+
   engine const& engine_;
   mutable int left_;
   mutable bool taken_ = false;
@@ -103,7 +110,20 @@ int engine::ensure_bound() noexcept {
 
 // ---- starting -----------------------------------------------------------------------------------------------------
 
+// What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with; what it leaves
+// out, and what is rare, is done by the functions behind it.
 void engine::start(io_operation& op) noexcept {
+  operation_faces const& f = op.faces();
+  descriptor* const d = descriptors_.find_known(op.fd());
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && !op.is_atomic() && open_ &&
+      !inherited_by_fork()) [[likely]] {
+    ++statistics.started;
+    return f.perform_then(op, &tried_bytes, this);
+  }
+  start_with_care(op);
+}
+
+void engine::start_with_care(io_operation& op) noexcept {
   if (op.is_atomic() && !on_own_thread()) {
     if (op.ask(io_operation::request_start)) {
       messages_.push(op);
@@ -112,6 +132,16 @@ void engine::start(io_operation& op) noexcept {
     return;
   }
   begin(op);
+}
+
+bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
+  operation_faces const& f = op.faces();
+  bool const predicted = f.tries == inline_attempt::predicted;
+  if (predicted && d.direction_of(op).is_ready()) [[likely]]
+    return true;
+  if (is_only_tried(op) || f.tries == inline_attempt::always || op.kind() == handle_kind::mapped_file)
+    return true;
+  return predicted && d.direction_of(op).worth_trying();
 }
 
 void engine::begin(io_operation& op) noexcept {
@@ -125,25 +155,32 @@ void engine::begin(io_operation& op) noexcept {
   if (d == nullptr) [[unlikely]]
     return fail(op, -ENOMEM);
 
-  bool const only_now = never_waits(op) && !op.is_multishot();
-  bool const surely = only_now || f.tries == inline_attempt::always || op.kind() == handle_kind::mapped_file;
-  bool const try_it = surely || (f.tries == inline_attempt::predicted && d->direction_of(op).worth_trying());
-  if (try_it) {
-    int const r = f.perform(op, attempt::nonblocking);
-    bool const hit = r != -EAGAIN;
-    if (hit) [[likely]] {
-      ++statistics.inline_hits;
-      d->direction_of(op).hit();
-      outcome const o = f.complete(op, r, 0);
-      if (o == outcome::finished) [[likely]]
-        return settle_inline(op);
-    } else {
-      ++statistics.inline_misses;
-      unready(op);
-    }
-    if (only_now) return fail(op, -EAGAIN);
+  if (!worth_trying(op, *d)) return launch(op, false);
+  tried(op, f.perform(op, attempt::nonblocking));
+}
+
+// What an attempt has come to.
+void engine::tried(io_operation& op, int res) noexcept {
+  if (res != -EAGAIN) [[likely]] {
+    ++statistics.inline_hits;
+    descriptors_.find(op.fd())->direction_of(op).hit();
+    if (op.faces().complete(op, res, 0) == outcome::finished) [[likely]]
+      return settle_inline(op);
+  } else {
+    ++statistics.inline_misses;
+    unready(op);
   }
-  launch(op, try_it);
+  if (is_only_tried(op)) return fail(op, -EAGAIN);
+  launch(op, true);
+}
+
+void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
+  auto& self = *static_cast<engine*>(engine_that_tried);
+  if (res <= 0) [[unlikely]]
+    return self.tried(op, res);
+  ++self.statistics.inline_hits;
+  op.set_outcome(res);
+  self.settle_inline(op);
 }
 
 // Ends an operation that was never in flight.
@@ -263,21 +300,27 @@ void engine::settle_inline(io_operation& op) noexcept {
     op.mark_finished();
     return;
   }
-  op.links.is.undelivered = io_operation::value | io_operation::done;
-  if (delivering_ && next_inline_ == nullptr) { // the usual case: a receiver that starts the next one
+  op.links.is.undelivered = all_events;
+  if (next_inline_ == nullptr) [[likely]] { // a receiver starts the next one, or nobody is running
     next_inline_ = &op;
-    return;
+  } else {
+    inline_ready_.push(op);
   }
-  inline_ready_.push(op);
   if (!delivering_) deliver_inline();
 }
 
 // The next that completed inline, or null if there is none or it is the kernel's turn.
 io_operation* engine::pop_inline() noexcept {
   if (budget_ <= 0) return nullptr;
-  io_operation* op = inline_ready_.empty() ? std::exchange(next_inline_, nullptr) : inline_ready_.pop();
+  io_operation* const op = first_inline();
   if (op != nullptr) --budget_;
   return op;
+}
+
+inline io_operation* engine::first_inline() noexcept {
+  if (!inline_ready_.empty()) [[unlikely]]
+    return inline_ready_.pop();
+  return std::exchange(next_inline_, nullptr);
 }
 
 // Whoever looks at inline_ready_ from outside of the loops that use pop_inline() calls this first.
@@ -436,19 +479,30 @@ int engine::expire(bound const& b) noexcept {
 
 // ---- delivering ---------------------------------------------------------------------------------------------------
 
-void engine::deliver(io_operation& op) noexcept {
+[[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (l.is.undelivered == all_events && !l.is.landed && !op.is_atomic() && telling_ == nullptr) [[likely]] {
+    l.is.undelivered = 0;
+    ++delivered_;
+    ++statistics.finished;
+    return op.deliver(all_events);
+  }
+  deliver_with_care(op);
+}
+
+// One that was in flight, that other threads may touch, that has ended in part only, or while such a one is told.
+void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
   if (l.is.landed) {
     l.is.landed = false;
     if (descriptor* const d = descriptors_.find(op.fd()); d->landed != 0) --d->landed;
   }
-  constexpr unsigned all = io_operation::value | io_operation::done;
-  if (events == all && !op.is_atomic() && telling_ == nullptr) [[likely]] {
+  if (events == all_events && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
     ++statistics.finished;
-    return op.deliver(all);
+    return op.deliver(all_events);
   }
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
@@ -490,8 +544,10 @@ void engine::drain(bound const& b) noexcept {
   bool const outer = delivering_;
   delivering_ = true;
   while (!ready_.empty() && b.take()) deliver(*ready_.pop());
-  while ((next_inline_ != nullptr || !inline_ready_.empty()) && budget_ > 0 && b.take())
-    deliver(*pop_inline());
+  while (budget_ > 0 && (next_inline_ != nullptr || !inline_ready_.empty()) && b.take()) {
+    --budget_;
+    deliver(*first_inline());
+  }
   queue_next_inline();
   delivering_ = outer;
 }

@@ -133,15 +133,21 @@ class engine final : public io_multiplexer {
   int reap(std::int64_t until) noexcept;
   void shut_down() noexcept;
   [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
+  [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
   void begin(io_operation& op) noexcept;
+  [[nodiscard]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
+  static void tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept;
+  void tried(io_operation& op, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, bool tried) noexcept;
   void land(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
   void settle_inline(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
+  void deliver_with_care(io_operation& op) noexcept;
   void deliver_inline() noexcept;
   io_operation* pop_inline() noexcept;
+  io_operation* first_inline() noexcept;
   void queue_next_inline() noexcept;
   void drain(bound const& b) noexcept;
   void list(io_operation& op) noexcept;

@@ -37,7 +37,7 @@ constexpr std::int64_t did_not_sleep_ns = 3'000;
 // The bit of sys::note_waited, or 0 for what does not learn.
 std::uint32_t hint_bit(operation_faces const& f) noexcept {
   if (f.tries != inline_attempt::predicted || f.flow == direction::either) return 0;
-  return f.flow == direction::out ? 2 : 1;
+  return f.flow == direction::out ? sys::waited_out : sys::waited_in;
 }
 
 // Waits until something is ready or `until` has come. 0: it has come; > 0: ready; < 0: -errno.

@@ -10,6 +10,7 @@
 // whose multiplexer another thread runs is started last of all, when the coroutine is suspended, since it may go on elsewhere
 // at once.
 
+#include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/connect.hpp>
@@ -21,20 +22,19 @@
 
 namespace unio::detail {
 
-bool awaiting::start(io_operation& op) noexcept {
+void awaiting::start(io_operation& op) noexcept {
   environment const& e = *environment_;
-  if (e.stop.stop_possible()) {
-    if (e.stop.stop_requested()) return op.refuse(-ECANCELED), true;
+  if (e.stop.stop_possible()) [[unlikely]] {
+    if (e.stop.stop_requested()) return op.refuse(-ECANCELED);
     op.set_atomic(next_message_);
   }
-  if (op.chosen(e.multiplexer).run_by() == io_multiplexer::runner::another_thread) [[unlikely]] {
+  io_multiplexer& m = choose(op.own_multiplexer_, e.multiplexer);
+  if (is_run_elsewhere(m)) [[unlikely]] {
     op.set_quiet(false);
-    op.set_atomic(next_message_);
-    return false;
+    return op.set_atomic(next_message_);
   }
   op.set_quiet();
-  op.start(e.multiplexer);
-  return op.finished();
+  op.start(&m);
 }
 
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
@@ -67,7 +67,8 @@ void awaiting::notify(io_operation& op) noexcept {
     return resume(h);
   }
   if (e->stop.stop_possible()) detach(e->stop);
-  static_assert(sizeof(resumption) <= sizeof(operation_links) && alignof(resumption) <= alignof(operation_links));
+  static_assert(sizeof(resumption) <= sizeof(operation_links) &&
+                alignof(resumption) <= alignof(operation_links));
   // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their place.
   auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
   executor_ref const executor = e->executor;

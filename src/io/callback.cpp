@@ -4,6 +4,7 @@
 // thread turns to its multiplexer. One whose multiplexer another thread runs may end, and be gone, as soon as it has started;
 // so the stop comes first, and waits for the start.
 
+#include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/callback.hpp>
@@ -12,28 +13,31 @@
 
 namespace unio::detail {
 
-io_operation** calling_back::link(io_operation& op, io_multiplexer* m) noexcept {
-  bool const shared =
-      stop_.stop_possible() || op.chosen(m).run_by() == io_multiplexer::runner::another_thread;
-  return shared ? &next_message_ : nullptr;
+void calling_back::start(io_operation& op, io_multiplexer* given, refused_function refused) noexcept {
+  io_multiplexer& m = choose(op.own_multiplexer_, given);
+  bool const elsewhere = is_run_elsewhere(m);
+  if (!elsewhere && !stop_.stop_possible()) [[likely]]
+    return op.start(&m);
+  op.set_atomic(next_message_);
+  if (!(elsewhere ? start_elsewhere(op, m) : start_here(op, m))) refused(*this, m);
 }
 
-bool calling_back::start(io_operation& op, io_multiplexer* m) noexcept {
-  bool const can_stop = stop_.stop_possible();
-  if (can_stop && stop_.stop_requested()) return op.refuse(-ECANCELED), false;
-  if (op.chosen(m).run_by() == io_multiplexer::runner::another_thread) {
-    attached_ = can_stop;
-    if (can_stop && !attach(stop_)) return op.refuse(-ECANCELED), false;
-    op.start(m); // and this may be gone
-    return true;
-  }
+bool calling_back::start_elsewhere(io_operation& op, io_multiplexer& m) noexcept {
+  attached_ = stop_.stop_possible();
+  if (attached_ && !attach(stop_)) return op.refuse(-ECANCELED), false;
+  op.start(&m); // and this may be gone
+  return true;
+}
+
+bool calling_back::start_here(io_operation& op, io_multiplexer& m) noexcept {
+  if (stop_.stop_requested()) return op.refuse(-ECANCELED), false;
   bool finished_inside = false;
   finished_inside_ = &finished_inside;
-  op.start(m);
+  op.start(&m);
   if (finished_inside) return true; // and this is gone
   finished_inside_ = nullptr;
-  attached_ = can_stop;
-  if (can_stop && !attach(stop_)) op.cancel();
+  attached_ = true;
+  if (!attach(stop_)) op.cancel();
   return true;
 }
 

@@ -1,6 +1,7 @@
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
 #include "driver/shared.hpp"
+#include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
 
@@ -97,19 +98,12 @@ class failed_multiplexer final : public io_multiplexer {
   result<int> do_run(int, std::int64_t) noexcept override { return why; }
 };
 
-// What every start looks at: needs no guard for its construction, and stays readable after the rest has been destroyed.
-struct thread_shortcut {
-  io_multiplexer* own;
-  unsigned fork_generation;
-};
-constinit thread_local thread_shortcut quick{nullptr, 0};
-
 struct thread_state {
   std::unique_ptr<io_multiplexer> own;
   failed_multiplexer failed;
   ~thread_state() {
     own.reset(); // while it shuts down its operations may still ask for it
-    quick.own = nullptr;
+    detail::shortcut.own = nullptr;
   }
 };
 
@@ -120,9 +114,10 @@ thread_state& this_threads() noexcept {
 
 } // namespace
 
+constinit thread_local detail::thread_shortcut detail::shortcut{nullptr, 0};
+
 io_multiplexer& this_thread::multiplexer() noexcept {
-  if (quick.own != nullptr && quick.fork_generation == sys::fork_generation()) [[likely]]
-    return *quick.own;
+  if (io_multiplexer* const own = detail::shortcut.get(); own != nullptr) return *own;
   thread_state& t = this_threads();
   // A child made by fork leaves what it inherited alone, but for the descriptors, and makes its own.
   result<std::unique_ptr<io_multiplexer>> made = io_multiplexer::best_available(1);
@@ -131,12 +126,10 @@ io_multiplexer& this_thread::multiplexer() noexcept {
     return t.failed;
   }
   t.own = std::move(*made);
-  quick = {t.own.get(), sys::fork_generation()};
+  detail::shortcut = {t.own.get(), sys::fork_generation()};
   return *t.own;
 }
 
-io_multiplexer* this_thread::multiplexer_if_any() noexcept {
-  return quick.fork_generation == sys::fork_generation() ? quick.own : nullptr;
-}
+io_multiplexer* this_thread::multiplexer_if_any() noexcept { return detail::shortcut.get(); }
 
 } // namespace unio

@@ -1,10 +1,44 @@
-// src/io/multiplexers.hpp: every multiplexer of the process.
+// src/io/multiplexers.hpp: the calling thread's multiplexer, and every one of the process.
 
 #pragma once
+
+#include "sys/fork.hpp"
 
 #include <unio/multiplexer.hpp>
 
 namespace unio::detail {
+
+/// The calling thread's own: what every start looks at. Needs no guard for its construction, and stays readable after the
+/// rest has been destroyed.
+struct thread_shortcut {
+  io_multiplexer* own;
+  unsigned fork_generation;
+
+  /// Null if it has none, or only what it inherited by fork.
+  [[nodiscard]] io_multiplexer* get() const noexcept {
+    return fork_generation == sys::fork_generation() ? own : nullptr;
+  }
+};
+extern constinit thread_local thread_shortcut shortcut;
+
+/// this_thread::multiplexer()
+inline io_multiplexer& this_threads_multiplexer() noexcept {
+  io_multiplexer* const own = shortcut.get();
+  if (own != nullptr) [[likely]]
+    return *own;
+  return this_thread::multiplexer();
+}
+
+/// Of an operation's own multiplexer and the one it was given, either of which may be null: as io_operation::chosen().
+inline io_multiplexer& choose(io_multiplexer* own, io_multiplexer* given) noexcept {
+  if (own != nullptr) return *own;
+  return given != nullptr ? *given : this_threads_multiplexer();
+}
+
+/// Whether only another thread may start operations on `m`.
+inline bool is_run_elsewhere(io_multiplexer const& m) noexcept {
+  return &m != shortcut.get() && m.run_by() == io_multiplexer::runner::another_thread;
+}
 
 /// Before a descriptor is given up: cancels the operations on it in `own` (or null), in this thread's
 /// multiplexer and in every other that has some, waits until the last has finished, and has each forget the

@@ -1,4 +1,5 @@
 #include "driver/inline.hpp"
+#include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -21,27 +22,29 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
   kind_ = other.kind_;
   quiet_ = other.quiet_;
   multishot_ = other.multishot_; // message_link_ stays: it is about this object's own members
-  state_.store(other.state_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  state_ = other.state_;
   other.fd_ = -1;
   return *this;
 }
 
-io_operation::~io_operation() { UNIO_EXPECTS(!in_flight(), "an operation in flight was destroyed"); }
+void io_operation::misused_in_flight(char const* message) noexcept {
+  detail::broken_precondition("!in_flight()", message, __FILE__, __LINE__);
+}
 
 io_multiplexer& io_operation::chosen(io_multiplexer* m) const noexcept {
-  if (own_multiplexer_ != nullptr) return *own_multiplexer_;
-  return m != nullptr ? *m : this_thread::multiplexer();
+  return detail::choose(own_multiplexer_, m);
 }
 
 void io_operation::start(io_multiplexer* m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   links.is = {};
-  multiplexer_ = &chosen(m);
+  io_multiplexer& runner = chosen(m);
+  multiplexer_ = &runner;
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
-  state_.store(bit_started,
-               std::memory_order_release); // pairs with started(): a stop may come from another thread
-  multiplexer_->start(*this);
+  state().store(bit_started,
+                std::memory_order_release); // pairs with started(): a stop may come from another thread
+  runner.start(*this);
 }
 
 void io_operation::refuse(int native_code) noexcept {
@@ -49,23 +52,14 @@ void io_operation::refuse(int native_code) noexcept {
                "an operation can be started once; reset() makes it startable again");
   if (faces_->begin != nullptr) faces_->begin(*this);
   result_ = native_code;
-  state_.store(bit_started | bit_completed | bit_finished, std::memory_order_relaxed);
+  state().store(bit_started | bit_completed | bit_finished, std::memory_order_relaxed);
 }
 
-io_status io_operation::poll() noexcept {
-  std::uint32_t const s = load();
-  if ((s & bit_completed) != 0) return io_status::completed;
-  return (s & bit_started) != 0 ? multiplexer_->poll(*this) : io_status::not_started;
-}
+io_status io_operation::look() noexcept { return multiplexer_->poll(*this); }
 
 void io_operation::cancel() noexcept {
   std::uint32_t const s = load();
   if ((s & (bit_started | bit_finished)) == bit_started) multiplexer_->cancel(*this);
-}
-
-void io_operation::reset() noexcept {
-  UNIO_EXPECTS(!in_flight(), "an operation in flight cannot be reset");
-  state_.store(0, std::memory_order_relaxed);
 }
 
 int io_operation::canceled_code() const noexcept { return links.is.timed_out ? -ETIMEDOUT : -ECANCELED; }
@@ -75,17 +69,16 @@ void io_operation::told_after_abandon(io_operation& op, unsigned events) noexcep
   if ((events & done) != 0) op.mark_finished();
 }
 
-void io_operation::abandon() noexcept {
-  if (!in_flight()) return;
+void io_operation::abandon_in_flight() noexcept {
   // From here on nobody is told; what was obtained is given back.
   if (is_atomic()) { // another thread may be telling the receiver just now
-    state_.fetch_or(bit_abandoned, std::memory_order_acq_rel);
+    state().fetch_or(bit_abandoned, std::memory_order_acq_rel);
   } else {
     notify_ = &told_after_abandon;
   }
   multiplexer_->abandon(*this);
   // A child made by fork has only the memory of its parent's operations: there is nothing to wait for.
-  state_.fetch_or(bit_finished, std::memory_order_relaxed);
+  state().fetch_or(bit_finished, std::memory_order_relaxed);
 }
 
 void io_operation::run_blocking() noexcept {
@@ -101,7 +94,7 @@ void io_operation::run_blocking() noexcept {
     return;
   }
   links.is = {};
-  state_.store(bit_started, std::memory_order_relaxed);
+  state().store(bit_started, std::memory_order_relaxed);
   driver::run_inline(*this);
   mark_finished();
 }

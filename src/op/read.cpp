@@ -61,6 +61,22 @@ bool had_a_writer(int fd) noexcept {
   return sys::poll(&p, 1, &now) != 0;
 }
 
+// The short ways: see kernel_calls.
+bool is_short(mutable_buffer into) noexcept { return sys::current == &sys::kernel && !into.empty(); }
+int read_short(int fd, mutable_buffer into) noexcept {
+  return op::uninterrupted([&] { return sys::kernel_calls::read(fd, into.data(), into.size()); });
+}
+int recv_short(int fd, mutable_buffer into) noexcept {
+  return op::uninterrupted(
+      [&] { return sys::kernel_calls::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
+}
+
+int read_stream(int fd, handle_kind kind, mutable_buffer into) noexcept {
+  if (kind == handle_kind::stream_socket)
+    return op::uninterrupted([&] { return sys::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
+  return op::uninterrupted([&] { return sys::read(fd, into.data(), into.size()); });
+}
+
 int perform(io_operation& op, attempt how) noexcept {
   io_request<mutable_buffers> const& request = self(op).request();
   if (is_empty(op)) [[unlikely]]
@@ -79,14 +95,27 @@ int perform(io_operation& op, attempt how) noexcept {
     default:
       break;
   }
-  if (op::is_single(request.buffers)) {
-    mutable_buffer const one = request.buffers.front();
-    if (op.kind() == handle_kind::stream_socket)
-      return op::uninterrupted([&] { return sys::recv(op.fd(), one.data(), one.size(), MSG_DONTWAIT); });
-    return op::uninterrupted([&] { return sys::read(op.fd(), one.data(), one.size()); });
-  }
+  if (op::is_single(request.buffers)) return read_stream(op.fd(), op.kind(), request.buffers.front());
   op::vectors const v = op::as_vectors(request.buffers);
   return op::uninterrupted([&] { return sys::readv(op.fd(), v.data, v.count); });
+}
+
+// Apart, so that each has only the registers to save that it needs.
+[[gnu::noinline]] void recv_then(io_operation& op, operation_faces::performed then, void* context) noexcept {
+  then(op, recv_short(op.fd(), self(op).request().buffers.front()), context);
+}
+[[gnu::noinline]] void perform_long_then(io_operation& op, operation_faces::performed then,
+                                         void* context) noexcept {
+  then(op, perform(op, attempt::nonblocking), context);
+}
+
+void perform_then(io_operation& op, operation_faces::performed then, void* context) noexcept {
+  mutable_buffers const& buffers = self(op).request().buffers;
+  if (buffers.size() == 1 && is_short(buffers.front())) [[likely]] {
+    if (op.kind() == handle_kind::pipe) return then(op, read_short(op.fd(), buffers.front()), context);
+    if (op.kind() == handle_kind::stream_socket) return recv_then(op, then, context);
+  }
+  perform_long_then(op, then, context);
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
@@ -97,12 +126,25 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 
 } // namespace
 
+// As run_inline() would begin.
+int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept {
+  bool const is_pipe = kind == handle_kind::pipe;
+  if (!is_short(into) || (!is_pipe && kind != handle_kind::stream_socket)) return not_at_once;
+  if (!only_try && sys::last_waited(fd, sys::waited_in)) return not_at_once;
+  int const r = is_pipe ? read_short(fd, into) : recv_short(fd, into);
+  if (r != -EAGAIN || only_try) [[likely]]
+    return r;
+  sys::note_waited(fd, sys::waited_in, true);
+  return not_at_once;
+}
+
 constinit operation_faces const detail::read_faces = {.name = "read",
                                                       .tries = inline_attempt::predicted,
                                                       .interruptible = true,
                                                       .prepare = prepare,
                                                       .wants = wants,
                                                       .perform = perform,
+                                                      .perform_then = perform_then,
                                                       .complete = complete};
 
 } // namespace unio

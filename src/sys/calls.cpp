@@ -23,10 +23,6 @@ namespace {
 
 std::int64_t checked(long r) noexcept { return r < 0 ? -errno : r; }
 
-template <class... Arguments> std::int64_t call(long number, Arguments... arguments) noexcept {
-  return checked(::syscall(number, arguments...));
-}
-
 std::int64_t now(clockid_t clock) noexcept {
   timespec t;
   ::clock_gettime(clock, &t);
@@ -45,7 +41,7 @@ constinit table const kernel = {
     .openat = [](int dir, char const* path, int flags,
                  unsigned mode) noexcept { return call(SYS_openat, dir, path, flags, mode); },
     .close = [](int fd) noexcept { return call(SYS_close, fd); },
-    .read = [](int fd, void* data, std::size_t n) noexcept { return call(SYS_read, fd, data, n); },
+    .read = kernel_calls::read,
     .write = [](int fd, void const* data, std::size_t n) noexcept { return call(SYS_write, fd, data, n); },
     .readv = [](int fd, iovec const* v, int n) noexcept { return call(SYS_readv, fd, v, n); },
     .writev = [](int fd, iovec const* v, int n) noexcept { return call(SYS_writev, fd, v, n); },
@@ -53,8 +49,7 @@ constinit table const kernel = {
                   int flags) noexcept { return call(SYS_preadv2, fd, v, n, at, 0L, flags); },
     .pwritev2 = [](int fd, iovec const* v, int n, std::int64_t at,
                    int flags) noexcept { return call(SYS_pwritev2, fd, v, n, at, 0L, flags); },
-    .recv = [](int fd, void* data, std::size_t n,
-               int flags) noexcept { return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr); },
+    .recv = kernel_calls::recv,
     .recvmsg = [](int fd, msghdr* m, int flags) noexcept { return call(SYS_recvmsg, fd, m, flags); },
     .send = [](int fd, void const* data, std::size_t n,
                int flags) noexcept { return call(SYS_sendto, fd, data, n, flags, nullptr, 0); },

@@ -6,9 +6,12 @@
 
 #pragma once
 
+#include "sys/kernel_call.hpp"
+
 #include <unio/config.hpp>
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -94,5 +97,17 @@ UNIO_API extern table const* current;
   inline std::int64_t name parameters noexcept { return current->name arguments; }
 UNIO_SYSTEM_CALLS(UNIO_FORWARD)
 #undef UNIO_FORWARD
+
+/// The kernel's read(2) and recv(2), in whoever calls them: for where `current` is `&kernel`.
+///
+/// A processor that predicts returns by a stack finds there the kernel's calls when a system call returns, and guesses the
+/// program's next returns wrong, one by one (a mitigation such as AMD's safe RET makes that the rule). So each function
+/// between a short system call and who asked for it costs as much as some fifty instructions.
+namespace kernel_calls {
+inline std::int64_t read(int fd, void* data, std::size_t n) noexcept { return call(SYS_read, fd, data, n); }
+inline std::int64_t recv(int fd, void* data, std::size_t n, int flags) noexcept {
+  return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr);
+}
+} // namespace kernel_calls
 
 } // namespace unio::sys

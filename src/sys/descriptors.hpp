@@ -29,8 +29,9 @@ int above_standard(std::int64_t fd) noexcept;
 struct descriptor_state {
   std::uint32_t generation; // changes each time a handle gives the number up
   std::uint32_t in_flight;  // operations that some driver holds on the number
-  std::uint32_t waited;     // directions in which the last blocking call had to wait: bit 0 in, bit 1 out
+  std::uint32_t waited;     // directions in which the last blocking call had to wait
 };
+inline constexpr std::uint32_t waited_in = 1, waited_out = 2;
 
 inline constexpr unsigned descriptor_table_size = 1U << 20;
 extern descriptor_state descriptor_table[descriptor_table_size];

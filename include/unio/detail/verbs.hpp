@@ -30,6 +30,17 @@ template <class Sender> typename Sender::result_type blocking(Sender sender) noe
   return sender.result();
 }
 
+/// The same for an operation on a handle, which some can do without having been made.
+template <class Sender, class Handle, class... Arguments>
+typename Sender::result_type blocking_on(Handle& h, Arguments const&... arguments) noexcept {
+  if constexpr (requires { Sender::at_once(h, arguments...); })
+    if (int const outcome = Sender::at_once(h, arguments...); outcome != Sender::not_at_once) [[likely]]
+      return Sender::result_of(outcome, arguments...);
+  Sender sender(h, arguments...);
+  sender.run_blocking();
+  return sender.result();
+}
+
 /// The form of a sender whose state several threads may touch. Only this one has the link by which the requests of other
 /// threads are queued: most operations have no use for it.
 template <class Sender> class atomic_form : public Sender {
@@ -58,38 +69,38 @@ template <class Sender> class atomic_form : public Sender {
 
 } // namespace unio::detail
 
-#define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                        \
-  sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                   \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                     \
-  }                                                                                           \
-  sender::result_type try_##verb(UNIO_BARE parameters) noexcept {                             \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));      \
-  }                                                                                           \
-  template <class Rep, class Period>                                                          \
-  sender::result_type try_##verb##_for(                                                       \
-      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {             \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)));     \
-  }                                                                                           \
-  template <class Clock, class Duration>                                                      \
-  sender::result_type try_##verb##_until(                                                     \
-      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {         \
-    return detail::blocking(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));       \
-  }                                                                                           \
-  io_awaitable<sender> co_##verb(UNIO_LIST parameters deadline d = {}) noexcept {             \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) d));                 \
-  }                                                                                           \
-  io_awaitable<sender> try_co_##verb(UNIO_BARE parameters) noexcept {                         \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero()));  \
-  }                                                                                           \
-  template <class Rep, class Period>                                                          \
-  io_awaitable<sender> try_co_##verb##_for(                                                   \
-      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {             \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most))); \
-  }                                                                                           \
-  template <class Clock, class Duration>                                                      \
-  io_awaitable<sender> try_co_##verb##_until(                                                 \
-      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {         \
-    return io_awaitable<sender>(sender(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point)));   \
+#define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                               \
+  sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                          \
+    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) d);                         \
+  }                                                                                                  \
+  sender::result_type try_##verb(UNIO_BARE parameters) noexcept {                                    \
+    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero());          \
+  }                                                                                                  \
+  template <class Rep, class Period>                                                                 \
+  sender::result_type try_##verb##_for(                                                              \
+      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {                    \
+    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most));         \
+  }                                                                                                  \
+  template <class Clock, class Duration>                                                             \
+  sender::result_type try_##verb##_until(                                                            \
+      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {                \
+    return detail::blocking_on<sender>(*this, __VA_ARGS__ __VA_OPT__(, ) deadline(point));           \
+  }                                                                                                  \
+  io_awaitable<sender> co_##verb(UNIO_LIST parameters deadline d = {}) noexcept {                    \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) d);                 \
+  }                                                                                                  \
+  io_awaitable<sender> try_co_##verb(UNIO_BARE parameters) noexcept {                                \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline::zero());  \
+  }                                                                                                  \
+  template <class Rep, class Period>                                                                 \
+  io_awaitable<sender> try_co_##verb##_for(                                                          \
+      UNIO_LIST parameters std::chrono::duration<Rep, Period> at_most) noexcept {                    \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline(at_most)); \
+  }                                                                                                  \
+  template <class Clock, class Duration>                                                             \
+  io_awaitable<sender> try_co_##verb##_until(                                                        \
+      UNIO_LIST parameters std::chrono::time_point<Clock, Duration> point) noexcept {                \
+    return io_awaitable<sender>(std::in_place, *this, __VA_ARGS__ __VA_OPT__(, ) deadline(point));   \
   }
 #define UNIO_LIST(...) __VA_ARGS__ __VA_OPT__(, )
 #define UNIO_BARE(...) __VA_ARGS__
