@@ -48,8 +48,14 @@ std::ptrdiff_t count_descriptors() {
 
 class link : public testing::TestWithParam<std::string> {
  protected:
-  link() : m_(test::make_multiplexer(GetParam().c_str()).value()) {}
-  ~link() override {
+  // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a fresh one.
+  void SetUp() override {
+    auto made = test::make_multiplexer(GetParam().c_str());
+    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
+    m_ = std::move(*made);
+  }
+  void TearDown() override {
+    if (m_ == nullptr) return;
     while (m_->try_run().value_or(0) > 0) {
     }
     EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
@@ -80,8 +86,8 @@ class link : public testing::TestWithParam<std::string> {
   std::unique_ptr<io_multiplexer> m_;
 };
 
-std::vector<std::string> drivers() { return test::available_drivers(); }
-INSTANTIATE_TEST_SUITE_P(on, link, testing::ValuesIn(drivers()), [](auto const& of) { return of.param; });
+INSTANTIATE_TEST_SUITE_P(driver, link, testing::Values("uring", "epoll"),
+                         [](auto const& of) { return of.param; });
 
 void put(unio::handle const& h, std::string_view text) {
   ASSERT_EQ(::write(h.native_handle(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
@@ -300,7 +306,8 @@ TEST_P(link, of_operations_that_need_not_wait_uses_constant_stack) {
   int left = 100'000;
   struct again {
     std::function<void()>* next;
-    void set_value(unio::link_result<unio::io_result<unio::const_buffers>, unio::io_result<unio::mutable_buffers>>&& r) {
+    void set_value(
+        unio::link_result<unio::io_result<unio::const_buffers>, unio::io_result<unio::mutable_buffers>>&& r) {
       ASSERT_TRUE(r.has_value());
     }
     void set_done() { (*next)(); }
@@ -458,25 +465,6 @@ TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
   ASSERT_TRUE(op.finished()) << "told before the number can be another's";
   EXPECT_EQ(seen.result->get<0>().error(), condition::canceled);
   EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
-}
-
-TEST_P(link, is_canceled_by_closing_from_another_thread) {
-  auto a = make_pipe(), b = make_pipe();
-  b.writer.set_multiplexer(nullptr);
-  a.reader.set_multiplexer(nullptr);
-  char room[3];
-  auto chain =
-      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start(m_.get());
-  turns();
-  std::thread closer([&] { EXPECT_TRUE(b.writer.close()); });
-  drive([&] { return op.finished(); });
-  drive([&] { return !b.writer.is_open(); });
-  for (int i = 0; i != 20; ++i) (void)m_->try_run_for(1ms);
-  closer.join();
-  EXPECT_EQ(seen.result->error(), condition::canceled);
 }
 
 TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
