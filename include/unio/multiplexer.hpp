@@ -184,6 +184,9 @@ class UNIO_API io_multiplexer {
   virtual void finish(io_operation& op) noexcept = 0;
   /// Cancels `op` and drives it until it has finished, because it is being destroyed.
   virtual void abandon(io_operation& op) noexcept;
+  /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says whether it was
+  /// the last. One that does not want to be told performs a chain from time to time.
+  virtual void member_ended(io_operation& chain) noexcept;
 
  protected:
   /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the moment to sleep until.

@@ -31,6 +31,7 @@ namespace unio {
 namespace detail {
 class awaiting;
 class calling_back;
+class chain;
 } // namespace detail
 
 class io_multiplexer;
@@ -308,6 +309,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   friend class io_multiplexer;
   friend class detail::awaiting;
   friend class detail::calling_back;
+  friend class detail::chain;
 
   static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
                                  bit_asked = 64, bit_abandoned = 128;

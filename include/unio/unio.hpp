@@ -20,6 +20,7 @@
 #include <unio/generator.hpp>
 #include <unio/handle.hpp>
 #include <unio/io_request.hpp>
+#include <unio/link.hpp>
 #include <unio/mapped_file_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/operation.hpp>

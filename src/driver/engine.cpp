@@ -8,6 +8,7 @@
 #include "sys/fork.hpp"
 
 #include <unio/detail/promise.hpp>
+#include <unio/link.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <algorithm>
@@ -27,8 +28,12 @@ int pause_ms(int times) noexcept { return std::min(100, 5 << (times - 1)); }
 // How long to wait for what nothing tells of, before the first attempt again and after each: 1, 2, 4 and then 8 ms.
 constexpr int retries_that_grow = 3;
 
-bool uses(io_operation const& op, int fd) noexcept {
-  return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd);
+bool is_chain(io_operation const& op) noexcept { return &op.faces() == &detail::link_faces; }
+detail::chain& as_chain(io_operation& op) noexcept { return static_cast<detail::chain&>(op); }
+
+bool uses(io_operation& op, int fd) noexcept {
+  return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd) ||
+         (is_chain(op) && as_chain(op).uses(fd));
 }
 
 bool never_waits(io_operation const& op) noexcept {
@@ -231,6 +236,10 @@ void engine::launch(io_operation& op, bool tried) noexcept {
     return;
   }
   if (l.due != forever) deadlines_.insert(op);
+  if (is_chain(op)) { // its members wait, and it for them
+    ++two_descriptors_;
+    return as_chain(op).enter_flight();
+  }
   if (op.is_multishot() && never_waits(op)) return restart(op);
   backend_->arm(*this, op, tried);
 }
@@ -248,6 +257,10 @@ void engine::land(io_operation& op) noexcept {
   if (op.faces().second_fd != nullptr) {
     --two_descriptors_;
     sys::leave_flight(op.faces().second_fd(op));
+  }
+  if (is_chain(op)) {
+    --two_descriptors_;
+    as_chain(op).leave_flight();
   }
 }
 
@@ -427,6 +440,7 @@ bool engine::take_back(io_operation& op) noexcept {
     l.is.retrying = false;
     return true;
   }
+  if (is_chain(op)) return true; // its decoder asks the member that runs
   return backend_->disarm(*this, op);
 }
 
@@ -697,7 +711,8 @@ int engine::reap(std::int64_t until) noexcept {
       io_operation* const following = op->links.next_on_handle;
       operation_links& l = op->links;
       bool const with_backend = !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
-                                l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time;
+                                l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time &&
+                                !is_chain(*op);
       if (with_backend && op->completed() && !op->is_multishot()) {
         settle(*op, io_operation::done); // it only waited for the kernel to let go, which it has
       } else if (with_backend) {
@@ -822,6 +837,8 @@ io_status engine::poll(io_operation& op) noexcept {
   if (l.is.in_flight && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());
+    } else if (is_chain(op)) {
+      poll_member(as_chain(op));
     } else if (l.is.with_worker || later_.contains(op)) {
       take_messages();
     } else if (!l.is.retrying) {
@@ -830,6 +847,12 @@ io_status engine::poll(io_operation& op) noexcept {
     take_messages();
   }
   if (l.is.undelivered == 0) return io_status::pending;
+  deliver_now(op);
+  return io_status::completed;
+}
+
+// Takes an operation out of the queue of those that are to be delivered.
+void engine::deliver_now(io_operation& op) noexcept {
   queue_next_inline();
   (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
   bool const outer = delivering_;
@@ -838,7 +861,23 @@ io_status engine::poll(io_operation& op) noexcept {
   queue_next_inline();
   delivering_ = outer;
   count_landed();
-  return io_status::completed;
+}
+
+void engine::poll_member(detail::chain& c) noexcept {
+  io_operation& m = c.current();
+  if (!m.completed()) {
+    (void)poll(m);
+    return;
+  }
+  // Its value is known; the chain goes on once the kernel has let go of its buffers.
+  if (m.links.is.undelivered == 0) backend_->look_at(*this, m);
+  if (m.links.is.undelivered != 0) deliver_now(m);
+}
+
+void engine::member_ended(io_operation& chain) noexcept {
+  if (delivered_ > 0) --delivered_; // nobody outside of the chain was told of anything
+  if (chain.links.is.in_flight && as_chain(chain).is_over())
+    process(chain, static_cast<int>(as_chain(chain).completed_members()), 0);
 }
 
 void engine::finish(io_operation& op) noexcept {
@@ -888,7 +927,7 @@ void engine::cancel_all_on(int fd) noexcept {
   descriptors_.for_each([&](descriptor& other) {
     for (io_operation* op = other.in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
-      if (op->faces().second_fd != nullptr && op->faces().second_fd(*op) == fd) cancel(*op);
+      if (op->fd() != fd && uses(*op, fd)) cancel(*op);
       op = next;
     }
   });
@@ -896,7 +935,7 @@ void engine::cancel_all_on(int fd) noexcept {
 
 bool engine::has_in_flight(int fd) noexcept {
   auto has_one = [fd](descriptor const& d) {
-    for (io_operation const* op = d.in_flight; op != nullptr; op = op->links.next_on_handle)
+    for (io_operation* op = d.in_flight; op != nullptr; op = op->links.next_on_handle)
       if (uses(*op, fd)) return true;
     return false;
   };

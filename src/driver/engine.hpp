@@ -65,6 +65,7 @@ class engine final : public io_multiplexer {
   void forget(int fd) noexcept override;
   void finish(io_operation& op) noexcept override;
   void abandon(io_operation& op) noexcept override;
+  void member_ended(io_operation& chain) noexcept override;
 
   /// A worker has performed `op`, whose outcome_value() is what the call returned. From any thread.
   void worker_done(io_operation& op) noexcept;
@@ -162,6 +163,8 @@ class engine final : public io_multiplexer {
   int expire(bound const& b) noexcept;
   void take_messages() noexcept;
   int take_delivered() noexcept;
+  void deliver_now(io_operation& op) noexcept;
+  void poll_member(detail::chain& c) noexcept;
   void count_landed() noexcept;
   int run_posted(bound const& b) noexcept;
   int run_posted_again(bound const& b) noexcept;

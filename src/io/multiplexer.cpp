@@ -29,6 +29,8 @@ void io_multiplexer::abandon(io_operation& op) noexcept {
   finish(op);
 }
 
+void io_multiplexer::member_ended(io_operation&) noexcept {}
+
 result<std::unique_ptr<io_multiplexer>> io_multiplexer::best_available(int threads) noexcept {
   UNIO_EXPECTS(threads >= 1, "a multiplexer is for at least one thread");
   if (threads > 1) return driver::make_shared_multiplexer(threads);

@@ -222,6 +222,24 @@ struct does_nothing {
   void after() {}
 };
 
+// Two of its members may wait.
+struct links {
+  static constexpr bool waits = true;
+  pipe_ends from, to;
+  char memory[5];
+  explicit links(io_multiplexer* m) {
+    for (unio::pipe_handle* h : {&from.source, &to.source, &to.sink}) h->set_multiplexer(m);
+  }
+  unio::async_read first() { return {from.source, unio::mutable_buffer(memory)}; }
+  unio::async_write second() { return {to.sink, unio::const_buffer(memory, 5)}; }
+  unio::async_read third() { return {to.source, unio::mutable_buffer(memory)}; }
+  auto describe(deadline d) { return unio::link(d, first(), second(), third()); }
+  auto await(deadline d) { return unio::co_link(d, first(), second(), third()); }
+  auto block(deadline d) { return unio::sync_link(d, first(), second(), third()); }
+  void ready() { give(from.sink.native_handle()); }
+  void after() {}
+};
+
 struct splices {
   static constexpr bool waits = true;
   pipe_ends from, to;
@@ -288,7 +306,7 @@ template <class F> class free_of_cost : public testing::Test {};
 using all =
     testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>, writes<unix_ends>,
                    writes<tcp_ends>, sends_zero_copy, reads_cached_file, reads_mapped_file, accepts, connects,
-                   waits_for_timer, waits_for_event, polls, does_nothing, splices>;
+                   waits_for_timer, waits_for_event, polls, does_nothing, splices, links>;
 struct names {
   template <class F> static std::string GetName(int i) {
     static constexpr char const* all_names[] = {"read_pipe",
@@ -306,7 +324,8 @@ struct names {
                                                 "wait_event",
                                                 "poll",
                                                 "no_op",
-                                                "splice"};
+                                                "splice",
+                                                "link"};
     return all_names[i];
   }
 };

@@ -966,6 +966,35 @@ TEST(foreign_multiplexer, runs_operations_and_serves_handles) {
   EXPECT_GT(m.tried, 5);
 }
 
+// Which it knows nothing of: to it a chain is an operation that is to be tried again.
+TEST(foreign_multiplexer, runs_chains) {
+  trying_multiplexer m;
+  auto p = make_pipe(&m);
+  char memory[2][3];
+  int values = 0, dones = 0;
+  auto op = unio::connect(unio::link(unio::async_read(p.reader, unio::mutable_buffer(memory[0])),
+                                     unio::async_read(p.reader, unio::mutable_buffer(memory[1]))),
+                          count{&values, &dones});
+  op.start();
+  put(p.writer, 3);
+  for (int i = 0; i != 3; ++i) EXPECT_TRUE(m.run().has_value());
+  EXPECT_EQ(op.completed_members(), 1U);
+  EXPECT_EQ(values, 0);
+  put(p.writer, 3);
+  for (int i = 0; i != 3; ++i) EXPECT_TRUE(m.run().has_value());
+  EXPECT_EQ(values, 1);
+  EXPECT_EQ(dones, 1);
+  EXPECT_TRUE(op.result().has_value());
+
+  op.reset();
+  put(p.writer, 3);
+  op.start();
+  op.cancel();
+  EXPECT_EQ(dones, 2);
+  EXPECT_EQ(op.result().completed(), 1U);
+  EXPECT_EQ(op.result().error(), condition::canceled);
+}
+
 TEST(foreign_multiplexer, resumes_coroutines) {
   trying_multiplexer m;
   auto p = make_pipe(&m);

@@ -436,6 +436,33 @@ ISOLATED_TEST(kernel_close, by_another_thread_ends_what_is_in_flight) {
   expect_nothing_in_flight(*m);
 }
 
+// The number that is closed is one that the chain has not come to: nothing is in flight on it but the wish to use it.
+ISOLATED_TEST(kernel_close, by_another_thread_ends_a_chain_before_it_meets_the_numbers_next_owner) {
+  auto const m = made_multiplexer();
+  {
+    connection first = local_connection(m.get()), second = local_connection(nullptr);
+    std::array<char, 4> memory{};
+    tally told;
+    auto chain = unio::connect(unio::link(unio::async_read(first.socket, unio::mutable_buffer(memory)),
+                                          unio::async_write(second.socket, unio::const_buffer("x", 1))),
+                               tell{&told});
+    chain.start();
+    submit_all(*m);
+    std::atomic<bool> closed = false;
+    std::thread closer([&] {
+      EXPECT_TRUE(second.socket.close().has_value());
+      closed = true;
+      m->wake();
+    });
+    EXPECT_TRUE(drive(*m, [&] { return closed.load(); }));
+    closer.join();
+    EXPECT_TRUE(told.ended_once()) << "told before the number can be another's";
+    EXPECT_EQ(told.error, unio::condition::canceled);
+    EXPECT_TRUE(second.peer.sees_end());
+  }
+  expect_nothing_in_flight(*m);
+}
+
 // P7: every way to a descriptor.
 template <class F>
 void for_each_new_descriptor(unio::io_multiplexer& m, temporary_directory const& directory, F f) {

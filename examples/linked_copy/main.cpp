@@ -1,0 +1,84 @@
+// Shows     linked operations: a file is copied by pairs of a read and the write of what it read. The write follows
+//           from the end of the read, without a turn of the program's in between; eight pairs are under way at a time.
+// Run       build/release/examples/example_linked_copy [FROM TO]
+// Read next <unio/link.hpp>
+
+#include <unio/unio.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace {
+
+using unio::extent_type;
+using unio::file_handle;
+
+constexpr extent_type block_size = 65536;
+
+struct copy {
+  file_handle& from;
+  file_handle& to;
+  extent_type size;
+  extent_type next = 0; ///< where the next pair begins
+  extent_type written = 0;
+  std::error_code failed{};
+};
+
+// One pair after the other, each with the next block that nobody has begun.
+unio::task<void> lane(copy& c) {
+  auto const room = std::make_unique<std::array<std::byte, block_size>>();
+  while (c.next < c.size && !c.failed) {
+    extent_type const at = std::exchange(c.next, c.next + block_size);
+    std::size_t const n = std::min(block_size, c.size - at);
+    // A read or a write of less than n bytes ends the pair, as an error does.
+    auto const pair =
+        co_await unio::co_link(unio::async_read(c.from, {unio::mutable_buffer(room->data(), n), at}),
+                               unio::async_write(c.to, {unio::const_buffer(room->data(), n), at}));
+    c.written += pair.get<1>().bytes_transferred();
+    if (!pair) c.failed = pair.error();
+  }
+}
+
+unio::task<void> all_lanes(copy& c) {
+  co_await unio::when_all(lane(c), lane(c), lane(c), lane(c), lane(c), lane(c), lane(c), lane(c));
+}
+
+// Without arguments: a file of its own, so that the example can be run anywhere.
+file_handle something_to_copy() {
+  auto file = file_handle::temp_inode().value();
+  std::string text;
+  while (text.size() < 1'000'000) text += "line " + std::to_string(text.size()) + "\n";
+  (void)file.write({unio::const_buffer(text.data(), text.size()), 0}).value();
+  return file;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 1 && argc != 3) {
+    std::fprintf(stderr, "usage: example_linked_copy [FROM TO]\n");
+    return 2;
+  }
+  auto opened = [](char const* name, auto... how) {
+    auto file = file_handle::file({}, name, how...);
+    if (!file) std::fprintf(stderr, "linked_copy: %s: %s\n", name, file.error().message().c_str());
+    return file;
+  };
+  using enum unio::handle::mode;
+  using enum unio::handle::creation;
+  auto from = argc == 3 ? opened(argv[1]) : something_to_copy();
+  if (!from) return 1;
+  auto to = argc == 3 ? opened(argv[2], write, always_new) : file_handle::temp_inode();
+  if (!to) return 1;
+
+  copy c{.from = *from, .to = *to, .size = from->maximum_extent().value()};
+  unio::run(all_lanes(c));
+  if (c.failed) std::fprintf(stderr, "linked_copy: %s\n", c.failed.message().c_str());
+  std::printf("%llu of %llu bytes copied\n", static_cast<unsigned long long>(c.written),
+              static_cast<unsigned long long>(c.size));
+  return c.failed ? 1 : 0;
+}

@@ -1,0 +1,676 @@
+// link.hpp: operations that run one after the other. What ends a chain and what becomes of the rest, on each driver; who
+// may close, cancel, destroy and fork in the middle; chains within chains.
+//
+// That every style gives the same result is in op/operations_test.cpp (link_…), chance in simulation/link_sim_test.cpp.
+
+#include "support/coroutine.hpp"
+#include "support/drivers.hpp"
+#include "support/failing_calls.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using unio::async_no_op;
+using unio::async_read;
+using unio::async_write;
+using unio::condition;
+using unio::const_buffer;
+using unio::io_multiplexer;
+using unio::mutable_buffer;
+
+std::ptrdiff_t count_descriptors() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
+                       std::filesystem::directory_iterator());
+}
+
+class link : public testing::TestWithParam<std::string> {
+ protected:
+  // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a fresh one.
+  void SetUp() override {
+    auto made = test::make_multiplexer(GetParam().c_str());
+    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
+    m_ = std::move(*made);
+  }
+  void TearDown() override {
+    if (m_ == nullptr) return;
+    while (m_->try_run().value_or(0) > 0) {
+    }
+    EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
+  }
+  unio::anonymous_pipe make_pipe() {
+    auto p = unio::pipe_handle::anonymous().value();
+    p.reader.set_multiplexer(m_.get());
+    p.writer.set_multiplexer(m_.get());
+    return p;
+  }
+  unio::file_handle make_file(std::string_view text = {}) {
+    auto f = unio::file_handle::temp_inode().value();
+    EXPECT_EQ(::pwrite(f.native_handle(), text.data(), text.size(), 0), static_cast<ssize_t>(text.size()));
+    f.set_multiplexer(m_.get());
+    return f;
+  }
+  template <class Reached> void drive(Reached reached) {
+    auto const give_up = std::chrono::steady_clock::now() + 20s;
+    while (!reached()) {
+      ASSERT_TRUE(m_->try_run_for(50ms).has_value());
+      ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
+    }
+  }
+  void turns(int n = 4) {
+    for (int i = 0; i != n; ++i) (void)m_->try_run();
+  }
+
+  std::unique_ptr<io_multiplexer> m_;
+};
+
+INSTANTIATE_TEST_SUITE_P(driver, link, testing::Values("uring", "epoll"),
+                         [](auto const& of) { return of.param; });
+
+void put(unio::handle const& h, std::string_view text) {
+  ASSERT_EQ(::write(h.native_handle(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+}
+std::string get(unio::handle const& h, std::size_t most = 64) {
+  std::string s(most, '\0');
+  ssize_t const n = ::read(h.native_handle(), s.data(), s.size());
+  s.resize(n > 0 ? static_cast<std::size_t>(n) : 0);
+  return s;
+}
+
+template <class Chain> struct outcome {
+  std::optional<typename Chain::result_type> result;
+  int dones = 0;
+};
+template <class Chain> struct note {
+  outcome<Chain>* to;
+  void set_value(typename Chain::result_type&& r) { to->result.emplace(std::move(r)); }
+  void set_done() { ++to->dones; }
+};
+template <class Chain> auto connected(Chain chain, outcome<Chain>& to) {
+  return unio::connect(std::move(chain), note<Chain>{&to});
+}
+template <class Chain> outcome<Chain> outcome_of(Chain const&) { return {}; }
+
+// ---- what it does -----------------------------------------------------------------------------------------------------
+
+TEST_P(link, runs_its_members_in_their_order) {
+  auto from = make_file("hello world");
+  auto to = make_file();
+  char room[5];
+  auto chain = unio::link(async_read(from, {mutable_buffer(room), 6}),
+                          async_write(to, {const_buffer(room, 5), 2}), unio::async_barrier(to));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  drive([&] { return op.finished(); });
+  ASSERT_TRUE(seen.result.has_value());
+  EXPECT_EQ(seen.dones, 1);
+  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_EQ(seen.result->completed(), 3u);
+  EXPECT_FALSE(seen.result->error());
+  auto& [got, put, durable] = *seen.result;
+  EXPECT_EQ(got.bytes_transferred(), 5u);
+  EXPECT_EQ(put.bytes_transferred(), 5u);
+  EXPECT_TRUE(durable.has_value());
+  char copy[8] = {};
+  EXPECT_EQ(::pread(to.native_handle(), copy, 8, 0), 7);
+  EXPECT_EQ(std::string_view(copy + 2), "world");
+}
+
+TEST_P(link, tells_nobody_before_the_last_has_ended) {
+  auto a = make_pipe(), b = make_pipe();
+  char room[2][3];
+  auto chain = unio::link(async_read(a.reader, mutable_buffer(room[0])),
+                          async_read(b.reader, mutable_buffer(room[1])));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  put(b.writer, "two");
+  turns();
+  EXPECT_FALSE(op.completed());
+  put(a.writer, "one");
+  unio::result<int> r = 0;
+  while (!op.finished()) r = m_->run();
+  EXPECT_EQ(r.value(), 1) << "a value for the chain, and none for its members";
+  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_EQ(std::string_view(room[0], 3), "one");
+  EXPECT_EQ(std::string_view(room[1], 3), "two");
+}
+
+TEST_P(link, ends_with_a_transfer_that_is_short) {
+  auto from = make_file("abc");
+  auto to = make_file();
+  char room[8];
+  auto r = unio::sync_link(async_read(from, {mutable_buffer(room), 0}),
+                           async_write(to, {const_buffer(room, 8), 0}), unio::async_barrier(to));
+  EXPECT_FALSE(r);
+  EXPECT_EQ(r.completed(), 0u);
+  EXPECT_EQ(r.error(), condition::truncated);
+  EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
+  EXPECT_TRUE(r.get<0>().has_value());
+  EXPECT_EQ(r.get<1>().error(), condition::canceled);
+  EXPECT_EQ(r.get<2>().error(), condition::canceled);
+  EXPECT_EQ(r.bytes_transferred(), 3u);
+  EXPECT_EQ(to.maximum_extent().value(), 0u);
+}
+
+TEST_P(link, ends_with_a_failure_in_the_middle) {
+  auto p = make_pipe();
+  auto broken = make_pipe();
+  ASSERT_TRUE(broken.reader.close());
+  auto r = unio::sync_link(async_write(p.writer, const_buffer("abc", 3)),
+                           async_write(broken.writer, const_buffer("d", 1)),
+                           async_write(p.writer, const_buffer("ef", 2)));
+  EXPECT_EQ(r.completed(), 1u);
+  EXPECT_EQ(r.error(), std::errc::broken_pipe);
+  EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
+  EXPECT_EQ(r.get<1>().error(), std::errc::broken_pipe);
+  EXPECT_EQ(r.get<2>().error(), condition::canceled);
+  EXPECT_EQ(get(p.reader), "abc");
+}
+
+TEST_P(link, carries_bytes_through_a_buffer_that_its_members_share) {
+  auto a = make_pipe(), b = make_pipe();
+  char room[4];
+  auto chain =
+      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)),
+                 async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  put(a.writer, "abcd");
+  turns();
+  put(a.writer, "efgh");
+  drive([&] { return op.finished(); });
+  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_EQ(get(b.reader), "abcdefgh");
+}
+
+TEST_P(link, is_started_again_with_other_requests) {
+  auto from = make_file("one two six");
+  auto to = make_file();
+  char room[3];
+  auto chain =
+      unio::link(async_read(from, {mutable_buffer(room), 0}), async_write(to, {const_buffer(room, 3), 0}));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  for (unsigned i = 0; i != 3; ++i) {
+    if (i != 0) {
+      op.reset();
+      op.member<0>().reset({mutable_buffer(room), i * 4});
+      op.member<1>().reset({const_buffer(room, 3), i * 3});
+    }
+    op.start();
+    drive([&] { return op.finished(); });
+    ASSERT_TRUE(seen.result->has_value());
+  }
+  op.reset();
+  op.start(); // the last again
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(seen.dones, 4);
+  char copy[10] = {};
+  EXPECT_EQ(::pread(to.native_handle(), copy, 9, 0), 9);
+  EXPECT_EQ(std::string_view(copy), "onetwosix");
+}
+
+TEST_P(link, may_be_a_member_of_another) {
+  auto a = make_pipe(), b = make_pipe();
+  char room[3], more[3];
+  auto chain = unio::link(
+      unio::link(async_write(b.writer, const_buffer("1", 1)), async_read(a.reader, mutable_buffer(room))),
+      async_write(b.writer, const_buffer("2", 1)),
+      unio::link(async_read(a.reader, mutable_buffer(more)), async_write(b.writer, const_buffer("3", 1))));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  EXPECT_EQ(get(b.reader), "1");
+  put(a.writer, "abc");
+  turns();
+  EXPECT_EQ(get(b.reader), "2");
+  op.cancel();
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(seen.result->completed(), 2u);
+  EXPECT_EQ(seen.result->error(), condition::canceled);
+  EXPECT_EQ(seen.result->get<0>().get<1>().bytes_transferred(), 3u);
+  EXPECT_EQ(seen.result->get<2>().completed(), 0u);
+  EXPECT_EQ(seen.result->get<2>().get<0>().error(), condition::canceled);
+  EXPECT_EQ(get(b.reader), "");
+}
+
+TEST_P(link, closes_as_its_last_member) {
+  auto a = make_pipe();
+  int const fd = a.writer.native_handle();
+  async_write last_words(a.writer, const_buffer("bye", 3));
+  auto chain = unio::link(std::move(last_words), unio::async_close(std::move(a.writer)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  drive([&] { return op.finished(); });
+  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+  EXPECT_EQ(get(a.reader), "bye");
+}
+
+TEST_P(link, waits_until_the_kernel_has_let_go_of_a_buffer) {
+  auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  auto socket = unio::socket_handle::connected_to(listening.local_endpoint().value()).value();
+  auto peer = listening.accept().value();
+  socket.set_multiplexer(m_.get());
+  std::vector<std::byte> const bytes(20'000);
+  auto chain = unio::link(unio::async_send_zero_copy(socket, const_buffer(bytes.data(), bytes.size())),
+                          async_no_op(m_.get()));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  std::thread reader([&] {
+    std::vector<std::byte> room(20'000);
+    for (std::size_t n = 0; n != 20'000;) n += peer.read(room).value().bytes();
+  });
+  if (GetParam() == "uring") { // by polling alone
+    auto const give_up = std::chrono::steady_clock::now() + 20s;
+    while (op.poll() != unio::io_status::completed) ASSERT_LT(std::chrono::steady_clock::now(), give_up);
+  }
+  drive([&] { return op.finished(); });
+  reader.join();
+  EXPECT_TRUE(seen.result->has_value());
+}
+
+TEST_P(link, of_operations_that_need_not_wait_uses_constant_stack) {
+  auto a = make_pipe();
+  char room[1];
+  int left = 100'000;
+  struct again {
+    std::function<void()>* next;
+    void set_value(
+        unio::link_result<unio::io_result<unio::const_buffers>, unio::io_result<unio::mutable_buffers>>&& r) {
+      ASSERT_TRUE(r.has_value());
+    }
+    void set_done() { (*next)(); }
+  };
+  std::function<void()> next;
+  auto op = unio::connect(
+      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(a.reader, mutable_buffer(room))),
+      again{&next});
+  next = [&] {
+    if (--left == 0) return;
+    op.reset();
+    op.start();
+  };
+  op.start();
+  drive([&] { return left == 0; });
+}
+
+TEST_P(link, of_many_goes_on_beside_others) {
+  std::vector<unio::anonymous_pipe> pipes;
+  struct lane {
+    char room[2][4];
+    std::string out;
+  };
+  constexpr int n = 40;
+  std::vector<lane> lanes(n);
+  for (int i = 0; i != 2 * n; ++i) pipes.push_back(make_pipe());
+  int ended = 0;
+  for (std::size_t i = 0; i != n; ++i) {
+    auto& l = lanes[i];
+    unio::start(
+        unio::link(async_read(pipes[2 * i].reader, mutable_buffer(l.room[0])),
+                   async_write(pipes[2 * i + 1].writer, const_buffer(l.room[0], 4)), async_no_op(m_.get()),
+                   async_read(pipes[2 * i + 1].reader, mutable_buffer(l.room[1]))),
+        [&](auto r) {
+          EXPECT_TRUE(r.has_value()) << r.error().message();
+          ++ended;
+        });
+  }
+  turns();
+  for (std::size_t i = 0; i != n; ++i) put(pipes[2 * i].writer, "lane");
+  drive([&] { return ended == n; });
+  for (lane const& l : lanes) EXPECT_EQ(std::string_view(l.room[1], 4), "lane");
+}
+
+// ---- what ends it -----------------------------------------------------------------------------------------------------
+
+TEST_P(link, that_is_canceled_keeps_the_bytes_that_moved) {
+  auto a = make_pipe(), b = make_pipe();
+  char room[2][3];
+  auto chain =
+      unio::link(async_read(a.reader, mutable_buffer(room[0])), async_read(b.reader, mutable_buffer(room[1])),
+                 async_write(b.writer, const_buffer("x", 1)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  put(a.writer, "one");
+  turns();
+  op.cancel();
+  op.cancel();
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(seen.dones, 1);
+  EXPECT_EQ(seen.result->completed(), 1u);
+  EXPECT_EQ(seen.result->get<0>().bytes_transferred(), 3u);
+  EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
+  EXPECT_EQ(seen.result->get<2>().error(), condition::canceled);
+}
+
+TEST_P(link, that_is_canceled_starts_nobody_after_one_that_cannot_be_stopped) {
+  auto file = make_file("abc");
+  auto a = make_pipe();
+  auto chain = unio::link(unio::async_barrier(file), async_write(a.writer, const_buffer("x", 1)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  ASSERT_FALSE(op.finished()) << "a barrier on a file is never done at once";
+  op.cancel();
+  drive([&] { return op.finished(); });
+  EXPECT_TRUE(seen.result->get<0>().has_value());
+  EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
+  EXPECT_EQ(get(a.reader), "");
+}
+
+TEST_P(link, has_a_deadline_for_the_whole) {
+  auto a = make_pipe();
+  char room[2][3];
+  put(a.writer, "one");
+  auto const began = std::chrono::steady_clock::now();
+  auto r = unio::sync_link(30ms, async_read(a.reader, mutable_buffer(room[0])),
+                           async_read(a.reader, mutable_buffer(room[1]), 10s), async_no_op(m_.get()));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 30ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 9s);
+  EXPECT_EQ(r.completed(), 1u);
+  EXPECT_EQ(r.error(), condition::timed_out);
+  EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
+  EXPECT_EQ(r.get<1>().error(), condition::timed_out);
+  EXPECT_EQ(r.get<2>().error(), condition::canceled);
+}
+
+TEST_P(link, leaves_its_members_their_own_deadlines) {
+  auto a = make_pipe();
+  char room[3];
+  auto chain = unio::link(20s, async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room), 10ms));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  for (int i = 0; i != 2; ++i) { // and keeps them
+    op.reset();
+    op.start();
+    drive([&] { return op.finished(); });
+    EXPECT_EQ(seen.result->completed(), 1u);
+    EXPECT_EQ(seen.result->get<1>().error(), condition::timed_out);
+  }
+}
+
+TEST_P(link, starts_nobody_after_its_deadline) {
+  auto a = make_pipe();
+  unio::timer_handle timer(20ms, m_.get());
+  auto const now = std::chrono::steady_clock::now();
+  auto chain = unio::link(now + 1ms, async_no_op(m_.get()), async_write(a.writer, const_buffer("x", 1)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  std::this_thread::sleep_until(now + 2ms);
+  op.start();
+  drive([&] { return op.finished(); });
+  EXPECT_TRUE(seen.result->get<0>().has_value()) << "the first is always started";
+  EXPECT_EQ(seen.result->get<1>().error(), condition::timed_out);
+  EXPECT_EQ(get(a.reader), "");
+}
+
+TEST_P(link, that_may_not_wait_does_what_it_can) {
+  auto a = make_pipe();
+  char room[2][3];
+  put(a.writer, "one");
+  auto r = unio::try_sync_link(async_read(a.reader, mutable_buffer(room[0])),
+                               async_read(a.reader, mutable_buffer(room[1]), 10s),
+                               async_write(a.writer, const_buffer("x", 1)));
+  EXPECT_EQ(r.completed(), 1u);
+  EXPECT_EQ(r.error(), condition::would_block);
+  EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
+  EXPECT_EQ(r.get<2>().error(), condition::canceled);
+}
+
+// ---- closing, destroying, forking --------------------------------------------------------------------------------------
+
+TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
+  auto a = make_pipe(), b = make_pipe();
+  char room[3];
+  auto chain =
+      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  ASSERT_TRUE(b.writer.close());
+  ASSERT_TRUE(op.finished()) << "told before the number can be another's";
+  EXPECT_EQ(seen.result->get<0>().error(), condition::canceled);
+  EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
+}
+
+TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
+  auto a = make_pipe(), b = make_pipe();
+  char room[3];
+  auto chain =
+      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  ASSERT_TRUE(a.writer.close());
+  EXPECT_FALSE(op.finished());
+  put(b.writer, "abc");
+  drive([&] { return op.finished(); });
+  EXPECT_TRUE(seen.result->has_value());
+}
+
+TEST_P(link, may_be_destroyed_in_flight) {
+  auto a = make_pipe(), b = make_pipe();
+  for (int stage = 0; stage != 4; ++stage) {
+    char room[2][3];
+    auto chain = unio::link(async_read(a.reader, mutable_buffer(room[0])),
+                            async_read(a.reader, mutable_buffer(room[1])),
+                            async_write(b.writer, const_buffer("x", 1)));
+    auto seen = outcome_of(chain);
+    {
+      auto op = connected(std::move(chain), seen);
+      op.start();
+      if (stage != 0) turns();
+      if (stage == 2) put(a.writer, "abc");
+      if (stage == 2) turns();
+      if (stage == 3) op.cancel();
+    }
+    EXPECT_FALSE(seen.result.has_value());
+    EXPECT_EQ(get(b.reader), "");
+  }
+  put(a.writer, "still");
+  EXPECT_EQ(get(a.reader), "still");
+}
+
+TEST_P(link, that_is_destroyed_gives_back_what_its_members_have_obtained) {
+  auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  listening.set_multiplexer(m_.get());
+  auto a = make_pipe();
+  (void)m_->try_run();
+  auto const before = count_descriptors();
+  {
+    auto client = unio::socket_handle::connected_to(listening.local_endpoint().value()).value();
+    char room[3];
+    auto chain = unio::link(unio::async_accept(listening), async_read(a.reader, mutable_buffer(room)));
+    auto seen = outcome_of(chain);
+    auto op = connected(std::move(chain), seen);
+    op.start();
+    drive([&] { return op.completed_members() == 1; });
+  }
+  EXPECT_EQ(count_descriptors(), before);
+}
+
+TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
+  auto a = make_pipe(), b = make_pipe();
+  int const fd = b.writer.native_handle();
+  char room[3];
+  {
+    auto chain =
+        unio::link(async_read(a.reader, mutable_buffer(room)), unio::async_close(std::move(b.writer)));
+    auto seen = outcome_of(chain);
+    auto op = connected(std::move(chain), seen);
+    op.start();
+    turns();
+  }
+  EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
+}
+
+TEST_P(link, ends_with_its_multiplexer) {
+  auto a = make_pipe();
+  char room[3];
+  auto chain =
+      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  a.reader.set_multiplexer(nullptr);
+  a.writer.set_multiplexer(nullptr);
+  m_.reset();
+  EXPECT_TRUE(op.finished());
+  EXPECT_EQ(seen.result->completed(), 1u);
+  EXPECT_EQ(seen.result->error(), condition::canceled);
+  m_ = test::make_multiplexer(GetParam().c_str()).value();
+}
+
+TEST_P(link, in_a_child_made_by_fork_is_only_memory) {
+  auto a = make_pipe();
+  char room[3];
+  auto chain =
+      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()));
+  auto seen = outcome_of(chain);
+  auto op = std::make_optional(connected(std::move(chain), seen));
+  op->start();
+  turns();
+  pid_t const child = ::fork();
+  if (child == 0) {
+    bool fine = op->poll() == unio::io_status::completed && seen.result->completed() == 1 &&
+                seen.result->error() == unio::error::inherited_by_fork;
+    op.reset();
+    ::_exit(fine ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  put(a.writer, "abc");
+  drive([&] { return op->finished(); });
+  EXPECT_TRUE(seen.result->has_value());
+}
+
+TEST_P(link, goes_on_when_io_uring_is_forbidden_under_way) {
+  if (GetParam() != "uring") GTEST_SKIP() << "there is no ring to forbid";
+  auto a = make_pipe();
+  char room[3], more[3];
+  auto chain = unio::link(async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()),
+                          async_read(a.reader, mutable_buffer(more)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  test::failing_calls calls;
+  calls.fail<&unio::sys::table::io_uring_enter>(EPERM, {.times = test::which_calls::all});
+  put(a.writer, "abc");
+  drive([&] { return op.completed_members() == 2; });
+  EXPECT_STREQ(m_->capabilities().driver, "epoll");
+  op.cancel();
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(seen.result->completed(), 2u);
+  EXPECT_EQ(seen.result->get<2>().error(), condition::canceled);
+}
+
+TEST_P(link, may_be_started_and_canceled_by_other_threads) {
+  auto a = make_pipe();
+  (void)m_->try_run();
+  char room[3];
+  unio::atomic_async_link<async_no_op, async_read> chain(unio::deadline(), async_no_op(m_.get()),
+                                                         async_read(a.reader, mutable_buffer(room)));
+  using chain_type = decltype(chain);
+  outcome<chain_type> seen;
+  auto op = connected(std::move(chain), seen);
+  std::thread([&] { op.start(); }).join();
+  drive([&] { return op.completed_members() == 1; });
+  std::thread([&] { op.cancel(); }).join();
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(seen.result->error(), condition::canceled);
+  EXPECT_EQ(seen.dones, 1);
+}
+
+TEST_P(link, is_run_by_the_thread_of_many_that_started_it) {
+  auto const shared = test::make_multiplexer(GetParam().c_str(), 2).value();
+  auto p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(shared.get());
+  p.writer.set_multiplexer(shared.get());
+  char room[3];
+  int ended = 0;
+  auto const body = [&] {
+    unio::start(unio::link(async_no_op(shared.get()), async_read(p.reader, mutable_buffer(room)),
+                           async_write(p.writer, const_buffer(room, 3))),
+                [&](auto r) {
+                  EXPECT_TRUE(r.has_value());
+                  ++ended;
+                });
+    put(p.writer, "abc");
+    while (ended == 0) (void)shared->try_run_for(20ms);
+  };
+  std::thread(body).join();
+  EXPECT_EQ(get(p.reader), "abc");
+}
+
+// ---- awaited -----------------------------------------------------------------------------------------------------------
+
+TEST_P(link, is_stopped_with_the_task_that_awaits_it) {
+  auto a = make_pipe();
+  char room[3];
+  std::size_t done = 99;
+  auto body = [&]() -> unio::task<void> {
+    auto r = co_await unio::co_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)));
+    done = r.completed();
+    EXPECT_EQ(r.error(), condition::canceled);
+  };
+  unio::stop_source source;
+  unio::async_run(*m_, body(), {.stop = source.get_token()});
+  turns();
+  EXPECT_EQ(done, 99u);
+  std::thread([&] { source.request_stop(); }).join();
+  drive([&] { return done != 99; });
+  EXPECT_EQ(done, 1u);
+}
+
+TEST_P(link, does_not_suspend_the_coroutine_if_nobody_has_to_wait) {
+  auto a = make_pipe();
+  char room[3];
+  auto body = [&]() -> test::coroutine {
+    auto [put, got] = co_await unio::co_link(async_write(a.writer, const_buffer("abc", 3)),
+                                             async_read(a.reader, mutable_buffer(room)));
+    EXPECT_EQ(put.bytes_transferred(), 3u);
+    EXPECT_EQ(got.bytes_transferred(), 3u);
+  };
+  test::coroutine const c = body();
+  EXPECT_TRUE(c.done());
+}
+
+} // namespace
