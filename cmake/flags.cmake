@@ -12,7 +12,8 @@ endif()
 # unio_warnings: for all that is compiled here.
 add_library(unio_warnings INTERFACE)
 target_compile_options(unio_warnings INTERFACE
-  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Woverloaded-virtual
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor> $<$<COMPILE_LANGUAGE:CXX>:-Woverloaded-virtual>
   -Wno-missing-field-initializers) # a designated initializer leaves members out on purpose
 if(UNIO_WARNINGS_AS_ERRORS)
   target_compile_options(unio_warnings INTERFACE -Werror)

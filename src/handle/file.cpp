@@ -214,6 +214,7 @@ async_open::async_open(path_handle const& base, path_view name, mode m, creation
 async_open::result_type async_open::result() noexcept {
   int const fd = outcome_value();
   if (fd < 0) return detail::to_error_code(fd);
+  if ((open_flags_ & O_DIRECT) != 0) sys::note_direct(fd);
   return file_handle(fd, handle_kind::file, caching_, flags_);
 }
 
@@ -341,6 +342,7 @@ result<void> file_handle::unlink() noexcept {
 result<file_handle> file_handle::clone() const noexcept {
   std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
   if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
+  if (sys::is_direct(fd_)) sys::note_direct(static_cast<int>(fd));
   return file_handle(static_cast<int>(fd), handle_kind::file, caching_, flag::none);
 }
 

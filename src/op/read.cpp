@@ -1,6 +1,7 @@
 // async_read: everything there is to know about reading, for every driver.
 
 #include "op/face.hpp"
+#include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
 
 #include <unio/handle.hpp>
@@ -48,6 +49,7 @@ int read_file(io_operation const& op, io_request<mutable_buffers> const& request
   auto const at = static_cast<std::int64_t>(request.offset); // no_offset is -1: the file's position
   if (how == attempt::blocking)
     return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, 0); });
+  if (sys::is_direct(op.fd())) return -EAGAIN;
   int const r = op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
   // Some filesystems (procfs, for one) cannot say whether they would wait.
   return r == -EOPNOTSUPP ? -EAGAIN : r;

@@ -1,6 +1,7 @@
 // async_write: everything there is to know about writing, for every driver.
 
 #include "op/face.hpp"
+#include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
 #include "sys/sigpipe.hpp"
 
@@ -57,6 +58,7 @@ int write_file(io_operation const& op, io_request<const_buffers> const& request,
   auto const at = static_cast<std::int64_t>(request.offset);
   if (how == attempt::blocking)
     return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, 0); });
+  if (sys::is_direct(op.fd())) return -EAGAIN;
   int const r = op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }

@@ -66,6 +66,12 @@ inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexce
   }
 }
 
+/// Whether its bytes go past the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or not.
+/// Noted by whoever makes a handle of it, forgotten with the number.
+inline constexpr std::uint32_t direct_bit = 1U << 31;
+inline void note_direct(int fd) noexcept { note_waited(fd, direct_bit, true); }
+inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
+
 /// Acquire; pairs with the release in leave_flight, so that who sees 0 also sees what the operations did.
 inline std::uint32_t in_flight(int fd) noexcept {
   return fd < 0 ? 0 : std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire);

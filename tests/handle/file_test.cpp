@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +20,7 @@
 
 namespace {
 
+using namespace std::chrono_literals;
 using unio::file_handle;
 using creation = unio::handle::creation;
 using caching = unio::handle::caching;
@@ -257,8 +259,10 @@ TEST(temp_file, is_removed_once_however_it_is_moved) {
 TEST(temp_file, closed_as_an_operation_is_removed_too) {
   test::temporary_directory const directory;
   file_handle f = file_handle::temp_file(directory.handle()).value();
-  { auto const closing = std::move(f).co_close(); }
-  EXPECT_FALSE(f.is_open());  // NOLINT(bugprone-use-after-move)
+  {
+    auto const closing = std::move(f).co_close();
+  }
+  EXPECT_FALSE(f.is_open()); // NOLINT(bugprone-use-after-move)
   EXPECT_EQ(directory.count(), 0);
 }
 
@@ -453,6 +457,32 @@ TEST(file, reports_that_no_descriptor_is_left) {
   test::replaced_calls calls;
   calls->openat = [](int, char const*, int, unsigned) noexcept -> std::int64_t { return -EMFILE; };
   EXPECT_EQ(file_handle::file(directory.handle(), "a").error(), std::errc::too_many_files_open);
+}
+
+// With O_DIRECT an attempt waits for the device although it is told not to (RWF_NOWAIT): reads would follow each other.
+TEST(file, without_a_cache_is_not_read_inline) {
+  test::temporary_directory const directory;
+  directory.write("a", std::string(8192, 'x'));
+  auto opened =
+      file_handle::file(directory.handle(), "a", mode::read, creation::open_existing, caching::only_metadata);
+  if (!opened) GTEST_SKIP() << "no O_DIRECT here: " << opened.error().message();
+  static int attempts = 0;
+  attempts = 0;
+  test::replaced_calls calls;
+  calls->preadv2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+    if ((flags & RWF_NOWAIT) != 0) ++attempts;
+    return unio::sys::kernel.preadv2(fd, v, n, at, flags);
+  };
+  alignas(4096) static std::byte data[4096];
+  auto m = unio::io_multiplexer::best_available().value();
+  file_handle copy = opened->clone().value();
+  for (file_handle* const f : {&*opened, &copy}) {
+    f->set_multiplexer(m.get());
+    auto const r = f->read({unio::mutable_buffer(data, sizeof data), 4096}, 10s);
+    EXPECT_EQ(r.bytes_transferred(), sizeof data) << r.error().message();
+    EXPECT_EQ(data[4095], std::byte{'x'});
+  }
+  EXPECT_EQ(attempts, 0);
 }
 
 } // namespace
