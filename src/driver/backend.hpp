@@ -23,6 +23,9 @@ class backend {
   virtual int bind(engine&) noexcept { return 0; }
   /// Gives the kernel an operation that is in flight, or parks it. `tried`: perform() has just said -EAGAIN.
   virtual void arm(engine&, io_operation& op, bool tried) noexcept = 0;
+  /// Whether an operation that need not wait, most likely, is better armed untried, because the kernel will be entered for
+  /// others anyway and can perform it then. If so it is armed next.
+  virtual bool prefers_batch(engine&) noexcept { return false; }
   /// Waits for readiness of the operation's descriptor, then performs it.
   virtual void park(engine&, io_operation& op) noexcept = 0;
   /// Takes an operation back. False: the kernel has it; it will complete, sooner for having been asked.

@@ -79,6 +79,8 @@ class engine final : public io_multiplexer {
   [[nodiscard]] bool has_ready() const noexcept {
     return !ready_.empty() || !inline_ready_.empty() || !later_.empty();
   }
+  /// Operations that were in flight wait for their receivers to be told.
+  [[nodiscard]] bool has_results() const noexcept { return !ready_.empty(); }
   [[nodiscard]] bool is_idle() const noexcept {
     return in_flight_ == 0 && deferred_ == 0 && ready_.empty() && inline_ready_.empty();
   }
@@ -137,10 +139,11 @@ class engine final : public io_multiplexer {
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
   void begin(io_operation& op) noexcept;
   [[nodiscard]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
+  [[nodiscard]] bool goes_with_others(io_operation const& op) noexcept;
   static void tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept;
   void tried(io_operation& op, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
-  void launch(io_operation& op, bool tried) noexcept;
+  void launch(io_operation& op, descriptor& d, bool tried) noexcept;
   void land(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
   void settle_inline(io_operation& op) noexcept;
@@ -151,8 +154,8 @@ class engine final : public io_multiplexer {
   io_operation* first_inline() noexcept;
   void queue_next_inline() noexcept;
   void drain(bound const& b) noexcept;
-  void list(io_operation& op) noexcept;
-  void unlist(io_operation& op, int fd) noexcept;
+  static void list(io_operation& op, descriptor& d) noexcept;
+  static void unlist(io_operation& op, descriptor& d) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
   void unready(io_operation& op) noexcept;
   void restart(io_operation& op) noexcept;

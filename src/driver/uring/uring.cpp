@@ -65,6 +65,12 @@ class uring_backend final : public backend {
     to_submit_.push(op);
   }
 
+  bool prefers_batch(engine& e) noexcept override {
+    if (to_submit_.empty() && !e.has_results()) return false;
+    untried_waits_ = true;
+    return true;
+  }
+
   void park(engine&, io_operation& op) noexcept override {
     op.links.is.polling = true;
     to_submit_.push(op);
@@ -113,7 +119,8 @@ class uring_backend final : public backend {
       if (e.perform_now(op)) return;
       to_submit_.push(op);
       readiness const wants = op.faces().wants(op);
-      if (wants == readiness::readable || wants == readiness::writable) return;
+      bool const can_wait = wants == readiness::readable || wants == readiness::writable;
+      if (can_wait && !untried_waits_) return;
     }
     reap(e, 0);
   }
@@ -199,6 +206,7 @@ class uring_backend final : public backend {
       sys::kernel_takes(op);
       ++e.statistics.submissions;
     }
+    untried_waits_ = false;
   }
 
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
@@ -206,8 +214,8 @@ class uring_backend final : public backend {
     if (!supported_[sqe.opcode]) return false;
     if (sqe.opcode == IORING_OP_ACCEPT && op.is_multishot() && !multishot_accept_) return false;
     // An attempt has just failed, or was predicted to: saves the kernel another (Linux 5.19; single-issuer rings are 6.0).
-    if ((sqe.opcode == IORING_OP_RECV || sqe.opcode == IORING_OP_SEND) &&
-        ring_.has(IORING_SETUP_SINGLE_ISSUER))
+    // Not for a send: it may be here to be performed with the others.
+    if (sqe.opcode == IORING_OP_RECV && ring_.has(IORING_SETUP_SINGLE_ISSUER))
       sqe.ioprio |= IORING_RECVSEND_POLL_FIRST;
     return true;
   }
@@ -216,7 +224,8 @@ class uring_backend final : public backend {
     readiness const wants = op.faces().wants(op);
     bool const may_try =
         wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
-    bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry;
+    bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry ||
+                         (untried_waits_ && op.faces().flow == direction::out);
     if (may_try && untried && e.perform_now(op)) return;
     if (may_try && op.is_multishot() && e.perform_now(op)) return;
     e.await_readiness(op);
@@ -290,6 +299,7 @@ class uring_backend final : public backend {
   std::bitset<256> supported_;
   int doorbell_fd_;
   bool doorbell_armed_ = false;
+  bool untried_waits_ = false;   // a send may be in to_submit_ that was not tried: its turn must come soon
   bool multishot_accept_ = true; // until the kernel says otherwise
   bool accepted_many_ = false;
 };
