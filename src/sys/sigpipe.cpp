@@ -40,11 +40,13 @@ bool has_rwf_nosignal() noexcept {
 }
 
 sigpipe_guard::sigpipe_guard() noexcept {
+  sigset_t const s = only_sigpipe();
+  pthread_sigmask(SIG_BLOCK, &s, &before_);
+  was_blocked_ = sigismember(&before_, SIGPIPE) == 1;
+  if (!was_blocked_) return; // one that was pending would have been delivered
   sigset_t pending;
   sigpending(&pending);
   was_pending_ = sigismember(&pending, SIGPIPE) == 1;
-  sigset_t const s = only_sigpipe();
-  pthread_sigmask(SIG_BLOCK, &s, &before_);
 }
 
 sigpipe_guard::~sigpipe_guard() {
@@ -53,7 +55,7 @@ sigpipe_guard::~sigpipe_guard() {
     timespec const now{};
     sigtimedwait(&s, nullptr, &now);
   }
-  pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  if (!was_blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 } // namespace unio::sys

@@ -25,6 +25,7 @@ class sigpipe_guard {
 
  private:
   sigset_t before_;
+  bool was_blocked_ = false;
   bool was_pending_ = false;
   bool raised_ = false;
 };
