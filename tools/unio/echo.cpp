@@ -6,6 +6,7 @@
 
 #include "echo.hpp"
 
+#include <unio/link.hpp>
 #include <unio/splice.hpp>
 #include <unio/unio.hpp>
 
@@ -214,6 +215,25 @@ unio::task<> spliced(unio::socket_handle s, connection*& first) {
   }
 }
 
+// The answer and the next read are one operation. (A read and its answer cannot be: how much came is not known before, and what
+// moves less than it was asked to ends a chain.)
+unio::task<> linked(unio::socket_handle s, connection*& first) {
+  connection c(std::move(s), first);
+  std::array<char, buffer_size> room;
+  auto got = co_await c.socket.co_read(room);
+  while (got && !got->empty()) {
+    std::string_view rest(room.data(), got.bytes_transferred());
+    auto both = co_await unio::co_link(unio::async_write(c.socket, rest), unio::async_read(c.socket, room));
+    while (both.completed() == 0) { // the answer went in part only
+      auto const& sent = both.get<0>();
+      if (!sent) co_return;
+      rest.remove_prefix(sent.bytes_transferred());
+      both = co_await unio::co_link(unio::async_write(c.socket, rest), unio::async_read(c.socket, room));
+    }
+    got = both.get<1>();
+  }
+}
+
 using service = unio::task<> (*)(unio::socket_handle, connection*&);
 
 class task_server final : public server {
@@ -248,6 +268,7 @@ constexpr mode modes[] = {
     {"multiplexed", "operations and their receivers, no coroutine", make_multiplexed},
     {"poll-first", "a task that waits until there is something before it reads",
      make_task_server<poll_first>},
+    {"linked", "a task whose answer and next read are one operation", make_task_server<linked>},
     {"spliced", "a task that moves the bytes through a pipe", make_task_server<spliced>},
 };
 
