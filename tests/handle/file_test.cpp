@@ -461,6 +461,7 @@ TEST(file, reports_that_no_descriptor_is_left) {
 
 // With O_DIRECT an attempt waits for the device although it is told not to (RWF_NOWAIT): reads would follow each other.
 TEST(file, without_a_cache_is_not_read_inline) {
+  auto m = unio::io_multiplexer::best_available().value(); // the handles forget themselves there
   test::temporary_directory const directory;
   directory.write("a", std::string(8192, 'x'));
   auto opened =
@@ -474,7 +475,6 @@ TEST(file, without_a_cache_is_not_read_inline) {
     return unio::sys::kernel.preadv2(fd, v, n, at, flags);
   };
   alignas(4096) static std::byte data[4096];
-  auto m = unio::io_multiplexer::best_available().value();
   file_handle copy = opened->clone().value();
   for (file_handle* const f : {&*opened, &copy}) {
     f->set_multiplexer(m.get());
