@@ -11,6 +11,7 @@
 
 #include <unio/config.hpp>
 
+#include <bit>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -50,10 +51,13 @@ concept has_frame_allocator = requires(T& t) {
 
 /// The pool that frames come from by default, and the other blocks that unio needs per coroutine.
 ///
+/// Sizes          up to 1 KiB multiples of 64 bytes; from there up to 128 KiB eight to a doubling, so that what a block has
+///                more than was asked for is less than an eighth of it; what is larger comes from the heap as it is
 /// Thread safety  all of it from any thread. A block may be given back by another thread than took it
-/// Bounds         a thread keeps at most 64 free blocks of a size up to 1 KiB and 64 KiB of each larger size, up to 128 KiB;
-///                all threads together leave at most 64 MiB in the global pool. What is more goes back to the heap
-/// Cost           a few instructions; a lock once in 32 blocks where one thread takes and another gives back
+/// Bounds         a thread keeps at most 64 free blocks of a size up to 1 KiB, and of each larger size 32 KiB, or two blocks
+///                where that is more: 4.3 MiB if it keeps all it may of every size. All threads together leave at most
+///                64 MiB in the global pool. What is more goes back to the heap
+/// Cost           a few instructions; a lock once in 32 blocks where one thread takes and another gives back, up to 1 KiB
 class frame_pool {
  public:
   struct statistics {
@@ -77,34 +81,35 @@ namespace detail {
 
 inline constexpr std::size_t frame_step = 64; // sizes up to frame_small: multiples of this
 inline constexpr std::size_t frame_small = 1024;
-inline constexpr std::size_t frame_large = 128 * 1024; // sizes up to this: powers of two
-inline constexpr std::size_t frame_sizes = frame_small / frame_step + 7;
+inline constexpr std::size_t frame_large = 128 * 1024; // sizes up to this: eight to a doubling
+inline constexpr std::size_t frame_small_sizes = frame_small / frame_step;
+inline constexpr std::size_t frame_sizes = frame_small_sizes + 8 * 7;
+
+// The four highest bits of size - 1 are 1xxx: xxx says which of the eight sizes it is, the number of the bits below them which
+// doubling; frame_first_below in the first one.
+inline constexpr std::size_t frame_first_below = 7;
 
 constexpr std::size_t frame_size_index(std::size_t size) noexcept {
   if (size <= frame_small) [[likely]]
     return (size + frame_step - 1) / frame_step - (size != 0);
-  std::size_t index = frame_small / frame_step;
-  for (std::size_t s = frame_small * 2; s < size; s *= 2) ++index;
-  return index;
+  std::size_t const below = static_cast<std::size_t>(std::bit_width(size - 1)) - 4;
+  return frame_small_sizes + 8 * (below - frame_first_below) + ((size - 1) >> below) - 8;
 }
 constexpr std::size_t frame_size_of(std::size_t index) noexcept {
-  if (index < frame_small / frame_step) return (index + 1) * frame_step;
-  return (frame_small * 2) << (index - frame_small / frame_step);
+  if (index < frame_small_sizes) return (index + 1) * frame_step;
+  std::size_t const beyond = index - frame_small_sizes;
+  return (9 + beyond % 8) << (frame_first_below + beyond / 8);
 }
-static_assert(frame_size_index(frame_large) == frame_sizes - 1 &&
-              frame_size_of(frame_sizes - 1) == frame_large);
-static_assert(frame_size_index(1) == 0 && frame_size_index(64) == 0 && frame_size_index(65) == 1 &&
-              frame_size_index(1024) == 15 && frame_size_index(1025) == 16 && frame_size_of(16) == 2048);
 
 struct free_frame {
   free_frame* next;
 };
-struct frame_list {
-  free_frame* first = nullptr;
-  std::uint32_t room = 0; // how many more may be kept; 0 also before the first use and while the thread ends
-};
+// The lists and their rooms apart: so they take half of what pairs with padding would of the little memory that a program
+// has for the thread-local variables of libraries that it loads later (below).
 struct frame_lists {
-  frame_list of[frame_sizes];
+  free_frame* first[frame_sizes];
+  // How many more may be kept; 0 also before the first use and while the thread ends.
+  std::uint8_t room[frame_sizes];
 };
 
 // Never a function call to reach it, also from a shared library: the lists are small, and there from the thread's start.
@@ -117,10 +122,11 @@ UNIO_API void spill_frames(void* p, std::size_t size) noexcept;
 
 inline void* frame_pool::allocate(std::size_t size) {
   if (size <= detail::frame_large && UNIO_POOLS_FRAMES) [[likely]] {
-    detail::frame_list& list = detail::this_threads_frames.of[detail::frame_size_index(size)];
-    if (detail::free_frame* const f = list.first; f != nullptr) [[likely]] {
-      list.first = f->next;
-      ++list.room;
+    std::size_t const index = detail::frame_size_index(size);
+    detail::frame_lists& lists = detail::this_threads_frames;
+    if (detail::free_frame* const f = lists.first[index]; f != nullptr) [[likely]] {
+      lists.first[index] = f->next;
+      ++lists.room[index];
       return f;
     }
   }
@@ -129,12 +135,13 @@ inline void* frame_pool::allocate(std::size_t size) {
 
 inline void frame_pool::deallocate(void* p, std::size_t size) noexcept {
   if (size <= detail::frame_large && UNIO_POOLS_FRAMES) [[likely]] {
-    detail::frame_list& list = detail::this_threads_frames.of[detail::frame_size_index(size)];
-    if (list.room != 0) [[likely]] {
-      --list.room;
+    std::size_t const index = detail::frame_size_index(size);
+    detail::frame_lists& lists = detail::this_threads_frames;
+    if (lists.room[index] != 0) [[likely]] {
+      --lists.room[index];
       auto* const f = static_cast<detail::free_frame*>(p);
-      f->next = list.first;
-      list.first = f;
+      f->next = lists.first[index];
+      lists.first[index] = f;
       return;
     }
   }
@@ -216,7 +223,8 @@ template <class First, class... Rest>
 inline constexpr bool gives_frames<First, Rest...> = has_frame_allocator<std::remove_reference_t<First>>;
 template <class First, class Second, class... Rest>
 inline constexpr bool gives_frames<First, Second, Rest...> =
-    has_frame_allocator<std::remove_reference_t<First>> || has_frame_allocator<std::remove_reference_t<Second>>;
+    has_frame_allocator<std::remove_reference_t<First>> ||
+    has_frame_allocator<std::remove_reference_t<Second>>;
 
 /// The promise of such a coroutine. The others do without the word behind each frame.
 template <class Promise> class with_given_frames : public Promise, public frame_memory {

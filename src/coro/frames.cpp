@@ -13,18 +13,40 @@ frame_allocator::~frame_allocator() = default;
 
 namespace detail {
 
-constinit thread_local frame_lists this_threads_frames;
+constinit thread_local frame_lists this_threads_frames{};
 
 namespace {
 
 constexpr std::size_t global_bytes_limit = 64 << 20;
 
-constexpr std::uint32_t kept(std::size_t index) noexcept {
-  return static_cast<std::uint32_t>(
-      std::max<std::size_t>(2, std::min<std::size_t>(64, (64 << 10) / frame_size_of(index))));
+// Every size has a list, and its index leads back to it; none is more than an eighth larger than what it is for.
+consteval bool sizes_are_right() {
+  for (std::size_t index = 0, before = 0; index != frame_sizes; ++index) {
+    std::size_t const size = frame_size_of(index);
+    if (frame_size_index(before + 1) != index || frame_size_index(size) != index) return false;
+    if (size > frame_small && (size - before - 1) * 8 >= size) return false;
+    if (size % __STDCPP_DEFAULT_NEW_ALIGNMENT__ != 0) return false;
+    before = size;
+  }
+  return frame_size_of(frame_sizes - 1) == frame_large && frame_size_of(frame_small_sizes - 1) == frame_small;
 }
+static_assert(sizes_are_right());
+
+constexpr std::uint32_t kept(std::size_t index) noexcept {
+  if (index < frame_small_sizes) return 64;
+  return static_cast<std::uint32_t>(std::max<std::size_t>(2, (32 << 10) / frame_size_of(index)));
+}
+static_assert([] {
+  std::size_t bytes = 0;
+  for (std::size_t index = 0; index != frame_sizes; ++index) bytes += kept(index) * frame_size_of(index);
+  return bytes;
+}() <= (43 << 20) / 10); // as frames.hpp says
 // What moves between a thread and the global pool at once.
 constexpr std::uint32_t batch(std::size_t index) noexcept { return kept(index) / 2; }
+
+void set_room(std::size_t index, std::uint32_t n) noexcept {
+  this_threads_frames.room[index] = static_cast<std::uint8_t>(n);
+}
 
 // A batch in the global pool: its first block links to the rest of it, and stands in the list of batches by its second
 // word.
@@ -92,14 +114,15 @@ free_frame* take_batch(std::size_t index) noexcept {
   return head;
 }
 
-// Takes `n` blocks off a list.
-free_frame* take_from(frame_list& list, std::uint32_t n) noexcept {
-  free_frame* const first = list.first;
+// Takes `n` blocks off the thread's list.
+free_frame* take_from_list(std::size_t index, std::uint32_t n) noexcept {
+  frame_lists& mine = this_threads_frames;
+  free_frame* const first = mine.first[index];
   free_frame* last = first;
   for (std::uint32_t i = 1; i < n; ++i) last = last->next;
-  list.first = last->next;
+  mine.first[index] = last->next;
   last->next = nullptr;
-  list.room += n;
+  set_room(index, mine.room[index] + n);
   return first;
 }
 
@@ -111,12 +134,12 @@ struct closing {
   ~closing() {
     this_threads_lists = lists::ended; // what other destructors of this thread give back goes to the heap
     for (std::size_t index = 0; index != frame_sizes; ++index) {
-      frame_list& list = this_threads_frames.of[index];
-      for (std::uint32_t held = kept(index) - list.room; held >= batch(index); held -= batch(index))
-        give_batch(take_from(list, batch(index)), index, batch(index));
-      to_heap(list.first);
-      list = {};
+      for (std::uint32_t held = kept(index) - this_threads_frames.room[index]; held >= batch(index);
+           held -= batch(index))
+        give_batch(take_from_list(index, batch(index)), index, batch(index));
+      to_heap(this_threads_frames.first[index]);
     }
+    this_threads_frames = {};
   }
 };
 
@@ -125,7 +148,7 @@ bool open_lists() noexcept {
   if (this_threads_lists == lists::ended) return false;
   static thread_local closing at_the_end;
   this_threads_lists = lists::open;
-  for (std::size_t index = 0; index != frame_sizes; ++index) this_threads_frames.of[index].room = kept(index);
+  for (std::size_t index = 0; index != frame_sizes; ++index) set_room(index, kept(index));
   return true;
 }
 
@@ -138,12 +161,12 @@ void* refill_frames(std::size_t size) {
   if (size > frame_large || !UNIO_POOLS_FRAMES) return from_heap(size);
   std::size_t const index = frame_size_index(size);
   if (lists_are_open()) {
-    frame_list& list = this_threads_frames.of[index];
+    frame_lists& mine = this_threads_frames;
     // A caller that was compiled with a sanitizer looks into no list; the library, compiled without, still keeps one.
-    if (list.first != nullptr) return take_from(list, 1);
+    if (mine.first[index] != nullptr) return take_from_list(index, 1);
     if (free_frame* const taken = take_batch(index); taken != nullptr) {
-      list.first = taken->next;
-      list.room -= batch(index) - 1;
+      mine.first[index] = taken->next;
+      set_room(index, mine.room[index] - (batch(index) - 1));
       return taken;
     }
   }
@@ -155,12 +178,12 @@ void spill_frames(void* p, std::size_t size) noexcept {
   if (size > frame_large || !UNIO_POOLS_FRAMES) return to_heap(p);
   std::size_t const index = frame_size_index(size);
   if (!lists_are_open()) return to_heap(p);
-  frame_list& list = this_threads_frames.of[index];
-  if (list.room == 0) give_batch(take_from(list, batch(index)), index, batch(index));
+  frame_lists& mine = this_threads_frames;
+  if (mine.room[index] == 0) give_batch(take_from_list(index, batch(index)), index, batch(index));
   auto* const f = static_cast<free_frame*>(p);
-  f->next = list.first;
-  list.first = f;
-  --list.room;
+  f->next = mine.first[index];
+  mine.first[index] = f;
+  --mine.room[index];
 }
 
 } // namespace detail
@@ -168,7 +191,7 @@ void spill_frames(void* p, std::size_t size) noexcept {
 frame_pool::statistics frame_pool::held() noexcept {
   statistics s;
   for (std::size_t index = 0; index != detail::frame_sizes; ++index)
-    for (detail::free_frame const* f = detail::this_threads_frames.of[index].first; f != nullptr; f = f->next)
+    for (detail::free_frame const* f = detail::this_threads_frames.first[index]; f != nullptr; f = f->next)
       s.this_thread_bytes += detail::frame_size_of(index);
   detail::global_pool& g = detail::everybodys();
   std::lock_guard const lock(g.mutex);
@@ -179,8 +202,8 @@ frame_pool::statistics frame_pool::held() noexcept {
 
 void frame_pool::trim() noexcept {
   for (std::size_t index = 0; index != detail::frame_sizes; ++index) {
-    detail::frame_list& list = detail::this_threads_frames.of[index];
-    while (list.first != nullptr) detail::to_heap(detail::take_from(list, 1));
+    while (detail::this_threads_frames.first[index] != nullptr)
+      detail::to_heap(detail::take_from_list(index, 1));
     while (detail::free_frame* const batch = detail::take_batch(index)) detail::to_heap(batch);
   }
 }

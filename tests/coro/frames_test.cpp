@@ -22,13 +22,15 @@ void fill(void* p, std::size_t n) { std::memset(p, 0x5a, n); }
 
 TEST(frame_pool, gives_memory_of_every_size) {
   std::vector<std::pair<void*, std::size_t>> taken;
+  auto const take = [&taken](std::size_t n) {
+    void* const p = frame_pool::allocate(n);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % __STDCPP_DEFAULT_NEW_ALIGNMENT__, 0u);
+    fill(p, n);
+    taken.emplace_back(p, n);
+  };
   for (std::size_t n : {0, 1, 63, 64, 65, 1023, 1024, 1025, 2048, 2049, 65536, 131072, 131073, 1 << 20})
-    for (int i = 0; i < 3; ++i) {
-      void* const p = frame_pool::allocate(n);
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(p) % __STDCPP_DEFAULT_NEW_ALIGNMENT__, 0u);
-      fill(p, n);
-      taken.emplace_back(p, n);
-    }
+    for (int i = 0; i < 3; ++i) take(n);
+  for (std::size_t n = 1024; n < 140'000; n += n / 40) take(n), take(n + 1);
   for (auto const& [p, n] : taken) frame_pool::deallocate(p, n);
 }
 
@@ -41,6 +43,48 @@ TEST(frame_pool, gives_the_same_block_again) {
     EXPECT_EQ(first, second);
     frame_pool::deallocate(second, n);
   }
+}
+
+TEST(frame_pool, wastes_less_than_an_eighth_of_a_large_block) {
+  if (!UNIO_POOLS_FRAMES) GTEST_SKIP() << "a sanitizer sees each frame come from the heap";
+  auto const block_for = [](std::size_t n) {
+    frame_pool::trim();
+    frame_pool::deallocate(frame_pool::allocate(n), n);
+    return frame_pool::held().this_thread_bytes;
+  };
+  EXPECT_EQ(block_for(1024), 1024u);
+  EXPECT_EQ(block_for(1025), 1152u);
+  EXPECT_EQ(block_for(1152), 1152u);
+  EXPECT_EQ(block_for(2048), 2048u);
+  EXPECT_EQ(block_for(2049), 2304u);
+  EXPECT_EQ(block_for(4096 + 528), 5120u) << "a frame with a buffer of a page";
+  EXPECT_EQ(block_for(65'536 + 528), 73'728u);
+  EXPECT_EQ(block_for(131'072), 131'072u);
+  EXPECT_EQ(block_for(131'073), 0u) << "not kept";
+  for (std::size_t n = 1025; n <= 131'072; n += n / 50) {
+    std::size_t const block = block_for(n);
+    EXPECT_GE(block, n);
+    EXPECT_LT((block - n) * 8, n) << n;
+  }
+}
+
+TEST(frame_pool, bounds_what_a_thread_keeps_of_all_sizes_together) {
+  if (!UNIO_POOLS_FRAMES) GTEST_SKIP() << "a sanitizer sees each frame come from the heap";
+  std::thread fresh([] {
+    for (std::size_t n = 64; n <= 131'072; n += n < 1024 ? 64 : n / 16) {
+      std::vector<void*> blocks;
+      for (int i = 0; i < 100; ++i) blocks.push_back(frame_pool::allocate(n));
+      for (void* const p : blocks) frame_pool::deallocate(p, n);
+    }
+    auto const held = frame_pool::held();
+    EXPECT_LE(held.this_thread_bytes, (43u << 20) / 10);
+    EXPECT_GT(held.this_thread_bytes, 3u << 20) << "all sizes were reached";
+    EXPECT_LE(held.global_bytes, 64u << 20);
+    frame_pool::trim();
+    EXPECT_EQ(frame_pool::held().this_thread_bytes, 0u);
+    EXPECT_EQ(frame_pool::held().global_bytes, 0u);
+  });
+  fresh.join();
 }
 
 TEST(frame_pool, holds_a_bounded_amount_and_trim_gives_it_back) {
