@@ -5,8 +5,8 @@
 #pragma once
 
 #include <unio/config.hpp>
+#include <unio/detail/chrono.hpp>
 
-#include <chrono>
 #include <cstdint>
 #include <limits>
 

@@ -18,12 +18,12 @@
 
 #pragma once
 
+#include <unio/detail/chrono.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>

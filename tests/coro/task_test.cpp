@@ -3,6 +3,7 @@
 #include "support/other_thread.hpp"
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <filesystem>

@@ -3,6 +3,7 @@
 #include "support.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <set>
 #include <vector>

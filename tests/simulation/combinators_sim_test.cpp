@@ -9,6 +9,7 @@
 #include <unio/when.hpp>
 
 #include <array>
+#include <chrono>
 #include <vector>
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include "support.hpp"
 
+#include <chrono>
 #include <cstdlib>
 #include <memory>
 #include <set>

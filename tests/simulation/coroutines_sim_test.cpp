@@ -6,6 +6,7 @@
 #include <unio/unio.hpp>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>

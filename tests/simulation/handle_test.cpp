@@ -3,6 +3,7 @@
 
 #include "support.hpp"
 
+#include <chrono>
 #include <coroutine>
 #include <memory>
 #include <numeric>

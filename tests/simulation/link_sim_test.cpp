@@ -6,6 +6,7 @@
 #include <unio/link.hpp>
 
 #include <array>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>

@@ -7,6 +7,7 @@
 #include "support.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <optional>
 #include <vector>

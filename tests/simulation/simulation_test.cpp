@@ -5,6 +5,7 @@
 #include "sys/calls.hpp"
 
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <thread>
 #include <vector>

@@ -4,6 +4,7 @@
 
 #include <unio/unio.hpp>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <vector>

@@ -7,6 +7,7 @@
 #include <unio/run.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
