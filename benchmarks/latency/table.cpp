@@ -31,8 +31,7 @@ table latency_table(settings const& s) {
           {"Spinning and polled subjects never sleep. The others wake up for each echo, which costs most of "
            "their time and depends on the machine more than on them.",
            "Percentiles are of one run, of as many trips for all (10,000; with --quick 344); the histograms "
-           "are "
-           "of all runs. The first 256 trips of each run are not counted."},
+           "are of all runs. The first 256 trips of each are not counted."},
   };
   for (char const* const program :
        {"latency_posix", "latency_uring", "latency_asio", "latency_asio_uring", "latency_unio"})
