@@ -18,13 +18,20 @@ bool change_blocking(int fd, bool blocks) noexcept {
   return flags >= 0 && ::fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) == 0;
 }
 
+// So many attempts in vain take longer than any subject needs to answer: then it, or its processor, is taken by something else.
+constexpr unsigned patience = 1000;
+
 void echo_for_ever(int in, int out, bool spins) noexcept {
   std::array<unsigned char, 4096> room;
   if (!change_blocking(in, !spins)) return;
-  for (;;) {
+  for (unsigned in_vain = 0;;) {
     ssize_t const n = ::read(in, room.data(), room.size());
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR)) return;
-    if (n < 0) continue;
+    if (n < 0) {
+      if (++in_vain % patience == 0) ::sched_yield();
+      continue;
+    }
+    in_vain = 0;
     // A write of so little is taken whole: pipe(7), PIPE_BUF; a socket that is empty has room.
     if (::write(out, room.data(), static_cast<std::size_t>(n)) != n) return;
   }
