@@ -1,0 +1,364 @@
+// src/fs/lock_file.hpp's own: opening without being led astray, locks on bytes, descriptions, forks.
+
+#include "fs/lock_file.hpp"
+
+#include "sys/descriptors.hpp"
+#include "sys/fork.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+namespace unio::fs {
+
+// ── locks on bytes ─────────────────────────────────────────────────────────────────────────────────────────
+
+namespace byte_lock {
+namespace {
+
+struct flock described(std::uint64_t at, short type, std::uint64_t bytes) noexcept {
+  struct flock f = {}; // l_pid must be 0 for these
+  f.l_type = type;
+  f.l_whence = SEEK_SET;
+  f.l_start = static_cast<off_t>(at);
+  f.l_len = static_cast<off_t>(bytes);
+  return f;
+}
+
+int request(int fd, int command, std::uint64_t at, short type, std::uint64_t bytes) noexcept {
+  struct flock f = described(at, type, bytes);
+  auto const r = sys::uninterrupted([&] { return sys::fcntl(fd, command, reinterpret_cast<long>(&f)); });
+  return r == -EACCES ? -EAGAIN : static_cast<int>(r); // fcntl(2): either of them
+}
+
+short type_of(lock_kind kind) noexcept { return kind == lock_kind::exclusive ? F_WRLCK : F_RDLCK; }
+
+} // namespace
+
+int try_lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept {
+  return request(fd, F_OFD_SETLK, at, type_of(kind), bytes);
+}
+
+int lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept {
+  return request(fd, F_OFD_SETLKW, at, type_of(kind), bytes);
+}
+
+int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept {
+  if (due_ns == deadline::forever && !spin) {
+    int const e = try_lock(fd, at, kind, 1);
+    return e == -EAGAIN ? lock(fd, at, kind, 1) : e;
+  }
+  pause wait(due_ns, spin);
+  for (;;) {
+    int const e = try_lock(fd, at, kind, 1);
+    if (e != -EAGAIN) return e;
+    if (int const stop = wait.next(); stop != 0) return stop;
+  }
+}
+
+void unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept {
+  (void)request(fd, F_OFD_SETLK, at, F_UNLCK, bytes);
+}
+
+void unlock_all(int fd) noexcept { unlock(fd, 0, 0); }
+
+int is_locked(int fd, std::uint64_t at) noexcept {
+  struct flock f = described(at, F_WRLCK, 1);
+  auto const r = sys::uninterrupted([&] { return sys::fcntl(fd, F_OFD_GETLK, reinterpret_cast<long>(&f)); });
+  if (r < 0) return static_cast<int>(r);
+  return f.l_type != F_UNLCK ? 1 : 0;
+}
+
+} // namespace byte_lock
+
+int pause::next() noexcept {
+  if (due_ns_ == 0) return -EAGAIN;
+  if (spin_) {
+    // Looking at the clock costs as much as many attempts in memory, and little beside one in the kernel.
+    if (due_ns_ != deadline::forever && sys::steady_now() >= due_ns_) return -ETIMEDOUT;
+    if (++spins_ % 64 == 0) sys::sched_yield(); // whoever holds it may need this processor
+    return 0;
+  }
+  std::int64_t length = length_ns_;
+  if (due_ns_ != deadline::forever) {
+    std::int64_t const left = due_ns_ - sys::steady_now();
+    if (left <= 0) return -ETIMEDOUT;
+    length = std::min(length, left);
+  }
+  timespec const t{.tv_sec = 0, .tv_nsec = length};
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr); // a signal ends it early: another attempt
+  length_ns_ = std::min<std::int64_t>(length_ns_ * 2, 2'000'000);
+  return 0;
+}
+
+// ── children of fork ───────────────────────────────────────────────────────────────────────────────────────
+
+namespace {
+
+// All descriptors from here. A child closes them before it does anything else: it would hold its parent's locks.
+struct open_descriptors {
+  std::mutex mutex;
+  std::vector<int> fds;
+};
+
+open_descriptors& all_open() {
+  static auto* const all = new open_descriptors; // lives longer than any static object that has a mutex
+  return *all;
+}
+
+void watch_forks() noexcept {
+  static int const once = pthread_atfork([] { all_open().mutex.lock(); }, [] { all_open().mutex.unlock(); },
+                                         [] {
+                                           open_descriptors& all = all_open();
+                                           for (int const fd : all.fds) ::close(fd);
+                                           all.fds.clear();
+                                           all.mutex.unlock();
+                                         });
+  (void)once;
+  sys::watch_forks();
+}
+
+} // namespace
+
+void lock_file::remember(int fd) noexcept {
+  if (fd < 0) return;
+  watch_forks();
+  open_descriptors& all = all_open();
+  std::lock_guard const alone(all.mutex);
+  all.fds.push_back(fd);
+}
+
+void lock_file::forget(int fd) noexcept {
+  if (fd < 0) return;
+  open_descriptors& all = all_open();
+  std::lock_guard const alone(all.mutex);
+  if (auto const at = std::ranges::find(all.fds, fd); at != all.fds.end()) {
+    *at = all.fds.back();
+    all.fds.pop_back();
+  }
+}
+
+// ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
+
+namespace {
+
+bool is_remote_type(std::int64_t type) noexcept {
+  constexpr std::int64_t cifs = 0xff534d42; // fs/smb/client/cifsfs.c
+  constexpr std::int64_t fuse = 0x65735546; // fs/fuse/inode.c
+  constexpr std::int64_t ceph = 0x00c36400; // include/linux/ceph/super.h
+  constexpr std::int64_t lustre = 0x0bd00bd0;
+  constexpr std::int64_t gfs2 = 0x01161970; // include/uapi/linux/gfs2_ondisk.h
+  constexpr std::int64_t ocfs2 = 0x7461636f;
+  for (std::int64_t const t :
+       {std::int64_t{NFS_SUPER_MAGIC}, std::int64_t{SMB_SUPER_MAGIC}, std::int64_t{SMB2_SUPER_MAGIC},
+        std::int64_t{V9FS_MAGIC}, std::int64_t{AFS_SUPER_MAGIC}, std::int64_t{CODA_SUPER_MAGIC}, cifs, fuse,
+        ceph, lustre, gfs2, ocfs2})
+    if ((type & 0xffffffff) == t) return true;
+  return false;
+}
+
+// "/proc/self/fd/N": opening that opens the same inode anew, whatever became of its name.
+struct descriptor_path {
+  explicit descriptor_path(int fd) noexcept { std::snprintf(text, sizeof text, "/proc/self/fd/%d", fd); }
+  char text[32];
+};
+
+// What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor has no side effects.
+int check(int path_fd, bool wants_directory, struct stat& s) noexcept {
+  if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
+  if (S_ISLNK(s.st_mode)) return -ELOOP;
+  if (wants_directory && !S_ISDIR(s.st_mode)) return -ENOTDIR;
+  if (!wants_directory && S_ISDIR(s.st_mode)) return -EISDIR;
+  bool const is_right = wants_directory || (S_ISREG(s.st_mode) && s.st_nlink == 1);
+  bool const is_writable_by_all =
+      (s.st_mode & S_IWOTH) != 0 && !(S_ISDIR(s.st_mode) && (s.st_mode & S_ISVTX) != 0);
+  if (!is_right || is_writable_by_all) return unio::detail::native(error::not_a_lock_file);
+  if (s.st_uid != ::geteuid() && s.st_uid != 0) return -EPERM;
+  return 0;
+}
+
+// The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared afterwards.
+std::int64_t reopen(int path_fd, int flags, int dir, char const* name) noexcept {
+  auto const r = sys::uninterrupted(
+      [&] { return sys::openat(AT_FDCWD, descriptor_path(path_fd).text, flags | O_CLOEXEC, 0); });
+  if (r != -ENOENT && r != -ENOTDIR) return r;
+  auto const again = sys::openat(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+  if (again < 0) return again;
+  struct stat a;
+  struct stat b;
+  auto const fd = static_cast<int>(again);
+  if (sys::fstat(path_fd, &a) == 0 && sys::fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+    return again;
+  sys::close(fd);
+  return unio::detail::native(error::not_a_lock_file);
+}
+
+struct split_path {
+  std::string folder;
+  std::string last;
+};
+
+split_path split(path_view name) {
+  std::string_view const whole(name.c_str(), name.size());
+  std::size_t const slash = whole.rfind('/');
+  if (slash == std::string_view::npos) return {".", std::string(whole)};
+  return {slash == 0 ? "/" : std::string(whole.substr(0, slash)), std::string(whole.substr(slash + 1))};
+}
+
+} // namespace
+
+int lock_file::open_existing(bool wants_directory) noexcept {
+  auto const found = sys::openat(directory_, name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (found < 0) return static_cast<int>(found);
+  auto const path_fd = static_cast<int>(found);
+  struct stat s;
+  int e = check(path_fd, wants_directory, s);
+  if (e == 0) {
+    int const flags = wants_directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
+    fd_ = sys::above_standard(reopen(path_fd, flags, directory_, name_.c_str()));
+    e = fd_ < 0 ? fd_ : 0;
+  }
+  sys::close(path_fd);
+  return e;
+}
+
+int lock_file::open_named(bool wants_directory) noexcept {
+  constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
+    int const e = open_existing(wants_directory);
+    if (e != -ENOENT || wants_directory) return e;
+    auto const made = sys::uninterrupted([&] { return sys::openat(directory_, name_.c_str(), flags, 0600); });
+    if (made != -EEXIST) {
+      fd_ = sys::above_standard(made);
+      return fd_ < 0 ? fd_ : 0;
+    }
+  }
+  return -EBUSY;
+}
+
+result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory) noexcept {
+  if (int const e = name.check(); e != 0) return unio::detail::to_error_code(e);
+  split_path parts = split(name);
+  if (parts.last.empty() || parts.last == "." || parts.last == "..") {
+    if (!wants_directory)
+      return std::make_error_code(name.size() == 0 ? std::errc::no_such_file_or_directory
+                                                   : std::errc::is_a_directory);
+    parts = {std::string(name.c_str()), "."};
+  }
+  lock_file f;
+  f.name_ = std::move(parts.last);
+  int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
+  f.directory_ =
+      sys::above_standard(sys::openat(anchor, parts.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC, 0));
+  if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
+  remember(f.directory_);
+  if (int const e = f.open_named(wants_directory); e != 0) return unio::detail::to_error_code(e);
+  remember(f.fd_);
+  f.generation_ = sys::fork_generation();
+  struct stat s;
+  if (auto const e = sys::fstat(f.fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  struct statfs fs;
+  if (auto const e = sys::fstatfs(f.fd_, &fs); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  f.device_ = s.st_dev;
+  f.inode_ = s.st_ino;
+  f.is_remote_ = is_remote_type(fs.f_type);
+  return f;
+}
+
+result<lock_file> lock_file::open(path_handle const& base, path_view name) noexcept {
+  return open(base, name, false);
+}
+
+result<lock_file> lock_file::open_directory(path_handle const& base, path_view name) noexcept {
+  return open(base, name, true);
+}
+
+lock_file::lock_file(lock_file&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      directory_(std::exchange(other.directory_, -1)),
+      device_(other.device_),
+      inode_(other.inode_),
+      generation_(other.generation_),
+      is_remote_(other.is_remote_),
+      name_(std::move(other.name_)) {}
+
+lock_file& lock_file::operator=(lock_file&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  fd_ = std::exchange(other.fd_, -1);
+  directory_ = std::exchange(other.directory_, -1);
+  device_ = other.device_;
+  inode_ = other.inode_;
+  generation_ = other.generation_;
+  is_remote_ = other.is_remote_;
+  name_ = std::move(other.name_);
+  return *this;
+}
+
+bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_generation(); }
+
+int lock_file::is_still_named() const noexcept {
+  struct stat s;
+  auto const r = sys::fstatat(directory_, name_.c_str(), &s, AT_SYMLINK_NOFOLLOW);
+  if (r == -ENOENT) return 0;
+  if (r < 0) return static_cast<int>(r);
+  return s.st_dev == device_ && s.st_ino == inode_ ? 1 : 0;
+}
+
+result<int> lock_file::open_description(int more_flags) const noexcept {
+  auto const r = reopen(fd_, O_RDWR | more_flags, directory_, name_.c_str());
+  int const fd = sys::above_standard(r);
+  if (fd < 0) return unio::detail::to_error_code(fd);
+  remember(fd);
+  return fd;
+}
+
+// A child of fork has had them closed, and the numbers may be others' by now.
+void lock_file::close() noexcept {
+  int const fds[] = {std::exchange(fd_, -1), std::exchange(directory_, -1)};
+  if (is_inherited()) return;
+  for (int const fd : fds) {
+    if (fd < 0) continue;
+    forget(fd);
+    sys::close(fd);
+  }
+}
+
+// ── descriptions ───────────────────────────────────────────────────────────────────────────────────────────
+
+int descriptions::take(lock_file const& of) noexcept {
+  {
+    std::lock_guard const alone(mutex_);
+    if (!free_.empty()) {
+      int const fd = free_.back();
+      free_.pop_back();
+      return fd;
+    }
+  }
+  result<int> const fd = of.open_description();
+  return fd ? *fd : -fd.error().value();
+}
+
+void descriptions::give_back(int fd) noexcept {
+  std::lock_guard const alone(mutex_);
+  free_.push_back(fd);
+}
+
+void descriptions::close(bool inherited) noexcept {
+  for (int const fd : std::exchange(free_, {})) {
+    if (inherited) continue;
+    lock_file::forget(fd);
+    sys::close(fd);
+  }
+}
+
+} // namespace unio::fs
