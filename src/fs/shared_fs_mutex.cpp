@@ -45,7 +45,8 @@ int entity_list::assign(std::span<entity const> from) noexcept {
     large_ = new (std::nothrow) entity[from.size()];
     if (large_ == nullptr) return -ENOMEM;
   }
-  std::ranges::copy(from, begin());
+  entity* to = begin();
+  for (entity const e : from) *to++ = e;
   size_ = from.size();
   canonicalize();
   return 0;

@@ -67,7 +67,7 @@ namespace detail {
 // that. Up to eight need no memory of their own.
 class UNIO_API entity_list {
  public:
-  entity_list() = default;
+  entity_list() noexcept {}
   entity_list(entity_list&& other) noexcept { take(other); }
   entity_list& operator=(entity_list&& other) noexcept {
     if (this != &other) {
@@ -76,7 +76,9 @@ class UNIO_API entity_list {
     }
     return *this;
   }
-  ~entity_list() { clear(); }
+  ~entity_list() {
+    if (large_ != nullptr) clear();
+  }
 
   /// Copies, sorts, merges. 0, or -ENOMEM.
   int assign(std::span<entity const> from) noexcept;
@@ -109,7 +111,9 @@ class UNIO_API entity_list {
 
   std::size_t size_ = 0;
   entity* large_ = nullptr;
-  entity small_[small_size];
+  union {
+    entity small_[small_size]; // written before it is read: a lock of a few nanoseconds does not clear it
+  };
 };
 
 /// What an implementation remembers of a request that it granted.
