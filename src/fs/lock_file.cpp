@@ -100,6 +100,11 @@ int pause::next() noexcept {
   return 0;
 }
 
+int native_of(std::error_code const& e) noexcept {
+  if (e.category() == unio::error_category()) return unio::detail::native(static_cast<error>(e.value()));
+  return -e.value();
+}
+
 // ── children of fork ───────────────────────────────────────────────────────────────────────────────────────
 
 namespace {
@@ -345,7 +350,7 @@ int descriptions::take(lock_file const& of) noexcept {
     }
   }
   result<int> const fd = of.open_description();
-  return fd ? *fd : -fd.error().value();
+  return fd ? *fd : native_of(fd.error());
 }
 
 void descriptions::give_back(int fd) noexcept {
