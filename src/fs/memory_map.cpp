@@ -161,9 +161,11 @@ struct detail::memory_map_base::state {
 
   int open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept;
 
+  [[nodiscard]] bool lock_one(holding const& held) noexcept;
   int lock(holding& held, waiting how, unsigned spins) noexcept;
+  [[nodiscard]] bool unlock_one(holding const& held) noexcept;
   void unlock(holding& held) noexcept;
-  [[nodiscard]] bool is_inherited() const noexcept { return file.is_inherited(); }
+  [[nodiscard]] bool is_inherited() const noexcept { return generation != sys::fork_generation(); }
   [[nodiscard]] bool is_degraded() const noexcept { return !sees_map || epoch_is_odd(); }
 
  private:
@@ -191,9 +193,9 @@ struct detail::memory_map_base::state {
     return owner_of(word) == 0 && ((word & reserved_bit) == 0 || w.has_slept());
   }
   [[nodiscard]] static bool has_readers(map_slot const& s) noexcept {
-    std::uint64_t any = 0;
-    for (auto const& r : s.readers) any |= r.load(std::memory_order_seq_cst);
-    return any != 0;
+    static_assert(std::size(map_slot{}.readers) == 5);
+    auto const at = [&](std::size_t i) { return s.readers[i].load(std::memory_order_seq_cst); };
+    return (at(0) | at(1) | at(2) | at(3) | at(4)) != 0;
   }
   int lock_in_map(holding& held, waiting how, unsigned spins) noexcept;
   int own(map_slot& s, waiting how, unsigned spins, bool& noted) noexcept;
@@ -218,6 +220,7 @@ struct detail::memory_map_base::state {
   descriptions more;
   parameters p_{};
   bool sees_map = false;
+  unsigned generation = sys::fork_generation();
   std::uint64_t me = 0; // my number, 1 …
   map_header* header = nullptr;
   map_user* users = nullptr;
@@ -803,16 +806,42 @@ int detail::memory_map_base::state::await_map_from_afar(entity e, waiting how, b
 
 // ── locking ────────────────────────────────────────────────────────────────────────────────────────────────
 
+// One exclusive entity that nobody holds: what most locks are.
+inline bool detail::memory_map_base::state::lock_one(holding const& held) noexcept {
+  if (held.entities.size() != 1 || header == nullptr || is_inherited()) [[unlikely]]
+    return false;
+  entity const e = *held.entities.begin();
+  map_slot& s = slots[e.value];
+  std::uint64_t nobody = 0;
+  if (!e.exclusive || !s.word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst)) [[unlikely]]
+    return false;
+  if (!has_readers(s) && !epoch_is_odd()) [[likely]] {
+    hooks::step("lock.slot");
+    return true;
+  }
+  disown(s);
+  return false;
+}
+
 int detail::memory_map_base::state::lock(holding& held, waiting how, unsigned spins) noexcept {
   if (is_inherited()) [[unlikely]]
     return unio::detail::native(error::inherited_by_fork);
-  if (sees_map && !epoch_is_odd()) [[likely]] {
+  if (sees_map && !epoch_is_odd()) {
     int const e = lock_in_map(held, how, spins);
-    if (e != degraded_meanwhile) [[likely]]
-      return e;
+    if (e != degraded_meanwhile) return e;
     hooks::step("lock.degraded_meanwhile");
   }
   return lock_in_kernel(held, how, spins);
+}
+
+inline bool detail::memory_map_base::state::unlock_one(holding const& held) noexcept {
+  if (held.entities.size() != 1 || held.words[0] != 0 || is_inherited()) [[unlikely]]
+    return false;
+  entity const e = *held.entities.begin();
+  if (!e.exclusive) return false;
+  disown(slots[e.value]);
+  hooks::step("unlock.slot");
+  return true;
 }
 
 void detail::memory_map_base::state::unlock(holding& held) noexcept {
@@ -848,10 +877,12 @@ int memory_map_base::open(path_handle const& base, path_view name, parameters p,
 }
 
 int memory_map_base::lock_slots(holding& held, waiting how, unsigned spins) noexcept {
-  return state_->lock(held, how, spins);
+  return state_->lock_one(held) ? 0 : state_->lock(held, how, spins);
 }
 
-void memory_map_base::do_unlock(holding& held) noexcept { state_->unlock(held); }
+void memory_map_base::do_unlock(holding& held) noexcept {
+  if (!state_->unlock_one(held)) state_->unlock(held);
+}
 
 } // namespace detail
 } // namespace unio::fs

@@ -39,7 +39,7 @@ result<entity> random_entity(bool exclusive) noexcept {
 
 namespace detail {
 
-int entity_list::assign(std::span<entity const> from) noexcept {
+int entity_list::assign_many(std::span<entity const> from) noexcept {
   clear();
   if (from.size() > small_size) {
     large_ = new (std::nothrow) entity[from.size()];
@@ -48,12 +48,11 @@ int entity_list::assign(std::span<entity const> from) noexcept {
   entity* to = begin();
   for (entity const e : from) *to++ = e;
   size_ = from.size();
-  canonicalize();
+  sort_and_merge();
   return 0;
 }
 
-void entity_list::canonicalize() noexcept {
-  if (size_ < 2) return;
+void entity_list::sort_and_merge() noexcept {
   entity* const first = begin();
   std::sort(first, first + size_, [](entity a, entity b) { return a.value < b.value; });
   std::size_t kept = 0;

@@ -81,9 +81,16 @@ class UNIO_API entity_list {
   }
 
   /// Copies, sorts, merges. 0, or -ENOMEM.
-  int assign(std::span<entity const> from) noexcept;
+  int assign(std::span<entity const> from) noexcept {
+    if (from.size() > 1) return assign_many(from);
+    clear();
+    for (entity const e : from) small_[size_++] = e;
+    return 0;
+  }
   /// Again, after the values were changed.
-  void canonicalize() noexcept;
+  void canonicalize() noexcept {
+    if (size_ > 1) sort_and_merge();
+  }
 
   [[nodiscard]] entity* begin() noexcept { return large_ != nullptr ? large_ : small_; }
   [[nodiscard]] entity* end() noexcept { return begin() + size_; }
@@ -97,6 +104,8 @@ class UNIO_API entity_list {
  private:
   static constexpr std::size_t small_size = 8;
 
+  int assign_many(std::span<entity const> from) noexcept;
+  void sort_and_merge() noexcept;
   void clear() noexcept {
     delete[] large_;
     large_ = nullptr;
