@@ -2,6 +2,7 @@
 
 #include "fs/lock_file.hpp"
 
+#include "fs/hooks.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
@@ -9,6 +10,7 @@
 #include <linux/magic.h>
 #include <pthread.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -98,6 +100,20 @@ int pause::next() noexcept {
   ::clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr); // a signal ends it early: another attempt
   length_ns_ = std::min<std::int64_t>(length_ns_ * 2, 2'000'000);
   return 0;
+}
+
+int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept {
+  iovec const v{.iov_base = to, .iov_len = n};
+  auto const r = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  if (r < 0) return static_cast<int>(r);
+  return static_cast<std::size_t>(r) == n ? 0 : unio::detail::native(error::damaged_lock_file);
+}
+
+int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept {
+  iovec const v{.iov_base = const_cast<void*>(from), .iov_len = n};
+  auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  if (r < 0) return static_cast<int>(r);
+  return static_cast<std::size_t>(r) == n ? 0 : -EIO;
 }
 
 int native_of(std::error_code const& e) noexcept {
@@ -285,6 +301,36 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name) noexc
 
 result<lock_file> lock_file::open_directory(path_handle const& base, path_view name) noexcept {
   return open(base, name, true);
+}
+
+result<lock_file> lock_file::join(path_handle const& base, path_view name, std::uint64_t init_byte,
+                                  std::uint64_t in_use_byte, bool& alone) noexcept {
+  for (int attempts = 0; attempts != 100; ++attempts) {
+    result<lock_file> f = open(base, name);
+    if (!f) return f;
+    hooks::step("join.opened");
+    if (int const e = byte_lock::lock(f->fd(), init_byte, lock_kind::exclusive); e != 0)
+      return unio::detail::to_error_code(e);
+    hooks::step("join.has_init_byte");
+    int const named = f->is_still_named();
+    if (named < 0) return unio::detail::to_error_code(named);
+    if (named == 0) continue; // others will join another file
+    int const e = byte_lock::try_lock(f->fd(), in_use_byte, lock_kind::exclusive);
+    if (e != 0 && e != -EAGAIN) return unio::detail::to_error_code(e);
+    alone = e == 0;
+    hooks::step("join.alone_or_not");
+    return f;
+  }
+  return std::error_code(EBUSY, std::system_category());
+}
+
+int lock_file::joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept {
+  // Replaces an exclusive lock by a shared one without a moment between them (fcntl_locking(2)).
+  if (int const e = byte_lock::lock(fd_, in_use_byte, lock_kind::shared); e != 0) return e;
+  hooks::step("join.in_use");
+  byte_lock::unlock(fd_, init_byte);
+  hooks::step("join.done");
+  return 0;
 }
 
 lock_file::lock_file(lock_file&& other) noexcept

@@ -43,6 +43,10 @@ int is_locked(int fd, std::uint64_t at) noexcept;
 
 } // namespace byte_lock
 
+/// All of `n` bytes, or a negative native code: error::damaged_lock_file where the file ends too early, EIO for a short write.
+int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept;
+int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept;
+
 /// Waits longer each time, 20 µs to 2 ms, and never past the deadline.
 class pause {
  public:
@@ -75,6 +79,14 @@ class lock_file {
   ///
   /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file, several names, writable by all), EPERM (another owner), as openat(2)
   static result<lock_file> open(path_handle const& base, path_view name) noexcept;
+  /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are others. Holds `init_byte` alone
+  /// until joined() is called, so that nobody else joins meanwhile.
+  ///
+  /// Errors  as open(); EBUSY if its name leads to another file each time
+  static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
+                                std::uint64_t in_use_byte, bool& alone) noexcept;
+  /// From here on others may join. 0, or a negative errno.
+  int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
   /// Opens a directory; the same checks. Errors: ENOTDIR.
   static result<lock_file> open_directory(path_handle const& base, path_view name) noexcept;
 

@@ -170,7 +170,6 @@ struct detail::memory_map_base::state {
 
  private:
   // opening and closing
-  int open_once(path_handle const& base, path_view name) noexcept;
   int check_header(struct stat const& s, bool& fresh) noexcept;
   int make_map(bool fresh) noexcept;
   int map_it() noexcept;
@@ -233,20 +232,6 @@ struct detail::memory_map_base::state {
 
 namespace {
 
-int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept {
-  iovec const v{.iov_base = to, .iov_len = n};
-  auto const r = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
-  if (r < 0) return static_cast<int>(r);
-  return static_cast<std::size_t>(r) == n ? 0 : unio::detail::native(error::damaged_lock_file);
-}
-
-int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept {
-  iovec const v{.iov_base = const_cast<void*>(from), .iov_len = n};
-  auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
-  if (r < 0) return static_cast<int>(r);
-  return static_cast<std::size_t>(r) == n ? 0 : -EIO;
-}
-
 bool is_zero(void const* data, std::size_t n) noexcept {
   auto const* const bytes = static_cast<unsigned char const*>(data);
   return std::all_of(bytes, bytes + n, [](unsigned char b) { return b == 0; });
@@ -267,34 +252,22 @@ int reserve(int fd, std::size_t size) noexcept {
 int detail::memory_map_base::state::open(path_handle const& base, path_view name, parameters p,
                                          map_visibility v) noexcept {
   p_ = p;
-  for (int attempts = 0; attempts != 100; ++attempts) {
-    int const e = open_once(base, name);
-    if (e != -ESTALE) {
-      if (e != 0) return e;
-      break;
-    }
-    if (attempts == 99) return -EBUSY; // its name leads somewhere else each time
-  }
-
-  // The init byte is held from here on; the kernel lets go of it if this process dies.
+  bool alone = false;
+  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone);
+  if (!f) return native_of(f.error());
+  file = std::move(*f);
   sees_map = !file.is_remote() && v == map_visibility::automatic;
-  int e = byte_lock::try_lock(file.fd(), layout::in_use_byte, lock_kind::exclusive);
-  bool const alone = e == 0;
-  if (e != 0 && e != -EAGAIN) return e;
-  hooks::step("open.alone_or_not");
 
   struct stat s;
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   bool fresh = false;
-  if (e = check_header(s, fresh); e != 0) return e;
+  int e = check_header(s, fresh);
+  if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
   if (alone) {
     if (e = make_map(fresh); e != 0) return e;
   }
   hooks::step("open.map_made");
-  // Replaces the exclusive lock by a shared one without a moment between them.
-  if (e = byte_lock::lock(file.fd(), layout::in_use_byte, lock_kind::shared); e != 0) return e;
-  hooks::step("open.in_use");
   if (sees_map) {
     if (e = map_it(); e != 0) return e;
     if (alone) recover_all();
@@ -306,22 +279,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   }
   sharing.reset(new (std::nothrow) sharers[p_.slots]);
   if (sharing == nullptr) return -ENOMEM;
-  byte_lock::unlock(file.fd(), layout::init_byte);
-  hooks::step("open.done");
-  return 0;
-}
-
-// -ESTALE: the name leads to another file by now.
-int detail::memory_map_base::state::open_once(path_handle const& base, path_view name) noexcept {
-  result<lock_file> f = lock_file::open(base, name);
-  if (!f) return native_of(f.error());
-  file = std::move(*f);
-  hooks::step("open.opened");
-  if (int const e = byte_lock::lock(file.fd(), layout::init_byte, lock_kind::exclusive); e != 0) return e;
-  hooks::step("open.alone_with_header");
-  int const named = file.is_still_named();
-  if (named < 0) return named;
-  return named == 1 ? 0 : -ESTALE;
+  return file.joined(layout::init_byte, layout::in_use_byte);
 }
 
 // Believes nothing before it has looked at all of it.
