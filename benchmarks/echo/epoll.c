@@ -1,5 +1,6 @@
 /* An echo server on epoll, edge-triggered: one epoll_wait(2) for all that is ready, then a recv(2) and a send(2) each. A read that
-   does not fill its buffer has emptied the socket, so it is not tried in vain (epoll(7), questions and answers, 9). */
+   does not fill its buffer has emptied the socket, so it is not tried in vain (epoll(7), questions and answers, 9); unless the
+   edge told of the end of the stream as well, of which there will be no other. */
 #define _GNU_SOURCE
 #include "server.h"
 
@@ -25,7 +26,8 @@ static void end(struct connection* c) {
 }
 
 /* Sends the rest, then reads and sends until one of them would wait. An edge brings it back here. */
-static void go_on(struct connection* c) {
+static void go_on(struct connection* c, unsigned events) {
+  int const ends = (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
   int emptied = 0;
   for (;;) {
     while (c->sent < c->size) {
@@ -48,7 +50,7 @@ static void go_on(struct connection* c) {
     }
     c->size = (size_t)n;
     c->sent = 0;
-    emptied = c->size < sizeof c->buffer;
+    emptied = !ends && c->size < sizeof c->buffer;
   }
 }
 
@@ -83,7 +85,7 @@ int main(int argc, char** argv) {
       if (events[i].data.ptr == NULL) {
         accept_all(epoll, listening);
       } else {
-        go_on(events[i].data.ptr);
+        go_on(events[i].data.ptr, events[i].events);
       }
     }
   }

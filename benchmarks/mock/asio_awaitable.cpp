@@ -114,7 +114,7 @@ template <class Form> benchmarks::sample run(depth d, std::uint64_t requests) {
   std::uint64_t completed = 0;
   asio::co_spawn(outer, operations<Form>::client(s, d, requests), asio::detached);
   asio::post(outer, [&] { completed = context.run(); }); // after the client has begun its first operation
-  const benchmarks::sample result = benchmarks::measure([&] { outer.run(); });
+  const benchmarks::sample result = benchmarks::measure(requests, [&] { outer.run(); });
   check_completed(d, requests, completed);
   return result;
 }

@@ -173,7 +173,7 @@ template <class Memory, depth Depth> benchmarks::sample run_callbacks_at(std::ui
   socket s{context};
   std::uint64_t left = requests;
   std::uint64_t completed = 0;
-  const benchmarks::sample result = benchmarks::measure([&] {
+  const benchmarks::sample result = benchmarks::measure(requests, [&] {
     next_request<Memory, Depth>(s, inline_executor(context), left).start();
     completed = context.run();
   });

@@ -156,7 +156,7 @@ benchmarks::sample run(depth d, std::uint64_t requests) {
   socket s{context};
   client all{operation_of(d), s, any_executor(inline_executor{&context}), requests};
   std::uint64_t completed = 0;
-  const benchmarks::sample result = benchmarks::measure([&] {
+  const benchmarks::sample result = benchmarks::measure(requests, [&] {
     all.start();
     completed = context.run();
   });

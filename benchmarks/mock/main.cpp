@@ -1,30 +1,38 @@
 // mock: what composing asynchronous operations costs, when the I/O itself costs nothing.
 //
-// The table of *Coroutine-first asynchronous I/O* §11, with more subjects in the same run:
-//
-//   mock_bench                                       this compiler
-//   mock_bench --with other-build/.../mock_bench     another compiler's beside it, interleaved
-//   mock_bench --quick --only asio
-//
-// To add a subject: a file that defines it, its declaration in subjects.hpp, its line below.
+// The table of *Coroutine-first asynchronous I/O* §11, with more subjects in the same run. To add one: a file that defines
+// it, its declaration in subjects.hpp, its line below.
 
 #include "mock/subjects.hpp"
-#include "support/benchmark.hpp"
 
 #include <fmt/format.h>
 
-#include <cstdio>
-#include <cstdlib>
+#include <stdexcept>
+#include <vector>
 
 namespace mock {
 namespace {
 
 std::vector<subject> subjects() {
   return {
-      state_machine(),    callbacks_recycled(), callbacks_plain(), //
+      state_machine(),    callbacks_recycled(), callbacks_plain(),      //
       callbacks_erased(), asio_awaitable(),     asio_awaitable_tuned(), //
       unio_task(),        unio_task_plain(),
   };
+}
+
+char const* name_of(depth d) {
+  switch (d) {
+    case depth::async_io:
+      return "async_io";
+    case depth::async_read_some:
+      return "async_read_some";
+    case depth::async_read:
+      return "async_read";
+    case depth::async_request:
+      return "async_request";
+  }
+  return "";
 }
 
 std::vector<benchmarks::benchmark_case> cases() {
@@ -33,8 +41,8 @@ std::vector<benchmarks::benchmark_case> cases() {
     for (subject const& s : subjects()) {
       benchmarks::benchmark_case c{
           .subject = s.name,
-          .parameters = {{"depth", std::to_string(static_cast<int>(d))},
-                         {"ios", std::to_string(ios_of(d))},
+          .parameters = {{"operation", name_of(d)},
+                         {"depth", std::to_string(ios_of(d))},
                          {"compiler", benchmarks::compiler()}},
           .run = nullptr,
           .unavailable = s.unavailable,
@@ -50,17 +58,10 @@ std::vector<benchmarks::benchmark_case> cases() {
 
 void check_completed(depth d, std::uint64_t requests, std::uint64_t completed) {
   if (completed >= requests * ios_of(d)) return;
-  fmt::print(stderr, "mock: depth {}: {} I/Os completed, not {}\n", static_cast<int>(d), completed,
-             requests * ios_of(d));
-  std::abort();
+  throw std::runtime_error(
+      fmt::format("{}: {} I/Os completed, not {}", name_of(d), completed, requests * ios_of(d)));
 }
 
 } // namespace mock
 
-int main(int argc, char** argv) {
-  return benchmarks::run(argc, argv,
-                         {.name = "mock",
-                          .operation = "top-level operation",
-                          .reference = mock::callbacks_recycled().name,
-                          .cases = mock::cases()});
-}
+int main(int argc, char** argv) { return benchmarks::subject_main(argc, argv, mock::cases()); }

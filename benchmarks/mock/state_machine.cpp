@@ -36,7 +36,7 @@ benchmarks::sample run(depth d, std::uint64_t requests) {
   io_context context;
   client s(context, ios_of(d), requests);
   std::uint64_t completed = 0;
-  const benchmarks::sample result = benchmarks::measure([&] {
+  const benchmarks::sample result = benchmarks::measure(requests, [&] {
     s.start();
     completed = context.run();
   });

@@ -12,7 +12,7 @@
 
 namespace mock {
 
-/// How many levels an operation has.
+/// The operations, by how many levels they have.
 enum class depth {
   async_io = 1,        // the leaf: 1 I/O
   async_read_some = 2, // async_io once: 1 I/O
@@ -49,7 +49,7 @@ struct subject {
   std::string unavailable = {}; // then the reason
 };
 
-/// Ends the program unless the context completed as many I/Os as the requests have: a subject that leaves
+/// Throws unless the context completed as many I/Os as the requests have: a subject that leaves
 /// some out would win. A subject may post more than its I/Os.
 void check_completed(depth d, std::uint64_t requests, std::uint64_t completed);
 

@@ -81,7 +81,9 @@ template <class Leaf> struct operations {
 
 // The mock loop stands for the multiplexer, so the client is started as a multiplexer would start it.
 struct ended : unio::detail::end_listener {
-  ended() : end_listener([](end_listener&) noexcept -> std::coroutine_handle<> { return std::noop_coroutine(); }) {}
+  ended()
+      : end_listener(
+            [](end_listener&) noexcept -> std::coroutine_handle<> { return std::noop_coroutine(); }) {}
 };
 
 template <class Leaf> benchmarks::sample run(depth d, std::uint64_t requests) {
@@ -95,7 +97,7 @@ template <class Leaf> benchmarks::sample run(depth d, std::uint64_t requests) {
   client.child().promise().set_environment(environment);
   client.child().promise().set_continuation(listener);
   std::uint64_t completed = 0;
-  const benchmarks::sample result = benchmarks::measure([&] {
+  const benchmarks::sample result = benchmarks::measure(requests, [&] {
     client.child().resume();
     completed = context.run();
   });

@@ -7,7 +7,6 @@
 #include "echo.hpp"
 
 #include <unio/splice.hpp>
-#include <unio/stream.hpp>
 #include <unio/unio.hpp>
 
 #include <CLI/CLI.hpp>
@@ -172,12 +171,15 @@ unio::task<> awaited(unio::socket_handle s, connection*& first) {
   for (;;) {
     auto const got = co_await c.socket.co_read(room);
     if (!got || got->empty()) co_return;
-    unio::const_buffer const answer(room.data(), got.bytes_transferred());
-    if (!co_await unio::write(c.socket, answer)) co_return;
+    for (std::string_view rest(room.data(), got.bytes_transferred()); !rest.empty();) {
+      auto const sent = co_await c.socket.co_write(rest);
+      if (!sent) co_return;
+      rest.remove_prefix(sent.bytes_transferred());
+    }
   }
 }
 
-// Waits until there is something to read, and reads it then: a connection that is idle needs no buffer.
+// Waits until there is something to read, and reads it then.
 unio::task<> poll_first(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   std::array<char, buffer_size> room;
@@ -185,8 +187,11 @@ unio::task<> poll_first(unio::socket_handle s, connection*& first) {
     if (!co_await c.socket.co_poll(unio::readiness::readable)) co_return;
     auto const got = co_await c.socket.co_read(room);
     if (!got || got->empty()) co_return;
-    unio::const_buffer const answer(room.data(), got.bytes_transferred());
-    if (!co_await unio::write(c.socket, answer)) co_return;
+    for (std::string_view rest(room.data(), got.bytes_transferred()); !rest.empty();) {
+      auto const sent = co_await c.socket.co_write(rest);
+      if (!sent) co_return;
+      rest.remove_prefix(sent.bytes_transferred());
+    }
   }
 }
 

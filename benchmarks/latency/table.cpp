@@ -1,0 +1,44 @@
+// latency: the tail of a round trip (D2052R0 §5.3: worst cases, not averages).
+
+#include "runner/table.hpp"
+
+#include <algorithm>
+
+namespace benchmarks {
+namespace {
+
+// The same number for all: of the worst one in ten thousand there must be some, and more trips find a worse one.
+constexpr std::uint64_t trips = 20'000;
+
+bool is_quick(benchmark_case const& c) {
+  return std::find(c.parameters.begin(), c.parameters.end(), parameter{"over", "Unix socket"}) ==
+             c.parameters.end() &&
+         std::find(c.parameters.begin(), c.parameters.end(), parameter{"bytes", "64"}) == c.parameters.end();
+}
+
+} // namespace
+
+table latency_table(settings const& s) {
+  table t{
+      .name = "latency",
+      .title = "a message and its echo, by a process that spins on another processor",
+      .unit = "µs, median round trip",
+      .reference = "read(2)",
+      .counted = {counting::allocations},
+      .has_percentiles = true,
+      .rounds = 9,
+      .notes =
+          {"Spinning and polled subjects never sleep. The others wake up for each echo, which costs most of "
+           "their time and depends on the machine more than on them.",
+           "Percentiles are of one run of 20,000 trips, the same for all; the histograms are of all runs.",
+           "The first 256 trips of each run are not counted."},
+  };
+  for (char const* const program :
+       {"latency_posix", "latency_uring", "latency_asio", "latency_asio_uring", "latency_unio"})
+    t.cases += program_cases(s, program);
+  for (benchmark_case& c : t.cases) c.operations = s.quick ? 2'000 : trips;
+  if (s.quick) std::erase_if(t.cases, [](benchmark_case const& c) { return !is_quick(c); });
+  return t;
+}
+
+} // namespace benchmarks
