@@ -55,14 +55,16 @@ int lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept
 }
 
 int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept {
+  if (hooks::defect("L3") && due_ns == 0) return lock(fd, at, kind, 1);
   if (due_ns == deadline::forever && !spin) {
     int const e = try_lock(fd, at, kind, 1);
-    return e == -EAGAIN ? lock(fd, at, kind, 1) : e;
+    if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
+    if (!hooks::defect("L4")) return lock(fd, at, kind, 1);
   }
   pause wait(due_ns, spin);
   for (;;) {
     int const e = try_lock(fd, at, kind, 1);
-    if (e != -EAGAIN) return e;
+    if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
     if (int const stop = wait.next(); stop != 0) return stop;
   }
 }
@@ -125,10 +127,10 @@ int native_of(std::error_code const& e) noexcept {
 
 namespace {
 
-// All descriptors from here. A child closes them before it does anything else: it would hold its parent's locks.
+// All descriptors from here, by their number. A child closes them before it does anything else: it would hold its parent's locks.
 struct open_descriptors {
   std::mutex mutex;
-  std::vector<int> fds;
+  std::vector<bool> are_ours;
 };
 
 open_descriptors& all_open() {
@@ -140,8 +142,9 @@ void watch_forks() noexcept {
   static int const once = pthread_atfork([] { all_open().mutex.lock(); }, [] { all_open().mutex.unlock(); },
                                          [] {
                                            open_descriptors& all = all_open();
-                                           for (int const fd : all.fds) ::close(fd);
-                                           all.fds.clear();
+                                           for (std::size_t fd = 0; fd != all.are_ours.size(); ++fd)
+                                             if (all.are_ours[fd]) ::close(static_cast<int>(fd));
+                                           all.are_ours.assign(all.are_ours.size(), false);
                                            all.mutex.unlock();
                                          });
   (void)once;
@@ -150,22 +153,25 @@ void watch_forks() noexcept {
 
 } // namespace
 
-void lock_file::remember(int fd) noexcept {
-  if (fd < 0) return;
+int lock_file::open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept {
   watch_forks();
   open_descriptors& all = all_open();
-  std::lock_guard const alone(all.mutex);
-  all.fds.push_back(fd);
+  std::lock_guard const alone(all.mutex); // no fork between the call and the note
+  int const fd = sys::above_standard(
+      sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); }));
+  if (fd < 0) return fd;
+  auto const at = static_cast<std::size_t>(fd);
+  if (at >= all.are_ours.size()) all.are_ours.resize(at + 64);
+  all.are_ours[at] = true;
+  return fd;
 }
 
-void lock_file::forget(int fd) noexcept {
+void lock_file::close_remembered(int fd) noexcept {
   if (fd < 0) return;
   open_descriptors& all = all_open();
   std::lock_guard const alone(all.mutex);
-  if (auto const at = std::ranges::find(all.fds, fd); at != all.fds.end()) {
-    *at = all.fds.back();
-    all.fds.pop_back();
-  }
+  if (auto const at = static_cast<std::size_t>(fd); at < all.are_ours.size()) all.are_ours[at] = false;
+  sys::close(fd);
 }
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -208,18 +214,18 @@ int check(int path_fd, bool wants_directory, struct stat& s) noexcept {
 }
 
 // The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared afterwards.
-std::int64_t reopen(int path_fd, int flags, int dir, char const* name) noexcept {
-  auto const r = sys::uninterrupted(
-      [&] { return sys::openat(AT_FDCWD, descriptor_path(path_fd).text, flags | O_CLOEXEC, 0); });
-  if (r != -ENOENT && r != -ENOTDIR) return r;
-  auto const again = sys::openat(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
+int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
+  descriptor_path const anew(path_fd);
+  int const fd = lock_file::open_remembered(AT_FDCWD, anew.text, flags, 0);
+  if (fd != -ENOENT && fd != -ENOTDIR) return fd;
+  int const again = lock_file::open_remembered(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (again < 0) return again;
   struct stat a;
   struct stat b;
-  auto const fd = static_cast<int>(again);
-  if (sys::fstat(path_fd, &a) == 0 && sys::fstat(fd, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino)
+  if (sys::fstat(path_fd, &a) == 0 && sys::fstat(again, &b) == 0 && a.st_dev == b.st_dev &&
+      a.st_ino == b.st_ino)
     return again;
-  sys::close(fd);
+  lock_file::close_remembered(again);
   return unio::detail::native(error::not_a_lock_file);
 }
 
@@ -245,7 +251,7 @@ int lock_file::open_existing(bool wants_directory) noexcept {
   int e = check(path_fd, wants_directory, s);
   if (e == 0) {
     int const flags = wants_directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
-    fd_ = sys::above_standard(reopen(path_fd, flags, directory_, name_.c_str()));
+    fd_ = reopen(path_fd, flags, directory_, name_.c_str());
     e = fd_ < 0 ? fd_ : 0;
   }
   sys::close(path_fd);
@@ -253,15 +259,14 @@ int lock_file::open_existing(bool wants_directory) noexcept {
 }
 
 int lock_file::open_named(bool wants_directory) noexcept {
-  constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
   for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
     int const e = open_existing(wants_directory);
     if (e != -ENOENT || wants_directory) return e;
-    auto const made = sys::uninterrupted([&] { return sys::openat(directory_, name_.c_str(), flags, 0600); });
-    if (made != -EEXIST) {
-      fd_ = sys::above_standard(made);
-      return fd_ < 0 ? fd_ : 0;
-    }
+    int const made = open_remembered(directory_, name_.c_str(), flags, 0600);
+    if (made == -EEXIST) continue;
+    fd_ = made;
+    return fd_ < 0 ? fd_ : 0;
   }
   return -EBUSY;
 }
@@ -278,12 +283,9 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
   lock_file f;
   f.name_ = std::move(parts.last);
   int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
-  f.directory_ =
-      sys::above_standard(sys::openat(anchor, parts.folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC, 0));
+  f.directory_ = open_remembered(anchor, parts.folder.c_str(), O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
-  remember(f.directory_);
   if (int const e = f.open_named(wants_directory); e != 0) return unio::detail::to_error_code(e);
-  remember(f.fd_);
   f.generation_ = sys::fork_generation();
   struct stat s;
   if (auto const e = sys::fstat(f.fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
@@ -314,7 +316,7 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, std::
     hooks::step("join.has_init_byte");
     int const named = f->is_still_named();
     if (named < 0) return unio::detail::to_error_code(named);
-    if (named == 0) continue; // others will join another file
+    if (named == 0 && !hooks::defect("L14")) continue; // others will join another file
     int const e = byte_lock::try_lock(f->fd(), in_use_byte, lock_kind::exclusive);
     if (e != 0 && e != -EAGAIN) return unio::detail::to_error_code(e);
     alone = e == 0;
@@ -327,6 +329,7 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, std::
 int lock_file::joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept {
   // Replaces an exclusive lock by a shared one without a moment between them (fcntl_locking(2)).
   if (int const e = byte_lock::lock(fd_, in_use_byte, lock_kind::shared); e != 0) return e;
+  if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);
   hooks::step("join.in_use");
   byte_lock::unlock(fd_, init_byte);
   hooks::step("join.done");
@@ -366,10 +369,8 @@ int lock_file::is_still_named() const noexcept {
 }
 
 result<int> lock_file::open_description(int more_flags) const noexcept {
-  auto const r = reopen(fd_, O_RDWR | more_flags, directory_, name_.c_str());
-  int const fd = sys::above_standard(r);
+  int const fd = reopen(fd_, O_RDWR | more_flags, directory_, name_.c_str());
   if (fd < 0) return unio::detail::to_error_code(fd);
-  remember(fd);
   return fd;
 }
 
@@ -377,11 +378,7 @@ result<int> lock_file::open_description(int more_flags) const noexcept {
 void lock_file::close() noexcept {
   int const fds[] = {std::exchange(fd_, -1), std::exchange(directory_, -1)};
   if (is_inherited()) return;
-  for (int const fd : fds) {
-    if (fd < 0) continue;
-    forget(fd);
-    sys::close(fd);
-  }
+  for (int const fd : fds) close_remembered(fd);
 }
 
 // ── descriptions ───────────────────────────────────────────────────────────────────────────────────────────
@@ -395,6 +392,7 @@ int descriptions::take(lock_file const& of) noexcept {
       return fd;
     }
   }
+  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // not a description of its own
   result<int> const fd = of.open_description();
   return fd ? *fd : native_of(fd.error());
 }
@@ -406,9 +404,7 @@ void descriptions::give_back(int fd) noexcept {
 
 void descriptions::close(bool inherited) noexcept {
   for (int const fd : std::exchange(free_, {})) {
-    if (inherited) continue;
-    lock_file::forget(fd);
-    sys::close(fd);
+    if (!inherited) lock_file::close_remembered(fd);
   }
 }
 

@@ -103,9 +103,9 @@ class lock_file {
 
   /// A description of its own. Errors: EMFILE, …
   [[nodiscard]] result<int> open_description(int more_flags = 0) const noexcept;
-  /// One that is closed in children of fork, until forget(); then close it.
-  static void remember(int fd) noexcept;
-  static void forget(int fd) noexcept;
+  /// openat(2), close-on-exec, above 2. What is opened so is closed in children of fork, until close_remembered(). A negative errno.
+  static int open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept;
+  static void close_remembered(int fd) noexcept;
 
   void close() noexcept;
 

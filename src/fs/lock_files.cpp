@@ -108,10 +108,7 @@ struct request {
   locked_file small[small_size];
 };
 
-void discard(int fd) noexcept {
-  lock_file::forget(fd);
-  sys::close(fd);
-}
+void discard(int fd) noexcept { lock_file::close_remembered(fd); }
 
 // May this be one of our lock files? Anything else stays as it is.
 int check(struct stat const& s) noexcept {
@@ -135,7 +132,7 @@ struct lock_files::state {
   void give_back(request& r) noexcept;
 
   [[nodiscard]] int dir() const noexcept { return directory.fd(); }
-  std::int64_t open_existing(char const* name) const noexcept;
+  int open_existing(char const* name) const noexcept;
   int is_named(char const* name, struct stat const& s) const noexcept;
   int lock(entity e, detail::waiting how, locked_file& f) const noexcept;
   int mark(entity e, locked_file& f, bool& owner_died) const noexcept;
@@ -185,16 +182,15 @@ void lock_files::state::give_back(request& r) noexcept {
 }
 
 // A descriptor. -ENOENT: it is not there any more, or another one is.
-std::int64_t lock_files::state::open_existing(char const* name) const noexcept {
+int lock_files::state::open_existing(char const* name) const noexcept {
   struct stat s;
-  if (auto const e = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); e < 0) return e;
+  if (auto const e = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); e < 0) return static_cast<int>(e);
   if (int const e = check(s); e != 0) return e;
-  auto const r = sys::openat(dir(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0);
-  if (r < 0) return r;
+  int const fd = lock_file::open_remembered(dir(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd < 0) return fd;
   struct stat opened;
-  auto const fd = static_cast<int>(r);
-  if (sys::fstat(fd, &opened) == 0 && opened.st_ino == s.st_ino && opened.st_dev == s.st_dev) return r;
-  sys::close(fd);
+  if (sys::fstat(fd, &opened) == 0 && opened.st_ino == s.st_ino && opened.st_dev == s.st_dev) return fd;
+  discard(fd);
   return -ENOENT;
 }
 
@@ -219,18 +215,14 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
         return -ETIMEDOUT;
     }
     hooks::step("lock_files.before_open");
-    auto r = sys::uninterrupted([&] {
-      return sys::openat(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, unmarked);
-    });
-    bool is_mine = r >= 0; // nobody can have renamed what was made and locked at once
-    if (r == -EEXIST) {
+    int fd = lock_file::open_remembered(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, unmarked);
+    bool is_mine = fd >= 0; // nobody can have renamed what was made and locked at once
+    if (fd == -EEXIST) {
       hooks::step("lock_files.exists");
-      r = open_existing(name.text);
-      if (r == -ENOENT) continue;
+      fd = open_existing(name.text);
+      if (fd == -ENOENT) continue;
     }
-    int const fd = sys::above_standard(r);
     if (fd < 0) return fd;
-    lock_file::remember(fd);
     hooks::step("lock_files.opened");
     int code = byte_lock::try_lock(fd, owner_byte, kind);
     if (code == -EAGAIN && !how.never()) {
