@@ -10,9 +10,11 @@
 namespace unio::fs::hooks {
 
 #if defined(UNIO_FS_HOOKS)
+inline constexpr bool are_compiled = true;
 void step(char const* name) noexcept; // the test program's
 bool defect(char const* id) noexcept; // the test program's
 #else
+inline constexpr bool are_compiled = false;
 constexpr void step(char const*) noexcept {}
 constexpr bool defect(char const*) noexcept { return false; }
 #endif

@@ -9,20 +9,20 @@
 
 #pragma once
 
+#include <unio/detail/map_slot.hpp>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace unio::fs::map_layout {
 
-inline constexpr std::uint32_t users = 320;
 inline constexpr char magic[16] = "unio memory_map";
 inline constexpr std::uint32_t version = 1;
 
 inline constexpr std::uint64_t lock_base = std::uint64_t{1} << 62;
-inline constexpr std::uint64_t init_byte = lock_base;         // exclusive: opening, closing
-inline constexpr std::uint64_t in_use_byte = lock_base + 1;   // shared: has it open
-inline constexpr std::uint64_t recovery_byte = lock_base + 2; // exclusive: undoes what a dead user held
+inline constexpr std::uint64_t init_byte = lock_base;       // exclusive: opening, closing
+inline constexpr std::uint64_t in_use_byte = lock_base + 1; // shared: has it open
 inline constexpr std::uint64_t sync_byte =
     lock_base + 3; // taken and given back: makes a network filesystem look again
 inline constexpr std::uint64_t user_bytes = lock_base + 16;   // + number of the user, exclusive: it lives
@@ -48,15 +48,6 @@ struct map_user {
   std::uint64_t unused;
 };
 static_assert(sizeof(map_user) == 16);
-
-struct alignas(64) map_slot {
-  std::atomic<std::uint64_t> word;  // see memory_map.cpp
-  std::atomic<std::uint32_t> turn;  // changes at each release that somebody may sleep for
-  std::atomic<std::uint32_t> drain; // changes when a reader leaves that an owner waits for
-  std::atomic<std::uint64_t> readers[users / 64];
-  std::atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release goes to one that sleeps
-};
-static_assert(sizeof(map_slot) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
 inline constexpr std::size_t users_at = 4096;
 inline constexpr std::size_t slots_at = 12288;

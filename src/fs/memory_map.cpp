@@ -4,6 +4,7 @@
 //                   waiting   somebody sleeps on `turn`
 //                   reserved  let go for one of those that have slept; others wait
 //                   died      an owner died; told to the next owner
+//                   told      (16 bits) the number of one who shares the slot and was told; if it dies so must be told the next
 // and a bit for each user in `readers`, set while one or more of its threads share the slot.
 //
 //   to own      word: nobody ──CAS──► me; then wait until no bit in `readers` is set
@@ -14,13 +15,13 @@
 // readers would not be: who dies between counting and noting leaves it wrong.
 //
 // A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel lets go of that, whatever becomes of the process. Who
-// has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held, alone (recovery_byte). That is
+// has waited for 2 … 50 ms asks whether the owner lives, and if not takes its byte and undoes all it held. That is
 // idempotent: each word is changed by one atomic operation that depends on the dead number alone, and the number is free for
 // others only after the last.
 //
 // Degrading. A user that cannot see the map makes the epoch odd (in the file). Who has locked slots looks at the epoch afterwards, and
-// lets go again if it is odd; so who locks in the kernel's way has only to wait, slot by slot, for those that looked before.
-// From then on nobody locks in the map. The epoch becomes even when somebody opens the file alone.
+// lets go again if it is odd; so who has the kernel's lock of a slot has only to wait for those that looked before.
+// From then on nobody locks in the map without that. The epoch becomes even when somebody opens the file alone.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
@@ -46,6 +47,7 @@
 namespace unio::fs {
 
 namespace layout = map_layout;
+using layout::has_readers;
 using layout::map_header;
 using layout::map_slot;
 using layout::map_user;
@@ -56,12 +58,17 @@ constexpr std::uint64_t owner_mask = 0xffff;
 constexpr std::uint64_t waiting_bit = 1u << 16;
 constexpr std::uint64_t reserved_bit = 1u << 17;
 constexpr std::uint64_t died_bit = 1u << 18;
+constexpr unsigned told_shift = 32;
+constexpr std::uint64_t told_mask = owner_mask << told_shift;
+constexpr std::uint64_t kept_mask = died_bit | told_mask; // whoever owns it
 
 constexpr std::int64_t first_probe_ns = 2'000'000;
 constexpr std::int64_t last_probe_ns = 50'000'000;
 constexpr std::uint64_t fair_after_ns = 500'000;
 
 constexpr std::uint64_t owner_of(std::uint64_t word) noexcept { return word & owner_mask; }
+
+constexpr std::uint64_t told_of(std::uint64_t word) noexcept { return (word & told_mask) >> told_shift; }
 
 void relax() noexcept {
 #if defined(__x86_64__)
@@ -161,16 +168,17 @@ struct detail::memory_map_base::state {
 
   int open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept;
 
-  [[nodiscard]] bool lock_one(holding const& held) noexcept;
   int lock(holding& held, waiting how, unsigned spins) noexcept;
-  [[nodiscard]] bool unlock_one(holding const& held) noexcept;
   void unlock(holding& held) noexcept;
+  void disown(std::size_t slot) noexcept { disown(slots[slot]); }
+  [[nodiscard]] quick_map quick() const noexcept;
   [[nodiscard]] bool is_inherited() const noexcept { return generation != sys::fork_generation(); }
   [[nodiscard]] bool is_degraded() const noexcept { return !sees_map || epoch_is_odd(); }
 
  private:
   // opening and closing
   int check_header(struct stat const& s, bool& fresh) noexcept;
+  int check_unfinished(bool& fresh) noexcept;
   int make_map(bool fresh) noexcept;
   int map_it() noexcept;
   int take_number() noexcept;
@@ -179,24 +187,21 @@ struct detail::memory_map_base::state {
 
   // recovering
   int is_alive(std::uint64_t user) noexcept;
-  int recover(std::uint64_t user, bool may_wait) noexcept;
+  int recover(std::uint64_t user) noexcept;
   void recover_slots(std::uint64_t user) noexcept;
   void recover_all() noexcept;
-  int probe(map_slot& s, bool also_readers, bool may_wait) noexcept;
+  int probe(map_slot& s, bool also_readers) noexcept;
 
   // in the map
-  [[nodiscard]] bool epoch_is_odd() const noexcept {
-    return (header->epoch.load(std::memory_order_seq_cst) & 1) != 0;
-  }
-  static bool is_free(std::uint64_t word, wait_state const& w) noexcept {
-    return owner_of(word) == 0 && ((word & reserved_bit) == 0 || w.has_slept());
-  }
-  [[nodiscard]] static bool has_readers(map_slot const& s) noexcept {
-    static_assert(std::size(map_slot{}.readers) == 5);
-    auto const at = [&](std::size_t i) { return s.readers[i].load(std::memory_order_seq_cst); };
-    return (at(0) | at(1) | at(2) | at(3) | at(4)) != 0;
+  [[nodiscard]] bool epoch_is_odd() const noexcept { return layout::is_odd(header->epoch); }
+  // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may have been killed.
+  static bool is_free(map_slot const& s, std::uint64_t word, wait_state const& w) noexcept {
+    if (owner_of(word) != 0) return false;
+    return (word & reserved_bit) == 0 || w.has_slept() ||
+           static_cast<std::uint64_t>(sys::steady_now()) >= s.fair_at_ns.load(std::memory_order_relaxed);
   }
   int lock_in_map(holding& held, waiting how, unsigned spins) noexcept;
+  int lock_slot(entity e, waiting how, unsigned spins, bool& noted) noexcept;
   int own(map_slot& s, waiting how, unsigned spins, bool& noted) noexcept;
   int own_slowly(map_slot& s, waiting how, unsigned spins, bool& noted) noexcept;
   int drain(map_slot& s, wait_state& w) noexcept;
@@ -208,11 +213,11 @@ struct detail::memory_map_base::state {
   void release(entity e) noexcept;
   int await_release(map_slot& s, wait_state& w) noexcept;
   bool take_notes(entity_list const& entities) noexcept;
+  void forget_told(map_slot& s) noexcept;
 
   // degraded
   int lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept;
-  int await_map(entity e, waiting how, unsigned spins, bool& noted) noexcept;
-  int await_map_from_afar(entity e, waiting how, bool& died) noexcept;
+  int await_map(entity e, waiting how, bool& died) noexcept;
   int read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept;
 
   lock_file file;
@@ -225,7 +230,6 @@ struct detail::memory_map_base::state {
   map_user* users = nullptr;
   map_slot* slots = nullptr;
   std::unique_ptr<sharers[]> sharing;
-  std::mutex recovering; // of this user's threads; of the processes: recovery_byte
 };
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -271,11 +275,10 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   if (sees_map) {
     if (e = map_it(); e != 0) return e;
     if (alone) recover_all();
-  }
-  if (e = take_number(); e != 0) return e;
-  hooks::step("open.numbered");
-  if (!sees_map) {
-    if (e = degrade(); e != 0) return e;
+    if (e = take_number(); e != 0) return e;
+    hooks::step("open.numbered");
+  } else if (e = degrade(); e != 0) {
+    return e; // it has no number: nobody could recover for it what it cannot write
   }
   sharing.reset(new (std::nothrow) sharers[p_.slots]);
   if (sharing == nullptr) return -ENOMEM;
@@ -291,10 +294,8 @@ int detail::memory_map_base::state::check_header(struct stat const& s, bool& fre
   alignas(map_header) unsigned char bytes[sizeof(map_header)];
   if (int const e = read_at(file.fd(), bytes, sizeof bytes, 0); e != 0) return e;
   auto const& h = *reinterpret_cast<map_header const*>(bytes);
-  if (is_zero(bytes, sizeof bytes) && static_cast<std::size_t>(s.st_size) == layout::file_size(p_.slots)) {
-    fresh = true; // who made it died before it had written the header
-    return 0;
-  }
+  if (is_zero(bytes, sizeof bytes) && static_cast<std::size_t>(s.st_size) == layout::file_size(p_.slots))
+    return check_unfinished(fresh);
   if (std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0) {
     bool const other_algorithm = std::memcmp(h.magic, "unio ", 5) == 0;
     return unio::detail::native(other_algorithm ? error::different_lock_file : error::not_a_lock_file);
@@ -310,11 +311,27 @@ int detail::memory_map_base::state::check_header(struct stat const& s, bool& fre
   return 0;
 }
 
+// Nothing but zeros: who made it died before it had written the header.
+int detail::memory_map_base::state::check_unfinished(bool& fresh) noexcept {
+  unsigned char some[layout::users_at];
+  std::size_t const size = layout::file_size(p_.slots);
+  for (std::size_t at = 0; at < size; at += sizeof some) {
+    std::size_t const n = std::min(sizeof some, size - at);
+    if (int const e = read_at(file.fd(), some, n, at); e != 0) return e;
+    if (!is_zero(some, n)) return unio::detail::native(error::not_a_lock_file);
+  }
+  fresh = true;
+  return 0;
+}
+
 // Nobody else has it open. What users of before held is recovered as after any death, so that the next owners are told.
 int detail::memory_map_base::state::make_map(bool fresh) noexcept {
   int const fd = file.fd();
   if (fresh) {
     if (auto const r = sys::ftruncate(fd, 0); r < 0) return static_cast<int>(r);
+    // All of its size at once: who finds it empty or all zeros knows that it was not finished.
+    if (auto const r = sys::ftruncate(fd, static_cast<std::int64_t>(layout::file_size(p_.slots))); r < 0)
+      return static_cast<int>(r);
     if (int const e = reserve(fd, layout::file_size(p_.slots)); e != 0) {
       (void)sys::ftruncate(fd, 0);
       return e;
@@ -348,16 +365,16 @@ int detail::memory_map_base::state::map_it() noexcept {
   return 0;
 }
 
-// A number whose byte nobody holds. If its last user did not leave in order, what that held is recovered first.
+// A number whose byte nobody holds. What its last user left behind is recovered first, as after a death: guards may have been
+// released for good.
 int detail::memory_map_base::state::take_number() noexcept {
   for (std::uint64_t n = 1; n <= layout::users; ++n) {
     int const e = byte_lock::try_lock(file.fd(), layout::user_bytes + n, lock_kind::exclusive);
     if (e == -EAGAIN) continue;
     if (e != 0) return e;
     me = n;
-    if (!sees_map) return 0;
     hooks::step("open.has_number");
-    if (users[n - 1].in_use.load(std::memory_order_acquire) != 0) recover_slots(n);
+    recover_slots(n);
     users[n - 1].pid = static_cast<std::uint32_t>(::getpid());
     users[n - 1].in_use.store(1, std::memory_order_release);
     return 0;
@@ -371,6 +388,14 @@ int detail::memory_map_base::state::degrade() noexcept {
   if (int const e = write_at(file.fd(), &odd, sizeof odd, offsetof(map_header, epoch)); e != 0) return e;
   auto const r = sys::fdatasync(file.fd()); // to the server, where others see it
   return r < 0 ? static_cast<int>(r) : 0;
+}
+
+// The tests' hooks are in the long way.
+detail::quick_map detail::memory_map_base::state::quick() const noexcept {
+  if (!sees_map || hooks::are_compiled) return {};
+  return {.slots = slots,
+          .epoch = &header->epoch,
+          .me = {.number = me, .generation = generation, .forks = &sys::fork_count}};
 }
 
 void detail::memory_map_base::state::close() noexcept {
@@ -391,6 +416,8 @@ void detail::memory_map_base::state::close() noexcept {
 // 1, 0 or a negative errno.
 int detail::memory_map_base::state::is_alive(std::uint64_t user) noexcept {
   if (user == me) return 1; // its own locks do not show
+  if (user > layout::users) return unio::detail::native(error::damaged_lock_file);
+  if (hooks::defect("stolen")) return 0; // takes who is slow for dead
   return byte_lock::is_locked(file.fd(), layout::user_bytes + user);
 }
 
@@ -402,12 +429,17 @@ void detail::memory_map_base::state::recover_slots(std::uint64_t user) noexcept 
     std::uint64_t word = s.word.load(std::memory_order_seq_cst);
     while (owner_of(word) == user) {
       // Whoever waits finds it free, and is told.
-      if (s.word.compare_exchange_weak(word, died_bit, std::memory_order_seq_cst)) {
+      std::uint64_t const next = hooks::defect("untold") ? 0 : died_bit | (word & told_mask);
+      if (s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) {
         hooks::step("recover.word");
         wake(s.turn, INT_MAX);
       }
     }
-    if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0) {
+    while (told_of(word) == user) {
+      if (s.word.compare_exchange_weak(word, (word & ~told_mask) | died_bit, std::memory_order_seq_cst))
+        hooks::step("recover.told");
+    }
+    if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0 && !hooks::defect("L13")) {
       s.readers[part].fetch_and(~bit, std::memory_order_seq_cst);
       hooks::step("recover.reader");
       wake(s.drain, INT_MAX);
@@ -416,22 +448,30 @@ void detail::memory_map_base::state::recover_slots(std::uint64_t user) noexcept 
   users[user - 1].in_use.store(0, std::memory_order_release);
 }
 
-// Nobody else has it open: none of those that are noted lives.
+// Nobody else has it open: none of those that are noted lives, and nobody sleeps. What is no number of a user is undone, too,
+// and times of before a restart.
 void detail::memory_map_base::state::recover_all() noexcept {
-  for (std::uint64_t n = 1; n <= layout::users; ++n)
-    if (users[n - 1].in_use.load(std::memory_order_acquire) != 0) recover_slots(n);
+  for (std::size_t i = 0; i != p_.slots; ++i) {
+    map_slot& s = slots[i];
+    std::uint64_t const word = s.word.load(std::memory_order_relaxed);
+    std::uint64_t const left = (word & (owner_mask | kept_mask)) != 0 ? died_bit : 0;
+    if (word != left) s.word.store(left, std::memory_order_seq_cst);
+    hooks::step("recover.all");
+    for (std::atomic<std::uint64_t>& bits : s.readers)
+      if (bits.load(std::memory_order_relaxed) != 0) bits.store(0, std::memory_order_seq_cst);
+    if (s.fair_at_ns.load(std::memory_order_relaxed) != 0) s.fair_at_ns.store(0, std::memory_order_seq_cst);
+  }
+  for (std::uint64_t n = 0; n != layout::users; ++n) users[n].in_use.store(0, std::memory_order_release);
 }
 
-// Undoes what a user held that does not live. 0; -EAGAIN: somebody else is at it, or it lives; another negative errno.
-int detail::memory_map_base::state::recover(std::uint64_t user, bool may_wait) noexcept {
-  std::lock_guard const alone(recovering);
+// Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another negative errno. Does not wait:
+// whoever is at it may have been stopped.
+int detail::memory_map_base::state::recover(std::uint64_t user) noexcept {
   int const fd = more.take(file);
   if (fd < 0) return fd;
-  int e = may_wait ? byte_lock::lock(fd, layout::recovery_byte, lock_kind::exclusive)
-                   : byte_lock::try_lock(fd, layout::recovery_byte, lock_kind::exclusive);
-  hooks::step("recover.alone");
-  // Holding its byte, too: nobody takes the number meanwhile.
-  if (e == 0) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);
+  int e = 0;
+  // Holding its byte: nobody else recovers it, or takes the number meanwhile.
+  if (!hooks::defect("stolen")) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);
   if (e == 0) {
     hooks::step("recover.dead");
     recover_slots(user);
@@ -443,12 +483,12 @@ int detail::memory_map_base::state::recover(std::uint64_t user, bool may_wait) n
 }
 
 // Is the slot held by somebody who died? 1: was, look again; 0: no; negative: an errno.
-int detail::memory_map_base::state::probe(map_slot& s, bool also_readers, bool may_wait) noexcept {
+int detail::memory_map_base::state::probe(map_slot& s, bool also_readers) noexcept {
   int recovered = 0;
   auto const look_after = [&](std::uint64_t user) {
     int const alive = is_alive(user);
     if (alive != 0) return alive < 0 ? alive : 0;
-    int const e = recover(user, may_wait);
+    int const e = recover(user);
     if (e == 0) recovered = 1;
     return e == -EAGAIN ? 0 : e;
   };
@@ -475,7 +515,9 @@ inline int detail::memory_map_base::state::own(map_slot& s, waiting how, unsigne
   if (!has_readers(s)) [[likely]]
     return 0;
   wait_state w(how, spins);
-  return drain(s, w);
+  int const e = drain(s, w);
+  noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0; // of one that was told and shared it
+  return e;
 }
 
 int detail::memory_map_base::state::own_slowly(map_slot& s, waiting how, unsigned spins,
@@ -483,18 +525,19 @@ int detail::memory_map_base::state::own_slowly(map_slot& s, waiting how, unsigne
   wait_state w(how, spins);
   for (;;) {
     std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-    if (!is_free(word, w)) {
+    if (!is_free(s, word, w)) {
       if (int const e = await_release(s, w); e != 0) return e;
       continue;
     }
     // Who was woken cannot know whether others sleep still.
-    std::uint64_t const next = me | (word & (died_bit | waiting_bit)) | (w.has_slept() ? waiting_bit : 0);
+    std::uint64_t const next = me | (word & (kept_mask | waiting_bit)) | (w.has_slept() ? waiting_bit : 0);
     if (!s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) continue;
-    noted |= (word & died_bit) != 0;
     break;
   }
   hooks::step("own.before_readers");
-  return drain(s, w);
+  int const e = drain(s, w);
+  noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0;
+  return e;
 }
 
 // The word is mine: waits until nobody shares it any more. If that fails it is nobody's again.
@@ -509,7 +552,7 @@ int detail::memory_map_base::state::drain(map_slot& s, wait_state& w) noexcept {
       sleep_on(s.drain, seen, look_at);
     }
     if (stop != 0 || w.wants_probe(look_at)) {
-      int const recovered = probe(s, true, stop != -EAGAIN);
+      int const recovered = probe(s, true);
       if (recovered == 1) continue;
       if (recovered < 0) stop = recovered;
     }
@@ -532,21 +575,21 @@ void detail::memory_map_base::state::disown_slowly(map_slot& s) noexcept {
   bool someone_sleeps = false;
   bool reserves = false;
   std::uint64_t const now = static_cast<std::uint64_t>(sys::steady_now());
+  bool const is_due = now >= s.fair_at_ns.load(std::memory_order_relaxed);
   do {
     someone_sleeps = (word & waiting_bit) != 0;
-    reserves = someone_sleeps && now >= s.fair_at_ns.load(std::memory_order_relaxed);
-  } while (!s.word.compare_exchange_weak(word, (word & died_bit) | (reserves ? reserved_bit : 0),
+    reserves = someone_sleeps && is_due;
+    if (reserves) s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed); // reserved until then
+  } while (!s.word.compare_exchange_weak(word, (word & kept_mask) | (reserves ? reserved_bit : 0),
                                          std::memory_order_seq_cst));
   hooks::step("disown.before_wake");
   if (!someone_sleeps) return;
   bool const woken = wake(s.turn, 1);
-  if (!reserves) return;
-  s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed);
-  if (woken) return;
+  if (!reserves || woken) return;
   // Nobody was there to take it: for everybody again, and for who began to sleep because of it.
   word = s.word.load(std::memory_order_seq_cst);
   while (owner_of(word) == 0 && (word & reserved_bit) != 0) {
-    if (!s.word.compare_exchange_weak(word, word & died_bit, std::memory_order_seq_cst)) continue;
+    if (!s.word.compare_exchange_weak(word, word & kept_mask, std::memory_order_seq_cst)) continue;
     if ((word & waiting_bit) != 0) wake(s.turn, 1);
     return;
   }
@@ -560,16 +603,17 @@ int detail::memory_map_base::state::await_release(map_slot& s, wait_state& w) no
   if (stop == 0 && w.sleeps()) {
     std::uint32_t const seen = s.turn.load(std::memory_order_seq_cst);
     std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-    if (is_free(word, w)) return 0;
+    if (is_free(s, word, w)) return 0;
     if ((word & waiting_bit) == 0 &&
         !s.word.compare_exchange_strong(word, word | waiting_bit, std::memory_order_seq_cst))
       return 0;
     hooks::step("await.before_sleep");
     sleep_on(s.turn, seen, look_at);
     w.slept();
+    hooks::step("await.woken");
   }
   if (stop == 0 && !w.wants_probe(look_at)) return 0;
-  int const recovered = probe(s, false, stop != -EAGAIN);
+  int const recovered = probe(s, false);
   if (recovered == 1) return 0;
   if (stop == 0 && recovered == 0) return 0;
   if (w.has_slept()) wake(s.turn, 1); // it may have been my turn
@@ -591,14 +635,14 @@ bool detail::memory_map_base::state::try_share(std::size_t i, wait_state const& 
   here.lock();
   std::uint32_t const others = here.count();
   std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-  bool got = is_free(word, w);
+  bool got = is_free(s, word, w);
   bool owner_waits = false;
   if (got && others == 0) {
     std::atomic<std::uint64_t>& bits = s.readers[(me - 1) / 64];
     std::uint64_t const bit = std::uint64_t{1} << ((me - 1) % 64);
     bits.fetch_or(bit, std::memory_order_seq_cst);
     hooks::step("share.before_owner");
-    word = s.word.load(std::memory_order_seq_cst);
+    if (!hooks::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);
     got = owner_of(word) == 0;
     owner_waits = !got;
     if (!got) bits.fetch_and(~bit, std::memory_order_seq_cst);
@@ -636,18 +680,38 @@ inline void detail::memory_map_base::state::release(entity e) noexcept {
   }
 }
 
-// Takes the notes of deaths, now that all is granted: they are for one owner each.
+// Takes the notes of deaths, now that all is granted: they are for one owner each. Who owns the slot is in the word, and noted again if
+// it dies; who shares it is put there.
 bool detail::memory_map_base::state::take_notes(entity_list const& entities) noexcept {
   bool died = false;
   for (entity const e : entities) {
     map_slot& s = slots[e.value];
-    if ((s.word.load(std::memory_order_relaxed) & died_bit) != 0)
-      died |= (s.word.fetch_and(~died_bit, std::memory_order_seq_cst) & died_bit) != 0;
+    if (hooks::defect("told again")) return true;
+    std::uint64_t word = s.word.load(std::memory_order_relaxed);
+    std::uint64_t const told = e.exclusive ? 0 : me << told_shift;
+    while ((word & died_bit) != 0 && (told == 0 || told_of(word) == 0)) {
+      if (!s.word.compare_exchange_weak(word, (word & ~died_bit) | told, std::memory_order_seq_cst)) continue;
+      died = true;
+      break;
+    }
   }
   return died;
 }
 
+// Who was told lets go in order.
+void detail::memory_map_base::state::forget_told(map_slot& s) noexcept {
+  std::uint64_t word = s.word.load(std::memory_order_relaxed);
+  while (told_of(word) == me &&
+         !s.word.compare_exchange_weak(word, word & ~told_mask, std::memory_order_seq_cst)) {
+  }
+}
+
 constexpr int degraded_meanwhile = 1;
+
+inline int detail::memory_map_base::state::lock_slot(entity e, waiting how, unsigned spins,
+                                                     bool& noted) noexcept {
+  return e.exclusive ? own(slots[e.value], how, spins, noted) : share(e.value, how, spins, noted);
+}
 
 inline int detail::memory_map_base::state::lock_in_map(holding& held, waiting how, unsigned spins) noexcept {
   bool noted = false;
@@ -656,8 +720,7 @@ inline int detail::memory_map_base::state::lock_in_map(holding& held, waiting ho
   int e = 0;
   entity* at = first;
   for (; at != last; ++at) {
-    e = at->exclusive ? own(slots[at->value], how, spins, noted) : share(at->value, how, spins, noted);
-    if (e != 0) break;
+    if (e = lock_slot(*at, how, spins, noted); e != 0) break;
     hooks::step("lock.slot");
   }
   if (e == 0 && epoch_is_odd()) e = degraded_meanwhile;
@@ -672,21 +735,26 @@ inline int detail::memory_map_base::state::lock_in_map(holding& held, waiting ho
 
 // ── degraded ───────────────────────────────────────────────────────────────────────────────────────────────
 
+// The kernel's lock of each slot, and under it the map's: whoever holds that has held it since before the epoch changed. A user that
+// sees the map goes on to note there what it holds, so that others are told of its death.
 int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept {
   int const fd = more.take(file);
   if (fd < 0) return fd;
   int e = 0;
   bool noted = false;
-  for (entity const each : held.entities) {
-    e = byte_lock::lock_until(fd, layout::slot_bytes + each.value,
-                              each.exclusive ? lock_kind::exclusive : lock_kind::shared, how.due_ns,
-                              how.spin);
-    if (e == 0)
-      e = sees_map ? await_map(each, how, spins, noted) : await_map_from_afar(each, how, held.owner_died);
-    if (e != 0) break;
+  entity* const first = held.entities.begin();
+  entity* const last = held.entities.end();
+  entity* at = first;
+  for (; at != last; ++at) {
+    lock_kind const kind = at->exclusive ? lock_kind::exclusive : lock_kind::shared;
+    e = byte_lock::lock_until(fd, layout::slot_bytes + at->value, kind, how.due_ns, how.spin);
     hooks::step("lock.byte");
+    if (e == 0) e = sees_map ? lock_slot(*at, how, spins, noted) : await_map(*at, how, held.owner_died);
+    if (e != 0) break;
+    hooks::step("lock.slot");
   }
   if (e != 0) {
+    while (sees_map && at != first) release(*--at);
     byte_lock::unlock_all(fd);
     more.give_back(fd);
     held.owner_died = false;
@@ -697,38 +765,6 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   return 0;
 }
 
-// Whoever holds the slot in the map has held it since before the epoch changed.
-int detail::memory_map_base::state::await_map(entity e, waiting how, unsigned spins, bool& noted) noexcept {
-  map_slot& s = slots[e.value];
-  wait_state w(how, spins);
-  for (;;) {
-    std::uint64_t const word = s.word.load(std::memory_order_seq_cst);
-    bool const is_owned = owner_of(word) != 0;
-    if (!is_owned && (!e.exclusive || !has_readers(s))) {
-      noted |= (word & died_bit) != 0;
-      return 0;
-    }
-    if (is_owned) {
-      if (int const stop = await_release(s, w); stop != 0) return stop;
-      continue;
-    }
-    if (w.spin()) continue;
-    int stop = w.over();
-    std::int64_t const look_at = w.next_look();
-    // Readers wake nobody while the word has no owner, so these are short.
-    if (stop == 0 && w.sleeps()) {
-      std::uint32_t const seen = s.drain.load(std::memory_order_seq_cst);
-      sleep_on(s.drain, seen, std::min(look_at, sys::steady_now() + 1'000'000));
-    }
-    if (stop != 0 || w.wants_probe(look_at)) {
-      int const recovered = probe(s, true, stop != -EAGAIN);
-      if (recovered == 1) continue;
-      if (recovered < 0) stop = recovered;
-    }
-    if (stop != 0) return stop;
-  }
-}
-
 // A lock taken and given back makes a network filesystem ask the server again (nfs(5), "Using file locks with NFS").
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
@@ -736,8 +772,9 @@ int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std:
   return read_at(file.fd(), to, n, at);
 }
 
-// Cannot write into the map, so the note of a death stays there for one who can.
-int detail::memory_map_base::state::await_map_from_afar(entity e, waiting how, bool& died) noexcept {
+// Whoever holds the slot in the map has held it since before the epoch changed. This user cannot write there, so the note of a death
+// stays for one who can.
+int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died) noexcept {
   pause wait(how.due_ns, how.spin);
   for (;;) {
     std::uint64_t seen[sizeof(map_slot) / sizeof(std::uint64_t)];
@@ -764,23 +801,6 @@ int detail::memory_map_base::state::await_map_from_afar(entity e, waiting how, b
 
 // ── locking ────────────────────────────────────────────────────────────────────────────────────────────────
 
-// One exclusive entity that nobody holds: what most locks are.
-inline bool detail::memory_map_base::state::lock_one(holding const& held) noexcept {
-  if (held.entities.size() != 1 || header == nullptr || is_inherited()) [[unlikely]]
-    return false;
-  entity const e = *held.entities.begin();
-  map_slot& s = slots[e.value];
-  std::uint64_t nobody = 0;
-  if (!e.exclusive || !s.word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst)) [[unlikely]]
-    return false;
-  if (!has_readers(s) && !epoch_is_odd()) [[likely]] {
-    hooks::step("lock.slot");
-    return true;
-  }
-  disown(s);
-  return false;
-}
-
 int detail::memory_map_base::state::lock(holding& held, waiting how, unsigned spins) noexcept {
   if (is_inherited()) [[unlikely]]
     return unio::detail::native(error::inherited_by_fork);
@@ -792,35 +812,29 @@ int detail::memory_map_base::state::lock(holding& held, waiting how, unsigned sp
   return lock_in_kernel(held, how, spins);
 }
 
-inline bool detail::memory_map_base::state::unlock_one(holding const& held) noexcept {
-  if (held.entities.size() != 1 || held.words[0] != 0 || is_inherited()) [[unlikely]]
-    return false;
-  entity const e = *held.entities.begin();
-  if (!e.exclusive) return false;
-  disown(slots[e.value]);
-  hooks::step("unlock.slot");
-  return true;
-}
-
 void detail::memory_map_base::state::unlock(holding& held) noexcept {
   if (is_inherited()) [[unlikely]]
     return;
-  if (held.words[0] != 0) [[unlikely]] {
-    int const fd = static_cast<int>(held.words[0] - 1);
-    byte_lock::unlock_all(fd);
-    return more.give_back(fd);
-  }
-  for (std::size_t i = held.entities.size(); i != 0; --i) {
-    release(held.entities[i - 1]);
+  for (std::size_t i = held.entities.size(); sees_map && i != 0; --i) {
+    entity const e = held.entities[i - 1];
+    if (held.owner_died && !e.exclusive) forget_told(slots[e.value]);
+    release(e);
     hooks::step("unlock.slot");
   }
+  if (held.words[0] == 0) [[likely]]
+    return;
+  int const fd = static_cast<int>(held.words[0] - 1);
+  byte_lock::unlock_all(fd);
+  more.give_back(fd);
 }
 
 namespace detail {
 
-memory_map_base::memory_map_base(memory_map_base&& other) noexcept : state_(std::move(other.state_)) {}
+memory_map_base::memory_map_base(memory_map_base&& other) noexcept
+    : state_(std::move(other.state_)), quick_(std::exchange(other.quick_, {})) {}
 memory_map_base& memory_map_base::operator=(memory_map_base&& other) noexcept {
   state_ = std::move(other.state_);
+  quick_ = std::exchange(other.quick_, {});
   return *this;
 }
 memory_map_base::memory_map_base() noexcept = default;
@@ -831,16 +845,30 @@ bool memory_map_base::is_degraded() const noexcept { return state_->is_degraded(
 int memory_map_base::open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept {
   state_.reset(new (std::nothrow) state);
   if (state_ == nullptr) return -ENOMEM;
-  return state_->open(base, name, p, v);
+  if (int const e = state_->open(base, name, p, v); e != 0) return e;
+  quick_ = state_->quick();
+  return 0;
 }
 
 int memory_map_base::lock_slots(holding& held, waiting how, unsigned spins) noexcept {
-  return state_->lock_one(held) ? 0 : state_->lock(held, how, spins);
+  return state_->lock(held, how, spins);
 }
 
-void memory_map_base::do_unlock(holding& held) noexcept {
-  if (!state_->unlock_one(held)) state_->unlock(held);
+void memory_map_base::lock_slots(result<entities_guard>& r, int failed, deadline d, bool spin,
+                                 unsigned spins) noexcept {
+  holding& held = r->held_;
+  if (failed == 0 && held.entities.empty()) return;
+  if (failed == 0) failed = state_->lock(held, waiting_for(d, spin), spins);
+  if (failed == 0) {
+    r->mutex_ = this;
+  } else {
+    r = unio::detail::to_error_code(failed);
+  }
 }
+
+void memory_map_base::do_unlock(holding& held) noexcept { state_->unlock(held); }
+
+void memory_map_base::disown(std::size_t slot) noexcept { state_->disown(slot); }
 
 } // namespace detail
 } // namespace unio::fs

@@ -1,5 +1,6 @@
 // Entities and requests: what the four mutexes have in common above the kernel.
 
+#include "fs/hooks.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>
@@ -54,11 +55,13 @@ int entity_list::assign_many(std::span<entity const> from) noexcept {
 
 void entity_list::sort_and_merge() noexcept {
   entity* const first = begin();
-  std::sort(first, first + size_, [](entity a, entity b) { return a.value < b.value; });
+  if (!hooks::defect("L9")) // in one order: nobody waits in a circle
+    std::sort(first, first + size_, [](entity a, entity b) { return a.value < b.value; });
   std::size_t kept = 0;
   for (std::size_t i = 1; i < size_; ++i) {
     if (first[i].value == first[kept].value) {
       first[kept].exclusive |= first[i].exclusive;
+      if (hooks::defect("L2")) break; // and forgets the others
     } else {
       first[++kept] = first[i];
     }
@@ -70,20 +73,25 @@ void entity_list::sort_and_merge() noexcept {
 
 // ── requests ───────────────────────────────────────────────────────────────────────────────────────────────
 
-result<entities_guard> shared_fs_mutex::lock(std::span<entity const> entities, deadline d,
-                                             bool spin_not_sleep) noexcept {
-  result<entities_guard> r;
-  entities_guard& guard = *r;
-  if (int const e = guard.held_.entities.assign(entities); e != 0) return unio::detail::to_error_code(e);
-  if (guard.held_.entities.empty()) return r;
-  detail::waiting how{.spin = spin_not_sleep};
+detail::waiting shared_fs_mutex::waiting_for(deadline d, bool spin) noexcept {
+  detail::waiting how{.spin = spin};
   if (d.is_zero()) {
     how.due_ns = 0;
   } else if (!d.is_none()) {
     // What is due at 0 would be told from "do not wait" by nobody.
     how.due_ns = std::max<std::int64_t>(d.due(sys::steady_now(), sys::system_now()), 1);
   }
-  if (int const e = do_lock(guard.held_, how); e != 0) return unio::detail::to_error_code(e);
+  return how;
+}
+
+result<entities_guard> shared_fs_mutex::lock(std::span<entity const> entities, deadline d,
+                                             bool spin_not_sleep) noexcept {
+  result<entities_guard> r;
+  entities_guard& guard = *r;
+  if (int const e = guard.held_.entities.assign(entities); e != 0) return unio::detail::to_error_code(e);
+  if (guard.held_.entities.empty()) return r;
+  if (int const e = do_lock(guard.held_, waiting_for(d, spin_not_sleep)); e != 0)
+    return unio::detail::to_error_code(e);
   guard.mutex_ = this;
   return r;
 }

@@ -20,6 +20,7 @@
 #include <unio/result.hpp>
 #include <unio/task.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -29,6 +30,9 @@
 namespace unio::fs {
 
 class shared_fs_mutex;
+namespace detail {
+class memory_map_base;
+}
 
 /// What is locked: a number of the program's choice.
 ///
@@ -87,6 +91,23 @@ class UNIO_API entity_list {
     for (entity const e : from) small_[size_++] = e;
     return 0;
   }
+  /// As assign(), of what `f` makes of each.
+  template <class F> int assign(std::span<entity const> from, F const& f) noexcept {
+    clear();
+    if (from.size() > small_size) {
+      if (int const e = assign_many(from); e != 0) return e;
+      for (entity& e : *this) e = f(e);
+    } else {
+      for (entity const e : from) small_[size_++] = f(e);
+    }
+    canonicalize();
+    return 0;
+  }
+  /// The only one.
+  void assign_one(entity e) noexcept {
+    small_[0] = e;
+    size_ = 1;
+  }
   /// Again, after the values were changed.
   void canonicalize() noexcept {
     if (size_ > 1) sort_and_merge();
@@ -125,10 +146,30 @@ class UNIO_API entity_list {
   };
 };
 
+/// Who owns words in memory that say whose they are.
+struct word_owner {
+  std::uint64_t number = 0;
+  unsigned generation = 0; // how often this process and those before it had forked when it was opened
+  std::atomic<unsigned> const* forks = nullptr;
+
+  [[nodiscard]] bool is_inherited() const noexcept {
+    return forks->load(std::memory_order_relaxed) != generation;
+  }
+  /// False: somebody waits for it, or there is more to say. Nothing has changed then.
+  [[nodiscard]] bool disown(std::atomic<std::uint64_t>& word) const noexcept {
+    std::uint64_t mine = number;
+    return !is_inherited() && word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
+  }
+};
+
 /// What an implementation remembers of a request that it granted.
 struct holding {
+  holding() noexcept {}
+
   entity_list entities;
-  std::uint64_t words[2] = {}; // the implementation's own
+  std::uint64_t words[2] = {};                // the implementation's own
+  std::atomic<std::uint64_t>* word = nullptr; // all that is held, if it is one such word;
+  word_owner const* owner = nullptr;          // whose it is
   bool owner_died = false;
 };
 
@@ -149,7 +190,7 @@ struct waiting {
 /// After fork     the child's copy holds nothing, and does nothing at its end
 class UNIO_API entities_guard {
  public:
-  entities_guard() = default;
+  entities_guard() noexcept {} // not defaulted: that would clear all of it first
   entities_guard(entities_guard&& other) noexcept
       : mutex_(std::exchange(other.mutex_, nullptr)), held_(std::move(other.held_)) {}
   entities_guard& operator=(entities_guard&& other) noexcept {
@@ -176,6 +217,7 @@ class UNIO_API entities_guard {
 
  private:
   friend class shared_fs_mutex;
+  friend class detail::memory_map_base;
   shared_fs_mutex* mutex_ = nullptr;
   detail::holding held_;
 };
@@ -227,6 +269,8 @@ class UNIO_API shared_fs_mutex {
   /// 0, or a negative native code: -EAGAIN if it may not wait, -ETIMEDOUT; nothing is locked then.
   virtual int do_lock(detail::holding& held, detail::waiting how) noexcept = 0;
   virtual void do_unlock(detail::holding& held) noexcept = 0;
+
+  static detail::waiting waiting_for(deadline d, bool spin) noexcept;
 };
 
 /// lock(), awaited: tries, and between two attempts waits on the coroutine's multiplexer, 50 µs at first, twice as long each time
@@ -241,7 +285,9 @@ class UNIO_API shared_fs_mutex {
                                                             deadline d = {});
 
 inline void entities_guard::unlock() noexcept {
-  if (shared_fs_mutex* const m = std::exchange(mutex_, nullptr)) m->do_unlock(held_);
+  shared_fs_mutex* const m = std::exchange(mutex_, nullptr);
+  if (m == nullptr || (held_.word != nullptr && held_.owner->disown(*held_.word))) return;
+  m->do_unlock(held_);
 }
 
 } // namespace unio::fs
