@@ -41,6 +41,7 @@ enum state : std::uint64_t {
 };
 
 constexpr std::size_t entities_in_cell = 10;
+constexpr unsigned was_told_shift = 16;
 
 struct cell {
   std::uint64_t checksum; // of what does not change
@@ -50,7 +51,8 @@ struct cell {
   std::uint16_t number; // of this one, from 0
   std::uint64_t count;  // of its entities
   std::uint64_t state;  // of the request: that of the first cell counts
-  std::uint64_t told;   // a bit for each entity whose owner's death was told
+  std::uint64_t
+      told; // a bit for each entity whose owner's death was told; 16 higher: of which this request was told
   entity entities[entities_in_cell];
 };
 static_assert(sizeof(cell) == 128 && std::is_trivially_copyable_v<cell>);

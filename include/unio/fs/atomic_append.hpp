@@ -8,14 +8,15 @@
 //
 //   holder killed       recovered by whoever waits next, at once; told by owner_died, once for each entity, also if the dead one was only
 //                       about to get it. A second death, of who recovers, changes nothing
-//   power loss          records of before are of nobody: the first who opens the file alone empties it; deaths are not told then
+//   power loss          what the file says of requests of before is taken for their deaths and told; what had not reached the disk is not
 //   NFS                 refused (EOPNOTSUPP): appending is not atomic there
 //   threads of one process   exclude each other
 //   fork                the child has nothing of it; error::inherited_by_fork
 //   another descriptor on the inode closed   changes nothing
 //   fairness            in the order of arrival, of the records in the file
 //   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it tries, 20 µs to 2 ms apart
-//   acquire cost        three system calls, and two to let go, for one entity or for ten; some more for each ten
+//   acquire cost        three system calls, and two to let go, for one entity or for ten. All that was asked since the oldest request that is not
+//                       let go is read: 128 bytes each, so that one lock held for long makes all others slower
 //   many entities       up to 40,960; in one step
 //   shared mode         yes: those who share do not wait for each other
 //
