@@ -5,8 +5,10 @@
 #include "support/calls.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <unio/fs/atomic_append.hpp>
 #include <unio/fs/byte_ranges.hpp>
 #include <unio/fs/lock_files.hpp>
+#include <unio/fs/memory_map.hpp>
 #include <unio/run.hpp>
 #include <unio/timeout.hpp>
 
@@ -52,12 +54,14 @@ struct algorithm {
 };
 
 algorithm const algorithms[] = {
+    {"atomic_append", [](std::string const& d) { return opened<unio::fs::atomic_append>(d + "/lock"); }},
     {"byte_ranges", [](std::string const& d) { return opened<unio::fs::byte_ranges>(d + "/lock"); }},
     {"lock_files",
      [](std::string const& d) {
        ::mkdir((d + "/locks").c_str(), 0700);
        return opened<unio::fs::lock_files>(d + "/locks");
      }},
+    {"memory_map", [](std::string const& d) { return opened<unio::fs::memory_map<>>(d + "/lock"); }},
 };
 
 class shared_fs_mutex_ : public testing::TestWithParam<algorithm> {
