@@ -30,10 +30,10 @@ template <class M> class unio_mutex {
     wanted_ = std::span(entities_).first(where.count);
   }
 
-  fs::entities_guard acquire() {
-    auto held = mutex_.lock(wanted_);
+  unio::result<fs::entities_guard> acquire() {
+    unio::result<fs::entities_guard> held = mutex_.lock(wanted_);
     if (!held) throw std::runtime_error(held.error().message());
-    return std::move(*held);
+    return held;
   }
 
  private:
