@@ -18,7 +18,8 @@
 //   NFS                 as far as the mutex goes; renames there may be reported as failed although they were done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
-//   cost of a commit    five system calls and a barrier for each file, two barriers for each folder, three and a dozen calls more
+//   cost                108 system calls for two files of one folder, read and replaced, with byte_ranges; seven of them wait for the
+//                       disk: one for each file, two for each folder, three more
 //
 // A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path) is what is locked.
 // The tree's users must all use the same mutex. Beside the files there are, in their folders, .NAME.unio-new (what will replace NAME),
@@ -51,7 +52,7 @@ class UNIO_API update_files {
   ///               names above; ELOOP for a link, EISDIR, ENXIO for what is no regular file; ENOENT without its folder; error::damaged_lock_file,
   ///               newer_lock_file, not_a_lock_file for a decision that is none; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
   /// Waiting       until `d`, for the locks
-  /// Cost          for each file one call and one for each of its folders beside those of the mutex
+  /// Cost          for each file four system calls and two for each folder on its way, beside those of the mutex
   [[nodiscard]] static result<update_files> begin(shared_fs_mutex& mutex, path_handle const& tree,
                                                   std::span<path_view const> paths,
                                                   deadline d = {}) noexcept {
@@ -90,7 +91,7 @@ class UNIO_API update_files {
   ///                error::inherited_by_fork; as openat(2), write(2), fsync(2). commit() will fail for the same reason, unless another
   ///                replace() of this file succeeds
   /// Preconditions  i < size()
-  /// Cost           some eight system calls and a barrier
+  /// Cost           a dozen system calls, one of which waits for the disk
   result<void> replace(std::size_t i, std::span<std::byte const> bytes) noexcept;
 
   /// Puts all that replace() prepared in place of the files, as one. Keeps the locks: more may be read, replaced and committed.
