@@ -64,7 +64,8 @@ constexpr std::uint64_t kept_mask = died_bit | told_mask; // whoever owns it
 
 constexpr std::int64_t first_probe_ns = 2'000'000;
 constexpr std::int64_t last_probe_ns = 50'000'000;
-constexpr std::uint64_t fair_after_ns = 500'000;
+constexpr std::uint64_t fair_after_ns = 200'000;
+constexpr std::uint64_t reserved_for_ns = 20'000'000; // long enough to be given a processor
 
 constexpr std::uint64_t owner_of(std::uint64_t word) noexcept { return word & owner_mask; }
 
@@ -198,7 +199,8 @@ struct detail::memory_map_base::state {
   static bool is_free(map_slot const& s, std::uint64_t word, wait_state const& w) noexcept {
     if (owner_of(word) != 0) return false;
     return (word & reserved_bit) == 0 || w.has_slept() ||
-           static_cast<std::uint64_t>(sys::steady_now()) >= s.fair_at_ns.load(std::memory_order_relaxed);
+           static_cast<std::uint64_t>(sys::steady_now()) >=
+               s.fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns;
   }
   int lock_in_map(holding& held, waiting how, unsigned spins) noexcept;
   int lock_slot(entity e, waiting how, unsigned spins, bool& noted) noexcept;
@@ -579,7 +581,7 @@ void detail::memory_map_base::state::disown_slowly(map_slot& s) noexcept {
   do {
     someone_sleeps = (word & waiting_bit) != 0;
     reserves = someone_sleeps && is_due;
-    if (reserves) s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed); // reserved until then
+    if (reserves) s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed);
   } while (!s.word.compare_exchange_weak(word, (word & kept_mask) | (reserves ? reserved_bit : 0),
                                          std::memory_order_seq_cst));
   hooks::step("disown.before_wake");
@@ -640,6 +642,7 @@ bool detail::memory_map_base::state::try_share(std::size_t i, wait_state const& 
   if (got && others == 0) {
     std::atomic<std::uint64_t>& bits = s.readers[(me - 1) / 64];
     std::uint64_t const bit = std::uint64_t{1} << ((me - 1) % 64);
+    hooks::step("share.before_noting");
     bits.fetch_or(bit, std::memory_order_seq_cst);
     hooks::step("share.before_owner");
     if (!hooks::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);

@@ -19,7 +19,7 @@
 //   threads of one process   exclude each other
 //   fork                the child has nothing of it: no lock, no map; error::inherited_by_fork
 //   another descriptor on the inode closed   changes nothing
-//   fairness            whoever comes may overtake those that sleep, for half a millisecond; then the one that sleeps longest gets it
+//   fairness            whoever comes may overtake those that sleep, for 200 µs; then the one that sleeps longest gets it
 //   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to see whether the owner lives
 //   acquire cost        one atomic exchange for each slot, and one to let go; degraded: a system call for each, too, and one to let go;
 //                       for who cannot see the map four for each
