@@ -132,7 +132,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
 ///
 /// Thread safety  distinct objects: safe, also of the same path; one object: safe
 /// Moved-from     may be assigned to and destroyed. Not to be moved while guards of it exist
-/// Size           64 bytes; 16 KiB for each user beside the file's 268 KiB (with 4096 slots)
+/// Size           seven words; 16 KiB for each user beside the file's 268 KiB (with 4096 slots)
 /// Source         AFIO v2, algorithm::shared_fs_mutex::memory_map
 template <class Hash = fibonacci_hash, std::size_t Slots = 4096, class Spinlock = adaptive_spin>
 class memory_map final : public detail::memory_map_base {
