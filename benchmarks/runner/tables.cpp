@@ -15,6 +15,7 @@ table tcp_reader_table(settings const&);
 table file_table(settings const&);
 table compile_table(settings const&);
 table memory_table(settings const&);
+table locks_table(settings const&);
 
 std::span<table_entry const> tables() {
   static const std::array all = {
@@ -33,6 +34,9 @@ std::span<table_entry const> tables() {
       table_entry{"compile", "what including and linking the library costs a small echo server",
                   compile_table},
       table_entry{"memory", "bytes per idle connection and per suspended coroutine", memory_table},
+      table_entry{"locks",
+                  "mutexes between processes, 1 to 8 entities, 1 to 8 processes (AFIO v2, shared_fs_mutex)",
+                  locks_table},
   };
   return all;
 }

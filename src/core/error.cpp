@@ -71,7 +71,7 @@ class error_category_type final : public std::error_category {
       case error::owner_died:
         return "the last owner of the lock died while holding it";
       case error::inherited_by_fork:
-        return "the multiplexer belongs to the parent process; make one of its own";
+        return "it belongs to the parent process; a child makes its own";
       case error::too_many_threads:
         return "more threads use the multiplexer than it was made for";
       case error::multiplexer_destroyed:
@@ -82,6 +82,18 @@ class error_category_type final : public std::error_category {
         return "the text is not an address";
       case error::unknown_driver:
         return "UNIO_DRIVER names no driver; the choices are uring and epoll";
+      case error::not_a_lock_file:
+        return "the file is no lock file, or not one that can be trusted";
+      case error::newer_lock_file:
+        return "the lock file is of a newer version of unio";
+      case error::damaged_lock_file:
+        return "the lock file is damaged";
+      case error::different_lock_file:
+        return "the lock file was made for another algorithm or with other parameters";
+      case error::too_many_entities:
+        return "more entities than the algorithm can lock at once";
+      case error::too_many_users:
+        return "more users than the lock file has room for";
     }
     return "unknown unio error " + std::to_string(value);
   }
@@ -97,10 +109,16 @@ class error_category_type final : public std::error_category {
       case error::embedded_nul:
       case error::invalid_address:
       case error::unknown_driver:
+      case error::different_lock_file:
+      case error::too_many_entities:
         return std::errc::invalid_argument;
       case error::inherited_by_fork:
       case error::too_many_threads:
       case error::multiplexer_destroyed:
+      case error::not_a_lock_file:
+      case error::newer_lock_file:
+      case error::damaged_lock_file:
+      case error::too_many_users:
         break;
     }
     return {value, *this};

@@ -4,6 +4,7 @@
 #include "sys/calls.hpp"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <poll.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -130,6 +132,20 @@ constinit table const kernel = {
         },
     .steady_now = []() noexcept { return now(CLOCK_MONOTONIC); },
     .system_now = []() noexcept { return now(CLOCK_REALTIME); },
+    .fstatat = [](int dir, char const* path, struct stat* s,
+                  int flags) noexcept { return checked(::fstatat(dir, path, s, flags)); },
+    .fstatfs = [](int fd, struct statfs* s) noexcept { return checked(::fstatfs(fd, s)); },
+    .fchmod = [](int fd, unsigned mode) noexcept { return call(SYS_fchmod, fd, mode); },
+    .linkat = [](int from_dir, char const* from, int to_dir, char const* to,
+                 int flags) noexcept { return call(SYS_linkat, from_dir, from, to_dir, to, flags); },
+    .lseek = [](int fd, std::int64_t at, int whence) noexcept { return call(SYS_lseek, fd, at, whence); },
+    .mmap = [](void* at, std::size_t n, int protection, int flags, int fd,
+               std::int64_t offset) noexcept { return call(SYS_mmap, at, n, protection, flags, fd, offset); },
+    .munmap = [](void* at, std::size_t n) noexcept { return call(SYS_munmap, at, n); },
+    .futex =
+        [](std::uint32_t* word, int operation, std::uint32_t value, timespec const* timeout) noexcept {
+          return call(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
+        },
 };
 
 constinit table const* current = &kernel;

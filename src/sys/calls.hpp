@@ -23,6 +23,7 @@ struct iovec;
 struct msghdr;
 struct pollfd;
 struct sockaddr;
+struct statfs;
 struct timespec;
 
 namespace unio::sys {
@@ -80,7 +81,18 @@ namespace unio::sys {
     (fd, n, min, flags, argument, size))                                                                 \
   X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n)) \
   X(steady_now, (), ())                                                                                  \
-  X(system_now, (), ())
+  X(system_now, (), ())                                                                                  \
+  X(fstatat, (int dir, char const* path, struct stat* s, int flags), (dir, path, s, flags))              \
+  X(fstatfs, (int fd, struct statfs* s), (fd, s))                                                        \
+  X(fchmod, (int fd, unsigned mode), (fd, mode))                                                         \
+  X(linkat, (int from_dir, char const* from, int to_dir, char const* to, int flags),                     \
+    (from_dir, from, to_dir, to, flags))                                                                 \
+  X(lseek, (int fd, std::int64_t at, int whence), (fd, at, whence))                                      \
+  X(mmap, (void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset),             \
+    (at, n, protection, flags, fd, offset))                                                              \
+  X(munmap, (void* at, std::size_t n), (at, n))                                                          \
+  X(futex, (std::uint32_t* word, int operation, std::uint32_t value, timespec const* timeout),           \
+    (word, operation, value, timeout))
 
 struct table {
 #define UNIO_MEMBER(name, parameters, arguments) std::int64_t(*name) parameters noexcept;

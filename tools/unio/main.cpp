@@ -2,6 +2,7 @@
 
 #include "bench.hpp"
 #include "echo.hpp"
+#include "lock.hpp"
 #include "tour.hpp"
 
 #include <CLI/CLI.hpp>
@@ -57,6 +58,10 @@ int command(int argc, char** argv) {
   echo::options e;
   CLI::App& echo_server = *app.add_subcommand("echo", "Serve connections by sending back what they send");
   echo::describe(echo_server, e);
+  lock::options l;
+  CLI::App& locked_command =
+      *app.add_subcommand("lock", "Run a command while names are locked, or show who holds them");
+  lock::describe(locked_command, l);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
   try {
     app.parse(argc, argv);
@@ -66,6 +71,7 @@ int command(int argc, char** argv) {
     return wrong_usage(app, error);
   }
   if (echo_server.parsed()) return echo::run(e);
+  if (locked_command.parsed()) return lock::run(l);
   return capabilities.parsed() ? show_capabilities() : tour::run(o);
 }
 

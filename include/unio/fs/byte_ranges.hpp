@@ -1,0 +1,70 @@
+// unio/fs/byte_ranges.hpp: a shared_fs_mutex whose entities are locked bytes of one file.
+//
+//   byte_ranges   an entity is one byte of the file, at the offset that is its value; the kernel locks it
+//
+//   auto m = unio::fs::byte_ranges::open("/var/lib/shop/lock").value();
+//   auto held = m.lock(unio::fs::entity_of("account 7")).value();
+//   if (held.owner_died()) repair();
+//
+//   holder killed        the kernel releases at once; the next exclusive or shared owner is told, once (within the bounds below)
+//   power loss           nobody holds anything afterwards; whether owner_died is told depends on what the filesystem had written
+//   NFS                  as far as its locks go; owner_died is never told on a filesystem whose files other machines change
+//   threads of one process  exclude each other like processes, also through two objects
+//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it holds
+//   another descriptor on the inode closed  no effect: these are locks of open descriptions
+//   fairness             the kernel's: all who wait are woken and race; exclusive waits while shared ones come and go
+//   waiting cost         asleep in the kernel; with a deadline it looks again every 20 µs to 2 ms
+//   acquire cost         one fcntl(2) for each entity, one to release all
+//   many entities        as many as the kernel has memory for; its list is walked for each: 10,000 take about two seconds
+//   shared mode          yes, mixed in one request; shared ones never wait for each other
+//
+// Bounds of owner_died: the file has room for 65,536 deaths and holders at a time, eight for each hash of the value; an owner
+// for whom there was none is not told of. A shared owner that is told and dies in turn leaves it to the next exclusive one.
+//
+// The file must stay where it is: whoever opens its path after it was removed gets another one. Who truncates it kills its users (SIGBUS).
+
+#pragma once
+
+#include <unio/file_handle.hpp>
+#include <unio/fs/shared_fs_mutex.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace unio::fs {
+
+/// See the top of the file.
+///
+/// Thread safety  as shared_fs_mutex
+/// Moved-from     may only be destroyed or assigned to. No guard may be alive when it is moved
+/// Size           16 bytes; 520 KiB of address space and of the file
+class UNIO_API byte_ranges final : public shared_fs_mutex {
+ public:
+  /// Entities of a greater value cannot be locked: EINVAL, before anything is.
+  static constexpr std::uint64_t greatest_value = (std::uint64_t{1} << 63) - 3;
+
+  /// Opens the lock file, or makes one, readable and writable by its owner.
+  ///
+  /// Effects  none on a file that is not a lock file of this kind
+  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, different_lock_file,
+  ///          newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2)
+  /// Waiting  while another process is making it: a few system calls
+  /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges
+  static result<byte_ranges> open(path_handle const& base, path_view name) noexcept;
+  static result<byte_ranges> open(path_view name) noexcept { return open(path_handle(), name); }
+
+  byte_ranges(byte_ranges&& other) noexcept;
+  byte_ranges& operator=(byte_ranges&& other) noexcept;
+  ~byte_ranges() override;
+
+ protected:
+  int do_lock(detail::holding& held, detail::waiting how) noexcept override;
+  void do_unlock(detail::holding& held) noexcept override;
+
+ private:
+  struct state;
+  explicit byte_ranges(std::unique_ptr<state> s) noexcept;
+  std::unique_ptr<state> state_;
+};
+
+} // namespace unio::fs

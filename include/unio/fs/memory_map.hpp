@@ -1,0 +1,194 @@
+// unio/fs/memory_map.hpp: a shared_fs_mutex in memory that all processes map: a few nanoseconds, no system call.
+//
+//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in the lock file itself
+//   fibonacci_hash, fnv1a_hash, adaptive_spin   what its parameters may be
+//   map_visibility                      whether this user can see what the others write into the map
+//
+//   auto m = unio::fs::memory_map<>::open("/var/lib/shop/lock").value();
+//   auto held = m.lock(unio::fs::entity_of("account 7")).value();
+//
+// Entities are hashed onto slots, so two entities may exclude each other although they differ.
+//
+//   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; told by owner_died,
+//                       once for each slot, also if the dead one was only about to get it, and again if who was told dies. A second death, of
+//                       who recovers, changes nothing. A user that cannot see the map tells of the deaths of those that can, until
+//                       one of these was told; its own death is not told
+//   power loss          the file may say that users of before hold something: the first who opens it recovers them, and the next owners are told
+//   NFS                 seen from another machine the map cannot be kept in step: such a user makes all users change over to
+//                       locks of the kernel on the file's bytes, until none is left (see map_visibility)
+//   threads of one process   exclude each other
+//   fork                the child has nothing of it: no lock, no map; error::inherited_by_fork
+//   another descriptor on the inode closed   changes nothing
+//   fairness            whoever comes may overtake those that sleep, for 200 µs; then the one that sleeps longest gets it
+//   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to see whether the owner lives
+//   acquire cost        one atomic exchange for each slot, and one to let go; degraded: a system call for each, too, and one to let go;
+//                       for who cannot see the map four for each
+//   many entities       any number; in ascending order of their slots
+//   shared mode         yes: one atomic operation in, one out, for each user the first and last of whose threads comes and goes
+//
+// Whoever can write the file can break the lock; truncating it while it is in use ends its users by SIGBUS. Its owner alone should be
+// able to write it: open() refuses anything else.
+
+#pragma once
+
+#include <unio/detail/map_slot.hpp>
+#include <unio/file_handle.hpp>
+#include <unio/fs/shared_fs_mutex.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace unio::fs {
+
+/// One multiplication, by 2^64 over the golden ratio (Knuth, The Art of Computer Programming, 6.4): spreads what is already random, as
+/// entity_of() is, and numbers that follow each other.
+struct fibonacci_hash {
+  static constexpr std::uint64_t id = 1; // in the file: all its users must hash alike. Own ones begin at 1000
+  static constexpr std::uint64_t of(std::uint64_t value) noexcept {
+    return (value * 0x9e3779b97f4a7c15) >> 32;
+  }
+};
+
+/// FNV-1a over the eight bytes of the value: AFIO's. Takes 8 ns longer than fibonacci_hash.
+struct fnv1a_hash {
+  static constexpr std::uint64_t id = 2;
+  static constexpr std::uint64_t of(std::uint64_t value) noexcept {
+    std::uint64_t h = 0xcbf29ce484222325;
+    for (int i = 0; i != 8; ++i) h = (h ^ ((value >> (8 * i)) & 0xff)) * 0x100000001b3;
+    return h ^ (h >> 32);
+  }
+};
+
+/// How often a slot is looked at before sleeping.
+struct adaptive_spin {
+  static constexpr unsigned attempts = 200;
+};
+
+/// Whether a user can see what others write into the map.
+enum class map_visibility {
+  automatic, ///< unless the filesystem is one that other machines write to (NFS, SMB, FUSE …)
+  none,      ///< joins as a user on another machine does: by locks and file I/O alone
+};
+
+namespace detail {
+
+// What does not depend on the parameters.
+class UNIO_API memory_map_base : public shared_fs_mutex {
+ public:
+  memory_map_base(memory_map_base&& other) noexcept;
+  memory_map_base& operator=(memory_map_base&& other) noexcept;
+  ~memory_map_base() override;
+
+  /// True while all users use locks of the kernel, because one of them cannot see the map.
+  [[nodiscard]] bool is_degraded() const noexcept;
+  /// How many users that see the map may have the file open at once.
+  static constexpr std::size_t most_users = map_layout::users;
+
+ protected:
+  memory_map_base() noexcept;
+  struct parameters {
+    std::uint32_t slots;
+    std::uint64_t hash_id;
+  };
+  int open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept;
+  /// Owns a slot that nobody holds. False: it is not as simple.
+  [[nodiscard]] bool own_at_once(entities_guard& guard, std::size_t slot) noexcept {
+    if (quick_.slots == nullptr || quick_.me.is_inherited()) [[unlikely]]
+      return false;
+    map_layout::map_slot& s = quick_.slots[slot];
+    std::uint64_t nobody = 0;
+    if (!s.word.compare_exchange_strong(nobody, quick_.me.number, std::memory_order_seq_cst)) [[unlikely]]
+      return false;
+    if (map_layout::has_readers(s) || map_layout::is_odd(*quick_.epoch)) [[unlikely]] {
+      disown(slot);
+      return false;
+    }
+    guard.mutex_ = this;
+    guard.held_.entities.assign_one(entity(slot));
+    guard.held_.word = &s.word;
+    guard.held_.owner = &quick_.me;
+    return true;
+  }
+  /// `held` holds canonical numbers of slots.
+  int lock_slots(holding& held, waiting how, unsigned spins) noexcept;
+  void do_unlock(holding& held) noexcept final;
+
+  static entity_list& entities_of(entities_guard& guard) noexcept { return guard.held_.entities; }
+  /// Locks what entities_of(*r) says, `failed` having come of making it.
+  void lock_slots(result<entities_guard>& r, int failed, deadline d, bool spin, unsigned spins) noexcept;
+
+ private:
+  void disown(std::size_t slot) noexcept;
+
+  struct state;
+  std::unique_ptr<state> state_;
+  quick_map quick_;
+};
+
+} // namespace detail
+
+/// See the top of the file. `Hash` has `id` and `of(value)`; `Spinlock` has `attempts`.
+///
+/// Thread safety  distinct objects: safe, also of the same path; one object: safe
+/// Moved-from     may be assigned to and destroyed. Not to be moved while guards of it exist
+/// Size           seven words; 16 KiB for each user beside the file's 268 KiB (with 4096 slots)
+/// Source         AFIO v2, algorithm::shared_fs_mutex::memory_map
+template <class Hash = fibonacci_hash, std::size_t Slots = 4096, class Spinlock = adaptive_spin>
+class memory_map final : public detail::memory_map_base {
+  static_assert(Slots > 0 && Slots <= (1u << 20), "between one and a million slots");
+
+ public:
+  /// Opens the lock file, or makes one. The first user since the last was gone makes the map anew.
+  ///
+  /// Errors  error::not_a_lock_file, newer_lock_file, damaged_lock_file, different_lock_file (other parameters), too_many_users;
+  ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then
+  /// Cost    some twenty system calls
+  [[nodiscard]] static result<memory_map> open(path_handle const& base, path_view name,
+                                               map_visibility v = map_visibility::automatic) noexcept {
+    result<memory_map> r(std::unexpect, std::error_code());
+    memory_map m;
+    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id}, v); e != 0)
+      return unio::detail::to_error_code(e);
+    r = std::move(m);
+    return r;
+  }
+  [[nodiscard]] static result<memory_map> open(path_view name,
+                                               map_visibility v = map_visibility::automatic) noexcept {
+    return open({}, name, v);
+  }
+
+  /// As shared_fs_mutex::lock(), inline where one entity is wanted that nobody holds.
+  [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
+    result<entities_guard> r;
+    if (!e.exclusive || !own_at_once(*r, slot_of(e))) [[unlikely]]
+      lock_slots(r, entities_of(*r).assign(std::span(&e, 1), &in_slots), d, spin_not_sleep,
+                 Spinlock::attempts);
+    return r;
+  }
+  [[nodiscard]] result<entities_guard> lock(std::span<entity const> entities, deadline d = {},
+                                            bool spin_not_sleep = false) noexcept {
+    if (entities.size() == 1) return lock(entities[0], d, spin_not_sleep);
+    result<entities_guard> r;
+    lock_slots(r, entities_of(*r).assign(entities, &in_slots), d, spin_not_sleep, Spinlock::attempts);
+    return r;
+  }
+  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept {
+    return lock(entities, deadline::zero());
+  }
+  [[nodiscard]] result<entities_guard> try_lock(entity e) noexcept { return lock(e, deadline::zero()); }
+
+ private:
+  memory_map() = default;
+
+  static constexpr std::size_t slot_of(entity e) noexcept { return Hash::of(e.value) % Slots; }
+  static constexpr entity in_slots(entity e) noexcept { return entity(slot_of(e), e.exclusive); }
+
+  int do_lock(detail::holding& held, detail::waiting how) noexcept override {
+    for (entity& e : held.entities) e = in_slots(e);
+    held.entities.canonicalize();
+    return lock_slots(held, how, Spinlock::attempts);
+  }
+};
+
+} // namespace unio::fs

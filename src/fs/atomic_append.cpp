@@ -1,0 +1,602 @@
+// atomic_append: a queue in a file.
+//
+//   ask        lock the byte of a new id; append the record
+//   wait       look at the records before it; while one conflicts and is not done: sleep on the byte of the youngest of those
+//   let go     mark the record as done; unlock the byte
+//
+// The byte is locked before the record can be seen and unlocked after it is done, and the kernel unlocks it when its owner dies. So a
+// record that is not done, but whose byte can be had, is of somebody who died: its state is changed to "died" by whoever finds it, under
+// recovery_byte. The next owner of one of its entities takes note of it and says so in the record (told).
+//
+// A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at all. A request of several
+// cells may be seen in part for a moment. What a full filesystem leaves of a cell has no valid checksum, and whoever finds that its own
+// record does not begin at a multiple of 128 fills up and appends it again.
+
+#include "fs/append_layout.hpp"
+#include "fs/hooks.hpp"
+#include "fs/lock_file.hpp"
+#include "sys/descriptors.hpp"
+
+#include <unio/fs/atomic_append.hpp>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace unio::fs {
+
+namespace layout = append_layout;
+using layout::append_header;
+using layout::cell;
+
+namespace {
+
+std::uint64_t mix(std::uint64_t h) noexcept {
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
+  h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
+  return h ^ (h >> 31);
+}
+
+std::uint64_t raw(entity e) noexcept { return std::uint64_t{e.value} | std::uint64_t{e.exclusive} << 63; }
+
+std::uint64_t checksum_of(cell const& c) noexcept {
+  std::uint64_t h = mix(c.id ^ 0x756e696f20617070);
+  h = mix(h ^ (std::uint64_t{c.cells} << 16 | c.number) ^ c.count << 32);
+  for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
+    h = mix(h ^ raw(c.entities[i]));
+  return h;
+}
+
+bool is_valid(cell const& c) noexcept {
+  return c.count != 0 && c.count <= layout::entities_in_cell && c.number < c.cells &&
+         c.id <= layout::id_mask && c.checksum == checksum_of(c);
+}
+
+bool conflict(entity a, entity b) noexcept {
+  return a.value == b.value && (a.exclusive != 0 || b.exclusive != 0);
+}
+
+// Is there an entity in the cell that the sorted list conflicts with?
+bool conflicts(cell const& c, detail::entity_list const& with) noexcept {
+  for (std::size_t i = 0; i != c.count; ++i) {
+    entity const e = c.entities[i];
+    auto const at =
+        std::lower_bound(with.begin(), with.end(), e, [](entity a, entity b) { return a.value < b.value; });
+    if (at != with.end() && conflict(*at, e)) return true;
+  }
+  return false;
+}
+
+} // namespace
+
+struct atomic_append::state {
+  state() = default;
+  state(state const&) = delete;
+  state& operator=(state const&) = delete;
+  ~state() { more.close(file.is_inherited()); }
+
+  int open(path_handle const& base, path_view name) noexcept;
+  int lock(detail::holding& held, detail::waiting how) noexcept;
+  void unlock(detail::holding& held) noexcept;
+
+ private:
+  // A request of somebody, as it was found.
+  struct found {
+    std::uint64_t at = 0; // 0: none
+    std::uint64_t id = 0;
+  };
+  // What is before a request.
+  struct seen {
+    found obstacle;     // the youngest that it has to wait for
+    bool notes = false; // deaths that it may be told of
+  };
+  struct request {
+    int fd = -1;
+    std::uint64_t id = 0;
+    std::uint64_t at = 0; // 0: where look() finds it
+    std::uint64_t size = 0;
+  };
+
+  int check_header(struct stat const& s, bool& fresh) noexcept;
+  int make_header(bool fresh) noexcept;
+
+  static int write_state(int fd, std::uint64_t at, layout::state s) noexcept;
+  int take_id(request& r) noexcept;
+  int append(request& r, detail::entity_list const& entities, detail::waiting how, seen& first_look) noexcept;
+  int fill_up(request const& r, detail::waiting how) noexcept;
+  int await(request& r, detail::holding& held, detail::waiting how, seen& before) noexcept;
+  void finish(request const& r) noexcept;
+
+  template <class F> int for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f) noexcept;
+  int look(request& r, detail::entity_list const& entities, seen& what) noexcept;
+  int await_one(request const& r, found const& other, detail::waiting how) noexcept;
+  int bury(request const& r, found const& dead, detail::waiting how) noexcept;
+  int take_notes(request const& r, detail::entity_list const& entities, detail::waiting how,
+                 bool& died) noexcept;
+  static int note_told(request const& r, detail::entity_list const& entities, std::size_t i) noexcept;
+  int carry_notes(request const& r) noexcept;
+  int carry_notes_alone(request const& r, std::uint64_t from) noexcept;
+  static int list_untold(std::span<cell const> of, detail::entity_list& untold) noexcept;
+  void move_on(request const& r) noexcept;
+
+  lock_file file;
+  descriptions more;
+  std::uint64_t seed = 0;
+  std::uint32_t pid = 0;
+  std::atomic<std::uint64_t> asked{0};
+  std::atomic<std::uint64_t> hinted{0};
+  std::atomic<std::uint64_t> first{layout::cells_at}; // nothing before this counts: only grows
+};
+
+// ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
+
+int atomic_append::state::open(path_handle const& base, path_view name) noexcept {
+  bool alone = false;
+  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone);
+  if (!f) return native_of(f.error());
+  file = std::move(*f);
+  if (file.is_remote()) return -EOPNOTSUPP;
+  struct stat s;
+  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
+  bool fresh = false;
+  int e = check_header(s, fresh);
+  if (e != 0) return e;
+  if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
+  if (alone) {
+    if (e = make_header(fresh); e != 0) return e;
+  }
+  pid = static_cast<std::uint32_t>(::getpid());
+  if (auto const r = sys::getrandom(&seed, sizeof seed, 0); r < 0) return static_cast<int>(r);
+  return file.joined(layout::init_byte, layout::in_use_byte);
+}
+
+int atomic_append::state::check_header(struct stat const& s, bool& fresh) noexcept {
+  fresh = s.st_size == 0;
+  if (fresh) return 0;
+  if (static_cast<std::size_t>(s.st_size) < sizeof(append_header))
+    return unio::detail::native(error::not_a_lock_file);
+  append_header h;
+  if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
+  if (std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0) {
+    bool const is_ours = std::memcmp(h.magic, "unio ", 5) == 0;
+    return unio::detail::native(is_ours ? error::different_lock_file : error::not_a_lock_file);
+  }
+  if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
+  if (h.version != layout::version || h.cell_size != sizeof(cell))
+    return unio::detail::native(error::damaged_lock_file);
+  // Another file's contents, or this file's from before a restart that gave the device another number.
+  if (h.device != file.device() || h.inode != file.inode()) {
+    fresh = true;
+  } else {
+    if (h.first < layout::cells_at || h.first % sizeof(cell) != 0 ||
+        h.first > static_cast<std::uint64_t>(s.st_size))
+      return unio::detail::native(error::damaged_lock_file);
+    first.store(h.first, std::memory_order_relaxed);
+  }
+  return 0;
+}
+
+// Nobody else has it open. The records of users who died while nobody looked are still to be told of, so the queue is emptied only
+// if nobody died in it.
+int atomic_append::state::make_header(bool fresh) noexcept {
+  struct stat s;
+  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
+  std::uint64_t const from = first.load(std::memory_order_relaxed);
+  bool all_done = true;
+  if (!fresh && s.st_size > static_cast<std::int64_t>(from)) {
+    int const e = for_each_cell(file.fd(), from, static_cast<std::uint64_t>(s.st_size),
+                                [&](std::uint64_t, cell const& c) {
+                                  if (c.number == 0 && c.state != layout::done) all_done = false;
+                                  return all_done;
+                                });
+    if (e != 0) return e;
+  }
+  if (!all_done) return 0;
+  if (auto const r = sys::ftruncate(file.fd(), 0); r < 0) return static_cast<int>(r);
+  hooks::step("open.emptied");
+  first.store(layout::cells_at, std::memory_order_relaxed);
+  append_header h = {};
+  std::memcpy(h.magic, layout::magic, sizeof h.magic);
+  h.version = layout::version;
+  h.cell_size = sizeof(cell);
+  h.device = file.device();
+  h.inode = file.inode();
+  h.first = layout::cells_at;
+  char page[layout::cells_at] = {};
+  std::memcpy(page, &h, sizeof h);
+  int const e = write_at(file.fd(), page, sizeof page, 0);
+  if (e != 0) (void)sys::ftruncate(file.fd(), 0); // what there is of it would be foreign
+  return e;
+}
+
+// ── asking ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+int atomic_append::state::take_id(request& r) noexcept {
+  for (int attempts = 0; attempts != 100; ++attempts) {
+    r.id = mix(seed + asked.fetch_add(1, std::memory_order_relaxed)) & layout::id_mask;
+    int const e = byte_lock::try_lock(r.fd, layout::request_bytes + r.id, lock_kind::exclusive);
+    if (e != -EAGAIN) return e; // -EAGAIN: somebody has the same one, once in 10^18
+  }
+  return -EBUSY;
+}
+
+int atomic_append::state::append(request& r, detail::entity_list const& entities, detail::waiting how,
+                                 seen& first_look) noexcept {
+  std::size_t const cells = (entities.size() + layout::entities_in_cell - 1) / layout::entities_in_cell;
+  cell one;
+  std::unique_ptr<cell[]> many;
+  cell* const all = cells == 1 ? &one : (many.reset(new (std::nothrow) cell[cells]), many.get());
+  if (all == nullptr) return -ENOMEM;
+  entity const* next = entities.begin();
+  for (std::size_t n = 0; n != cells; ++n) {
+    cell& c = all[n];
+    c = {};
+    c.id = r.id;
+    c.pid = pid;
+    c.cells = static_cast<std::uint16_t>(cells);
+    c.number = static_cast<std::uint16_t>(n);
+    c.count =
+        std::min<std::size_t>(layout::entities_in_cell, static_cast<std::size_t>(entities.end() - next));
+    std::copy_n(next, c.count, c.entities);
+    next += c.count;
+    c.checksum = checksum_of(c);
+  }
+  r.size = cells * sizeof(cell);
+  iovec const v{.iov_base = all, .iov_len = r.size};
+  for (int attempts = 0; attempts != 100; ++attempts) {
+    // At the current position, which then is the end of what was appended: pwritev2(2), RWF_APPEND.
+    auto const n = sys::uninterrupted([&] { return sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND); });
+    if (n < 0) return static_cast<int>(n);
+    bool const is_whole = static_cast<std::uint64_t>(n) == r.size;
+    if (is_whole) {
+      int const e = look(r, entities, first_look);
+      if (e != -ENOENT) return e;
+    }
+    // Cut off, or behind what somebody else's was cut off to: what there is of it is to be no record.
+    auto const end = sys::lseek(r.fd, 0, SEEK_CUR);
+    if (end < 0) return static_cast<int>(end);
+    std::uint64_t const start = static_cast<std::uint64_t>(end - n);
+    if (start % sizeof(cell) == 0 && static_cast<std::size_t>(n) >= sizeof(cell)) {
+      if (int const e = write_state(r.fd, start, layout::done); e != 0) return e;
+    }
+    if (int const e = fill_up(r, how); e != 0) return e;
+    if (!is_whole) return -ENOSPC;
+  }
+  return -EIO;
+}
+
+// Makes the file end where a record may begin, so that one half of a record does not make all behind it unreadable. Alone, since all append
+// whole records only.
+int atomic_append::state::fill_up(request const& r, detail::waiting how) noexcept {
+  if (int const e =
+          byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
+      e != 0)
+    return e;
+  struct stat s;
+  std::int64_t e = sys::fstat(r.fd, &s);
+  std::uint64_t const beyond = static_cast<std::uint64_t>(s.st_size) % sizeof(cell);
+  if (e == 0 && beyond != 0) {
+    char zeros[sizeof(cell)] = {};
+    iovec const fill{.iov_base = zeros, .iov_len = sizeof(cell) - beyond};
+    e = sys::uninterrupted([&] { return sys::pwritev2(r.fd, &fill, 1, -1, RWF_APPEND); });
+  }
+  byte_lock::unlock(r.fd, layout::recovery_byte);
+  return e < 0 ? static_cast<int>(e) : 0;
+}
+
+int atomic_append::state::write_state(int fd, std::uint64_t at, layout::state s) noexcept {
+  std::uint64_t const value = s;
+  return write_at(fd, &value, sizeof value, at + offsetof(cell, state));
+}
+
+// Calls f(offset, cell) for each valid cell that begins in [from, to), until it returns false or the file ends.
+template <class F>
+int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f) noexcept {
+  cell some[32];
+  while (from < to) {
+    std::size_t const wanted = std::min<std::uint64_t>(std::size(some), (to - from) / sizeof(cell));
+    iovec const v{.iov_base = some, .iov_len = wanted * sizeof(cell)};
+    auto const got = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(from), 0);
+    if (got < 0) return static_cast<int>(got);
+    std::size_t const n = static_cast<std::size_t>(got) / sizeof(cell);
+    for (std::size_t i = 0; i != n; ++i, from += sizeof(cell))
+      if (is_valid(some[i]) && !f(from, some[i])) return 0;
+    if (n == 0 || n != wanted) return 0;
+  }
+  return 0;
+}
+
+// ── waiting ────────────────────────────────────────────────────────────────────────────────────────────────
+
+// What is before this request. Where it lies itself is found on the way, which saves a call. -ENOENT: it is not where a record may begin.
+// What is before the oldest that is not done is not looked at again.
+int atomic_append::state::look(request& r, detail::entity_list const& entities, seen& what) noexcept {
+  what.obstacle = {};
+  std::uint64_t const from = first.load(std::memory_order_relaxed);
+  std::uint64_t const to = r.at != 0 ? r.at : ~std::uint64_t{0};
+  std::uint64_t all_done_before = to;
+  found current;
+  std::uint64_t its_state = layout::done;
+  int const e = for_each_cell(r.fd, from, to, [&](std::uint64_t at, cell const& c) {
+    if (c.number == 0) {
+      if (c.id == r.id && r.at == 0) {
+        r.at = at;
+        return false;
+      }
+      current = {at, c.id};
+      its_state = c.state;
+      if (its_state != layout::done) all_done_before = std::min(all_done_before, at);
+    }
+    if (its_state == layout::done || c.id != current.id || !conflicts(c, entities)) return true;
+    if (its_state == layout::died) what.notes = true;
+    if (its_state == layout::waiting_or_held) what.obstacle = current;
+    return true;
+  });
+  if (e != 0) return e;
+  if (r.at == 0) return -ENOENT;
+  all_done_before = std::min(all_done_before, r.at);
+  std::uint64_t before = from;
+  while (before < all_done_before &&
+         !first.compare_exchange_weak(before, all_done_before, std::memory_order_relaxed)) {
+  }
+  return 0;
+}
+
+int atomic_append::state::await_one(request const& r, found const& other, detail::waiting how) noexcept {
+  std::uint64_t const byte = layout::request_bytes + other.id;
+  hooks::step("await.before_sleep");
+  if (int const e = byte_lock::lock_until(r.fd, byte, lock_kind::shared, how.due_ns, how.spin); e != 0)
+    return e;
+  byte_lock::unlock(r.fd, byte);
+  cell c;
+  if (int const e = read_at(r.fd, &c, sizeof c, other.at); e != 0) return e;
+  return c.state == layout::waiting_or_held ? bury(r, other, how) : 0;
+}
+
+// Who asked has died. If it cannot have had its turn nobody needs to know.
+int atomic_append::state::bury(request const& r, found const& dead, detail::waiting how) noexcept {
+  if (int const e =
+          byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
+      e != 0)
+    return e;
+  hooks::step("bury.alone");
+  cell c;
+  int e = read_at(r.fd, &c, sizeof c, dead.at);
+  if (e == 0 && c.state == layout::waiting_or_held) {
+    layout::state becomes = layout::died;
+    detail::entity_list its;
+    if (c.cells == 1 && its.assign(std::span<entity const>(c.entities, c.count)) == 0) {
+      request as_it = {.fd = r.fd, .id = c.id, .at = dead.at, .size = sizeof c};
+      seen before;
+      e = look(as_it, its, before);
+      if (before.obstacle.at != 0) becomes = layout::done; // it waited: states only grow
+    }
+    if (hooks::defect("untold")) becomes = layout::done;
+    if (e == 0) e = write_state(r.fd, dead.at, becomes);
+    hooks::step("bury.buried");
+  }
+  byte_lock::unlock(r.fd, layout::recovery_byte);
+  return e;
+}
+
+// It is this one's turn: deaths of owners of its entities are told now, each to one owner.
+int atomic_append::state::take_notes(request const& r, detail::entity_list const& entities,
+                                     detail::waiting how, bool& died) noexcept {
+  if (int const e =
+          byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
+      e != 0)
+    return e;
+  found current;
+  std::uint64_t its_state = layout::done;
+  bool all_told = true;
+  int failed = 0;
+  auto const finish_current = [&] {
+    if (its_state == layout::died && all_told && failed == 0)
+      failed = write_state(r.fd, current.at, layout::done);
+  };
+  int const e =
+      for_each_cell(r.fd, first.load(std::memory_order_relaxed), r.at, [&](std::uint64_t at, cell const& c) {
+        if (c.number == 0) {
+          finish_current();
+          current = {at, c.id};
+          its_state = c.state;
+          all_told = true;
+        }
+        if (its_state != layout::died || c.id != current.id) return failed == 0;
+        std::uint64_t told = c.told;
+        for (std::size_t i = 0; i != c.count; ++i) {
+          entity const lost = c.entities[i];
+          std::uint64_t const bit = std::uint64_t{1} << i;
+          // Who shared it changed nothing, unless it was to repair what another had left behind.
+          if (lost.exclusive == 0 && (c.told & bit << layout::was_told_shift) == 0) told |= bit;
+          auto const mine = std::lower_bound(entities.begin(), entities.end(), lost,
+                                             [](entity a, entity b) { return a.value < b.value; });
+          if ((told & bit) != 0 || mine == entities.end() || mine->value != lost.value) continue;
+          if (failed = note_told(r, entities, static_cast<std::size_t>(mine - entities.begin())); failed != 0)
+            return false;
+          told |= bit;
+          died = true;
+        }
+        if (hooks::defect("told again")) told = c.told;
+        if (told != c.told) failed = write_at(r.fd, &told, sizeof told, at + offsetof(cell, told));
+        hooks::step("notes.told");
+        std::uint64_t const all = (std::uint64_t{1} << c.count) - 1;
+        all_told &= (told & all) == all;
+        return failed == 0;
+      });
+  finish_current();
+  byte_lock::unlock(r.fd, layout::recovery_byte);
+  return e != 0 ? e : failed;
+}
+
+// Says in its own record that it was told of entity `i`, for those who find it dead. Of what it owns they are told anyway.
+int atomic_append::state::note_told(request const& r, detail::entity_list const& entities,
+                                    std::size_t i) noexcept {
+  if (entities[i].exclusive != 0) return 0;
+  std::uint64_t const at = r.at + i / layout::entities_in_cell * sizeof(cell) + offsetof(cell, told);
+  std::uint64_t told = 0;
+  if (int const e = read_at(r.fd, &told, sizeof told, at); e != 0) return e;
+  told |= std::uint64_t{1} << (layout::was_told_shift + i % layout::entities_in_cell);
+  return write_at(r.fd, &told, sizeof told, at);
+}
+
+// ── letting go ─────────────────────────────────────────────────────────────────────────────────────────────
+
+// If it cannot be marked as done (EIO) the next in line finds it dead: told of a death that was none, but not stuck.
+void atomic_append::state::finish(request const& r) noexcept {
+  int const e = write_state(r.fd, r.at, layout::done);
+  hooks::step("unlock.done");
+  if (e != 0 && hooks::defect("L8")) return; // as if it were done
+  byte_lock::unlock_all(r.fd);
+  hooks::step("unlock.unlocked");
+}
+
+// A death that nobody was told of would keep all behind it from being forgotten: it is moved to the end, unless somebody between is to
+// be told of it. Whoever comes to be behind the copy finds both, until the first is done; nobody else is left then.
+int atomic_append::state::carry_notes(request const& r) noexcept {
+  if (byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) != 0)
+    return 0; // somebody else is at it
+  int const e = carry_notes_alone(r, first.load(std::memory_order_relaxed));
+  byte_lock::unlock(r.fd, layout::recovery_byte);
+  return e;
+}
+
+int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from) noexcept {
+  cell c;
+  if (int const e = read_at(r.fd, &c, sizeof c, from); e != 0) return e;
+  if (!is_valid(c) || c.number != 0 || c.state != layout::died) return 0;
+  std::unique_ptr<cell[]> const all(new (std::nothrow) cell[c.cells]);
+  std::size_t const size = c.cells * sizeof(cell);
+  if (all == nullptr) return -ENOMEM;
+  if (int const e = read_at(r.fd, all.get(), size, from); e != 0) return e;
+  all[0].state = layout::done; // for now
+  iovec const v{.iov_base = all.get(), .iov_len = size};
+  auto const n = sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND);
+  auto const end = sys::lseek(r.fd, 0, SEEK_CUR);
+  hooks::step("carry.copied");
+  if (n < 0 || end < 0) return static_cast<int>(std::min(n, end));
+  if (n != static_cast<std::int64_t>(size) || end % std::int64_t{sizeof(cell)} != 0) return -ENOSPC;
+  std::uint64_t const copy = static_cast<std::uint64_t>(end) - size;
+
+  detail::entity_list untold;
+  if (int const e = list_untold(std::span(all.get(), c.cells), untold); e != 0) return e;
+  bool is_wanted = false;
+  std::uint64_t its_state = layout::done;
+  int e = for_each_cell(r.fd, from, copy, [&](std::uint64_t, cell const& other) {
+    if (other.number == 0) its_state = other.state;
+    is_wanted = its_state == layout::waiting_or_held && conflicts(other, untold);
+    return !is_wanted;
+  });
+  if (e != 0 || is_wanted) return e;
+  e = write_state(r.fd, copy, layout::died);
+  hooks::step("carry.noted");
+  return e != 0 ? e : write_state(r.fd, from, layout::done);
+}
+
+int atomic_append::state::list_untold(std::span<cell const> of, detail::entity_list& untold) noexcept {
+  std::size_t n = 0;
+  std::unique_ptr<entity[]> const some(new (std::nothrow) entity[of.size() * layout::entities_in_cell]);
+  if (some == nullptr) return -ENOMEM;
+  for (cell const& c : of)
+    for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
+      if ((c.told >> i & 1) == 0) some[n++] = c.entities[i];
+  return untold.assign(std::span<entity const>(some.get(), n));
+}
+
+// Now and then: tells those who open the file later where to begin, and gives storage back.
+void atomic_append::state::move_on(request const& r) noexcept {
+  constexpr std::uint64_t step = 256 * 1024;
+  std::uint64_t const now = first.load(std::memory_order_relaxed);
+  if (r.at - now > step) (void)carry_notes(r);
+  std::uint64_t before = hinted.load(std::memory_order_relaxed);
+  if (now < before + step || !hinted.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
+  if (byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) != 0) return;
+  std::uint64_t in_file = 0;
+  if (read_at(r.fd, &in_file, sizeof in_file, offsetof(append_header, first)) == 0 && in_file < now &&
+      write_at(r.fd, &now, sizeof now, offsetof(append_header, first)) == 0) {
+    hooks::step("move_on.hinted");
+    std::uint64_t const end = now / 4096 * 4096; // the page of what counts is kept
+    if (end > layout::cells_at)
+      (void)sys::fallocate(r.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                           static_cast<std::int64_t>(layout::cells_at),
+                           static_cast<std::int64_t>(end - layout::cells_at));
+  }
+  byte_lock::unlock(r.fd, layout::recovery_byte);
+}
+
+int atomic_append::state::lock(detail::holding& held, detail::waiting how) noexcept {
+  if (file.is_inherited()) return unio::detail::native(error::inherited_by_fork);
+  if (held.entities.size() > most_entities) return unio::detail::native(error::too_many_entities);
+  request r;
+  r.fd = more.take(file);
+  if (r.fd < 0) return r.fd;
+  int e = take_id(r);
+  hooks::step("lock.has_id");
+  seen before;
+  if (e == 0) e = append(r, held.entities, how, before);
+  if (e == 0) {
+    hooks::step("lock.appended");
+    e = await(r, held, how, before);
+    if (e != 0) finish(r);
+  }
+  if (e != 0) {
+    byte_lock::unlock_all(r.fd);
+    more.give_back(r.fd);
+    return e;
+  }
+  if (hooks::defect("L5")) byte_lock::unlock_all(r.fd); // as if the lock were for waiting only
+  if (hooks::defect("L6")) r.at = first.load(std::memory_order_relaxed);
+  held.words[0] = static_cast<std::uint64_t>(r.fd);
+  held.words[1] = r.at;
+  return 0;
+}
+
+int atomic_append::state::await(request& r, detail::holding& held, detail::waiting how,
+                                seen& before) noexcept {
+  while (before.obstacle.at != 0) {
+    if (int const e = await_one(r, before.obstacle, how); e != 0) return e;
+    if (int const e = look(r, held.entities, before); e != 0) return e;
+  }
+  hooks::step("lock.granted");
+  return before.notes ? take_notes(r, held.entities, how, held.owner_died) : 0;
+}
+
+void atomic_append::state::unlock(detail::holding& held) noexcept {
+  if (file.is_inherited()) return; // the child's copy: its descriptors are closed
+  request const r = {.fd = static_cast<int>(held.words[0]), .id = 0, .at = held.words[1], .size = 0};
+  finish(r);
+  move_on(r);
+  more.give_back(r.fd);
+}
+
+// ── the class ──────────────────────────────────────────────────────────────────────────────────────────────
+
+atomic_append::atomic_append() noexcept = default;
+atomic_append::atomic_append(atomic_append&& other) noexcept : state_(std::move(other.state_)) {}
+atomic_append& atomic_append::operator=(atomic_append&& other) noexcept {
+  state_ = std::move(other.state_);
+  return *this;
+}
+atomic_append::~atomic_append() = default;
+
+result<atomic_append> atomic_append::open(path_handle const& base, path_view name) noexcept {
+  atomic_append m;
+  m.state_.reset(new (std::nothrow) state);
+  if (m.state_ == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  if (int const e = m.state_->open(base, name); e != 0) return unio::detail::to_error_code(e);
+  return m;
+}
+
+int atomic_append::do_lock(detail::holding& held, detail::waiting how) noexcept {
+  return state_->lock(held, how);
+}
+void atomic_append::do_unlock(detail::holding& held) noexcept { state_->unlock(held); }
+
+} // namespace unio::fs

@@ -1,0 +1,411 @@
+// src/fs/lock_file.hpp's own: opening without being led astray, locks on bytes, descriptions, forks.
+
+#include "fs/lock_file.hpp"
+
+#include "fs/hooks.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/fork.hpp"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <ctime>
+#include <utility>
+
+namespace unio::fs {
+
+// ── locks on bytes ─────────────────────────────────────────────────────────────────────────────────────────
+
+namespace byte_lock {
+namespace {
+
+struct flock described(std::uint64_t at, short type, std::uint64_t bytes) noexcept {
+  struct flock f = {}; // l_pid must be 0 for these
+  f.l_type = type;
+  f.l_whence = SEEK_SET;
+  f.l_start = static_cast<off_t>(at);
+  f.l_len = static_cast<off_t>(bytes);
+  return f;
+}
+
+int request(int fd, int command, std::uint64_t at, short type, std::uint64_t bytes) noexcept {
+  struct flock f = described(at, type, bytes);
+  auto const r = sys::uninterrupted([&] { return sys::fcntl(fd, command, reinterpret_cast<long>(&f)); });
+  return r == -EACCES ? -EAGAIN : static_cast<int>(r); // fcntl(2): either of them
+}
+
+short type_of(lock_kind kind) noexcept { return kind == lock_kind::exclusive ? F_WRLCK : F_RDLCK; }
+
+} // namespace
+
+int try_lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept {
+  return request(fd, F_OFD_SETLK, at, type_of(kind), bytes);
+}
+
+int lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept {
+  return request(fd, F_OFD_SETLKW, at, type_of(kind), bytes);
+}
+
+int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept {
+  if (hooks::defect("L3") && due_ns == 0) return lock(fd, at, kind, 1);
+  if (due_ns == deadline::forever && !spin) {
+    int const e = try_lock(fd, at, kind, 1);
+    if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
+    if (!hooks::defect("L4")) return lock(fd, at, kind, 1);
+  }
+  pause wait(due_ns, spin);
+  for (;;) {
+    int const e = try_lock(fd, at, kind, 1);
+    if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
+    if (int const stop = wait.next(); stop != 0) return stop;
+  }
+}
+
+void unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept {
+  (void)request(fd, F_OFD_SETLK, at, F_UNLCK, bytes);
+}
+
+void unlock_all(int fd) noexcept { unlock(fd, 0, 0); }
+
+int is_locked(int fd, std::uint64_t at) noexcept {
+  struct flock f = described(at, F_WRLCK, 1);
+  auto const r = sys::uninterrupted([&] { return sys::fcntl(fd, F_OFD_GETLK, reinterpret_cast<long>(&f)); });
+  if (r < 0) return static_cast<int>(r);
+  return f.l_type != F_UNLCK ? 1 : 0;
+}
+
+} // namespace byte_lock
+
+int pause::next() noexcept {
+  if (due_ns_ == 0) return -EAGAIN;
+  if (spin_) {
+    // Looking at the clock costs as much as many attempts in memory, and little beside one in the kernel.
+    if (due_ns_ != deadline::forever && sys::steady_now() >= due_ns_) return -ETIMEDOUT;
+    if (++spins_ % 64 == 0) sys::sched_yield(); // whoever holds it may need this processor
+    return 0;
+  }
+  std::int64_t length = length_ns_;
+  if (due_ns_ != deadline::forever) {
+    std::int64_t const left = due_ns_ - sys::steady_now();
+    if (left <= 0) return -ETIMEDOUT;
+    length = std::min(length, left);
+  }
+  timespec const t{.tv_sec = 0, .tv_nsec = length};
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr); // a signal ends it early: another attempt
+  length_ns_ = std::min<std::int64_t>(length_ns_ * 2, 2'000'000);
+  return 0;
+}
+
+int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept {
+  iovec const v{.iov_base = to, .iov_len = n};
+  auto const r = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  if (r < 0) return static_cast<int>(r);
+  return static_cast<std::size_t>(r) == n ? 0 : unio::detail::native(error::damaged_lock_file);
+}
+
+int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept {
+  iovec const v{.iov_base = const_cast<void*>(from), .iov_len = n};
+  auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  if (r < 0) return static_cast<int>(r);
+  return static_cast<std::size_t>(r) == n ? 0 : -EIO;
+}
+
+int native_of(std::error_code const& e) noexcept {
+  if (e.category() == unio::error_category()) return unio::detail::native(static_cast<error>(e.value()));
+  return -e.value();
+}
+
+// ── children of fork ───────────────────────────────────────────────────────────────────────────────────────
+
+namespace {
+
+// All descriptors from here, by their number. A child closes them before it does anything else: it would hold its parent's locks.
+struct open_descriptors {
+  std::mutex mutex;
+  std::vector<bool> are_ours;
+};
+
+open_descriptors& all_open() {
+  static auto* const all = new open_descriptors; // lives longer than any static object that has a mutex
+  return *all;
+}
+
+void watch_forks() noexcept {
+  static int const once = pthread_atfork([] { all_open().mutex.lock(); }, [] { all_open().mutex.unlock(); },
+                                         [] {
+                                           open_descriptors& all = all_open();
+                                           for (std::size_t fd = 0; fd != all.are_ours.size(); ++fd)
+                                             if (all.are_ours[fd]) ::close(static_cast<int>(fd));
+                                           all.are_ours.assign(all.are_ours.size(), false);
+                                           all.mutex.unlock();
+                                         });
+  (void)once;
+  sys::watch_forks();
+}
+
+} // namespace
+
+int lock_file::open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept {
+  watch_forks();
+  open_descriptors& all = all_open();
+  std::lock_guard const alone(all.mutex); // no fork between the call and the note
+  int const fd = sys::above_standard(
+      sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); }));
+  if (fd < 0) return fd;
+  auto const at = static_cast<std::size_t>(fd);
+  if (at >= all.are_ours.size()) all.are_ours.resize(at + 64);
+  all.are_ours[at] = true;
+  return fd;
+}
+
+void lock_file::close_remembered(int fd) noexcept {
+  if (fd < 0) return;
+  open_descriptors& all = all_open();
+  std::lock_guard const alone(all.mutex);
+  if (auto const at = static_cast<std::size_t>(fd); at < all.are_ours.size()) all.are_ours[at] = false;
+  sys::close(fd);
+}
+
+// ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
+
+namespace {
+
+bool is_remote_type(std::int64_t type) noexcept {
+  constexpr std::int64_t cifs = 0xff534d42; // fs/smb/client/cifsfs.c
+  constexpr std::int64_t fuse = 0x65735546; // fs/fuse/inode.c
+  constexpr std::int64_t ceph = 0x00c36400; // include/linux/ceph/super.h
+  constexpr std::int64_t lustre = 0x0bd00bd0;
+  constexpr std::int64_t gfs2 = 0x01161970; // include/uapi/linux/gfs2_ondisk.h
+  constexpr std::int64_t ocfs2 = 0x7461636f;
+  for (std::int64_t const t :
+       {std::int64_t{NFS_SUPER_MAGIC}, std::int64_t{SMB_SUPER_MAGIC}, std::int64_t{SMB2_SUPER_MAGIC},
+        std::int64_t{V9FS_MAGIC}, std::int64_t{AFS_SUPER_MAGIC}, std::int64_t{CODA_SUPER_MAGIC}, cifs, fuse,
+        ceph, lustre, gfs2, ocfs2})
+    if ((type & 0xffffffff) == t) return true;
+  return false;
+}
+
+// "/proc/self/fd/N": opening that opens the same inode anew, whatever became of its name.
+struct descriptor_path {
+  explicit descriptor_path(int fd) noexcept { std::snprintf(text, sizeof text, "/proc/self/fd/%d", fd); }
+  char text[32];
+};
+
+// What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor has no side effects.
+int check(int path_fd, bool wants_directory, struct stat& s) noexcept {
+  if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
+  if (S_ISLNK(s.st_mode)) return -ELOOP;
+  if (wants_directory && !S_ISDIR(s.st_mode)) return -ENOTDIR;
+  if (!wants_directory && S_ISDIR(s.st_mode)) return -EISDIR;
+  bool const is_right = wants_directory || (S_ISREG(s.st_mode) && s.st_nlink == 1);
+  bool const is_writable_by_all =
+      (s.st_mode & S_IWOTH) != 0 && !(S_ISDIR(s.st_mode) && (s.st_mode & S_ISVTX) != 0);
+  if (!is_right || is_writable_by_all) return unio::detail::native(error::not_a_lock_file);
+  if (s.st_uid != ::geteuid() && s.st_uid != 0) return -EPERM;
+  return 0;
+}
+
+// The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared afterwards.
+int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
+  descriptor_path const anew(path_fd);
+  int const fd = lock_file::open_remembered(AT_FDCWD, anew.text, flags, 0);
+  if (fd != -ENOENT && fd != -ENOTDIR) return fd;
+  int const again = lock_file::open_remembered(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  if (again < 0) return again;
+  struct stat a;
+  struct stat b;
+  if (sys::fstat(path_fd, &a) == 0 && sys::fstat(again, &b) == 0 && a.st_dev == b.st_dev &&
+      a.st_ino == b.st_ino)
+    return again;
+  lock_file::close_remembered(again);
+  return unio::detail::native(error::not_a_lock_file);
+}
+
+struct split_path {
+  std::string folder;
+  std::string last;
+};
+
+split_path split(path_view name) {
+  std::string_view const whole(name.c_str(), name.size());
+  std::size_t const slash = whole.rfind('/');
+  if (slash == std::string_view::npos) return {".", std::string(whole)};
+  return {slash == 0 ? "/" : std::string(whole.substr(0, slash)), std::string(whole.substr(slash + 1))};
+}
+
+} // namespace
+
+int lock_file::open_existing(bool wants_directory) noexcept {
+  auto const found = sys::openat(directory_, name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (found < 0) return static_cast<int>(found);
+  auto const path_fd = static_cast<int>(found);
+  struct stat s;
+  int e = check(path_fd, wants_directory, s);
+  if (e == 0) {
+    int const flags = wants_directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
+    fd_ = reopen(path_fd, flags, directory_, name_.c_str());
+    e = fd_ < 0 ? fd_ : 0;
+  }
+  sys::close(path_fd);
+  return e;
+}
+
+int lock_file::open_named(bool wants_directory) noexcept {
+  constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+  for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
+    int const e = open_existing(wants_directory);
+    if (e != -ENOENT || wants_directory) return e;
+    int const made = open_remembered(directory_, name_.c_str(), flags, 0600);
+    if (made == -EEXIST) continue;
+    fd_ = made;
+    return fd_ < 0 ? fd_ : 0;
+  }
+  return -EBUSY;
+}
+
+result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory) noexcept {
+  if (int const e = name.check(); e != 0) return unio::detail::to_error_code(e);
+  split_path parts = split(name);
+  if (parts.last.empty() || parts.last == "." || parts.last == "..") {
+    if (!wants_directory)
+      return std::make_error_code(name.size() == 0 ? std::errc::no_such_file_or_directory
+                                                   : std::errc::is_a_directory);
+    parts = {std::string(name.c_str()), "."};
+  }
+  lock_file f;
+  f.name_ = std::move(parts.last);
+  int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
+  f.directory_ = open_remembered(anchor, parts.folder.c_str(), O_PATH | O_DIRECTORY, 0);
+  if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
+  if (int const e = f.open_named(wants_directory); e != 0) return unio::detail::to_error_code(e);
+  f.generation_ = sys::fork_generation();
+  struct stat s;
+  if (auto const e = sys::fstat(f.fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  struct statfs fs;
+  if (auto const e = sys::fstatfs(f.fd_, &fs); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  f.device_ = s.st_dev;
+  f.inode_ = s.st_ino;
+  f.is_remote_ = is_remote_type(fs.f_type);
+  return f;
+}
+
+result<lock_file> lock_file::open(path_handle const& base, path_view name) noexcept {
+  return open(base, name, false);
+}
+
+result<lock_file> lock_file::open_directory(path_handle const& base, path_view name) noexcept {
+  return open(base, name, true);
+}
+
+result<lock_file> lock_file::join(path_handle const& base, path_view name, std::uint64_t init_byte,
+                                  std::uint64_t in_use_byte, bool& alone) noexcept {
+  for (int attempts = 0; attempts != 100; ++attempts) {
+    result<lock_file> f = open(base, name);
+    if (!f) return f;
+    hooks::step("join.opened");
+    if (int const e = byte_lock::lock(f->fd(), init_byte, lock_kind::exclusive); e != 0)
+      return unio::detail::to_error_code(e);
+    hooks::step("join.has_init_byte");
+    int const named = f->is_still_named();
+    if (named < 0) return unio::detail::to_error_code(named);
+    if (named == 0 && !hooks::defect("L14")) continue; // others will join another file
+    int const e = byte_lock::try_lock(f->fd(), in_use_byte, lock_kind::exclusive);
+    if (e != 0 && e != -EAGAIN) return unio::detail::to_error_code(e);
+    alone = e == 0;
+    hooks::step("join.alone_or_not");
+    return f;
+  }
+  return std::error_code(EBUSY, std::system_category());
+}
+
+int lock_file::joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept {
+  // Replaces an exclusive lock by a shared one without a moment between them (fcntl_locking(2)).
+  if (int const e = byte_lock::lock(fd_, in_use_byte, lock_kind::shared); e != 0) return e;
+  if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);
+  hooks::step("join.in_use");
+  byte_lock::unlock(fd_, init_byte);
+  hooks::step("join.done");
+  return 0;
+}
+
+lock_file::lock_file(lock_file&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      directory_(std::exchange(other.directory_, -1)),
+      device_(other.device_),
+      inode_(other.inode_),
+      generation_(other.generation_),
+      is_remote_(other.is_remote_),
+      name_(std::move(other.name_)) {}
+
+lock_file& lock_file::operator=(lock_file&& other) noexcept {
+  if (this == &other) return *this;
+  close();
+  fd_ = std::exchange(other.fd_, -1);
+  directory_ = std::exchange(other.directory_, -1);
+  device_ = other.device_;
+  inode_ = other.inode_;
+  generation_ = other.generation_;
+  is_remote_ = other.is_remote_;
+  name_ = std::move(other.name_);
+  return *this;
+}
+
+bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_generation(); }
+
+int lock_file::is_still_named() const noexcept {
+  struct stat s;
+  auto const r = sys::fstatat(directory_, name_.c_str(), &s, AT_SYMLINK_NOFOLLOW);
+  if (r == -ENOENT) return 0;
+  if (r < 0) return static_cast<int>(r);
+  return s.st_dev == device_ && s.st_ino == inode_ ? 1 : 0;
+}
+
+result<int> lock_file::open_description(int more_flags) const noexcept {
+  int const fd = reopen(fd_, O_RDWR | more_flags, directory_, name_.c_str());
+  if (fd < 0) return unio::detail::to_error_code(fd);
+  return fd;
+}
+
+// A child of fork has had them closed, and the numbers may be others' by now.
+void lock_file::close() noexcept {
+  int const fds[] = {std::exchange(fd_, -1), std::exchange(directory_, -1)};
+  if (is_inherited()) return;
+  for (int const fd : fds) close_remembered(fd);
+}
+
+// ── descriptions ───────────────────────────────────────────────────────────────────────────────────────────
+
+int descriptions::take(lock_file const& of) noexcept {
+  {
+    std::lock_guard const alone(mutex_);
+    if (!free_.empty()) {
+      int const fd = free_.back();
+      free_.pop_back();
+      return fd;
+    }
+  }
+  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // not a description of its own
+  result<int> const fd = of.open_description();
+  return fd ? *fd : native_of(fd.error());
+}
+
+void descriptions::give_back(int fd) noexcept {
+  std::lock_guard const alone(mutex_);
+  free_.push_back(fd);
+}
+
+void descriptions::close(bool inherited) noexcept {
+  for (int const fd : std::exchange(free_, {})) {
+    if (!inherited) lock_file::close_remembered(fd);
+  }
+}
+
+} // namespace unio::fs

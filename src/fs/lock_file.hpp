@@ -1,0 +1,146 @@
+// src/fs/lock_file.hpp: what the four mutexes share: a file that is safe to open, and locks of the kernel on its bytes.
+//
+//   lock_file     an open lock file: who owns it, where it lies, what may be trusted
+//   byte_lock     open-file-description locks on one byte or a range (fcntl_locking(2), F_OFD_SETLK)
+//   descriptions  more open descriptions of the same file: locks of two of them exclude each other, also within a process
+//   pause         the next wait of somebody who may only try
+//
+// A lock belongs to an open description. It ends when the last descriptor of that is closed: when the process dies, unless a child
+// shares it. So children of fork close what they inherit (a handler of pthread_atfork(3)), and all is close-on-exec. No
+// descriptor from here is ever given to a ring: locks were seen to outlive a killed process that way.
+
+#pragma once
+
+#include "sys/calls.hpp"
+
+#include <unio/file_handle.hpp>
+#include <unio/result.hpp>
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace unio::fs {
+
+enum class lock_kind : bool { shared, exclusive };
+
+namespace byte_lock {
+
+/// 0; -EAGAIN if somebody else holds it; another negative errno. An own lock on the same bytes is replaced, atomically.
+int try_lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes = 1) noexcept;
+/// Sleeps in the kernel. EINTR does not end it.
+int lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes = 1) noexcept;
+/// Tries until `due_ns` (steady clock; forever: sleeps in the kernel; 0: once). -EAGAIN, -ETIMEDOUT. With `spin` it never sleeps.
+int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept;
+void unlock(int fd, std::uint64_t at, std::uint64_t bytes = 1) noexcept;
+/// All that this description holds.
+void unlock_all(int fd) noexcept;
+/// Would an exclusive lock of this description have to wait? 0: no; 1: yes; negative: an errno. Changes nothing.
+int is_locked(int fd, std::uint64_t at) noexcept;
+
+} // namespace byte_lock
+
+/// All of `n` bytes, or a negative native code: error::damaged_lock_file where the file ends too early, EIO for a short write.
+int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept;
+int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept;
+
+/// Waits longer each time, 20 µs to 2 ms, and never past the deadline.
+class pause {
+ public:
+  explicit pause(std::int64_t due_ns, bool spin) noexcept : due_ns_(due_ns), spin_(spin) {}
+  /// 0: try again; -EAGAIN: may not wait at all; -ETIMEDOUT: the deadline has passed.
+  int next() noexcept;
+
+ private:
+  std::int64_t due_ns_;
+  std::int64_t length_ns_ = 20'000;
+  unsigned spins_ = 0;
+  bool spin_;
+};
+
+/// The native code of an error, as to_error_code() takes it.
+int native_of(std::error_code const& e) noexcept;
+
+/// An open lock file, or a directory of lock files.
+///
+/// Moved-from  closed
+class lock_file {
+ public:
+  lock_file() = default;
+  lock_file(lock_file&& other) noexcept;
+  lock_file& operator=(lock_file&& other) noexcept;
+  ~lock_file() { close(); }
+
+  /// Opens or creates a regular file. Links are not followed; a FIFO or a device is not opened at all; a file with several
+  /// names, or of an owner who is neither this user nor root, or that others than its owner's group may write, is refused.
+  ///
+  /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file, several names, writable by all), EPERM (another owner), as openat(2)
+  static result<lock_file> open(path_handle const& base, path_view name) noexcept;
+  /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are others. Holds `init_byte` alone
+  /// until joined() is called, so that nobody else joins meanwhile.
+  ///
+  /// Errors  as open(); EBUSY if its name leads to another file each time
+  static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
+                                std::uint64_t in_use_byte, bool& alone) noexcept;
+  /// From here on others may join. 0, or a negative errno.
+  int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
+  /// Opens a directory; the same checks. Errors: ENOTDIR.
+  static result<lock_file> open_directory(path_handle const& base, path_view name) noexcept;
+
+  [[nodiscard]] int fd() const noexcept { return fd_; }
+  [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
+  [[nodiscard]] dev_t device() const noexcept { return device_; }
+  [[nodiscard]] ino_t inode() const noexcept { return inode_; }
+  /// On a filesystem whose files other machines may change: nothing written here is seen there at once (NFS, SMB, 9p, FUSE …).
+  [[nodiscard]] bool is_remote() const noexcept { return is_remote_; }
+  /// Has the process forked since? Then this is the child's copy, whose descriptors are closed.
+  [[nodiscard]] bool is_inherited() const noexcept;
+  /// Does `name` in the directory it was opened from still lead to this inode? 1, 0, or a negative errno.
+  [[nodiscard]] int is_still_named() const noexcept;
+
+  /// A description of its own. Errors: EMFILE, …
+  [[nodiscard]] result<int> open_description(int more_flags = 0) const noexcept;
+  /// openat(2), close-on-exec, above 2. What is opened so is closed in children of fork, until close_remembered(). A negative errno.
+  static int open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept;
+  static void close_remembered(int fd) noexcept;
+
+  void close() noexcept;
+
+ private:
+  static result<lock_file> open(path_handle const& base, path_view name, bool wants_directory) noexcept;
+  int open_named(bool wants_directory) noexcept;
+  int open_existing(bool wants_directory) noexcept;
+
+  int fd_ = -1;
+  int directory_ = -1; // what `name_` is relative to: a descriptor of its own
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  unsigned generation_ = 0;
+  bool is_remote_ = false;
+  std::string name_; // the last part
+};
+
+/// A stock of open descriptions of one file: one for each guard, so that the kernel lets no two of them overlap.
+class descriptions {
+ public:
+  descriptions() = default;
+  descriptions(descriptions const&) = delete;
+  descriptions& operator=(descriptions const&) = delete;
+  ~descriptions() { close(); }
+
+  /// One that nobody uses, without locks, or a negative errno: EMFILE, ENFILE.
+  int take(lock_file const& of) noexcept;
+  /// Its locks must have been given back.
+  void give_back(int fd) noexcept;
+  /// Closes all that are here; in a child of fork, where they are closed, forgets them: `inherited`.
+  void close(bool inherited = false) noexcept;
+
+ private:
+  std::mutex mutex_;
+  std::vector<int> free_;
+};
+
+} // namespace unio::fs

@@ -1,0 +1,363 @@
+// unio::fs::lock_files: a file for each entity that somebody holds, and the
+// kernel's locks on its bytes.
+//
+// What lies at the name of an entity, and what it means:
+//
+//   file  byte 0      marked        nobody, or who
+//   ────────────────────────────────────────────────────────────────────────────────────────────────────────────
+//   none                            nobody
+//   yes   free        no            nobody: its maker has not locked it yet or
+//   died before; or shared owners died yes   free        yes           an
+//   exclusive owner died (or a shared one that had been told of such a death)
+//   yes   exclusive   no            who is about to own it, or about to remove
+//   it yes   exclusive   yes           its exclusive owner yes   shared      no
+//   its shared owners yes   shared      yes           its shared owners, after
+//   a death; the one that holds byte 1, too, was told
+//
+// The mark is the owner's execute permission. It is set when byte 0 is locked
+// exclusively, never when the file is made: between making and locking another
+// may take the lock, who would think that it had outlived an owner. It is set
+// when all entities of a request are locked, so who dies earlier has owned
+// nothing.
+//
+// A lock counts only if afterwards the name still leads to the locked file. A
+// file is removed only by who has byte 0 exclusively, and only unmarked or by
+// the owner whose mark it is. So of two who have locked files of the same name
+// one has a file without a name, sees that, and begins again. In particular:
+//
+//   made, not yet locked     another may lock it first, own it and remove it:
+//   the maker waits like others, then begins again waiting                  for
+//   a file that is removed: everybody who waited gets its lock in turn and
+//   begins again the last shared owners   each tries to get byte 0 exclusively,
+//   and if it cannot, gives it up and tries once more: the last one
+//                            to try succeeds and removes the file, unless it is
+//                            marked or not the named one any more
+//   killed                   leaves an empty file behind. Who next owns it and
+//   lets go removes it a request that fails     removes the files that it could
+//   have owned, but for those that were marked when it came a lock that fails
+//   (EIO, ENOLCK …) leaves the file: another process may have locked it, and it
+//   is harmless
+
+#include "fs/hooks.hpp"
+#include "fs/lock_file.hpp"
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+
+#include <unio/fs/lock_files.hpp>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace unio::fs {
+namespace {
+
+constexpr std::uint64_t owner_byte = 0;
+constexpr std::uint64_t told_byte = 1;
+
+constexpr unsigned unmarked = 0600;
+constexpr unsigned marked = 0700;
+bool is_marked(struct stat const& s) noexcept { return (s.st_mode & S_IXUSR) != 0; }
+
+// The name of an entity's file.
+struct file_name {
+  explicit file_name(entity e) noexcept {
+    for (unsigned i = 0; i != 16; ++i) text[i] = "0123456789abcdef"[e.value >> (60 - 4 * i) & 15];
+  }
+  char text[17] = {};
+};
+
+// The lock file of one entity of a request.
+struct locked_file {
+  int fd;
+  bool was_marked; // when it was locked
+  bool was_told;   // to us, of its owner's death, and we share it: holds told_byte
+};
+
+// The files of a request: up to eight without memory of their own. Kept for the
+// next request.
+struct request {
+  request() = default;
+  request(request const&) = delete;
+  request& operator=(request const&) = delete;
+  ~request() { delete[] large; }
+
+  bool reserve(std::size_t n) noexcept {
+    if (n <= capacity) return true;
+    auto* const more = new (std::nothrow) locked_file[n];
+    if (more == nullptr) return false;
+    delete[] large;
+    large = more;
+    capacity = n;
+    return true;
+  }
+  locked_file& operator[](std::size_t i) noexcept { return large != nullptr ? large[i] : small[i]; }
+
+  static constexpr std::size_t small_size = 8;
+  request* next_free = nullptr;
+  request* next = nullptr;
+  std::size_t capacity = small_size;
+  locked_file* large = nullptr;
+  locked_file small[small_size];
+};
+
+void discard(int fd) noexcept { lock_file::close_remembered(fd); }
+
+// May this be one of our lock files? Anything else stays as it is.
+int check(struct stat const& s) noexcept {
+  if (S_ISLNK(s.st_mode)) return -ELOOP;
+  if (S_ISDIR(s.st_mode)) return -EISDIR;
+  if (s.st_nlink == 0) return -ENOENT; // being removed
+  if (!S_ISREG(s.st_mode) || s.st_nlink != 1 || s.st_size != 0 || (s.st_mode & S_IWOTH) != 0)
+    return unio::detail::native(error::not_a_lock_file);
+  return s.st_uid == ::geteuid() || s.st_uid == 0 ? 0 : -EPERM;
+}
+
+} // namespace
+
+struct lock_files::state {
+  ~state() {
+    while (request* const r = std::exchange(all, all != nullptr ? all->next : nullptr)) delete r;
+  }
+
+  int probe() const noexcept;
+  request* take(std::size_t n) noexcept;
+  void give_back(request& r) noexcept;
+
+  [[nodiscard]] int dir() const noexcept { return directory.fd(); }
+  int open_existing(char const* name) const noexcept;
+  int is_named(char const* name, struct stat const& s) const noexcept;
+  int lock(entity e, detail::waiting how, locked_file& f) const noexcept;
+  int mark(entity e, locked_file& f, bool& owner_died) const noexcept;
+  void unlock(entity e, locked_file& f, bool was_owned) const noexcept;
+  void unlock_exclusive(char const* name, locked_file const& f) const noexcept;
+  void unlock_shared(char const* name, locked_file const& f) const noexcept;
+
+  lock_file directory;
+  std::mutex mutex;
+  request* free = nullptr;
+  request* all = nullptr; // also those whose guards were released
+};
+
+// Can files be made here, and locked? Asked with one that has no name, so that
+// nothing stays if not.
+int lock_files::state::probe() const noexcept {
+  auto r = sys::openat(dir(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+  if (r == -EOPNOTSUPP || r == -EISDIR || r == -ENOENT || r == -EINVAL) { // openat(2): filesystems without it
+    auto const e = random_entity();
+    if (!e) return -e.error().value();
+    char name[23] = ".probe";
+    std::ranges::copy(file_name(*e).text, name + 6);
+    r = sys::openat(dir(), name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (r >= 0) (void)sys::unlinkat(dir(), name, 0);
+  }
+  int const fd = sys::above_standard(r);
+  if (fd < 0) return fd;
+  int const e = byte_lock::try_lock(fd, owner_byte, lock_kind::exclusive);
+  sys::close(fd);
+  return e;
+}
+
+request* lock_files::state::take(std::size_t n) noexcept {
+  std::lock_guard const alone(mutex);
+  if (free == nullptr) {
+    free = new (std::nothrow) request;
+    if (free == nullptr) return nullptr;
+    free->next = std::exchange(all, free);
+  }
+  if (!free->reserve(n)) return nullptr;
+  return std::exchange(free, free->next_free);
+}
+
+void lock_files::state::give_back(request& r) noexcept {
+  std::lock_guard const alone(mutex);
+  r.next_free = std::exchange(free, &r);
+}
+
+// A descriptor. -ENOENT: it is not there any more, or another one is.
+int lock_files::state::open_existing(char const* name) const noexcept {
+  struct stat s;
+  if (auto const e = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); e < 0) return static_cast<int>(e);
+  if (int const e = check(s); e != 0) return e;
+  int const fd = lock_file::open_remembered(dir(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  if (fd < 0) return fd;
+  struct stat opened;
+  if (sys::fstat(fd, &opened) == 0 && opened.st_ino == s.st_ino && opened.st_dev == s.st_dev) return fd;
+  discard(fd);
+  return -ENOENT;
+}
+
+// Does the name lead to the file of which this is the state? 1, 0, or a
+// negative errno.
+int lock_files::state::is_named(char const* name, struct stat const& s) const noexcept {
+  if (s.st_nlink == 0) return 0;
+  struct stat named;
+  auto const e = sys::fstatat(dir(), name, &named, AT_SYMLINK_NOFOLLOW);
+  if (e == -ENOENT) return 0;
+  if (e < 0) return static_cast<int>(e);
+  return named.st_ino == s.st_ino && named.st_dev == s.st_dev ? 1 : 0;
+}
+
+int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const noexcept {
+  file_name const name(e);
+  auto const kind = e.exclusive ? lock_kind::exclusive : lock_kind::shared;
+  for (int attempt = 0;; ++attempt) {
+    if (attempt != 0) { // what was there was let go by somebody else, meanwhile
+      if (how.never() && attempt == 100) return -EAGAIN;
+      if (!how.never() && how.due_ns != deadline::forever && sys::steady_now() >= how.due_ns)
+        return -ETIMEDOUT;
+    }
+    hooks::step("lock_files.before_open");
+    int fd = lock_file::open_remembered(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, unmarked);
+    bool is_mine = fd >= 0; // nobody can have renamed what was made and locked at once
+    if (fd == -EEXIST) {
+      hooks::step("lock_files.exists");
+      fd = open_existing(name.text);
+      if (fd == -ENOENT) continue;
+    }
+    if (fd < 0) return fd;
+    hooks::step("lock_files.opened");
+    int code = byte_lock::try_lock(fd, owner_byte, kind);
+    if (code == -EAGAIN && !how.never()) {
+      is_mine = false;
+      code = byte_lock::lock_until(fd, owner_byte, kind, how.due_ns, how.spin);
+    }
+    if (code != 0) {
+      discard(fd);
+      return code;
+    }
+    hooks::step("lock_files.locked");
+    struct stat s;
+    int named = static_cast<int>(sys::fstat(fd, &s));
+    if (named == 0) named = is_mine && !directory.is_remote() ? s.st_nlink != 0 : is_named(name.text, s);
+    if (named == -ESTALE) named = 0; // removed by another machine: nfs(5)
+    if (hooks::defect("unverified")) named = 1;
+    if (named == 1) {
+      f = {.fd = fd, .was_marked = is_marked(s), .was_told = false};
+      return 0;
+    }
+    discard(fd);
+    if (named < 0) return named;
+  }
+}
+
+// Now that all are locked: makes it ours, and asks whether an owner has died.
+int lock_files::state::mark(entity e, locked_file& f, bool& owner_died) const noexcept {
+  if (e.exclusive) {
+    owner_died = owner_died || f.was_marked;
+    return f.was_marked ? 0 : static_cast<int>(sys::fchmod(f.fd, marked));
+  }
+  if (!f.was_marked) return 0;
+  // Of several that share it the one that gets the byte is told; the others
+  // need not wait for that.
+  int const code = byte_lock::try_lock(f.fd, told_byte, lock_kind::exclusive);
+  if (code != 0) return code == -EAGAIN ? 0 : code;
+  struct stat s;
+  if (auto const failed = sys::fstat(f.fd, &s); failed < 0) return static_cast<int>(failed);
+  f.was_told = is_marked(s); // not if somebody was told and has let go since we looked
+  if (!f.was_told) byte_lock::unlock(f.fd, told_byte);
+  owner_died = owner_died || f.was_told;
+  return 0;
+}
+
+// `was_owned`: the request was granted, so a mark has done its duty.
+void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const noexcept {
+  file_name const name(e);
+  if (!e.exclusive) {
+    if (was_owned && f.was_told) (void)sys::fchmod(f.fd, unmarked);
+    hooks::step("lock_files.shared_unmarked");
+    unlock_shared(name.text, f);
+  } else if (was_owned || !f.was_marked) {
+    unlock_exclusive(name.text, f);
+  }
+  hooks::step("lock_files.before_close");
+  discard(f.fd);
+}
+
+void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
+  struct stat s;
+  if (sys::fstat(f.fd, &s) < 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
+  hooks::step("lock_files.before_unlink");
+  auto const e = sys::unlinkat(dir(), name, 0);
+  if (e < 0 && e != -ENOENT) (void)sys::fchmod(f.fd, unmarked); // it stays, but nobody died
+}
+
+void lock_files::state::unlock_shared(char const* name, locked_file const& f) const noexcept {
+  int e = byte_lock::try_lock(f.fd, owner_byte, lock_kind::exclusive);
+  if (e == -EAGAIN) {
+    hooks::step("lock_files.not_the_last");
+    byte_lock::unlock(f.fd, owner_byte);
+    e = byte_lock::try_lock(f.fd, owner_byte, lock_kind::exclusive);
+  }
+  hooks::step("lock_files.shared_alone");
+  struct stat s;
+  if (e != 0 || sys::fstat(f.fd, &s) < 0 || is_marked(s)) return;
+  if (is_named(name, s) == 1) (void)sys::unlinkat(dir(), name, 0);
+}
+
+lock_files::lock_files(std::unique_ptr<state> s) noexcept : state_(std::move(s)) {}
+lock_files::lock_files(lock_files&& other) noexcept : state_(std::move(other.state_)) {}
+lock_files& lock_files::operator=(lock_files&& other) noexcept {
+  state_ = std::move(other.state_);
+  return *this;
+}
+lock_files::~lock_files() = default;
+
+result<lock_files> lock_files::open(path_handle const& base, path_view name) noexcept {
+  std::unique_ptr<state> s(new (std::nothrow) state);
+  if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  result<lock_file> directory = lock_file::open_directory(base, name);
+  if (!directory) return directory.error();
+  s->directory = std::move(*directory);
+  if (int const e = s->probe(); e != 0) return unio::detail::to_error_code(e);
+  return lock_files(std::move(s));
+}
+
+// held.words[0]: the request.
+int lock_files::do_lock(detail::holding& held, detail::waiting how) noexcept {
+  state& s = *state_;
+  if (s.directory.is_inherited()) return unio::detail::native(error::inherited_by_fork);
+  detail::entity_list& entities = held.entities;
+  rlimit limit;
+  if (entities.size() > request::small_size && ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
+      entities.size() >= limit.rlim_cur)
+    return unio::detail::native(error::too_many_entities);
+  request* const r = s.take(entities.size());
+  if (r == nullptr) return -ENOMEM;
+  std::size_t locked = 0;
+  int e = 0;
+  for (; e == 0 && locked != entities.size(); ++locked) e = s.lock(entities[locked], how, (*r)[locked]);
+  if (e != 0) --locked; // the last one failed
+  for (std::size_t i = 0; e == 0 && i != entities.size(); ++i) {
+    hooks::step("lock_files.before_mark");
+    e = s.mark(entities[i], (*r)[i], held.owner_died);
+  }
+  if (e == 0) {
+    hooks::step("lock_files.owned");
+    held.words[0] = reinterpret_cast<std::uintptr_t>(r);
+    return 0;
+  }
+  while (locked != 0) {
+    --locked;
+    s.unlock(entities[locked], (*r)[locked], false);
+  }
+  s.give_back(*r);
+  return e;
+}
+
+void lock_files::do_unlock(detail::holding& held) noexcept {
+  state& s = *state_;
+  if (s.directory.is_inherited()) return;
+  request& r = *reinterpret_cast<request*>(held.words[0]);
+  for (std::size_t i = held.entities.size(); i != 0; --i) s.unlock(held.entities[i - 1], r[i - 1], true);
+  s.give_back(r);
+}
+
+} // namespace unio::fs

@@ -1,0 +1,60 @@
+// src/fs/map_layout.hpp: the lock file of memory_map, as it lies on disk and in memory. Little-endian machines only share it with
+// their like; docs/explanation/shared-fs-mutexes.md describes it.
+//
+//   0        map_header, one page
+//   4096     map_user × 320
+//   12288    map_slot × slots
+//
+// Locks of the kernel on its bytes, far behind its end:
+
+#pragma once
+
+#include <unio/detail/map_slot.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace unio::fs::map_layout {
+
+inline constexpr char magic[16] = "unio memory_map";
+inline constexpr std::uint32_t version = 1;
+
+inline constexpr std::uint64_t lock_base = std::uint64_t{1} << 62;
+inline constexpr std::uint64_t init_byte = lock_base;       // exclusive: opening, closing
+inline constexpr std::uint64_t in_use_byte = lock_base + 1; // shared: has it open
+inline constexpr std::uint64_t sync_byte =
+    lock_base + 3; // taken and given back: makes a network filesystem look again
+inline constexpr std::uint64_t user_bytes = lock_base + 16;   // + number of the user, exclusive: it lives
+inline constexpr std::uint64_t slot_bytes = lock_base + 4096; // + number of the slot: degraded
+
+struct map_header {
+  char magic[16];
+  std::uint32_t version;
+  std::uint32_t slots;
+  std::uint32_t users;
+  std::uint32_t slot_size;
+  std::uint64_t hash_id;
+  std::uint64_t device; // of this very file: a copy of it is none
+  std::uint64_t inode;
+  std::uint8_t unused[72];
+  alignas(64) std::atomic<std::uint64_t> epoch; // even: the map counts; odd: degraded
+};
+static_assert(offsetof(map_header, epoch) == 128);
+
+struct map_user {
+  std::atomic<std::uint32_t> in_use; // since it was opened, until it was closed in order
+  std::uint32_t pid;                 // for people, in the namespace of the user: nothing depends on it
+  std::uint64_t unused;
+};
+static_assert(sizeof(map_user) == 16);
+
+inline constexpr std::size_t users_at = 4096;
+inline constexpr std::size_t slots_at = 12288;
+static_assert(users_at + users * sizeof(map_user) <= slots_at);
+
+constexpr std::size_t file_size(std::uint32_t slots) noexcept {
+  return slots_at + std::size_t{slots} * sizeof(map_slot);
+}
+
+} // namespace unio::fs::map_layout

@@ -1,0 +1,135 @@
+// Entities and requests: what the four mutexes have in common above the kernel.
+
+#include "fs/hooks.hpp"
+#include "sys/calls.hpp"
+
+#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/timeout.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <new>
+
+namespace unio::fs {
+
+// ── entities ───────────────────────────────────────────────────────────────────────────────────────────────
+
+// FNV-1a, whose low bits are weak for short names, and the mixing step of splitmix64. Both are part of what processes of
+// different versions must agree on: never change them.
+entity entity_of(std::span<std::byte const> bytes, bool exclusive) noexcept {
+  std::uint64_t h = 0xcbf29ce484222325;
+  for (std::byte const b : bytes) h = (h ^ static_cast<std::uint64_t>(b)) * 0x100000001b3;
+  h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9;
+  h = (h ^ (h >> 27)) * 0x94d049bb133111eb;
+  return entity(h ^ (h >> 31), exclusive);
+}
+
+entity entity_of(std::string_view name, bool exclusive) noexcept {
+  return entity_of(std::as_bytes(std::span(name.data(), name.size())), exclusive);
+}
+
+result<entity> random_entity(bool exclusive) noexcept {
+  std::uint64_t v = 0;
+  for (;;) {
+    auto const n = sys::getrandom(&v, sizeof v, 0);
+    if (n == sizeof v) return entity(v, exclusive);
+    if (n < 0 && n != -EINTR) return unio::detail::to_error_code(static_cast<int>(n));
+  }
+}
+
+namespace detail {
+
+int entity_list::assign_many(std::span<entity const> from) noexcept {
+  clear();
+  if (from.size() > small_size) {
+    large_ = new (std::nothrow) entity[from.size()];
+    if (large_ == nullptr) return -ENOMEM;
+  }
+  entity* to = begin();
+  for (entity const e : from) *to++ = e;
+  size_ = from.size();
+  sort_and_merge();
+  return 0;
+}
+
+void entity_list::sort_and_merge() noexcept {
+  entity* const first = begin();
+  if (!hooks::defect("L9")) // in one order: nobody waits in a circle
+    std::sort(first, first + size_, [](entity a, entity b) { return a.value < b.value; });
+  std::size_t kept = 0;
+  for (std::size_t i = 1; i < size_; ++i) {
+    if (first[i].value == first[kept].value) {
+      first[kept].exclusive |= first[i].exclusive;
+      if (hooks::defect("L2")) break; // and forgets the others
+    } else {
+      first[++kept] = first[i];
+    }
+  }
+  size_ = kept + 1;
+}
+
+} // namespace detail
+
+// ── requests ───────────────────────────────────────────────────────────────────────────────────────────────
+
+detail::waiting shared_fs_mutex::waiting_for(deadline d, bool spin) noexcept {
+  detail::waiting how{.spin = spin};
+  if (d.is_zero()) {
+    how.due_ns = 0;
+  } else if (!d.is_none()) {
+    // What is due at 0 would be told from "do not wait" by nobody.
+    how.due_ns = std::max<std::int64_t>(d.due(sys::steady_now(), sys::system_now()), 1);
+  }
+  return how;
+}
+
+result<entities_guard> shared_fs_mutex::lock(std::span<entity const> entities, deadline d,
+                                             bool spin_not_sleep) noexcept {
+  result<entities_guard> r;
+  entities_guard& guard = *r;
+  if (int const e = guard.held_.entities.assign(entities); e != 0) return unio::detail::to_error_code(e);
+  if (guard.held_.entities.empty()) return r;
+  if (int const e = do_lock(guard.held_, waiting_for(d, spin_not_sleep)); e != 0)
+    return unio::detail::to_error_code(e);
+  guard.mutex_ = this;
+  return r;
+}
+
+namespace {
+
+task<result<entities_guard>> lock_by_trying(shared_fs_mutex& mutex, detail::entity_list entities,
+                                            deadline d) {
+  using namespace std::chrono_literals;
+  auto const due = d.due(sys::steady_now(), sys::system_now());
+  std::chrono::nanoseconds pause = 50us;
+  for (;;) {
+    result<entities_guard> r = mutex.try_lock(std::span<entity const>(entities.begin(), entities.size()));
+    if (r || r.error() != condition::would_block || d.is_zero()) co_return r;
+    std::chrono::nanoseconds next = pause;
+    if (due != deadline::forever) {
+      std::chrono::nanoseconds const left(due - sys::steady_now());
+      if (left <= 0ns) co_return std::error_code(ETIMEDOUT, std::system_category());
+      next = std::min(next, left);
+    }
+    auto const slept = co_await co_sleep(next);
+    if (!slept.has_value()) co_return slept.error();
+    pause = std::min<std::chrono::nanoseconds>(pause * 2, 5ms);
+  }
+}
+
+task<result<entities_guard>> failed(int code) { co_return unio::detail::to_error_code(code); }
+
+} // namespace
+
+task<result<entities_guard>> co_lock(shared_fs_mutex& mutex, std::span<entity const> entities, deadline d) {
+  detail::entity_list copy;
+  if (int const e = copy.assign(entities); e != 0) return failed(e);
+  return lock_by_trying(mutex, std::move(copy), d);
+}
+
+task<result<entities_guard>> co_lock(shared_fs_mutex& mutex, entity e, deadline d) {
+  return co_lock(mutex, std::span(&e, 1), d);
+}
+
+} // namespace unio::fs

@@ -1,0 +1,285 @@
+// atomic_append: its calls, its queue, what is told of deaths however long it takes, and which files it accepts. What all mutexes have in
+// common is in shared_fs_mutex_test.cpp.
+
+#include "fs/append_layout.hpp"
+#include "fs/process.hpp"
+#include "support/failing_calls.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/fs/atomic_append.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::failing_calls;
+using test::process;
+using unio::condition;
+using unio::error;
+using unio::fs::atomic_append;
+using unio::fs::entity;
+using unio::sys::table;
+namespace layout = unio::fs::append_layout;
+
+constexpr entity a(7);
+constexpr entity b(8);
+
+class atomic_append_ : public testing::Test {
+ protected:
+  [[nodiscard]] atomic_append open() const { return atomic_append::open(path).value(); }
+  [[nodiscard]] std::error_code opening(std::string_view name) const {
+    return atomic_append::open(directory / name).error();
+  }
+  void expect_refused(std::string const& content, error why) const {
+    directory.write("file", content);
+    std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
+    EXPECT_EQ(opening("file"), why);
+    EXPECT_TRUE(directory.read("file") == content) << "it was changed";
+  }
+  // Locks it in a process that is killed then.
+  void die_with(std::vector<entity> entities) const {
+    process other([&](process::channel& with) {
+      atomic_append m = open();
+      auto const held = m.lock(entities).value();
+      with.say('h');
+      with.hear();
+      return 0;
+    });
+    EXPECT_EQ(other.hear(), 'h');
+    other.kill();
+  }
+  static int calls_of_a_lock(atomic_append& m, std::vector<entity> const& entities) {
+    failing_calls calls;
+    (void)m.lock(entities).value();
+    return calls.count<&table::fcntl>() + calls.count<&table::pwritev2>() + calls.count<&table::preadv2>() +
+           calls.count<&table::lseek>() + calls.count<&table::fstat>() + calls.count<&table::openat>();
+  }
+
+  test::temporary_directory directory;
+  std::string const path = directory / "lock";
+};
+
+// ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(atomic_append_, makes_five_calls_for_one_entity_and_for_ten) {
+  atomic_append m = open();
+  (void)m.lock(a).value(); // has a description from now on
+  std::vector<entity> many;
+  for (std::uint64_t n = 1; n != 11; ++n) {
+    many.emplace_back(n * 1000);
+    EXPECT_EQ(calls_of_a_lock(m, many), 5) << n;
+  }
+}
+
+TEST_F(atomic_append_, serves_in_the_order_of_arrival) {
+  atomic_append m = open();
+  auto held = m.lock(a).value();
+  std::vector<process> all;
+  for (long i = 0; i != 4; ++i) {
+    all.emplace_back([this, i](process::channel& with) {
+      atomic_append own = open();
+      with.say('o');
+      auto const got = own.lock(a).value();
+      std::string const so_far = directory.read("order");
+      directory.write("order", so_far + static_cast<char>('0' + i));
+      return 0;
+    });
+    EXPECT_EQ(all.back().hear(), 'o');
+    auto const size = std::filesystem::file_size(path);
+    for (int n = 0; n != 2000 && std::filesystem::file_size(path) == size; ++n)
+      std::this_thread::sleep_for(1ms);
+  }
+  held.unlock();
+  for (process& p : all) EXPECT_EQ(p.wait(), 0);
+  EXPECT_EQ(directory.read("order"), "0123");
+}
+
+TEST_F(atomic_append_, locks_as_many_as_it_says_and_no_more) {
+  atomic_append m = open();
+  std::vector<entity> many;
+  for (std::uint64_t i = 0; i != atomic_append::most_entities; ++i) many.emplace_back(i);
+  {
+    auto const held = m.lock(many).value();
+    EXPECT_EQ(m.try_lock(many.back()).error(), condition::would_block);
+    EXPECT_EQ(m.try_lock(many[20'001]).error(), condition::would_block);
+  }
+  many.emplace_back(1'000'000);
+  EXPECT_EQ(m.lock(many).error(), error::too_many_entities);
+  EXPECT_TRUE(m.try_lock(a).has_value());
+}
+
+TEST_F(atomic_append_, gives_storage_back) {
+  atomic_append m = open();
+  for (int i = 0; i != 8000; ++i) (void)m.lock(a).value();
+  struct stat s;
+  ASSERT_EQ(::stat(path.c_str(), &s), 0);
+  EXPECT_GE(s.st_size, 8000 * 128);
+  EXPECT_LT(s.st_blocks * 512, 800'000);
+  m = atomic_append::open(directory / "other").value();
+  (void)open();
+  EXPECT_EQ(std::filesystem::file_size(path), layout::cells_at);
+}
+
+// ── deaths ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(atomic_append_, tells_of_each_entity_of_the_dead_once) {
+  atomic_append m = open();
+  std::vector<entity> many;
+  for (std::uint64_t i = 0; i != 25; ++i) many.emplace_back(i); // of three cells
+  die_with(many);
+  for (entity const e : many) {
+    EXPECT_TRUE(m.lock(e).value().owner_died()) << e.value;
+    EXPECT_FALSE(m.lock(e).value().owner_died()) << e.value;
+  }
+}
+
+TEST_F(atomic_append_, says_nothing_of_the_death_of_one_that_waited) {
+  atomic_append m = open();
+  auto held = m.lock(a).value();
+  {
+    process waits([this](process::channel& with) {
+      atomic_append own = open();
+      with.say('w');
+      return own.lock(a).has_value() ? 0 : 1;
+    });
+    waits.hear();
+    std::this_thread::sleep_for(20ms);
+  }
+  process next([this](process::channel&) { return open().lock(a).value().owner_died() ? 1 : 0; });
+  std::this_thread::sleep_for(20ms);
+  held.unlock();
+  EXPECT_EQ(next.wait(), 0);
+}
+
+TEST_F(atomic_append_, carries_what_is_untold_along_and_looks_at_little) {
+  atomic_append m = open();
+  die_with({a, b});
+  EXPECT_TRUE(m.lock(b).value().owner_died());
+  for (std::uint64_t i = 0; i != 5000; ++i) EXPECT_FALSE(m.lock(entity(100 + i % 3)).value().owner_died());
+  failing_calls calls;
+  (void)m.lock(entity(100)).value();
+  EXPECT_LT(calls.count<&table::preadv2>(), 90); // of 32 cells each
+  EXPECT_TRUE(m.lock(a).value().owner_died());
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+  EXPECT_FALSE(m.lock(b).value().owner_died());
+}
+
+TEST_F(atomic_append_, tells_one_that_came_before_the_death_was_carried) {
+  atomic_append m = open();
+  die_with({a});
+  auto held = m.lock(b).value();
+  process waits([this](process::channel& with) { // for b; a is next in line for it
+    atomic_append own = open();
+    with.say('w');
+    auto const got = own.lock(std::array{a, b}).value();
+    return got.owner_died() ? 0 : 1;
+  });
+  waits.hear();
+  auto const size = std::filesystem::file_size(path);
+  for (int n = 0; n != 2000 && std::filesystem::file_size(path) == size; ++n)
+    std::this_thread::sleep_for(1ms);
+  for (std::uint64_t i = 0; i != 3000; ++i) (void)m.lock(entity(100)).value();
+  held.unlock();
+  EXPECT_EQ(waits.wait(), 0);
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+}
+
+TEST_F(atomic_append_, keeps_notes_where_the_file_is_opened_anew) {
+  die_with({a});
+  EXPECT_TRUE(open().lock(a).value().owner_died());
+  EXPECT_FALSE(open().lock(a).value().owner_died());
+}
+
+// ── a full filesystem ──────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(atomic_append_, survives_records_that_were_cut_off) {
+  atomic_append m = open();
+  (void)m.lock(a).value();
+  process limited([this](process::channel&) { // what it appends is cut off in the middle of a record
+    std::signal(SIGXFSZ, SIG_IGN);
+    atomic_append own = open();
+    std::vector<entity> many;
+    for (std::uint64_t i = 0; i != 40; ++i) many.emplace_back(i); // four records
+    for (rlim_t const room : {rlim_t{0}, rlim_t{40}, rlim_t{128}, rlim_t{200}}) {
+      rlimit const limit{.rlim_cur = std::filesystem::file_size(path) + room, .rlim_max = RLIM_INFINITY};
+      if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+      if (own.lock(many).has_value()) return 3;
+      if (own.lock(many, 10ms).has_value()) return 4;
+    }
+    return 0;
+  });
+  EXPECT_EQ(limited.wait(), 0);
+  auto held = m.lock(std::array{a, b}, 20s);
+  ASSERT_TRUE(held.has_value()) << held.error().message();
+  EXPECT_FALSE(held->owner_died());
+  EXPECT_EQ(open().try_lock(a).error(), condition::would_block);
+  held->unlock();
+  EXPECT_TRUE(open().try_lock(a).has_value());
+}
+
+TEST_F(atomic_append_, is_not_stuck_where_it_cannot_mark_what_is_done) {
+  atomic_append m = open();
+  auto held = m.lock(a).value();
+  {
+    failing_calls calls;
+    calls.fail<&table::pwritev2>(EIO);
+    held.unlock();
+  }
+  EXPECT_TRUE(m.lock(a, 20s).has_value()); // told of a death that was none
+}
+
+// ── files ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
+  (void)open();
+  std::string const whole = directory.read("lock");
+  expect_refused("x", error::not_a_lock_file);
+  expect_refused(std::string(5000, '\0'), error::not_a_lock_file);
+  std::string changed = whole;
+  std::memcpy(changed.data(), "unio memory_map", 16);
+  expect_refused(changed, error::different_lock_file);
+  changed = whole;
+  changed[offsetof(layout::append_header, version)] = 2;
+  expect_refused(changed, error::newer_lock_file);
+  changed = whole;
+  changed[offsetof(layout::append_header, cell_size)] = 64;
+  expect_refused(changed, error::damaged_lock_file);
+}
+
+TEST_F(atomic_append_, takes_a_copy_for_no_lock_file_of_anybody) {
+  atomic_append m = open();
+  auto const held = m.lock(a).value();
+  std::filesystem::copy_file(path, directory / "copy");
+  std::vector<atomic_append> users;
+  for (int i = 0; i != 2; ++i) users.push_back(atomic_append::open(directory / "copy").value());
+  for (atomic_append& u : users) EXPECT_FALSE(u.try_lock(a).value().owner_died());
+  EXPECT_EQ(open().try_lock(a).error(), condition::would_block);
+}
+
+TEST_F(atomic_append_, reads_a_queue_of_rubbish_without_harm) {
+  atomic_append m = open();
+  {
+    std::ofstream file(path, std::ios::binary | std::ios::app);
+    for (int i = 0; i != 100'001; ++i) file.put(static_cast<char>(i * 37 + i / 251));
+  }
+  auto const held = m.lock(a).value();
+  EXPECT_FALSE(held.owner_died());
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
+  EXPECT_TRUE(m.try_lock(b).has_value());
+}
+
+} // namespace

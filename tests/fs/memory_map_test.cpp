@@ -1,0 +1,432 @@
+// memory_map: which files it accepts, its users, deaths in the map, and users that cannot see it. What all mutexes have in common is in
+// shared_fs_mutex_test.cpp.
+
+#include "fs/map_layout.hpp"
+#include "fs/process.hpp"
+#include "support/failing_calls.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/fs/memory_map.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::failing_calls;
+using test::process;
+using unio::condition;
+using unio::error;
+using unio::fs::entities_guard;
+using unio::fs::entity;
+using unio::fs::map_visibility;
+using unio::fs::memory_map;
+using unio::sys::table;
+namespace layout = unio::fs::map_layout;
+
+constexpr entity a(7);
+constexpr entity b(8);
+
+std::size_t slot_of(entity e) { return unio::fs::fibonacci_hash::of(e.value) % 4096; }
+
+class memory_map_ : public testing::Test {
+ protected:
+  [[nodiscard]] memory_map<> open(map_visibility v = map_visibility::automatic) const {
+    return memory_map<>::open(path, v).value();
+  }
+  [[nodiscard]] std::error_code opening(std::string_view name) const {
+    return memory_map<>::open(directory / name).error();
+  }
+  [[nodiscard]] std::string good() const {
+    if (!std::filesystem::exists(path)) (void)open();
+    return directory.read("lock");
+  }
+  void expect_refused(std::string const& content, error why) const {
+    directory.write("file", content);
+    std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
+    EXPECT_EQ(opening("file"), why);
+    EXPECT_TRUE(directory.read("file") == content) << "it was changed";
+  }
+  // A process that does `what` with the locked entity held, then says so and waits to be told to end.
+  process holder(entity e, map_visibility v = map_visibility::automatic) const {
+    return process([=, this](process::channel& with) {
+      memory_map<> m = open(v);
+      auto const held = m.lock(e).value();
+      with.say(held.owner_died() ? 'd' : 'h');
+      with.hear();
+      return 0;
+    });
+  }
+  // A file as users of before the last restart might have left it.
+  template <class F> void change_map(F&& f) const {
+    std::string text = good();
+    f(text);
+    directory.write("lock", text);
+  }
+  static void put(std::string& text, std::size_t slot, std::size_t offset, std::uint64_t value) {
+    std::memcpy(text.data() + layout::slots_at + slot * sizeof(layout::map_slot) + offset, &value,
+                sizeof value);
+  }
+
+  test::temporary_directory directory;
+  std::string const path = directory / "lock";
+};
+
+// ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(memory_map_, makes_no_system_call_for_what_nobody_else_holds) {
+  memory_map<> m = open();
+  std::array const some{entity(1), entity(2), entity(3).shared()};
+  failing_calls calls;
+  (void)m.lock(a).value();
+  (void)m.lock(a.shared()).value();
+  (void)m.lock(some).value();
+  (void)m.try_lock(a).value();
+  EXPECT_EQ(calls.count<&table::fcntl>() + calls.count<&table::futex>() + calls.count<&table::openat>(), 0);
+}
+
+TEST_F(memory_map_, is_the_same_by_its_own_type_and_by_the_base) {
+  memory_map<> m = open();
+  unio::fs::shared_fs_mutex& base = m;
+  auto held = m.lock(a).value();
+  EXPECT_EQ(held.mutex(), &base);
+  EXPECT_EQ(base.try_lock(a).error(), condition::would_block);
+  EXPECT_EQ(m.try_lock(std::array{b, a}).error(), condition::would_block);
+  held = base.lock(b).value();
+  EXPECT_EQ(m.try_lock(b).error(), condition::would_block);
+  EXPECT_TRUE(m.try_lock(a).has_value());
+}
+
+TEST_F(memory_map_, locks_all_of_what_falls_on_one_slot_and_what_comes_after_it) {
+  using small = memory_map<unio::fs::fibonacci_hash, 8>;
+  small m = small::open(path).value();
+  small other = small::open(path).value();
+  std::vector<entity> many; // several for each slot
+  for (std::uint64_t i = 0; i != 12; ++i) many.emplace_back(i);
+  auto const held = m.lock(many).value();
+  for (entity const e : many) EXPECT_EQ(other.try_lock(e).error(), condition::would_block) << e.value;
+}
+
+TEST_F(memory_map_, excludes_threads_that_use_one_map) {
+  memory_map<> m = open();
+  long counter = 0; // guarded by the lock alone
+  std::vector<std::thread> all;
+  for (int t = 0; t != 3; ++t)
+    all.emplace_back([&, t] {
+      for (int i = 0; i != 3000; ++i) {
+        if (i % 4 == t) {
+          auto const held = m.lock(a.shared()).value();
+          EXPECT_GE(counter, 0);
+        } else {
+          auto const held = i % 2 == 0 ? m.lock(a).value() : m.lock(std::array{a, b}).value();
+          ++counter;
+        }
+      }
+    });
+  for (std::thread& t : all) t.join();
+  EXPECT_EQ(counter, 3 * 3000 - 3 * 750);
+}
+
+// ── users ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(memory_map_, has_320_users_and_no_more) {
+  rlimit limit;
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  rlimit const more{.rlim_cur = 2000, .rlim_max = std::max<rlim_t>(limit.rlim_max, 2000)};
+  if (::setrlimit(RLIMIT_NOFILE, &more) != 0) GTEST_SKIP() << "may not have 2000 descriptors";
+  {
+    std::vector<memory_map<>> all;
+    for (std::size_t i = 0; i != memory_map<>::most_users; ++i) all.push_back(open());
+    EXPECT_EQ(opening("lock"), error::too_many_users);
+    {
+      auto const held = all.back().lock(a.shared()).value(); // the last bit of the last word
+      EXPECT_EQ(all.front().try_lock(a).error(), condition::would_block);
+    }
+    all.pop_back();
+    EXPECT_EQ(opening("lock"), std::error_code());
+  }
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+TEST_F(memory_map_, lets_go_of_what_was_released_when_its_user_has_closed_it) {
+  memory_map<> other = open();
+  {
+    memory_map<> m = open();
+    m.lock(a).value().release();
+  }
+  EXPECT_TRUE(other.try_lock(a).has_value());
+}
+
+// ── deaths ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(memory_map_, tells_of_a_death_that_nobody_saw_when_it_is_opened_anew) {
+  {
+    process dead = holder(a);
+    dead.hear();
+    dead.kill();
+  }
+  memory_map<> m = open();
+  EXPECT_TRUE(m.try_lock(a).value().owner_died());
+  EXPECT_FALSE(m.try_lock(a).value().owner_died());
+  EXPECT_FALSE(m.try_lock(b).value().owner_died());
+}
+
+TEST_F(memory_map_, is_not_stuck_by_a_killed_sleeper) {
+  memory_map<> m = open();
+  auto held = m.lock(a).value();
+  std::vector<process> sleepers;
+  for (int i = 0; i != 3; ++i) {
+    sleepers.push_back(process([this](process::channel& with) {
+      memory_map<> own = open();
+      with.say('w');
+      return own.lock(a, 20s).has_value() ? 0 : 1;
+    }));
+    sleepers.back().hear();
+  }
+  std::this_thread::sleep_for(20ms);
+  sleepers[0].kill();
+  held.unlock();
+  EXPECT_EQ(sleepers[1].wait(), 0);
+  EXPECT_EQ(sleepers[2].wait(), 0);
+  EXPECT_FALSE(m.lock(a, 20s).value().owner_died());
+}
+
+TEST_F(memory_map_, is_not_kept_by_a_reservation_for_one_who_never_comes) {
+  constexpr std::uint64_t reserved = 1u << 17;
+  memory_map<> keeps_it_open = open();
+  change_map([](std::string& text) { put(text, slot_of(a), offsetof(layout::map_slot, word), reserved); });
+  EXPECT_TRUE(keeps_it_open.try_lock(a).has_value());
+}
+
+TEST_F(memory_map_, does_not_wait_longer_than_the_deadline_for_a_dead_owner) {
+  memory_map<> m = open();
+  process dead = holder(a.shared());
+  dead.hear();
+  dead.kill();
+  EXPECT_TRUE(m.lock(a, 1ns).has_value()); // looks at least once whether it lives
+}
+
+// ── users that do not see the map ──────────────────────────────────────────────────────────────────────────
+
+constexpr auto afar = map_visibility::none;
+
+TEST_F(memory_map_, changes_over_for_one_that_cannot_see_the_map_and_back_when_all_have_gone) {
+  memory_map<> near = open();
+  EXPECT_FALSE(near.is_degraded());
+  {
+    memory_map<> far = open(afar);
+    EXPECT_TRUE(near.is_degraded());
+    EXPECT_TRUE(far.is_degraded());
+  }
+  EXPECT_TRUE(near.is_degraded()); // until none is left
+  near = memory_map<>::open(directory / "other").value();
+  EXPECT_FALSE(open().is_degraded());
+}
+
+TEST_F(memory_map_, excludes_near_and_far_users_from_each_other) {
+  memory_map<> near = open();
+  memory_map<> other = open();
+  memory_map<> far = open(afar);
+  for (auto [one, two] : {std::pair(&near, &far), std::pair(&far, &near), std::pair(&near, &other)}) {
+    {
+      auto const held = one->lock(a).value();
+      EXPECT_EQ(two->try_lock(a).error(), condition::would_block);
+      EXPECT_EQ(two->try_lock(a.shared()).error(), condition::would_block);
+      EXPECT_EQ(two->lock(a, 5ms).error(), condition::timed_out);
+      EXPECT_TRUE(two->try_lock(b).has_value());
+    }
+    auto const held = one->lock(std::array{a.shared(), b}).value();
+    EXPECT_TRUE(two->try_lock(a.shared()).has_value());
+    EXPECT_EQ(two->try_lock(a).error(), condition::would_block);
+    EXPECT_EQ(two->try_lock(b).error(), condition::would_block);
+  }
+}
+
+TEST_F(memory_map_, waits_from_afar_for_who_locked_in_the_map_before) {
+  memory_map<> near = open();
+  for (entity const e : {a, a.shared()}) {
+    memory_map<> fresh = memory_map<>::open(directory / (e.exclusive ? "x" : "s")).value();
+    std::string const name = directory / (e.exclusive ? "x" : "s");
+    auto held = fresh.lock(e).value();
+    memory_map<> far = memory_map<>::open(name, afar).value();
+    EXPECT_EQ(far.try_lock(a).error(), condition::would_block);
+    process waits([&](process::channel& with) {
+      memory_map<> own = memory_map<>::open(name).value(); // near, and too late for the map
+      with.say('w');
+      return own.lock(a, 20s).has_value() ? 0 : 1;
+    });
+    waits.hear();
+    held.unlock();
+    EXPECT_EQ(waits.wait(), 0);
+    EXPECT_TRUE(far.lock(a, 20s).has_value());
+  }
+}
+
+TEST_F(memory_map_, makes_those_change_over_that_wait_in_the_map) {
+  memory_map<> near = open();
+  auto held = near.lock(a).value();
+  process waits([this](process::channel& with) {
+    memory_map<> own = open();
+    with.say('w');
+    auto const got = own.lock(a, 20s);
+    with.say(got ? 'g' : 'e');
+    with.hear();
+    return 0;
+  });
+  waits.hear();
+  std::this_thread::sleep_for(10ms);
+  memory_map<> far = open(afar);
+  held.unlock();
+  EXPECT_EQ(waits.hear(), 'g');
+  EXPECT_EQ(far.try_lock(a).error(), condition::would_block);
+  waits.say('e');
+  EXPECT_EQ(waits.wait(), 0);
+  EXPECT_TRUE(far.lock(a, 20s).has_value());
+}
+
+TEST_F(memory_map_, sees_the_dead_from_afar_and_tells_the_next_that_sees_the_map) {
+  memory_map<> near = open();
+  process dead = holder(a);
+  dead.hear();
+  dead.kill();
+  memory_map<> far = open(afar);
+  EXPECT_TRUE(far.try_lock(a).value().owner_died());
+  EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(near.lock(a).value().owner_died());
+  EXPECT_FALSE(far.lock(a).value().owner_died());
+}
+
+TEST_F(memory_map_, recovers_from_deaths_while_degraded) {
+  memory_map<> near = open();
+  memory_map<> far = open(afar);
+  {
+    process dead = holder(a); // near: noted in the map
+    dead.hear();
+    dead.kill();
+  }
+  EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(near.lock(a, 20s).value().owner_died());
+  {
+    process dead = holder(a, afar); // nobody could know
+    dead.hear();
+    dead.kill();
+  }
+  EXPECT_FALSE(near.lock(a, 20s).value().owner_died());
+  EXPECT_TRUE(far.lock(a, 20s).has_value());
+}
+
+TEST_F(memory_map_, does_not_take_the_dead_for_a_far_user) {
+  {
+    process dead = holder(a);
+    dead.hear();
+    dead.kill();
+  }
+  memory_map<> far = open(afar); // alone: has none of the dead one's marks
+  EXPECT_TRUE(far.try_lock(a).has_value());
+  memory_map<> near = open();
+  EXPECT_TRUE(near.try_lock(a).value().owner_died());
+}
+
+// ── files ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(memory_map_, refuses_foreign_content_and_leaves_it_alone) {
+  std::string const whole = good();
+  expect_refused("x", error::not_a_lock_file);
+  expect_refused(std::string(1000, 'x'), error::not_a_lock_file);
+  expect_refused(std::string(100'000, '\0'), error::not_a_lock_file);
+  std::string zeros(whole.size(), '\0');
+  zeros.back() = 'x';
+  expect_refused(zeros, error::not_a_lock_file);
+  expect_refused(whole.substr(0, whole.size() - 1), error::damaged_lock_file);
+  expect_refused("unio append\0\0\0\0\0" + whole.substr(16), error::different_lock_file);
+  std::string changed = whole;
+  changed[offsetof(layout::map_header, users)] = 1;
+  expect_refused(changed, error::damaged_lock_file);
+  changed = whole;
+  changed[offsetof(layout::map_header, version)] = 2;
+  expect_refused(changed, error::newer_lock_file);
+}
+
+TEST_F(memory_map_, refuses_other_parameters) {
+  (void)good();
+  EXPECT_EQ((memory_map<unio::fs::fnv1a_hash>::open(path).error()), error::different_lock_file);
+  EXPECT_EQ((memory_map<unio::fs::fibonacci_hash, 512>::open(path).error()), error::different_lock_file);
+}
+
+TEST_F(memory_map_, finishes_a_file_that_was_not_finished) {
+  std::size_t const size = good().size();
+  std::filesystem::remove(path);
+  for (std::size_t const n : {std::size_t{0}, size}) {
+    directory.write("lock", std::string(n, '\0'));
+    std::filesystem::permissions(path, std::filesystem::perms(0600));
+    EXPECT_TRUE(open().lock(a).has_value());
+    std::filesystem::remove(path);
+  }
+}
+
+TEST_F(memory_map_, takes_a_copy_for_no_lock_file_of_anybody) {
+  memory_map<> m = open();
+  auto const held = m.lock(a).value();
+  std::filesystem::copy_file(path, directory / "copy");
+  memory_map<> copy = memory_map<>::open(directory / "copy").value();
+  auto const other = copy.try_lock(a);
+  ASSERT_TRUE(other.has_value());
+  EXPECT_FALSE(other->owner_died());
+  EXPECT_EQ(open().try_lock(a).error(), condition::would_block);
+}
+
+TEST_F(memory_map_, is_not_led_astray_by_what_a_hostile_map_says) {
+  change_map([](std::string& text) {
+    for (std::size_t i = 0; i != 4096; ++i)
+      for (std::size_t at = 0; at != sizeof(layout::map_slot); at += 8) put(text, i, at, ~std::uint64_t{0});
+  });
+  {
+    memory_map<> m = open(); // alone: all of it is undone
+    EXPECT_TRUE(m.try_lock(a).value().owner_died());
+    EXPECT_FALSE(m.try_lock(a).value().owner_died());
+    change_map([](std::string& text) { put(text, slot_of(b), 0, 5000); }); // no number of a user
+    EXPECT_EQ(m.try_lock(b).error(), error::damaged_lock_file);
+    EXPECT_EQ(m.lock(b, 20s).error(), error::damaged_lock_file);
+    EXPECT_TRUE(m.try_lock(a).has_value());
+  }
+}
+
+TEST_F(memory_map_, reports_each_failure_of_making_the_file_and_is_made_the_next_time) {
+  auto const failing = [&]<auto Member>(int code) {
+    std::filesystem::remove(path);
+    {
+      failing_calls calls;
+      calls.fail<Member>(code);
+      EXPECT_EQ(opening("lock"), std::error_code(code, std::system_category())) << std::strerror(code);
+    }
+    EXPECT_EQ(opening("lock"), std::error_code());
+  };
+  failing.operator()<&table::fallocate>(ENOSPC);
+  failing.operator()<&table::ftruncate>(EIO);
+  failing.operator()<&table::pwritev2>(ENOSPC);
+  failing.operator()<&table::mmap>(ENOMEM);
+  failing.operator()<&table::fcntl>(ENOLCK);
+}
+
+TEST_F(memory_map_, goes_on_with_its_file_when_the_name_leads_to_another) {
+  memory_map<> m = open();
+  auto const held = m.lock(a).value();
+  std::filesystem::remove(path);
+  memory_map<> anew = open(); // another file, another mutex
+  EXPECT_TRUE(anew.try_lock(a).has_value());
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
+}
+
+} // namespace

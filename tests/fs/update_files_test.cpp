@@ -1,0 +1,546 @@
+// What unio/fs/update_files.hpp promises: several files replaced as one, whoever dies where, whatever fails.
+//
+// Built with UNIO_FS_HOOKS it also has a process killed at each step of an update, and who recovers it at each step of that.
+
+#include "fs/hooks.hpp"
+#include "fs/process.hpp"
+#include "support/calls.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/fs/atomic_append.hpp>
+#include <unio/fs/update_files.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::process;
+using unio::condition;
+using unio::deadline;
+using unio::path_view;
+using unio::fs::atomic_append;
+using unio::fs::entity_of;
+using unio::fs::update_files;
+
+std::span<std::byte const> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+class update_files_ : public testing::Test {
+ protected:
+  update_files_() {
+    ::mkdir((directory / "tree").c_str(), 0755);
+    ::mkdir((directory / "tree/sub").c_str(), 0755);
+    tree = unio::path_handle::path(directory / "tree").value();
+    directory.write("tree/a", "old a");
+    directory.write("tree/sub/b", "old b");
+  }
+
+  atomic_append mutex() { return atomic_append::open(directory / "lock").value(); }
+  std::string text(std::string const& name) const { return directory.read("tree/" + name); }
+  // How many files the tree has, of ours and of others.
+  std::ptrdiff_t count() const {
+    using walk = std::filesystem::recursive_directory_iterator;
+    return std::count_if(walk(directory / "tree"), walk(), [](auto const& e) {
+      return !e.is_directory() && e.path().filename() != ".unio-update.lock";
+    });
+  }
+  unio::result<update_files> begin(atomic_append& m, deadline d = {}) {
+    return update_files::begin(m, tree, names, d);
+  }
+  // Replaces both. The error, if any.
+  std::error_code replace_both(std::string_view a = "new a", std::string_view b = "new b") {
+    atomic_append m = mutex();
+    auto u = begin(m);
+    if (!u) return u.error();
+    if (auto const r = u->replace(0, bytes_of(a)); !r) return r.error();
+    if (auto const r = u->replace(1, bytes_of(b)); !r) return r.error();
+    if (auto const r = u->commit(); !r) return r.error();
+    return {};
+  }
+  // 'o' all old, 'n' all new, 'm' something else; seen by who reads under the locks.
+  char seen() {
+    atomic_append m = mutex();
+    auto u = update_files::begin_shared(m, tree, names);
+    if (!u) return 'e';
+    std::string both;
+    for (std::size_t i = 0; i != 2; ++i) {
+      auto const c = u->contents(i);
+      if (!c) return 'e';
+      both.append(reinterpret_cast<char const*>(c->data()), c->size()).append("|");
+    }
+    return both == "old a|old b|" ? 'o' : both == "new a|new b|" ? 'n' : 'm';
+  }
+  // What somebody who died has left goes when the files are next updated.
+  void expect_nothing_left() {
+    {
+      atomic_append m = mutex();
+      EXPECT_TRUE(begin(m).has_value());
+    }
+    std::filesystem::remove(directory / "tree/.unio-update.new"); // goes when a decision is next made
+    EXPECT_EQ(count(), 2);
+  }
+  void start_again() {
+    directory.write("tree/a", "old a");
+    directory.write("tree/sub/b", "old b");
+  }
+
+  test::temporary_directory directory;
+  unio::path_handle tree;
+  std::array<path_view, 2> const names{"a", "sub/b"};
+};
+
+// ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(update_files_, replaces_all_when_it_is_committed_and_nothing_before) {
+  atomic_append m = mutex();
+  {
+    update_files u = begin(m).value();
+    EXPECT_EQ(u.size(), 2u);
+    EXPECT_FALSE(u.has_recovered());
+    ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
+    ASSERT_TRUE(u.replace(1, bytes_of("new b")).has_value());
+    EXPECT_EQ(text("a"), "old a");
+    auto const c = u.contents(0).value();
+    EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(c.data()), c.size()), "old a");
+    ASSERT_TRUE(u.commit().has_value());
+    EXPECT_EQ(text("a"), "new a");
+    EXPECT_EQ(text("sub/b"), "new b");
+    EXPECT_FALSE(u.is_decided());
+    auto const d = u.contents(1).value();
+    EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(d.data()), d.size()), "new b");
+  }
+  EXPECT_EQ(count(), 2);
+}
+
+TEST_F(update_files_, leaves_alone_what_was_not_replaced_and_all_if_not_committed) {
+  atomic_append m = mutex();
+  {
+    update_files u = begin(m).value();
+    ASSERT_TRUE(u.replace(1, bytes_of("new b")).has_value());
+  }
+  EXPECT_EQ(text("sub/b"), "old b");
+  EXPECT_EQ(count(), 2);
+  update_files u = begin(m).value();
+  ASSERT_TRUE(u.commit().has_value()) << "nothing to do";
+  ASSERT_TRUE(u.replace(1, bytes_of("first")).has_value());
+  ASSERT_TRUE(u.replace(1, bytes_of("second")).has_value());
+  ASSERT_TRUE(u.commit().has_value());
+  EXPECT_EQ(text("a"), "old a");
+  EXPECT_EQ(text("sub/b"), "second");
+  ASSERT_TRUE(u.replace(0, {}).has_value());
+  ASSERT_TRUE(u.commit().has_value()) << "the locks are still held";
+  EXPECT_EQ(text("a"), "");
+  EXPECT_EQ(count(), 2);
+}
+
+TEST_F(update_files_, keeps_permissions_and_makes_what_is_not_there) {
+  ASSERT_EQ(::chmod((directory / "tree/a").c_str(), 04751), 0);
+  atomic_append m = mutex();
+  std::array<path_view, 2> const with_new{"a", "sub/c"};
+  update_files u = update_files::begin(m, tree, with_new).value();
+  EXPECT_EQ(u.contents(1).error().value(), ENOENT);
+  ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
+  ASSERT_TRUE(u.replace(1, bytes_of("new c")).has_value());
+  ASSERT_TRUE(u.commit().has_value());
+  struct stat s;
+  ASSERT_EQ(::stat((directory / "tree/a").c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 07777, 04751u);
+  EXPECT_EQ(text("sub/c"), "new c");
+  EXPECT_EQ(count(), 3);
+}
+
+TEST_F(update_files_, is_alone_with_its_files_or_shares_them) {
+  atomic_append m = mutex();
+  atomic_append other = mutex();
+  {
+    update_files const u = begin(m).value();
+    EXPECT_EQ(begin(other, deadline::zero()).error(), condition::would_block);
+    EXPECT_EQ(update_files::begin_shared(other, tree, names, 1ms).error(), condition::timed_out);
+    std::array<path_view, 1> const third{"sub/c"};
+    EXPECT_TRUE(update_files::begin(other, tree, third, deadline::zero()).has_value());
+  }
+  update_files one = update_files::begin_shared(m, tree, names).value();
+  EXPECT_TRUE(update_files::begin_shared(other, tree, names, deadline::zero()).has_value());
+  EXPECT_EQ(begin(other, deadline::zero()).error(), condition::would_block);
+  EXPECT_EQ(one.replace(0, {}).error().value(), EBADF);
+  EXPECT_EQ(one.commit().error().value(), EBADF);
+}
+
+// ── boundary ───────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(update_files_, takes_large_files_and_many) {
+  std::string const large(3'000'000, 'x');
+  EXPECT_EQ(replace_both(large, ""), std::error_code());
+  EXPECT_EQ(text("a"), large);
+  std::vector<std::string> many;
+  for (int i = 0; i != 300; ++i) many.push_back((i % 2 != 0 ? "sub/" : "") + std::to_string(i));
+  std::vector<path_view> const paths(many.begin(), many.end());
+  atomic_append m = mutex();
+  update_files u = update_files::begin(m, tree, paths).value();
+  for (std::size_t i = 0; i != u.size(); ++i) ASSERT_TRUE(u.replace(i, bytes_of(many[i])).has_value());
+  ASSERT_TRUE(u.commit().has_value());
+  for (auto const& name : many) EXPECT_EQ(text(name), name);
+}
+
+TEST_F(update_files_, refuses_paths_that_lead_elsewhere_or_twice_to_one_file) {
+  atomic_append m = mutex();
+  ASSERT_EQ(::symlink("a", (directory / "tree/link").c_str()), 0);
+  ASSERT_EQ(::symlink("sub", (directory / "tree/folder").c_str()), 0);
+  ASSERT_EQ(::mkfifo((directory / "tree/fifo").c_str(), 0600), 0);
+  auto const why = [&](std::vector<path_view> const& paths) {
+    auto const u = update_files::begin(m, tree, paths, 1s);
+    return u ? 0 : u.error().value();
+  };
+  EXPECT_EQ(why({}), EINVAL);
+  for (char const* path : {"", "/a", "a/", "./a", "../a", "sub/../a", "sub//b", ".", "sub/.", ".unio-update",
+                           ".unio-update.lock", ".a.unio-new"})
+    EXPECT_EQ(why({path}), EINVAL) << path;
+  EXPECT_EQ(why({"a", "sub/b", "a"}), EINVAL);
+  EXPECT_EQ(why({"link"}), ELOOP);
+  EXPECT_EQ(why({"folder/b"}), ENOTDIR);
+  EXPECT_EQ(why({"sub"}), EISDIR);
+  EXPECT_EQ(why({"fifo"}), ENXIO);
+  EXPECT_EQ(why({"none/a"}), ENOENT);
+  EXPECT_EQ(why({"a/b"}), ENOTDIR);
+  EXPECT_EQ(why({std::string(246, 'x')}), ENAMETOOLONG);
+  EXPECT_EQ(why({std::string(245, 'x')}), 0);
+  EXPECT_EQ(why({"a"}), 0) << "the locks of what was refused are free";
+}
+
+// ── errors ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(update_files_, changes_nothing_when_there_is_no_room) {
+  EXPECT_EQ(process([this](process::channel&) {
+              ::signal(SIGXFSZ, SIG_IGN);
+              rlimit const limit{100'000, 100'000}; // the lock file is smaller
+              ::setrlimit(RLIMIT_FSIZE, &limit);
+              std::string const large(200'000, 'x');
+              auto const e = replace_both("new a", large);
+              return e.value() == EFBIG ? 0 : 1;
+            }).wait(),
+            0);
+  EXPECT_EQ(seen(), 'o');
+  expect_nothing_left();
+}
+
+TEST_F(update_files_, does_not_commit_after_a_replacement_that_failed) {
+  atomic_append m = mutex();
+  update_files u = begin(m).value();
+  ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
+  {
+    test::replaced_calls calls;
+    calls->write = [](int, void const*, std::size_t) noexcept -> std::int64_t { return -ENOSPC; };
+    EXPECT_EQ(u.replace(1, bytes_of("new b")).error().value(), ENOSPC);
+  }
+  EXPECT_EQ(u.commit().error().value(), ENOSPC);
+  EXPECT_EQ(text("a"), "old a");
+  ASSERT_TRUE(u.replace(1, bytes_of("new b")).has_value());
+  ASSERT_TRUE(u.commit().has_value());
+  EXPECT_EQ(text("a") + text("sub/b"), "new anew b");
+}
+
+// The n-th call of one kind fails, for every n.
+struct failing {
+  static inline int left = 0;
+  static bool now() { return left != 0 && --left == 0; }
+};
+
+TEST_F(update_files_, leaves_everything_as_it_was_or_decided_whichever_call_fails) {
+  struct kind {
+    char const* name;
+    void (*plant)(unio::sys::table&);
+  };
+#define FAILING(call, parameters, arguments, code)                          \
+  kind {                                                                    \
+    #call, [](unio::sys::table& t) {                                        \
+      t.call = [] parameters noexcept -> std::int64_t {                     \
+        return failing::now() ? -(code) : unio::sys::kernel.call arguments; \
+      };                                                                    \
+    }                                                                       \
+  }
+  kind const kinds[] = {
+      FAILING(openat, (int d, char const* p, int f, unsigned m), (d, p, f, m), EMFILE),
+      FAILING(write, (int fd, void const* b, std::size_t n), (fd, b, n), ENOSPC),
+      FAILING(fsync, (int fd), (fd), EIO),
+      FAILING(renameat, (int a, char const* b, int c, char const* d, unsigned f), (a, b, c, d, f), EIO),
+      FAILING(unlinkat, (int d, char const* p, int f), (d, p, f), EACCES),
+      FAILING(fstatat, (int d, char const* p, struct stat* s, int f), (d, p, s, f), EIO),
+      FAILING(fstat, (int fd, struct stat* s), (fd, s), EIO),
+      FAILING(fchmod, (int fd, unsigned m), (fd, m), EPERM),
+      FAILING(fcntl, (int fd, int c, long a), (fd, c, a), ENOLCK),
+  };
+#undef FAILING
+  for (kind const& k : kinds) {
+    int failures = 0;
+    for (int n = 1; n != 200; ++n) {
+      start_again();
+      SCOPED_TRACE(std::string(k.name) + " " + std::to_string(n));
+      bool decided = false;
+      std::error_code why;
+      {
+        atomic_append m = mutex();
+        test::replaced_calls calls;
+        k.plant(*calls.operator->());
+        failing::left = n;
+        auto u = begin(m);
+        if (!u) {
+          why = u.error();
+        } else {
+          for (std::size_t i = 0; i != 2 && !why; ++i)
+            if (auto const r = u->replace(i, bytes_of(i == 0 ? "new a" : "new b")); !r) why = r.error();
+          if (!why)
+            if (auto const r = u->commit(); !r) why = r.error();
+          decided = u->is_decided();
+        }
+      }
+      bool const all_done = failing::left > 0;
+      failing::left = 0;
+      bool const is_new = !why || decided;
+      EXPECT_EQ(seen(), is_new ? 'n' : 'o') << why.message();
+      expect_nothing_left();
+      if (all_done) break;
+      failures += why ? 1 : 0;
+    }
+    EXPECT_GT(failures, 0) << k.name;
+  }
+}
+
+TEST_F(update_files_, believes_no_decision_that_is_damaged_or_not_ours) {
+  atomic_append m = mutex();
+  auto const why = [&] {
+    auto const u = begin(m, 1s);
+    return u ? std::error_code() : u.error();
+  };
+  // A decision as somebody hostile would make it.
+  auto const made = [](std::vector<std::string> const& paths, std::uint32_t version) {
+    std::string body;
+    for (auto const& p : paths) {
+      auto const n = static_cast<std::uint32_t>(p.size());
+      body.append(reinterpret_cast<char const*>(&n), sizeof n).append(p);
+    }
+    struct {
+      char magic[16] = "unio update";
+      std::uint32_t version, files;
+      std::uint64_t size, checksum = 0;
+    } h;
+    h.version = version;
+    h.files = static_cast<std::uint32_t>(paths.size());
+    h.size = sizeof h + body.size();
+    std::string all = std::string(reinterpret_cast<char const*>(&h), sizeof h) + body;
+    h.checksum = entity_of(all).value;
+    std::memcpy(all.data(), &h, sizeof h);
+    return all;
+  };
+  std::string const good = made({"a", "other"}, 1);
+  directory.write("outside", "outside");
+  directory.write("tree/.a.unio-new", "planted");
+  for (std::size_t n = 0; n < good.size(); ++n) {
+    directory.write("tree/.unio-update", good.substr(0, n));
+    EXPECT_TRUE(why()) << "cut at " << n;
+    std::string changed = good;
+    changed[n] = static_cast<char>(changed[n] ^ 0x20);
+    directory.write("tree/.unio-update", changed);
+    EXPECT_TRUE(why()) << "changed at " << n;
+  }
+  directory.write("tree/.unio-update", made({"a", "other"}, 2));
+  EXPECT_EQ(why(), unio::make_error_code(unio::error::newer_lock_file));
+  for (std::string const path : {"../outside", "/outside", "sub/../../outside", "", ".unio-update"}) {
+    directory.write("tree/.unio-update", made({"a", path}, 1));
+    EXPECT_EQ(why(), unio::make_error_code(unio::error::damaged_lock_file)) << path;
+  }
+  directory.write("tree/.unio-update", good);
+  ASSERT_EQ(::chmod((directory / "tree/.unio-update").c_str(), 0666), 0);
+  EXPECT_EQ(why(), unio::make_error_code(unio::error::not_a_lock_file)) << "all may write it";
+  ASSERT_EQ(::chmod((directory / "tree/.unio-update").c_str(), 0600), 0);
+  EXPECT_EQ(text("a"), "old a");
+  EXPECT_EQ(directory.read("outside"), "outside");
+  EXPECT_EQ(why(), std::error_code());
+  EXPECT_EQ(text("a"), "planted") << "what is right is believed";
+  ASSERT_EQ(::mkfifo((directory / "tree/.unio-update").c_str(), 0600), 0);
+  EXPECT_EQ(why(), unio::make_error_code(unio::error::not_a_lock_file));
+  ASSERT_EQ(::unlink((directory / "tree/.unio-update").c_str()), 0);
+  ASSERT_EQ(::symlink("a", (directory / "tree/.unio-update").c_str()), 0);
+  EXPECT_EQ(why().value(), ELOOP);
+}
+
+// ── lifetime ───────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(update_files_, does_nothing_in_a_child_of_fork) {
+  atomic_append m = mutex();
+  update_files u = begin(m).value();
+  ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
+  int const status = process([&u](process::channel&) {
+                       auto const inherited = unio::make_error_code(unio::error::inherited_by_fork);
+                       bool const all = u.commit().error() == inherited &&
+                                        u.contents(0).error() == inherited &&
+                                        u.replace(1, {}).error() == inherited;
+                       update_files const gone = std::move(u);
+                       return all ? 0 : 1;
+                     }).wait();
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(begin(m, deadline::zero()).error(), condition::would_block);
+  ASSERT_TRUE(u.commit().has_value());
+  EXPECT_EQ(text("a"), "new a");
+}
+
+// Transfers between random pairs of eight files, from four processes that are killed in between: the sum stays.
+TEST_F(update_files_, conserves_a_sum_whoever_is_killed) {
+  std::vector<std::string> accounts;
+  for (int i = 0; i != 8; ++i) {
+    accounts.push_back("account " + std::to_string(i));
+    directory.write("tree/" + accounts.back(), "1000");
+  }
+  auto const transfers = [&](unsigned seed) {
+    std::minstd_rand random(seed);
+    atomic_append m = mutex();
+    for (;;) {
+      unsigned const from = static_cast<unsigned>(random() % 8);
+      unsigned const to = (from + 1 + static_cast<unsigned>(random() % 7)) % 8;
+      std::array<path_view, 2> const pair{accounts[from], accounts[to]};
+      auto u = update_files::begin(m, tree, pair);
+      if (!u) return 1;
+      std::array<long, 2> have{};
+      for (std::size_t i = 0; i != 2; ++i) {
+        auto const c = u->contents(i);
+        if (!c) return 1;
+        have[i] = std::stol(std::string(reinterpret_cast<char const*>(c->data()), c->size()));
+      }
+      long const moved = static_cast<long>(random() % 100);
+      if (!u->replace(0, bytes_of(std::to_string(have[0] - moved)))) return 1;
+      if (!u->replace(1, bytes_of(std::to_string(have[1] + moved)))) return 1;
+      if (!u->commit()) return 1;
+    }
+  };
+  std::mt19937 random(20);
+  for (unsigned round = 0; round != 40; ++round) {
+    std::vector<process> all;
+    for (unsigned i = 0; i != 4; ++i)
+      all.emplace_back([&, seed = round * 4 + i + 1](process::channel&) { return transfers(seed); });
+    ::usleep(1'000 + static_cast<unsigned>(random() % 30'000));
+    for (process& p : all) p.kill();
+    all.clear();
+    atomic_append m = mutex();
+    std::vector<path_view> const paths(accounts.begin(), accounts.end());
+    update_files u = update_files::begin_shared(m, tree, paths, 10s).value();
+    long sum = 0;
+    for (std::size_t i = 0; i != u.size(); ++i) {
+      auto const c = u.contents(i).value();
+      sum += std::stol(std::string(reinterpret_cast<char const*>(c.data()), c.size()));
+    }
+    ASSERT_EQ(sum, 8000) << "round " << round;
+  }
+}
+
+#if defined(UNIO_FS_HOOKS)
+
+// ── killed at each step ────────────────────────────────────────────────────────────────────────────────────
+
+int kill_at = 0; // the how manieth step of an update
+bool is_undecided = false;
+
+} // namespace
+
+namespace unio::fs::hooks {
+void step(char const* name) noexcept {
+  if (kill_at != 0 && std::strncmp(name, "update.", 7) == 0 && --kill_at == 0) ::raise(SIGKILL);
+}
+bool defect(char const* id) noexcept { return is_undecided && std::strcmp(id, "update.undecided") == 0; }
+} // namespace unio::fs::hooks
+
+namespace {
+
+TEST_F(update_files_, is_all_or_none_wherever_its_owner_is_killed_and_who_recovers_it) {
+  int kills = 0;
+  int recoveries_killed = 0;
+  std::string outcomes;
+  for (int first = 1; first != 100; ++first) {
+    bool ended = false;
+    for (int second = 0; second != 100; ++second) {
+      start_again();
+      ended = process([&](process::channel&) {
+                kill_at = first;
+                return replace_both() ? 1 : 0;
+              }).wait() == 0;
+      if (ended) break;
+      ++kills;
+      bool recovered = true;
+      if (second != 0) {
+        recovered = process([&](process::channel&) {
+                      kill_at = second;
+                      atomic_append m = mutex();
+                      return begin(m) ? 0 : 1;
+                    }).wait() != -1;
+        recoveries_killed += recovered ? 0 : 1;
+      }
+      char const now = seen();
+      EXPECT_TRUE(now == 'o' || now == 'n') << now << " after step " << first << ", recovery step " << second;
+      if (second == 0) outcomes += now;
+      expect_nothing_left();
+      if (second != 0 && recovered) break;
+    }
+    if (ended) break;
+  }
+  EXPECT_EQ(seen(), 'n');
+  EXPECT_GT(kills, 40);
+  EXPECT_GT(recoveries_killed, 20);
+  EXPECT_TRUE(outcomes.find("on") != std::string::npos && outcomes.find("no") == std::string::npos)
+      << outcomes;
+}
+
+TEST_F(update_files_, of_other_files_completes_what_was_decided) {
+  for (int first = 1; first != 100; ++first) {
+    start_again();
+    bool const ended = process([&](process::channel&) {
+                         kill_at = first;
+                         return replace_both() ? 1 : 0;
+                       }).wait() == 0;
+    {
+      atomic_append m = mutex();
+      std::array<path_view, 1> const third{"c"};
+      update_files u = update_files::begin(m, tree, third).value();
+      EXPECT_FALSE(u.has_recovered());
+      ASSERT_TRUE(u.replace(0, bytes_of("c")).has_value());
+      ASSERT_TRUE(u.commit().has_value());
+    }
+    char const now = seen();
+    EXPECT_TRUE(now == 'o' || now == 'n') << now << " after step " << first;
+    std::filesystem::remove(directory / "tree/c");
+    expect_nothing_left();
+    if (ended) break;
+  }
+}
+
+// Without the decision the tests above would have seen a mixture.
+TEST_F(update_files_, is_caught_when_it_does_not_decide) {
+  int mixed = 0;
+  for (int first = 1; first != 100; ++first) {
+    start_again();
+    bool const ended = process([&](process::channel&) {
+                         is_undecided = true;
+                         kill_at = first;
+                         return replace_both() ? 1 : 0;
+                       }).wait() == 0;
+    mixed += seen() == 'm' ? 1 : 0;
+    if (ended) break;
+  }
+  EXPECT_GT(mixed, 0);
+}
+
+#endif
+
+} // namespace

@@ -1,0 +1,188 @@
+// unio lock: a command that runs while its names are locked.
+//
+// The command is a child and has none of the lock's descriptors. Signals wait in this process's mask from the moment it has the lock, so
+// that nothing ends it before the command has ended; what is sent to it is passed on.
+
+#include "lock.hpp"
+
+#include <unio/fs/atomic_append.hpp>
+#include <unio/fs/byte_ranges.hpp>
+#include <unio/fs/lock_files.hpp>
+#include <unio/fs/memory_map.hpp>
+#include <unio/unio.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace lock {
+namespace {
+
+using unio::fs::shared_fs_mutex;
+
+constexpr int failed = 1;
+constexpr int wrong_usage = 2;
+constexpr int timed_out = 124; // timeout(1)'s
+
+int say(int status, std::string_view about, std::string_view what) {
+  fmt::print(stderr, "unio: {}: {}\n", about, what);
+  return status;
+}
+
+// 1.5, 500ms, 2s, 0
+std::optional<unio::deadline> parsed(std::string_view text) {
+  double number = 0;
+  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string_view const unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  double const seconds = unit == "ms" ? number / 1000 : number;
+  bool const is_right = error == std::errc() && (unit.empty() || unit == "s" || unit == "ms") &&
+                        number >= 0 && seconds < 1e9; // which is not true of what is no number
+  if (!is_right) return {};
+  if (seconds == 0) return unio::deadline::zero();
+  return unio::deadline(std::chrono::duration<double>(seconds));
+}
+
+struct algorithm {
+  std::string_view name;
+  unio::result<std::unique_ptr<shared_fs_mutex>> (*open)(std::string const& path);
+};
+
+template <class Mutex> unio::result<std::unique_ptr<shared_fs_mutex>> opened(std::string const& path) {
+  unio::result<Mutex> m = Mutex::open(path);
+  if (!m) return m.error();
+  return std::make_unique<Mutex>(std::move(*m));
+}
+
+constexpr algorithm algorithms[] = {{"lock_files", opened<unio::fs::lock_files>},
+                                    {"byte_ranges", opened<unio::fs::byte_ranges>},
+                                    {"atomic_append", opened<unio::fs::atomic_append>},
+                                    {"memory_map", opened<unio::fs::memory_map<>>}};
+
+// ── the command ────────────────────────────────────────────────────────────────────────────────────────────
+
+/// Blocks what would end this process; the command gets the mask of before.
+class blocked_signals {
+ public:
+  blocked_signals() {
+    ::sigemptyset(&set_);
+    for (int const s : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD})
+      ::sigaddset(&set_, s);
+    ::signal(SIGCHLD, SIG_DFL); // ignored, it would take the command's status with it
+    ::sigprocmask(SIG_BLOCK, &set_, &before_);
+  }
+  [[nodiscard]] sigset_t const& before() const noexcept { return before_; }
+  [[nodiscard]] siginfo_t next() const noexcept {
+    siginfo_t info{};
+    while (::sigwaitinfo(&set_, &info) < 0) {
+    }
+    return info;
+  }
+
+ private:
+  sigset_t set_;
+  sigset_t before_;
+};
+
+// The command's process, or a negative errno.
+pid_t start(std::vector<std::string> const& command, sigset_t const& mask) {
+  std::vector<char*> arguments;
+  for (std::string const& a : command) arguments.push_back(const_cast<char*>(a.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setsigmask(&attributes, &mask);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+  pid_t child = -1;
+  int const e = ::posix_spawnp(&child, arguments.front(), nullptr, &attributes, arguments.data(), environ);
+  ::posix_spawnattr_destroy(&attributes);
+  return e != 0 ? -e : child;
+}
+
+int run_command(std::vector<std::string> const& command) {
+  blocked_signals const signals;
+  pid_t const child = start(command, signals.before());
+  if (child < 0) return say(failed, command.front(), std::strerror(-child));
+  for (;;) {
+    int status = 0;
+    pid_t const ended = ::waitpid(child, &status, WNOHANG);
+    if (ended < 0) return say(failed, command.front(), std::strerror(errno));
+    if (ended == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+    siginfo_t const info = signals.next();
+    // What the terminal sends goes to the command as well: it is in the same group.
+    if (info.si_signo != SIGCHLD && info.si_code != SI_KERNEL) ::kill(child, info.si_signo);
+  }
+}
+
+} // namespace
+
+void describe(CLI::App& app, options& o) {
+  app.add_option("path", o.path,
+                 "The lock file, which is made if it is not there; for lock_files a directory")
+      ->type_name("PATH")
+      ->required();
+  app.add_option("command", o.command, "What to run, behind --")->type_name("COMMAND");
+  app.add_flag("--shared", o.shared, "Share the names with others that share them");
+  app.add_option("--timeout", o.timeout,
+                 "How long to wait: 1.5, 500ms, 2s; 0: not at all. By default for ever")
+      ->type_name("D");
+  std::vector<std::string> names;
+  for (algorithm const& a : algorithms) names.emplace_back(a.name);
+  auto const known = [names](std::string const& name) {
+    for (std::string const& n : names)
+      if (n == name) return std::string();
+    return fmt::format("the choices are {}, not {}", fmt::join(names, ", "), name);
+  };
+  app.add_option("--algorithm", o.algorithm,
+                 "lock_files, byte_ranges (the default), atomic_append or memory_map")
+      ->type_name("NAME")
+      ->check(known);
+  app.add_option("--entity", o.entities, "A name to lock; may be given several times. All or none are locked")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app.add_flag("--status", o.status, "Show who holds what, and change nothing");
+}
+
+int run(options const& o) {
+  if (o.status) {
+    if (o.command.empty()) return show_status(o);
+    return say(wrong_usage, "lock", "--status takes no command");
+  }
+  if (o.command.empty()) return say(wrong_usage, "lock", "no command given: lock PATH -- COMMAND…");
+  std::optional<unio::deadline> const d = o.timeout.empty() ? unio::deadline() : parsed(o.timeout);
+  if (!d) return say(wrong_usage, "--timeout", o.timeout + " is no time; 1.5, 500ms, 2s and 0 are");
+
+  unio::result<std::unique_ptr<shared_fs_mutex>> mutex = std::error_code();
+  for (algorithm const& a : algorithms)
+    if (a.name == o.algorithm) mutex = a.open(o.path);
+  if (!mutex) return say(failed, o.path, mutex.error().message());
+  std::vector<unio::fs::entity> entities;
+  for (std::string const& name : o.entities) entities.push_back(unio::fs::entity_of(name, !o.shared));
+  if (entities.empty()) entities.push_back(unio::fs::entity_of(default_entity, !o.shared));
+
+  auto const held = (*mutex)->lock(entities, *d);
+  if (!held) {
+    if (held.error() == unio::condition::would_block) return say(timed_out, o.path, "held by others");
+    if (held.error() == unio::condition::timed_out)
+      return say(timed_out, o.path, "still held by others after " + o.timeout);
+    return say(failed, o.path, held.error().message());
+  }
+  if (held->owner_died()) say(0, o.path, "who held it before died; what it protects may be half changed");
+  return run_command(o.command);
+}
+
+} // namespace lock
