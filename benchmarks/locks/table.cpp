@@ -47,7 +47,7 @@ std::string filesystem_of(std::string const& folder) {
 
 table locks_table(settings const& s) {
   // A run's operations are milliseconds here: how many locks they hold is what is measured.
-  const std::uint64_t run_ms = s.quick ? 40 : 200;
+  const std::uint64_t run_ms = s.quick ? 40 : 180;
   table t{
       .name = "locks",
       .title =
