@@ -133,6 +133,7 @@ std::string run(algorithm const& a, play const& p, std::vector<unsigned> const& 
   for (unsigned i = 0; i != p.lines.size(); ++i)
     all.push_back(std::make_unique<puppet>(s->seats[i], [&, i] {
       worker w(s->judge, a);
+      w.ignore_time(); // it waits for its turn, too
       p.lines[i](w, directory.path(), i);
       w.close();
     }));
@@ -294,6 +295,7 @@ std::string check_late_joiner(algorithm const& a) {
   auto const begin = [&](unsigned i) {
     return std::make_unique<puppet>(s->seats[i], [&, i] {
       worker w(s->judge, a);
+      w.ignore_time(); // it waits for its turn, too
       alone_once(w, directory.path(), 2 * i);
     });
   };
