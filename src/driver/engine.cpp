@@ -816,8 +816,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     std::int64_t sleep_until = 0;
     if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && !has_posted() &&
         until != 0) {
-      io_operation const* const first = deadlines_.earliest();
-      sleep_until = first != nullptr ? std::min(until, first->links.due) : until;
+      sleep_until = std::min(until, next_due());
     }
     if (int const e = reap(sleep_until); e != 0) return detail::to_error_code(e);
     take_messages();

@@ -76,6 +76,11 @@ class engine final : public io_multiplexer {
   /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another one.
   void close() noexcept { shut_down(); }
   [[nodiscard]] bool on_own_thread() const noexcept;
+  /// When the next of the deadlines is due, which may have come since a turn began.
+  [[nodiscard]] std::int64_t next_due() const noexcept {
+    io_operation const* const first = deadlines_.earliest();
+    return first != nullptr ? first->links.due : deadline::forever;
+  }
   [[nodiscard]] bool has_ready() const noexcept {
     return !ready_.empty() || !inline_ready_.empty() || !later_.empty();
   }

@@ -96,6 +96,8 @@ class uring_backend final : public backend {
       e.after_sleep();
       sleeps = false;
     }
+    // And one that is to be tried again has its moment only since it was prepared.
+    until = std::min(until, e.next_due());
     int error = 0;
     if (sleeps || ring_.unsubmitted() != 0 || ring_.needs_enter()) {
       std::int64_t const timeout = !sleeps                      ? 0
