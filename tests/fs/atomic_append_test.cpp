@@ -2,6 +2,7 @@
 // common is in shared_fs_mutex_test.cpp.
 
 #include "fs/append_layout.hpp"
+#include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"
 #include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
@@ -38,39 +39,14 @@ namespace layout = unio::fs::append_layout;
 constexpr entity a(7);
 constexpr entity b(8);
 
-class atomic_append_ : public testing::Test {
+class atomic_append_ : public test::lock_file_fixture<atomic_append> {
  protected:
-  [[nodiscard]] atomic_append open() const { return atomic_append::open(path).value(); }
-  [[nodiscard]] std::error_code opening(std::string_view name) const {
-    return atomic_append::open(directory / name).error();
-  }
-  void expect_refused(std::string const& content, error why) const {
-    directory.write("file", content);
-    std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
-    EXPECT_EQ(opening("file"), why);
-    EXPECT_TRUE(directory.read("file") == content) << "it was changed";
-  }
-  // Locks it in a process that is killed then.
-  void die_with(std::vector<entity> entities) const {
-    process other([&](process::channel& with) {
-      atomic_append m = open();
-      auto const held = m.lock(entities).value();
-      with.say('h');
-      with.hear();
-      return 0;
-    });
-    EXPECT_EQ(other.hear(), 'h');
-    other.kill();
-  }
   static int calls_of_a_lock(atomic_append& m, std::vector<entity> const& entities) {
     failing_calls calls;
     (void)m.lock(entities).value();
     return calls.count<&table::fcntl>() + calls.count<&table::pwritev2>() + calls.count<&table::preadv2>() +
            calls.count<&table::lseek>() + calls.count<&table::fstat>() + calls.count<&table::openat>();
   }
-
-  test::temporary_directory directory;
-  std::string const path = directory / "lock";
 };
 
 // ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,6 +1,7 @@
 // byte_ranges: which files it accepts, what it makes of them, its notes of deaths and their bounds. What all mutexes have in common is in
 // shared_fs_mutex_test.cpp.
 
+#include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"
 #include "support/calls.hpp"
 #include "support/failing_calls.hpp"
@@ -38,39 +39,8 @@ constexpr entity a(7);
 
 std::error_code system_error(int code) { return {code, std::system_category()}; }
 
-class byte_ranges_ : public testing::Test {
+class byte_ranges_ : public test::lock_file_fixture<byte_ranges> {
  protected:
-  [[nodiscard]] std::error_code opening(std::string_view name) const {
-    return byte_ranges::open(directory / name).error();
-  }
-  [[nodiscard]] byte_ranges open() const { return byte_ranges::open(path).value(); }
-  // A good lock file, of which the test may change a copy.
-  [[nodiscard]] std::string good() const {
-    if (!std::filesystem::exists(path)) (void)open();
-    return directory.read("lock");
-  }
-  // Opening a file of this content fails, and changes nothing.
-  void expect_refused(std::string const& content, error why) const {
-    directory.write("file", content);
-    std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
-    EXPECT_EQ(opening("file"), why);
-    EXPECT_TRUE(directory.read("file") == content) << "it was changed";
-  }
-  // Locks it in a process that is killed then.
-  void die_with(std::vector<entity> entities) const {
-    process other([&](process::channel& with) {
-      byte_ranges m = open();
-      auto const held = m.lock(entities).value();
-      with.say('h');
-      with.hear();
-      return 0;
-    });
-    EXPECT_EQ(other.hear(), 'h');
-    other.kill();
-  }
-
-  test::temporary_directory directory;
-  std::string const path = directory / "lock";
 };
 
 // ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,5 +1,6 @@
 // lock_files: what lies in the directory and when, what it refuses there. What all mutexes have in common is in shared_fs_mutex_test.cpp.
 
+#include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"
 #include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
@@ -44,16 +45,8 @@ class lock_files_ : public testing::Test {
   }
   [[nodiscard]] lock_files open() const { return lock_files::open(directory.path()).value(); }
   [[nodiscard]] bool exists(char const* name) const { return std::filesystem::exists(directory / name); }
-  void die_with(std::vector<entity> entities) const {
-    process other([&](process::channel& with) {
-      lock_files m = open();
-      auto const held = m.lock(entities).value();
-      with.say('h');
-      with.hear();
-      return 0;
-    });
-    EXPECT_EQ(other.hear(), 'h');
-    other.kill();
+  void die_with(std::vector<entity> const& entities) const {
+    test::die_with([this] { return open(); }, entities);
   }
 
   test::temporary_directory directory;

@@ -1,6 +1,7 @@
 // memory_map: which files it accepts, its users, deaths in the map, and users that cannot see it. What all mutexes have in common is in
 // shared_fs_mutex_test.cpp.
 
+#include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
 #include "fs/process.hpp"
 #include "support/failing_calls.hpp"
@@ -41,24 +42,10 @@ constexpr entity b(8);
 
 std::size_t slot_of(entity e) { return unio::fs::fibonacci_hash::of(e.value) % 4096; }
 
-class memory_map_ : public testing::Test {
+class memory_map_ : public test::lock_file_fixture<memory_map<>> {
  protected:
-  [[nodiscard]] memory_map<> open(map_visibility v = map_visibility::automatic) const {
-    return memory_map<>::open(path, v).value();
-  }
-  [[nodiscard]] std::error_code opening(std::string_view name) const {
-    return memory_map<>::open(directory / name).error();
-  }
-  [[nodiscard]] std::string good() const {
-    if (!std::filesystem::exists(path)) (void)open();
-    return directory.read("lock");
-  }
-  void expect_refused(std::string const& content, error why) const {
-    directory.write("file", content);
-    std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
-    EXPECT_EQ(opening("file"), why);
-    EXPECT_TRUE(directory.read("file") == content) << "it was changed";
-  }
+  using lock_file_fixture::open;
+  [[nodiscard]] memory_map<> open(map_visibility v) const { return memory_map<>::open(path, v).value(); }
   // A process that does `what` with the locked entity held, then says so and waits to be told to end.
   process holder(entity e, map_visibility v = map_visibility::automatic) const {
     return process([=, this](process::channel& with) {
@@ -79,9 +66,6 @@ class memory_map_ : public testing::Test {
     std::memcpy(text.data() + layout::slots_at + slot * sizeof(layout::map_slot) + offset, &value,
                 sizeof value);
   }
-
-  test::temporary_directory directory;
-  std::string const path = directory / "lock";
 };
 
 // ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,0 +1,59 @@
+// A folder with a lock file in it, and what the tests of all algorithms do with one.
+
+#pragma once
+
+#include "fs/process.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/fs/shared_fs_mutex.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+namespace test {
+
+/// Locks them in a process that is killed then.
+template <class Open> void die_with(Open open, std::vector<unio::fs::entity> const& entities) {
+  process other([&](process::channel& with) {
+    auto m = open();
+    auto const held = m.lock(entities).value();
+    with.say('h');
+    with.hear();
+    return 0;
+  });
+  EXPECT_EQ(other.hear(), 'h');
+  other.kill();
+}
+
+template <class Mutex> class lock_file_fixture : public testing::Test {
+ protected:
+  [[nodiscard]] Mutex open() const { return Mutex::open(path).value(); }
+  [[nodiscard]] std::error_code opening(std::string_view name) const {
+    return Mutex::open(directory / name).error();
+  }
+  /// A good lock file, of which the test may change a copy.
+  [[nodiscard]] std::string good() const {
+    if (!std::filesystem::exists(path)) (void)open();
+    return directory.read("lock");
+  }
+  /// Opening a file of this content fails, and changes nothing.
+  void expect_refused(std::string const& content, unio::error why) const {
+    directory.write("file", content);
+    std::filesystem::permissions(directory / "file", std::filesystem::perms(0600));
+    EXPECT_EQ(opening("file"), why);
+    EXPECT_TRUE(directory.read("file") == content) << "it was changed";
+  }
+  void die_with(std::vector<unio::fs::entity> const& entities) const {
+    test::die_with([this] { return open(); }, entities);
+  }
+
+  temporary_directory directory;
+  std::string path = directory / "lock";
+};
+
+} // namespace test
