@@ -118,10 +118,12 @@ int engine::ensure_bound() noexcept {
 // What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with; what it leaves
 // out, and what is rare, is done by the functions behind it.
 void engine::start(io_operation& op) noexcept {
+  if (op.is_atomic()) [[unlikely]] // by another thread, perhaps, which must not look at anything of this one's
+    return start_with_care(op);
   operation_faces const& f = op.faces();
   descriptor* const d = descriptors_.find_known(op.fd());
-  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && !op.is_atomic() && open_ &&
-      !inherited_by_fork()) [[likely]] {
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && !inherited_by_fork())
+      [[likely]] {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
   }
