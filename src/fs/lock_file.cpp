@@ -5,6 +5,7 @@
 #include "fs/hooks.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
+#include "sys/ofd_lock.hpp"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -25,62 +26,31 @@ namespace unio::fs {
 // ── locks on bytes ─────────────────────────────────────────────────────────────────────────────────────────
 
 namespace byte_lock {
-namespace {
 
-struct flock described(std::uint64_t at, short type, std::uint64_t bytes) noexcept {
-  struct flock f = {}; // l_pid must be 0 for these
-  f.l_type = type;
-  f.l_whence = SEEK_SET;
-  f.l_start = static_cast<off_t>(at);
-  f.l_len = static_cast<off_t>(bytes);
-  return f;
-}
+int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept { return sys::ofd_lock(fd, at, 1, kind, false); }
 
-int request(int fd, int command, std::uint64_t at, short type, std::uint64_t bytes) noexcept {
-  struct flock f = described(at, type, bytes);
-  auto const r = sys::uninterrupted([&] { return sys::fcntl(fd, command, reinterpret_cast<long>(&f)); });
-  return r == -EACCES ? -EAGAIN : static_cast<int>(r); // fcntl(2): either of them
-}
-
-short type_of(lock_kind kind) noexcept { return kind == lock_kind::exclusive ? F_WRLCK : F_RDLCK; }
-
-} // namespace
-
-int try_lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept {
-  return request(fd, F_OFD_SETLK, at, type_of(kind), bytes);
-}
-
-int lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes) noexcept {
-  return request(fd, F_OFD_SETLKW, at, type_of(kind), bytes);
-}
+int lock(int fd, std::uint64_t at, lock_kind kind) noexcept { return sys::ofd_lock(fd, at, 1, kind, true); }
 
 int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept {
-  if (hooks::defect("L3") && due_ns == 0) return lock(fd, at, kind, 1);
+  if (hooks::defect("L3") && due_ns == 0) return lock(fd, at, kind);
   if (due_ns == deadline::forever && !spin) {
-    int const e = try_lock(fd, at, kind, 1);
+    int const e = try_lock(fd, at, kind);
     if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
-    if (!hooks::defect("L4")) return lock(fd, at, kind, 1);
+    if (!hooks::defect("L4")) return lock(fd, at, kind);
   }
   pause wait(due_ns, spin);
   for (;;) {
-    int const e = try_lock(fd, at, kind, 1);
+    int const e = try_lock(fd, at, kind);
     if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
     if (int const stop = wait.next(); stop != 0) return stop;
   }
 }
 
-void unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept {
-  (void)request(fd, F_OFD_SETLK, at, F_UNLCK, bytes);
-}
+void unlock(int fd, std::uint64_t at) noexcept { (void)sys::ofd_unlock(fd, at, 1); }
 
-void unlock_all(int fd) noexcept { unlock(fd, 0, 0); }
+void unlock_all(int fd) noexcept { (void)sys::ofd_unlock(fd, 0, sys::to_the_end); }
 
-int is_locked(int fd, std::uint64_t at) noexcept {
-  struct flock f = described(at, F_WRLCK, 1);
-  auto const r = sys::uninterrupted([&] { return sys::fcntl(fd, F_OFD_GETLK, reinterpret_cast<long>(&f)); });
-  if (r < 0) return static_cast<int>(r);
-  return f.l_type != F_UNLCK ? 1 : 0;
-}
+int is_locked(int fd, std::uint64_t at) noexcept { return sys::ofd_is_locked(fd, at); }
 
 } // namespace byte_lock
 

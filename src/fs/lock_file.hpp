@@ -25,17 +25,15 @@
 
 namespace unio::fs {
 
-enum class lock_kind : bool { shared, exclusive };
-
 namespace byte_lock {
 
 /// 0; -EAGAIN if somebody else holds it; another negative errno. An own lock on the same bytes is replaced, atomically.
-int try_lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes = 1) noexcept;
+int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept;
 /// Sleeps in the kernel. EINTR does not end it.
-int lock(int fd, std::uint64_t at, lock_kind kind, std::uint64_t bytes = 1) noexcept;
+int lock(int fd, std::uint64_t at, lock_kind kind) noexcept;
 /// Tries until `due_ns` (steady clock; forever: sleeps in the kernel; 0: once). -EAGAIN, -ETIMEDOUT. With `spin` it never sleeps.
 int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept;
-void unlock(int fd, std::uint64_t at, std::uint64_t bytes = 1) noexcept;
+void unlock(int fd, std::uint64_t at) noexcept;
 /// All that this description holds.
 void unlock_all(int fd) noexcept;
 /// Would an exclusive lock of this description have to wait? 0: no; 1: yes; negative: an errno. Changes nothing.

@@ -4,14 +4,13 @@
 // one takes bytes from the other. So every guard is listed by its descriptor, from before its lock is asked for until after it
 // was given back, and what overlaps is refused.
 
-#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
+#include "sys/ofd_lock.hpp"
 
 #include <unio/file_handle.hpp>
 #include <unio/file_lock.hpp>
 
-#include <fcntl.h>
 #include <pthread.h>
 
 #include <limits>
@@ -47,15 +46,8 @@ std::uint32_t generation_of(int fd) noexcept {
   return static_cast<unsigned>(fd) < sys::descriptor_table_size ? sys::generation(fd) : 0;
 }
 
-int set_lock(int fd, extent_type first, extent_type last, short type, bool sleeps) noexcept {
-  struct flock l{};
-  l.l_type = type;
-  l.l_whence = SEEK_SET;
-  l.l_start = static_cast<off_t>(first);
-  l.l_len = last == largest_offset ? 0 : static_cast<off_t>(last - first + 1); // 0: to the end of all files
-  int const command = sleeps ? F_OFD_SETLKW : F_OFD_SETLK;
-  return static_cast<int>(
-      sys::uninterrupted([&] { return sys::fcntl(fd, command, reinterpret_cast<long>(&l)); }));
+std::uint64_t bytes_of(extent_type first, extent_type last) noexcept {
+  return last == largest_offset ? sys::to_the_end : last - first + 1;
 }
 
 } // namespace
@@ -119,17 +111,15 @@ int file_lock::take(int fd, extent_type first, extent_type last, lock_kind kind,
     fd_ = -1;
     return -EDEADLK;
   }
-  int const r = set_lock(fd, first, last, kind == lock_kind::shared ? F_RDLCK : F_WRLCK, sleeps);
-  if (r >= 0) return 0;
-  unlist();
-  // Who sleeps is told of no contention, so that for him it is what it says: a security module's denial.
-  return r == -EACCES && !sleeps ? -EAGAIN : r;
+  int const r = sys::ofd_lock(fd, first, bytes_of(first, last), kind, sleeps);
+  if (r < 0) unlist();
+  return r;
 }
 
 result<void> file_lock::unlock() noexcept {
   if (fd_ < 0) return {};
   if (generation_ == generation_of(fd_)) {
-    int const r = set_lock(fd_, first_, last_, F_UNLCK, false);
+    int const r = sys::ofd_unlock(fd_, first_, bytes_of(first_, last_));
     if (r < 0) return detail::to_error_code(r);
   }
   unlist();

@@ -1,0 +1,43 @@
+#include "sys/ofd_lock.hpp"
+
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+
+#include <fcntl.h>
+
+#include <cerrno>
+
+namespace unio::sys {
+namespace {
+
+int ask(int fd, int command, struct flock& l, std::uint64_t at, std::uint64_t bytes, short type) noexcept {
+  l = {}; // l_pid has to be 0
+  l.l_type = type;
+  l.l_whence = SEEK_SET;
+  l.l_start = static_cast<off_t>(at);
+  l.l_len = static_cast<off_t>(bytes);
+  return static_cast<int>(uninterrupted([&] { return fcntl(fd, command, reinterpret_cast<long>(&l)); }));
+}
+
+} // namespace
+
+int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, lock_kind kind, bool sleeps) noexcept {
+  struct flock l;
+  short const type = kind == lock_kind::exclusive ? F_WRLCK : F_RDLCK;
+  int const r = ask(fd, sleeps ? F_OFD_SETLKW : F_OFD_SETLK, l, at, bytes, type);
+  // Contention is either errno. Who sleeps is told of none, so that for him EACCES is what it says: a security module's denial.
+  return r == -EACCES && !sleeps ? -EAGAIN : r;
+}
+
+int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept {
+  struct flock l;
+  return ask(fd, F_OFD_SETLK, l, at, bytes, F_UNLCK);
+}
+
+int ofd_is_locked(int fd, std::uint64_t at) noexcept {
+  struct flock l;
+  int const r = ask(fd, F_OFD_GETLK, l, at, 1, F_WRLCK);
+  return r < 0 ? r : l.l_type != F_UNLCK;
+}
+
+} // namespace unio::sys

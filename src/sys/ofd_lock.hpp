@@ -1,0 +1,25 @@
+// src/sys/ofd_lock.hpp: open-file-description locks (fcntl_locking(2)): the one place that asks for them.
+//
+//   ofd_lock        takes, converts or gives back a lock on a range of bytes
+//   ofd_is_locked   asks without taking
+//
+// A lock belongs to the open description. Two ranges of one description merge, and giving one back takes bytes from the other.
+
+#pragma once
+
+#include <unio/file_lock.hpp>
+
+#include <cstdint>
+
+namespace unio::sys {
+
+inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: of all files
+
+/// 0, or a negative errno: -EAGAIN where another holds some of it and `sleeps` is false. A lock of this description on the same bytes is
+/// converted, atomically. A signal does not end it.
+int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, lock_kind kind, bool sleeps) noexcept;
+int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept;
+/// Would an exclusive lock of this description on the byte have to wait? 1, 0, or a negative errno.
+int ofd_is_locked(int fd, std::uint64_t at) noexcept;
+
+} // namespace unio::sys
