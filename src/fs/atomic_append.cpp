@@ -164,10 +164,7 @@ int atomic_append::state::check_header(struct stat const& s, bool& fresh) noexce
     return unio::detail::native(error::not_a_lock_file);
   append_header h;
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
-  if (std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0) {
-    bool const is_ours = std::memcmp(h.magic, "unio ", 5) == 0;
-    return unio::detail::native(is_ours ? error::different_lock_file : error::not_a_lock_file);
-  }
+  if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
   if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
   if (h.version != layout::version || h.cell_size != sizeof(cell))
     return unio::detail::native(error::damaged_lock_file);
@@ -476,7 +473,7 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   std::size_t const size = c.cells * sizeof(cell);
   if (all == nullptr) return -ENOMEM;
   if (int const e = read_at(r.fd, all.get(), size, from); e != 0) return e;
-  all[0].state = layout::done; // for now
+  all[0].state = layout::done; // nobody is told by the copy before the original is done
   iovec const v{.iov_base = all.get(), .iov_len = size};
   auto const n = sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND);
   auto const end = sys::lseek(r.fd, 0, SEEK_CUR);

@@ -1,31 +1,25 @@
-// unio::fs::byte_ranges: the lock file, the kernel's locks on its bytes, and
-// the notes by which a death is noticed.
+// unio::fs::byte_ranges: the lock file, the kernel's locks on its bytes, and the notes by which a death is noticed.
 //
-//   offset 0      header       4096 bytes: "unio byte_ranges", version, sizes,
-//   checksum; never changed offset 4096   death notes  8192 buckets of 8 words
-//   of 8 bytes, mapped by everybody; not used on remote filesystems any offset
-//   entities     a locked byte; the file need not reach as far 2^63 - 2 locked
-//   while the file is made
+// A note says: an exclusive owner of this entity has not let go. It is written after the lock was taken and wiped before it is given
+// up, so who gets the lock and finds one has outlived its owner. A word changes as follows (id: value + 1):
 //
-// A note says: an exclusive owner of this entity has not let go. It is written
-// after the lock was taken and wiped before it is given up, so who gets the
-// lock and finds one has outlived its owner. Words change as follows (id: value
-// + 1):
+// clang-format off
 //
-//   0         → id         its exclusive owner, or another entity's: hence
-//   compare-and-swap id        → 0          its exclusive owner lets go id → id
-//   a new exclusive owner finds it: it is told, and the note is its own from
-//   now on id        → id | told  a shared owner finds it; of several one wins
-//   the compare-and-swap and is told id | told → 0          that shared owner
-//   lets go id | told → id         an exclusive owner finds it: that shared
-//   owner has died, too
+//   0         → id          its exclusive owner; another entity's may want the same word: hence compare-and-swap
+//   id        → 0           its exclusive owner lets go
+//   id        → id          a new exclusive owner finds it: it is told, and the note is its own from now on
+//   id        → id | told   a shared owner finds it; of several one wins the compare-and-swap and is told
+//   id | told → 0           that shared owner lets go
+//   id | told → id          an exclusive owner finds it: that shared owner has died, too
 //
-// Notes are written when all entities of a request are locked. Who dies earlier
-// has owned nothing and leaves the notes of others as they were; so does a
-// request that fails.
+// clang-format on
+//
+// Notes are written when all entities of a request are locked. Who dies earlier has owned nothing and leaves the notes of others as they
+// were; so does a request that fails.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
+#include "fs/ranges_layout.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
@@ -42,39 +36,21 @@
 #include <utility>
 
 namespace unio::fs {
+
+using namespace ranges_layout;
+
 namespace {
 
-constexpr std::uint64_t making_byte = byte_ranges::greatest_value + 1;
-
-constexpr std::uint32_t bucket_bits = 13;
-constexpr std::uint32_t words_in_bucket = 8;
-constexpr std::size_t header_bytes = 4096;
-constexpr std::size_t notes_bytes = (std::size_t{1} << bucket_bits) * words_in_bucket * sizeof(std::uint64_t);
-constexpr std::size_t file_bytes = header_bytes + notes_bytes;
-
-struct header {
-  char magic[16];
-  std::uint32_t version;
-  std::uint32_t header_size;
-  std::uint32_t buckets;
-  std::uint32_t words;
-  std::uint64_t checksum; // FNV-1a of what comes before
-  char zero[header_bytes - 40];
-};
-static_assert(sizeof(header) == header_bytes);
-
-constexpr char magic[] = "unio byte_ranges";
-constexpr std::uint32_t version = 1;
-
-std::uint64_t checksum_of(header const& h) noexcept {
-  return entity_of(std::string_view(reinterpret_cast<char const*>(&h), offsetof(header, checksum))).value;
+std::uint64_t checksum_of(ranges_header const& h) noexcept {
+  return entity_of(std::string_view(reinterpret_cast<char const*>(&h), offsetof(ranges_header, checksum)))
+      .value;
 }
 
-header our_header() noexcept {
-  header h = {};
+ranges_header our_header() noexcept {
+  ranges_header h = {};
   std::memcpy(h.magic, magic, sizeof h.magic);
   h.version = version;
-  h.header_size = header_bytes;
+  h.header_size = notes_at;
   h.buckets = 1U << bucket_bits;
   h.words = words_in_bucket;
   h.checksum = checksum_of(h);
@@ -82,15 +58,12 @@ header our_header() noexcept {
 }
 
 // What the first `n` bytes of a file say: 0 if it is one of ours.
-int check(header const& h, std::size_t n) noexcept {
-  constexpr std::size_t family = 5; // "unio "
-  if (n < sizeof h.magic || std::memcmp(h.magic, magic, family) != 0)
-    return unio::detail::native(error::not_a_lock_file);
-  if (std::memcmp(h.magic, magic, sizeof h.magic) != 0)
-    return unio::detail::native(error::different_lock_file);
+int check(ranges_header const& h, std::size_t n) noexcept {
+  if (n < sizeof h.magic) return unio::detail::native(error::not_a_lock_file);
+  if (int const e = check_magic(h.magic, magic); e != 0) return e;
   if (n < sizeof h || h.checksum != checksum_of(h)) return unio::detail::native(error::damaged_lock_file);
   if (h.version > version) return unio::detail::native(error::newer_lock_file);
-  header const ours = our_header();
+  ranges_header const ours = our_header();
   return std::memcmp(&h, &ours, sizeof h) == 0 ? 0 : unio::detail::native(error::different_lock_file);
 }
 
@@ -103,7 +76,7 @@ struct contents {
 int look(int fd, contents& found) noexcept {
   struct stat s;
   if (auto const e = sys::fstat(fd, &s); e < 0) return static_cast<int>(e);
-  header h = {};
+  ranges_header h = {};
   iovec const v{.iov_base = &h, .iov_len = sizeof h};
   auto const n = sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, 0, 0); });
   if (n < 0) return static_cast<int>(n);
@@ -112,12 +85,11 @@ int look(int fd, contents& found) noexcept {
 }
 
 int write_header(int fd) noexcept {
-  header h = our_header();
+  ranges_header h = our_header();
   iovec const v{.iov_base = &h, .iov_len = sizeof h};
   auto const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, 0, 0); });
   if (n == sizeof h) {
-    // Once in the life of the file: a crash of the machine shall not leave one
-    // that is no lock file.
+    // Once in the life of the file: a crash of the machine shall not leave one that is no lock file.
     auto const e = sys::fdatasync(fd);
     return e == -EINVAL ? 0 : static_cast<int>(e);
   }
@@ -125,32 +97,14 @@ int write_header(int fd) noexcept {
   return n < 0 ? static_cast<int>(n) : -ENOSPC;
 }
 
-// Gives the notes their place on the disk, so that writing them through the map
-// cannot fail (SIGBUS).
-int make_room(int fd, std::int64_t size) noexcept {
-  auto const r = sys::uninterrupted([&] { return sys::fallocate(fd, 0, 0, file_bytes); });
-  if (r != -EOPNOTSUPP && r != -ENOSYS) return static_cast<int>(r);
-  static constexpr char zeros[header_bytes] = {};
-  auto at = std::max(size, static_cast<std::int64_t>(header_bytes));
-  while (at < static_cast<std::int64_t>(file_bytes)) {
-    auto const left = static_cast<std::size_t>(static_cast<std::int64_t>(file_bytes) - at);
-    iovec const v{.iov_base = const_cast<char*>(zeros), .iov_len = std::min(sizeof zeros, left)};
-    auto const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, at, 0); });
-    if (n <= 0) return n < 0 ? static_cast<int>(n) : -ENOSPC;
-    at += n;
-  }
-  return 0;
-}
-
-// With the lock on `making_byte`. Each step may be the last one of a process
-// that is killed.
+// With the lock on `making_byte`. Each step may be the last one of a process that is killed.
 int make(int fd, bool wants_notes) noexcept {
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
   if (found.size == 0) {
     hooks::step("byte_ranges.empty");
     if (int const e = write_header(fd); e != 0) return e;
-    found.size = header_bytes;
+    found.size = notes_at;
     hooks::step("byte_ranges.header_written");
   } else if (found.verdict != 0) {
     return found.verdict;
@@ -158,7 +112,7 @@ int make(int fd, bool wants_notes) noexcept {
   if (found.size > static_cast<std::int64_t>(file_bytes))
     return unio::detail::native(error::damaged_lock_file);
   if (!wants_notes || found.size == static_cast<std::int64_t>(file_bytes)) return 0;
-  int const e = make_room(fd, found.size);
+  int const e = reserve(fd, std::max(static_cast<std::size_t>(found.size), notes_at), file_bytes);
   hooks::step("byte_ranges.room_made");
   return e;
 }
@@ -177,7 +131,7 @@ struct byte_ranges::state {
   // The words in which the note of `id` may be.
   std::uint64_t* bucket(std::uint64_t id) const noexcept {
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15; // spreads values that follow each other
-    return notes + header_bytes / sizeof *notes + ((id * golden) >> (64 - bucket_bits)) * words_in_bucket;
+    return notes + notes_at / sizeof *notes + ((id * golden) >> (64 - bucket_bits)) * words_in_bucket;
   }
   bool note(entity e) noexcept;
   bool tell(entity e) noexcept;
@@ -190,7 +144,6 @@ struct byte_ranges::state {
 
 namespace {
 
-constexpr std::uint64_t told = std::uint64_t{1} << 63;
 constexpr std::uint64_t id_of(entity e) noexcept { return e.value + 1; }
 using word = std::atomic_ref<std::uint64_t>;
 
@@ -201,8 +154,7 @@ int byte_ranges::state::prepare() noexcept {
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
   bool const is_ready = found.verdict == 0 && found.size == static_cast<std::int64_t>(file_bytes);
-  // Locked in any case: where the filesystem has no locks, it is opening that
-  // says so.
+  // Locked in any case: where the filesystem has no locks, it is opening that says so.
   int e = is_ready ? byte_lock::try_lock(fd, making_byte, lock_kind::exclusive)
                    : byte_lock::lock(fd, making_byte, lock_kind::exclusive);
   if (e == -EAGAIN && is_ready) return map();
@@ -226,7 +178,7 @@ bool byte_ranges::state::note(entity e) noexcept {
   std::uint64_t const id = id_of(e);
   std::uint64_t* const words = bucket(id);
   for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
-    if ((word(words[i]).load(std::memory_order_acquire) & ~told) != id) continue;
+    if ((word(words[i]).load(std::memory_order_acquire) & ~told_bit) != id) continue;
     word(words[i]).store(id, std::memory_order_release);
     return true;
   }
@@ -246,7 +198,7 @@ bool byte_ranges::state::tell(entity e) noexcept {
   for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
     std::uint64_t found = word(words[i]).load(std::memory_order_acquire);
     if (found == id)
-      return word(words[i]).compare_exchange_strong(found, id | told, std::memory_order_acq_rel);
+      return word(words[i]).compare_exchange_strong(found, id | told_bit, std::memory_order_acq_rel);
   }
   return false;
 }
@@ -279,8 +231,7 @@ result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name) n
   return byte_ranges(std::move(s));
 }
 
-// held.words: the descriptor; which of the first 64 entities are shared ones
-// whose owner's death was told to us.
+// held.words: the descriptor; which of the first 64 entities are shared ones whose owner's death was told to us.
 int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
   if (s.file.is_inherited()) return unio::detail::native(error::inherited_by_fork);
@@ -308,7 +259,7 @@ int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
       if (i < 64) {
         held.words[1] |= std::uint64_t{1} << i;
       } else {
-        s.wipe(entities[i], told);
+        s.wipe(entities[i], told_bit);
       }
     }
     hooks::step("byte_ranges.noted");
@@ -325,7 +276,7 @@ void byte_ranges::do_unlock(detail::holding& held) noexcept {
       if (e.exclusive) {
         s.wipe(e, 0);
       } else if (i < 64 && (held.words[1] >> i & 1) != 0) {
-        s.wipe(e, told);
+        s.wipe(e, told_bit);
       }
       hooks::step("byte_ranges.wiped");
     }

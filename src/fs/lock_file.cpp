@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <utility>
 
@@ -27,7 +28,9 @@ namespace unio::fs {
 
 namespace byte_lock {
 
-int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept { return sys::ofd_lock(fd, at, 1, kind, false); }
+int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept {
+  return sys::ofd_lock(fd, at, 1, kind, false);
+}
 
 int lock(int fd, std::uint64_t at, lock_kind kind) noexcept { return sys::ofd_lock(fd, at, 1, kind, true); }
 
@@ -86,6 +89,25 @@ int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept
   auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
   if (r < 0) return static_cast<int>(r);
   return static_cast<std::size_t>(r) == n ? 0 : -EIO;
+}
+
+int reserve(int fd, std::size_t from, std::size_t to) noexcept {
+  auto const r = sys::uninterrupted([&] { return sys::fallocate(fd, 0, 0, static_cast<std::int64_t>(to)); });
+  if (r != -EOPNOTSUPP && r != -ENOSYS) return static_cast<int>(r);
+  static constexpr char zeros[4096] = {};
+  for (std::size_t n; from < to; from += n) {
+    n = std::min(sizeof zeros, to - from);
+    if (int const e = write_at(fd, zeros, n, from); e != 0) return e == -EIO ? -ENOSPC : e; // short: full
+  }
+  return 0;
+}
+
+int check_magic(char const* found, char const* ours) noexcept {
+  constexpr std::size_t all = 16;
+  constexpr std::size_t family = 5; // "unio "
+  if (std::memcmp(found, ours, all) == 0) return 0;
+  bool const is_unios = std::memcmp(found, ours, family) == 0;
+  return unio::detail::native(is_unios ? error::different_lock_file : error::not_a_lock_file);
 }
 
 int native_of(std::error_code const& e) noexcept {

@@ -45,6 +45,12 @@ int is_locked(int fd, std::uint64_t at) noexcept;
 int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept;
 int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept;
 
+/// Storage for `to` bytes, so that writing them through a map never finds the filesystem full (SIGBUS). Where it cannot be asked for:
+/// zeros, from `from` on.
+int reserve(int fd, std::size_t from, std::size_t to) noexcept;
+/// Whose file begins with these 16 bytes: 0: ours; error::different_lock_file: of another algorithm; error::not_a_lock_file.
+int check_magic(char const* found, char const* ours) noexcept;
+
 /// Waits longer each time, 20 µs to 2 ms, and never past the deadline.
 class pause {
  public:

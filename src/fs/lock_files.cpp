@@ -1,42 +1,40 @@
-// unio::fs::lock_files: a file for each entity that somebody holds, and the
-// kernel's locks on its bytes.
+// unio::fs::lock_files: a file for each entity that somebody holds, and the kernel's locks on its bytes.
 //
 // What lies at the name of an entity, and what it means:
 //
-//   file  byte 0      marked        nobody, or who
-//   ────────────────────────────────────────────────────────────────────────────────────────────────────────────
-//   none                            nobody
-//   yes   free        no            nobody: its maker has not locked it yet or
-//   died before; or shared owners died yes   free        yes           an
-//   exclusive owner died (or a shared one that had been told of such a death)
-//   yes   exclusive   no            who is about to own it, or about to remove
-//   it yes   exclusive   yes           its exclusive owner yes   shared      no
-//   its shared owners yes   shared      yes           its shared owners, after
-//   a death; the one that holds byte 1, too, was told
+// clang-format off
 //
-// The mark is the owner's execute permission. It is set when byte 0 is locked
-// exclusively, never when the file is made: between making and locking another
-// may take the lock, who would think that it had outlived an owner. It is set
-// when all entities of a request are locked, so who dies earlier has owned
-// nothing.
+//   file   byte 0      marked   nobody, or who
+//   ──────────────────────────────────────────────────────────────────────────────────────────────────────
+//   none                        nobody
+//   yes    free        no       nobody: its maker has not locked it yet, or died before; or shared owners died
+//   yes    free        yes      an exclusive owner died (or a shared one that had been told of such a death)
+//   yes    exclusive   no       who is about to own it, or about to remove it
+//   yes    exclusive   yes      its exclusive owner
+//   yes    shared      no       its shared owners
+//   yes    shared      yes      its shared owners, after a death; the one that holds byte 1, too, was told
 //
-// A lock counts only if afterwards the name still leads to the locked file. A
-// file is removed only by who has byte 0 exclusively, and only unmarked or by
-// the owner whose mark it is. So of two who have locked files of the same name
-// one has a file without a name, sees that, and begins again. In particular:
+// clang-format on
 //
-//   made, not yet locked     another may lock it first, own it and remove it:
-//   the maker waits like others, then begins again waiting                  for
-//   a file that is removed: everybody who waited gets its lock in turn and
-//   begins again the last shared owners   each tries to get byte 0 exclusively,
-//   and if it cannot, gives it up and tries once more: the last one
-//                            to try succeeds and removes the file, unless it is
-//                            marked or not the named one any more
-//   killed                   leaves an empty file behind. Who next owns it and
-//   lets go removes it a request that fails     removes the files that it could
-//   have owned, but for those that were marked when it came a lock that fails
-//   (EIO, ENOLCK …) leaves the file: another process may have locked it, and it
-//   is harmless
+// The mark is the owner's execute permission. It is set when byte 0 is locked exclusively, never when the file is made: between making
+// and locking another may take the lock, who would think that it had outlived an owner. It is set when all entities of a request are
+// locked, so who dies earlier has owned nothing.
+//
+// A lock counts only if afterwards the name still leads to the locked file. A file is removed only by who has byte 0 exclusively, and
+// only unmarked or by the owner whose mark it is. So of two who have locked files of the same name one has a file without a name, sees
+// that, and begins again. In particular:
+//
+// clang-format off
+//
+//   made, not yet locked      another may lock it first, own it and remove it: the maker waits like others, then begins again
+//   waiting for a file        everybody who waited for one that is removed gets its lock in turn and begins again
+//   the last shared owners    each tries to get byte 0 exclusively, and if it cannot, gives it up and tries once more: the last one to
+//                             try succeeds and removes the file, unless it is marked or not the named one any more
+//   killed                    leaves an empty file behind. Who next owns it and lets go removes it
+//   a request that fails      removes the files that it could have owned, but for those that were marked when it came
+//   a lock that fails         leaves the file (EIO, ENOLCK …): another process may have locked it, and it is harmless
+//
+// clang-format on
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
@@ -81,8 +79,7 @@ struct locked_file {
   bool was_told;   // to us, of its owner's death, and we share it: holds told_byte
 };
 
-// The files of a request: up to eight without memory of their own. Kept for the
-// next request.
+// The files of a request: up to eight without memory of their own. Kept for the next request.
 struct request {
   request() = default;
   request(request const&) = delete;
@@ -146,8 +143,7 @@ struct lock_files::state {
   request* all = nullptr; // also those whose guards were released
 };
 
-// Can files be made here, and locked? Asked with one that has no name, so that
-// nothing stays if not.
+// Can files be made here, and locked? Asked with one that has no name, so that nothing stays if not.
 int lock_files::state::probe() const noexcept {
   auto r = sys::openat(dir(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
   if (r == -EOPNOTSUPP || r == -EISDIR || r == -ENOENT || r == -EINVAL) { // openat(2): filesystems without it
@@ -194,8 +190,7 @@ int lock_files::state::open_existing(char const* name) const noexcept {
   return -ENOENT;
 }
 
-// Does the name lead to the file of which this is the state? 1, 0, or a
-// negative errno.
+// Does the name lead to the file of which this is the state? 1, 0, or a negative errno.
 int lock_files::state::is_named(char const* name, struct stat const& s) const noexcept {
   if (s.st_nlink == 0) return 0;
   struct stat named;
@@ -255,8 +250,7 @@ int lock_files::state::mark(entity e, locked_file& f, bool& owner_died) const no
     return f.was_marked ? 0 : static_cast<int>(sys::fchmod(f.fd, marked));
   }
   if (!f.was_marked) return 0;
-  // Of several that share it the one that gets the byte is told; the others
-  // need not wait for that.
+  // Of several that share it the one that gets the byte is told; the others need not wait for that.
   int const code = byte_lock::try_lock(f.fd, told_byte, lock_kind::exclusive);
   if (code != 0) return code == -EAGAIN ? 0 : code;
   struct stat s;

@@ -243,16 +243,6 @@ bool is_zero(void const* data, std::size_t n) noexcept {
   return std::all_of(bytes, bytes + n, [](unsigned char b) { return b == 0; });
 }
 
-// Storage for all of it, so that writing into the map never finds the filesystem full (SIGBUS).
-int reserve(int fd, std::size_t size) noexcept {
-  auto const r = sys::fallocate(fd, 0, 0, static_cast<std::int64_t>(size));
-  if (r != -EOPNOTSUPP && r != -ENOSYS) return static_cast<int>(r);
-  static constexpr char zeros[4096] = {};
-  for (std::size_t at = 0; at < size; at += sizeof zeros)
-    if (int const e = write_at(fd, zeros, std::min(sizeof zeros, size - at), at); e != 0) return e;
-  return 0;
-}
-
 } // namespace
 
 int detail::memory_map_base::state::open(path_handle const& base, path_view name, parameters p,
@@ -298,10 +288,7 @@ int detail::memory_map_base::state::check_header(struct stat const& s, bool& fre
   auto const& h = *reinterpret_cast<map_header const*>(bytes);
   if (is_zero(bytes, sizeof bytes) && static_cast<std::size_t>(s.st_size) == layout::file_size(p_.slots))
     return check_unfinished(fresh);
-  if (std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0) {
-    bool const other_algorithm = std::memcmp(h.magic, "unio ", 5) == 0;
-    return unio::detail::native(other_algorithm ? error::different_lock_file : error::not_a_lock_file);
-  }
+  if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
   if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
   if (h.version != layout::version || h.users != layout::users || h.slot_size != sizeof(map_slot))
     return unio::detail::native(error::damaged_lock_file);
@@ -334,7 +321,7 @@ int detail::memory_map_base::state::make_map(bool fresh) noexcept {
     // All of its size at once: who finds it empty or all zeros knows that it was not finished.
     if (auto const r = sys::ftruncate(fd, static_cast<std::int64_t>(layout::file_size(p_.slots))); r < 0)
       return static_cast<int>(r);
-    if (int const e = reserve(fd, layout::file_size(p_.slots)); e != 0) {
+    if (int const e = reserve(fd, 0, layout::file_size(p_.slots)); e != 0) {
       (void)sys::ftruncate(fd, 0);
       return e;
     }

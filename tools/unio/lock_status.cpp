@@ -7,6 +7,7 @@
 #include "lock.hpp"
 #include "src/fs/append_layout.hpp"
 #include "src/fs/map_layout.hpp"
+#include "src/fs/ranges_layout.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>
 
@@ -273,12 +274,9 @@ struct lock_file {
   std::uint64_t size;
 };
 
-// An entity is the byte at its value; the two last values are the file's own. Behind the header of one page lie the notes: an entity + 1
-// each, while an exclusive owner has it (src/fs/byte_ranges.cpp).
 void show_byte_ranges(lock_file const& f, table& t) {
-  constexpr std::uint64_t greatest = last_byte - 2;
-  constexpr std::size_t notes_at = 4096;
-  constexpr std::size_t notes_bytes = 8192 * 8 * sizeof(std::uint64_t);
+  using namespace unio::fs::ranges_layout;
+  constexpr std::uint64_t greatest = unio::fs::byte_ranges::greatest_value;
   std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, 0, greatest);
   for (byte_range const& r : locks) {
     // The kernel makes one of entities that follow each other.
@@ -287,7 +285,7 @@ void show_byte_ranges(lock_file const& f, table& t) {
   }
   std::vector<char> const notes = f.file.read(notes_at, notes_bytes);
   for (std::size_t at = 0; at + 8 <= notes.size(); at += 8) {
-    std::uint64_t const id = value_at<std::uint64_t>(notes, at) & last_byte;
+    std::uint64_t const id = value_at<std::uint64_t>(notes, at) & ~told_bit;
     if (id == 0) continue;
     bool const is_held =
         std::ranges::any_of(locks, [&](byte_range const& r) { return r.is_held && r.has(id - 1); });

@@ -1,0 +1,43 @@
+// src/fs/ranges_layout.hpp: the lock file of byte_ranges. docs/explanation/shared-fs-mutexes.md describes it.
+//
+//   0        ranges_header, one page, never changed
+//   4096     death notes: buckets of words, mapped by everybody; not used on remote filesystems
+//
+// Locks of the kernel: on the byte at the value of each entity, though the file does not reach as far; on making_byte while it is made.
+
+#pragma once
+
+#include <unio/fs/byte_ranges.hpp>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace unio::fs::ranges_layout {
+
+inline constexpr char magic[] = "unio byte_ranges"; // the first 16
+inline constexpr std::uint32_t version = 1;
+
+inline constexpr std::uint64_t making_byte = byte_ranges::greatest_value + 1;
+
+inline constexpr std::uint32_t bucket_bits = 13;
+inline constexpr std::uint32_t words_in_bucket = 8;
+inline constexpr std::size_t notes_at = 4096;
+inline constexpr std::size_t notes_bytes =
+    (std::size_t{1} << bucket_bits) * words_in_bucket * sizeof(std::uint64_t);
+inline constexpr std::size_t file_bytes = notes_at + notes_bytes;
+
+struct ranges_header {
+  char magic[16];
+  std::uint32_t version;
+  std::uint32_t header_size;
+  std::uint32_t buckets;
+  std::uint32_t words;
+  std::uint64_t checksum; // FNV-1a of what comes before
+  char zero[notes_at - 40];
+};
+static_assert(sizeof(ranges_header) == notes_at);
+
+// A note is the value of an entity + 1, so that 0 is none, and perhaps this bit: a shared owner has been told.
+inline constexpr std::uint64_t told_bit = std::uint64_t{1} << 63;
+
+} // namespace unio::fs::ranges_layout
