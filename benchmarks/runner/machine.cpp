@@ -4,8 +4,7 @@
 
 #include "support/placement.hpp"
 #include "support/subject.hpp"
-
-#include <sys/utsname.h>
+#include "tools/support/machine.hpp"
 
 #include <cstdlib>
 #include <fstream>
@@ -13,15 +12,6 @@
 
 namespace benchmarks {
 namespace {
-
-std::string cpu_model() {
-  std::ifstream file("/proc/cpuinfo");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "unknown"; // not every architecture names its model
-}
 
 std::string placement() {
   char const* const subject = std::getenv(subject_cpu_variable);
@@ -31,13 +21,11 @@ std::string placement() {
 }
 
 machine look() {
-  utsname names = {};
-  ::uname(&names);
   std::string load;
   std::ifstream("/proc/loadavg") >> load;
-  return {.cpu = cpu_model(),
+  return {.cpu = tools::processor_name(),
           .processors = std::thread::hardware_concurrency(),
-          .kernel = std::string(names.sysname) + " " + names.release,
+          .kernel = tools::kernel_name(),
           .compiler = compiler(),
           .pinned = placement(),
           .load = load};

@@ -10,7 +10,7 @@ namespace benchmarks {
 struct machine {
   std::string cpu;
   unsigned processors = 0;
-  std::string kernel;   // name and release
+  std::string kernel;   // name, release, architecture
   std::string compiler; // of the runner and of all programs that do not say otherwise
   std::string pinned;   // "no", or the processors of subjects and of helpers
   std::string load;     // the average of the last minute: who else was here

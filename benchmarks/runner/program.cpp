@@ -2,6 +2,7 @@
 
 #include "runner/program.hpp"
 
+#include "support/fields.hpp"
 #include "support/placement.hpp"
 
 #include <fmt/format.h>
@@ -18,7 +19,6 @@
 #include <csignal>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
@@ -43,13 +43,6 @@ char const* name_of(counting c) {
       return "system_calls";
   }
   return "nothing";
-}
-
-std::vector<std::string> split(std::string const& line) {
-  std::vector<std::string> fields;
-  std::istringstream in(line);
-  for (std::string field; std::getline(in, field, '\t');) fields.push_back(field);
-  return fields;
 }
 
 std::pair<std::string, std::string> halves(std::string const& text, char separator) {

@@ -3,6 +3,7 @@
 #include "runner/report.hpp"
 
 #include "runner/machine.hpp"
+#include "tools/support/json.hpp"
 
 #include <fmt/format.h>
 
@@ -225,20 +226,7 @@ void print_table(report const& r) {
 
 namespace {
 
-std::string quoted(std::string const& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += fmt::format("\\u{:04x}", static_cast<unsigned>(c));
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
+using tools::quoted;
 
 // JSON knows neither infinity nor "not a number".
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null"; }

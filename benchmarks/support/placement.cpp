@@ -20,6 +20,4 @@ void move_helper_away() {
   if (char const* const cpu = std::getenv(helper_cpu_variable)) move_to_cpu(std::atoi(cpu));
 }
 
-bool is_pinned() { return std::getenv(subject_cpu_variable) != nullptr; }
-
 } // namespace benchmarks

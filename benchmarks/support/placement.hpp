@@ -1,7 +1,6 @@
 // Which processor whom: the runner's `--pin` decides, and tells its programs by the environment.
 //
 //   move_helper_away   for a helper (a writer, a client, a load generator): onto the helpers' processor
-//   is_pinned          whether --pin was given
 #pragma once
 
 namespace benchmarks {
@@ -15,7 +14,5 @@ bool move_to_cpu(int cpu);
 
 /// Call it first thing in a helper process or thread. Without --pin: the system decides.
 void move_helper_away();
-
-bool is_pinned();
 
 } // namespace benchmarks

@@ -1,5 +1,6 @@
 // The main program of whatever has cases.
 
+#include "support/fields.hpp"
 #include "support/measure.hpp"
 #include "tools/support/system_calls.hpp"
 
@@ -7,7 +8,6 @@
 
 #include <charconv>
 #include <cstdio>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -72,13 +72,6 @@ std::string line_of(benchmark_case const& c) {
                           : fmt::format("missing\t{}\t{}", c.unavailable, c.subject);
   for (parameter const& p : c.parameters) out += fmt::format("\t{}={}", p.name, p.value);
   return out;
-}
-
-std::vector<std::string> split(std::string const& line) {
-  std::vector<std::string> fields;
-  std::istringstream in(line);
-  for (std::string field; std::getline(in, field, '\t');) fields.push_back(field);
-  return fields;
 }
 
 // A line without its end; false at the end of the input.

@@ -1,10 +1,8 @@
 #include "report.hpp"
+#include "tools/support/machine.hpp"
 
 #include <fmt/format.h>
 
-#include <sys/utsname.h>
-
-#include <fstream>
 #include <thread>
 
 namespace tour {
@@ -20,15 +18,6 @@ std::string cells(row_kind const& k, std::string_view bytes, std::string_view sp
                   std::string_view allocated) {
   return fmt::format("{:<12} {:<12} {:<9} {:>12} {:>8} {:>10} {:>7}  ", name(k.handle), name(k.how),
                      k.on ? name(*k.on) : "-", bytes, speed, calls, allocated);
-}
-
-std::string processor_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    auto const colon = line.find(": ");
-    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
-  }
-  return "processor of unknown make"; // not every architecture tells
 }
 
 std::string features(unio::capabilities const& c) {
@@ -47,10 +36,8 @@ std::string features(unio::capabilities const& c) {
 } // namespace
 
 machine this_machine(unio::capabilities chosen) {
-  utsname u{};
-  (void)::uname(&u);
-  return {fmt::format("{} {} {}", u.sysname, u.release, u.machine), processor_name(),
-          std::thread::hardware_concurrency(), std::move(chosen)};
+  return {tools::kernel_name(), tools::processor_name(), std::thread::hardware_concurrency(),
+          std::move(chosen)};
 }
 
 std::string heading(machine const& on, source const& from) {
