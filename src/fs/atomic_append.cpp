@@ -370,6 +370,7 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
     layout::state becomes = layout::died;
     detail::entity_list its;
     if (c.cells == 1 && its.assign(std::span<entity const>(c.entities, c.count)) == 0) {
+      its.canonicalize();
       request as_it = {.fd = r.fd, .id = c.id, .at = dead.at, .size = sizeof c};
       seen before;
       e = look(as_it, its, before);
@@ -504,7 +505,9 @@ int atomic_append::state::list_untold(std::span<cell const> of, detail::entity_l
   for (cell const& c : of)
     for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
       if ((c.told >> i & 1) == 0) some[n++] = c.entities[i];
-  return untold.assign(std::span<entity const>(some.get(), n));
+  int const e = untold.assign(std::span<entity const>(some.get(), n));
+  untold.canonicalize();
+  return e;
 }
 
 // Now and then: tells those who open the file later where to begin, and gives storage back.
@@ -592,6 +595,7 @@ result<atomic_append> atomic_append::open(path_handle const& base, path_view nam
 }
 
 int atomic_append::do_lock(detail::holding& held, detail::waiting how) noexcept {
+  held.entities.canonicalize();
   return state_->lock(held, how);
 }
 void atomic_append::do_unlock(detail::holding& held) noexcept { state_->unlock(held); }

@@ -236,6 +236,7 @@ int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
   if (s.file.is_inherited()) return unio::detail::native(error::inherited_by_fork);
   detail::entity_list& entities = held.entities;
+  entities.canonicalize();
   if (entities[entities.size() - 1].value > greatest_value) return -EINVAL;
   int const fd = s.free.take(s.file);
   if (fd < 0) return fd;

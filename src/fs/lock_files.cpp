@@ -319,6 +319,7 @@ int lock_files::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
   if (s.directory.is_inherited()) return unio::detail::native(error::inherited_by_fork);
   detail::entity_list& entities = held.entities;
+  entities.canonicalize();
   rlimit limit;
   if (entities.size() > request::small_size && ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
       entities.size() >= limit.rlim_cur)

@@ -841,6 +841,7 @@ int memory_map_base::open(path_handle const& base, path_view name, parameters p,
 }
 
 int memory_map_base::lock_slots(holding& held, waiting how, unsigned spins) noexcept {
+  held.entities.canonicalize();
   return state_->lock(held, how, spins);
 }
 
@@ -848,7 +849,7 @@ void memory_map_base::lock_slots(result<entities_guard>& r, int failed, deadline
                                  unsigned spins) noexcept {
   holding& held = r->held_;
   if (failed == 0 && held.entities.empty()) return;
-  if (failed == 0) failed = state_->lock(held, waiting_for(d, spin), spins);
+  if (failed == 0) failed = lock_slots(held, waiting_for(d, spin), spins);
   if (failed == 0) {
     r->mutex_ = this;
   } else {

@@ -110,7 +110,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
     guard.held_.owner = &quick_.me;
     return true;
   }
-  /// `held` holds canonical numbers of slots.
+  /// `held` holds numbers of slots.
   int lock_slots(holding& held, waiting how, unsigned spins) noexcept;
   void do_unlock(holding& held) noexcept final;
 
@@ -186,7 +186,6 @@ class memory_map final : public detail::memory_map_base {
 
   int do_lock(detail::holding& held, detail::waiting how) noexcept override {
     for (entity& e : held.entities) e = in_slots(e);
-    held.entities.canonicalize();
     return lock_slots(held, how, Spinlock::attempts);
   }
 };

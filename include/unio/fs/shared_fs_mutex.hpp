@@ -84,23 +84,19 @@ class UNIO_API entity_list {
     if (large_ != nullptr) clear();
   }
 
-  /// Copies, sorts, merges. 0, or -ENOMEM.
+  /// Copies them, in the order in which they are. 0, or -ENOMEM.
   int assign(std::span<entity const> from) noexcept {
-    if (from.size() > 1) return assign_many(from);
-    clear();
-    for (entity const e : from) small_[size_++] = e;
-    return 0;
+    return assign(from, [](entity e) { return e; });
   }
-  /// As assign(), of what `f` makes of each.
+  /// Copies what `f` makes of each.
   template <class F> int assign(std::span<entity const> from, F const& f) noexcept {
     clear();
-    if (from.size() > small_size) {
-      if (int const e = assign_many(from); e != 0) return e;
-      for (entity& e : *this) e = f(e);
-    } else {
-      for (entity const e : from) small_[size_++] = f(e);
+    if (from.size() > small_size) [[unlikely]] {
+      if (int const e = reserve(from.size()); e != 0) return e;
     }
-    canonicalize();
+    entity* to = begin();
+    for (entity const e : from) *to++ = f(e);
+    size_ = from.size();
     return 0;
   }
   /// The only one.
@@ -108,7 +104,7 @@ class UNIO_API entity_list {
     small_[0] = e;
     size_ = 1;
   }
-  /// Again, after the values were changed.
+  /// Into the one order, each once. Who locks does it, when the values are those that count.
   void canonicalize() noexcept {
     if (size_ > 1) sort_and_merge();
   }
@@ -125,7 +121,7 @@ class UNIO_API entity_list {
  private:
   static constexpr std::size_t small_size = 8;
 
-  int assign_many(std::span<entity const> from) noexcept;
+  int reserve(std::size_t n) noexcept; // when clear
   void sort_and_merge() noexcept;
   void clear() noexcept {
     delete[] large_;
@@ -265,7 +261,7 @@ class UNIO_API shared_fs_mutex {
   friend class entities_guard;
   shared_fs_mutex() = default;
 
-  /// Locks held.entities, which are canonical; it may change them to what it really locks. Sets owner_died where that is so.
+  /// Locks held.entities, which it canonicalizes; it may change them to what it really locks. Sets owner_died where that is so.
   /// 0, or a negative native code: -EAGAIN if it may not wait, -ETIMEDOUT; nothing is locked then.
   virtual int do_lock(detail::holding& held, detail::waiting how) noexcept = 0;
   virtual void do_unlock(detail::holding& held) noexcept = 0;
