@@ -123,7 +123,6 @@ struct atomic_append::state {
   static int note_told(request const& r, detail::entity_list const& entities, std::size_t i) noexcept;
   int carry_notes(request const& r) noexcept;
   int carry_notes_alone(request const& r, std::uint64_t from) noexcept;
-  static int list_untold(std::span<cell const> of, detail::entity_list& untold) noexcept;
   void move_on(request const& r) noexcept;
 
   lock_file file;
@@ -357,6 +356,44 @@ int atomic_append::state::await_one(request const& r, found const& other, detail
   return c.state == layout::waiting_or_held ? bury(r, other, how) : 0;
 }
 
+namespace {
+
+// A record that somebody else wrote, all of it.
+class cells_of_one {
+ public:
+  int read(int fd, std::uint64_t at, std::size_t n) noexcept {
+    n_ = n;
+    if (n > 1) {
+      many_.reset(new (std::nothrow) cell[n]);
+      if (many_ == nullptr) return -ENOMEM;
+    }
+    return read_at(fd, get().data(), bytes(), at);
+  }
+  [[nodiscard]] std::span<cell> get() noexcept { return {many_ != nullptr ? many_.get() : &one_, n_}; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return n_ * sizeof(cell); }
+
+ private:
+  std::size_t n_ = 0;
+  cell one_;
+  std::unique_ptr<cell[]> many_;
+};
+
+enum class wanted { all, untold };
+
+int list(std::span<cell const> of, wanted which, detail::entity_list& to) noexcept {
+  std::size_t n = 0;
+  std::unique_ptr<entity[]> const some(new (std::nothrow) entity[of.size() * layout::entities_in_cell]);
+  if (some == nullptr) return -ENOMEM;
+  for (cell const& c : of)
+    for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
+      if (which == wanted::all || (c.told >> i & 1) == 0) some[n++] = c.entities[i];
+  int const e = to.assign(std::span<entity const>(some.get(), n));
+  to.canonicalize();
+  return e;
+}
+
+} // namespace
+
 // Who asked has died. If it cannot have had its turn nobody needs to know.
 int atomic_append::state::bury(request const& r, found const& dead, detail::waiting how) noexcept {
   if (int const e =
@@ -368,14 +405,14 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
   int e = read_at(r.fd, &c, sizeof c, dead.at);
   if (e == 0 && c.state == layout::waiting_or_held) {
     layout::state becomes = layout::died;
+    cells_of_one all;
     detail::entity_list its;
-    if (c.cells == 1 && its.assign(std::span<entity const>(c.entities, c.count)) == 0) {
-      its.canonicalize();
-      request as_it = {.fd = r.fd, .id = c.id, .at = dead.at, .size = sizeof c};
-      seen before;
-      e = look(as_it, its, before);
-      if (before.obstacle.at != 0) becomes = layout::done; // it waited: states only grow
-    }
+    e = all.read(r.fd, dead.at, c.cells);
+    if (e == 0) e = list(all.get(), wanted::all, its);
+    request as_it = {.fd = r.fd, .id = c.id, .at = dead.at, .size = all.bytes()};
+    seen before;
+    if (e == 0) e = look(as_it, its, before);
+    if (before.obstacle.at != 0) becomes = layout::done; // it waited: states only grow
     if (hooks::defect("untold")) becomes = layout::done;
     if (e == 0) e = write_state(r.fd, dead.at, becomes);
     hooks::step("bury.buried");
@@ -470,12 +507,11 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   cell c;
   if (int const e = read_at(r.fd, &c, sizeof c, from); e != 0) return e;
   if (!is_valid(c) || c.number != 0 || c.state != layout::died) return 0;
-  std::unique_ptr<cell[]> const all(new (std::nothrow) cell[c.cells]);
-  std::size_t const size = c.cells * sizeof(cell);
-  if (all == nullptr) return -ENOMEM;
-  if (int const e = read_at(r.fd, all.get(), size, from); e != 0) return e;
-  all[0].state = layout::done; // nobody is told by the copy before the original is done
-  iovec const v{.iov_base = all.get(), .iov_len = size};
+  cells_of_one all;
+  if (int const e = all.read(r.fd, from, c.cells); e != 0) return e;
+  std::size_t const size = all.bytes();
+  all.get()[0].state = layout::done; // nobody is told by the copy before the original is done
+  iovec const v{.iov_base = all.get().data(), .iov_len = size};
   auto const n = sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND);
   auto const end = sys::lseek(r.fd, 0, SEEK_CUR);
   hooks::step("carry.copied");
@@ -484,7 +520,7 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   std::uint64_t const copy = static_cast<std::uint64_t>(end) - size;
 
   detail::entity_list untold;
-  if (int const e = list_untold(std::span(all.get(), c.cells), untold); e != 0) return e;
+  if (int const e = list(all.get(), wanted::untold, untold); e != 0) return e;
   bool is_wanted = false;
   std::uint64_t its_state = layout::done;
   int e = for_each_cell(r.fd, from, copy, [&](std::uint64_t, cell const& other) {
@@ -496,18 +532,6 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   e = write_state(r.fd, copy, layout::died);
   hooks::step("carry.noted");
   return e != 0 ? e : write_state(r.fd, from, layout::done);
-}
-
-int atomic_append::state::list_untold(std::span<cell const> of, detail::entity_list& untold) noexcept {
-  std::size_t n = 0;
-  std::unique_ptr<entity[]> const some(new (std::nothrow) entity[of.size() * layout::entities_in_cell]);
-  if (some == nullptr) return -ENOMEM;
-  for (cell const& c : of)
-    for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
-      if ((c.told >> i & 1) == 0) some[n++] = c.entities[i];
-  int const e = untold.assign(std::span<entity const>(some.get(), n));
-  untold.canonicalize();
-  return e;
 }
 
 // Now and then: tells those who open the file later where to begin, and gives storage back.
