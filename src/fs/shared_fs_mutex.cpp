@@ -7,7 +7,6 @@
 #include <unio/timeout.hpp>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <new>
@@ -50,9 +49,8 @@ int entity_list::reserve(std::size_t n) noexcept {
 namespace {
 
 // An entity as a number that is sorted as its value is.
-std::uint64_t key_of(entity e) noexcept { return std::rotl(std::bit_cast<std::uint64_t>(e), 1); }
-entity of_key(std::uint64_t key) noexcept { return std::bit_cast<entity>(std::rotr(key, 1)); }
-static_assert(std::bit_cast<std::uint64_t>(entity(1, false)) == 1, "the value lies in the low bits");
+std::uint64_t key_of(entity e) noexcept { return std::uint64_t{e.value} << 1 | e.exclusive; }
+entity of_key(std::uint64_t key) noexcept { return entity(key >> 1, (key & 1) != 0); }
 
 // A sorting network for up to `Most`: what std::sort costs for so few are its mispredicted branches, and here are none. The exchanges
 // are those of the odd-even merge sort (K. E. Batcher, "Sorting networks and their applications", 1968).

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 // Beyond these nothing is called slow; a machine may well take longer than a mutex.
 constexpr auto try_may_take = 50ms;
 constexpr auto deadline_may_be_missed_by = 250ms;
+constexpr unsigned too_often = 3;
 
 std::int64_t steady_ns() noexcept {
   timespec t;
@@ -73,14 +74,20 @@ bool worker::acquire(std::span<unio::fs::entity const> entities, how h, std::chr
   if (h != how::tries && span != 0ns) d = unio::deadline(span);
   if (h != how::waits) clock_.start();
   auto r = algorithm_.lock(*mutex_, entities, d, h == how::spins);
-  // Once may be the disk's or the machine's mistake.
-  if (is_timed_ && h == how::tries && clock_.elapsed() > try_may_take &&
-      clock_.elapsed() - clock_.starved() > try_may_take && ++slow_tries_ == 2)
-    oracle_.complain("try_lock waited: %ld ms, %ld of them for a processor", milliseconds(clock_.elapsed()),
-                     milliseconds(clock_.starved()));
+  // Once may be the disk's or the machine's mistake; a mutex that waits too long does so each time.
+  if (is_timed_ && h == how::tries) {
+    bool const is_slow =
+        clock_.elapsed() > try_may_take && clock_.elapsed() - clock_.starved() > try_may_take;
+    slow_tries_ = is_slow ? slow_tries_ + 1 : 0;
+    if (slow_tries_ == too_often)
+      oracle_.complain("try_lock waited: %ld ms, %ld of them for a processor", milliseconds(clock_.elapsed()),
+                       milliseconds(clock_.starved()));
+  }
   if (is_timed_ && h != how::tries && span != 0ns) {
     auto const took = clock_.elapsed();
-    if (took > span + deadline_may_be_missed_by && took - clock_.starved() > span + deadline_may_be_missed_by)
+    auto const most = span + deadline_may_be_missed_by;
+    late_ = took > most && took - clock_.starved() > most ? late_ + 1 : 0;
+    if (late_ == too_often)
       oracle_.complain("deadline of %ld ms missed: %ld ms, %ld of them for a processor", milliseconds(span),
                        milliseconds(took), milliseconds(clock_.starved()));
     if (!r && r.error() == condition::timed_out && took < span)

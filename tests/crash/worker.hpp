@@ -73,7 +73,8 @@ class worker {
   algorithm const& algorithm_;
   unsigned me_;
   bool is_timed_ = true;
-  unsigned slow_tries_ = 0;
+  unsigned slow_tries_ = 0; // one after the other
+  unsigned late_ = 0;
   std::shared_ptr<unio::fs::shared_fs_mutex> mutex_;
   sleep_clock clock_;
   unio::fs::entities_guard held_;
