@@ -26,6 +26,9 @@
 //   many entities       any number; in ascending order of their slots
 //   shared mode         yes: one atomic operation in, one out, for each user the first and last of whose threads comes and goes
 //
+// When the filesystem has written a page of the file back, the next lock in that page is a page fault: half a millisecond was seen, and more
+// while its journal is busy. Where the worst case matters the file belongs on tmpfs (/dev/shm): what it says need not survive a restart.
+//
 // Whoever can write the file can break the lock; truncating it while it is in use ends its users by SIGBUS. Its owner alone should be
 // able to write it: open() refuses anything else.
 
