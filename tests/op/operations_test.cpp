@@ -14,8 +14,8 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/tcp.h> // what <netinet/tcp.h> has of tcp_info is older
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -73,7 +73,9 @@ struct tcp_ends {
   tcp_ends() {
     auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
     sink = unio::socket_handle::create(unio::address_family::ipv4).value();
-    // Small, so that it is soon full.
+    // Small, so that they are soon full. What the listener has is inherited.
+    int const least = 8192;
+    (void)::setsockopt(listener.native_handle(), SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
     (void)sink.send_buffer(4096);
     (void)sink.connect(listener.local_endpoint().value()).value();
     source = listener.accept().value();
@@ -89,19 +91,32 @@ bool is_ready(int fd, short events, int milliseconds) {
   return ::poll(&p, 1, milliseconds) > 0;
 }
 
-// Writes until there is no room, and none appears either. Returns how many bytes that was. TCP keeps what it has sent until that is
-// acknowledged, which the other side (`reader`) puts off for 40 ms and more unless it is told not to (tcp(7), TCP_QUICKACK); and what has
-// been sent is taken over when the kernel gets to it, which on a busy machine is later.
+// Writes until there is no room, and none will appear although nobody reads. Returns how many bytes that was.
+//
+// TCP keeps what is under way until that is acknowledged, and sends when a timer says so what the other side (`reader`) has still room for.
+// So it is full when nothing is under way and the window is shut. Single bytes it would keep in far more memory than it had promised
+// to have, and then drop them, again and again.
 std::size_t fill(int fd, int reader) {
-  constexpr int busy_machine_ms = 20;
-  int const on = 1;
   std::string const block(16384, 'x');
   std::size_t n = 0;
-  do {
-    for (ssize_t r; (r = ::write(fd, block.data(), block.size())) > 0;) n += static_cast<std::size_t>(r);
-    for (ssize_t r; (r = ::write(fd, block.data(), 1)) > 0;) n += static_cast<std::size_t>(r);
-    (void)::setsockopt(reader, IPPROTO_TCP, TCP_QUICKACK, &on, sizeof on); // others than TCP do not know it
-  } while (is_ready(fd, POLLOUT, busy_machine_ms));
+  auto const write_all = [&](std::size_t bytes) {
+    for (ssize_t r; (r = ::write(fd, block.data(), bytes)) > 0;) n += static_cast<std::size_t>(r);
+  };
+  for (int round = 0; round != 400; ++round) {
+    write_all(block.size());
+    tcp_info now = {};
+    socklen_t size = sizeof now;
+    if (::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &now, &size) != 0) {
+      write_all(1);
+      return n;
+    }
+    if (now.tcpi_unacked == 0 && now.tcpi_snd_wnd == 0 && !is_ready(fd, POLLOUT, 0)) return n;
+    int const on = 1;
+    (void)::setsockopt(reader, IPPROTO_TCP, TCP_QUICKACK, &on,
+                       sizeof on); // puts no acknowledgement off: tcp(7)
+    (void)is_ready(fd, POLLOUT, 5);
+  }
+  ADD_FAILURE() << "a TCP connection does not get full";
   return n;
 }
 
