@@ -264,8 +264,8 @@ std::string ask_at_random(std::function<std::unique_ptr<shared_fs_mutex>(int)> c
   for (int i = 0; i != 4; ++i)
     all.emplace_back([&, i](process::channel&) {
       auto const m = open(i);
-      for (int k = 0; k != 120; ++k) {
-        bool const alone = (k + i) % 3 != 0;
+      for (unsigned k = 0; k != 120; ++k) {
+        bool const alone = (k + static_cast<unsigned>(i)) % 3 != 0;
         int const mine = alone ? 1000 : 1;
         deadline const d = carelessly ? deadline::zero() : k % 5 == 0 ? deadline(2ms) : deadline();
         auto const held = m->lock(std::array{entity(a.value, alone), entity(20 + k % 3)}, d);
