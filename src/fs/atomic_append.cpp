@@ -138,10 +138,9 @@ struct atomic_append::state {
 
 int atomic_append::state::open(path_handle const& base, path_view name) noexcept {
   bool alone = false;
-  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone);
+  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone, false);
   if (!f) return native_of(f.error());
   file = std::move(*f);
-  if (file.is_remote()) return -EOPNOTSUPP;
   struct stat s;
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   bool fresh = false;

@@ -160,7 +160,8 @@ int byte_ranges::state::prepare() noexcept {
   if (e == -EAGAIN && is_ready) return map();
   if (e != 0) return e;
   hooks::step("byte_ranges.making");
-  if (!is_ready) e = make(fd, !file.is_remote());
+  if (!is_ready) e = file.refresh();
+  if (e == 0 && !is_ready) e = make(fd, !file.is_remote());
   byte_lock::unlock_all(fd);
   return e != 0 ? e : map();
 }

@@ -88,7 +88,7 @@ int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept
   iovec const v{.iov_base = const_cast<void*>(from), .iov_len = n};
   auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
   if (r < 0) return static_cast<int>(r);
-  return static_cast<std::size_t>(r) == n ? 0 : -EIO;
+  return static_cast<std::size_t>(r) == n ? 0 : -ENOSPC;
 }
 
 int reserve(int fd, std::size_t from, std::size_t to) noexcept {
@@ -185,6 +185,13 @@ bool is_remote_type(std::int64_t type) noexcept {
   return false;
 }
 
+// 1, 0, or a negative errno.
+int lies_remote(int fd) noexcept {
+  struct statfs fs;
+  if (auto const e = sys::fstatfs(fd, &fs); e < 0) return static_cast<int>(e);
+  return is_remote_type(fs.f_type) ? 1 : 0;
+}
+
 // "/proc/self/fd/N": opening that opens the same inode anew, whatever became of its name.
 struct descriptor_path {
   explicit descriptor_path(int fd) noexcept { std::snprintf(text, sizeof text, "/proc/self/fd/%d", fd); }
@@ -263,7 +270,8 @@ int lock_file::open_named(bool wants_directory) noexcept {
   return -EBUSY;
 }
 
-result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory) noexcept {
+result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory,
+                                  bool may_be_remote) noexcept {
   if (int const e = name.check(); e != 0) return unio::detail::to_error_code(e);
   split_path parts = split(name);
   if (parts.last.empty() || parts.last == "." || parts.last == "..") {
@@ -277,35 +285,40 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
   int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
   f.directory_ = open_remembered(anchor, parts.folder.c_str(), O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
+  if (!may_be_remote && lies_remote(f.directory_) == 1)
+    return std::error_code(EOPNOTSUPP, std::system_category());
   if (int const e = f.open_named(wants_directory); e != 0) return unio::detail::to_error_code(e);
   f.generation_ = sys::fork_generation();
   struct stat s;
   if (auto const e = sys::fstat(f.fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
-  struct statfs fs;
-  if (auto const e = sys::fstatfs(f.fd_, &fs); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  int const remote = lies_remote(f.fd_);
+  if (remote < 0) return unio::detail::to_error_code(remote);
+  if (remote == 1 && !may_be_remote) return std::error_code(EOPNOTSUPP, std::system_category());
   f.device_ = s.st_dev;
   f.inode_ = s.st_ino;
-  f.is_remote_ = is_remote_type(fs.f_type);
+  f.is_remote_ = remote == 1;
   return f;
 }
 
 result<lock_file> lock_file::open(path_handle const& base, path_view name) noexcept {
-  return open(base, name, false);
+  return open(base, name, false, true);
 }
 
 result<lock_file> lock_file::open_directory(path_handle const& base, path_view name) noexcept {
-  return open(base, name, true);
+  return open(base, name, true, true);
 }
 
 result<lock_file> lock_file::join(path_handle const& base, path_view name, std::uint64_t init_byte,
-                                  std::uint64_t in_use_byte, bool& alone) noexcept {
+                                  std::uint64_t in_use_byte, bool& alone, bool may_be_remote) noexcept {
   for (int attempts = 0; attempts != 100; ++attempts) {
-    result<lock_file> f = open(base, name);
+    result<lock_file> f = open(base, name, false, may_be_remote);
     if (!f) return f;
     hooks::step("join.opened");
     if (int const e = byte_lock::lock(f->fd(), init_byte, lock_kind::exclusive); e != 0)
       return unio::detail::to_error_code(e);
     hooks::step("join.has_init_byte");
+    // Who had it before on another machine may have made the file, or removed it.
+    if (int const e = f->refresh(); e != 0) return unio::detail::to_error_code(e);
     int const named = f->is_still_named();
     if (named < 0) return unio::detail::to_error_code(named);
     if (named == 0 && !hooks::defect("L14")) continue; // others will join another file
@@ -352,8 +365,23 @@ lock_file& lock_file::operator=(lock_file&& other) noexcept {
 
 bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_generation(); }
 
+// A size of before, a file that was removed, a page that was written elsewhere: FUSE believes what it has for as long as its server said,
+// and a lock does not change that; NFS asks again when a file is opened or locked (nfs(5), "Close-to-open cache consistency").
+int lock_file::refresh(int fd) noexcept {
+  struct statx ignored;
+  auto const r = sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &ignored);
+  if (r < 0 && r != -ENOSYS && r != -EPERM)
+    return static_cast<int>(r); // EPERM: sandboxes that do not know it
+  (void)sys::fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  return 0;
+}
+
 int lock_file::is_still_named() const noexcept {
   struct stat s;
+  if (is_remote_) { // the name may be cached, too
+    if (auto const r = sys::fstat(fd_, &s); r < 0) return r == -ESTALE ? 0 : static_cast<int>(r);
+    if (s.st_nlink == 0) return 0;
+  }
   auto const r = sys::fstatat(directory_, name_.c_str(), &s, AT_SYMLINK_NOFOLLOW);
   if (r == -ENOENT) return 0;
   if (r < 0) return static_cast<int>(r);
@@ -370,6 +398,8 @@ result<int> lock_file::open_description(int more_flags) const noexcept {
 void lock_file::close() noexcept {
   int const fds[] = {std::exchange(fd_, -1), std::exchange(directory_, -1)};
   if (is_inherited()) return;
+  // A FUSE server that has only heard of POSIX locks would keep them.
+  if (is_remote_ && fds[0] >= 0) byte_lock::unlock_all(fds[0]);
   for (int const fd : fds) close_remembered(fd);
 }
 

@@ -41,7 +41,7 @@ int is_locked(int fd, std::uint64_t at) noexcept;
 
 } // namespace byte_lock
 
-/// All of `n` bytes, or a negative native code: error::damaged_lock_file where the file ends too early, EIO for a short write.
+/// All of `n` bytes, or a negative native code: error::damaged_lock_file where the file ends too early, ENOSPC for a short write.
 int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept;
 int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept;
 
@@ -86,9 +86,10 @@ class lock_file {
   /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are others. Holds `init_byte` alone
   /// until joined() is called, so that nobody else joins meanwhile.
   ///
-  /// Errors  as open(); EBUSY if its name leads to another file each time
+  /// Errors  as open(); EBUSY if its name leads to another file each time; EOPNOTSUPP where it would be remote and may not, and
+  ///         nothing is made then
   static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
-                                std::uint64_t in_use_byte, bool& alone) noexcept;
+                                std::uint64_t in_use_byte, bool& alone, bool may_be_remote = true) noexcept;
   /// From here on others may join. 0, or a negative errno.
   int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
   /// Opens a directory; the same checks. Errors: ENOTDIR.
@@ -102,6 +103,11 @@ class lock_file {
   [[nodiscard]] bool is_remote() const noexcept { return is_remote_; }
   /// Has the process forked since? Then this is the child's copy, whose descriptors are closed.
   [[nodiscard]] bool is_inherited() const noexcept;
+  /// Where it is remote, has fstat() and read_at() see what the server has now, whatever is cached here. Nothing elsewhere.
+  ///
+  /// 0, or a negative errno.
+  [[nodiscard]] int refresh() const noexcept { return is_remote_ ? refresh(fd_) : 0; }
+  static int refresh(int fd) noexcept;
   /// Does `name` in the directory it was opened from still lead to this inode? 1, 0, or a negative errno.
   [[nodiscard]] int is_still_named() const noexcept;
 
@@ -114,7 +120,8 @@ class lock_file {
   void close() noexcept;
 
  private:
-  static result<lock_file> open(path_handle const& base, path_view name, bool wants_directory) noexcept;
+  static result<lock_file> open(path_handle const& base, path_view name, bool wants_directory,
+                                bool may_be_remote) noexcept;
   int open_named(bool wants_directory) noexcept;
   int open_existing(bool wants_directory) noexcept;
 

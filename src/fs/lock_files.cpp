@@ -105,8 +105,6 @@ struct request {
   locked_file small[small_size];
 };
 
-void discard(int fd) noexcept { lock_file::close_remembered(fd); }
-
 // May this be one of our lock files? Anything else stays as it is.
 int check(struct stat const& s) noexcept {
   if (S_ISLNK(s.st_mode)) return -ELOOP;
@@ -129,6 +127,8 @@ struct lock_files::state {
   void give_back(request& r) noexcept;
 
   [[nodiscard]] int dir() const noexcept { return directory.fd(); }
+  void discard(int fd) const noexcept;
+  int look_at(int fd, struct stat& s) const noexcept;
   int open_existing(char const* name) const noexcept;
   int is_named(char const* name, struct stat const& s) const noexcept;
   int lock(entity e, detail::waiting how, locked_file& f) const noexcept;
@@ -157,6 +157,7 @@ int lock_files::state::probe() const noexcept {
   int const fd = sys::above_standard(r);
   if (fd < 0) return fd;
   int const e = byte_lock::try_lock(fd, owner_byte, lock_kind::exclusive);
+  if (directory.is_remote()) byte_lock::unlock_all(fd);
   sys::close(fd);
   return e;
 }
@@ -177,17 +178,31 @@ void lock_files::state::give_back(request& r) noexcept {
   r.next_free = std::exchange(free, &r);
 }
 
+// Closes it, and thereby unlocks it. Some FUSE servers are to be asked for the latter.
+void lock_files::state::discard(int fd) const noexcept {
+  if (directory.is_remote()) byte_lock::unlock_all(fd);
+  lock_file::close_remembered(fd);
+}
+
+// fstat(2), of what is now: who else had it locked may have marked or removed it.
+int lock_files::state::look_at(int fd, struct stat& s) const noexcept {
+  if (directory.is_remote())
+    if (int const e = lock_file::refresh(fd); e != 0) return e;
+  return static_cast<int>(sys::fstat(fd, &s));
+}
+
 // A descriptor. -ENOENT: it is not there any more, or another one is.
 int lock_files::state::open_existing(char const* name) const noexcept {
   struct stat s;
-  if (auto const e = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); e < 0) return static_cast<int>(e);
-  if (int const e = check(s); e != 0) return e;
+  if (auto const r = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); r < 0) return static_cast<int>(r);
+  if (int const r = check(s); r != 0) return r;
   int const fd = lock_file::open_remembered(dir(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (fd < 0) return fd;
   struct stat opened;
-  if (sys::fstat(fd, &opened) == 0 && opened.st_ino == s.st_ino && opened.st_dev == s.st_dev) return fd;
+  auto const e = sys::fstat(fd, &opened);
+  if (e == 0 && opened.st_ino == s.st_ino && opened.st_dev == s.st_dev) return fd;
   discard(fd);
-  return -ENOENT;
+  return e < 0 ? static_cast<int>(e) : -ENOENT;
 }
 
 // Does the name lead to the file of which this is the state? 1, 0, or a negative errno.
@@ -203,6 +218,9 @@ int lock_files::state::is_named(char const* name, struct stat const& s) const no
 int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const noexcept {
   file_name const name(e);
   auto const kind = e.exclusive ? lock_kind::exclusive : lock_kind::shared;
+  // ESTALE says that another machine has removed it: nfs(5). Or that the server has lost it all, if it says so again and again.
+  constexpr int most_stale = 20;
+  int stale = 0;
   for (int attempt = 0;; ++attempt) {
     if (attempt != 0) { // what was there was let go by somebody else, meanwhile
       if (how.never() && attempt == 100) return -EAGAIN;
@@ -215,7 +233,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     if (fd == -EEXIST) {
       hooks::step("lock_files.exists");
       fd = open_existing(name.text);
-      if (fd == -ENOENT) continue;
+      if (fd == -ENOENT || (fd == -ESTALE && ++stale != most_stale)) continue;
     }
     if (fd < 0) return fd;
     hooks::step("lock_files.opened");
@@ -230,9 +248,9 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     }
     hooks::step("lock_files.locked");
     struct stat s;
-    int named = static_cast<int>(sys::fstat(fd, &s));
+    int named = look_at(fd, s);
     if (named == 0) named = is_mine && !directory.is_remote() ? s.st_nlink != 0 : is_named(name.text, s);
-    if (named == -ESTALE) named = 0; // removed by another machine: nfs(5)
+    if (named == -ESTALE && ++stale != most_stale) named = 0;
     if (hooks::defect("unverified")) named = 1;
     if (named == 1) {
       f = {.fd = fd, .was_marked = is_marked(s), .was_told = false};
@@ -254,7 +272,7 @@ int lock_files::state::mark(entity e, locked_file& f, bool& owner_died) const no
   int const code = byte_lock::try_lock(f.fd, told_byte, lock_kind::exclusive);
   if (code != 0) return code == -EAGAIN ? 0 : code;
   struct stat s;
-  if (auto const failed = sys::fstat(f.fd, &s); failed < 0) return static_cast<int>(failed);
+  if (int const failed = look_at(f.fd, s); failed != 0) return failed;
   f.was_told = is_marked(s); // not if somebody was told and has let go since we looked
   if (!f.was_told) byte_lock::unlock(f.fd, told_byte);
   owner_died = owner_died || f.was_told;
@@ -277,7 +295,7 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
-  if (sys::fstat(f.fd, &s) < 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
+  if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
   hooks::step("lock_files.before_unlink");
   auto const e = sys::unlinkat(dir(), name, 0);
   if (e < 0 && e != -ENOENT) (void)sys::fchmod(f.fd, unmarked); // it stays, but nobody died
@@ -292,7 +310,7 @@ void lock_files::state::unlock_shared(char const* name, locked_file const& f) co
   }
   hooks::step("lock_files.shared_alone");
   struct stat s;
-  if (e != 0 || sys::fstat(f.fd, &s) < 0 || is_marked(s)) return;
+  if (e != 0 || look_at(f.fd, s) != 0 || is_marked(s)) return;
   if (is_named(name, s) == 1) (void)sys::unlinkat(dir(), name, 0);
 }
 

@@ -35,12 +35,14 @@ struct map_header {
   std::uint32_t users;
   std::uint32_t slot_size;
   std::uint64_t hash_id;
-  std::uint64_t device; // of this very file: a copy of it is none
+  std::uint64_t device; // of this very file: a copy of it is none. any_device: it was made from afar
   std::uint64_t inode;
   std::uint8_t unused[72];
   alignas(64) std::atomic<std::uint64_t> epoch; // even: the map counts; odd: degraded
 };
 static_assert(offsetof(map_header, epoch) == 128);
+
+inline constexpr std::uint64_t any_device = 0;
 
 struct map_user {
   std::atomic<std::uint32_t> in_use; // since it was opened, until it was closed in order

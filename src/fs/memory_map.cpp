@@ -178,7 +178,7 @@ struct detail::memory_map_base::state {
 
  private:
   // opening and closing
-  int check_header(struct stat const& s, bool& fresh) noexcept;
+  int check_header(struct stat const& s, bool alone, bool& fresh) noexcept;
   int check_unfinished(bool& fresh) noexcept;
   int make_map(bool fresh) noexcept;
   int map_it() noexcept;
@@ -257,7 +257,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   struct stat s;
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   bool fresh = false;
-  int e = check_header(s, fresh);
+  int e = check_header(s, alone, fresh);
   if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
   if (alone) {
@@ -278,7 +278,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
 }
 
 // Believes nothing before it has looked at all of it.
-int detail::memory_map_base::state::check_header(struct stat const& s, bool& fresh) noexcept {
+int detail::memory_map_base::state::check_header(struct stat const& s, bool alone, bool& fresh) noexcept {
   fresh = s.st_size == 0;
   if (fresh) return 0;
   if (static_cast<std::size_t>(s.st_size) < sizeof(map_header))
@@ -295,8 +295,10 @@ int detail::memory_map_base::state::check_header(struct stat const& s, bool& fre
   if (h.slots != p_.slots || h.hash_id != p_.hash_id) return unio::detail::native(error::different_lock_file);
   if (static_cast<std::size_t>(s.st_size) < layout::file_size(p_.slots))
     return unio::detail::native(error::damaged_lock_file);
-  // Another file's contents, or this file's from before a restart that gave the device another number.
-  if (h.device != s.st_dev || h.inode != s.st_ino) fresh = true;
+  // Another file's contents, or this file's from before a restart that gave the device another number. Whoever has it open has seen to
+  // that; and the numbers of devices are each machine's own.
+  bool const is_its_device = h.device == s.st_dev || h.device == layout::any_device || file.is_remote();
+  if (alone && !(is_its_device && h.inode == s.st_ino)) fresh = true;
   return 0;
 }
 
@@ -333,9 +335,11 @@ int detail::memory_map_base::state::make_map(bool fresh) noexcept {
     h.users = layout::users;
     h.slot_size = sizeof(map_slot);
     h.hash_id = p_.hash_id;
-    h.device = file.device();
+    h.device = file.is_remote() ? layout::any_device : file.device();
     h.inode = file.inode();
-    return write_at(fd, &h, sizeof h, 0);
+    int const e = write_at(fd, &h, sizeof h, 0);
+    if (e != 0) (void)sys::ftruncate(fd, 0); // what there is of it would be damaged
+    return e;
   }
   // Alone, so whatever made the others degrade has gone.
   std::uint64_t const even = 0;
@@ -755,10 +759,11 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   return 0;
 }
 
-// A lock taken and given back makes a network filesystem ask the server again (nfs(5), "Using file locks with NFS").
+// A lock taken and given back makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has to be told.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
   byte_lock::unlock(file.fd(), layout::sync_byte);
+  if (int const e = file.refresh(); e != 0) return e;
   return read_at(file.fd(), to, n, at);
 }
 

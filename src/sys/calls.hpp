@@ -24,6 +24,7 @@ struct msghdr;
 struct pollfd;
 struct sockaddr;
 struct statfs;
+struct statx;
 struct timespec;
 
 namespace unio::sys {
@@ -84,6 +85,9 @@ namespace unio::sys {
   X(system_now, (), ())                                                                                  \
   X(fstatat, (int dir, char const* path, struct stat* s, int flags), (dir, path, s, flags))              \
   X(fstatfs, (int fd, struct statfs* s), (fd, s))                                                        \
+  X(statx, (int dir, char const* path, int flags, unsigned mask, struct statx* s),                       \
+    (dir, path, flags, mask, s))                                                                         \
+  X(fadvise, (int fd, std::int64_t at, std::int64_t n, int advice), (fd, at, n, advice))                 \
   X(fchmod, (int fd, unsigned mode), (fd, mode))                                                         \
   X(linkat, (int from_dir, char const* from, int to_dir, char const* to, int flags),                     \
     (from_dir, from, to_dir, to, flags))                                                                 \

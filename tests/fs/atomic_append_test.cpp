@@ -84,6 +84,19 @@ TEST_F(atomic_append_, serves_in_the_order_of_arrival) {
   EXPECT_EQ(directory.read("order"), "0123");
 }
 
+TEST_F(atomic_append_, lets_go_in_one_look_however_long_the_queue_behind_it_is) {
+  atomic_append m = open();
+  auto held = m.lock(a).value();
+  for (int i = 0; i != 500; ++i) (void)m.lock(b).value(); // 64,000 bytes of records
+  {
+    failing_calls calls;
+    held.unlock();
+    EXPECT_LT(calls.count<&table::pwritev2>() + calls.count<&table::preadv2>() + calls.count<&table::fcntl>(),
+              5);
+  }
+  EXPECT_TRUE(m.try_lock(a).has_value());
+}
+
 TEST_F(atomic_append_, locks_as_many_as_it_says_and_no_more) {
   atomic_append m = open();
   std::vector<entity> many;

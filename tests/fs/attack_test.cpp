@@ -1,6 +1,7 @@
 // What lies at a lock's path while somebody else changes it all the time: no file of another is touched, nothing hangs. And users
 // in other pid namespaces, whose numbers mean nothing here.
 
+#include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -27,6 +28,7 @@
 namespace {
 
 using namespace std::chrono_literals;
+using test::opened;
 using unio::fs::entity;
 using unio::fs::shared_fs_mutex;
 
@@ -36,12 +38,6 @@ struct algorithm {
   char const* name;
   unio::result<std::unique_ptr<shared_fs_mutex>> (*open)(std::string const& path);
 };
-
-template <class Mutex> unio::result<std::unique_ptr<shared_fs_mutex>> opened(std::string const& path) {
-  unio::result<Mutex> m = Mutex::open(path);
-  if (!m) return m.error();
-  return std::unique_ptr<shared_fs_mutex>(std::make_unique<Mutex>(std::move(*m)));
-}
 
 void PrintTo(algorithm const& a, std::ostream* out) { *out << a.name; }
 

@@ -10,12 +10,22 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace test {
+
+/// A mutex of one of the algorithms, as whichever it is.
+template <class Mutex>
+unio::result<std::unique_ptr<unio::fs::shared_fs_mutex>> opened(std::string const& path) {
+  unio::result<Mutex> m = Mutex::open(path);
+  if (!m) return m.error();
+  return std::unique_ptr<unio::fs::shared_fs_mutex>(std::make_unique<Mutex>(std::move(*m)));
+}
 
 /// Locks them in a process that is killed then.
 template <class Open> void die_with(Open open, std::vector<unio::fs::entity> const& entities) {

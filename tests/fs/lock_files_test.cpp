@@ -287,6 +287,30 @@ TEST_F(lock_files_, reports_errors_as_such_and_holds_nothing) {
   EXPECT_EQ(directory.count(), 0);
 }
 
+TEST_F(lock_files_, begins_again_when_another_machine_has_removed_the_file_but_not_for_ever) {
+  lock_files m = open();
+  for (unio::deadline const d : {unio::deadline(), unio::deadline(60s), unio::deadline::zero()}) {
+    failing_calls calls;
+    calls.fail<&table::fstat>(ESTALE, {.times = 3}); // nfs(5)
+    EXPECT_TRUE(m.lock(a, d).has_value());
+    calls.fail<&table::fstat>(ESTALE, {.times = test::which_calls::all});
+    EXPECT_EQ(m.lock(a, d).error(), system_error(ESTALE));
+    EXPECT_LT(calls.count<&table::fstat>(), 100);
+  }
+}
+
+TEST_F(lock_files_, reports_that_it_cannot_look_at_the_file_of_another) {
+  lock_files m = open();
+  auto const held = m.lock(a).value();
+  lock_files other = open();
+  for (unio::deadline const d : {unio::deadline(), unio::deadline(60s), unio::deadline::zero()}) {
+    failing_calls calls;
+    calls.fail<&table::fstat>(EIO, {.times = test::which_calls::all});
+    EXPECT_EQ(other.lock(a, d).error(), system_error(EIO));
+    EXPECT_EQ(calls.failures<&table::fstat>(), 1);
+  }
+}
+
 TEST_F(lock_files_, refuses_more_entities_than_there_can_be_descriptors_before_it_locks_any) {
   process limited([&](process::channel&) {
     rlimit const few{.rlim_cur = 100, .rlim_max = 100};

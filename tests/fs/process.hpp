@@ -44,7 +44,9 @@ class process {
       ::close(ends[0]);
       ::alarm(60);
       channel with(ends[1]);
-      int const status = body(with);
+      int const status = [&]() noexcept {
+        return body(with);
+      }(); // what it throws ends it: the tests that follow are the parent's
       ::_exit(status);
     }
     ::close(ends[1]);
@@ -58,6 +60,7 @@ class process {
     if (fd_ >= 0) ::close(fd_);
   }
 
+  [[nodiscard]] pid_t id() const noexcept { return pid_; }
   void say(char c) const noexcept { channel(fd_).say(c); }
   char hear() const noexcept { return channel(fd_).hear(); }
   long hear_number() const noexcept { return channel(fd_).hear_number(); }

@@ -9,12 +9,16 @@
 #include <unio/fs/byte_ranges.hpp>
 #include <unio/fs/lock_files.hpp>
 #include <unio/fs/memory_map.hpp>
+#include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
 #include <unio/timeout.hpp>
 
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#if UNIO_HAS_URING
+#include <liburing.h>
+#endif
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -23,6 +27,8 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <memory>
 #include <random>
 #include <thread>
@@ -309,6 +315,19 @@ TEST_P(shared_fs_mutex_, excludes_threads_of_several_processes) {
   expect_exclusion(c);
 }
 
+// The first to come makes the file, the last to leave leaves it as it is: nobody is with another one than the others.
+TEST_P(shared_fs_mutex_, excludes_processes_that_open_and_close_it_all_the_time) {
+  checker& c = shared_checker();
+  std::vector<process> all;
+  for (unsigned i = 0; i != 4; ++i)
+    all.emplace_back([this, &c, i](process::channel&) {
+      for (unsigned k = 0; k != 60; ++k) work(*open(), c, 100 * i + k + 1, 3);
+      return 0;
+    });
+  for (process& p : all) EXPECT_EQ(p.wait(), 0);
+  expect_exclusion(c);
+}
+
 // ── waiting ────────────────────────────────────────────────────────────────────────────────────────────────
 
 std::atomic<bool> has_waited{false};
@@ -518,6 +537,32 @@ TEST_P(shared_fs_mutex_, does_not_take_from_a_stopped_holder) {
   EXPECT_EQ(other.wait(), 0);
 }
 
+// Makes the next process of this namespace have that number, if it is free. Another may come in between.
+bool next_process_is(pid_t id) {
+  std::ofstream last("/proc/sys/kernel/ns_last_pid");
+  last << id - 1 << std::flush;
+  return last.good();
+}
+
+TEST_P(shared_fs_mutex_, takes_a_dead_holder_for_dead_although_its_number_lives_on) {
+  if (!next_process_is(::getpid() + 1)) GTEST_SKIP() << "may not choose the numbers of processes";
+  auto const m = open();
+  for (int attempts = 0; attempts != 100; ++attempts) {
+    process dead = holder({a});
+    dead.hear();
+    pid_t const number = dead.id();
+    dead.kill();
+    (void)next_process_is(number);
+    process const other([](process::channel& with) { return with.hear(); });
+    bool const has_it = other.id() == number;
+    auto const held = m->lock(a, 20s);
+    ASSERT_TRUE(held.has_value()) << held.error().message();
+    EXPECT_TRUE(held->owner_died());
+    if (has_it) return;
+  }
+  GTEST_SKIP() << "others start processes all the time";
+}
+
 TEST_P(shared_fs_mutex_, survives_whoever_is_killed_at_whatever_time) {
   checker& c = shared_checker();
   auto const m = open();
@@ -569,6 +614,87 @@ TEST_P(shared_fs_mutex_, recovers_ten_thousand_entities) {
 }
 
 // ── fork, exec, descriptors ────────────────────────────────────────────────────────────────────────────────
+
+// A lock whose descriptor a ring knows may outlive a killed process for a while: none of these is known to one. In the child a read is
+// with the kernel, and a timer was, on which it waited for the lock.
+unio::task<> lock_and_read(shared_fs_mutex& m, unio::pipe_handle& in, process::channel& with) {
+  auto const held = co_await unio::fs::co_lock(m, a);
+  bool const has_ring = std::string(unio::this_thread::multiplexer().capabilities().driver) == "io_uring";
+  with.say(!held ? '!' : has_ring ? 'h' : '-');
+  std::array<std::byte, 8> some;
+  unio::mutable_buffer const buffer(some);
+  (void)co_await in.co_read(buffer);
+}
+
+constexpr int no_ring = -1;
+
+int runs_in_which_it_is_kept(int of, std::function<void(process::channel&)> const& hold,
+                             std::function<bool()> const& is_free_now) {
+  int kept = 0;
+  for (int i = 0; i != of; ++i) {
+    process other([&](process::channel& with) {
+      hold(with);
+      return 0;
+    });
+    char const said = other.hear();
+    if (said == '-') return no_ring;
+    EXPECT_EQ(said, 'h');
+    other.kill();
+    if (!is_free_now()) ++kept;
+  }
+  return kept;
+}
+
+TEST_P(shared_fs_mutex_, is_given_back_with_the_end_of_a_process_that_has_a_ring) {
+  auto const m = open();
+  int const kept = runs_in_which_it_is_kept(
+      20,
+      [this](process::channel& with) {
+        auto const own = open();
+        unio::anonymous_pipe ends = unio::pipe_handle::anonymous().value();
+        unio::run(lock_and_read(*own, ends.reader, with));
+      },
+      [&] {
+        auto const held = m->try_lock(a);
+        return held.has_value() && held->owner_died();
+      });
+  if (kept == no_ring) GTEST_SKIP() << "there are no rings";
+  EXPECT_EQ(kept, 0);
+}
+
+#if UNIO_HAS_URING
+// The control: a lock whose descriptor a ring does know.
+TEST(shared_fs_mutex_control, a_lock_that_a_ring_knows_outlives_its_process) {
+  test::temporary_directory const directory;
+  directory.write("lock", "");
+  auto const locked = [&] {
+    struct flock whole = {};
+    whole.l_type = F_WRLCK;
+    int const fd = ::open((directory / "lock").c_str(), O_RDWR | O_CLOEXEC);
+    if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return fd;
+    ::close(fd);
+    return -1;
+  };
+  int const kept = runs_in_which_it_is_kept(
+      20,
+      [&](process::channel& with) {
+        int fd = -1;
+        while ((fd = locked()) < 0) ::usleep(1000); // until the one before has gone
+        io_uring ring;
+        bool const knows_it =
+            ::io_uring_queue_init(8, &ring, 0) == 0 && ::io_uring_register_files(&ring, &fd, 1) == 0;
+        with.say(knows_it ? 'h' : '-');
+        with.hear();
+      },
+      [&] {
+        int const fd = locked();
+        if (fd >= 0) ::close(fd);
+        return fd >= 0;
+      });
+  if (kept <= 0) GTEST_SKIP() << "not with this kernel, or there are no rings";
+  RecordProperty("kept", kept);
+}
+#endif
 
 TEST_P(shared_fs_mutex_, gives_a_child_of_fork_nothing) {
   auto const m = open();

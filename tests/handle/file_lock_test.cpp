@@ -13,14 +13,18 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -788,6 +792,52 @@ TEST(file_lock, is_kept_by_a_forked_child_until_both_have_closed_it) {
     child.kill();
     EXPECT_TRUE(is_free(f));
   });
+}
+
+// One byte, with room for a descriptor.
+struct message {
+  message() {
+    header.msg_iov = &bytes;
+    header.msg_iovlen = 1;
+    header.msg_control = control.data();
+    header.msg_controllen = control.size();
+  }
+  message(message const&) = delete;
+  message& operator=(message const&) = delete;
+
+  char byte = 'x';
+  iovec bytes{.iov_base = &byte, .iov_len = 1};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  msghdr header = {};
+};
+
+TEST(file_lock, is_kept_by_who_was_sent_the_descriptor) {
+  locked_file const f;
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  child_process receiver([&](auto const& tell) {
+    message m;
+    if (::recvmsg(ends[1], &m.header, MSG_CMSG_CLOEXEC) != 1 || CMSG_FIRSTHDR(&m.header) == nullptr)
+      ::_exit(8);
+    tell();
+  });
+  {
+    file_handle ours = f.open();
+    file_lock lock = ours.lock_file(exclusive).value();
+    message m;
+    cmsghdr* const h = CMSG_FIRSTHDR(&m.header);
+    *h = {.cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    int const sent = ours.native_handle();
+    std::memcpy(CMSG_DATA(h), &sent, sizeof sent);
+    ASSERT_EQ(::sendmsg(ends[0], &m.header, 0), 1);
+    ASSERT_TRUE(receiver.told());
+    lock.release();
+  }
+  EXPECT_FALSE(is_free(f));
+  receiver.kill();
+  EXPECT_TRUE(is_free(f));
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST(file_lock, is_not_unlocked_by_what_a_child_destroys) {

@@ -22,7 +22,7 @@
 //   fairness            whoever comes may overtake those that sleep, for 200 µs; then the one that sleeps longest gets it
 //   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to see whether the owner lives
 //   acquire cost        one atomic exchange for each slot, and one to let go; degraded: a system call for each, too, and one to let go;
-//                       for who cannot see the map four for each
+//                       for who cannot see the map four for each, six on a filesystem that other machines write to
 //   many entities       any number; in ascending order of their slots
 //   shared mode         yes: one atomic operation in, one out, for each user the first and last of whose threads comes and goes
 //
