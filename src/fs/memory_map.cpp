@@ -793,6 +793,11 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
       if (alive == 0 && owns) noted = true;
     };
     if (owner_of(word) != 0) look_at_user(owner_of(word), true);
+    if (told_of(word) != 0) {
+      int const alive = is_alive(told_of(word));
+      if (alive < 0) return alive;
+      noted |= alive == 0;
+    }
     constexpr std::size_t first_readers = offsetof(map_slot, readers) / sizeof(std::uint64_t);
     for (std::size_t part = 0; e.exclusive && part != layout::users / 64 && in_the_way == 0; ++part)
       for (std::uint64_t bits = seen[first_readers + part]; bits != 0 && in_the_way == 0; bits &= bits - 1)

@@ -9,7 +9,7 @@
  *   no stuck    everybody who lives gets in (an invalid end state otherwise)
  *
  *   run     -DDEATHS=0 -DLOCKS=2
- *   run     -DDEATHS=1 -DROUNDS=1
+ *   run     -DDEATHS=2 -DROUNDS=1
  *
  *   BUG=1   who has locked in the map does not look at the epoch afterwards
  *   BUG=2   the newcomer does not wait for those who hold the slot in the map
