@@ -5,7 +5,7 @@
  *
  *   exclusion   nobody else is inside with one that is alone
  *   told        who is alone with the entity after the death of one that was, or of a sharer that was told, is told; so is who shares it
- *               after the death of one that was alone, unless another one that shares it was
+ *               after the death of one that was alone, unless another one that shares it was; nobody, of one that lives
  *   no stuck    everybody who lives gets in (an invalid end state otherwise)
  *
  *   run     -DSHARERS=0
@@ -39,6 +39,7 @@ byte state[N];
 bool shared[N];
 bool was_told[N]; /* a sharer's record says so */
 bool locked[N];   /* the byte of its id */
+bool of_dead[N];
 byte end;
 byte recovering = NONE;
 
@@ -121,6 +122,7 @@ inline take_notes() {
 #if BUG != 5
       if :: kind == SHARES -> was_told[mine] = true :: else fi;
 #endif
+      assert(of_dead[i]);
       knows[_pid] = true;
       lost = false; lost_told = false /* until it dies */
     };
@@ -170,11 +172,9 @@ active [N] proctype user() {
     inside[_pid] = 0;
 #if BUG == 2
     locked[mine] = false;
-    state[mine] = DONE;
-#else
+#endif
     d_step { state[mine] = DONE; knows[_pid] = false };
     locked[mine] = false;
-#endif
     finished[_pid] = true
   } unless { killed[_pid] };
   d_step { mine = NONE; other = NONE; i = 0; notes = false }
@@ -186,6 +186,7 @@ inline dies(u) {
     deaths++;
     killed[u] = true;
     locked[record[u]] = false;
+    of_dead[record[u]] = true;
     if :: recovering == u -> recovering = NONE :: else fi;
     if
     :: u < SHARERS && knows[u] -> lost_told = true
