@@ -777,19 +777,28 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
         r != 0)
       return r;
     int in_the_way = 0;
+    std::uint64_t const word = seen[offsetof(map_slot, word) / sizeof(std::uint64_t)];
+    bool noted = (word & died_bit) != 0; // found by others already
     auto const look_at_user = [&](std::uint64_t user, bool owns) {
       int const alive = is_alive(user);
       if (alive < 0 || alive == 1) in_the_way = alive;
-      if (alive == 0 && owns) died = true;
+      if (alive == 0 && owns) noted = true;
     };
-    std::uint64_t const word = seen[offsetof(map_slot, word) / sizeof(std::uint64_t)];
     if (owner_of(word) != 0) look_at_user(owner_of(word), true);
+    if (told_of(word) != 0) {
+      int const alive = is_alive(told_of(word));
+      if (alive < 0) return alive;
+      noted |= alive == 0;
+    }
     constexpr std::size_t first_readers = offsetof(map_slot, readers) / sizeof(std::uint64_t);
     for (std::size_t part = 0; e.exclusive && part != layout::users / 64 && in_the_way == 0; ++part)
       for (std::uint64_t bits = seen[first_readers + part]; bits != 0 && in_the_way == 0; bits &= bits - 1)
         look_at_user(part * 64 + static_cast<unsigned>(__builtin_ctzll(bits)) + 1, false);
     if (in_the_way < 0) return in_the_way;
-    if (in_the_way == 0) return 0;
+    if (in_the_way == 0) {
+      died |= noted;
+      return 0;
+    }
     if (int const stop = wait.next(); stop != 0) return stop;
   }
 }

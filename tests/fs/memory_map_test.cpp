@@ -292,6 +292,39 @@ TEST_F(memory_map_, sees_the_dead_from_afar_and_tells_the_next_that_sees_the_map
   EXPECT_FALSE(far.lock(a).value().owner_died());
 }
 
+TEST_F(memory_map_, tells_from_afar_of_a_death_that_others_have_found_already) {
+  memory_map<> near = open();
+  {
+    process dead = holder(a);
+    dead.hear();
+    dead.kill();
+  }
+  memory_map<> another = open(); // has the number of the dead one, whose slots it recovers
+  memory_map<> far = open(afar);
+  EXPECT_TRUE(far.try_lock(a).value().owner_died());
+  EXPECT_TRUE(far.try_lock(a.shared()).value().owner_died());
+  EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(far.try_lock(a).value().owner_died());
+}
+
+TEST_F(memory_map_, tells_from_afar_of_the_death_of_one_that_was_told) {
+  memory_map<> near = open();
+  {
+    process dead = holder(a);
+    dead.hear();
+    dead.kill();
+  }
+  process told = holder(a.shared());
+  EXPECT_EQ(told.hear(), 'd');
+  memory_map<> far = open(afar);
+  EXPECT_FALSE(far.try_lock(a.shared()).value().owner_died());
+  told.kill();
+  EXPECT_TRUE(far.try_lock(a).value().owner_died());
+  EXPECT_TRUE(far.try_lock(a.shared()).value().owner_died());
+  EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(far.try_lock(a).value().owner_died());
+}
+
 TEST_F(memory_map_, recovers_from_deaths_while_degraded) {
   memory_map<> near = open();
   memory_map<> far = open(afar);
