@@ -28,6 +28,18 @@ inline constexpr std::uint64_t sync_byte =
 inline constexpr std::uint64_t user_bytes = lock_base + 16;   // + number of the user, exclusive: it lives
 inline constexpr std::uint64_t slot_bytes = lock_base + 4096; // + number of the slot: degraded
 
+// A slot's word, see map_protocol.hpp.
+inline constexpr std::uint64_t owner_mask = 0xffff;
+inline constexpr std::uint64_t waiting_bit = 1u << 16;
+inline constexpr std::uint64_t reserved_bit = 1u << 17;
+inline constexpr std::uint64_t died_bit = 1u << 18;
+inline constexpr unsigned told_shift = 32;
+inline constexpr std::uint64_t told_mask = owner_mask << told_shift;
+inline constexpr std::uint64_t kept_mask = died_bit | told_mask; // whoever owns it
+
+constexpr std::uint64_t owner_of(std::uint64_t word) noexcept { return word & owner_mask; }
+constexpr std::uint64_t told_of(std::uint64_t word) noexcept { return (word & told_mask) >> told_shift; }
+
 struct map_header {
   char magic[16];
   std::uint32_t version;

@@ -1,23 +1,10 @@
 // memory_map: locks in a map that all users share, which survive the death of any of them.
 //
-// A slot's word:    owner (16 bits: the number of a user, 0: nobody)
-//                   waiting   somebody sleeps on `turn`
-//                   reserved  let go for one of those that have slept; others wait
-//                   died      an owner died; told to the next owner
-//                   told      (16 bits) the number of one who shares the slot and was told; if it dies so must be told the next
-// and a bit for each user in `readers`, set while one or more of its threads share the slot.
-//
-//   to own      word: nobody ──CAS──► me; then wait until no bit in `readers` is set
-//   to share    set my bit; if the word has an owner, clear it again and wait
-//
-// Both orders are sequentially consistent, so that one of the two sees the other (Dekker). The state of the slot
-// says who owns and who shares it at every moment between two instructions: that is what makes it recoverable. A count of
-// readers would not be: who dies between counting and noting leaves it wrong.
+// map_protocol.hpp has what happens in the slots; here is what it stands on (the file, its users, their deaths), and what replaces it
+// while the map does not count.
 //
 // A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel lets go of that, whatever becomes of the process. Who
-// has waited for 2 … 50 ms asks whether the owner lives, and if not takes its byte and undoes all it held. That is
-// idempotent: each word is changed by one atomic operation that depends on the dead number alone, and the number is free for
-// others only after the last.
+// recovers what it held takes its byte first.
 //
 // Degrading. A user that cannot see the map makes the epoch odd (in the file). Who has locked slots looks at the epoch afterwards, and
 // lets go again if it is odd; so who has the kernel's lock of a slot has only to wait for those that looked before.
@@ -26,6 +13,7 @@
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
 #include "fs/map_layout.hpp"
+#include "fs/map_protocol.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/fs/memory_map.hpp>
@@ -33,135 +21,87 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <ctime>
 #include <new>
-#include <optional>
 
 namespace unio::fs {
 
 namespace layout = map_layout;
-using layout::has_readers;
+using layout::died_bit;
 using layout::map_header;
 using layout::map_slot;
 using layout::map_user;
+using layout::owner_of;
+using layout::told_of;
 
 namespace {
 
-constexpr std::uint64_t owner_mask = 0xffff;
-constexpr std::uint64_t waiting_bit = 1u << 16;
-constexpr std::uint64_t reserved_bit = 1u << 17;
-constexpr std::uint64_t died_bit = 1u << 18;
-constexpr unsigned told_shift = 32;
-constexpr std::uint64_t told_mask = owner_mask << told_shift;
-constexpr std::uint64_t kept_mask = died_bit | told_mask; // whoever owns it
+// What the protocol of the slots stands on: this machine, and the lock file.
+struct map_machine {
+  using slot = map_slot;
+  template <class T> using atomic = std::atomic<T>;
 
-constexpr std::int64_t first_probe_ns = 2'000'000;
-constexpr std::int64_t last_probe_ns = 50'000'000;
-constexpr std::uint64_t fair_after_ns = 200'000;
-constexpr std::uint64_t reserved_for_ns = 20'000'000; // long enough to be given a processor
-
-constexpr std::uint64_t owner_of(std::uint64_t word) noexcept { return word & owner_mask; }
-
-constexpr std::uint64_t told_of(std::uint64_t word) noexcept { return (word & told_mask) >> told_shift; }
-
-void relax() noexcept {
+  static void relax() noexcept {
 #if defined(__x86_64__)
-  __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #elif defined(__aarch64__)
-  asm volatile("yield");
+    asm volatile("yield");
 #endif
-}
-
-// Not FUTEX_PRIVATE_FLAG: others map the same file. What goes wrong (a signal, another value) is another look.
-void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t until_ns) noexcept {
-  timespec const t{.tv_sec = until_ns / 1'000'000'000, .tv_nsec = until_ns % 1'000'000'000};
-  (void)sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_BITSET, seen,
-                   &t); // an absolute time, monotonic
-}
-
-// True if somebody slept.
-bool wake(std::atomic<std::uint32_t>& word, int how_many) noexcept {
-  word.fetch_add(1, std::memory_order_seq_cst); // pairs with the load before sleep_on()
-  return sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE, static_cast<std::uint32_t>(how_many),
-                    nullptr) > 0;
-}
-
-// Of one user's threads: how many share a slot. The top bit is a lock for the few instructions that change bit and count together.
-class sharers {
- public:
-  void lock() noexcept {
-    for (unsigned n = 0; (count_.fetch_or(busy, std::memory_order_acquire) & busy) != 0; ++n) {
-      if (n % 64 == 63) sys::sched_yield();
-      relax();
-    }
   }
-  void unlock(std::uint32_t count) noexcept { count_.store(count, std::memory_order_release); }
-  [[nodiscard]] std::uint32_t count() const noexcept {
-    return count_.load(std::memory_order_relaxed) & ~busy;
+  static void yield() noexcept { sys::sched_yield(); }
+  static std::int64_t now() noexcept { return sys::steady_now(); }
+
+  // Not FUTEX_PRIVATE_FLAG: others map the same file. What goes wrong (a signal, another value) is another look.
+  static void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t until_ns) noexcept {
+    timespec const t{.tv_sec = until_ns / 1'000'000'000, .tv_nsec = until_ns % 1'000'000'000};
+    (void)sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_BITSET, seen,
+                     &t); // an absolute time, monotonic
+  }
+  static long wake_sleepers(std::atomic<std::uint32_t>& word, int how_many) noexcept {
+    return sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE,
+                      static_cast<std::uint32_t>(how_many), nullptr);
   }
 
- private:
-  static constexpr std::uint32_t busy = 1u << 31;
-  std::atomic<std::uint32_t> count_{0};
+  static void step(char const* name) noexcept { hooks::step(name); }
+  static bool defect(char const* id) noexcept { return hooks::defect(id); }
+
+  int is_alive(std::uint64_t user) noexcept {
+    if (user == me) return 1; // its own locks do not show
+    if (user > layout::users) return unio::detail::native(error::damaged_lock_file);
+    if (defect("stolen")) return 0; // takes who is slow for dead
+    return byte_lock::is_locked(file.fd(), layout::user_bytes + user);
+  }
+  // Holding its byte: nobody else recovers it, or takes the number meanwhile.
+  template <class F> int alone_with(std::uint64_t user, F undo) noexcept {
+    int const fd = more.take(file);
+    if (fd < 0) return fd;
+    int e = 0;
+    if (!defect("stolen")) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);
+    if (e == 0) undo();
+    byte_lock::unlock_all(fd);
+    more.give_back(fd);
+    return e;
+  }
+  void forget(std::uint64_t user) noexcept { users[user - 1].in_use.store(0, std::memory_order_release); }
+
+  lock_file file;
+  descriptions more;
+  map_user* users = nullptr;
+  std::uint64_t me = 0; // my number, 1 …
 };
 
-// How long somebody has waited, and what is next.
-class wait_state {
- public:
-  wait_state(detail::waiting how, unsigned spins) noexcept : how_(how), spins_(spins) {}
-
-  [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
-  /// True: look again at once, it costs little.
-  bool spin() noexcept {
-    if (how_.never()) return false;
-    if (how_.spin) {
-      if (++spun_ % 4096 == 0) return false; // time to look at the clock
-      if (spun_ % 256 == 0) sys::sched_yield();
-    } else if (++spun_ > spins_) {
-      return false;
-    }
-    relax();
-    return true;
-  }
-  [[nodiscard]] bool sleeps() const noexcept { return !how_.spin; }
-  /// When to look whether the owner lives, or the deadline, whichever is first.
-  std::int64_t next_look() noexcept {
-    std::int64_t const at = sys::steady_now() + probe_ns_;
-    return std::min(at, how_.due_ns);
-  }
-  void slept() noexcept { has_slept_ = true; }
-  /// True once per interval, or in the end.
-  bool wants_probe(std::int64_t look_at) noexcept {
-    if (!how_.spin && sys::steady_now() < look_at) return false;
-    probe_ns_ = std::min(probe_ns_ * 2, last_probe_ns);
-    return true;
-  }
-  /// 0, or why to give up.
-  [[nodiscard]] int over() const noexcept {
-    if (how_.never()) return -EAGAIN;
-    return how_.due_ns != deadline::forever && sys::steady_now() >= how_.due_ns ? -ETIMEDOUT : 0;
-  }
-
- private:
-  detail::waiting how_;
-  unsigned spins_;
-  unsigned spun_ = 0;
-  bool has_slept_ = false;
-  std::int64_t probe_ns_ = first_probe_ns;
-};
+using map_protocol = layout::protocol<map_machine>;
 
 } // namespace
 
 // ── the state of a user ────────────────────────────────────────────────────────────────────────────────────
 
-struct detail::memory_map_base::state {
+struct detail::memory_map_base::state : private map_machine {
   state() = default;
   state(state const&) = delete;
   state& operator=(state const&) = delete;
@@ -171,10 +111,10 @@ struct detail::memory_map_base::state {
 
   int lock(holding& held, waiting how, unsigned spins) noexcept;
   void unlock(holding& held) noexcept;
-  void disown(std::size_t slot) noexcept { disown(slots[slot]); }
+  void disown(std::size_t i) noexcept { map.disown(i); }
   [[nodiscard]] quick_map quick() const noexcept;
   [[nodiscard]] bool is_inherited() const noexcept { return generation != sys::fork_generation(); }
-  [[nodiscard]] bool is_degraded() const noexcept { return !sees_map || epoch_is_odd(); }
+  [[nodiscard]] bool is_degraded() const noexcept { return !sees_map || map.epoch_is_odd(); }
 
  private:
   // opening and closing
@@ -186,52 +126,19 @@ struct detail::memory_map_base::state {
   int degrade() noexcept;
   void close() noexcept;
 
-  // recovering
-  int is_alive(std::uint64_t user) noexcept;
-  int recover(std::uint64_t user) noexcept;
-  void recover_slots(std::uint64_t user) noexcept;
   void recover_all() noexcept;
-  int probe(map_slot& s, bool also_readers) noexcept;
-
-  // in the map
-  [[nodiscard]] bool epoch_is_odd() const noexcept { return layout::is_odd(header->epoch); }
-  // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may have been killed.
-  static bool is_free(map_slot const& s, std::uint64_t word, wait_state const& w) noexcept {
-    if (owner_of(word) != 0) return false;
-    return (word & reserved_bit) == 0 || w.has_slept() ||
-           static_cast<std::uint64_t>(sys::steady_now()) >=
-               s.fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns;
-  }
-  int lock_in_map(holding& held, waiting how, unsigned spins) noexcept;
-  int lock_slot(entity e, waiting how, unsigned spins, bool& noted) noexcept;
-  int own(map_slot& s, waiting how, unsigned spins, bool& noted) noexcept;
-  int own_slowly(map_slot& s, waiting how, unsigned spins, bool& noted) noexcept;
-  int drain(map_slot& s, wait_state& w) noexcept;
-  void disown(map_slot& s) noexcept;
-  void disown_slowly(map_slot& s) noexcept;
-  int share(std::size_t i, waiting how, unsigned spins, bool& noted) noexcept;
-  bool try_share(std::size_t i, wait_state const& w, bool& noted) noexcept;
-  void unshare(std::size_t i) noexcept;
-  void release(entity e) noexcept;
-  int await_release(map_slot& s, wait_state& w) noexcept;
-  bool take_notes(entity_list const& entities) noexcept;
-  void forget_told(map_slot& s) noexcept;
 
   // degraded
   int lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept;
   int await_map(entity e, waiting how, bool& died) noexcept;
   int read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept;
 
-  lock_file file;
-  descriptions more;
+  map_protocol map{*this};
   parameters p_{};
   bool sees_map = false;
   unsigned generation = sys::fork_generation();
-  std::uint64_t me = 0; // my number, 1 …
   map_header* header = nullptr;
-  map_user* users = nullptr;
   map_slot* slots = nullptr;
-  std::unique_ptr<sharers[]> sharing;
 };
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -266,14 +173,13 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   hooks::step("open.map_made");
   if (sees_map) {
     if (e = map_it(); e != 0) return e;
+    if (!map.use(slots, p_.slots, &header->epoch)) return -ENOMEM;
     if (alone) recover_all();
     if (e = take_number(); e != 0) return e;
     hooks::step("open.numbered");
   } else if (e = degrade(); e != 0) {
     return e; // it has no number: nobody could recover for it what it cannot write
   }
-  sharing.reset(new (std::nothrow) sharers[p_.slots]);
-  if (sharing == nullptr) return -ENOMEM;
   return file.joined(layout::init_byte, layout::in_use_byte);
 }
 
@@ -366,8 +272,9 @@ int detail::memory_map_base::state::take_number() noexcept {
     if (e == -EAGAIN) continue;
     if (e != 0) return e;
     me = n;
+    map.be(n);
     hooks::step("open.has_number");
-    recover_slots(n);
+    map.recover_slots(n);
     users[n - 1].pid = static_cast<std::uint32_t>(::getpid());
     users[n - 1].in_use.store(1, std::memory_order_release);
     return 0;
@@ -404,327 +311,10 @@ void detail::memory_map_base::state::close() noexcept {
   file.close(); // and with it all its locks
 }
 
-// ── recovering ─────────────────────────────────────────────────────────────────────────────────────────────
-
-// 1, 0 or a negative errno.
-int detail::memory_map_base::state::is_alive(std::uint64_t user) noexcept {
-  if (user == me) return 1; // its own locks do not show
-  if (user > layout::users) return unio::detail::native(error::damaged_lock_file);
-  if (hooks::defect("stolen")) return 0; // takes who is slow for dead
-  return byte_lock::is_locked(file.fd(), layout::user_bytes + user);
-}
-
-void detail::memory_map_base::state::recover_slots(std::uint64_t user) noexcept {
-  std::uint64_t const bit = std::uint64_t{1} << ((user - 1) % 64);
-  std::size_t const part = (user - 1) / 64;
-  for (std::size_t i = 0; i != p_.slots; ++i) {
-    map_slot& s = slots[i];
-    std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-    while (owner_of(word) == user) {
-      // Whoever waits finds it free, and is told.
-      std::uint64_t const next = hooks::defect("untold") ? 0 : died_bit | (word & told_mask);
-      if (s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) {
-        hooks::step("recover.word");
-        wake(s.turn, INT_MAX);
-      }
-    }
-    while (told_of(word) == user) {
-      if (s.word.compare_exchange_weak(word, (word & ~told_mask) | died_bit, std::memory_order_seq_cst))
-        hooks::step("recover.told");
-    }
-    if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0 && !hooks::defect("L13")) {
-      s.readers[part].fetch_and(~bit, std::memory_order_seq_cst);
-      hooks::step("recover.reader");
-      wake(s.drain, INT_MAX);
-    }
-  }
-  users[user - 1].in_use.store(0, std::memory_order_release);
-}
-
-// Nobody else has it open: none of those that are noted lives, and nobody sleeps. What is no number of a user is undone, too,
-// and times of before a restart.
+// Nobody else has it open.
 void detail::memory_map_base::state::recover_all() noexcept {
-  for (std::size_t i = 0; i != p_.slots; ++i) {
-    map_slot& s = slots[i];
-    std::uint64_t const word = s.word.load(std::memory_order_relaxed);
-    std::uint64_t const left = (word & (owner_mask | kept_mask)) != 0 ? died_bit : 0;
-    if (word != left) s.word.store(left, std::memory_order_seq_cst);
-    hooks::step("recover.all");
-    for (std::atomic<std::uint64_t>& bits : s.readers)
-      if (bits.load(std::memory_order_relaxed) != 0) bits.store(0, std::memory_order_seq_cst);
-    if (s.fair_at_ns.load(std::memory_order_relaxed) != 0) s.fair_at_ns.store(0, std::memory_order_seq_cst);
-  }
-  for (std::uint64_t n = 0; n != layout::users; ++n) users[n].in_use.store(0, std::memory_order_release);
-}
-
-// Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another negative errno. Does not wait:
-// whoever is at it may have been stopped.
-int detail::memory_map_base::state::recover(std::uint64_t user) noexcept {
-  int const fd = more.take(file);
-  if (fd < 0) return fd;
-  int e = 0;
-  // Holding its byte: nobody else recovers it, or takes the number meanwhile.
-  if (!hooks::defect("stolen")) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);
-  if (e == 0) {
-    hooks::step("recover.dead");
-    recover_slots(user);
-    hooks::step("recover.done");
-  }
-  byte_lock::unlock_all(fd);
-  more.give_back(fd);
-  return e;
-}
-
-// Is the slot held by somebody who died? 1: was, look again; 0: no; negative: an errno.
-int detail::memory_map_base::state::probe(map_slot& s, bool also_readers) noexcept {
-  int recovered = 0;
-  auto const look_after = [&](std::uint64_t user) {
-    int const alive = is_alive(user);
-    if (alive != 0) return alive < 0 ? alive : 0;
-    int const e = recover(user);
-    if (e == 0) recovered = 1;
-    return e == -EAGAIN ? 0 : e;
-  };
-  std::uint64_t const owner = owner_of(s.word.load(std::memory_order_seq_cst));
-  if (owner != 0) {
-    if (int const e = look_after(owner); e != 0) return e;
-  }
-  for (std::size_t part = 0; also_readers && part != std::size(s.readers); ++part) {
-    for (std::uint64_t bits = s.readers[part].load(std::memory_order_seq_cst); bits != 0; bits &= bits - 1) {
-      auto const user = part * 64 + static_cast<unsigned>(__builtin_ctzll(bits)) + 1;
-      if (int const e = look_after(user); e != 0) return e;
-    }
-  }
-  return recovered;
-}
-
-// ── in the map ─────────────────────────────────────────────────────────────────────────────────────────────
-
-inline int detail::memory_map_base::state::own(map_slot& s, waiting how, unsigned spins,
-                                               bool& noted) noexcept {
-  std::uint64_t nobody = 0;
-  if (!s.word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst)) [[unlikely]]
-    return own_slowly(s, how, spins, noted);
-  if (!has_readers(s)) [[likely]]
-    return 0;
-  wait_state w(how, spins);
-  int const e = drain(s, w);
-  noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0; // of one that was told and shared it
-  return e;
-}
-
-int detail::memory_map_base::state::own_slowly(map_slot& s, waiting how, unsigned spins,
-                                               bool& noted) noexcept {
-  wait_state w(how, spins);
-  for (;;) {
-    std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-    if (!is_free(s, word, w)) {
-      if (int const e = await_release(s, w); e != 0) return e;
-      continue;
-    }
-    // Who was woken cannot know whether others sleep still.
-    std::uint64_t const next = me | (word & (kept_mask | waiting_bit)) | (w.has_slept() ? waiting_bit : 0);
-    if (!s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) continue;
-    break;
-  }
-  hooks::step("own.before_readers");
-  int const e = drain(s, w);
-  noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0;
-  return e;
-}
-
-// The word is mine: waits until nobody shares it any more. If that fails it is nobody's again.
-int detail::memory_map_base::state::drain(map_slot& s, wait_state& w) noexcept {
-  while (has_readers(s)) {
-    if (w.spin()) continue;
-    int stop = w.over();
-    std::int64_t const look_at = w.next_look();
-    if (stop == 0 && w.sleeps()) {
-      std::uint32_t const seen = s.drain.load(std::memory_order_seq_cst);
-      if (!has_readers(s)) break;
-      sleep_on(s.drain, seen, look_at);
-    }
-    if (stop != 0 || w.wants_probe(look_at)) {
-      int const recovered = probe(s, true);
-      if (recovered == 1) continue;
-      if (recovered < 0) stop = recovered;
-    }
-    if (stop == 0) continue;
-    disown(s);
-    return stop;
-  }
-  return 0;
-}
-
-inline void detail::memory_map_base::state::disown(map_slot& s) noexcept {
-  std::uint64_t mine = me;
-  if (!s.word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst)) [[unlikely]]
-    disown_slowly(s);
-}
-
-// Somebody sleeps for it, or there is a note for the next owner.
-void detail::memory_map_base::state::disown_slowly(map_slot& s) noexcept {
-  std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-  bool someone_sleeps = false;
-  bool reserves = false;
-  std::uint64_t const now = static_cast<std::uint64_t>(sys::steady_now());
-  bool const is_due = now >= s.fair_at_ns.load(std::memory_order_relaxed);
-  do {
-    someone_sleeps = (word & waiting_bit) != 0;
-    reserves = someone_sleeps && is_due;
-    if (reserves) s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed);
-  } while (!s.word.compare_exchange_weak(word, (word & kept_mask) | (reserves ? reserved_bit : 0),
-                                         std::memory_order_seq_cst));
-  hooks::step("disown.before_wake");
-  if (!someone_sleeps) return;
-  bool const woken = wake(s.turn, 1);
-  if (!reserves || woken) return;
-  // Nobody was there to take it: for everybody again, and for who began to sleep because of it.
-  word = s.word.load(std::memory_order_seq_cst);
-  while (owner_of(word) == 0 && (word & reserved_bit) != 0) {
-    if (!s.word.compare_exchange_weak(word, word & kept_mask, std::memory_order_seq_cst)) continue;
-    if ((word & waiting_bit) != 0) wake(s.turn, 1);
-    return;
-  }
-}
-
-// 0: look again; otherwise why to give up.
-int detail::memory_map_base::state::await_release(map_slot& s, wait_state& w) noexcept {
-  if (w.spin()) return 0;
-  int const stop = w.over();
-  std::int64_t const look_at = w.next_look();
-  if (stop == 0 && w.sleeps()) {
-    std::uint32_t const seen = s.turn.load(std::memory_order_seq_cst);
-    std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-    if (is_free(s, word, w)) return 0;
-    if ((word & waiting_bit) == 0 &&
-        !s.word.compare_exchange_strong(word, word | waiting_bit, std::memory_order_seq_cst))
-      return 0;
-    hooks::step("await.before_sleep");
-    sleep_on(s.turn, seen, look_at);
-    w.slept();
-    hooks::step("await.woken");
-  }
-  if (stop == 0 && !w.wants_probe(look_at)) return 0;
-  int const recovered = probe(s, false);
-  if (recovered == 1) return 0;
-  if (stop == 0 && recovered == 0) return 0;
-  if (w.has_slept()) wake(s.turn, 1); // it may have been my turn
-  return recovered < 0 ? recovered : stop;
-}
-
-int detail::memory_map_base::state::share(std::size_t i, waiting how, unsigned spins, bool& noted) noexcept {
-  wait_state w(how, spins);
-  while (!try_share(i, w, noted)) {
-    if (int const e = await_release(slots[i], w); e != 0) return e;
-  }
-  if (w.has_slept()) wake(slots[i].turn, 1); // the next of those that sleep may share, too
-  return 0;
-}
-
-bool detail::memory_map_base::state::try_share(std::size_t i, wait_state const& w, bool& noted) noexcept {
-  map_slot& s = slots[i];
-  sharers& here = sharing[i];
-  here.lock();
-  std::uint32_t const others = here.count();
-  std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-  bool got = is_free(s, word, w);
-  bool owner_waits = false;
-  if (got && others == 0) {
-    std::atomic<std::uint64_t>& bits = s.readers[(me - 1) / 64];
-    std::uint64_t const bit = std::uint64_t{1} << ((me - 1) % 64);
-    hooks::step("share.before_noting");
-    bits.fetch_or(bit, std::memory_order_seq_cst);
-    hooks::step("share.before_owner");
-    if (!hooks::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);
-    got = owner_of(word) == 0;
-    owner_waits = !got;
-    if (!got) bits.fetch_and(~bit, std::memory_order_seq_cst);
-  }
-  here.unlock(got ? others + 1 : others);
-  if (owner_waits) wake(s.drain, 1);
-  if (!got) return false;
-  noted |= (word & died_bit) != 0;
-  // It was let go for one that slept: for this one.
-  while (owner_of(word) == 0 && (word & reserved_bit) != 0 &&
-         !s.word.compare_exchange_weak(word, word & ~reserved_bit, std::memory_order_seq_cst)) {
-  }
-  return true;
-}
-
-void detail::memory_map_base::state::unshare(std::size_t i) noexcept {
-  map_slot& s = slots[i];
-  sharers& here = sharing[i];
-  here.lock();
-  std::uint32_t const left = here.count() - 1;
-  bool owner_waits = false;
-  if (left == 0) {
-    s.readers[(me - 1) / 64].fetch_and(~(std::uint64_t{1} << ((me - 1) % 64)), std::memory_order_seq_cst);
-    owner_waits = owner_of(s.word.load(std::memory_order_seq_cst)) != 0;
-  }
-  here.unlock(left);
-  if (owner_waits) wake(s.drain, 1);
-}
-
-inline void detail::memory_map_base::state::release(entity e) noexcept {
-  if (e.exclusive) {
-    disown(slots[e.value]);
-  } else {
-    unshare(e.value);
-  }
-}
-
-// Takes the notes of deaths, now that all is granted: they are for one owner each. Who owns the slot is in the word, and noted again if
-// it dies; who shares it is put there.
-bool detail::memory_map_base::state::take_notes(entity_list const& entities) noexcept {
-  bool died = false;
-  for (entity const e : entities) {
-    map_slot& s = slots[e.value];
-    if (hooks::defect("told again")) return true;
-    std::uint64_t word = s.word.load(std::memory_order_relaxed);
-    std::uint64_t const told = e.exclusive ? 0 : me << told_shift;
-    while ((word & died_bit) != 0 && (told == 0 || told_of(word) == 0)) {
-      if (!s.word.compare_exchange_weak(word, (word & ~died_bit) | told, std::memory_order_seq_cst)) continue;
-      died = true;
-      break;
-    }
-  }
-  return died;
-}
-
-// Who was told lets go in order.
-void detail::memory_map_base::state::forget_told(map_slot& s) noexcept {
-  std::uint64_t word = s.word.load(std::memory_order_relaxed);
-  while (told_of(word) == me &&
-         !s.word.compare_exchange_weak(word, word & ~told_mask, std::memory_order_seq_cst)) {
-  }
-}
-
-constexpr int degraded_meanwhile = 1;
-
-inline int detail::memory_map_base::state::lock_slot(entity e, waiting how, unsigned spins,
-                                                     bool& noted) noexcept {
-  return e.exclusive ? own(slots[e.value], how, spins, noted) : share(e.value, how, spins, noted);
-}
-
-inline int detail::memory_map_base::state::lock_in_map(holding& held, waiting how, unsigned spins) noexcept {
-  bool noted = false;
-  entity* const first = held.entities.begin();
-  entity* const last = held.entities.end();
-  int e = 0;
-  entity* at = first;
-  for (; at != last; ++at) {
-    if (e = lock_slot(*at, how, spins, noted); e != 0) break;
-    hooks::step("lock.slot");
-  }
-  if (e == 0 && epoch_is_odd()) e = degraded_meanwhile;
-  if (e != 0) [[unlikely]] {
-    while (at != first) release(*--at);
-    return e;
-  }
-  if (noted) [[unlikely]]
-    held.owner_died = take_notes(held.entities);
-  return 0;
+  map.recover_all_slots();
+  for (std::uint64_t n = 1; n <= layout::users; ++n) forget(n);
 }
 
 // ── degraded ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -743,19 +333,19 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
     lock_kind const kind = at->exclusive ? lock_kind::exclusive : lock_kind::shared;
     e = byte_lock::lock_until(fd, layout::slot_bytes + at->value, kind, how.due_ns, how.spin);
     hooks::step("lock.byte");
-    if (e == 0) e = sees_map ? lock_slot(*at, how, spins, noted) : await_map(*at, how, held.owner_died);
+    if (e == 0) e = sees_map ? map.lock_slot(*at, how, spins, noted) : await_map(*at, how, held.owner_died);
     if (e != 0) break;
     hooks::step("lock.slot");
   }
   if (e != 0) {
-    while (sees_map && at != first) release(*--at);
+    while (sees_map && at != first) map.release(*--at);
     byte_lock::unlock_all(fd);
     more.give_back(fd);
     held.owner_died = false;
     return e;
   }
   held.words[0] = static_cast<std::uint64_t>(fd) + 1;
-  if (noted) held.owner_died = take_notes(held.entities);
+  if (noted) held.owner_died = map.take_notes(held.entities);
   return 0;
 }
 
@@ -808,9 +398,9 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
 int detail::memory_map_base::state::lock(holding& held, waiting how, unsigned spins) noexcept {
   if (is_inherited()) [[unlikely]]
     return unio::detail::native(error::inherited_by_fork);
-  if (sees_map && !epoch_is_odd()) {
-    int const e = lock_in_map(held, how, spins);
-    if (e != degraded_meanwhile) return e;
+  if (sees_map && !map.epoch_is_odd()) {
+    int const e = map.lock(held, how, spins);
+    if (e != map_protocol::degraded_meanwhile) return e;
     hooks::step("lock.degraded_meanwhile");
   }
   return lock_in_kernel(held, how, spins);
@@ -819,12 +409,7 @@ int detail::memory_map_base::state::lock(holding& held, waiting how, unsigned sp
 void detail::memory_map_base::state::unlock(holding& held) noexcept {
   if (is_inherited()) [[unlikely]]
     return;
-  for (std::size_t i = held.entities.size(); sees_map && i != 0; --i) {
-    entity const e = held.entities[i - 1];
-    if (held.owner_died && !e.exclusive) forget_told(slots[e.value]);
-    release(e);
-    hooks::step("unlock.slot");
-  }
+  if (sees_map) map.unlock(held);
   if (held.words[0] == 0) [[likely]]
     return;
   int const fd = static_cast<int>(held.words[0] - 1);

@@ -1,5 +1,5 @@
 // unio/detail/map_slot.hpp: a slot of memory_map's file, and what it takes to own one that is free. Here because that should cost a
-// few instructions where it is asked for; all else is in src/fs/memory_map.cpp, the file's other parts in src/fs/map_layout.hpp.
+// few instructions where it is asked for; all else is in src/fs/map_protocol.hpp, the file's other parts in src/fs/map_layout.hpp.
 
 #pragma once
 
@@ -8,28 +8,50 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 namespace unio::fs::map_layout {
 
 inline constexpr std::uint32_t users = 320;
 
-struct alignas(64) map_slot {
-  std::atomic<std::uint64_t> word;  // see memory_map.cpp
-  std::atomic<std::uint32_t> turn;  // changes at each release that somebody may sleep for
-  std::atomic<std::uint32_t> drain; // changes when a reader leaves that an owner waits for
-  std::atomic<std::uint64_t> readers[users / 64];
-  std::atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release goes to one that sleeps
+/// `Atomic` is std::atomic, but for the tests that try every interleaving (tests/memory_model).
+template <template <class> class Atomic, std::uint32_t Users> struct alignas(64) basic_slot {
+  Atomic<std::uint64_t> word;  // see src/fs/map_protocol.hpp
+  Atomic<std::uint32_t> turn;  // changes at each release that somebody may sleep for
+  Atomic<std::uint32_t> drain; // changes when a reader leaves that an owner waits for
+  Atomic<std::uint64_t> readers[Users / 64];
+  Atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release goes to one that sleeps
 };
+using map_slot = basic_slot<std::atomic, users>;
 static_assert(sizeof(map_slot) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 
-inline bool has_readers(map_slot const& s) noexcept {
-  static_assert(users == 5 * 64);
-  auto const at = [&](std::size_t i) { return s.readers[i].load(std::memory_order_seq_cst); };
-  return (at(0) | at(1) | at(2) | at(3) | at(4)) != 0;
+template <template <class> class Atomic, std::uint32_t Users>
+bool has_readers(basic_slot<Atomic, Users> const& s) noexcept {
+  return [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return (... | s.readers[I].load(std::memory_order_seq_cst)) != 0;
+  }(std::make_index_sequence<Users / 64>());
 }
 
-inline bool is_odd(std::atomic<std::uint64_t> const& epoch) noexcept {
+template <class Epoch> bool is_odd(Epoch const& epoch) noexcept {
   return (epoch.load(std::memory_order_seq_cst) & 1) != 0;
+}
+
+/// False: it has an owner, or there is more to say.
+template <class Word> bool own_word(Word& word, std::uint64_t me) noexcept {
+  std::uint64_t nobody = 0;
+  return word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst);
+}
+
+/// Owns a slot that nobody holds, while the map counts. False: it is not as simple; `disown` has let go of what was owned by then.
+template <class Slot, class Epoch, class Disown>
+bool own_at_once(Slot& s, std::uint64_t me, Epoch const& epoch, Disown disown) noexcept {
+  if (!own_word(s.word, me)) [[unlikely]]
+    return false;
+  if (has_readers(s) || is_odd(epoch)) [[unlikely]] {
+    disown();
+    return false;
+  }
+  return true;
 }
 
 } // namespace unio::fs::map_layout

@@ -100,13 +100,8 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
     if (quick_.slots == nullptr || quick_.me.is_inherited()) [[unlikely]]
       return false;
     map_layout::map_slot& s = quick_.slots[slot];
-    std::uint64_t nobody = 0;
-    if (!s.word.compare_exchange_strong(nobody, quick_.me.number, std::memory_order_seq_cst)) [[unlikely]]
+    if (!map_layout::own_at_once(s, quick_.me.number, *quick_.epoch, [&] { disown(slot); })) [[unlikely]]
       return false;
-    if (map_layout::has_readers(s) || map_layout::is_odd(*quick_.epoch)) [[unlikely]] {
-      disown(slot);
-      return false;
-    }
     guard.mutex_ = this;
     guard.held_.entities.assign_one(entity(slot));
     guard.held_.word = &s.word;

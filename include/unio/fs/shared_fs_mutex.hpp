@@ -142,6 +142,12 @@ class UNIO_API entity_list {
   };
 };
 
+/// Nobody owns it now. False: somebody waits for it, or there is more to say. Nothing has changed then.
+template <class Word> bool disown_word(Word& word, std::uint64_t me) noexcept {
+  std::uint64_t mine = me;
+  return word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
+}
+
 /// Who owns words in memory that say whose they are.
 struct word_owner {
   std::uint64_t number = 0;
@@ -151,10 +157,8 @@ struct word_owner {
   [[nodiscard]] bool is_inherited() const noexcept {
     return forks->load(std::memory_order_relaxed) != generation;
   }
-  /// False: somebody waits for it, or there is more to say. Nothing has changed then.
   [[nodiscard]] bool disown(std::atomic<std::uint64_t>& word) const noexcept {
-    std::uint64_t mine = number;
-    return !is_inherited() && word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
+    return !is_inherited() && disown_word(word, number);
   }
 };
 

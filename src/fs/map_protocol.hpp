@@ -1,0 +1,489 @@
+// src/fs/map_protocol.hpp: the slots of memory_map: owned, shared, slept for, and recovered when who held them has died.
+//
+// A slot's word:    owner (16 bits: the number of a user, 0: nobody)
+//                   waiting   somebody sleeps on `turn`
+//                   reserved  let go for one of those that have slept; others wait
+//                   died      an owner died; told to the next owner
+//                   told      (16 bits) the number of one who shares the slot and was told; if it dies so must be told the next
+// and a bit for each user in `readers`, set while one or more of its threads share the slot.
+//
+//   to own      word: nobody ──CAS──► me; then wait until no bit in `readers` is set
+//   to share    set my bit; if the word has an owner, clear it again and wait
+//
+// Both orders are sequentially consistent, so that one of the two sees the other (Dekker). The state of the slot
+// says who owns and who shares it at every moment between two instructions: that is what makes it recoverable. A count of
+// readers would not be: who dies between counting and noting leaves it wrong.
+//
+// Who has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is idempotent: each word is changed
+// by one atomic operation that depends on the dead number alone, and the number is free for others only after the last.
+//
+// `Environment` is what all this stands on: memory_map.cpp has the real one, tests/memory_model one in which every interleaving, and every
+// store that the memory model lets a load see, is tried.
+//
+//   slot, atomic<T>                    basic_slot, of its atomics
+//   relax(), yield(), now()            the processor's pause, sched_yield(2), the steady clock
+//   sleep_on(word, seen, until_ns)     futex(2); may return for any reason
+//   wake_sleepers(word, how_many)      how many of them slept
+//   is_alive(user)                     1, 0 or a negative errno
+//   alone_with(user, undo)             calls `undo` while nobody else can recover this dead user or take its number. 0; -EAGAIN: it lives, or
+//                                      somebody else is at it; another negative errno
+//   forget(user)                       nothing of it is left
+//   step(name), defect(id)             hooks.hpp
+
+#pragma once
+
+#include "fs/map_layout.hpp"
+
+#include <unio/fs/shared_fs_mutex.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <memory>
+#include <new>
+
+namespace unio::fs::map_layout {
+
+inline constexpr std::int64_t first_probe_ns = 2'000'000;
+inline constexpr std::int64_t last_probe_ns = 50'000'000;
+inline constexpr std::uint64_t fair_after_ns = 200'000;
+inline constexpr std::uint64_t reserved_for_ns = 20'000'000; // long enough to be given a processor
+
+// Of one user's threads: how many share a slot. The top bit is a lock for the few instructions that change bit and count together.
+template <class Environment> class sharers {
+  using env = Environment;
+
+ public:
+  void lock() noexcept {
+    for (unsigned n = 0; (count_.fetch_or(busy, std::memory_order_acquire) & busy) != 0; ++n) {
+      if (n % 64 == 63) env::yield();
+      env::relax();
+    }
+  }
+  void unlock(std::uint32_t count) noexcept { count_.store(count, std::memory_order_release); }
+  [[nodiscard]] std::uint32_t count() const noexcept {
+    return count_.load(std::memory_order_relaxed) & ~busy;
+  }
+
+ private:
+  static constexpr std::uint32_t busy = 1u << 31;
+  typename env::template atomic<std::uint32_t> count_{0};
+};
+
+// How long somebody has waited, and what is next.
+template <class Environment> class wait_state {
+  using env = Environment;
+  using waiting = detail::waiting;
+
+ public:
+  wait_state(waiting how, unsigned spins) noexcept : how_(how), spins_(spins) {}
+
+  [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
+  /// True: look again at once, it costs little.
+  bool spin() noexcept {
+    if (how_.never()) return false;
+    if (how_.spin) {
+      if (++spun_ % 4096 == 0) return false; // time to look at the clock
+      if (spun_ % 256 == 0) env::yield();
+    } else if (++spun_ > spins_) {
+      return false;
+    }
+    env::relax();
+    return true;
+  }
+  [[nodiscard]] bool sleeps() const noexcept { return !how_.spin; }
+  /// When to look whether the owner lives, or the deadline, whichever is first.
+  std::int64_t next_look() noexcept {
+    std::int64_t const at = env::now() + probe_ns_;
+    return std::min(at, how_.due_ns);
+  }
+  void slept() noexcept { has_slept_ = true; }
+  /// True once per interval, or in the end.
+  bool wants_probe(std::int64_t look_at) noexcept {
+    if (!how_.spin && env::now() < look_at) return false;
+    probe_ns_ = std::min(probe_ns_ * 2, last_probe_ns);
+    return true;
+  }
+  /// 0, or why to give up.
+  [[nodiscard]] int over() const noexcept {
+    if (how_.never()) return -EAGAIN;
+    return how_.due_ns != deadline::forever && env::now() >= how_.due_ns ? -ETIMEDOUT : 0;
+  }
+
+ private:
+  waiting how_;
+  unsigned spins_;
+  unsigned spun_ = 0;
+  bool has_slept_ = false;
+  std::int64_t probe_ns_ = first_probe_ns;
+};
+
+template <class Environment> class protocol {
+  using env = Environment;
+  using slot = typename env::slot;
+  template <class T> using atomic = typename env::template atomic<T>;
+  using waiting = detail::waiting;
+  using waits = wait_state<env>;
+  using counter = sharers<env>;
+
+ public:
+  /// Locked in the map, but the map does not count any more: let go again.
+  static constexpr int degraded_meanwhile = 1;
+
+  explicit protocol(Environment& e) noexcept : env_(e) {}
+
+  /// The slots, and the epoch that says whether they count. False: no memory.
+  bool use(slot* slots, std::size_t n, atomic<std::uint64_t> const* epoch) noexcept {
+    slots_ = slots;
+    size_ = n;
+    epoch_ = epoch;
+    sharing_.reset(new (std::nothrow) counter[n]);
+    return sharing_ != nullptr;
+  }
+  /// The number of this user.
+  void be(std::uint64_t user) noexcept { me_ = user; }
+
+  [[nodiscard]] bool epoch_is_odd() const noexcept { return is_odd(*epoch_); }
+
+  /// All of held.entities, or none. 0; degraded_meanwhile; a negative errno.
+  int lock(detail::holding& held, waiting how, unsigned spins) noexcept {
+    bool noted = false;
+    entity* const first = held.entities.begin();
+    entity* const last = held.entities.end();
+    int e = 0;
+    entity* at = first;
+    for (; at != last; ++at) {
+      if (e = lock_slot(*at, how, spins, noted); e != 0) break;
+      env::step("lock.slot");
+    }
+    if (e == 0 && epoch_is_odd()) e = degraded_meanwhile;
+    if (e != 0) [[unlikely]] {
+      while (at != first) release(*--at);
+      return e;
+    }
+    if (noted) [[unlikely]]
+      held.owner_died = take_notes(held.entities);
+    return 0;
+  }
+  /// Its slots in the opposite order.
+  void unlock(detail::holding& held) noexcept {
+    for (std::size_t i = held.entities.size(); i != 0; --i) {
+      entity const e = held.entities[i - 1];
+      if (held.owner_died && !e.exclusive) forget_told(slots_[e.value]);
+      release(e);
+      env::step("unlock.slot");
+    }
+  }
+
+  /// `noted`: becomes true if there is a note of a death; when all is granted take_notes() takes it.
+  int lock_slot(entity e, waiting how, unsigned spins, bool& noted) noexcept {
+    return e.exclusive ? own(slots_[e.value], how, spins, noted) : share(e.value, how, spins, noted);
+  }
+  void release(entity e) noexcept {
+    if (e.exclusive) {
+      disown(slots_[e.value]);
+    } else {
+      unshare(e.value);
+    }
+  }
+  void disown(std::size_t i) noexcept { disown(slots_[i]); }
+
+  // Takes the notes of deaths, now that all is granted: they are for one owner each. Who owns the slot is in the word, and noted again if
+  // it dies; who shares it is put there.
+  bool take_notes(detail::entity_list const& entities) noexcept {
+    bool died = false;
+    for (entity const e : entities) {
+      slot& s = slots_[e.value];
+      if (env::defect("told again")) return true;
+      std::uint64_t word = s.word.load(std::memory_order_relaxed);
+      std::uint64_t const told = e.exclusive ? 0 : me_ << told_shift;
+      while ((word & died_bit) != 0 && (told == 0 || told_of(word) == 0)) {
+        if (!s.word.compare_exchange_weak(word, (word & ~died_bit) | told, std::memory_order_seq_cst))
+          continue;
+        died = true;
+        break;
+      }
+    }
+    return died;
+  }
+
+  // Nobody is `user` meanwhile.
+  void recover_slots(std::uint64_t user) noexcept {
+    std::uint64_t const bit = bit_of(user);
+    std::size_t const part = part_of(user);
+    for (std::size_t i = 0; i != size_; ++i) {
+      slot& s = slots_[i];
+      std::uint64_t word = s.word.load(std::memory_order_seq_cst);
+      while (owner_of(word) == user) {
+        // Whoever waits finds it free, and is told.
+        std::uint64_t const next = env::defect("untold") ? 0 : died_bit | (word & told_mask);
+        if (s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) {
+          env::step("recover.word");
+          wake(s.turn, INT_MAX);
+        }
+      }
+      while (told_of(word) == user) {
+        if (s.word.compare_exchange_weak(word, (word & ~told_mask) | died_bit, std::memory_order_seq_cst))
+          env::step("recover.told");
+      }
+      if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0 && !env::defect("L13")) {
+        s.readers[part].fetch_and(~bit, std::memory_order_seq_cst);
+        env::step("recover.reader");
+        wake(s.drain, INT_MAX);
+      }
+    }
+    env_.forget(user);
+  }
+
+  // Nobody else has it open: none of those that are noted lives, and nobody sleeps. What is no number of a user is undone, too,
+  // and times of before a restart.
+  void recover_all_slots() noexcept {
+    for (std::size_t i = 0; i != size_; ++i) {
+      slot& s = slots_[i];
+      std::uint64_t const word = s.word.load(std::memory_order_relaxed);
+      std::uint64_t const left = (word & (owner_mask | kept_mask)) != 0 ? died_bit : 0;
+      if (word != left) s.word.store(left, std::memory_order_seq_cst);
+      env::step("recover.all");
+      for (auto& bits : s.readers)
+        if (bits.load(std::memory_order_relaxed) != 0) bits.store(0, std::memory_order_seq_cst);
+      if (s.fair_at_ns.load(std::memory_order_relaxed) != 0) s.fair_at_ns.store(0, std::memory_order_seq_cst);
+    }
+  }
+
+ private:
+  static constexpr std::uint64_t bit_of(std::uint64_t user) noexcept {
+    return std::uint64_t{1} << ((user - 1) % 64);
+  }
+  static constexpr std::size_t part_of(std::uint64_t user) noexcept { return (user - 1) / 64; }
+
+  // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may have been killed.
+  static bool is_free(slot const& s, std::uint64_t word, waits const& w) noexcept {
+    if (owner_of(word) != 0) return false;
+    return (word & reserved_bit) == 0 || w.has_slept() ||
+           static_cast<std::uint64_t>(env::now()) >=
+               s.fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns;
+  }
+
+  // True if somebody slept.
+  static bool wake(atomic<std::uint32_t>& word, int how_many) noexcept {
+    word.fetch_add(1, std::memory_order_seq_cst); // pairs with the load before sleep_on()
+    return env::wake_sleepers(word, how_many) > 0;
+  }
+
+  int own(slot& s, waiting how, unsigned spins, bool& noted) noexcept {
+    if (!own_word(s.word, me_)) [[unlikely]]
+      return own_slowly(s, how, spins, noted);
+    if (!has_readers(s)) [[likely]]
+      return 0;
+    waits w(how, spins);
+    int const e = drain(s, w);
+    noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0; // of one that was told and shared it
+    return e;
+  }
+
+  int own_slowly(slot& s, waiting how, unsigned spins, bool& noted) noexcept {
+    waits w(how, spins);
+    for (;;) {
+      std::uint64_t word = s.word.load(std::memory_order_seq_cst);
+      if (!is_free(s, word, w)) {
+        if (int const e = await_release(s, w); e != 0) return e;
+        continue;
+      }
+      // Who was woken cannot know whether others sleep still.
+      std::uint64_t const next = me_ | (word & (kept_mask | waiting_bit)) | (w.has_slept() ? waiting_bit : 0);
+      if (!s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) continue;
+      break;
+    }
+    env::step("own.before_readers");
+    int const e = drain(s, w);
+    noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0;
+    return e;
+  }
+
+  // The word is mine: waits until nobody shares it any more. If that fails it is nobody's again.
+  int drain(slot& s, waits& w) noexcept {
+    while (has_readers(s)) {
+      if (w.spin()) continue;
+      int stop = w.over();
+      std::int64_t const look_at = w.next_look();
+      if (stop == 0 && w.sleeps()) {
+        std::uint32_t const seen = s.drain.load(std::memory_order_seq_cst);
+        if (!has_readers(s)) break;
+        env::sleep_on(s.drain, seen, look_at);
+      }
+      if (stop != 0 || w.wants_probe(look_at)) {
+        int const recovered = probe(s, true);
+        if (recovered == 1) continue;
+        if (recovered < 0) stop = recovered;
+      }
+      if (stop == 0) continue;
+      disown(s);
+      return stop;
+    }
+    return 0;
+  }
+
+  void disown(slot& s) noexcept {
+    if (!detail::disown_word(s.word, me_)) [[unlikely]]
+      disown_slowly(s);
+  }
+
+  // Somebody sleeps for it, or there is a note for the next owner.
+  void disown_slowly(slot& s) noexcept {
+    std::uint64_t word = s.word.load(std::memory_order_seq_cst);
+    bool someone_sleeps = false;
+    bool reserves = false;
+    std::uint64_t const now = static_cast<std::uint64_t>(env::now());
+    bool const is_due = now >= s.fair_at_ns.load(std::memory_order_relaxed);
+    do {
+      someone_sleeps = (word & waiting_bit) != 0;
+      reserves = someone_sleeps && is_due;
+      if (reserves) s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed);
+    } while (!s.word.compare_exchange_weak(word, (word & kept_mask) | (reserves ? reserved_bit : 0),
+                                           std::memory_order_seq_cst));
+    env::step("disown.before_wake");
+    if (!someone_sleeps) return;
+    bool const woken = wake(s.turn, 1);
+    if (!reserves || woken) return;
+    // Nobody was there to take it: for everybody again, and for who began to sleep because of it.
+    word = s.word.load(std::memory_order_seq_cst);
+    while (owner_of(word) == 0 && (word & reserved_bit) != 0) {
+      if (!s.word.compare_exchange_weak(word, word & kept_mask, std::memory_order_seq_cst)) continue;
+      if ((word & waiting_bit) != 0) wake(s.turn, 1);
+      return;
+    }
+  }
+
+  // 0: look again; otherwise why to give up.
+  int await_release(slot& s, waits& w) noexcept {
+    if (w.spin()) return 0;
+    int const stop = w.over();
+    std::int64_t const look_at = w.next_look();
+    if (stop == 0 && w.sleeps()) {
+      std::uint32_t const seen = s.turn.load(std::memory_order_seq_cst);
+      std::uint64_t word = s.word.load(std::memory_order_seq_cst);
+      if (is_free(s, word, w)) return 0;
+      if ((word & waiting_bit) == 0 &&
+          !s.word.compare_exchange_strong(word, word | waiting_bit, std::memory_order_seq_cst))
+        return 0;
+      env::step("await.before_sleep");
+      env::sleep_on(s.turn, seen, look_at);
+      w.slept();
+      env::step("await.woken");
+    }
+    if (stop == 0 && !w.wants_probe(look_at)) return 0;
+    int const recovered = probe(s, false);
+    if (recovered == 1) return 0;
+    if (stop == 0 && recovered == 0) return 0;
+    if (w.has_slept()) wake(s.turn, 1); // it may have been my turn
+    return recovered < 0 ? recovered : stop;
+  }
+
+  int share(std::size_t i, waiting how, unsigned spins, bool& noted) noexcept {
+    waits w(how, spins);
+    while (!try_share(i, w, noted)) {
+      if (int const e = await_release(slots_[i], w); e != 0) return e;
+    }
+    if (w.has_slept()) wake(slots_[i].turn, 1); // the next of those that sleep may share, too
+    return 0;
+  }
+
+  bool try_share(std::size_t i, waits const& w, bool& noted) noexcept {
+    slot& s = slots_[i];
+    counter& here = sharing_[i];
+    here.lock();
+    std::uint32_t const others = here.count();
+    std::uint64_t word = s.word.load(std::memory_order_seq_cst);
+    bool got = is_free(s, word, w);
+    bool owner_waits = false;
+    if (got && others == 0) {
+      auto& bits = s.readers[part_of(me_)];
+      std::uint64_t const bit = bit_of(me_);
+      env::step("share.before_noting");
+      bits.fetch_or(bit, std::memory_order_seq_cst);
+      env::step("share.before_owner");
+      if (!env::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);
+      got = owner_of(word) == 0;
+      owner_waits = !got;
+      if (!got) bits.fetch_and(~bit, std::memory_order_seq_cst);
+    }
+    here.unlock(got ? others + 1 : others);
+    if (owner_waits) wake(s.drain, 1);
+    if (!got) return false;
+    noted |= (word & died_bit) != 0;
+    // It was let go for one that slept: for this one.
+    while (owner_of(word) == 0 && (word & reserved_bit) != 0 &&
+           !s.word.compare_exchange_weak(word, word & ~reserved_bit, std::memory_order_seq_cst)) {
+    }
+    return true;
+  }
+
+  void unshare(std::size_t i) noexcept {
+    slot& s = slots_[i];
+    counter& here = sharing_[i];
+    here.lock();
+    std::uint32_t const left = here.count() - 1;
+    bool owner_waits = false;
+    if (left == 0) {
+      s.readers[part_of(me_)].fetch_and(~bit_of(me_), std::memory_order_seq_cst);
+      owner_waits = owner_of(s.word.load(std::memory_order_seq_cst)) != 0;
+    }
+    here.unlock(left);
+    if (owner_waits) wake(s.drain, 1);
+  }
+
+  // Who was told lets go in order.
+  void forget_told(slot& s) noexcept {
+    std::uint64_t word = s.word.load(std::memory_order_relaxed);
+    while (told_of(word) == me_ &&
+           !s.word.compare_exchange_weak(word, word & ~told_mask, std::memory_order_seq_cst)) {
+    }
+  }
+
+  // Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another negative errno. Does not wait:
+  // whoever is at it may have been stopped.
+  int recover(std::uint64_t user) noexcept {
+    return env_.alone_with(user, [&] {
+      env::step("recover.dead");
+      recover_slots(user);
+      env::step("recover.done");
+    });
+  }
+
+  // Is the slot held by somebody who died? 1: was, look again; 0: no; negative: an errno.
+  int probe(slot& s, bool also_readers) noexcept {
+    int recovered = 0;
+    auto const look_after = [&](std::uint64_t user) {
+      int const alive = env_.is_alive(user);
+      if (alive != 0) return alive < 0 ? alive : 0;
+      int const e = recover(user);
+      if (e == 0) recovered = 1;
+      return e == -EAGAIN ? 0 : e;
+    };
+    std::uint64_t const owner = owner_of(s.word.load(std::memory_order_seq_cst));
+    if (owner != 0) {
+      if (int const e = look_after(owner); e != 0) return e;
+    }
+    for (std::size_t part = 0; also_readers && part != std::size(s.readers); ++part) {
+      for (std::uint64_t bits = s.readers[part].load(std::memory_order_seq_cst); bits != 0;
+           bits &= bits - 1) {
+        auto const user = part * 64 + static_cast<unsigned>(__builtin_ctzll(bits)) + 1;
+        if (int const e = look_after(user); e != 0) return e;
+      }
+    }
+    return recovered;
+  }
+
+  Environment& env_;
+  slot* slots_ = nullptr;
+  std::size_t size_ = 0;
+  atomic<std::uint64_t> const* epoch_ = nullptr;
+  std::unique_ptr<counter[]> sharing_; // for each slot
+  std::uint64_t me_ = 0;               // my number, 1 …
+};
+
+} // namespace unio::fs::map_layout
