@@ -379,7 +379,7 @@ template <class Environment> class protocol {
     int const recovered = probe(s, false);
     if (recovered == 1) return 0;
     if (stop == 0 && recovered == 0) return 0;
-    if (w.has_slept()) wake(s.turn, 1); // it may have been my turn
+    if (w.has_slept() && !env::defect("leaves silently")) wake(s.turn, 1); // it may have been my turn
     return recovered < 0 ? recovered : stop;
   }
 
@@ -388,7 +388,8 @@ template <class Environment> class protocol {
     while (!try_share(i, w, noted)) {
       if (int const e = await_release(slots_[i], w); e != 0) return e;
     }
-    if (w.has_slept()) wake(slots_[i].turn, 1); // the next of those that sleep may share, too
+    // The next of those that sleep may share, too.
+    if (w.has_slept() && !env::defect("shares silently")) wake(slots_[i].turn, 1);
     return 0;
   }
 
