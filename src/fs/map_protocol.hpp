@@ -122,6 +122,7 @@ template <class Environment> class wait_state {
   std::int64_t probe_ns_ = first_probe_ns;
 };
 
+// What is not inline is so that the quick way through lock() and unlock() keeps its registers.
 template <class Environment> class protocol {
   using env = Environment;
   using slot = typename env::slot;
@@ -194,7 +195,7 @@ template <class Environment> class protocol {
 
   // Takes the notes of deaths, now that all is granted: they are for one owner each. Who owns the slot is in the word, and noted again if
   // it dies; who shares it is put there.
-  bool take_notes(detail::entity_list const& entities) noexcept {
+  [[gnu::noinline]] bool take_notes(detail::entity_list const& entities) noexcept {
     bool died = false;
     for (entity const e : entities) {
       slot& s = slots_[e.value];
@@ -285,7 +286,7 @@ template <class Environment> class protocol {
     return e;
   }
 
-  int own_slowly(slot& s, waiting how, unsigned spins, bool& noted) noexcept {
+  [[gnu::noinline]] int own_slowly(slot& s, waiting how, unsigned spins, bool& noted) noexcept {
     waits w(how, spins);
     for (;;) {
       std::uint64_t word = s.word.load(std::memory_order_seq_cst);
@@ -305,7 +306,7 @@ template <class Environment> class protocol {
   }
 
   // The word is mine: waits until nobody shares it any more. If that fails it is nobody's again.
-  int drain(slot& s, waits& w) noexcept {
+  [[gnu::noinline]] int drain(slot& s, waits& w) noexcept {
     while (has_readers(s)) {
       if (w.spin()) continue;
       int stop = w.over();
@@ -333,7 +334,7 @@ template <class Environment> class protocol {
   }
 
   // Somebody sleeps for it, or there is a note for the next owner.
-  void disown_slowly(slot& s) noexcept {
+  [[gnu::noinline]] void disown_slowly(slot& s) noexcept {
     std::uint64_t word = s.word.load(std::memory_order_seq_cst);
     bool someone_sleeps = false;
     bool reserves = false;
@@ -383,7 +384,7 @@ template <class Environment> class protocol {
     return recovered < 0 ? recovered : stop;
   }
 
-  int share(std::size_t i, waiting how, unsigned spins, bool& noted) noexcept {
+  [[gnu::noinline]] int share(std::size_t i, waiting how, unsigned spins, bool& noted) noexcept {
     waits w(how, spins);
     while (!try_share(i, w, noted)) {
       if (int const e = await_release(slots_[i], w); e != 0) return e;
@@ -423,7 +424,7 @@ template <class Environment> class protocol {
     return true;
   }
 
-  void unshare(std::size_t i) noexcept {
+  [[gnu::noinline]] void unshare(std::size_t i) noexcept {
     slot& s = slots_[i];
     counter& here = sharing_[i];
     here.lock();
