@@ -144,8 +144,8 @@ unio::task<> await_both(unio::task<> reading, unio::task<> writing) {
 }
 
 // The frames are there before the work begins, as the operations of the other styles are.
-std::error_code await_transfer(coupling c, reading_end& reading, writing_end& writing, unio::io_multiplexer& m,
-                               section& measured) {
+std::error_code await_transfer(coupling c, reading_end& reading, writing_end& writing,
+                               unio::io_multiplexer& m, section& measured) {
   unio::task<> work = c == coupling::stream ? await_both(await_all(reading), await_all(writing))
                                             : await_in_turn(reading, writing);
   std::error_code why;
