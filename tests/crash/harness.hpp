@@ -32,6 +32,7 @@ struct thoroughness {
   unsigned one_of = 1;
   unsigned preemptions = 2;
   unsigned most_schedules = 100'000;
+  std::uint64_t seed = 0; // which of the schedules, where that is fewer than there are
 };
 std::string check_kill_points(algorithm const& a, thoroughness const& t, unsigned* cases = nullptr);
 std::string check_double_faults(algorithm const& a, thoroughness const& t, unsigned* cases = nullptr);

@@ -57,7 +57,11 @@ std::string by_processes_that_die(algorithm const& a) {
 std::string at_kill_points(algorithm const& a) { return check_kill_points(a, thoroughness()); }
 std::string at_double_faults(algorithm const& a) { return check_double_faults(a, thoroughness()); }
 std::string at_pause_points(algorithm const& a) { return check_pause_points(a, thoroughness()); }
-std::string step_by_step(algorithm const& a) { return check_interleavings(a, thoroughness()); }
+std::string step_by_step(algorithm const& a) {
+  crash::thoroughness t = thoroughness();
+  t.seed = next_seed();
+  return check_interleavings(a, t);
+}
 
 using harness = std::string (*)(algorithm const&);
 
@@ -142,8 +146,8 @@ TEST_P(planted_defect, is_noticed) {
   ASSERT_NE(a, nullptr);
   crash::planted const defect(c.defect);
   std::string wrong;
-  for (int attempts = 0; attempts != 5 && wrong.empty(); ++attempts)
-    wrong = c.notices(*a); // chance has a part in some
+  for (int attempts = 0; attempts != 20 && wrong.empty(); ++attempts)
+    wrong = c.notices(*a); // chance has a part in some: another seed each time
   EXPECT_TRUE(crash::was_asked_for_defect());
   EXPECT_NE(wrong, "");
   RecordProperty("noticed", wrong);

@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <random>
 #include <vector>
 
 namespace crash {
@@ -184,9 +185,10 @@ unsigned preemptions_of(std::vector<choice> const& made, std::size_t before) {
 std::string run_all(algorithm const& a, play const& p, thoroughness const& t, unsigned& runs) {
   std::vector<std::vector<unsigned>> open{{}};
   unsigned here = 0;
+  std::mt19937_64 random(t.seed);
   while (!open.empty() && here != t.most_schedules) {
-    // From both ends, so that a bound on the number leaves neither the early nor the late choices out.
-    std::size_t const at = t.one_of == 1 ? open.size() - 1 : (here * 2654435761u >> 7) % open.size();
+    // From anywhere, so that a bound on the number leaves neither the early nor the late choices out.
+    std::size_t const at = t.one_of == 1 ? open.size() - 1 : random() % open.size();
     std::vector<unsigned> const prefix = std::move(open[at]);
     open.erase(open.begin() + static_cast<std::ptrdiff_t>(at));
     std::vector<choice> made;
