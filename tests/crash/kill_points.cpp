@@ -229,7 +229,6 @@ class performance {
       });
     });
     if (!v.ends_within(patience_ms)) stage_->judge.complain("stuck: the first victim");
-    s.judge.bury(s.victim);
   }
 
   // True if the step was reached.
@@ -242,7 +241,6 @@ class performance {
       stage_->judge.complain("stuck: the victim itself");
       v.kill();
     }
-    if (v.was_killed()) stage_->judge.bury(stage_->victim);
     if (!v.was_killed() && !v.ended_well())
       stage_->judge.complain("crash: the victim ended with status %#x", v.status());
     return v.was_killed();

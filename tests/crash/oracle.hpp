@@ -73,7 +73,7 @@ class oracle {
     unsigned const n = ++begun_;
     record& r = at(n);
     r.number = 0;
-    r.doomed = r.buried = false;
+    r.doomed = false;
     r.wants_alone = r.wants_shared = r.shares = r.told = r.excused = r.consumed = 0;
     r.tells = a.tells == telling::once;
     r.number = n;
@@ -94,9 +94,6 @@ class oracle {
     at(who).doomed = true;
     end(who);
   }
-
-  /// After it was seen dead.
-  void bury(unsigned who) { at(who).buried = true; }
 
   void wants(unsigned me, wanted w) {
     at(me).wants_shared = w.shared;
@@ -186,7 +183,6 @@ class oracle {
   struct record {
     std::atomic<unsigned> number;
     std::atomic<bool> doomed; // is to be killed
-    std::atomic<bool> buried; // has been
     bool tells;
     std::atomic<std::uint64_t> wants_alone, wants_shared; // from before it asks until it has given back
     std::atomic<std::uint64_t> shares;                    // is in
@@ -216,11 +212,17 @@ class oracle {
       return may != 0 && (r.consumed.fetch_or(may) & may) != may;
     };
     for_each(held_by_the_dead, [&](unsigned k) { justified |= consume(at(holders[k])); });
-    // Otherwise of one that may have had it, or had been told: those first of whose end all is known.
-    for (bool const wants_buried : {true, false})
-      for (unsigned n = 0; n != used() && !justified; ++n)
-        if (record& r = records_[n]; r.number != me && (wants_buried ? r.buried : r.doomed))
-          justified = consume(r);
+    // Otherwise of one that may have had it, or had been told. Of several such nobody knows which it was, and for which of its keys, so
+    // none is used up.
+    unsigned candidates = 0;
+    record* candidate = nullptr;
+    for (unsigned n = 0; n != used() && !justified; ++n)
+      if (record& r = records_[n];
+          r.number != me && r.doomed && ((r.wants_alone | r.told) & mine & ~r.consumed) != 0) {
+        ++candidates;
+        candidate = &r;
+      }
+    if (!justified && candidates != 0) justified = candidates > 1 || consume(*candidate);
     if (!justified)
       complain(
           "telling: worker %u was told of a death that was told before, or was none (alone %#lx, shared "

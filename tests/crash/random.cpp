@@ -120,7 +120,6 @@ std::string check_at_random(algorithm const& a, random_options const& options, s
     seat& s = seats[random() % seats.size()];
     for (unsigned const n : s.numbers) o->doom(n);
     s.process.kill();
-    for (unsigned const n : s.numbers) o->bury(n);
     sit_down(s);
   }
   std::int64_t const patience_ms = 10'000;
