@@ -97,7 +97,7 @@ int reserve(int fd, std::size_t from, std::size_t to) noexcept {
   static constexpr char zeros[4096] = {};
   for (std::size_t n; from < to; from += n) {
     n = std::min(sizeof zeros, to - from);
-    if (int const e = write_at(fd, zeros, n, from); e != 0) return e == -EIO ? -ENOSPC : e; // short: full
+    if (int const e = write_at(fd, zeros, n, from); e != 0) return e;
   }
   return 0;
 }

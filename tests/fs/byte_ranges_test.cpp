@@ -281,6 +281,13 @@ TEST_F(byte_ranges_, is_made_where_there_is_no_fallocate) {
   EXPECT_EQ(directory.read("lock").size(), file_bytes);
 }
 
+TEST_F(byte_ranges_, tells_a_disk_that_fails_from_a_full_one_where_there_is_no_fallocate) {
+  failing_calls calls;
+  calls.fail<&table::fallocate>(EOPNOTSUPP, {.times = test::which_calls::all});
+  calls.fail<&table::pwritev2>(EIO, {.at = 3}); // the header, then zeros
+  EXPECT_EQ(byte_ranges::open(path).error(), system_error(EIO));
+}
+
 TEST_F(byte_ranges_, reports_that_there_are_no_more_descriptors) {
   byte_ranges m = open();
   failing_calls calls;

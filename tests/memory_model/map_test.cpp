@@ -480,51 +480,6 @@ TEST_P(memory_model_mutant, is_found_out) {
 
 INSTANTIATE_TEST_SUITE_P(all, memory_model_mutant, testing::Range(std::size_t{0}, std::size(mutants)));
 
-// What each seq_cst of the code is there for: with another order all that finds fault. Not a test; for who would like to change one.
-TEST(memory_model_orders, DISABLED_which_orders_could_be_weaker) {
-  struct site {
-    std::uint32_t line;
-    action what;
-    std::string name;
-    auto operator<=>(site const&) const = default;
-  };
-  static std::set<site> sites;
-  static site changed;
-  static std::memory_order to;
-  for (scene const& c : scenes())
-    (void)check(c, {.most_executions = 5'000, .mutant = [](operation& op) {
-                      if (op.order == std::memory_order_seq_cst)
-                        sites.insert({op.line, op.what, std::string(op.name).substr(0, 5)});
-                    }});
-  for (site const& at : sites) {
-    changed = at;
-    for (std::memory_order const o : {memory_order_acq_rel, memory_order_relaxed}) {
-      to = o;
-      std::string found;
-      for (scene const& c : scenes()) {
-        report const r = check(
-            c, {.most_executions = 20'000, .mutant = [](operation& op) {
-                  if (op.line != changed.line || op.what != changed.what || !is_of(op, changed.name.c_str()))
-                    return;
-                  if (to == memory_order_relaxed)
-                    op.order = to;
-                  else
-                    weaken(op);
-                }});
-        if (r.error.empty()) continue;
-        found = std::string(c.name) + ": " + r.error;
-        break;
-      }
-      std::printf("line %4u  %-17s %-8s %s  %s\n", at.line, at.name.c_str(),
-                  at.what == action::load ? "load" : "changes",
-                  o == memory_order_relaxed ? "relaxed" : "acq_rel",
-                  found.empty() ? "nothing found" : found.c_str());
-      std::fflush(stdout);
-      if (!found.empty()) break;
-    }
-  }
-}
-
 class memory_model_map : public testing::TestWithParam<std::size_t> {};
 
 TEST_P(memory_model_map, holds_in_every_execution) {
