@@ -290,7 +290,7 @@ inline note_or_tell() {
   od
 }
 
-/* wipe(), of each entity that it is alone with, and of each of which it was told. */
+/* wipe(), of each entity that it is alone with, and of each of which it was told; the code begins with these. */
 #define mark (want[mine] == SHARES -> id | TOLD : id)
 
 inline wipe_notes() {
