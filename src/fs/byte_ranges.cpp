@@ -232,7 +232,7 @@ result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name) n
   return byte_ranges(std::move(s));
 }
 
-// held.words: the descriptor; which of the first 64 entities are shared ones whose owner's death was told to us.
+// held.words: the descriptor; how many entities are shared ones whose owner's death was told to us. They are put first.
 int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
   if (s.file.is_inherited()) return unio::detail::native(error::inherited_by_fork);
@@ -258,11 +258,7 @@ int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
       if (s.note(entities[i])) held.owner_died = true;
     } else if (s.tell(entities[i])) {
       held.owner_died = true;
-      if (i < 64) {
-        held.words[1] |= std::uint64_t{1} << i;
-      } else {
-        s.wipe(entities[i], told_bit);
-      }
+      std::swap(entities[i], entities[held.words[1]++]);
     }
     hooks::step("byte_ranges.noted");
   }
@@ -277,7 +273,7 @@ void byte_ranges::do_unlock(detail::holding& held) noexcept {
       entity const e = held.entities[i];
       if (e.exclusive) {
         s.wipe(e, 0);
-      } else if (i < 64 && (held.words[1] >> i & 1) != 0) {
+      } else if (i < held.words[1]) {
         s.wipe(e, told_bit);
       }
       hooks::step("byte_ranges.wiped");

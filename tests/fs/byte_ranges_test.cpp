@@ -41,6 +41,13 @@ std::error_code system_error(int code) { return {code, std::system_category()}; 
 
 class byte_ranges_ : public test::lock_file_fixture<byte_ranges> {
  protected:
+  // More than a word has bits; among them those of `dead`, shared.
+  static std::vector<entity> a_hundred() {
+    std::vector<entity> all;
+    for (std::uint64_t v = 0; v != 100; ++v) all.emplace_back(v, v % 3 == 0);
+    return all;
+  }
+  std::vector<entity> const dead{entity(50), entity(70), entity(98)};
 };
 
 // ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -136,6 +143,21 @@ TEST_F(byte_ranges_, keeps_notes_where_the_file_is_opened_anew) {
   die_with({a});
   EXPECT_TRUE(open().lock(a).value().owner_died());
   EXPECT_FALSE(open().lock(a).value().owner_died());
+}
+
+TEST_F(byte_ranges_, tells_the_next_one_too_if_who_was_told_is_killed_however_much_it_shares) {
+  die_with(dead);
+  die_with(a_hundred());
+  byte_ranges m = open();
+  for (entity const e : dead) EXPECT_TRUE(m.lock(e).value().owner_died()) << e.value;
+  for (entity const e : a_hundred()) EXPECT_EQ(m.lock(e).value().owner_died(), e.exclusive == 1) << e.value;
+}
+
+TEST_F(byte_ranges_, leaves_no_note_when_it_was_told_however_much_it_shares) {
+  die_with(dead);
+  byte_ranges m = open();
+  EXPECT_TRUE(m.lock(a_hundred()).value().owner_died());
+  EXPECT_EQ(directory.read("lock").find_first_not_of('\0', 4096), std::string::npos);
 }
 
 TEST_F(byte_ranges_, does_not_tell_of_deaths_on_a_remote_filesystem) {
