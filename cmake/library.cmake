@@ -24,6 +24,9 @@ target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections) # a program takes what it uses
 target_compile_options(unio_objects PRIVATE -fno-semantic-interposition) # what is exported may be inlined all the same
 target_compile_definitions(unio_objects PRIVATE UNIO_VERSION_STRING="${PROJECT_VERSION}")
+# The only source that knows, so that a build directory can change between the two in seconds.
+set_source_files_properties(${PROJECT_SOURCE_DIR}/src/driver/choose.cpp PROPERTIES
+  COMPILE_DEFINITIONS UNIO_HAS_URING=$<BOOL:${UNIO_URING}>)
 target_link_libraries(unio_objects PRIVATE unio_build Threads::Threads)
 if(UNIO_TRACK_PENDING)
   target_compile_definitions(unio_objects PUBLIC UNIO_TRACK_PENDING=1)

@@ -88,6 +88,8 @@ bool means_unavailable(int native_code) noexcept {
   }
 }
 
+bool has_uring() noexcept { return UNIO_HAS_URING; }
+
 result<std::unique_ptr<backend>> best_backend() noexcept {
   char const* const wanted = std::getenv("UNIO_DRIVER");
   std::string_view const name = wanted != nullptr ? wanted : "";

@@ -14,6 +14,9 @@ namespace unio::driver {
 /// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
 result<std::unique_ptr<backend>> best_backend() noexcept;
 
+/// Whether the io_uring driver was compiled.
+bool has_uring() noexcept;
+
 /// The backend to go on with when `current` could not for the reason `native_code`: epoll if it was io_uring that was
 /// forbidden, otherwise null.
 std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept;

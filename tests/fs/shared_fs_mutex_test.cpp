@@ -16,12 +16,12 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#if UNIO_HAS_URING
-#include <liburing.h>
-#endif
+#include <linux/io_uring.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -662,7 +662,6 @@ TEST_P(shared_fs_mutex_, is_given_back_with_the_end_of_a_process_that_has_a_ring
   EXPECT_EQ(kept, 0);
 }
 
-#if UNIO_HAS_URING
 // The control: a lock whose descriptor a ring does know.
 TEST(shared_fs_mutex_control, a_lock_that_a_ring_knows_outlives_its_process) {
   test::temporary_directory const directory;
@@ -680,9 +679,10 @@ TEST(shared_fs_mutex_control, a_lock_that_a_ring_knows_outlives_its_process) {
       [&](process::channel& with) {
         int fd = -1;
         while ((fd = locked()) < 0) ::usleep(1000); // until the one before has gone
-        io_uring ring;
+        io_uring_params asked{};
+        auto const ring = ::syscall(SYS_io_uring_setup, 8, &asked);
         bool const knows_it =
-            ::io_uring_queue_init(8, &ring, 0) == 0 && ::io_uring_register_files(&ring, &fd, 1) == 0;
+            ring >= 0 && ::syscall(SYS_io_uring_register, ring, IORING_REGISTER_FILES, &fd, 1) == 0;
         with.say(knows_it ? 'h' : '-');
         with.hear();
       },
@@ -694,7 +694,6 @@ TEST(shared_fs_mutex_control, a_lock_that_a_ring_knows_outlives_its_process) {
   if (kept <= 0) GTEST_SKIP() << "not with this kernel, or there are no rings";
   RecordProperty("kept", kept);
 }
-#endif
 
 TEST_P(shared_fs_mutex_, gives_a_child_of_fork_nothing) {
   auto const m = open();

@@ -2,6 +2,7 @@
 // semgrep#11836, moby#46762, tokio#7691, libuv's uv__epoll_ctl_flush that aborts when
 // io_uring is denied later.
 
+#include "driver/choose.hpp"
 #include "support/child.hpp"
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
@@ -52,12 +53,6 @@ int reads_something(unio::io_multiplexer& m) {
   return told.bytes == 3 ? 0 : 2;
 }
 
-#if UNIO_HAS_URING
-constexpr bool has_driver = true;
-#else
-constexpr bool has_driver = false;
-#endif
-
 // Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now
 // on.
 bool deny(unsigned first, unsigned last, int error) {
@@ -86,7 +81,8 @@ ISOLATED_TEST(kernel_availability, falls_back_to_epoll_for_each_errno_that_means
                 if (!made.has_value()) return 10;
                 if (std::string((*made)->capabilities().driver) != "epoll") return 11;
                 if ((*made)->capabilities().why.empty()) return 12;
-                if (has_driver && calls.failures<&table::io_uring_setup>() == 0) return 13; // the canary
+                if (unio::driver::has_uring() && calls.failures<&table::io_uring_setup>() == 0)
+                  return 13; // the canary
                 return reads_something(**made);
               }),
               0)
@@ -95,7 +91,7 @@ ISOLATED_TEST(kernel_availability, falls_back_to_epoll_for_each_errno_that_means
 }
 
 ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_falling_back) {
-  if (!has_driver) GTEST_SKIP() << "built without io_uring";
+  if (!unio::driver::has_uring()) GTEST_SKIP() << "built without io_uring";
   for (int const error : {EMFILE, ENFILE}) {
     EXPECT_EQ(in_child([&] {
                 ::unsetenv("UNIO_DRIVER");
@@ -111,7 +107,7 @@ ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_
 }
 
 ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring) {
-  if (!has_driver) GTEST_SKIP() << "built without io_uring";
+  if (!unio::driver::has_uring()) GTEST_SKIP() << "built without io_uring";
   for (int const error : {EPERM, ENOSYS, ENOMEM}) {
     EXPECT_EQ(in_child([&] {
                 ::setenv("UNIO_DRIVER", "uring", 1);

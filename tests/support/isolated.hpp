@@ -10,6 +10,7 @@
 
 #pragma once
 
+#include "driver/choose.hpp"
 #include "support/drivers.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -72,9 +73,7 @@ inline bool ring_is_allowed() {
 /// what a program gets that does not name one.
 inline std::vector<std::string> drivers() {
   if (char const* const named = std::getenv("UNIO_DRIVER"); named != nullptr) return {named};
-#if UNIO_HAS_URING
-  if (ring_is_allowed()) return {"uring", "epoll"};
-#endif
+  if (unio::driver::has_uring() && ring_is_allowed()) return {"uring", "epoll"};
   return {"fallback"};
 }
 
