@@ -1,7 +1,7 @@
 // unio lock: a command that runs while its names are locked.
 //
 // The command is a child and has none of the lock's descriptors. Signals wait in this process's mask from the moment it has the lock, so
-// that nothing ends it before the command has ended; what is sent to it is passed on.
+// that nothing but SIGKILL ends it before the command has ended; what is sent to it is passed on.
 
 #include "lock.hpp"
 
@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
@@ -79,9 +80,8 @@ constexpr algorithm algorithms[] = {{"lock_files", opened<unio::fs::lock_files>}
 class blocked_signals {
  public:
   blocked_signals() {
-    ::sigemptyset(&set_);
-    for (int const s : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD})
-      ::sigaddset(&set_, s);
+    ::sigfillset(&set_);
+    for (int const s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) ::sigdelset(&set_, s); // stopping is not ending
     ::signal(SIGCHLD, SIG_DFL); // ignored, it would take the command's status with it
     ::sigprocmask(SIG_BLOCK, &set_, &before_);
   }
@@ -130,12 +130,19 @@ int run_command(std::vector<std::string> const& command) {
 
 } // namespace
 
+char** take_command(int argc, char** argv, options& o) {
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  if (dashes != end) o.command.assign(dashes + 1, end);
+  return dashes;
+}
+
 void describe(CLI::App& app, options& o) {
+  app.footer("Behind it all: -- COMMAND…, what to run.");
   app.add_option("path", o.path,
                  "The lock file, which is made if it is not there; for lock_files a directory")
       ->type_name("PATH")
       ->required();
-  app.add_option("command", o.command, "What to run, behind --")->type_name("COMMAND");
   app.add_flag("--shared", o.shared, "Share the names with others that share them");
   app.add_option("--timeout", o.timeout,
                  "How long to wait: 1.5, 500ms, 2s; 0: not at all. By default for ever")
@@ -163,8 +170,10 @@ int run(options const& o) {
     return say(wrong_usage, "lock", "--status takes no command");
   }
   if (o.command.empty()) return say(wrong_usage, "lock", "no command given: lock PATH -- COMMAND…");
-  std::optional<unio::deadline> const d = o.timeout.empty() ? unio::deadline() : parsed(o.timeout);
-  if (!d) return say(wrong_usage, "--timeout", o.timeout + " is no time; 1.5, 500ms, 2s and 0 are");
+  std::optional<unio::deadline> const d = o.timeout ? parsed(*o.timeout) : unio::deadline();
+  if (!d)
+    return say(wrong_usage, "--timeout",
+               fmt::format("\"{}\" is no time; 1.5, 500ms, 2s and 0 are", *o.timeout));
 
   unio::result<std::unique_ptr<shared_fs_mutex>> mutex = std::error_code();
   for (algorithm const& a : algorithms)
@@ -177,8 +186,8 @@ int run(options const& o) {
   auto const held = (*mutex)->lock(entities, *d);
   if (!held) {
     if (held.error() == unio::condition::would_block) return say(timed_out, o.path, "held by others");
-    if (held.error() == unio::condition::timed_out)
-      return say(timed_out, o.path, "still held by others after " + o.timeout);
+    if (o.timeout && held.error() == unio::condition::timed_out)
+      return say(timed_out, o.path, "still held by others after " + *o.timeout);
     return say(failed, o.path, held.error().message());
   }
   if (held->owner_died()) say(0, o.path, "who held it before died; what it protects may be half changed");

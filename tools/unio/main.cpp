@@ -62,6 +62,8 @@ int command(int argc, char** argv) {
   CLI::App& locked_command =
       *app.add_subcommand("lock", "Run a command while names are locked, or show who holds them");
   lock::describe(locked_command, l);
+  bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
+  if (is_lock) argc = static_cast<int>(lock::take_command(argc, argv, l) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
   try {
     app.parse(argc, argv);
