@@ -45,8 +45,7 @@ class atomic_append_ : public test::lock_file_fixture<atomic_append> {
   static int calls_of_a_lock(atomic_append& m, std::vector<entity> const& entities) {
     failing_calls calls;
     (void)m.lock(entities).value();
-    return calls.count<&table::fcntl>() + calls.count<&table::pwritev2>() + calls.count<&table::preadv2>() +
-           calls.count<&table::lseek>() + calls.count<&table::fstat>() + calls.count<&table::openat>();
+    return calls.count_all();
   }
 };
 

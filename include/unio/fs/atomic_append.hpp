@@ -22,6 +22,8 @@
 //
 // The file grows by 128 bytes for each ten entities of a lock; what is done is given back to the filesystem (its length stays), and the length
 // is set back when somebody opens it alone. A filesystem whose files end at 16 TiB ends after 10^11 locks without such a moment (EFBIG).
+//
+// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
 
 #pragma once
 

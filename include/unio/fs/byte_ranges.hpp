@@ -37,7 +37,7 @@ namespace unio::fs {
 ///
 /// Thread safety  as shared_fs_mutex
 /// Moved-from     may only be destroyed or assigned to. No guard may be alive when it is moved
-/// Size           16 bytes; 520 KiB of address space and of the file
+/// Size           16 bytes; 516 KiB of address space and of the file
 class UNIO_API byte_ranges final : public shared_fs_mutex {
  public:
   /// Entities of a greater value cannot be locked: EINVAL, before anything is.

@@ -29,6 +29,7 @@
 // When the filesystem has written a page of the file back, the next lock in that page is a page fault: half a millisecond was seen, and more
 // while its journal is busy. Where the worst case matters the file belongs on tmpfs (/dev/shm): what it says need not survive a restart.
 //
+// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
 // Whoever can write the file can break the lock; truncating it while it is in use ends its users by SIGBUS. Its owner alone should be
 // able to write it: open() refuses anything else.
 
