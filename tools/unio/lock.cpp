@@ -5,6 +5,8 @@
 
 #include "lock.hpp"
 
+#include "complain.hpp"
+
 #include <unio/fs/atomic_append.hpp>
 #include <unio/fs/byte_ranges.hpp>
 #include <unio/fs/lock_files.hpp>
@@ -16,6 +18,7 @@
 #include <fmt/ranges.h>
 
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,11 +27,12 @@
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace lock {
@@ -41,7 +45,7 @@ constexpr int wrong_usage = 2;
 constexpr int timed_out = 124; // timeout(1)'s
 
 int say(int status, std::string_view about, std::string_view what) {
-  fmt::print(stderr, "unio: {}: {}\n", about, what);
+  complain(fmt::format("unio: {}: {}\n", about, what));
   return status;
 }
 
@@ -73,6 +77,14 @@ constexpr algorithm algorithms[] = {{"lock_files", opened<unio::fs::lock_files>}
                                     {"byte_ranges", opened<unio::fs::byte_ranges>},
                                     {"atomic_append", opened<unio::fs::atomic_append>},
                                     {"memory_map", opened<unio::fs::memory_map<>>}};
+
+// Whose file it is is a reason that EPERM does not tell.
+std::string why_not_opened(std::string const& path, std::error_code error) {
+  struct stat s;
+  bool const is_anothers = error == std::errc::operation_not_permitted && ::lstat(path.c_str(), &s) == 0 &&
+                           s.st_uid != ::geteuid();
+  return is_anothers ? "belongs to another user" : error.message();
+}
 
 // ── the command ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -178,7 +190,7 @@ int run(options const& o) {
   unio::result<std::unique_ptr<shared_fs_mutex>> mutex = std::error_code();
   for (algorithm const& a : algorithms)
     if (a.name == o.algorithm) mutex = a.open(o.path);
-  if (!mutex) return say(failed, o.path, mutex.error().message());
+  if (!mutex) return say(failed, o.path, why_not_opened(o.path, mutex.error()));
   std::vector<unio::fs::entity> entities;
   for (std::string const& name : o.entities) entities.push_back(unio::fs::entity_of(name, !o.shared));
   if (entities.empty()) entities.push_back(unio::fs::entity_of(default_entity, !o.shared));

@@ -4,6 +4,7 @@
 // asked of the kernel piece by piece (F_OFD_GETLK, fcntl_locking(2)), which does not say who. A thread that sleeps for a lock is found by
 // the system call that it is in (/proc/PID/task/TID/syscall); who has a deadline tries now and then, and does not show.
 
+#include "complain.hpp"
 #include "lock.hpp"
 #include "src/fs/append_layout.hpp"
 #include "src/fs/map_layout.hpp"
@@ -236,6 +237,8 @@ class table {
       std::ifstream file(fmt::format("/proc/{}/comm", pid));
       std::getline(file, command);
     }
+    for (char& c : command) // its process may call itself what it likes
+      if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
     if (command.empty()) command.push_back('-');
     rows_.push_back({std::move(what), exclusive ? "exclusive" : "shared", pid > 0 ? std::to_string(pid) : "?",
                      std::move(command), state});
@@ -458,7 +461,7 @@ int show_status(options const& o) {
     show(o);
     return 0;
   } catch (std::runtime_error const& e) {
-    fmt::print(stderr, "unio: {}\n", e.what());
+    complain(fmt::format("unio: {}\n", e.what()));
     return 1;
   }
 }
