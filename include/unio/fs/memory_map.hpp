@@ -142,6 +142,7 @@ class memory_map final : public detail::memory_map_base {
   ///
   /// Errors  error::not_a_lock_file, newer_lock_file, damaged_lock_file, different_lock_file (other parameters), too_many_users;
   ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then
+  /// Waiting while another opens it, however long that one is stopped: there is no deadline
   /// Cost    some twenty system calls
   [[nodiscard]] static result<memory_map> open(path_handle const& base, path_view name,
                                                map_visibility v = map_visibility::automatic) noexcept {
