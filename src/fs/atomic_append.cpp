@@ -104,7 +104,7 @@ struct atomic_append::state {
     std::uint64_t size = 0;
   };
 
-  int check_header(struct stat const& s, bool& fresh) noexcept;
+  int check_header(bool& fresh) noexcept;
   int make_header(bool fresh) noexcept;
 
   static int write_state(int fd, std::uint64_t at, layout::state s) noexcept;
@@ -141,10 +141,8 @@ int atomic_append::state::open(path_handle const& base, path_view name) noexcept
   result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone, false);
   if (!f) return native_of(f.error());
   file = std::move(*f);
-  struct stat s;
-  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   bool fresh = false;
-  int e = check_header(s, fresh);
+  int e = check_header(fresh);
   if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
   if (alone) {
@@ -155,7 +153,9 @@ int atomic_append::state::open(path_handle const& base, path_view name) noexcept
   return file.joined(layout::init_byte, layout::in_use_byte);
 }
 
-int atomic_append::state::check_header(struct stat const& s, bool& fresh) noexcept {
+int atomic_append::state::check_header(bool& fresh) noexcept {
+  struct stat s;
+  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   fresh = s.st_size == 0;
   if (fresh) return 0;
   if (static_cast<std::size_t>(s.st_size) < sizeof(append_header))
@@ -170,6 +170,8 @@ int atomic_append::state::check_header(struct stat const& s, bool& fresh) noexce
   if (h.device != file.device() || h.inode != file.inode()) {
     fresh = true;
   } else {
+    // Others may have appended, and moved the hint on, since the length was asked for.
+    if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
     if (h.first < layout::cells_at || h.first % sizeof(cell) != 0 ||
         h.first > static_cast<std::uint64_t>(s.st_size))
       return unio::detail::native(error::damaged_lock_file);

@@ -20,7 +20,9 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <new>
 #include <utility>
+#include <vector>
 
 namespace unio::fs {
 
@@ -408,11 +410,7 @@ void lock_file::close() noexcept {
 int descriptions::take(lock_file const& of) noexcept {
   {
     std::lock_guard const alone(mutex_);
-    if (!free_.empty()) {
-      int const fd = free_.back();
-      free_.pop_back();
-      return fd;
-    }
+    if (count_ != 0) return free_[--count_];
   }
   if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // not a description of its own
   result<int> const fd = of.open_description();
@@ -420,14 +418,27 @@ int descriptions::take(lock_file const& of) noexcept {
 }
 
 void descriptions::give_back(int fd) noexcept {
-  std::lock_guard const alone(mutex_);
-  free_.push_back(fd);
+  {
+    std::lock_guard const alone(mutex_);
+    if (count_ == room_) {
+      std::size_t const room = std::max<std::size_t>(2 * room_, 8);
+      if (std::unique_ptr<int[]> more(new (std::nothrow) int[room]); more != nullptr) {
+        std::copy_n(free_.get(), count_, more.get());
+        free_ = std::move(more);
+        room_ = room;
+      }
+    }
+    if (count_ != room_) {
+      free_[count_++] = fd;
+      return;
+    }
+  }
+  lock_file::close_remembered(fd);
 }
 
 void descriptions::close(bool inherited) noexcept {
-  for (int const fd : std::exchange(free_, {})) {
-    if (!inherited) lock_file::close_remembered(fd);
-  }
+  for (; count_ != 0; --count_)
+    if (!inherited) lock_file::close_remembered(free_[count_ - 1]);
 }
 
 } // namespace unio::fs

@@ -18,10 +18,11 @@
 
 #include <sys/types.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
-#include <vector>
 
 namespace unio::fs {
 
@@ -151,7 +152,9 @@ class descriptions {
 
  private:
   std::mutex mutex_;
-  std::vector<int> free_;
+  std::unique_ptr<int[]> free_; // no vector: letting go must not fail for want of memory
+  std::size_t count_ = 0;
+  std::size_t room_ = 0;
 };
 
 } // namespace unio::fs

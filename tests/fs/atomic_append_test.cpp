@@ -22,6 +22,7 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -44,8 +45,7 @@ class atomic_append_ : public test::lock_file_fixture<atomic_append> {
   static int calls_of_a_lock(atomic_append& m, std::vector<entity> const& entities) {
     failing_calls calls;
     (void)m.lock(entities).value();
-    return calls.count<&table::fcntl>() + calls.count<&table::pwritev2>() + calls.count<&table::preadv2>() +
-           calls.count<&table::lseek>() + calls.count<&table::fstat>() + calls.count<&table::openat>();
+    return calls.count_all();
   }
 };
 
@@ -250,6 +250,24 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   changed = whole;
   changed[offsetof(layout::append_header, cell_size)] = 64;
   expect_refused(changed, error::damaged_lock_file);
+}
+
+// Between asking for the file's length and reading its header, which now says that the queue begins behind that length.
+TEST_F(atomic_append_, is_opened_while_others_move_the_queue_on) {
+  static atomic_append* user = nullptr;
+  static int locks = 0;
+  atomic_append m = open();
+  user = &m;
+  locks = 0;
+  failing_calls calls;
+  calls.answer<&table::preadv2>([](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+    if (atomic_append* const u = std::exchange(user, nullptr); u != nullptr)
+      for (; locks != 5000; ++locks) (void)u->lock(a).value();
+    return unio::sys::kernel.preadv2(fd, v, n, at, flags);
+  });
+  auto const late = atomic_append::open(path);
+  EXPECT_EQ(locks, 5000);
+  ASSERT_TRUE(late.has_value()) << late.error().message();
 }
 
 TEST_F(atomic_append_, takes_a_copy_for_no_lock_file_of_anybody) {

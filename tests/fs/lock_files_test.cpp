@@ -65,6 +65,16 @@ TEST_F(lock_files_, shows_what_is_locked_while_it_is) {
   EXPECT_EQ(directory.count(), 0);
 }
 
+TEST_F(lock_files_, makes_seven_system_calls_for_each_entity_and_eight_to_share_one) {
+  lock_files m = open();
+  failing_calls calls;
+  (void)m.lock(std::array{a, b}).value();
+  EXPECT_EQ(calls.count_all(), 2 * 7);
+  failing_calls again;
+  (void)m.lock(a.shared()).value();
+  EXPECT_EQ(again.count_all(), 8);
+}
+
 TEST_F(lock_files_, leaves_nothing_when_shared_owners_leave_in_any_order) {
   lock_files m = open();
   std::vector<entities_guard> all;

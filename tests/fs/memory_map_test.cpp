@@ -78,7 +78,7 @@ TEST_F(memory_map_, makes_no_system_call_for_what_nobody_else_holds) {
   (void)m.lock(a.shared()).value();
   (void)m.lock(some).value();
   (void)m.try_lock(a).value();
-  EXPECT_EQ(calls.count<&table::fcntl>() + calls.count<&table::futex>() + calls.count<&table::openat>(), 0);
+  EXPECT_EQ(calls.count_all(), 0);
 }
 
 TEST_F(memory_map_, is_the_same_by_its_own_type_and_by_the_base) {
@@ -149,8 +149,11 @@ TEST_F(memory_map_, lets_go_of_what_was_released_when_its_user_has_closed_it) {
   {
     memory_map<> m = open();
     m.lock(a).value().release();
+    EXPECT_EQ(other.try_lock(a).error(), condition::would_block);
   }
-  EXPECT_TRUE(other.try_lock(a).has_value());
+  auto const held = other.try_lock(a);
+  ASSERT_TRUE(held.has_value()) << held.error().message();
+  EXPECT_TRUE(held->owner_died());
 }
 
 // ── deaths ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,6 +220,17 @@ TEST_F(memory_map_, changes_over_for_one_that_cannot_see_the_map_and_back_when_a
   EXPECT_TRUE(near.is_degraded()); // until none is left
   near = memory_map<>::open(directory / "other").value();
   EXPECT_FALSE(open().is_degraded());
+}
+
+TEST_F(memory_map_, makes_as_many_calls_as_it_says_while_degraded) {
+  memory_map<> near = open();
+  memory_map<> far = open(afar);
+  for (auto [m, for_each] : {std::pair(&near, 1), std::pair(&far, 4)}) {
+    (void)m->lock(a).value(); // has a description from now on
+    failing_calls calls;
+    (void)m->lock(std::array{entity(1), entity(2).shared(), entity(3)}).value();
+    EXPECT_EQ(calls.count_all(), 3 * for_each + 1);
+  }
 }
 
 TEST_F(memory_map_, excludes_near_and_far_users_from_each_other) {

@@ -30,7 +30,9 @@
 #include <fstream>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <random>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -437,6 +439,27 @@ TEST_P(shared_fs_mutex_, is_awaited) {
   });
   EXPECT_TRUE(unio::run(unio::fs::co_lock(*m, a)).has_value());
   ends_it.join();
+}
+
+unio::task<> lock_and_say(shared_fs_mutex& m, std::optional<std::error_code>& said) {
+  auto const held = co_await unio::fs::co_lock(m, a);
+  said = held ? std::error_code() : held.error();
+}
+
+TEST_P(shared_fs_mutex_, is_not_awaited_any_longer_after_a_stop) {
+  auto const m = open();
+  entities_guard held = m->lock(a).value();
+  unio::io_multiplexer& here = unio::this_thread::multiplexer();
+  unio::stop_source stop;
+  std::optional<std::error_code> said;
+  unio::async_run(here, lock_and_say(*m, said), {.stop = stop.get_token()});
+  (void)here.try_run();
+  EXPECT_FALSE(said.has_value());
+  stop.request_stop();
+  while (!said) (void)here.run();
+  EXPECT_EQ(*said, condition::canceled);
+  held.unlock();
+  EXPECT_TRUE(is_free(a));
 }
 
 // ── deaths ─────────────────────────────────────────────────────────────────────────────────────────────────

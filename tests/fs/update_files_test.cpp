@@ -208,7 +208,7 @@ TEST_F(update_files_, refuses_paths_that_lead_elsewhere_or_twice_to_one_file) {
   };
   EXPECT_EQ(why({}), EINVAL);
   for (char const* path : {"", "/a", "a/", "./a", "../a", "sub/../a", "sub//b", ".", "sub/.", ".unio-update",
-                           ".unio-update.lock", ".a.unio-new"})
+                           ".unio-update.lock", ".unio-updates/a", ".a.unio-new", "a.unio-new"})
     EXPECT_EQ(why({path}), EINVAL) << path;
   EXPECT_EQ(why({"a", "sub/b", "a"}), EINVAL);
   EXPECT_EQ(why({"link"}), ELOOP);

@@ -4,7 +4,12 @@
 // Exit status: 0 all is well; otherwise 1, and what was not is printed. With UNIO_DRIVER as ever.
 
 #include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
 
+#include <unio/fs/atomic_append.hpp>
+#include <unio/fs/byte_ranges.hpp>
+#include <unio/fs/lock_files.hpp>
+#include <unio/fs/memory_map.hpp>
 #include <unio/unio.hpp>
 
 #include <array>
@@ -15,6 +20,7 @@
 #include <deque>
 #include <new>
 #include <optional>
+#include <string>
 
 namespace {
 
@@ -144,6 +150,30 @@ void play(scene& s, long n) {
   s.two.first.set_multiplexer(nullptr);
 }
 
+// Locking more entities than have room in a guard, and letting them go. Returns how often that allocated.
+template <class Mutex> long lock(std::string const& path, long n) {
+  Mutex m = Mutex::open(path).value(); // has no description in stock
+  std::array<unio::fs::entity, 20> some;
+  for (std::size_t i = 0; i != some.size(); ++i) some[i] = unio::fs::entity(i);
+  allocations = 0;
+  fails_at = n;
+  {
+    auto const held = m.lock(some);
+    expect(held.has_value() || held.error() == std::errc::not_enough_memory,
+           "what is not locked is for want of memory", n);
+  }
+  fails_at = -1;
+  long const seen = allocations;
+  expect(m.try_lock(some).has_value(), "nothing is locked afterwards", n);
+  return seen;
+}
+
+template <class Mutex> void lock_each(std::string const& path) {
+  long const in_all = lock<Mutex>(path, 0);
+  expect(in_all != 0, "the canary: locking allocates nothing", 0);
+  for (long n = 1; n <= in_all; ++n) lock<Mutex>(path, n);
+}
+
 } // namespace
 
 int main() {
@@ -166,6 +196,11 @@ int main() {
     std::printf("the canary: only %ld of %ld failed\n", failed.load(), in_all);
     return 1;
   }
+  test::temporary_directory const directory;
+  lock_each<unio::fs::byte_ranges>(directory / "byte_ranges");
+  lock_each<unio::fs::atomic_append>(directory / "atomic_append");
+  lock_each<unio::fs::memory_map<>>(directory / "memory_map");
+  lock_each<unio::fs::lock_files>(directory.path());
   std::printf("%ld allocations, each failed once: %s\n", in_all, wrong ? "not well" : "all well");
   return wrong ? 1 : 0;
 }

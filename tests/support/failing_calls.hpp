@@ -53,6 +53,14 @@ class failing_calls {
   /// How often an entry was called since it was installed or last told to fail; and how often it did fail.
   template <auto Member> [[nodiscard]] static int count() { return state<Member>().calls; }
   template <auto Member> [[nodiscard]] static int failures() { return state<Member>().failed; }
+  /// How often all of them together were called.
+  [[nodiscard]] static int count_all() {
+    int n = 0;
+#define UNIO_TEST_ENTRY(name, parameters, arguments) n += count<&unio::sys::table::name>();
+    UNIO_SYSTEM_CALLS(UNIO_TEST_ENTRY)
+#undef UNIO_TEST_ENTRY
+    return n;
+  }
 
  private:
   struct entry_state {

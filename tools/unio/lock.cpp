@@ -1,9 +1,11 @@
 // unio lock: a command that runs while its names are locked.
 //
 // The command is a child and has none of the lock's descriptors. Signals wait in this process's mask from the moment it has the lock, so
-// that nothing ends it before the command has ended; what is sent to it is passed on.
+// that nothing but SIGKILL ends it before the command has ended; what is sent to it is passed on.
 
 #include "lock.hpp"
+
+#include "complain.hpp"
 
 #include <unio/fs/atomic_append.hpp>
 #include <unio/fs/byte_ranges.hpp>
@@ -16,18 +18,21 @@
 #include <fmt/ranges.h>
 
 #include <spawn.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace lock {
@@ -40,7 +45,7 @@ constexpr int wrong_usage = 2;
 constexpr int timed_out = 124; // timeout(1)'s
 
 int say(int status, std::string_view about, std::string_view what) {
-  fmt::print(stderr, "unio: {}: {}\n", about, what);
+  complain(fmt::format("unio: {}: {}\n", about, what));
   return status;
 }
 
@@ -73,15 +78,22 @@ constexpr algorithm algorithms[] = {{"lock_files", opened<unio::fs::lock_files>}
                                     {"atomic_append", opened<unio::fs::atomic_append>},
                                     {"memory_map", opened<unio::fs::memory_map<>>}};
 
+// Whose file it is is a reason that EPERM does not tell.
+std::string why_not_opened(std::string const& path, std::error_code error) {
+  struct stat s;
+  bool const is_anothers = error == std::errc::operation_not_permitted && ::lstat(path.c_str(), &s) == 0 &&
+                           s.st_uid != ::geteuid();
+  return is_anothers ? "belongs to another user" : error.message();
+}
+
 // ── the command ────────────────────────────────────────────────────────────────────────────────────────────
 
 /// Blocks what would end this process; the command gets the mask of before.
 class blocked_signals {
  public:
   blocked_signals() {
-    ::sigemptyset(&set_);
-    for (int const s : {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCHLD})
-      ::sigaddset(&set_, s);
+    ::sigfillset(&set_);
+    for (int const s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) ::sigdelset(&set_, s); // stopping is not ending
     ::signal(SIGCHLD, SIG_DFL); // ignored, it would take the command's status with it
     ::sigprocmask(SIG_BLOCK, &set_, &before_);
   }
@@ -130,12 +142,19 @@ int run_command(std::vector<std::string> const& command) {
 
 } // namespace
 
+char** take_command(int argc, char** argv, options& o) {
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  if (dashes != end) o.command.assign(dashes + 1, end);
+  return dashes;
+}
+
 void describe(CLI::App& app, options& o) {
+  app.footer("Behind it all: -- COMMAND…, what to run.");
   app.add_option("path", o.path,
                  "The lock file, which is made if it is not there; for lock_files a directory")
       ->type_name("PATH")
       ->required();
-  app.add_option("command", o.command, "What to run, behind --")->type_name("COMMAND");
   app.add_flag("--shared", o.shared, "Share the names with others that share them");
   app.add_option("--timeout", o.timeout,
                  "How long to wait: 1.5, 500ms, 2s; 0: not at all. By default for ever")
@@ -163,13 +182,15 @@ int run(options const& o) {
     return say(wrong_usage, "lock", "--status takes no command");
   }
   if (o.command.empty()) return say(wrong_usage, "lock", "no command given: lock PATH -- COMMAND…");
-  std::optional<unio::deadline> const d = o.timeout.empty() ? unio::deadline() : parsed(o.timeout);
-  if (!d) return say(wrong_usage, "--timeout", o.timeout + " is no time; 1.5, 500ms, 2s and 0 are");
+  std::optional<unio::deadline> const d = o.timeout ? parsed(*o.timeout) : unio::deadline();
+  if (!d)
+    return say(wrong_usage, "--timeout",
+               fmt::format("\"{}\" is no time; 1.5, 500ms, 2s and 0 are", *o.timeout));
 
   unio::result<std::unique_ptr<shared_fs_mutex>> mutex = std::error_code();
   for (algorithm const& a : algorithms)
     if (a.name == o.algorithm) mutex = a.open(o.path);
-  if (!mutex) return say(failed, o.path, mutex.error().message());
+  if (!mutex) return say(failed, o.path, why_not_opened(o.path, mutex.error()));
   std::vector<unio::fs::entity> entities;
   for (std::string const& name : o.entities) entities.push_back(unio::fs::entity_of(name, !o.shared));
   if (entities.empty()) entities.push_back(unio::fs::entity_of(default_entity, !o.shared));
@@ -177,8 +198,8 @@ int run(options const& o) {
   auto const held = (*mutex)->lock(entities, *d);
   if (!held) {
     if (held.error() == unio::condition::would_block) return say(timed_out, o.path, "held by others");
-    if (held.error() == unio::condition::timed_out)
-      return say(timed_out, o.path, "still held by others after " + o.timeout);
+    if (o.timeout && held.error() == unio::condition::timed_out)
+      return say(timed_out, o.path, "still held by others after " + *o.timeout);
     return say(failed, o.path, held.error().message());
   }
   if (held->owner_died()) say(0, o.path, "who held it before died; what it protects may be half changed");

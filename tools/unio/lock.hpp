@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,10 +17,13 @@ struct options {
   std::vector<std::string> command;
   std::vector<std::string> entities; ///< none: one that is the same for everybody
   std::string algorithm = "byte_ranges";
-  std::string timeout; ///< empty: none
+  std::optional<std::string> timeout; ///< none: for ever
   bool shared = false;
   bool status = false;
 };
+
+/// Puts what is behind the first "--" into o.command, word by word, and returns the end of what is before: CLI11 makes two words of "[a,b]".
+[[nodiscard]] char** take_command(int argc, char** argv, options& o);
 
 /// Adds the command's options, which will be found in `o`.
 void describe(CLI::App& app, options& o);

@@ -4,6 +4,7 @@
 // asked of the kernel piece by piece (F_OFD_GETLK, fcntl_locking(2)), which does not say who. A thread that sleeps for a lock is found by
 // the system call that it is in (/proc/PID/task/TID/syscall); who has a deadline tries now and then, and does not show.
 
+#include "complain.hpp"
 #include "lock.hpp"
 #include "src/fs/append_layout.hpp"
 #include "src/fs/map_layout.hpp"
@@ -42,6 +43,8 @@ namespace lock {
 namespace {
 
 using inode_id = std::pair<dev_t, ino_t>;
+constexpr char const* ends_too_early = "the lock file ends too early";
+constexpr char const* other_version = "made by another version of unio, or damaged";
 constexpr std::uint64_t last_byte = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void fail(std::string const& path, std::string const& why) {
@@ -234,6 +237,8 @@ class table {
       std::ifstream file(fmt::format("/proc/{}/comm", pid));
       std::getline(file, command);
     }
+    for (char& c : command) // its process may call itself what it likes
+      if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
     if (command.empty()) command.push_back('-');
     rows_.push_back({std::move(what), exclusive ? "exclusive" : "shared", pid > 0 ? std::to_string(pid) : "?",
                      std::move(command), state});
@@ -277,6 +282,13 @@ struct lock_file {
 void show_byte_ranges(lock_file const& f, table& t) {
   using namespace unio::fs::ranges_layout;
   constexpr std::uint64_t greatest = unio::fs::byte_ranges::greatest_value;
+  std::vector<char> const header = f.file.read(0, sizeof(ranges_header));
+  if (header.size() != sizeof(ranges_header)) fail(f.path, ends_too_early);
+  if (value_at<std::uint32_t>(header, offsetof(ranges_header, version)) != version ||
+      value_at<std::uint32_t>(header, offsetof(ranges_header, header_size)) != sizeof(ranges_header) ||
+      value_at<std::uint32_t>(header, offsetof(ranges_header, buckets)) != 1u << bucket_bits ||
+      value_at<std::uint32_t>(header, offsetof(ranges_header, words)) != words_in_bucket)
+    fail(f.path, other_version);
   std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, 0, greatest);
   for (byte_range const& r : locks) {
     // The kernel makes one of entities that follow each other.
@@ -296,13 +308,13 @@ void show_byte_ranges(lock_file const& f, table& t) {
 void show_memory_map(lock_file const& f, table& t) {
   using namespace unio::fs::map_layout;
   std::vector<char> const header = f.file.read(0, sizeof(map_header));
-  if (header.size() != sizeof(map_header)) fail(f.path, "the lock file ends too early");
+  if (header.size() != sizeof(map_header)) fail(f.path, ends_too_early);
   auto const slots = value_at<std::uint32_t>(header, offsetof(map_header, slots));
   if (value_at<std::uint32_t>(header, offsetof(map_header, version)) != version ||
       value_at<std::uint32_t>(header, offsetof(map_header, users)) != users ||
       value_at<std::uint32_t>(header, offsetof(map_header, slot_size)) != sizeof(map_slot) ||
       slots > (1u << 20) || f.size < file_size(slots))
-    fail(f.path, "made by another version of unio, or damaged");
+    fail(f.path, other_version);
   std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, user_bytes, slot_bytes + slots);
   auto const show = [&](std::size_t slot, bool exclusive, std::uint64_t user, char const* state) {
     bool const lives = is_locked(f.file.fd(), user_bytes + user);
@@ -330,9 +342,9 @@ void show_memory_map(lock_file const& f, table& t) {
 void show_atomic_append(lock_file const& f, table& t) {
   using namespace unio::fs::append_layout;
   std::vector<char> const header = f.file.read(0, sizeof(append_header));
-  if (header.size() != sizeof(append_header) ||
-      value_at<std::uint32_t>(header, offsetof(append_header, version)) != version)
-    fail(f.path, "made by another version of unio, or damaged");
+  if (header.size() != sizeof(append_header) || f.size < cells_at) fail(f.path, ends_too_early);
+  if (value_at<std::uint32_t>(header, offsetof(append_header, version)) != version)
+    fail(f.path, other_version);
   std::uint64_t const hint = value_at<std::uint64_t>(header, offsetof(append_header, first));
   std::uint64_t const first = hint < cells_at || hint % sizeof(cell) != 0 ? cells_at : hint;
   std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, request_bytes, init_byte - 1);
@@ -449,7 +461,7 @@ int show_status(options const& o) {
     show(o);
     return 0;
   } catch (std::runtime_error const& e) {
-    fmt::print(stderr, "unio: {}\n", e.what());
+    complain(fmt::format("unio: {}\n", e.what()));
     return 1;
   }
 }

@@ -1,6 +1,7 @@
 // The command `unio`: what it is asked to do.
 
 #include "bench.hpp"
+#include "complain.hpp"
 #include "echo.hpp"
 #include "lock.hpp"
 #include "tour.hpp"
@@ -8,7 +9,8 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <cstdio>
+#include <fcntl.h>
+
 #include <exception>
 #include <string>
 #include <string_view>
@@ -19,7 +21,7 @@ int show_capabilities() {
   std::string why;
   auto const chosen = tour::chosen_driver(why);
   if (!chosen) {
-    fmt::print(stderr, "unio: {}\n", why);
+    complain(fmt::format("unio: {}\n", why));
     return 1;
   }
   fmt::print("{}", unio::to_string(*chosen));
@@ -27,7 +29,7 @@ int show_capabilities() {
 }
 
 int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
-  fmt::print(stderr, "unio: {}\n\n{}", e.what(), app.help());
+  complain(fmt::format("unio: {}\n\n{}", e.what(), app.help()));
   return 2;
 }
 
@@ -62,6 +64,8 @@ int command(int argc, char** argv) {
   CLI::App& locked_command =
       *app.add_subcommand("lock", "Run a command while names are locked, or show who holds them");
   lock::describe(locked_command, l);
+  bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
+  if (is_lock) argc = static_cast<int>(lock::take_command(argc, argv, l) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
   try {
     app.parse(argc, argv);
@@ -75,15 +79,22 @@ int command(int argc, char** argv) {
   return capabilities.parsed() ? show_capabilities() : tour::run(o);
 }
 
+// Whoever started this without them: a file that is opened must not become stderr. What is run from here has them closed, too.
+void open_what_is_standard() {
+  for (int fd = 0; fd != 3; ++fd)
+    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR | O_CLOEXEC);
+}
+
 } // namespace
 
 int main(int argc, char** argv) {
+  open_what_is_standard();
   try {
     if (argc > 1 && std::string_view(argv[1]) == "bench")
       return bench::run(argv + 1); // has options of its own
     return command(argc, argv);
   } catch (std::exception const& e) {
-    fmt::print(stderr, "unio: {}\n", e.what());
+    complain(fmt::format("unio: {}\n", e.what()));
     return 1;
   }
 }

@@ -22,6 +22,8 @@
 //
 // The file grows by 128 bytes for each ten entities of a lock; what is done is given back to the filesystem (its length stays), and the length
 // is set back when somebody opens it alone. A filesystem whose files end at 16 TiB ends after 10^11 locks without such a moment (EFBIG).
+//
+// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
 
 #pragma once
 
@@ -47,6 +49,7 @@ class UNIO_API atomic_append final : public shared_fs_mutex {
   ///
   /// Errors  error::not_a_lock_file, newer_lock_file, different_lock_file; EPERM for a file of another owner; EOPNOTSUPP on a filesystem that
   ///         other machines write to; ENOLCK; as openat(2). The file is not changed then
+  /// Waiting while another opens it, however long that one is stopped: there is no deadline
   [[nodiscard]] static result<atomic_append> open(path_handle const& base, path_view name) noexcept;
   [[nodiscard]] static result<atomic_append> open(path_view name) noexcept { return open({}, name); }
 

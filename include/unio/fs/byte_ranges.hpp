@@ -37,7 +37,7 @@ namespace unio::fs {
 ///
 /// Thread safety  as shared_fs_mutex
 /// Moved-from     may only be destroyed or assigned to. No guard may be alive when it is moved
-/// Size           16 bytes; 520 KiB of address space and of the file
+/// Size           16 bytes; 516 KiB of address space and of the file
 class UNIO_API byte_ranges final : public shared_fs_mutex {
  public:
   /// Entities of a greater value cannot be locked: EINVAL, before anything is.
@@ -48,7 +48,7 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   /// Effects  none on a file that is not a lock file of this kind
   /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, different_lock_file,
   ///          newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2)
-  /// Waiting  while another process is making it: a few system calls
+  /// Waiting  while another process is making it: a few system calls, however long it is stopped between them; there is no deadline
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges
   static result<byte_ranges> open(path_handle const& base, path_view name) noexcept;
   static result<byte_ranges> open(path_view name) noexcept { return open(path_handle(), name); }

@@ -15,7 +15,7 @@
 //   fairness             none: who comes when a file is removed may overtake those who waited for it; exclusive waits while
 //                        shared ones come and go
 //   waiting cost         asleep in the kernel; with a deadline it looks again every 20 µs to 2 ms
-//   acquire cost         a file made and removed, its lock, its mode: seven system calls for each entity
+//   acquire cost         a file made and removed, its lock, its mode: seven system calls for each entity, eight to share one
 //   many entities        one descriptor for each: error::too_many_entities above RLIMIT_NOFILE, EMFILE when others use them up
 //   shared mode          yes, mixed in one request; shared ones never wait for each other
 //

@@ -29,6 +29,7 @@
 // When the filesystem has written a page of the file back, the next lock in that page is a page fault: half a millisecond was seen, and more
 // while its journal is busy. Where the worst case matters the file belongs on tmpfs (/dev/shm): what it says need not survive a restart.
 //
+// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
 // Whoever can write the file can break the lock; truncating it while it is in use ends its users by SIGBUS. Its owner alone should be
 // able to write it: open() refuses anything else.
 
@@ -141,6 +142,7 @@ class memory_map final : public detail::memory_map_base {
   ///
   /// Errors  error::not_a_lock_file, newer_lock_file, damaged_lock_file, different_lock_file (other parameters), too_many_users;
   ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then
+  /// Waiting while another opens it, however long that one is stopped: there is no deadline
   /// Cost    some twenty system calls
   [[nodiscard]] static result<memory_map> open(path_handle const& base, path_view name,
                                                map_visibility v = map_visibility::automatic) noexcept {

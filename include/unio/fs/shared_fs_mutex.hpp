@@ -212,7 +212,8 @@ class UNIO_API entities_guard {
 
   /// Lets go now. Does nothing the second time.
   void unlock() noexcept;
-  /// Does not let go: they stay locked until the process ends. Returns the mutex.
+  /// Does not let go: they stay locked until the process ends; those of a memory_map until it does, and then as after a death. Returns the
+  /// mutex.
   shared_fs_mutex* release() noexcept { return std::exchange(mutex_, nullptr); }
 
  private:

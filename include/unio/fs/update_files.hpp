@@ -48,9 +48,11 @@ class UNIO_API update_files {
   ///
   /// Effects       completes an update of one of them that was interrupted after it was decided, and removes what one that was not has left
   /// Returns       the update; nothing is replaced yet. A file that does not exist may be named: it is made
-  /// Errors        EINVAL for no path, one that is absolute, that has an empty part, "." or "..", that is named twice, or that is one of the
-  ///               names above; ELOOP for a link, EISDIR, ENXIO for what is no regular file; ENOENT without its folder; error::damaged_lock_file,
-  ///               newer_lock_file, not_a_lock_file for a decision that is none; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
+  /// Errors        EINVAL for no path, one that is absolute, that has an empty part, "." or "..", that is named twice, that begins with
+  ///               .unio-update or ends with .unio-new; ENAMETOOLONG for a name of more than 245 bytes; ELOOP for a link (ENOTDIR for
+  ///               one on the way), EISDIR, ENXIO for what is no regular file; ENOENT without its folder; error::damaged_lock_file,
+  ///               newer_lock_file, not_a_lock_file for a decision that is none; as shared_fs_mutex::lock() and openat(2). Nothing is
+  ///               locked then
   /// Waiting       until `d`, for the locks
   /// Cost          for each file four system calls and two for each folder on its way, beside those of the mutex
   [[nodiscard]] static result<update_files> begin(shared_fs_mutex& mutex, path_handle const& tree,
@@ -87,7 +89,7 @@ class UNIO_API update_files {
   /// Prepares what will replace the file: a new inode, of the same owner, group and permissions, on the disk when this returns. Its
   /// extended attributes are not kept, and other names of the old inode keep that. The second time, what the first prepared is dropped.
   ///
-  /// Errors         EBADF if begun shared; ENOSPC, EFBIG, EDQUOT; ENAMETOOLONG above 245 bytes; EPERM for an owner that cannot be kept;
+  /// Errors         EBADF if begun shared; ENOSPC, EFBIG, EDQUOT; EPERM for an owner that cannot be kept;
   ///                error::inherited_by_fork; as openat(2), write(2), fsync(2). commit() will fail for the same reason, unless another
   ///                replace() of this file succeeds
   /// Preconditions  i < size()
