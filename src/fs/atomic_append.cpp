@@ -82,7 +82,7 @@ struct atomic_append::state {
   state& operator=(state const&) = delete;
   ~state() { more.close(file.is_inherited()); }
 
-  int open(path_handle const& base, path_view name) noexcept;
+  int open(path_handle const& base, path_view name, std::int64_t due_ns) noexcept;
   int lock(detail::holding& held, detail::waiting how) noexcept;
   void unlock(detail::holding& held) noexcept;
 
@@ -136,9 +136,10 @@ struct atomic_append::state {
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
 
-int atomic_append::state::open(path_handle const& base, path_view name) noexcept {
+int atomic_append::state::open(path_handle const& base, path_view name, std::int64_t due_ns) noexcept {
   bool alone = false;
-  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone, false);
+  result<lock_file> f =
+      lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone, false);
   if (!f) return native_of(f.error());
   file = std::move(*f);
   bool fresh = false;
@@ -611,11 +612,12 @@ atomic_append& atomic_append::operator=(atomic_append&& other) noexcept {
 }
 atomic_append::~atomic_append() = default;
 
-result<atomic_append> atomic_append::open(path_handle const& base, path_view name) noexcept {
+result<atomic_append> atomic_append::open(path_handle const& base, path_view name, deadline d) noexcept {
   atomic_append m;
   m.state_.reset(new (std::nothrow) state);
   if (m.state_ == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-  if (int const e = m.state_->open(base, name); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = m.state_->open(base, name, waiting_for(d, false).due_ns); e != 0)
+    return unio::detail::to_error_code(e);
   return m;
 }
 

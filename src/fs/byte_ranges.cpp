@@ -125,7 +125,7 @@ struct byte_ranges::state {
     if (notes != nullptr) sys::munmap(notes, file_bytes);
   }
 
-  int prepare() noexcept;
+  int prepare(std::int64_t due_ns) noexcept;
   int map() noexcept;
 
   // The words in which the note of `id` may be.
@@ -149,14 +149,14 @@ using word = std::atomic_ref<std::uint64_t>;
 
 } // namespace
 
-int byte_ranges::state::prepare() noexcept {
+int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
   int const fd = file.fd();
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
   bool const is_ready = found.verdict == 0 && found.size == static_cast<std::int64_t>(file_bytes);
   // Locked in any case: where the filesystem has no locks, it is opening that says so.
   int e = is_ready ? byte_lock::try_lock(fd, making_byte, lock_kind::exclusive)
-                   : byte_lock::lock(fd, making_byte, lock_kind::exclusive);
+                   : byte_lock::lock_until(fd, making_byte, lock_kind::exclusive, due_ns, false);
   if (e == -EAGAIN && is_ready) return map();
   if (e != 0) return e;
   hooks::step("byte_ranges.making");
@@ -222,13 +222,13 @@ byte_ranges& byte_ranges::operator=(byte_ranges&& other) noexcept {
 }
 byte_ranges::~byte_ranges() = default;
 
-result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name) noexcept {
+result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name, deadline d) noexcept {
   std::unique_ptr<state> s(new (std::nothrow) state);
   if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
   result<lock_file> file = lock_file::open(base, name);
   if (!file) return file.error();
   s->file = std::move(*file);
-  if (int const e = s->prepare(); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = s->prepare(waiting_for(d, false).due_ns); e != 0) return unio::detail::to_error_code(e);
   return byte_ranges(std::move(s));
 }
 

@@ -21,8 +21,9 @@
 #include <cstring>
 #include <ctime>
 #include <new>
+#include <string_view>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace unio::fs {
 
@@ -122,24 +123,46 @@ int native_of(std::error_code const& e) noexcept {
 namespace {
 
 // All descriptors from here, by their number. A child closes them before it does anything else: it would hold its parent's locks.
-struct open_descriptors {
-  std::mutex mutex;
-  std::vector<bool> are_ours;
+class open_descriptors {
+ public:
+  std::mutex mutex; // of the calls below
+
+  /// False: no memory.
+  bool add(int fd) noexcept {
+    auto const at = static_cast<std::size_t>(fd);
+    if (at >= size_) {
+      std::size_t const size = std::max(2 * size_, at + 64);
+      auto* const more = new (std::nothrow) bool[size]();
+      if (more == nullptr) return false;
+      std::copy_n(are_ours_, size_, more);
+      delete[] std::exchange(are_ours_, more);
+      size_ = size;
+    }
+    are_ours_[at] = true;
+    return true;
+  }
+  void remove(int fd) noexcept {
+    if (auto const at = static_cast<std::size_t>(fd); at < size_) are_ours_[at] = false;
+  }
+  void close_all() noexcept {
+    for (std::size_t fd = 0; fd != size_; ++fd)
+      if (std::exchange(are_ours_[fd], false)) ::close(static_cast<int>(fd));
+  }
+
+ private:
+  bool* are_ours_ = nullptr;
+  std::size_t size_ = 0;
 };
 
-open_descriptors& all_open() {
-  static auto* const all = new open_descriptors; // lives longer than any static object that has a mutex
-  return *all;
-}
+// Without a destructor: it lives longer than any static object that has a mutex.
+constinit open_descriptors all_open;
+static_assert(std::is_trivially_destructible_v<open_descriptors>);
 
 void watch_forks() noexcept {
-  static int const once = pthread_atfork([] { all_open().mutex.lock(); }, [] { all_open().mutex.unlock(); },
+  static int const once = pthread_atfork([] { all_open.mutex.lock(); }, [] { all_open.mutex.unlock(); },
                                          [] {
-                                           open_descriptors& all = all_open();
-                                           for (std::size_t fd = 0; fd != all.are_ours.size(); ++fd)
-                                             if (all.are_ours[fd]) ::close(static_cast<int>(fd));
-                                           all.are_ours.assign(all.are_ours.size(), false);
-                                           all.mutex.unlock();
+                                           all_open.close_all();
+                                           all_open.mutex.unlock();
                                          });
   (void)once;
   sys::watch_forks();
@@ -149,22 +172,18 @@ void watch_forks() noexcept {
 
 int lock_file::open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept {
   watch_forks();
-  open_descriptors& all = all_open();
-  std::lock_guard const alone(all.mutex); // no fork between the call and the note
+  std::lock_guard const alone(all_open.mutex); // no fork between the call and the note
   int const fd = sys::above_standard(
       sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); }));
-  if (fd < 0) return fd;
-  auto const at = static_cast<std::size_t>(fd);
-  if (at >= all.are_ours.size()) all.are_ours.resize(at + 64);
-  all.are_ours[at] = true;
-  return fd;
+  if (fd < 0 || all_open.add(fd)) return fd;
+  sys::close(fd);
+  return -ENOMEM;
 }
 
 void lock_file::close_remembered(int fd) noexcept {
   if (fd < 0) return;
-  open_descriptors& all = all_open();
-  std::lock_guard const alone(all.mutex);
-  if (auto const at = static_cast<std::size_t>(fd); at < all.are_ours.size()) all.are_ours[at] = false;
+  std::lock_guard const alone(all_open.mutex);
+  all_open.remove(fd);
   sys::close(fd);
 }
 
@@ -230,29 +249,24 @@ int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
   return unio::detail::native(error::not_a_lock_file);
 }
 
-struct split_path {
-  std::string folder;
-  std::string last;
-};
-
-split_path split(path_view name) {
-  std::string_view const whole(name.c_str(), name.size());
-  std::size_t const slash = whole.rfind('/');
-  if (slash == std::string_view::npos) return {".", std::string(whole)};
-  return {slash == 0 ? "/" : std::string(whole.substr(0, slash)), std::string(whole.substr(slash + 1))};
+// Copies a part of a path. 0, or ENAMETOOLONG.
+template <std::size_t N> int copy(std::string_view part, char (&to)[N]) noexcept {
+  if (part.size() >= N) return -ENAMETOOLONG;
+  *std::ranges::copy(part, to).out = '\0';
+  return 0;
 }
 
 } // namespace
 
 int lock_file::open_existing(bool wants_directory) noexcept {
-  auto const found = sys::openat(directory_, name_.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+  auto const found = sys::openat(directory_, name_, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
   if (found < 0) return static_cast<int>(found);
   auto const path_fd = static_cast<int>(found);
   struct stat s;
   int e = check(path_fd, wants_directory, s);
   if (e == 0) {
     int const flags = wants_directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
-    fd_ = reopen(path_fd, flags, directory_, name_.c_str());
+    fd_ = reopen(path_fd, flags, directory_, name_);
     e = fd_ < 0 ? fd_ : 0;
   }
   sys::close(path_fd);
@@ -264,7 +278,7 @@ int lock_file::open_named(bool wants_directory) noexcept {
   for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
     int const e = open_existing(wants_directory);
     if (e != -ENOENT || wants_directory) return e;
-    int const made = open_remembered(directory_, name_.c_str(), flags, 0600);
+    int const made = open_remembered(directory_, name_, flags, 0600);
     if (made == -EEXIST) continue;
     fd_ = made;
     return fd_ < 0 ? fd_ : 0;
@@ -275,17 +289,24 @@ int lock_file::open_named(bool wants_directory) noexcept {
 result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory,
                                   bool may_be_remote) noexcept {
   if (int const e = name.check(); e != 0) return unio::detail::to_error_code(e);
-  split_path parts = split(name);
-  if (parts.last.empty() || parts.last == "." || parts.last == "..") {
+  std::string_view const whole(name.c_str(), name.size());
+  std::size_t const slash = whole.rfind('/');
+  std::string_view folder =
+      slash == std::string_view::npos ? "." : whole.substr(0, std::max<std::size_t>(slash, 1));
+  std::string_view last = whole.substr(slash + 1); // all of it where there is none: npos is -1
+  if (last.empty() || last == "." || last == "..") {
     if (!wants_directory)
-      return std::make_error_code(name.size() == 0 ? std::errc::no_such_file_or_directory
-                                                   : std::errc::is_a_directory);
-    parts = {std::string(name.c_str()), "."};
+      return std::make_error_code(whole.empty() ? std::errc::no_such_file_or_directory
+                                                : std::errc::is_a_directory);
+    folder = whole;
+    last = ".";
   }
   lock_file f;
-  f.name_ = std::move(parts.last);
+  unio::detail::path_buffer folder_path;
+  if (int const e = copy(last, f.name_); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = copy(folder, folder_path.text); e != 0) return unio::detail::to_error_code(e);
   int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
-  f.directory_ = open_remembered(anchor, parts.folder.c_str(), O_PATH | O_DIRECTORY, 0);
+  f.directory_ = open_remembered(anchor, folder_path.text, O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
   if (!may_be_remote && lies_remote(f.directory_) == 1)
     return std::error_code(EOPNOTSUPP, std::system_category());
@@ -311,12 +332,13 @@ result<lock_file> lock_file::open_directory(path_handle const& base, path_view n
 }
 
 result<lock_file> lock_file::join(path_handle const& base, path_view name, std::uint64_t init_byte,
-                                  std::uint64_t in_use_byte, bool& alone, bool may_be_remote) noexcept {
+                                  std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
+                                  bool may_be_remote) noexcept {
   for (int attempts = 0; attempts != 100; ++attempts) {
     result<lock_file> f = open(base, name, false, may_be_remote);
     if (!f) return f;
     hooks::step("join.opened");
-    if (int const e = byte_lock::lock(f->fd(), init_byte, lock_kind::exclusive); e != 0)
+    if (int const e = byte_lock::lock_until(f->fd(), init_byte, lock_kind::exclusive, due_ns, false); e != 0)
       return unio::detail::to_error_code(e);
     hooks::step("join.has_init_byte");
     // Who had it before on another machine may have made the file, or removed it.
@@ -349,8 +371,9 @@ lock_file::lock_file(lock_file&& other) noexcept
       device_(other.device_),
       inode_(other.inode_),
       generation_(other.generation_),
-      is_remote_(other.is_remote_),
-      name_(std::move(other.name_)) {}
+      is_remote_(other.is_remote_) {
+  std::ranges::copy(other.name_, name_);
+}
 
 lock_file& lock_file::operator=(lock_file&& other) noexcept {
   if (this == &other) return *this;
@@ -361,7 +384,7 @@ lock_file& lock_file::operator=(lock_file&& other) noexcept {
   inode_ = other.inode_;
   generation_ = other.generation_;
   is_remote_ = other.is_remote_;
-  name_ = std::move(other.name_);
+  std::ranges::copy(other.name_, name_);
   return *this;
 }
 
@@ -384,14 +407,14 @@ int lock_file::is_still_named() const noexcept {
     if (auto const r = sys::fstat(fd_, &s); r < 0) return r == -ESTALE ? 0 : static_cast<int>(r);
     if (s.st_nlink == 0) return 0;
   }
-  auto const r = sys::fstatat(directory_, name_.c_str(), &s, AT_SYMLINK_NOFOLLOW);
+  auto const r = sys::fstatat(directory_, name_, &s, AT_SYMLINK_NOFOLLOW);
   if (r == -ENOENT) return 0;
   if (r < 0) return static_cast<int>(r);
   return s.st_dev == device_ && s.st_ino == inode_ ? 1 : 0;
 }
 
 result<int> lock_file::open_description(int more_flags) const noexcept {
-  int const fd = reopen(fd_, O_RDWR | more_flags, directory_, name_.c_str());
+  int const fd = reopen(fd_, O_RDWR | more_flags, directory_, name_);
   if (fd < 0) return unio::detail::to_error_code(fd);
   return fd;
 }

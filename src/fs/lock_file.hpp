@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "handle/names.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/file_handle.hpp>
@@ -22,7 +23,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
 
 namespace unio::fs {
 
@@ -85,12 +85,13 @@ class lock_file {
   /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file, several names, writable by all), EPERM (another owner), as openat(2)
   static result<lock_file> open(path_handle const& base, path_view name) noexcept;
   /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are others. Holds `init_byte` alone
-  /// until joined() is called, so that nobody else joins meanwhile.
+  /// until joined() is called, so that nobody else joins meanwhile; waits for who does, until `due_ns` as in lock_until().
   ///
   /// Errors  as open(); EBUSY if its name leads to another file each time; EOPNOTSUPP where it would be remote and may not, and
-  ///         nothing is made then
+  ///         nothing is made then; ETIMEDOUT, EAGAIN
   static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
-                                std::uint64_t in_use_byte, bool& alone, bool may_be_remote = true) noexcept;
+                                std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
+                                bool may_be_remote = true) noexcept;
   /// From here on others may join. 0, or a negative errno.
   int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
   /// Opens a directory; the same checks. Errors: ENOTDIR.
@@ -132,7 +133,7 @@ class lock_file {
   ino_t inode_ = 0;
   unsigned generation_ = 0;
   bool is_remote_ = false;
-  std::string name_; // the last part
+  char name_[unio::detail::longest_name + 1] = {}; // the last part
 };
 
 /// A stock of open descriptions of one file: one for each guard, so that the kernel lets no two of them overlap.

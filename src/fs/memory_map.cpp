@@ -107,7 +107,8 @@ struct detail::memory_map_base::state : private map_machine {
   state& operator=(state const&) = delete;
   ~state() { close(); }
 
-  int open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept;
+  int open(path_handle const& base, path_view name, parameters p, map_visibility v,
+           std::int64_t due_ns) noexcept;
 
   int lock(holding& held, waiting how, unsigned spins) noexcept;
   void unlock(holding& held) noexcept;
@@ -153,10 +154,10 @@ bool is_zero(void const* data, std::size_t n) noexcept {
 } // namespace
 
 int detail::memory_map_base::state::open(path_handle const& base, path_view name, parameters p,
-                                         map_visibility v) noexcept {
+                                         map_visibility v, std::int64_t due_ns) noexcept {
   p_ = p;
   bool alone = false;
-  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, alone);
+  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone);
   if (!f) return native_of(f.error());
   file = std::move(*f);
   sees_map = !file.is_remote() && v == map_visibility::automatic;
@@ -431,10 +432,11 @@ memory_map_base::~memory_map_base() = default;
 
 bool memory_map_base::is_degraded() const noexcept { return state_->is_degraded(); }
 
-int memory_map_base::open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept {
+int memory_map_base::open(path_handle const& base, path_view name, parameters p, map_visibility v,
+                          deadline d) noexcept {
   state_.reset(new (std::nothrow) state);
   if (state_ == nullptr) return -ENOMEM;
-  if (int const e = state_->open(base, name, p, v); e != 0) return e;
+  if (int const e = state_->open(base, name, p, v, waiting_for(d, false).due_ns); e != 0) return e;
   quick_ = state_->quick();
   return 0;
 }

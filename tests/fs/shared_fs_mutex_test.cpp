@@ -1,7 +1,10 @@
 // What every shared_fs_mutex promises, for each of them: exclusion, sharing, trying, deadlines, deaths, forks. Another algorithm
 // takes part by a line in `algorithms`.
 
+#include "fs/append_layout.hpp"
+#include "fs/map_layout.hpp"
 #include "fs/process.hpp"
+#include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -26,6 +29,7 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <concepts>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -685,18 +689,53 @@ TEST_P(shared_fs_mutex_, is_given_back_with_the_end_of_a_process_that_has_a_ring
   EXPECT_EQ(kept, 0);
 }
 
+// A descriptor that has locked some bytes of a file, or -1. 0: all of it.
+int locked_by_hand(std::string const& path, std::uint64_t at, std::uint64_t bytes) {
+  struct flock l = {};
+  l.l_type = F_WRLCK;
+  l.l_start = static_cast<off_t>(at);
+  l.l_len = static_cast<off_t>(bytes);
+  int const fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (::fcntl(fd, F_OFD_SETLK, &l) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
+// Another process may be stopped while it opens the file.
+template <class Mutex> void expect_open_to_wait(std::string const& path, std::uint64_t byte) {
+  auto const open = [&](deadline d) {
+    if constexpr (std::same_as<Mutex, unio::fs::memory_map<>>) {
+      return Mutex::open(path, unio::fs::map_visibility::automatic, d);
+    } else {
+      return Mutex::open(path, d);
+    }
+  };
+  int const other = locked_by_hand(path, byte, 1);
+  ASSERT_GE(other, 0);
+  EXPECT_EQ(open(deadline::zero()).error(), condition::would_block);
+  EXPECT_EQ(open(5ms).error(), condition::timed_out);
+  EXPECT_EQ(open(std::chrono::steady_clock::now() - 1s).error(), condition::timed_out);
+  std::thread later([&] {
+    std::this_thread::sleep_for(20ms);
+    ::close(other);
+  });
+  EXPECT_TRUE(open(1min).has_value());
+  later.join();
+  EXPECT_TRUE(open(deadline::zero()).has_value());
+}
+
+TEST(shared_fs_mutex_open, waits_until_its_deadline_for_who_opens_the_file_before) {
+  test::temporary_directory const directory;
+  expect_open_to_wait<unio::fs::byte_ranges>(directory / "byte_ranges", unio::fs::ranges_layout::making_byte);
+  expect_open_to_wait<unio::fs::atomic_append>(directory / "atomic_append",
+                                               unio::fs::append_layout::init_byte);
+  expect_open_to_wait<unio::fs::memory_map<>>(directory / "memory_map", unio::fs::map_layout::init_byte);
+}
+
 // The control: a lock whose descriptor a ring does know.
 TEST(shared_fs_mutex_control, a_lock_that_a_ring_knows_outlives_its_process) {
   test::temporary_directory const directory;
-  directory.write("lock", "");
-  auto const locked = [&] {
-    struct flock whole = {};
-    whole.l_type = F_WRLCK;
-    int const fd = ::open((directory / "lock").c_str(), O_RDWR | O_CLOEXEC);
-    if (::fcntl(fd, F_OFD_SETLK, &whole) == 0) return fd;
-    ::close(fd);
-    return -1;
-  };
+  auto const locked = [&] { return locked_by_hand(directory / "lock", 0, 0); };
   int const kept = runs_in_which_it_is_kept(
       20,
       [&](process::channel& with) {

@@ -168,7 +168,24 @@ template <class Mutex> long lock(std::string const& path, long n) {
   return seen;
 }
 
+// Opening, where another has it open, so that nothing is made. Returns how often that allocated.
+template <class Mutex> long open(std::string const& path, long n) {
+  allocations = 0;
+  fails_at = n;
+  unio::result<Mutex> m = Mutex::open(path);
+  fails_at = -1;
+  expect(n == 0 || (!m && m.error() == std::errc::not_enough_memory),
+         "what is not opened is for want of memory", n);
+  return allocations;
+}
+
 template <class Mutex> void lock_each(std::string const& path) {
+  {
+    Mutex const first = Mutex::open(path).value();
+    long const in_all = open<Mutex>(path, 0);
+    expect(in_all != 0, "the canary: opening allocates nothing", 0);
+    for (long n = 1; n <= in_all; ++n) open<Mutex>(path, n);
+  }
   long const in_all = lock<Mutex>(path, 0);
   expect(in_all != 0, "the canary: locking allocates nothing", 0);
   for (long n = 1; n <= in_all; ++n) lock<Mutex>(path, n);

@@ -26,6 +26,7 @@
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <concepts>
 #include <csignal>
 #include <cstring>
 #include <memory>
@@ -44,6 +45,9 @@ constexpr int failed = 1;
 constexpr int wrong_usage = 2;
 constexpr int timed_out = 124; // timeout(1)'s
 
+// For --timeout 0, which is about the names. Others open the file, too, and take a few system calls for it.
+constexpr unio::deadline time_to_open = std::chrono::seconds(1);
+
 int say(int status, std::string_view about, std::string_view what) {
   complain(fmt::format("unio: {}: {}\n", about, what));
   return status;
@@ -59,16 +63,27 @@ std::optional<unio::deadline> parsed(std::string_view text) {
                         number >= 0 && seconds < 1e9; // which is not true of what is no number
   if (!is_right) return {};
   if (seconds == 0) return unio::deadline::zero();
-  return unio::deadline(std::chrono::duration<double>(seconds));
+  return unio::deadline(
+      std::chrono::steady_clock::now() +
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds)));
 }
 
 struct algorithm {
   std::string_view name;
-  unio::result<std::unique_ptr<shared_fs_mutex>> (*open)(std::string const& path);
+  unio::result<std::unique_ptr<shared_fs_mutex>> (*open)(std::string const& path, unio::deadline d);
 };
 
-template <class Mutex> unio::result<std::unique_ptr<shared_fs_mutex>> opened(std::string const& path) {
-  unio::result<Mutex> m = Mutex::open(path);
+template <class Mutex>
+unio::result<std::unique_ptr<shared_fs_mutex>> opened(std::string const& path, unio::deadline d) {
+  unio::result<Mutex> m = [&] {
+    if constexpr (std::same_as<Mutex, unio::fs::lock_files>) {
+      return Mutex::open(path); // never waits
+    } else if constexpr (std::same_as<Mutex, unio::fs::memory_map<>>) {
+      return Mutex::open(path, unio::fs::map_visibility::automatic, d);
+    } else {
+      return Mutex::open(path, d);
+    }
+  }();
   if (!m) return m.error();
   return std::make_unique<Mutex>(std::move(*m));
 }
@@ -189,7 +204,9 @@ int run(options const& o) {
 
   unio::result<std::unique_ptr<shared_fs_mutex>> mutex = std::error_code();
   for (algorithm const& a : algorithms)
-    if (a.name == o.algorithm) mutex = a.open(o.path);
+    if (a.name == o.algorithm) mutex = a.open(o.path, d->is_zero() ? time_to_open : *d);
+  if (!mutex && o.timeout && mutex.error() == unio::condition::timed_out)
+    return say(timed_out, o.path, "somebody else is still opening it");
   if (!mutex) return say(failed, o.path, why_not_opened(o.path, mutex.error()));
   std::vector<unio::fs::entity> entities;
   for (std::string const& name : o.entities) entities.push_back(unio::fs::entity_of(name, !o.shared));

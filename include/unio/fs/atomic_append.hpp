@@ -48,10 +48,14 @@ class UNIO_API atomic_append final : public shared_fs_mutex {
   /// Opens the lock file, or makes one.
   ///
   /// Errors  error::not_a_lock_file, newer_lock_file, different_lock_file; EPERM for a file of another owner; EOPNOTSUPP on a filesystem that
-  ///         other machines write to; ENOLCK; as openat(2). The file is not changed then
-  /// Waiting while another opens it, however long that one is stopped: there is no deadline
-  [[nodiscard]] static result<atomic_append> open(path_handle const& base, path_view name) noexcept;
-  [[nodiscard]] static result<atomic_append> open(path_view name) noexcept { return open({}, name); }
+  ///         other machines write to; ENOLCK; as openat(2). The file is not changed then;
+  ///         condition::timed_out, would_block for a deadline of zero
+  /// Waiting until the deadline, while another opens it, however long that one is stopped
+  [[nodiscard]] static result<atomic_append> open(path_handle const& base, path_view name,
+                                                  deadline d = {}) noexcept;
+  [[nodiscard]] static result<atomic_append> open(path_view name, deadline d = {}) noexcept {
+    return open({}, name, d);
+  }
 
   atomic_append(atomic_append&& other) noexcept;
   atomic_append& operator=(atomic_append&& other) noexcept;

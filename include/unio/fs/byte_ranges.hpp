@@ -47,11 +47,14 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   ///
   /// Effects  none on a file that is not a lock file of this kind
   /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, different_lock_file,
-  ///          newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2)
-  /// Waiting  while another process is making it: a few system calls, however long it is stopped between them; there is no deadline
+  ///          newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
+  ///          condition::timed_out, would_block for a deadline of zero
+  /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is stopped between them
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges
-  static result<byte_ranges> open(path_handle const& base, path_view name) noexcept;
-  static result<byte_ranges> open(path_view name) noexcept { return open(path_handle(), name); }
+  static result<byte_ranges> open(path_handle const& base, path_view name, deadline d = {}) noexcept;
+  static result<byte_ranges> open(path_view name, deadline d = {}) noexcept {
+    return open(path_handle(), name, d);
+  }
 
   byte_ranges(byte_ranges&& other) noexcept;
   byte_ranges& operator=(byte_ranges&& other) noexcept;

@@ -95,7 +95,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
     std::uint32_t slots;
     std::uint64_t hash_id;
   };
-  int open(path_handle const& base, path_view name, parameters p, map_visibility v) noexcept;
+  int open(path_handle const& base, path_view name, parameters p, map_visibility v, deadline d) noexcept;
   /// Owns a slot that nobody holds. False: it is not as simple.
   [[nodiscard]] bool own_at_once(entities_guard& guard, std::size_t slot) noexcept {
     if (quick_.slots == nullptr || quick_.me.is_inherited()) [[unlikely]]
@@ -141,21 +141,23 @@ class memory_map final : public detail::memory_map_base {
   /// Opens the lock file, or makes one. The first user since the last was gone makes the map anew.
   ///
   /// Errors  error::not_a_lock_file, newer_lock_file, damaged_lock_file, different_lock_file (other parameters), too_many_users;
-  ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then
-  /// Waiting while another opens it, however long that one is stopped: there is no deadline
+  ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then;
+  ///         condition::timed_out, would_block for a deadline of zero
+  /// Waiting until the deadline, while another opens it, however long that one is stopped
   /// Cost    some twenty system calls
   [[nodiscard]] static result<memory_map> open(path_handle const& base, path_view name,
-                                               map_visibility v = map_visibility::automatic) noexcept {
+                                               map_visibility v = map_visibility::automatic,
+                                               deadline d = {}) noexcept {
     result<memory_map> r(std::unexpect, std::error_code());
     memory_map m;
-    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id}, v); e != 0)
+    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id}, v, d); e != 0)
       return unio::detail::to_error_code(e);
     r = std::move(m);
     return r;
   }
-  [[nodiscard]] static result<memory_map> open(path_view name,
-                                               map_visibility v = map_visibility::automatic) noexcept {
-    return open({}, name, v);
+  [[nodiscard]] static result<memory_map> open(path_view name, map_visibility v = map_visibility::automatic,
+                                               deadline d = {}) noexcept {
+    return open({}, name, v, d);
   }
 
   /// As shared_fs_mutex::lock(), inline where one entity is wanted that nobody holds.
