@@ -255,6 +255,10 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
       hooks::step("lock_files.exists");
       fd = open_existing(name.text);
       if (fd == -ENOENT) continue;
+      if (fd == -EAGAIN && !how.never()) { // open(2): an NFS client is being asked to give back its lease on it
+        if (int const stop = wait.next(); stop != 0) return stop;
+        continue;
+      }
     }
     if (fd == -ESTALE && ++stale != most_stale) continue;
     if (fd < 0) return fd;
