@@ -66,9 +66,6 @@ constexpr std::uint64_t told_byte = 1;
 constexpr unsigned unmarked = 0600;
 constexpr unsigned marked = 0700;
 constexpr unsigned removed = 0610; // only where other machines change the files
-bool is_removed(struct stat const& s) noexcept {
-  return s.st_nlink == 0 || (s.st_mode & 07777) == removed;
-}
 bool is_marked(struct stat const& s) noexcept { return (s.st_mode & S_IXUSR) != 0; }
 
 // The name of an entity's file.
@@ -215,7 +212,8 @@ int lock_files::state::open_existing(char const* name) const noexcept {
 
 // Does the name lead to the file of which this is the state? 1, 0, or a negative errno.
 int lock_files::state::is_named(char const* name, struct stat const& s) const noexcept {
-  if (is_removed(s)) return 0;
+  if (s.st_nlink == 0) return 0;
+  if (directory.is_remote() && (s.st_mode & 07777) == removed) return 0;
   if (int const e = directory.refresh(); e != 0) return e;
   struct stat named;
   auto const e = sys::fstatat(dir(), name, &named, AT_SYMLINK_NOFOLLOW);
@@ -255,7 +253,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
       hooks::step("lock_files.exists");
       fd = open_existing(name.text);
       if (fd == -ENOENT) continue;
-      if (fd == -EAGAIN && !how.never()) { // open(2): an NFS client is being asked to give back its lease on it
+      if (fd == -EAGAIN && !how.never()) { // open(2): an NFS client is asked to give back its lease
         if (int const stop = wait.next(); stop != 0) return stop;
         continue;
       }
@@ -274,7 +272,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     hooks::step("lock_files.locked");
     struct stat s;
     int named = look_at(fd, s);
-    if (named == 0) named = is_named(name.text, s); // a new one, too: an NFS client may have had it before, and renamed it
+    if (named == 0) named = is_named(name.text, s); // an NFS client may have had even a new one, and renamed it
     if (named == -ESTALE && ++stale != most_stale) named = 0;
     if (hooks::defect("unverified")) named = 1;
     if (named == 1) {
@@ -320,7 +318,7 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
-  if (look_at(f.fd, s) != 0 || is_removed(s)) return; // by others: not ours, what is there now
+  if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
   if (directory.is_remote() && is_named(name, s) == 0) return;
   hooks::step("lock_files.before_unlink");
   if (remove(name, f.fd) != 0) (void)sys::fchmod(f.fd, unmarked); // it stays, but nobody died

@@ -218,7 +218,9 @@ int soak() {
 
 int wrong_usage(char const* what) {
   std::fprintf(stderr,
-               "lock_crash_tests: %s: --full, --seed N, --soak SECONDS, --algorithm NAME or --elsewhere DIRECTORY expected\n", what);
+               "lock_crash_tests: %s: --full, --seed N, --soak SECONDS, --algorithm NAME or --elsewhere "
+               "DIRECTORY expected\n",
+               what);
   return 2;
 }
 
@@ -233,7 +235,8 @@ int main(int argc, char** argv) {
       arguments.is_full = true;
       continue;
     }
-    if (name != "--seed" && name != "--soak" && name != "--algorithm" && name != "--elsewhere") return wrong_usage(argv[i]);
+    if (name != "--seed" && name != "--soak" && name != "--algorithm" && name != "--elsewhere")
+      return wrong_usage(argv[i]);
     if (i + 1 == argc) return wrong_usage(argv[i]);
     char const* const value = argv[++i];
     char* end = nullptr;

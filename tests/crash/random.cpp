@@ -116,7 +116,7 @@ std::string check_at_random(algorithm const& a, random_options const& options, s
     for (int i = 0; i != options.threads; ++i) s.numbers.push_back(o->begin(a));
     unsigned const user = users++;
     std::uint64_t const seed = random();
-    s.process = child([&] { 
+    s.process = child([&] {
       run_process(*o, a, paths[user % paths.size()], s.numbers, user, seed, until_ms, paths.size() == 1);
     });
   };

@@ -8,14 +8,14 @@
 //
 //   holder killed        the kernel releases at once; the next exclusive or shared owner is told, once
 //   power loss           nobody holds anything afterwards; whether owner_died is told depends on what the filesystem had written
-//   NFS                  as far as its locks go; two more system calls for each entity there, to see past its caches
+//   NFS                  as far as its locks go; some twenty system calls for each entity there, to see past its caches
 //   threads of one process  exclude each other like processes, also through two objects
 //   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it holds
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions
 //   fairness             none: who comes when a file is removed may overtake those who waited for it; exclusive waits while
 //                        shared ones come and go
 //   waiting cost         asleep in the kernel; with a deadline it looks again every 20 µs to 2 ms
-//   acquire cost         a file made and removed, its lock, its mode: seven system calls for each entity
+//   acquire cost         a file made and removed, its lock, its mode: eight system calls for each entity
 //   many entities        one descriptor for each: error::too_many_entities above RLIMIT_NOFILE, EMFILE when others use them up
 //   shared mode          yes, mixed in one request; shared ones never wait for each other
 //
