@@ -272,7 +272,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     hooks::step("lock_files.locked");
     struct stat s;
     int named = look_at(fd, s);
-    if (named == 0) named = is_named(name.text, s); // an NFS client may have had even a new one, and renamed it
+    if (named == 0) named = is_named(name.text, s); // an NFS client may have renamed even a new one
     if (named == -ESTALE && ++stale != most_stale) named = 0;
     if (hooks::defect("unverified")) named = 1;
     if (named == 1) {

@@ -299,6 +299,19 @@ TEST_F(lock_files_, begins_again_when_another_machine_has_removed_the_file_but_n
   }
 }
 
+TEST_F(lock_files_, waits_for_an_nfs_client_that_has_a_lease_on_the_file) {
+  lock_files m = open();
+  for (unio::deadline const d : {unio::deadline(), unio::deadline(60s), unio::deadline::zero()}) {
+    directory.write(name_of_a, ""); // its maker died
+    failing_calls calls;
+    calls.fail<&table::openat>(EAGAIN, {.at = 2}); // open(2), O_NONBLOCK; the first finds the file there
+    auto const held = m.lock(a, d);
+    EXPECT_EQ(calls.failures<&table::openat>(), 1);
+    EXPECT_EQ(held.has_value(), !d.is_zero());
+    if (!held) EXPECT_EQ(held.error(), condition::would_block);
+  }
+}
+
 TEST_F(lock_files_, reports_that_it_cannot_look_at_the_file_of_another) {
   lock_files m = open();
   auto const held = m.lock(a).value();

@@ -45,7 +45,7 @@ struct options {
   bool keeps_locks =
       false; // of a closed file until they are unlocked: a server that has only heard of POSIX locks
   bool renames_removed = false; // what is removed stays by another name, as on NFS while it is open
-  bool direct = false; // nothing is cached, and nothing can be mapped shared
+  bool direct = false;          // nothing is cached, and nothing can be mapped shared
 };
 
 class filesystem {
