@@ -406,6 +406,7 @@ int lock_file::is_still_named() const noexcept {
   if (is_remote_) { // the name may be cached, too
     if (auto const r = sys::fstat(fd_, &s); r < 0) return r == -ESTALE ? 0 : static_cast<int>(r);
     if (s.st_nlink == 0) return 0;
+    if (int const e = refresh(directory_); e != 0) return e;
   }
   auto const r = sys::fstatat(directory_, name_, &s, AT_SYMLINK_NOFOLLOW);
   if (r == -ENOENT) return 0;

@@ -34,6 +34,10 @@
 //   a request that fails      removes the files that it could have owned, but for those that were marked when it came
 //   a lock that fails         leaves the file (EIO, ENOLCK …): another process may have locked it, and it is harmless
 //
+// Where other machines change the files, a removed one may keep a name there is no telling of: NFS and FUSE rename what somebody has
+// open (".nfs…"), and the name may be believed to lead to it for a while. So who removes a file there first says so in its mode. Who gets
+// the lock of such a file begins again; if the name leads to it still, who said so has died, and it is removed before.
+//
 // clang-format on
 
 #include "fs/hooks.hpp"
@@ -62,7 +66,9 @@ constexpr std::uint64_t told_byte = 1;
 
 constexpr unsigned unmarked = 0600;
 constexpr unsigned marked = 0700;
+constexpr unsigned removed = 0610; // only where other machines change the files
 bool is_marked(struct stat const& s) noexcept { return (s.st_mode & S_IXUSR) != 0; }
+bool is_removed(struct stat const& s) noexcept { return (s.st_mode & 07777) == removed; }
 
 // The name of an entity's file.
 struct file_name {
@@ -131,6 +137,7 @@ struct lock_files::state {
   int look_at(int fd, struct stat& s) const noexcept;
   int open_existing(char const* name) const noexcept;
   int is_named(char const* name, struct stat const& s) const noexcept;
+  void remove(char const* name, int fd) const noexcept;
   int lock(entity e, detail::waiting how, locked_file& f) const noexcept;
   int mark(entity e, locked_file& f, bool& owner_died) const noexcept;
   void unlock(entity e, locked_file& f, bool was_owned) const noexcept;
@@ -208,11 +215,20 @@ int lock_files::state::open_existing(char const* name) const noexcept {
 // Does the name lead to the file of which this is the state? 1, 0, or a negative errno.
 int lock_files::state::is_named(char const* name, struct stat const& s) const noexcept {
   if (s.st_nlink == 0) return 0;
+  if (int const e = directory.refresh(); e != 0) return e;
   struct stat named;
   auto const e = sys::fstatat(dir(), name, &named, AT_SYMLINK_NOFOLLOW);
   if (e == -ENOENT) return 0;
   if (e < 0) return static_cast<int>(e);
   return named.st_ino == s.st_ino && named.st_dev == s.st_dev ? 1 : 0;
+}
+
+// The name, and the file to which it leads and which is locked exclusively. If that fails it stays, but nobody died.
+void lock_files::state::remove(char const* name, int fd) const noexcept {
+  auto e = directory.is_remote() ? sys::fchmod(fd, removed) : 0;
+  hooks::step("lock_files.before_unlink");
+  if (e == 0) e = sys::unlinkat(dir(), name, 0);
+  if (e < 0 && e != -ENOENT) (void)sys::fchmod(fd, unmarked);
 }
 
 int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const noexcept {
@@ -221,20 +237,31 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
   // ESTALE says that another machine has removed it: nfs(5). Or that the server has lost it all, if it says so again and again.
   constexpr int most_stale = 20;
   int stale = 0;
+  pause wait(how.due_ns, how.spin);
   for (int attempt = 0;; ++attempt) {
     if (attempt != 0) { // what was there was let go by somebody else, meanwhile
       if (how.never() && attempt == 100) return -EAGAIN;
       if (!how.never() && how.due_ns != deadline::forever && sys::steady_now() >= how.due_ns)
         return -ETIMEDOUT;
+      if (directory.is_remote()) { // it may take a while until that is seen here
+        if (int const stop = how.never() ? 0 : wait.next(); stop != 0) return stop;
+        if (int const failed = directory.refresh(); failed != 0) return failed;
+      }
     }
     hooks::step("lock_files.before_open");
     int fd = lock_file::open_remembered(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, unmarked);
-    bool is_mine = fd >= 0; // nobody can have renamed what was made and locked at once
+    bool is_mine =
+        fd >= 0; // if it was removed between making and locking, its mode or its link count says so
     if (fd == -EEXIST) {
       hooks::step("lock_files.exists");
       fd = open_existing(name.text);
-      if (fd == -ENOENT || (fd == -ESTALE && ++stale != most_stale)) continue;
+      if (fd == -ENOENT) continue;
+      if (fd == -EAGAIN && !how.never()) { // open(2): an NFS client is asked to give back its lease
+        if (int const stop = wait.next(); stop != 0) return stop;
+        continue;
+      }
     }
+    if (fd == -ESTALE && ++stale != most_stale) continue;
     if (fd < 0) return fd;
     hooks::step("lock_files.opened");
     int code = byte_lock::try_lock(fd, owner_byte, kind);
@@ -244,18 +271,23 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     }
     if (code != 0) {
       discard(fd);
+      if (code == -ESTALE && ++stale != most_stale) continue;
       return code;
     }
     hooks::step("lock_files.locked");
     struct stat s;
     int named = look_at(fd, s);
-    if (named == 0) named = is_mine && !directory.is_remote() ? s.st_nlink != 0 : is_named(name.text, s);
+    if (named == 0) {
+      f = {.fd = fd, .was_marked = is_marked(s), .was_told = false};
+      if (is_removed(s)) {
+        unlock(e, f, false);
+        continue;
+      }
+      named = is_mine && !directory.is_remote() ? s.st_nlink != 0 : is_named(name.text, s);
+    }
     if (named == -ESTALE && ++stale != most_stale) named = 0;
     if (hooks::defect("unverified")) named = 1;
-    if (named == 1) {
-      f = {.fd = fd, .was_marked = is_marked(s), .was_told = false};
-      return 0;
-    }
+    if (named == 1) return 0;
     discard(fd);
     if (named < 0) return named;
   }
@@ -296,9 +328,8 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
   if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
-  hooks::step("lock_files.before_unlink");
-  auto const e = sys::unlinkat(dir(), name, 0);
-  if (e < 0 && e != -ENOENT) (void)sys::fchmod(f.fd, unmarked); // it stays, but nobody died
+  if ((directory.is_remote() || is_removed(s)) && is_named(name, s) != 1) return;
+  remove(name, f.fd);
 }
 
 void lock_files::state::unlock_shared(char const* name, locked_file const& f) const noexcept {
@@ -311,7 +342,7 @@ void lock_files::state::unlock_shared(char const* name, locked_file const& f) co
   hooks::step("lock_files.shared_alone");
   struct stat s;
   if (e != 0 || look_at(f.fd, s) != 0 || is_marked(s)) return;
-  if (is_named(name, s) == 1) (void)sys::unlinkat(dir(), name, 0);
+  if (is_named(name, s) == 1) remove(name, f.fd);
 }
 
 lock_files::lock_files(std::unique_ptr<state> s) noexcept : state_(std::move(s)) {}

@@ -13,6 +13,7 @@ namespace crash {
 
 /// Who tells of deaths.
 enum class telling {
+  never,
   never_by_all, ///< not while some users cannot
   once,
 };

@@ -4,11 +4,14 @@
 //   lock_crash_tests --full                   all of them
 //   lock_crash_tests --seed N                 other random scripts
 //   lock_crash_tests --soak SECONDS [--algorithm NAME]   eight processes, random scripts, SIGKILL every few milliseconds
+//     [--elsewhere DIRECTORY]...                           where others of them see the directory of temporary files ($TMPDIR): on a
+//                                                          filesystem of other machines, mounted twice (scripts/check-nfs)
 
 #include "crash/algorithms.hpp"
 #include "crash/harness.hpp"
 #include "crash/hook_modes.hpp"
 #include "crash/processes.hpp"
+#include "fs/lock_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -18,7 +21,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -30,6 +36,7 @@ struct {
   std::uint64_t seed = 1;
   long soak_seconds = 0;
   std::string only;
+  std::vector<std::string> elsewhere;
 } arguments;
 
 // Which part of the cases: all of them have been seen to pass.
@@ -161,13 +168,30 @@ INSTANTIATE_TEST_SUITE_P(of, planted_defect, testing::ValuesIn(controls), [](aut
 
 // ── the soak ───────────────────────────────────────────────────────────────────────────────────────────────
 
+// What `a` promises to those that see its file from several machines; nothing if it is refused there.
+std::optional<algorithm> as_elsewhere(algorithm a) {
+  if (arguments.elsewhere.empty()) return a;
+  bool all_are_remote = true;
+  std::vector<std::string> all = arguments.elsewhere;
+  all.push_back(std::filesystem::temp_directory_path());
+  for (std::string const& directory : all)
+    all_are_remote &= unio::fs::lock_file::open_directory({}, directory).value().is_remote();
+  std::string_view const name = a.name;
+  if (name == "atomic_append") return std::nullopt;
+  if (name != "lock_files") a.tells = all_are_remote ? crash::telling::never : crash::telling::never_by_all;
+  return a;
+}
+
 int soak() {
   std::int64_t const until = crash::now_ms() + arguments.soak_seconds * 1000;
   std::uint64_t rounds = 0;
   std::uint64_t grants = 0;
   while (crash::now_ms() < until) {
-    for (algorithm const& a : crash::algorithms()) {
-      if (!arguments.only.empty() && arguments.only != a.name) continue;
+    for (algorithm const& any : crash::algorithms()) {
+      if (!arguments.only.empty() && arguments.only != any.name) continue;
+      std::optional<algorithm> const promised = as_elsewhere(any);
+      if (!promised) continue;
+      algorithm const& a = *promised;
       std::uint64_t here = 0;
       std::uint64_t const seed = arguments.seed++;
       std::int64_t const left = std::max<std::int64_t>(until - crash::now_ms(), 100);
@@ -176,7 +200,8 @@ int soak() {
                                                  .processes = 8,
                                                  .threads = 1 + static_cast<int>(seed % 2),
                                                  .span_ms = std::min<std::int64_t>(left, 10'000),
-                                                 .kill_every_ms = 3},
+                                                 .kill_every_ms = arguments.elsewhere.empty() ? 3 : 30,
+                                                 .elsewhere = arguments.elsewhere},
                                                 &here);
       std::printf("%s, seed %lu: %lu requests granted%s%s\n", a.name, static_cast<unsigned long>(seed),
                   static_cast<unsigned long>(here), wrong.empty() ? "" : ": ", wrong.c_str());
@@ -193,7 +218,9 @@ int soak() {
 
 int wrong_usage(char const* what) {
   std::fprintf(stderr,
-               "lock_crash_tests: %s: --full, --seed N, --soak SECONDS or --algorithm NAME expected\n", what);
+               "lock_crash_tests: %s: --full, --seed N, --soak SECONDS, --algorithm NAME or --elsewhere "
+               "DIRECTORY expected\n",
+               what);
   return 2;
 }
 
@@ -208,7 +235,8 @@ int main(int argc, char** argv) {
       arguments.is_full = true;
       continue;
     }
-    if (name != "--seed" && name != "--soak" && name != "--algorithm") return wrong_usage(argv[i]);
+    if (name != "--seed" && name != "--soak" && name != "--algorithm" && name != "--elsewhere")
+      return wrong_usage(argv[i]);
     if (i + 1 == argc) return wrong_usage(argv[i]);
     char const* const value = argv[++i];
     char* end = nullptr;
@@ -216,6 +244,8 @@ int main(int argc, char** argv) {
     if (name == "--algorithm") {
       if (crash::find_algorithm(value) == nullptr) return wrong_usage(value);
       arguments.only = value;
+    } else if (name == "--elsewhere") {
+      arguments.elsewhere.emplace_back(value);
     } else if (*end != '\0' || end == value) {
       return wrong_usage(value);
     } else if (name == "--seed") {

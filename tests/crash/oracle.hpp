@@ -76,6 +76,7 @@ class oracle {
     r.doomed = false;
     r.wants_alone = r.wants_shared = r.shares = r.told = r.excused = r.consumed = 0;
     r.tells = a.tells == telling::once;
+    r.never_tells = a.tells == telling::never;
     r.number = n;
     for (auto& place : alive_) {
       unsigned nobody = 0;
@@ -137,6 +138,7 @@ class oracle {
     for_each(w.alone, [&](unsigned k) { pages_[k].before = pages_[k].counter; });
     if (mine.tells && owner_died) check_told(me, w, held_by_the_dead, dead_holders);
     if (mine.tells && !owner_died) check_untold(me, held_by_the_dead & w.alone);
+    if (mine.never_tells && owner_died) complain("telling: worker %u was told of a death", me);
     ++grants;
     if (owner_died) ++tellings;
   }
@@ -183,7 +185,7 @@ class oracle {
   struct record {
     std::atomic<unsigned> number;
     std::atomic<bool> doomed; // is to be killed
-    bool tells;
+    bool tells, never_tells;
     std::atomic<std::uint64_t> wants_alone, wants_shared; // from before it asks until it has given back
     std::atomic<std::uint64_t> shares;                    // is in
     std::atomic<std::uint64_t> told; // shares, told of a death: should it die now, another may be told again

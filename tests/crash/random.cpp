@@ -10,6 +10,7 @@
 #include <sched.h>
 
 #include <chrono>
+#include <filesystem>
 #include <random>
 #include <thread>
 #include <vector>
@@ -76,10 +77,11 @@ void act(worker& w, std::uint64_t seed, std::int64_t until_ms) {
 // The first two threads of a process share an object; the others have one each.
 void run_process(oracle& o, algorithm const& a, std::string const& directory,
                  std::vector<unsigned> const& numbers, unsigned user, std::uint64_t seed,
-                 std::int64_t until_ms) {
+                 std::int64_t until_ms, bool is_timed) {
   std::vector<std::unique_ptr<worker>> all;
   for (unsigned const number : numbers) {
     all.push_back(std::make_unique<worker>(o, a, number));
+    if (!is_timed) all.back()->ignore_time();
     if (all.size() == 2) {
       all[1]->use(all[0]->mutex());
     } else if (!all.back()->open(directory, user)) {
@@ -102,6 +104,9 @@ struct seat {
 
 std::string check_at_random(algorithm const& a, random_options const& options, std::uint64_t* grants) {
   test::temporary_directory const directory;
+  std::vector<std::string> paths{directory.path()};
+  for (std::string const& other : options.elsewhere)
+    paths.push_back(other / std::filesystem::path(directory.path()).filename());
   shared<oracle> const o;
   std::mt19937_64 random(options.seed);
   std::int64_t const until_ms = now_ms() + options.span_ms;
@@ -111,7 +116,9 @@ std::string check_at_random(algorithm const& a, random_options const& options, s
     for (int i = 0; i != options.threads; ++i) s.numbers.push_back(o->begin(a));
     unsigned const user = users++;
     std::uint64_t const seed = random();
-    s.process = child([&] { run_process(*o, a, directory.path(), s.numbers, user, seed, until_ms); });
+    s.process = child([&] {
+      run_process(*o, a, paths[user % paths.size()], s.numbers, user, seed, until_ms, paths.size() == 1);
+    });
   };
   std::vector<seat> seats(static_cast<std::size_t>(options.processes));
   for (seat& s : seats) sit_down(s);

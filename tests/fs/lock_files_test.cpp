@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -37,6 +38,12 @@ constexpr entity b(0x7edcba9876543210);
 constexpr char const* name_of_b = "7edcba9876543210";
 
 std::error_code system_error(int code) { return {code, std::system_category()}; }
+
+ino_t inode_of(std::string const& path) {
+  struct stat s = {};
+  EXPECT_EQ(::lstat(path.c_str(), &s), 0);
+  return s.st_ino;
+}
 
 class lock_files_ : public testing::Test {
  protected:
@@ -153,7 +160,7 @@ TEST_F(lock_files_, leaves_the_news_to_the_next_one_if_a_told_one_dies_among_sha
   second.unlock(); // the last to share it, and not the one that was told
   EXPECT_TRUE(m.lock(a.shared()).value().owner_died());
   EXPECT_FALSE(m.lock(a).value().owner_died());
-  EXPECT_EQ(directory.count(), 0);
+  EXPECT_FALSE(exists(name_of_a)); // an NFS client may still be removing what the dead had open
 }
 
 TEST_F(lock_files_, begins_again_when_the_file_it_waited_for_was_replaced) {
@@ -198,6 +205,35 @@ TEST_F(lock_files_, does_not_call_it_a_death_when_the_file_cannot_be_removed) {
   EXPECT_EQ(directory.count(), 1);
   EXPECT_FALSE(m.lock(a).value().owner_died());
   EXPECT_EQ(directory.count(), 0);
+}
+
+// Where other machines change the files it says in its mode that it is being removed.
+TEST_F(lock_files_, removes_what_somebody_was_about_to_remove_who_died) {
+  for (entity const e : {a, a.shared()}) {
+    directory.write(name_of_a, "");
+    std::filesystem::permissions(directory / name_of_a, std::filesystem::perms(0610));
+    ino_t const before = inode_of(directory / name_of_a);
+    int const keeps_the_number = ::open((directory / name_of_a).c_str(), O_RDONLY | O_CLOEXEC);
+    lock_files m = open();
+    {
+      auto const held = m.try_lock(e).value();
+      EXPECT_FALSE(held.owner_died());
+      EXPECT_NE(inode_of(directory / name_of_a), before);
+    }
+    EXPECT_FALSE(exists(name_of_a));
+    ::close(keeps_the_number);
+  }
+}
+
+TEST_F(lock_files_, does_not_remove_what_took_the_place_of_a_file_that_an_nfs_client_has_renamed) {
+  lock_files m = open();
+  auto held = m.lock(a).value();
+  std::filesystem::rename(directory / name_of_a, directory / ".nfs0001");
+  std::filesystem::permissions(directory / ".nfs0001", std::filesystem::perms(0610));
+  lock_files other = open();
+  auto const again = other.lock(a).value();
+  held.unlock();
+  EXPECT_TRUE(exists(name_of_a));
 }
 
 // ── errors ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -306,6 +342,19 @@ TEST_F(lock_files_, begins_again_when_another_machine_has_removed_the_file_but_n
     calls.fail<&table::fstat>(ESTALE, {.times = test::which_calls::all});
     EXPECT_EQ(m.lock(a, d).error(), system_error(ESTALE));
     EXPECT_LT(calls.count<&table::fstat>(), 100);
+  }
+}
+
+TEST_F(lock_files_, waits_for_an_nfs_client_that_has_a_lease_on_the_file) {
+  lock_files m = open();
+  for (unio::deadline const d : {unio::deadline(), unio::deadline(60s), unio::deadline::zero()}) {
+    directory.write(name_of_a, ""); // its maker died
+    failing_calls calls;
+    calls.fail<&table::openat>(EAGAIN, {.at = 2}); // open(2), O_NONBLOCK; the first finds the file there
+    auto const held = m.lock(a, d);
+    EXPECT_EQ(calls.failures<&table::openat>(), 1);
+    EXPECT_EQ(held.has_value(), !d.is_zero());
+    if (!held) EXPECT_EQ(held.error(), condition::would_block);
   }
 }
 

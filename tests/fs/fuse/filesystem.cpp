@@ -218,7 +218,9 @@ void remove(fuse_req_t r, fuse_ino_t parent, char const* name) {
   fuse_ino_t const found = find(all, parent, name);
   if (found == 0) return void(fuse_reply_err(r, ENOENT));
   if (!all.at(found).names.empty()) return void(fuse_reply_err(r, ENOTEMPTY));
-  all.at(found).attributes.st_nlink = 0;
+  bool const stays = all.how.renames_removed && S_ISREG(all.at(found).attributes.st_mode);
+  if (!stays) all.at(found).attributes.st_nlink = 0;
+  if (stays) all.at(parent).names[".removed" + std::to_string(found)] = found;
   all.at(parent).names.erase(name);
   fuse_reply_err(r, 0);
 }

@@ -44,7 +44,8 @@ struct options {
   double cached_for = 0;   // seconds for which names, attributes and contents are believed without a question
   bool keeps_locks =
       false; // of a closed file until they are unlocked: a server that has only heard of POSIX locks
-  bool direct = false; // nothing is cached, and nothing can be mapped shared
+  bool renames_removed = false; // what is removed stays by another name, as on NFS while it is open
+  bool direct = false;          // nothing is cached, and nothing can be mapped shared
 };
 
 class filesystem {

@@ -577,8 +577,9 @@ TEST(fuse_memory_map, sees_what_is_locked_in_the_map_whatever_is_cached) {
   EXPECT_TRUE(m.lock(a, 20s).value().owner_died());
 }
 
-TEST(fuse_lock_files, takes_no_removed_file_for_the_one_that_is_there_whatever_is_cached) {
-  test::fuse::filesystem const fs({.machines = 2, .cached_for = 60});
+// The names and attributes of what is removed are believed on another machine, which waits for it.
+void expect_no_removed_file_is_taken(test::fuse::options const& how) {
+  test::fuse::filesystem const fs(how);
   SKIP_UNLESS_MOUNTED(fs);
   ::mkdir((fs.path(1) + "/lock").c_str(), 0700);
   auto const theirs = unio::fs::lock_files::open(fs.path(1) + "/lock");
@@ -588,7 +589,7 @@ TEST(fuse_lock_files, takes_no_removed_file_for_the_one_that_is_there_whatever_i
     auto own = unio::fs::lock_files::open(fs.path(0) + "/lock").value();
     with.say('w');
     auto const held = own.lock(a);
-    with.say(held ? 'h' : '!');
+    with.say(!held ? '!' : held->owner_died() ? 'd' : 'h');
     with.hear();
     return 0;
   });
@@ -597,6 +598,31 @@ TEST(fuse_lock_files, takes_no_removed_file_for_the_one_that_is_there_whatever_i
   first.unlock();   // and removes it
   ASSERT_EQ(waits.hear(), 'h');
   EXPECT_EQ(const_cast<unio::fs::lock_files&>(*theirs).try_lock(a).error(), condition::would_block);
+}
+
+TEST(fuse_lock_files, takes_no_removed_file_for_the_one_that_is_there_whatever_is_cached) {
+  expect_no_removed_file_is_taken({.machines = 2, .cached_for = 60});
+}
+TEST(fuse_lock_files, takes_no_removed_file_that_was_renamed_for_the_one_that_is_there) {
+  expect_no_removed_file_is_taken({.machines = 2, .cached_for = 2, .renames_removed = true});
+}
+
+TEST(fuse_lock_files, leaves_alone_what_took_the_place_of_its_file_when_that_was_renamed) {
+  test::fuse::filesystem const fs({.renames_removed = true});
+  SKIP_UNLESS_MOUNTED(fs);
+  auto m = unio::fs::lock_files::open(fs.path()).value();
+  auto held = m.lock(a).value();
+  std::string const name = [&] {
+    for (auto const& f : std::filesystem::directory_iterator(fs.path()))
+      if (f.path().filename().string()[0] != '.') return f.path().string();
+    return std::string();
+  }();
+  std::filesystem::remove(name);
+  auto other = unio::fs::lock_files::open(fs.path()).value();
+  auto const again = other.lock(a).value();
+  held.unlock();
+  EXPECT_TRUE(std::filesystem::exists(name));
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
 }
 
 // ── locks on files and ranges ──────────────────────────────────────────────────────────────────────────────
