@@ -34,11 +34,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
-#include <string>
+#include <span>
 #include <string_view>
 #include <utility>
-#include <vector>
 
 namespace unio::fs {
 namespace {
@@ -320,7 +320,7 @@ int complete(int tree, decision const& d) noexcept {
 
 struct update_files::state {
   struct file {
-    std::string path;
+    std::string_view path; // in text
     std::unique_ptr<std::byte[]> contents;
     bool is_prepared = false; // its .NAME.unio-new is complete
     int failed = 0;           // why it could not be prepared
@@ -340,8 +340,8 @@ struct update_files::state {
   [[nodiscard]] int root() const noexcept { return tree.native_handle(); }
   [[nodiscard]] bool is_inherited() const noexcept { return generation != sys::fork_generation(); }
 
-  int open(shared_fs_mutex& mutex, path_handle const& base, std::span<path_view const> paths,
-           deadline d) noexcept;
+  int copy(std::span<path_view const> paths) noexcept;
+  int open(shared_fs_mutex& mutex, path_handle const& base, deadline d) noexcept;
   int look_at(file const& f) const noexcept;
   int take_turn(std::int64_t due_ns) noexcept;
   void give_turn_back() noexcept { byte_lock::unlock_all(turn.fd()); }
@@ -355,8 +355,10 @@ struct update_files::state {
   int commit(deadline d) noexcept;
 
   path_handle tree;
-  std::vector<file> files;
-  lock_file turn; // opened when it is needed
+  std::unique_ptr<char[]> text; // of all paths
+  std::unique_ptr<file[]> all;
+  std::span<file> files; // all of them
+  lock_file turn;        // opened when it is needed
   unsigned generation = sys::fork_generation();
   bool alone = true;
   bool has_recovered = false;
@@ -374,21 +376,33 @@ std::int64_t due_of(deadline d) noexcept {
 
 } // namespace
 
-int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base,
-                              std::span<path_view const> paths, deadline d) noexcept {
+// Copies the paths.
+int update_files::state::copy(std::span<path_view const> paths) noexcept {
   if (paths.empty()) return -EINVAL;
+  std::size_t size = 0;
   for (path_view const p : paths) {
     if (int const e = check_path({p.c_str(), p.size()}); e != 0) return e;
-    files.push_back({.path = std::string(p.c_str(), p.size()), .contents = nullptr});
+    size += p.size();
   }
-  std::vector<std::string_view> sorted;
-  std::vector<entity> entities;
-  for (file const& f : files) {
-    sorted.emplace_back(f.path);
-    entities.push_back(entity_of(f.path, alone));
+  text.reset(new (std::nothrow) char[size]);
+  all.reset(new (std::nothrow) file[paths.size()]);
+  std::unique_ptr<std::string_view[]> const views(new (std::nothrow) std::string_view[paths.size()]);
+  if (text == nullptr || all == nullptr || views == nullptr) return -ENOMEM;
+  files = {all.get(), paths.size()};
+  std::span const sorted(views.get(), paths.size());
+  char* end = text.get();
+  for (std::size_t i = 0; i != paths.size(); ++i) {
+    char* const begin = std::exchange(end, std::copy_n(paths[i].c_str(), paths[i].size(), end));
+    files[i].path = sorted[i] = {begin, end};
   }
   std::ranges::sort(sorted);
-  if (std::ranges::adjacent_find(sorted) != sorted.end()) return -EINVAL;
+  return std::ranges::adjacent_find(sorted) != sorted.end() ? -EINVAL : 0;
+}
+
+int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base, deadline d) noexcept {
+  std::unique_ptr<entity[]> const entities(new (std::nothrow) entity[files.size()]);
+  if (entities == nullptr) return -ENOMEM;
+  std::ranges::transform(files, entities.get(), [&](file const& f) { return entity_of(f.path, alone); });
   sys::watch_forks();
   generation = sys::fork_generation();
   result<path_handle> root_handle = path_handle::path(base, ".");
@@ -396,7 +410,7 @@ int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base,
   tree = std::move(*root_handle);
 
   std::int64_t const due_ns = due_of(d);
-  result<entities_guard> guard = mutex.lock(entities, d);
+  result<entities_guard> guard = mutex.lock({entities.get(), files.size()}, d);
   if (!guard) return native_of(guard.error());
   held = std::move(*guard);
   hooks::step("update.locked");
@@ -587,7 +601,9 @@ result<update_files> update_files::begin(shared_fs_mutex& mutex, path_handle con
   std::unique_ptr<state> s(new (std::nothrow) state);
   if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
   s->alone = alone;
-  if (int const e = s->open(mutex, tree, paths, d); e != 0) return unio::detail::to_error_code(e);
+  int e = s->copy(paths);
+  if (e == 0) e = s->open(mutex, tree, d);
+  if (e != 0) return unio::detail::to_error_code(e);
   return update_files(std::move(s));
 }
 

@@ -10,17 +10,24 @@
 #include <unio/fs/byte_ranges.hpp>
 #include <unio/fs/lock_files.hpp>
 #include <unio/fs/memory_map.hpp>
+#include <unio/fs/update_files.hpp>
 #include <unio/unio.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <filesystem>
+#include <iterator>
 #include <new>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 namespace {
 
@@ -191,6 +198,84 @@ template <class Mutex> void lock_each(std::string const& path) {
   for (long n = 1; n <= in_all; ++n) lock<Mutex>(path, n);
 }
 
+// More files than have room in a guard.
+constexpr std::array<char const*, 10> names{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"};
+
+std::array<unio::path_view, names.size()> paths() {
+  std::array<unio::path_view, names.size()> all;
+  std::ranges::copy(names, all.begin());
+  return all;
+}
+
+// Reads all files, which are `old`, and replaces them. The error, if any.
+std::error_code replace_all(unio::fs::shared_fs_mutex& m, unio::path_handle const& tree, std::string_view old,
+                            std::string_view by, unio::deadline d = {}) {
+  auto u = unio::fs::update_files::begin(m, tree, paths(), d);
+  if (!u) return u.error();
+  for (std::size_t i = 0; i != names.size(); ++i) {
+    auto const c = u->contents(i);
+    if (!c) return c.error();
+    if (!std::ranges::equal(*c, std::as_bytes(std::span(old))))
+      return std::make_error_code(std::errc::io_error);
+    if (auto const r = u->replace(i, std::as_bytes(std::span(by))); !r) return r.error();
+  }
+  auto const r = u->commit(d);
+  return r ? std::error_code() : r.error();
+}
+
+// Leaves a decision that the next update has to complete.
+void decide(unio::fs::shared_fs_mutex& m, test::temporary_directory const& tree, std::string_view by) {
+  auto u = unio::fs::update_files::begin(m, tree.handle(), paths()).value();
+  for (std::size_t i = 0; i != names.size(); ++i) u.replace(i, std::as_bytes(std::span(by))).value();
+  std::string const in_the_way = tree / names.back();
+  std::filesystem::remove(in_the_way);
+  std::filesystem::create_directory(in_the_way);
+  expect(!u.commit() && u.is_decided(), "an update is interrupted", 0);
+  std::filesystem::remove(in_the_way);
+}
+
+// Replacing some files. Returns how often that allocated, and counts in `reported` how often it said that it failed.
+long update(bool is_decided, long n, long& reported) {
+  test::temporary_directory const tree;
+  test::temporary_directory const beside;
+  std::string const lock = beside / "lock";
+  for (char const* const name : names) tree.write(name, is_decided ? "older" : "old");
+  if (is_decided) {
+    auto other = unio::fs::byte_ranges::open(lock).value();
+    decide(other, tree, "old");
+  }
+  auto const is_alone = [&] { // are there only the files, and whose turn it is to commit?
+    return tree.count() == std::ssize(names) + (std::filesystem::exists(tree / ".unio-update.lock") ? 1 : 0);
+  };
+  auto m = unio::fs::byte_ranges::open(lock).value();
+  allocations = 0;
+  fails_at = n;
+  std::error_code const e = replace_all(m, tree.handle(), "old", "new");
+  fails_at = -1;
+  long const seen = allocations;
+  if (e) ++reported;
+  expect(!e || e == std::errc::not_enough_memory, "what is not replaced is for want of memory", n);
+  expect(is_decided || is_alone(), "nothing is left beside the files", n);
+  std::error_code const next =
+      replace_all(m, tree.handle(), e ? "old" : "new", "newest", unio::deadline::zero());
+  expect(next != std::errc::io_error, "all files are old after an error, and new without", n);
+  expect(!next, "nothing is locked afterwards", n);
+  for (char const* const name : names) expect(tree.read(name) == "newest", "they are replaced then", n);
+  expect(is_alone(), "nothing is left beside the files then", n);
+  return seen;
+}
+
+void update_each() {
+  for (bool const is_decided : {false, true}) {
+    long reported = 0;
+    long const in_all = update(is_decided, 0, reported);
+    for (long n = 1; n <= in_all; ++n) update(is_decided, n, reported);
+    // All but the last, which is for keeping what the lock needed for the next.
+    expect(reported >= in_all - 1 && reported > std::ssize(names),
+           "the canary: that few failures were reported", reported);
+  }
+}
+
 } // namespace
 
 int main() {
@@ -218,6 +303,7 @@ int main() {
   lock_each<unio::fs::atomic_append>(directory / "atomic_append");
   lock_each<unio::fs::memory_map<>>(directory / "memory_map");
   lock_each<unio::fs::lock_files>(directory.path());
+  update_each();
   std::printf("%ld allocations, each failed once: %s\n", in_all, wrong ? "not well" : "all well");
   return wrong ? 1 : 0;
 }
