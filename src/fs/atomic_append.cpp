@@ -165,7 +165,8 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
   if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
   if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
-  if (h.version != layout::version || h.cell_size != sizeof(cell))
+  if (h.version != layout::version || h.cell_size != sizeof(cell) ||
+      s.st_size < static_cast<std::int64_t>(layout::cells_at))
     return unio::detail::native(error::damaged_lock_file);
   // Another file's contents, or this file's from before a restart that gave the device another number.
   if (h.device != file.device() || h.inode != file.inode()) {

@@ -250,8 +250,8 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     }
     hooks::step("lock_files.before_open");
     int fd = lock_file::open_remembered(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, unmarked);
-    bool is_mine =
-        fd >= 0; // if it was removed between making and locking, its mode or its link count says so
+    // If it was removed between making and locking, its mode or its link count says so.
+    bool is_mine = fd >= 0;
     if (fd == -EEXIST) {
       hooks::step("lock_files.exists");
       fd = open_existing(name.text);
@@ -328,8 +328,9 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
   if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
-  if ((directory.is_remote() || is_removed(s)) && is_named(name, s) != 1) return;
-  remove(name, f.fd);
+  int const named = directory.is_remote() || is_removed(s) ? is_named(name, s) : 1;
+  if (named == 1) remove(name, f.fd);
+  if (named < 0) (void)sys::fchmod(f.fd, unmarked); // it stays, but nobody died
 }
 
 void lock_files::state::unlock_shared(char const* name, locked_file const& f) const noexcept {

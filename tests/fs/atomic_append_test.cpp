@@ -250,6 +250,7 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   changed = whole;
   changed[offsetof(layout::append_header, cell_size)] = 64;
   expect_refused(changed, error::damaged_lock_file);
+  expect_refused(whole.substr(0, layout::cells_at - 1), error::damaged_lock_file); // a part of a copy
 }
 
 // Between asking for the file's length and reading its header, which now says that the queue begins behind that length.

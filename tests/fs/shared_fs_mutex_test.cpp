@@ -29,7 +29,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <concepts>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -703,13 +702,7 @@ int locked_by_hand(std::string const& path, std::uint64_t at, std::uint64_t byte
 
 // Another process may be stopped while it opens the file.
 template <class Mutex> void expect_open_to_wait(std::string const& path, std::uint64_t byte) {
-  auto const open = [&](deadline d) {
-    if constexpr (std::same_as<Mutex, unio::fs::memory_map<>>) {
-      return Mutex::open(path, unio::fs::map_visibility::automatic, d);
-    } else {
-      return Mutex::open(path, d);
-    }
-  };
+  auto const open = [&](deadline d) { return Mutex::open(path, d); };
   int const other = locked_by_hand(path, byte, 1);
   ASSERT_GE(other, 0);
   EXPECT_EQ(open(deadline::zero()).error(), condition::would_block);

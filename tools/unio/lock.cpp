@@ -78,8 +78,6 @@ unio::result<std::unique_ptr<shared_fs_mutex>> opened(std::string const& path, u
   unio::result<Mutex> m = [&] {
     if constexpr (std::same_as<Mutex, unio::fs::lock_files>) {
       return Mutex::open(path); // never waits
-    } else if constexpr (std::same_as<Mutex, unio::fs::memory_map<>>) {
-      return Mutex::open(path, unio::fs::map_visibility::automatic, d);
     } else {
       return Mutex::open(path, d);
     }

@@ -159,6 +159,9 @@ class memory_map final : public detail::memory_map_base {
                                                deadline d = {}) noexcept {
     return open({}, name, v, d);
   }
+  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept {
+    return open({}, name, map_visibility::automatic, d);
+  }
 
   /// As shared_fs_mutex::lock(), inline where one entity is wanted that nobody holds.
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
