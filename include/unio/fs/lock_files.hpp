@@ -8,7 +8,7 @@
 //
 //   holder killed        the kernel releases at once; the next exclusive or shared owner is told, once
 //   power loss           nobody holds anything afterwards; whether owner_died is told depends on what the filesystem had written
-//   NFS                  as far as its locks go; some twenty system calls for each entity there, to see past its caches
+//   NFS                  as far as its locks go; nineteen system calls for each entity there, to see past its caches
 //   threads of one process  exclude each other like processes, also through two objects
 //   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it holds
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions

@@ -5,6 +5,7 @@
 #include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
 #include "fs/process.hpp"
+#include "support/failing_calls.hpp"
 
 #include <unio/file_handle.hpp>
 #include <unio/fs/atomic_append.hpp>
@@ -623,6 +624,22 @@ TEST(fuse_lock_files, leaves_alone_what_took_the_place_of_its_file_when_that_was
   held.unlock();
   EXPECT_TRUE(std::filesystem::exists(name));
   EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
+}
+
+// Seeing past the caches costs calls.
+TEST(fuse_calls, are_as_many_for_an_entity_as_the_headers_say) {
+  test::fuse::filesystem const fs;
+  SKIP_UNLESS_MOUNTED(fs);
+  ::mkdir((fs.path() + "/files").c_str(), 0700);
+  auto files = unio::fs::lock_files::open(fs.path() + "/files").value();
+  auto far = unio::fs::memory_map<>::open(fs.path() + "/map").value();
+  (void)far.lock(a).value(); // has its description from here on
+  test::failing_calls calls;
+  (void)files.lock(a).value();
+  EXPECT_EQ(calls.count_all(), 19);
+  test::failing_calls again;
+  (void)far.lock(a).value();
+  EXPECT_EQ(again.count_all(), 6 + 1);
 }
 
 // ── locks on files and ranges ──────────────────────────────────────────────────────────────────────────────
