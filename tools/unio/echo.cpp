@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
@@ -22,9 +23,11 @@
 #include <exception>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -281,6 +284,70 @@ mode const& mode_named(std::string const& name) {
   throw CLI::ValidationError("--mode", fmt::format("the choices are {}, not {}", names, name));
 }
 
+// ---- the timer -----------------------------------------------------------------------------------------------------
+
+struct closing {
+  void operator()(std::FILE* f) const noexcept { std::fclose(f); }
+};
+using log_file = std::unique_ptr<std::FILE, closing>;
+
+log_file open_log(std::string const& name) {
+  log_file f(std::fopen(name.c_str(), "ae"));
+  if (f == nullptr) throw std::system_error(errno, std::generic_category(), name);
+  std::setvbuf(f.get(), nullptr, _IOLBF, 0); // readers see whole lines only
+  return f;
+}
+
+/// A timer of a millisecond beside the connections, armed again each time it has fired. It writes a line each time: when
+/// it was due and how late it fired, both in ns of the steady clock.
+class lateness_log {
+ public:
+  explicit lateness_log(std::FILE* to) : to_(to), timer_(period) {
+    wait_ = unio::connect(unio::async_wait(timer_), fired{this});
+    arm();
+  }
+  lateness_log(lateness_log const&) = delete;
+  lateness_log& operator=(lateness_log const&) = delete;
+
+  void stop() {
+    is_stopped_ = true;
+    wait_.cancel();
+  }
+  [[nodiscard]] bool has_ended() const noexcept { return wait_.finished(); }
+
+ private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::chrono::milliseconds period{1};
+
+  void arm() {
+    due_ = clock::now() + period;
+    wait_.reset();
+    wait_.start();
+  }
+
+  struct fired {
+    lateness_log* self = nullptr;
+    void set_value(unio::io_result<void>&& r) {
+      clock::time_point const now = clock::now();
+      clock::time_point const due = self->due_;
+      auto const ns = [](clock::duration d) -> long long { return std::chrono::nanoseconds(d).count(); };
+      // Does not throw: the file remembers an error.
+      if (r)
+        std::fprintf(self->to_, "%lld %lld\n", ns(due.time_since_epoch()),
+                     ns(std::max(now - due, clock::duration())));
+    }
+    void set_done() {
+      if (!self->is_stopped_) self->arm();
+    }
+  };
+
+  std::FILE* to_;
+  unio::timer_handle timer_;
+  clock::time_point due_;
+  bool is_stopped_ = false;
+  unio::io_operation_connection<unio::async_wait, fired> wait_;
+};
+
 // ---- threads and signals -------------------------------------------------------------------------------------------
 
 // One for each thread. Written by the signal handler, awaited by the threads.
@@ -328,22 +395,26 @@ struct wanted {
   void set_done() {}
 };
 
-void serve(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m) {
+// `log` may be null: no timer.
+void serve(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m, std::FILE* log) {
   unio::io_multiplexer& here = unio::this_thread::multiplexer();
   std::unique_ptr<server> const s = m.make(std::move(listening));
   s->start();
+  std::optional<lateness_log> timer;
+  if (log != nullptr) timer.emplace(log);
   auto wait = unio::connect(unio::async_wait_event(end), wanted());
   wait.start();
   while (!wait.receiver().yes) value_or_throw(here.run(), "waiting");
   s->stop();
-  while (!s->has_ended()) value_or_throw(here.run(), "waiting");
+  if (timer) timer->stop();
+  while (!s->has_ended() || (timer && !timer->has_ended())) value_or_throw(here.run(), "waiting");
 }
 
 // In a thread of its own: what goes wrong there ends all of them.
 void serve_beside(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m,
-                  std::exception_ptr& failure) noexcept {
+                  std::FILE* log, std::exception_ptr& failure) noexcept {
   try {
-    serve(std::move(listening), end, m);
+    serve(std::move(listening), end, m, log);
   } catch (...) {
     failure = std::current_exception();
     end_all();
@@ -372,6 +443,7 @@ void serve_all(options const& o) {
   if (!o.driver.empty()) ::setenv("UNIO_DRIVER", o.driver.c_str(), 1);
   // Here, so that a driver that is not to be had is an error before anything is announced.
   value_or_throw(unio::io_multiplexer::best_available(), "no multiplexer");
+  log_file const log = o.timer.empty() ? nullptr : open_log(o.timer);
   std::vector<unio::listening_socket_handle> listening = listen(o);
   std::vector<unio::event_handle> ends;
   for (int i = 0; i < o.threads; ++i)
@@ -386,12 +458,14 @@ void serve_all(options const& o) {
   {
     std::vector<std::jthread> others;
     for (std::size_t i = 1; i < listening.size(); ++i)
-      others.emplace_back(serve_beside, std::move(listening[i]), std::ref(ends[i]), std::cref(m),
+      others.emplace_back(serve_beside, std::move(listening[i]), std::ref(ends[i]), std::cref(m), nullptr,
                           std::ref(failures[i]));
-    serve_beside(std::move(listening[0]), ends[0], m, failures[0]);
+    serve_beside(std::move(listening[0]), ends[0], m, log.get(), failures[0]);
   }
   for (std::exception_ptr const& failure : failures)
     if (failure != nullptr) std::rethrow_exception(failure);
+  if (log != nullptr && std::ferror(log.get()) != 0)
+    throw std::runtime_error(o.timer + " could not be written");
 }
 
 } // namespace
@@ -419,6 +493,10 @@ void describe(CLI::App& app, options& o) {
                  "How many threads, each with a multiplexer and a socket of its own (default 1)")
       ->type_name("N")
       ->check(CLI::Range(1, 1024));
+  app.add_option("--timer", o.timer,
+                 "Let a timer of 1 ms fire in the first thread, too, and append to FILE when it was due\n"
+                 "and how late it fired, in ns")
+      ->type_name("FILE");
 }
 
 int run(options const& o) {

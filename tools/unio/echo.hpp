@@ -17,6 +17,7 @@ struct options {
   std::string mode = "awaited";
   std::string driver; ///< empty: the best there is, or what UNIO_DRIVER names
   int threads = 1;
+  std::string timer; ///< empty: none, or the file that a timer beside the connections writes to
 };
 
 /// Adds the command's options, which will be found in `o`.
