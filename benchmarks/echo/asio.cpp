@@ -6,6 +6,7 @@
 
 #include <array>
 #include <boost/asio.hpp>
+#include <chrono>
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -71,6 +72,16 @@ asio::awaitable<void> accept_by_coroutines(awaited_acceptor listening) {
   }
 }
 
+void arm(asio::steady_timer& timer) {
+  asio::steady_timer::duration const due = std::chrono::nanoseconds(echo_timer_armed());
+  timer.expires_at(asio::steady_timer::time_point(due));
+  timer.async_wait([&timer](error_code e) {
+    if (e) echo_fail("timer", e.value());
+    echo_timer_fired();
+    arm(timer);
+  });
+}
+
 } // namespace
 
 int main(int argc, char** argv) try {
@@ -81,6 +92,8 @@ int main(int argc, char** argv) try {
   listening.set_option(tcp::acceptor::reuse_address(true));
   listening.bind(at);
   listening.listen(echo_backlog);
+  asio::steady_timer timer(context);
+  if (echo_timer_wanted(argc, argv)) arm(timer);
   echo_announce(listening.native_handle());
   if (echo_variant(argc, argv, "coroutines")) {
     asio::co_spawn(context, accept_by_coroutines(awaited_acceptor(std::move(listening))),

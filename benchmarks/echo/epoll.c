@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 enum { events_per_turn = 512 };
@@ -70,12 +71,30 @@ static void accept_all(int epoll, int listening) {
   }
 }
 
+static int timer = -1; /* its address tells its events from a connection's */
+
+static void arm_timer(void) {
+  uint64_t const due = echo_timer_armed();
+  struct itimerspec const at = {
+      .it_value = {.tv_sec = (time_t)(due / 1000000000), .tv_nsec = (long)(due % 1000000000)}};
+  if (timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL) != 0) echo_fail("timerfd_settime", errno);
+}
+
+static void add_timer(int epoll) {
+  timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (timer < 0) echo_fail("timerfd_create", errno);
+  struct epoll_event what = {.events = EPOLLIN | EPOLLET, .data.ptr = &timer};
+  if (epoll_ctl(epoll, EPOLL_CTL_ADD, timer, &what) != 0) echo_fail("epoll_ctl", errno);
+  arm_timer();
+}
+
 int main(int argc, char** argv) {
   int const listening = echo_listen(echo_port(argc, argv));
   int const epoll = epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) echo_fail("epoll_create1", errno);
   struct epoll_event what = {.events = EPOLLIN, .data.ptr = NULL};
   if (epoll_ctl(epoll, EPOLL_CTL_ADD, listening, &what) != 0) echo_fail("epoll_ctl", errno);
+  if (echo_timer_wanted(argc, argv)) add_timer(epoll);
   echo_announce(listening);
   for (;;) {
     static struct epoll_event events[events_per_turn];
@@ -84,6 +103,9 @@ int main(int argc, char** argv) {
     for (int i = 0; i < n; ++i) {
       if (events[i].data.ptr == NULL) {
         accept_all(epoll, listening);
+      } else if (events[i].data.ptr == &timer) {
+        echo_timer_fired();
+        arm_timer();
       } else {
         go_on(events[i].data.ptr, events[i].events);
       }

@@ -64,6 +64,12 @@ static void can_accept(uv_stream_t* listening, int status) {
   check("uv_read_start", uv_read_start((uv_stream_t*)&c->socket, give_buffer, has_read));
 }
 
+static void timer_fired(uv_timer_t* t) {
+  echo_timer_fired();
+  echo_timer_armed();
+  check("uv_timer_start", uv_timer_start(t, timer_fired, echo_timer_ms, 0));
+}
+
 int main(int argc, char** argv) {
   uv_loop_t* const loop = uv_default_loop();
   uv_tcp_t listening;
@@ -72,6 +78,12 @@ int main(int argc, char** argv) {
   check("uv_tcp_init", uv_tcp_init(loop, &listening));
   check("uv_tcp_bind", uv_tcp_bind(&listening, (struct sockaddr*)&at, 0));
   check("uv_listen", uv_listen((uv_stream_t*)&listening, echo_backlog, can_accept));
+  uv_timer_t timer;
+  if (echo_timer_wanted(argc, argv)) {
+    check("uv_timer_init", uv_timer_init(loop, &timer));
+    echo_timer_armed();
+    check("uv_timer_start", uv_timer_start(&timer, timer_fired, echo_timer_ms, 0));
+  }
   uv_os_fd_t fd;
   check("uv_fileno", uv_fileno((uv_handle_t*)&listening, &fd));
   echo_announce(fd);

@@ -2,12 +2,16 @@
 // back, compares it, and sends the next (a closed loop). On a ring of its own, because a load generator on epoll needs more of
 // its processor than the server of its own, and is the limit sooner.
 //
-//   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS
+//   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS [--slow MS] [--timer FILE]
+//
+// --slow: one more connection beside them, which asks every so many milliseconds only and is counted on its own.
+// --timer: what the server's timer writes (echo/lateness.hpp); how late it fired in the measured part.
 //
 // Prints one line as support/subject.hpp describes it, a sample or why there is none. The value is requests per second of the server's processor
 // time, which is read from its own clock (clock_getcpuclockid(3)) at the beginning and the end of the measured part; how
 // much of it was user and how much system time, from /proc/PID/stat, which counts in ticks.
 
+#include "echo/lateness.hpp"
 #include "support/histogram.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +24,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -28,6 +33,7 @@
 #include <ctime>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -46,10 +52,13 @@ struct options {
   std::uint64_t bytes = 64;
   std::uint64_t warm_up = 100;
   std::uint64_t milliseconds = 1000;
+  std::uint64_t slow = 0; // 0: no slow connection
+  std::string timer;      // empty: the server has none
 };
 
 constexpr std::uint64_t max_connections = 8192;
 constexpr std::uint64_t max_bytes = 65536;
+constexpr std::chrono::seconds longest_silence(10);
 constexpr double busy_enough =
     97; // percent of a processor: more than this, and the load generator is the limit
 
@@ -111,16 +120,18 @@ struct connection {
   int fd = -1;
   std::size_t arrived = 0; // bytes of the answer
   std::uint64_t number = 0;
+  std::uint64_t answers = 0; // in the measured part
   clock_type::time_point asked;
   char* message = nullptr;
 };
 
 class load {
  public:
-  explicit load(options const& o) : bytes_(o.bytes) {
+  explicit load(options const& o) : bytes_(o.bytes), busy_(o.connections), slow_every_(o.slow) {
     open_ring();
-    messages_.resize(o.connections * bytes_);
-    connections_.resize(o.connections);
+    std::size_t const all = busy_ + (o.slow != 0 ? 1 : 0);
+    messages_.resize(all * bytes_);
+    connections_.resize(all);
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       connection& c = connections_[i];
       c.message = messages_.data() + i * bytes_;
@@ -129,7 +140,8 @@ class load {
       receive(i);
     }
     clock_type::time_point const now = clock_type::now();
-    for (std::size_t i = 0; i < connections_.size(); ++i) ask(i, now);
+    last_answer_ = slow_due_ = now;
+    for (std::size_t i = 0; i < busy_; ++i) ask(i, now);
   }
   load(load const&) = delete;
   load& operator=(load const&) = delete;
@@ -141,20 +153,37 @@ class load {
 
   // Goes on until then. What it counted before is forgotten.
   void run_until(clock_type::time_point end) {
-    answers_ = 0;
+    for (connection& c : connections_) c.answers = 0;
     latencies_ = std::make_unique<benchmarks::histogram>();
+    slow_latencies_ = std::make_unique<benchmarks::histogram>();
     clock_type::time_point now = clock_type::now();
-    while (now < end) now = turn();
+    while (now < end) now = turn(now);
+    // A slow request that has no answer yet has waited as long as that at least.
+    if (slow_is_asking_) slow_latencies_->add(nanoseconds_between(connections_[busy_].asked, now));
   }
 
-  [[nodiscard]] std::uint64_t answers() const { return answers_; }
+  [[nodiscard]] std::uint64_t answers() const { return latencies_->total(); }
+  [[nodiscard]] std::uint64_t fewest() const { return std::ranges::min(answers_of_each()); }
+  [[nodiscard]] std::uint64_t most() const { return std::ranges::max(answers_of_each()); }
   [[nodiscard]] benchmarks::histogram const& latencies() const { return *latencies_; }
+  [[nodiscard]] benchmarks::histogram const& slow_latencies() const { return *slow_latencies_; }
 
  private:
   static constexpr unsigned buffers = 1024;
   static constexpr unsigned buffer_size = 8192;
   static constexpr int group = 0;
   static constexpr std::uint64_t tag_sent = std::uint64_t{1} << 32;
+
+  static std::uint64_t nanoseconds_between(clock_type::time_point a, clock_type::time_point b) {
+    return static_cast<std::uint64_t>(std::chrono::nanoseconds(b - a).count());
+  }
+
+  // Of the busy ones.
+  [[nodiscard]] std::vector<std::uint64_t> answers_of_each() const {
+    std::vector<std::uint64_t> all;
+    for (std::size_t i = 0; i < busy_; ++i) all.push_back(connections_[i].answers);
+    return all;
+  }
 
   void open_ring() {
     io_uring_params p{};
@@ -231,14 +260,26 @@ class load {
     io_uring_sqe_set_data64(sqe, i | tag_sent);
   }
 
-  clock_type::time_point turn() {
+  // Every so often, or as soon as the last one was answered if that took longer.
+  void ask_slowly(clock_type::time_point now) {
+    slow_is_asking_ = true;
+    slow_due_ = std::max(slow_due_ + slow_every_, now);
+    ask(busy_, now);
+  }
+
+  clock_type::time_point turn(clock_type::time_point now) {
+    bool const slow_waits = slow_every_.count() != 0 && !slow_is_asking_;
+    if (slow_waits && now >= slow_due_) ask_slowly(now);
     // A server that stops answering must not stop the measurement: then this says so.
-    __kernel_timespec patience{.tv_sec = 10, .tv_nsec = 0};
+    clock_type::time_point until = last_answer_ + longest_silence;
+    if (now >= until) throw std::runtime_error("no answer within ten seconds");
+    if (slow_waits) until = std::min(until, slow_due_);
+    auto const left = static_cast<long long>(nanoseconds_between(now, std::max(until, now)));
+    __kernel_timespec patience{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
     io_uring_cqe* cqe = nullptr;
     int const r = io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &patience, nullptr);
-    if (r == -ETIME) throw std::runtime_error("no answer within ten seconds");
-    if (r < 0 && r != -EINTR && r != -EAGAIN && r != -EBUSY) fail("io_uring_enter", r);
-    clock_type::time_point now = clock_type::now();
+    if (r < 0 && r != -ETIME && r != -EINTR && r != -EAGAIN && r != -EBUSY) fail("io_uring_enter", r);
+    now = clock_type::now();
     unsigned head = 0;
     unsigned n = 0;
     io_uring_for_each_cqe(&ring_, head, cqe) {
@@ -265,10 +306,15 @@ class load {
       c.arrived += bytes;
     }
     if ((flags & IORING_CQE_F_MORE) == 0) receive(i);
-    if (c.arrived == bytes_) {
-      ++answers_;
-      latencies_->add(static_cast<std::uint64_t>(std::chrono::nanoseconds(now - c.asked).count()));
-      ask(i, now);
+    if (n > 0 && c.arrived == bytes_) {
+      ++c.answers;
+      last_answer_ = now;
+      (i < busy_ ? latencies_ : slow_latencies_)->add(nanoseconds_between(c.asked, now));
+      if (i < busy_) {
+        ask(i, now);
+      } else {
+        slow_is_asking_ = false;
+      }
     }
     return now;
   }
@@ -278,9 +324,14 @@ class load {
   io_uring_buf_ring* offered_ = nullptr; // until the program ends: the kernel may still look at it
   std::vector<char> memory_;
   std::vector<char> messages_;
-  std::vector<connection> connections_;
-  std::uint64_t answers_ = 0;
+  std::vector<connection> connections_; // the busy ones, and then, perhaps, the slow one
+  std::size_t busy_;
+  milliseconds slow_every_; // 0: there is none
+  bool slow_is_asking_ = false;
+  clock_type::time_point slow_due_;
+  clock_type::time_point last_answer_;
   std::unique_ptr<benchmarks::histogram> latencies_ = std::make_unique<benchmarks::histogram>();
+  std::unique_ptr<benchmarks::histogram> slow_latencies_ = std::make_unique<benchmarks::histogram>();
 };
 
 // ---- the command line ----------------------------------------------------------------------------------------------
@@ -298,9 +349,14 @@ options options_from(int argc, char** argv) {
                        {"--connections", o.connections, 1, max_connections},
                        {"--bytes", o.bytes, 1, max_bytes},
                        {"--warm-up", o.warm_up, 0, 3'600'000},
-                       {"--milliseconds", o.milliseconds, 1, 3'600'000}};
+                       {"--milliseconds", o.milliseconds, 1, 3'600'000},
+                       {"--slow", o.slow, 1, 3'600'000}};
   for (int i = 1; i < argc; i += 2) {
     bool found = false;
+    if (std::string_view(argv[i]) == "--timer" && i + 1 < argc) {
+      o.timer = argv[i + 1];
+      continue;
+    }
     for (known const& k : all) {
       if (k.name != argv[i]) continue;
       found = true;
@@ -316,6 +372,16 @@ options options_from(int argc, char** argv) {
   return o;
 }
 
+benchmarks::histogram lateness_in(std::string const& file, clock_type::time_point begin,
+                                  clock_type::time_point end) {
+  std::ifstream in(file);
+  if (!in) throw std::runtime_error("what the server's timer writes cannot be read: " + file);
+  auto const ns = [](clock_type::time_point t) {
+    return std::chrono::nanoseconds(t.time_since_epoch()).count();
+  };
+  return benchmarks::timer_lateness(in, ns(begin), ns(end));
+}
+
 void measure(options const& o) {
   auto const pid = static_cast<pid_t>(o.server_pid);
   load l(o);
@@ -326,7 +392,10 @@ void measure(options const& o) {
   l.run_until(begin + milliseconds(o.milliseconds));
   times const after = times_of(pid);
   double const own = own_time() - own_before;
-  double const elapsed = std::chrono::duration<double>(clock_type::now() - begin).count();
+  auto const end = clock_type::now();
+  double const elapsed = std::chrono::duration<double>(end - begin).count();
+  std::optional<benchmarks::histogram> late;
+  if (!o.timer.empty()) late = lateness_in(o.timer, begin, end);
 
   auto const requests = static_cast<double>(l.answers());
   double const server = after.total - before.total;
@@ -337,12 +406,16 @@ void measure(options const& o) {
   double const busy = own / elapsed * 100;
   auto const percentile = [&](double p) { return l.latencies().percentile_ns(p) / 1000; };
   fmt::print(
-      "sample\t{}\t{}\trequests/s={}\tserver µs per request={}\tp50 µs={}\tp99 µs={}\tp99.9 µs={}\tuser "
-      "%={}\tsystem %={}\t"
-      "load CPU %={}\tload is the limit={}\n",
+      "sample\t{}\t{}\trequests/s={}\tserver µs per request={}\tp50 µs={}\tp99 µs={}\tp99.9 µs={}\t"
+      "fewest={}\tmost={}\tuser %={}\tsystem %={}\tload CPU %={}\tload is the limit={}",
       elapsed * 1e9, requests / server, requests / elapsed, server / requests * 1e6, percentile(50),
-      percentile(99), percentile(99.9), ticks > 0 ? user / ticks * 100 : 0,
+      percentile(99), percentile(99.9), l.fewest(), l.most(), ticks > 0 ? user / ticks * 100 : 0,
       ticks > 0 ? system / ticks * 100 : 0, busy, busy >= busy_enough ? 1 : 0);
+  if (late)
+    fmt::print("\ttimer p50 µs={}\ttimer p99.9 µs={}", late->percentile_ns(50) / 1000,
+               late->percentile_ns(99.9) / 1000);
+  if (o.slow != 0) fmt::print("\tslow p99 µs={}", l.slow_latencies().percentile_ns(99) / 1000);
+  fmt::print("\n");
 }
 
 } // namespace

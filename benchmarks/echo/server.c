@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <time.h>
 
 unsigned short echo_port(int argc, char** argv) {
   return (unsigned short)(argc > 1 ? strtoul(argv[1], NULL, 10) : 0);
@@ -47,4 +49,34 @@ void echo_announce(int listening) {
 void echo_no_delay(int connection) {
   int const on = 1;
   if (setsockopt(connection, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) != 0) echo_fail("setsockopt", errno);
+}
+
+static FILE* timer_log;
+static uint64_t timer_due;
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+int echo_timer_wanted(int argc, char** argv) {
+  for (int i = 2; i + 1 < argc; ++i) {
+    if (strcmp(argv[i], "--timer") != 0) continue;
+    timer_log = fopen(argv[i + 1], "a");
+    if (timer_log == NULL) echo_fail(argv[i + 1], errno);
+    setvbuf(timer_log, NULL, _IOLBF, 0); /* what is read while this runs has no half lines */
+    return 1;
+  }
+  return 0;
+}
+
+uint64_t echo_timer_armed(void) {
+  timer_due = now_ns() + (uint64_t)echo_timer_ms * 1000000;
+  return timer_due;
+}
+
+void echo_timer_fired(void) {
+  uint64_t const now = now_ns();
+  fprintf(timer_log, "%" PRIu64 " %" PRIu64 "\n", timer_due, now > timer_due ? now - timer_due : 0);
 }

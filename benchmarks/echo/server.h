@@ -1,16 +1,21 @@
 /* What the echo servers that unio is compared with have in common: the size of a connection's buffer, one option of its
-   socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT]` (port 0: any) and serves until a signal
-   ends it. They are measured from outside, by echo_load.
+   socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT] [--timer FILE]` (port 0: any) and serves
+   until a signal ends it. They are measured from outside, by echo_load.
+
+   With `--timer FILE` a server also has a timer of 1 ms, which it arms again each time that it has fired, and appends a line to
+   FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
 
    The buffer is twice the largest message, so that a full one never hides that everything has been read. */
 #ifndef UNIO_BENCHMARKS_ECHO_SERVER_H
 #define UNIO_BENCHMARKS_ECHO_SERVER_H
 
+#include <stdint.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { echo_buffer_size = 8192, echo_backlog = 4096 };
+enum { echo_buffer_size = 8192, echo_backlog = 4096, echo_timer_ms = 1 };
 
 /* The port that the command line asks for. */
 unsigned short echo_port(int argc, char** argv);
@@ -21,6 +26,12 @@ int echo_listen(unsigned short port);
 /* Says where `listening` listens, as the load generator and its starter expect it. */
 void echo_announce(int listening);
 void echo_no_delay(int connection);
+/* Whether the command line asks for the timer. Opens its file. */
+int echo_timer_wanted(int argc, char** argv);
+/* Call when the timer is armed: returns the moment for which it is due. */
+uint64_t echo_timer_armed(void);
+/* Call when the timer has fired: writes the line. */
+void echo_timer_fired(void);
 /* Ends the program, saying which call failed. `error` is an errno, of either sign. */
 void echo_fail(char const* call, int error) __attribute__((noreturn));
 

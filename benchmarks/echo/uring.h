@@ -51,4 +51,23 @@ static inline void uring_accept(struct io_uring* ring, int listening) {
   io_uring_sqe_set_data64(sqe, 0);
 }
 
+enum { uring_timer_data = 1 };
+
+/* The timer (`--timer`). Its completions have uring_timer_data. */
+static inline void uring_arm_timer(struct io_uring* ring) {
+  static struct __kernel_timespec at; /* the kernel reads it when the entry is submitted */
+  uint64_t const due = echo_timer_armed();
+  at.tv_sec = (long long)(due / 1000000000);
+  at.tv_nsec = (long long)(due % 1000000000);
+  struct io_uring_sqe* const sqe = uring_entry(ring);
+  io_uring_prep_timeout(sqe, &at, 0, IORING_TIMEOUT_ABS);
+  io_uring_sqe_set_data64(sqe, uring_timer_data);
+}
+
+static inline void uring_timer_fired(struct io_uring* ring, int error) {
+  if (error != -ETIME) echo_fail("timeout", error);
+  echo_timer_fired();
+  uring_arm_timer(ring);
+}
+
 #endif

@@ -87,6 +87,7 @@ int main(int argc, char** argv) {
   struct io_uring ring;
   uring_open(&ring);
   uring_accept(&ring, listening);
+  if (echo_timer_wanted(argc, argv)) uring_arm_timer(&ring);
   echo_announce(listening);
   for (;;) {
     uring_submit_and_wait(&ring);
@@ -96,7 +97,9 @@ int main(int argc, char** argv) {
     io_uring_for_each_cqe(&ring, head, cqe) {
       ++n;
       struct connection* const c = (struct connection*)(uintptr_t)(cqe->user_data & ~UINT64_C(1));
-      if (c == NULL) {
+      if (cqe->user_data == uring_timer_data) {
+        uring_timer_fired(&ring, cqe->res);
+      } else if (c == NULL) {
         accepted(&ring, cqe->res);
         if ((cqe->flags & IORING_CQE_F_MORE) == 0) uring_accept(&ring, listening);
       } else if ((cqe->user_data & 1) == tag_read) {

@@ -11,6 +11,7 @@ table latency_table(settings const&);
 table mock_table(settings const&);
 table yield_table(settings const&);
 table echo_table(settings const&);
+table fairness_table(settings const&);
 table tcp_reader_table(settings const&);
 table file_table(settings const&);
 table compile_table(settings const&);
@@ -29,6 +30,10 @@ std::span<table_entry const> tables() {
       table_entry{"echo",
                   "an echo server, requests per second of its processor time (liburing4cpp demo/echo_server)",
                   echo_table},
+      table_entry{
+          "fairness",
+          "the same servers kept busy: requests per connection, and a timer and a slow connection beside",
+          fairness_table},
       table_entry{"tcp_reader", "a gigabyte over loopback (CppCon 2015, Coroutines)", tcp_reader_table},
       table_entry{"file", "random reads of 4 KiB, cached and direct", file_table},
       table_entry{"compile", "what including and linking the library costs a small echo server",
