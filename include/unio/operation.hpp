@@ -136,9 +136,10 @@ struct operation_links {
     std::uint8_t queue = 0;       ///< which queue it is in; 0: none
     std::uint8_t undelivered = 0; ///< io_operation::event bits that wait to be delivered
     bool in_heap : 1 = false;
-    bool in_flight : 1 = false;   ///< a driver has it
-    bool submitted : 1 = false;   ///< the kernel knows it
-    bool polling : 1 = false;     ///< the driver waits for readiness on its behalf
+    bool in_flight : 1 = false; ///< a driver has it
+    bool submitted : 1 = false; ///< the kernel knows it
+    bool untried : 1 = false;   ///< goes to the kernel with others, although it might have been done at once
+    bool polling : 1 = false;   ///< the driver waits for readiness on its behalf
     bool with_worker : 1 = false; ///< a thread that may block has it, and the links of its queue
     bool retrying : 1 = false;    ///< `due` is the moment of the next attempt, not the deadline
     bool restart : 1 = false;     ///< once its value is delivered it is given to the driver again

@@ -32,7 +32,8 @@ class backend {
   virtual bool disarm(engine&, io_operation& op) noexcept = 0;
   /// Submits what is armed, gives what is ready to engine::process, and if nothing is, sleeps until `until` (steady
   /// clock, ns; 0: does not sleep) unless engine::before_sleep() objects. At most one system call.
-  /// Returns 0, or the negative native code that says that this backend cannot go on.
+  /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says that this backend
+  /// cannot go on.
   virtual int reap(engine&, std::int64_t until) noexcept = 0;
   /// Looks for the completion of one operation.
   virtual void look_at(engine&, io_operation& op) noexcept = 0;

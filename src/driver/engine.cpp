@@ -62,6 +62,7 @@ class engine::bound {
   }
   void spend(int n) const noexcept { left_ -= n; }
   [[nodiscard]] bool spent() const noexcept { return left_ <= 0; }
+  [[nodiscard]] bool is_over() const noexcept { return spent() || (until_ != forever && is_late()); }
   [[nodiscard]] int left() const noexcept { return left_; }
 
  private:
@@ -118,12 +119,13 @@ int engine::ensure_bound() noexcept {
 // What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with; what it leaves
 // out, and what is rare, is done by the functions behind it.
 void engine::start(io_operation& op) noexcept {
-  if (op.is_atomic()) [[unlikely]] // by another thread, perhaps, which must not look at anything of this one's
+  if (op.is_atomic())
+      [[unlikely]] // by another thread, perhaps, which must not look at anything of this one's
     return start_with_care(op);
   operation_faces const& f = op.faces();
   descriptor* const d = descriptors_.find_known(op.fd());
-  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && !inherited_by_fork())
-      [[likely]] {
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && !has_results() &&
+      !inherited_by_fork()) [[likely]] {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
   }
@@ -151,11 +153,13 @@ bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
   return predicted && d.direction_of(op).worth_trying();
 }
 
-// A send hardly ever waits; but where the kernel is entered for others it costs a system call less.
+// Where the kernel is entered for others anyway, going with them saves a system call. A send rarely blocks. A receive goes
+// with them while others are ready: all of them take the same way then, whatever was learnt of their descriptors.
 inline bool engine::goes_with_others(io_operation const& op) noexcept {
   operation_faces const& f = op.faces();
-  return op.kind() == handle_kind::stream_socket && f.flow == direction::out &&
-         f.tries == inline_attempt::predicted && !is_only_tried(op) && backend_->prefers_batch(*this);
+  bool const in_company = f.flow == direction::out || (f.flow == direction::in && has_results());
+  return op.kind() == handle_kind::stream_socket && in_company && f.tries == inline_attempt::predicted &&
+         !is_only_tried(op) && backend_->prefers_batch(*this);
 }
 
 void engine::begin(io_operation& op) noexcept {
@@ -311,46 +315,49 @@ void engine::settle(io_operation& op, unsigned events) noexcept {
   operation_links& l = op.links;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
   if ((events & io_operation::done) != 0) land(op);
-  if (l.is.queue == static_cast<std::uint8_t>(queue_name::none)) ready_.push(op);
+  if (l.is.queue != static_cast<std::uint8_t>(queue_name::none)) return;
+  queue_next_inline();
+  ready_.push(op);
 }
 
-// The same for one that never was in flight: delivered at once, unless a receiver is running. That one's loop does it.
+// The same for one that never was in flight: delivered at once, unless a receiver is running or others wait for their turn.
 void engine::settle_inline(io_operation& op) noexcept {
-  if (op.is_quiet() && budget_ > 0) { // its coroutine is still running and will look
-    --budget_;
+  if (op.is_quiet() && quiet_ > 0) { // its coroutine is still running and will look
+    --quiet_;
     ++statistics.finished;
     op.mark_finished();
     return;
   }
   op.links.is.undelivered = all_events;
-  if (next_inline_ == nullptr) [[likely]] { // a receiver starts the next one, or nobody is running
+  bool const only_one = next_inline_ == nullptr && !has_results();
+  if (only_one && delivering_) [[likely]] // a receiver started it
     next_inline_ = &op;
-  } else {
-    inline_ready_.push(op);
+  else if (only_one && !op.is_quiet())
+    next_inline_ = &op, deliver_inline();
+  else
+    queue_next_inline(), ready_.push(op);
+}
+
+// The next result to deliver. Due ones come first, but no more than their share.
+inline io_operation* engine::pop_ready() noexcept {
+  if (next_inline_ != nullptr) {
+    --round_left_;
+    return std::exchange(next_inline_, nullptr);
   }
-  if (!delivering_) deliver_inline();
+  if (due_.empty() || (due_first_ <= 0 && !ready_.empty())) {
+    --round_left_;
+    return ready_.pop();
+  }
+  --due_first_;
+  return due_.pop();
 }
 
-// The next that completed inline, or null if there is none or it is the kernel's turn.
-io_operation* engine::pop_inline() noexcept {
-  if (budget_ <= 0) return nullptr;
-  io_operation* const op = first_inline();
-  if (op != nullptr) --budget_;
-  return op;
-}
-
-inline io_operation* engine::first_inline() noexcept {
-  if (!inline_ready_.empty()) [[unlikely]]
-    return inline_ready_.pop();
-  return std::exchange(next_inline_, nullptr);
-}
-
-// Whoever looks at inline_ready_ from outside of the loops that use pop_inline() calls this first.
+// Call before touching ready_ outside the loops that use pop_ready().
 void engine::queue_next_inline() noexcept {
-  if (next_inline_ == nullptr) return;
-  inline_ready_.push(*next_inline_);
-  next_inline_ = nullptr;
+  if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));
 }
+
+void engine::unqueue(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
 
 bool engine::perform_now(io_operation& op) noexcept {
   int const r = op.faces().perform(op, attempt::nonblocking);
@@ -489,15 +496,17 @@ void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
   process(op, -ECANCELED, 0);
 }
 
-int engine::expire(bound const& b) noexcept {
-  if (deadlines_.earliest() == nullptr) return 0;
+// What ends here is delivered before what else is ready: a timer must not wait until a long queue has been served.
+void engine::expire(bound const& b) noexcept {
+  if (deadlines_.earliest() == nullptr) return;
   std::int64_t const now_ns = now();
-  int n = 0;
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
-    expire_one(*deadlines_.earliest(), now_ns);
-    ++n;
+    io_operation& op = *deadlines_.earliest();
+    expire_one(op, now_ns);
+    if (!ready_.contains(op)) continue;
+    ready_.remove(op);
+    due_.push(op);
   }
-  return n;
 }
 
 // ---- delivering ---------------------------------------------------------------------------------------------------
@@ -555,24 +564,70 @@ bool engine::is_being_told(io_operation const& op) const noexcept {
   return false;
 }
 
-// From start(), outside of any receiver: delivers what completed inline, and what those receivers start.
+// While others wait for their turn, a coroutine may complete no more inline than answers what it was resumed with.
+inline void engine::serve_one(io_operation& op) noexcept {
+  --budget_;
+  int const granted = alone_ && !has_results() ? budget_ : inline_beside_others;
+  quiet_ = granted;
+  deliver(op);
+  budget_ -= granted - quiet_;
+}
+
+// From start(), outside of any receiver and with nothing else ready: delivers what completed inline, and what its receiver
+// starts.
 void engine::deliver_inline() noexcept {
   delivering_ = true;
-  while (io_operation* const op = pop_inline()) deliver(*op);
+  alone_ = true;
+  while (budget_ > 0 && (next_inline_ != nullptr || has_results())) serve_one(*pop_ready());
   queue_next_inline();
   delivering_ = false;
 }
 
-void engine::drain(bound const& b) noexcept {
-  bool const outer = delivering_;
-  delivering_ = true;
-  while (!ready_.empty() && b.take()) deliver(*ready_.pop());
-  while (budget_ > 0 && (next_inline_ != nullptr || !inline_ready_.empty()) && b.take()) {
-    --budget_;
-    deliver(*first_inline());
+void engine::serve_due(bound const& b) noexcept {
+  if (due_.empty()) return;
+  bool const outer = std::exchange(delivering_, true);
+  alone_ = false;
+  for (int left = due_.size(); left > 0 && !due_.empty() && b.take(); --left) serve_one(*due_.pop());
+  queue_next_inline();
+  delivering_ = outer;
+}
+
+// Serves the queue in whole rounds: first all that is in it, each once, and then again what has come behind it, as long as all
+// of that fits into what is left of the budget. A long round is interrupted after each 64 completions, if `ticks`. Returns how
+// much posted work it has run meanwhile.
+int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
+  bool const outer = std::exchange(delivering_, true);
+  int const outer_quiet = quiet_;
+  int ran = 0;
+  due_first_ = due_first;
+  bool is_long = false;
+  // Receivers may take operations out of the queue.
+  auto const in_round = [this] { return (round_left_ > 0 && waiting() != 0) || !due_.empty(); };
+  for (round_left_ = waiting(); in_round();) {
+    while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop_ready());
+    if (b.spent()) break;
+    if (in_round()) { // it is long, or the time is over
+      if (!ticks || b.is_over()) break;
+      is_long = true;
+      alone_ = false;
+      queue_next_inline();
+      int const left = round_left_;
+      ran += run_posted(b);
+      take_messages();
+      expire(bound(*this, turn_budget, forever));
+      round_left_ = left;
+      due_first_ = turn_budget / 2;
+      budget_ = turn_budget;
+    } else if (int const next = waiting(); !is_long && next <= budget_) {
+      round_left_ = next;
+    } else {
+      break;
+    }
   }
   queue_next_inline();
   delivering_ = outer;
+  quiet_ = outer ? outer_quiet : turn_budget;
+  return ran;
 }
 
 // ---- from other threads -------------------------------------------------------------------------------------------
@@ -679,13 +734,19 @@ int engine::run_posted(bound const& b) noexcept {
   delivering_ = true;
   take_posted();
   posted_now_.append(posted_here_); // what they post is for the next turn
-  while (!posted_now_.empty() && b.take()) {
+  int const outer_quiet = quiet_;
+  bool const others = in_flight_ != 0 || has_results();
+  bool const only_one = posted_now_.has_one() && !has_results();
+  for (int left = others ? turn_budget : std::numeric_limits<int>::max();
+       left != 0 && !posted_now_.empty() && b.take(); --left) {
     work& w = *posted_now_.pop();
     ++n;
+    quiet_ = only_one ? budget_ : inline_beside_others;
     w();
   }
   queue_next_inline();
   delivering_ = outer;
+  quiet_ = outer ? outer_quiet : turn_budget;
   if (shared_ == nullptr) return n;
   int const shared = shared_->run_shared(b.left());
   b.spend(shared);
@@ -696,7 +757,7 @@ int engine::run_posted(bound const& b) noexcept {
 // well, but not without bound.
 int engine::run_posted_again(bound const& b) noexcept {
   int ran = 0;
-  for (int turns = 0; turns != inline_budget && !b.spent(); ++turns) {
+  for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {
     int const n = run_posted(b);
     ran += n;
     if (n == 0 || shared_ == nullptr || !is_idle()) break;
@@ -709,8 +770,8 @@ int engine::run_posted_again(bound const& b) noexcept {
 // Asks the backend; if it may not go on (a seccomp filter that came later, say), goes on with epoll.
 int engine::reap(std::int64_t until) noexcept {
   int const e = backend_->reap(*this, until);
-  if (e == 0) [[likely]]
-    return 0;
+  if (e >= 0) [[likely]]
+    return e;
   std::unique_ptr<backend> next = backend_after(*backend_, e);
   if (next == nullptr) return e;
   backend_ = std::move(next); // closes the ring first, so that the kernel lets go of everything
@@ -747,11 +808,26 @@ unio::capabilities engine::capabilities() const {
   return c;
 }
 
+// Takes in all that the kernel has; what is due meanwhile is delivered in between. Returns 0 or a negative native code.
+int engine::fetch(bound const& b, std::int64_t until) noexcept {
+  int r = reap(until);
+  for (int calls = 1; r > 0 && calls != calls_per_turn; ++calls) {
+    take_messages();
+    expire(bound(*this, turn_budget, forever));
+    serve_due(b);
+    r = reap(0);
+  }
+  if (r < 0) return r;
+  take_messages();
+  alone_ = waiting() + due_.size() <= 1;
+  return 0;
+}
+
 // ---- the loop -----------------------------------------------------------------------------------------------------
 
 // What has landed counts as pending for the other threads until its receivers have run: they may start more.
 void engine::count_landed() noexcept {
-  if (landed_ == 0 || delivering_ || !ready_.empty() || !inline_ready_.empty()) return;
+  if (landed_ == 0 || delivering_ || has_results()) return;
   shared_->count(-std::exchange(landed_, 0));
 }
 
@@ -765,12 +841,10 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, until);
-  budget_ = inline_budget;
   take_messages();
   if (!is_idle()) {
-    if (int const e = reap(0); e != 0) return detail::to_error_code(e);
-    take_messages();
-    drain(b);
+    if (int const e = fetch(b, 0); e != 0) return detail::to_error_code(e);
+    serve(b, turn_budget / 2, false);
     count_landed();
   }
   int const n = take_delivered();
@@ -780,9 +854,10 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
 result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   bound const b(*this, max_items, until);
-  budget_ = inline_budget;
+  queue_next_inline();
   expire(b);
-  drain(bound(*this, max_items, until));
+  alone_ = waiting() + due_.size() <= 1;
+  serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
   count_landed();
   int const n = take_delivered();
   return n != 0 ? n : is_idle() ? 0 : -1;
@@ -790,7 +865,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
 
 result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  budget_ = inline_budget;
+  budget_ = turn_budget;
   return run_posted(bound(*this, max_items, until));
 }
 
@@ -800,11 +875,15 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, forever);
+  bool const limited = max_items >= 0;
   for (;;) {
-    budget_ = inline_budget;
-    int const ran = run_posted_again(b);
+    budget_ = turn_budget;
+    // Where a turn may not serve all, posted work, timers and the kernel's results take turns in beginning.
+    unsigned const rotation = limited ? rotation_++ : 0;
+    bool const posted_last = (rotation & 1) != 0 && !is_idle();
+    int ran = posted_last ? 0 : run_posted_again(b);
     take_messages();
-    expire(b);
+    expire(bound(*this, turn_budget, forever));
     count_landed();
     int const before = ran + delivered_;
     // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
@@ -816,14 +895,13 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
       return ran + take_delivered();
     }
     std::int64_t sleep_until = 0;
-    if (before == 0 && ready_.empty() && inline_ready_.empty() && later_.empty() && !has_posted() &&
-        until != 0) {
+    if (before == 0 && !has_ready() && !has_posted() && until != 0) {
       sleep_until = std::min(until, next_due());
     }
-    if (int const e = reap(sleep_until); e != 0) return detail::to_error_code(e);
-    take_messages();
-    if (sleep_until != 0) expire(b);
-    drain(b);
+    if (int const e = fetch(b, sleep_until); e != 0) return detail::to_error_code(e);
+    if (sleep_until != 0) expire(bound(*this, turn_budget, forever));
+    ran += serve(b, (rotation & 2) != 0 ? 0 : turn_budget / 2, true);
+    if (posted_last) ran += run_posted_again(b);
     count_landed();
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
     if (std::exchange(told_end_, false)) return -1; // whoever runs this may wait for just that end
@@ -841,7 +919,7 @@ io_status engine::poll(io_operation& op) noexcept {
     op.deliver(io_operation::value | io_operation::done);
     return io_status::completed;
   }
-  budget_ = inline_budget;
+  budget_ = turn_budget;
   if (l.is.in_flight && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());
@@ -862,7 +940,7 @@ io_status engine::poll(io_operation& op) noexcept {
 // Takes an operation out of the queue of those that are to be delivered.
 void engine::deliver_now(io_operation& op) noexcept {
   queue_next_inline();
-  (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
+  unqueue(op);
   bool const outer = delivering_;
   delivering_ = true;
   deliver(op);
@@ -909,9 +987,8 @@ void engine::abandon(io_operation& op) noexcept {
     // One that waits for nothing but to be delivered need not drive the others: nobody is told. (Only then is the mark of
     // its queue this thread's to read: a worker may have it.)
     queue_next_inline();
-    if ((op.links.is.undelivered & io_operation::done) != 0 &&
-        (inline_ready_.contains(op) || ready_.contains(op))) {
-      (inline_ready_.contains(op) ? inline_ready_ : ready_).remove(op);
+    if ((op.links.is.undelivered & io_operation::done) != 0 && (due_.contains(op) || ready_.contains(op))) {
+      unqueue(op);
       int const counted = delivered_;
       deliver(op);
       delivered_ = counted;
@@ -977,13 +1054,14 @@ void engine::forget_here(int fd) noexcept {
   }
   // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they: those of
   // others may close handles as well, and would be nested in each other without bound.
-  for (io_operation* op = tell ? ready_.first() : nullptr; op != nullptr;) {
-    io_operation* const next = op->links.next;
-    bool const here = uses(*op, fd);
-    if (here) ready_.remove(*op);
-    if (here) deliver(*op);
-    op = here ? ready_.first() : next;
-  }
+  for (operation_queue* const queue : {&due_, &ready_})
+    for (io_operation* op = tell ? queue->first() : nullptr; op != nullptr;) {
+      io_operation* const next = op->links.next;
+      bool const here = uses(*op, fd);
+      if (here) queue->remove(*op);
+      if (here) deliver(*op);
+      op = here ? queue->first() : next;
+    }
   if (d != nullptr && d->registered) {
     backend_->unregister(fd, *d);
     d->registered = false;

@@ -5,11 +5,18 @@
 // million operations that complete at once use constant stack. A backend (epoll, io_uring, simulation) only says how to
 // wait: arm, park, disarm, reap. It may be changed while operations are in flight: when io_uring is forbidden later.
 //
-//   start ──try──► settle ──► inline_ready ──┐
-//     │                                       ├─► deliver ──► receiver
-//     └─launch─► arm ─► … ─► process ─► ready ┘
+//   start ──try──► settle ──────────────┐
+//     │                                 ├─► ready ──► deliver ──► receiver
+//     └─launch─► arm ─► … ─► process ───┘
 //                 ▲              │
 //                 └──── again ◄──┘
+//
+// Fairness. Everything that is ready stands in one queue, first come, first served; what completes inline while others wait
+// goes to its end. A turn fetches all that the kernel has and serves all that is then in the queue, each once. A short queue is
+// served again, in whole rounds, until 64 operations have completed. So everything that is ready is served once before anything is
+// served twice. After each 64, timers and posted work have their turn.
+// To be served is: a receiver is called, or a coroutine is resumed, which may complete one more operation on the spot (the
+// answer to the request that it has read). Only what has the turn to itself may complete 64.
 
 #pragma once
 
@@ -25,8 +32,13 @@ namespace unio::driver {
 /// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
 inline constexpr unsigned flag_more = 1u << 1;
 
-/// Bounded work between two looks at the kernel: how many operations in a row may complete inline.
-inline constexpr int inline_budget = 64;
+/// How many operations complete before timers and posted work have their turn, and before the kernel is asked again if that
+/// is not later.
+inline constexpr int turn_budget = 64;
+/// How often a turn asks the kernel while it has more than one call brings.
+inline constexpr int calls_per_turn = 64;
+/// How many a coroutine that was resumed may complete inline, without being suspended, while others wait for their turn.
+inline constexpr int inline_beside_others = 1;
 
 /// Work and counts that several engines share: a multiplexer of several threads.
 class shared_state {
@@ -82,13 +94,11 @@ class engine final : public io_multiplexer {
     return first != nullptr ? first->links.due : deadline::forever;
   }
   [[nodiscard]] bool has_ready() const noexcept {
-    return !ready_.empty() || !inline_ready_.empty() || !later_.empty();
+    return !ready_.empty() || !due_.empty() || !later_.empty();
   }
-  /// Operations that were in flight wait for their receivers to be told.
-  [[nodiscard]] bool has_results() const noexcept { return !ready_.empty(); }
-  [[nodiscard]] bool is_idle() const noexcept {
-    return in_flight_ == 0 && deferred_ == 0 && ready_.empty() && inline_ready_.empty();
-  }
+  /// Results wait for their receivers to be told.
+  [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
+  [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && !has_results(); }
 
   /// A line for each operation in flight, and those of the coroutines that await it. On its own thread.
   void describe_pending(std::string& text);
@@ -139,6 +149,9 @@ class engine final : public io_multiplexer {
 
   int ensure_bound() noexcept;
   int reap(std::int64_t until) noexcept;
+  int fetch(bound const& b, std::int64_t until) noexcept;
+  /// Results in the queue, but for those that are due.
+  [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
   void shut_down() noexcept;
   [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
@@ -155,10 +168,12 @@ class engine final : public io_multiplexer {
   void deliver(io_operation& op) noexcept;
   void deliver_with_care(io_operation& op) noexcept;
   void deliver_inline() noexcept;
-  io_operation* pop_inline() noexcept;
-  io_operation* first_inline() noexcept;
+  io_operation* pop_ready() noexcept;
   void queue_next_inline() noexcept;
-  void drain(bound const& b) noexcept;
+  void unqueue(io_operation& op) noexcept;
+  int serve(bound const& b, int due_first, bool ticks) noexcept;
+  void serve_due(bound const& b) noexcept;
+  void serve_one(io_operation& op) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
   static void unlist(io_operation& op, descriptor& d) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
@@ -168,7 +183,7 @@ class engine final : public io_multiplexer {
   bool take_back(io_operation& op) noexcept;
   void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
-  int expire(bound const& b) noexcept;
+  void expire(bound const& b) noexcept;
   void take_messages() noexcept;
   int take_delivered() noexcept;
   void deliver_now(io_operation& op) noexcept;
@@ -190,20 +205,25 @@ class engine final : public io_multiplexer {
   std::unique_ptr<backend> backend_;
   shared_state* shared_;
 
-  operation_queue ready_{queue_name::ready};               ///< results from the driver
-  operation_queue inline_ready_{queue_name::inline_ready}; ///< results of inline attempts
+  operation_queue ready_{queue_name::ready}; ///< results, in the order in which they came
   io_operation* next_inline_ =
-      nullptr; ///< at the end of inline_ready_, while a loop that delivers is running
+      nullptr; ///< instead of ready_, where only one is ready and a loop delivers it next
+  operation_queue due_{queue_name::due};     ///< results that a moment has brought: served before ready_
   operation_queue later_{queue_name::later}; ///< to be performed in the next turn
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;
   std::uint64_t two_descriptors_ = 0; ///< operations in flight that use a second descriptor
   std::uint64_t deferred_ = 0;        ///< ends that wait for another thread's request to arrive
-  int budget_ = inline_budget;
-  int landed_ = 0;          ///< ended, and not yet counted so in the shared state
-  int delivered_ = 0;       ///< values delivered since the last do_… returned
-  bool delivering_ = false; ///< a receiver is running: what completes inline is queued
+  int round_left_ = 0; ///< results in ready_ that were there when this turn had fetched what the kernel had
+  int budget_ = turn_budget; ///< completions that are left until timers and posted work have their turn
+  int quiet_ = turn_budget;  ///< of these, what the coroutine that runs may complete without being suspended
+  int due_first_ = 0;        ///< results of due_ that are served before those of ready_
+  bool alone_ = true;        ///< nothing else was ready when this turn began
+  unsigned rotation_ = 0;    ///< who begins in a turn that may not serve all
+  int landed_ = 0;           ///< ended, and not yet counted so in the shared state
+  int delivered_ = 0;        ///< values delivered since the last do_… returned
+  bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
   /// The operations whose receivers are being told of a value that is not the last, innermost first.
   struct told {
     io_operation* op; ///< null once it has ended all the same

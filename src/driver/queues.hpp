@@ -14,16 +14,7 @@
 namespace unio::driver {
 
 /// The queue that an operation is in (operation_links::queue).
-enum class queue_name : std::uint8_t {
-  none,
-  ready,
-  inline_ready,
-  later,
-  to_submit,
-  to_cancel,
-  parked,
-  worker
-};
+enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel, parked, worker };
 
 /// Operations in the order in which they came, linked through operation_links. Every operation is O(1).
 class operation_queue {
@@ -33,6 +24,7 @@ class operation_queue {
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   [[nodiscard]] io_operation* first() const noexcept { return first_; }
   [[nodiscard]] io_operation* last() const noexcept { return last_; }
+  [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] bool contains(io_operation const& op) const noexcept {
     return op.links.is.queue == static_cast<std::uint8_t>(name_);
   }
@@ -43,8 +35,10 @@ class operation_queue {
     op.links.previous = last_;
     (last_ != nullptr ? last_->links.next : first_) = &op;
     last_ = &op;
+    ++size_;
   }
   void remove(io_operation& op) noexcept {
+    --size_;
     (op.links.previous != nullptr ? op.links.previous->links.next : first_) = op.links.next;
     (op.links.next != nullptr ? op.links.next->links.previous : last_) = op.links.previous;
     op.links.next = op.links.previous = nullptr;
@@ -59,6 +53,7 @@ class operation_queue {
  private:
   io_operation* first_ = nullptr;
   io_operation* last_ = nullptr;
+  int size_ = 0;
   queue_name name_;
 };
 
@@ -138,6 +133,7 @@ class deadline_queue {
 class work_queue {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] bool has_one() const noexcept { return first_ != nullptr && first_ == last_; }
   void push(work& w) noexcept {
     w.next = nullptr;
     (last_ != nullptr ? last_->next : first_) = &w;

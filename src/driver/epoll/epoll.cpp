@@ -26,7 +26,7 @@ namespace unio::driver {
 namespace {
 
 constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
-constexpr int events_per_turn = 128;
+constexpr int events_per_call = 128;
 constexpr std::uint32_t all_edges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET;
 
 bool is_file(io_operation const& op) noexcept {
@@ -78,8 +78,8 @@ class epoll_backend final : public backend {
       std::int64_t const left = std::max<std::int64_t>(0, until - now());
       timeout = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
     }
-    epoll_event events[events_per_turn];
-    std::int64_t const n = sys::epoll_wait(epoll_fd_, events, events_per_turn,
+    epoll_event events[events_per_call];
+    std::int64_t const n = sys::epoll_wait(epoll_fd_, events, events_per_call,
                                            sleeps && until == deadline::forever ? nullptr : &timeout);
     if (sleeps) e.after_sleep();
     ++e.statistics.turns;
@@ -87,7 +87,7 @@ class epoll_backend final : public backend {
     e.statistics.completions += static_cast<std::uint64_t>(n);
     for (std::int64_t i = 0; i < n; ++i)
       if (events[i].data.u64 != doorbell_tag) edge(e, events[i]);
-    return 0;
+    return n == events_per_call ? 1 : 0;
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {

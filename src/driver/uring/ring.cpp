@@ -166,6 +166,10 @@ bool ring::needs_enter() const noexcept {
   return !has(IORING_SETUP_TASKRUN_FLAG); // without the flag only entering tells
 }
 
+bool ring::has_more() const noexcept {
+  return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire) & IORING_SQ_TASKRUN) != 0;
+}
+
 bool ring::has_overflown() const noexcept {
   return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) & IORING_SQ_CQ_OVERFLOW) != 0;
 }

@@ -43,6 +43,8 @@ class ring {
 
   /// True if the kernel has something for us that only entering brings forth.
   [[nodiscard]] bool needs_enter() const noexcept;
+  /// True if the kernel says that entering brings more completions.
+  [[nodiscard]] bool has_more() const noexcept;
   [[nodiscard]] bool has_overflown() const noexcept;
 
   /// The oldest completion, or null; advance() gives its place back.

@@ -26,6 +26,7 @@
 #include <atomic>
 #include <bitset>
 #include <cerrno>
+#include <utility>
 
 namespace unio::driver {
 namespace {
@@ -62,12 +63,13 @@ class uring_backend final : public backend {
 
   void arm(engine&, io_operation& op, bool) noexcept override {
     op.links.is.polling = false;
+    op.links.is.untried = std::exchange(next_is_untried_, false);
     to_submit_.push(op);
   }
 
   bool prefers_batch(engine& e) noexcept override {
     if (to_submit_.empty() && !e.has_results()) return false;
-    untried_waits_ = true;
+    untried_waits_ = next_is_untried_ = true;
     return true;
   }
 
@@ -110,7 +112,9 @@ class uring_backend final : public backend {
     if (sleeps) e.after_sleep();
     take_completions(e);
     // EAGAIN, EBUSY: short of memory, or of room for completions, which have just been taken. The next turn goes on.
-    return error == -EAGAIN || error == -EBUSY ? 0 : error;
+    if (error != 0 && error != -EAGAIN && error != -EBUSY) return error;
+    // A call brings some twenty completions, the kernel's bound where it is not asked to wait for more.
+    return error == 0 && ring_.has_more() && !completions_waiting() ? 1 : 0;
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
@@ -216,8 +220,7 @@ class uring_backend final : public backend {
     if (!supported_[sqe.opcode]) return false;
     if (sqe.opcode == IORING_OP_ACCEPT && op.is_multishot() && !multishot_accept_) return false;
     // An attempt has just failed, or was predicted to: saves the kernel another (Linux 5.19; single-issuer rings are 6.0).
-    // Not for a send: it may be here to be performed with the others.
-    if (sqe.opcode == IORING_OP_RECV && ring_.has(IORING_SETUP_SINGLE_ISSUER))
+    if (sqe.opcode == IORING_OP_RECV && !op.links.is.untried && ring_.has(IORING_SETUP_SINGLE_ISSUER))
       sqe.ioprio |= IORING_RECVSEND_POLL_FIRST;
     return true;
   }
@@ -301,7 +304,8 @@ class uring_backend final : public backend {
   std::bitset<256> supported_;
   int doorbell_fd_;
   bool doorbell_armed_ = false;
-  bool untried_waits_ = false;   // a send may be in to_submit_ that was not tried: its turn must come soon
+  bool untried_waits_ = false;   // one may be in to_submit_ that was not tried: its turn must come soon
+  bool next_is_untried_ = false; // prefers_batch() was answered with yes, and arm() follows
   bool multishot_accept_ = true; // until the kernel says otherwise
   bool accepted_many_ = false;
 };

@@ -1,0 +1,308 @@
+// What multiplexer.hpp and yield.hpp promise about turns: everything that is ready is served once before anything is served
+// twice, in every style and on every driver; timers and posted work have their turn beside it.
+
+#include "support/drivers.hpp"
+
+#include <unio/splice.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using unio::io_multiplexer;
+using unio::socket_handle;
+using unio::task;
+
+// ---- a server in several styles --------------------------------------------------------------------------------------
+
+constexpr std::size_t room_bytes = 64;
+
+task<> awaits(socket_handle s) {
+  std::array<char, room_bytes> room;
+  for (;;) {
+    auto const got = co_await s.co_read(room);
+    if (!got || got->empty()) co_return;
+    auto const sent = co_await s.co_write(std::string_view(room.data(), got.bytes_transferred()));
+    if (!sent) co_return;
+  }
+}
+
+task<> polls_first(socket_handle s) {
+  std::array<char, room_bytes> room;
+  for (;;) {
+    auto const ready = co_await s.co_poll(unio::readiness::readable);
+    if (!ready) co_return;
+    auto const got = co_await s.co_read(room);
+    if (!got || got->empty()) co_return;
+    auto const sent = co_await s.co_write(std::string_view(room.data(), got.bytes_transferred()));
+    if (!sent) co_return;
+  }
+}
+
+task<> links(socket_handle s) {
+  std::array<char, room_bytes> room;
+  auto got = co_await s.co_read(room);
+  while (got && !got->empty()) {
+    std::string_view const answer(room.data(), got.bytes_transferred());
+    auto both = co_await unio::co_link(unio::async_write(s, answer), unio::async_read(s, room));
+    if (both.completed() == 0) co_return;
+    got = both.get<1>();
+  }
+}
+
+/// Operations and their receivers. It ends, and is no more, when the stream does.
+class receiver_server {
+ public:
+  explicit receiver_server(socket_handle s) : socket_(std::move(s)) {
+    read_ = unio::connect(unio::async_read(socket_, room_), after_read{this});
+    write_ = unio::connect(unio::async_write(socket_, {}), after_write{this});
+    read_.start();
+  }
+
+ private:
+  struct after_read {
+    receiver_server* self = nullptr;
+    void set_value(unio::io_result<unio::mutable_buffers>&& got) { self->bytes_ = got.bytes_transferred(); }
+    void set_done() {
+      if (self->bytes_ == 0) return delete self;
+      self->write_.reset(std::string_view(self->room_.data(), self->bytes_));
+      self->write_.start();
+    }
+  };
+  struct after_write {
+    receiver_server* self = nullptr;
+    bool failed = false;
+    void set_value(unio::io_result<unio::const_buffers>&& r) { failed = !r; }
+    void set_done() {
+      if (failed) return delete self;
+      self->read_.reset();
+      self->read_.start();
+    }
+  };
+
+  socket_handle socket_;
+  std::array<char, room_bytes> room_;
+  std::size_t bytes_ = 0;
+  unio::io_operation_connection<unio::async_read, after_read> read_;
+  unio::io_operation_connection<unio::async_write, after_write> write_;
+};
+
+void serve(io_multiplexer& m, std::string_view style, socket_handle s) {
+  s.set_multiplexer(&m);
+  if (style == "receivers") {
+    new receiver_server(std::move(s));
+  } else {
+    unio::async_run(m, style == "awaits"        ? awaits(std::move(s))
+                       : style == "polls_first" ? polls_first(std::move(s))
+                                                : links(std::move(s)));
+  }
+}
+
+class fairness : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto made = test::make_multiplexer(GetParam().c_str());
+    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
+    m_ = std::move(*made);
+  }
+  std::unique_ptr<io_multiplexer> m_;
+};
+
+INSTANTIATE_TEST_SUITE_P(driver, fairness, testing::Values("uring", "epoll"),
+                         [](auto const& of) { return of.param; });
+
+// Clients that answer only between turns, each at once: no clock, so that every run is the same.
+struct clients {
+  clients(io_multiplexer& m, std::string_view style, std::size_t n) : answers(n) {
+    for (std::size_t i = 0; i != n; ++i) {
+      auto both = socket_handle::pair().value();
+      sockets.push_back(std::move(both.second));
+      serve(m, style, std::move(both.first));
+      put(i, 1);
+    }
+  }
+  void put(std::size_t i, std::size_t bytes) {
+    std::string const text(bytes, 'x');
+    ASSERT_EQ(::send(sockets[i].native_handle(), text.data(), bytes, MSG_NOSIGNAL),
+              static_cast<ssize_t>(bytes));
+  }
+  // Takes what has come; true: something has.
+  bool take(std::size_t i) {
+    char room[512];
+    ssize_t const n = ::recv(sockets[i].native_handle(), room, sizeof room, MSG_DONTWAIT);
+    if (n <= 0) return false;
+    answers[i] += static_cast<int>(n);
+    return true;
+  }
+  void answer_all() {
+    for (std::size_t i = 0; i != sockets.size(); ++i)
+      if (take(i)) put(i, 1);
+  }
+  [[nodiscard]] int fewest() const { return *std::ranges::min_element(answers); }
+  [[nodiscard]] int most() const { return *std::ranges::max_element(answers); }
+
+  std::vector<socket_handle> sockets;
+  std::vector<int> answers;
+};
+
+class fairness_in : public fairness {
+ protected:
+  void each_gets_as_much(std::string_view style) {
+    for (std::size_t const n : {std::size_t{5}, std::size_t{63}, std::size_t{100}, std::size_t{500}}) {
+      SCOPED_TRACE(std::string(style) + ", connections: " + std::to_string(n));
+      {
+        clients all(*m_, style, n);
+        for (int turn = 0; turn != 200; ++turn) {
+          ASSERT_TRUE(m_->try_run().has_value());
+          all.answer_all();
+        }
+        EXPECT_GE(all.fewest(), 20) << "they hardly moved";
+        EXPECT_LE(all.most() - all.fewest(), 2) << "fewest: " << all.fewest();
+      }
+      for (int turn = 0; turn != 100 && m_->try_run().value() != 0; ++turn) {
+      }
+    }
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(driver, fairness_in, testing::Values("uring", "epoll"),
+                         [](auto const& of) { return of.param; });
+
+bool are_tiny() { // so that each turn takes in what fits
+  char const* const entries = std::getenv("UNIO_RING_ENTRIES");
+  return entries != nullptr && std::string_view(entries) == "1";
+}
+
+TEST_P(fairness_in, coroutines_each_connection_gets_as_much) {
+  if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
+  each_gets_as_much("awaits");
+}
+TEST_P(fairness_in, receivers_each_connection_gets_as_much) {
+  if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
+  each_gets_as_much("receivers");
+}
+TEST_P(fairness_in, coroutines_that_poll_first_each_connection_gets_as_much) {
+  if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
+  each_gets_as_much("polls_first");
+}
+TEST_P(fairness_in, links_each_connection_gets_as_much) {
+  if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
+  each_gets_as_much("links");
+}
+
+// ---- what is always ready --------------------------------------------------------------------------------------------
+
+task<> reads_bytes(unio::pipe_handle& p, int& count, bool const& stop) {
+  char byte;
+  while (!stop) {
+    auto const got = co_await p.co_read(unio::mutable_buffer(&byte, 1));
+    if (!got || got->empty()) co_return;
+    ++count;
+  }
+}
+
+TEST_P(fairness, of_many_that_are_always_ready_none_is_ahead_of_another_by_more_than_a_turn) {
+  for (std::size_t const n : {std::size_t{3}, std::size_t{64}, std::size_t{200}}) {
+    std::vector<unio::anonymous_pipe> pipes;
+    std::vector<int> counts(n);
+    bool stop = false;
+    for (std::size_t i = 0; i != n; ++i) {
+      pipes.push_back(unio::pipe_handle::anonymous().value());
+      pipes[i].reader.set_multiplexer(m_.get());
+      std::string const text(2000, 'x');
+      ASSERT_EQ(::write(pipes[i].writer.native_handle(), text.data(), text.size()), 2000);
+    }
+    for (std::size_t i = 0; i != n; ++i) unio::async_run(*m_, reads_bytes(pipes[i].reader, counts[i], stop));
+    // A turn serves each once, and then may complete up to 64 in all: so many rounds of two (what it was resumed with, and
+    // one on the spot), of which the last may not reach all of them.
+    for (int turn = 0; turn != 8; ++turn) {
+      ASSERT_GT(m_->try_run().value(), 0);
+      auto const [fewest, most] = std::ranges::minmax(counts);
+      EXPECT_LE(most - fewest, 2) << n << " pipes, turn " << turn;
+    }
+    EXPECT_GT(std::ranges::min(counts), 0);
+    stop = true;
+    for (auto& p : pipes) p.writer = {};
+    while (m_->try_run().value() != 0) {
+    }
+  }
+}
+
+TEST_P(fairness, what_is_alone_completes_64_in_a_row) {
+  auto p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(m_.get());
+  std::string const text(4000, 'x');
+  ASSERT_EQ(::write(p.writer.native_handle(), text.data(), text.size()), 4000);
+  int count = 0;
+  bool stop = false;
+  unio::async_run(*m_, reads_bytes(p.reader, count, stop));
+  for (int turn = 0, before = 0; turn != 20; ++turn, before = count) {
+    ASSERT_TRUE(m_->try_run().has_value());
+    EXPECT_LE(count - before, 2 * 64 + 2);
+  }
+  EXPECT_GE(count, 20 * 32) << "each turn has to ask the kernel";
+  stop = true;
+  p.writer = {};
+  while (m_->try_run().value() != 0) {
+  }
+}
+
+// ---- where a turn may do little --------------------------------------------------------------------------------------
+
+// Posts itself for ever.
+struct restless : unio::work {
+  explicit restless(io_multiplexer& to) : work(&invoke), m(to) {}
+  static void invoke(unio::work& w, bool run) noexcept {
+    auto& self = static_cast<restless&>(w);
+    ++self.times;
+    if (run && !self.stop) self.m.post(self);
+  }
+  io_multiplexer& m;
+  int times = 0;
+  bool stop = false;
+};
+
+TEST_P(fairness, turns_of_one_item_reach_posted_work_timers_and_io_alike) {
+  restless r(*m_);
+  m_->post(r);
+  auto p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(m_.get());
+  std::string const text(2000, 'x');
+  ASSERT_EQ(::write(p.writer.native_handle(), text.data(), text.size()), 2000);
+  int reads = 0;
+  bool stop = false;
+  unio::async_run(*m_, reads_bytes(p.reader, reads, stop));
+  int fired = 0;
+  auto ticks = [](io_multiplexer& m, int& count, bool const& end) -> task<> {
+    while (!end) {
+      unio::timer_handle t(0ns, &m);
+      (void)co_await t.co_wait();
+      ++count;
+    }
+  };
+  unio::async_run(*m_, ticks(*m_, fired, stop));
+  for (int i = 0; i != 400; ++i) ASSERT_TRUE(m_->run(1).has_value());
+  EXPECT_GE(r.times, 40);
+  EXPECT_GE(reads, 40);
+  EXPECT_GE(fired, 40);
+  r.stop = stop = true;
+  p.writer = {};
+  while (m_->try_run().value() != 0) {
+  }
+}
+
+} // namespace
