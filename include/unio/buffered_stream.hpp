@@ -14,6 +14,7 @@
 #pragma once
 
 #include <unio/stream.hpp>
+#include <unio/yield.hpp>
 
 #include <string_view>
 
@@ -26,15 +27,18 @@ class line_reader;
 namespace detail {
 
 /// Something that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(), which leaves
-/// the answer if there is one, and slowly().
+/// the answer if there is one, slowly(), and after_others(), which gives others a turn and then does either.
 template <class Question> class [[nodiscard]] buffered_awaitable {
   using answer_type = typename Question::answer_type;
 
  public:
   explicit buffered_awaitable(Question q) noexcept : question_(q) {}
-  bool await_ready() noexcept { return question_.at_once(answer_); }
+  bool await_ready() noexcept {
+    yields_ = turn_is_over();
+    return !yields_ && question_.at_once(answer_);
+  }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) {
-    task_ = question_.slowly();
+    task_ = yields_ ? question_.after_others() : question_.slowly();
     return task_awaiter<answer_type>(task_.child()).await_suspend(h, e);
   }
   answer_type await_resume() { return task_ ? task_.child().promise().take() : answer_; }
@@ -43,6 +47,7 @@ template <class Question> class [[nodiscard]] buffered_awaitable {
   Question question_;
   answer_type answer_;
   task<answer_type> task_;
+  bool yields_ = false;
 };
 
 struct buffered_read {
@@ -52,6 +57,7 @@ struct buffered_read {
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
   [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
 };
 struct buffered_peek {
   using answer_type = io_result<const_buffer>;
@@ -60,6 +66,7 @@ struct buffered_peek {
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
   [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
 };
 struct buffered_line {
   using answer_type = io_result<std::string_view>;
@@ -67,6 +74,7 @@ struct buffered_line {
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
   [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
 };
 struct buffered_write {
   using answer_type = io_result<const_buffers>;
@@ -75,6 +83,7 @@ struct buffered_write {
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
   [[nodiscard]] UNIO_API task<answer_type> slowly() const;
+  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
 };
 
 /// The caller's memory, or a block of the frame pool.

@@ -84,6 +84,7 @@ class channel_send : private wait_awaiter {
 
   bool await_ready(environment const& e) noexcept {
     if (stop_requested(e)) return true;
+    if (yields()) return false;
     outcome_ = static_cast<channel_queue*>(queue_)->try_send(value_);
     return outcome_ != wait_outcome::none;
   }
@@ -126,6 +127,7 @@ template <class T> class channel_receive : private wait_awaiter {
 
   bool await_ready(environment const& e) noexcept {
     if (stop_requested(e)) return true;
+    if (yields()) return false;
     outcome_ = channel().try_receive(&value_);
     has_value_ = outcome_ == wait_outcome::granted;
     return outcome_ != wait_outcome::none;

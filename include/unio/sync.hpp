@@ -6,8 +6,8 @@
 //   latch              until it has been counted down, once
 //   barrier            until all have come, again and again
 //
-// All of them work between coroutines of any threads and executors, allocate nothing, and suspend nobody who need not wait. What
-// is said here holds for each:
+// All of them work between coroutines of any threads and executors, allocate nothing, and do not suspend a coroutine that need
+// not wait, but for every 64th time, when others have a turn (yield.hpp). What is said here holds for each:
 //
 // Fairness       first come, first served; nobody overtakes those who wait, try_ functions neither
 // Resumes        on the executor of the coroutine's environment, by posting: never inside the call that lets it go on
@@ -94,7 +94,7 @@ class [[nodiscard]] acquire_awaitable : private wait_awaiter {
 
   bool await_ready(environment const& e) noexcept {
     if (stop_requested(e)) return true;
-    if (!static_cast<permits*>(queue_)->try_acquire(n_)) return false;
+    if (yields() || !static_cast<permits*>(queue_)->try_acquire(n_)) return false;
     outcome_ = wait_outcome::granted;
     return true;
   }
@@ -182,7 +182,7 @@ class [[nodiscard]] lock_awaitable : private wait_awaiter {
 
   bool await_ready(environment const& e) noexcept {
     if (stop_requested(e)) return true;
-    if (!mutex().try_lock()) return false;
+    if (yields() || !mutex().try_lock()) return false;
     outcome_ = wait_outcome::granted;
     return true;
   }
@@ -267,7 +267,7 @@ template <class Queue> class [[nodiscard]] wait_awaitable : private wait_awaiter
 
   bool await_ready(environment const& e) noexcept {
     if (stop_requested(e)) return true;
-    if (!static_cast<Queue*>(queue_)->is_ready()) return false;
+    if (yields() || !static_cast<Queue*>(queue_)->is_ready()) return false;
     outcome_ = wait_outcome::granted;
     return true;
   }

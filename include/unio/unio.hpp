@@ -40,6 +40,7 @@
 #include <unio/timeout.hpp>
 #include <unio/timer_handle.hpp>
 #include <unio/when.hpp>
+#include <unio/yield.hpp>
 
 #include <string_view>
 

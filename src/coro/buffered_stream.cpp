@@ -10,6 +10,16 @@ using detail::unmoved;
 
 static_assert(stream<buffered_stream> && read_stream<line_reader> && write_stream<buffered_writer>);
 
+namespace {
+// As if it had been asked a turn later.
+template <class Question> task<typename Question::answer_type> give_a_turn(Question q) {
+  co_await co_yield_now();
+  typename Question::answer_type a(detail::system_error(EAGAIN), 0); // until it is known
+  if (q.at_once(a)) co_return a;
+  co_return co_await q.slowly();
+}
+} // namespace
+
 // ---- reading ---------------------------------------------------------------------------------------------------------
 
 void buffered_reader::consume(std::size_t n) noexcept {
@@ -56,6 +66,7 @@ bool detail::buffered_read::at_once(answer_type& a) const noexcept {
 task<io_result<mutable_buffers>> detail::buffered_read::slowly() const {
   return from->read_slowly(request, until);
 }
+task<io_result<mutable_buffers>> detail::buffered_read::after_others() const { return give_a_turn(*this); }
 
 task<io_result<mutable_buffers>> buffered_reader::read_slowly(io_request<mutable_buffers> request,
                                                               deadline d) {
@@ -79,6 +90,7 @@ bool detail::buffered_peek::at_once(answer_type& a) const noexcept {
 task<io_result<const_buffer>> detail::buffered_peek::slowly() const {
   return from->peek_slowly(bytes, until);
 }
+task<io_result<const_buffer>> detail::buffered_peek::after_others() const { return give_a_turn(*this); }
 
 task<io_result<const_buffer>> buffered_reader::peek_slowly(std::size_t bytes, deadline d) {
   if (bytes > capacity()) co_return io_result<const_buffer>(detail::system_error(EMSGSIZE), size());
@@ -125,6 +137,7 @@ bool detail::buffered_line::at_once(answer_type& a) const noexcept {
 task<io_result<std::string_view>> detail::buffered_line::slowly() const {
   return from->read_line_slowly(until);
 }
+task<io_result<std::string_view>> detail::buffered_line::after_others() const { return give_a_turn(*this); }
 
 task<io_result<std::string_view>> buffered_reader::read_line_slowly(deadline d) {
   time_limit const limit(d);
@@ -170,6 +183,7 @@ bool detail::buffered_write::at_once(answer_type& a) const noexcept {
 task<io_result<const_buffers>> detail::buffered_write::slowly() const {
   return to->write_slowly(request, until);
 }
+task<io_result<const_buffers>> detail::buffered_write::after_others() const { return give_a_turn(*this); }
 
 task<io_result<const_buffers>> buffered_writer::write_slowly(io_request<const_buffers> request, deadline d) {
   time_limit const limit(d);

@@ -146,6 +146,12 @@ std::size_t channel_queue::size() noexcept {
 
 bool channel_queue::admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
   bool const is_send = w.amount == sends;
+  if (w.yields && !is_send) { // it takes its value when it goes on, which it may never do
+    w.outcome = wait_outcome::waiting;
+    waiters_.push(w);
+    settle(word, woken);
+    return false;
+  }
   w.outcome = is_send ? send_now(w.place, word, woken) : receive_now(w.place, word, woken);
   if (w.outcome != wait_outcome::none) return true;
   w.outcome = wait_outcome::waiting;

@@ -9,7 +9,7 @@
 //
 // Whatever ends the waiting does so under the lock of what is waited for, and so once. The stop token is asked first,
 // because from the moment that the waiter is in a list it may go on elsewhere. Nobody is posted under the lock, and nothing is
-// touched after it has been posted.
+// touched after it has been posted. A waiter whose turn is over (yields) is posted even if it need not wait.
 
 #include "sys/calls.hpp"
 
@@ -61,10 +61,13 @@ bool wait_awaiter::suspend_and_wake(std::coroutine_handle<> h, environment const
   }
   suspended_ = true;
   wait_queue& q = *queue_;
+  bool const yields = w.yields = yields_ && has_turns(e);
   std::uint32_t word = q.lock_word();
   bool const ended = w.outcome == wait_outcome::canceled || q.admit(w, word, woken);
+  if (yields && ended) woken.push(w);
   q.unlock_word(word);
-  if (!ended) return true; // and this may be gone
+  if (yields) woken.post_all();
+  if (yields || !ended) return true; // and this may be gone
   if (stop.stop_possible()) w.detach(stop);
   suspended_ = false;
   outcome_ = w.outcome;

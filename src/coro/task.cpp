@@ -1,6 +1,7 @@
 #include "sys/calls.hpp"
 
 #include <unio/task.hpp>
+#include <unio/yield.hpp>
 
 #include <cstdio>
 #include <cstdlib>
@@ -47,16 +48,28 @@ way_back way_back::to(executor_ref executor, resumption& r, std::atomic<bool>& l
   co_await dispatched{executor, r, left};
 }
 
+// ---- turns ---------------------------------------------------------------------------------------------------------------
+
+bool has_turns(environment const& e) noexcept {
+  static constexpr inline_executor nowhere;
+  return e.executor != executor_ref(nowhere);
+}
+
 // ---- where there are no tail calls -----------------------------------------------------------------------------------
 
 namespace {
 // The innermost loop of this thread that resumes coroutines, and what it is to resume next.
 struct resuming {
   bool active;
+  unsigned awaits; // counted since a coroutine was resumed by somebody who is none
   std::coroutine_handle<> next;
 };
 constinit thread_local resuming this_threads{};
+
+constexpr unsigned awaits_per_turn = 64;
 } // namespace
+
+bool turn_is_over() noexcept { return ++this_threads.awaits % awaits_per_turn == 0; }
 
 void resume_from_loop(std::coroutine_handle<> h) noexcept {
   resuming& t = this_threads;
@@ -64,7 +77,7 @@ void resume_from_loop(std::coroutine_handle<> h) noexcept {
     t.next = h;
     return;
   }
-  resuming const outer = std::exchange(t, {true, nullptr});
+  resuming const outer = std::exchange(t, {true, t.awaits, nullptr});
   do {
     h.resume();
     h = std::exchange(this_threads.next, nullptr);
@@ -73,6 +86,7 @@ void resume_from_loop(std::coroutine_handle<> h) noexcept {
 }
 
 void resume(std::coroutine_handle<> h) noexcept {
+  this_threads.awaits = 0;
   if (!this_threads.active) [[likely]]
     return h.resume(); // it makes its own loop
   resume_scope const scope;
@@ -82,7 +96,7 @@ void resume(std::coroutine_handle<> h) noexcept {
 resume_scope::resume_scope() noexcept : active_(this_threads.active), next_(this_threads.next) {
   this_threads = {};
 }
-resume_scope::~resume_scope() { this_threads = {active_, next_}; }
+resume_scope::~resume_scope() { this_threads = {active_, 0, next_}; }
 
 } // namespace detail
 } // namespace unio

@@ -42,7 +42,7 @@ class chain : unio::detail::end_listener {
     auto const child = task_.child();
     child.promise().set_environment(environment_);
     child.promise().set_continuation(static_cast<end_listener&>(*this));
-    child.resume();
+    unio::detail::resume(child);
   }
   void destroy() { task_ = {}; }
   [[nodiscard]] bool ended() const { return ended_; }

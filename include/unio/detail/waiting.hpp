@@ -13,6 +13,7 @@
 #include <unio/executor.hpp>
 #include <unio/result.hpp>
 #include <unio/stop_token.hpp>
+#include <unio/yield.hpp>
 
 #include <atomic>
 #include <coroutine>
@@ -47,6 +48,7 @@ struct waiter : stop_node {
   void* place;          // where a value is, or goes to
   std::uint32_t amount; // how much of it
   wait_outcome outcome = wait_outcome::none;
+  bool yields = false; // it goes on in another turn, even if it need not wait
   waiter* next = nullptr;
   waiter* previous = nullptr;
   waiter_list* in = nullptr;
@@ -158,6 +160,8 @@ class wait_awaiter {
     outcome_ = wait_outcome::canceled;
     return true;
   }
+  /// Whether it gives others a turn before it goes on, even if it need not wait: then it is suspended.
+  bool yields() noexcept { return yields_ = turn_is_over(); }
   /// False: its waiting has ended already. True: it may have, and the coroutine may be gone.
   UNIO_API bool suspend(std::coroutine_handle<> h, environment const& e, void* place = nullptr,
                         std::uint32_t amount = 0) noexcept;
@@ -184,6 +188,7 @@ class wait_awaiter {
   UNIO_API wait_outcome resumed_elsewhere() noexcept;
 
   bool suspended_ = false;
+  bool yields_ = false;
   union {
     waiter waiter_; // from suspend() on; its destructor has nothing to do
   };
