@@ -417,7 +417,7 @@ struct wanted {
 // The calling thread's, which is made here, so that its failure is an error.
 unio::io_multiplexer& own_multiplexer() {
   unio::io_multiplexer& here = unio::this_thread::multiplexer();
-  if (unio::capabilities const c = here.capabilities(); c.driver == "none")
+  if (unio::capabilities const c = here.capabilities(); std::string_view(c.driver) == "none")
     throw std::runtime_error("no multiplexer: " + c.why);
   return here;
 }
