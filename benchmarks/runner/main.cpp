@@ -5,6 +5,7 @@
 #include "runner/report.hpp"
 #include "runner/rounds.hpp"
 #include "support/placement.hpp"
+#include "tools/support/output.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -19,7 +20,9 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
+#include <system_error>
 #include <thread>
 
 namespace benchmarks {
@@ -35,13 +38,13 @@ struct options {
 };
 
 int complain(std::string const& line, int status) {
-  fmt::print(stderr, "unio bench: {}\n", line);
+  std::fputs(fmt::format("unio bench: {}\n", line).c_str(), stderr); // fmt::print would throw
   return status;
 }
 
 int list_tables() {
   for (table_entry const& t : tables()) fmt::print("{:<11} {}\n", t.name, t.shows);
-  return 0;
+  return tools::finish_output("unio bench");
 }
 
 std::string names_of_tables() {
@@ -78,8 +81,18 @@ void check_writable(std::string const& file) {
 }
 
 void show_progress(std::string const& line) {
-  fmt::print(stderr, "\r\033[K{}", line);
+  std::fputs(("\r\033[K" + line).c_str(), stderr);
   std::fflush(stderr);
+}
+
+void show(report const& r, bool is_first) {
+  try {
+    if (!is_first) fmt::print("\n\n");
+    print_table(r);
+  } catch (std::system_error const& e) { // fmt::print does not say which file
+    throw std::system_error(e.code(), "standard output");
+  }
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::generic_category(), "standard output");
 }
 
 int measure_tables(options& o) {
@@ -93,18 +106,16 @@ int measure_tables(options& o) {
     reports.push_back(measure_table(made.back(), o.how));
     made.back().cases.clear(); // their programs end
     if (o.how.progress) o.how.progress("");
-    if (reports.size() > 1) fmt::print("\n\n");
-    print_table(reports.back());
-    std::fflush(stdout);
-    // After each: who ends a long run early keeps what there is.
+    // After each table, so that a run that ends early leaves what there is.
     if (!o.json.empty()) write_json(reports, all, o.json);
     if (!o.html.empty()) write_html(reports, o.html);
+    show(reports.back(), reports.size() == 1);
   }
   if (reports.empty())
     return complain(fmt::format("no table '{}'; there are {}", o.name, names_of_tables()), 2);
   for (report const& r : reports)
     for (row const& line : r.rows)
-      if (!line.runs.empty()) return 0;
+      if (!line.runs.empty()) return tools::finish_output("unio bench");
   return complain("nothing could be measured", 1);
 }
 
@@ -135,7 +146,10 @@ int command(int argc, char** argv) {
     o.set.quick = o.how.quick;
     place(o);
   } catch (CLI::Success const& e) {
-    return app.exit(e);
+    std::ostringstream text;
+    (void)app.exit(e, text, text);
+    fmt::print("{}", text.str());
+    return tools::finish_output("unio bench");
   } catch (CLI::ParseError const& e) {
     return complain(fmt::format("{}\n\n{}", e.what(), app.help()), 2);
   }
@@ -154,6 +168,7 @@ int command(int argc, char** argv) {
 } // namespace benchmarks
 
 int main(int argc, char** argv) {
+  tools::open_what_is_standard();
   std::signal(SIGPIPE, SIG_IGN); // a program that ends early is an error of writing to it
   try {
     return benchmarks::command(argc, argv);

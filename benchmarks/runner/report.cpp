@@ -12,7 +12,6 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <memory>
 #include <system_error>
 
 namespace benchmarks {
@@ -309,10 +308,9 @@ std::string object(report const& r) {
 } // namespace
 
 void write_file(std::string const& file, std::string const& text) {
-  const auto close = [](std::FILE* f) { std::fclose(f); };
-  const std::unique_ptr<std::FILE, decltype(close)> out(std::fopen(file.c_str(), "w"), close);
-  const bool written = out && std::fwrite(text.data(), 1, text.size(), out.get()) == text.size() &&
-                       std::fflush(out.get()) == 0;
+  std::FILE* const out = std::fopen(file.c_str(), "w");
+  bool written = out != nullptr && std::fwrite(text.data(), 1, text.size(), out) == text.size();
+  if (out != nullptr) written = std::fclose(out) == 0 && written;
   if (!written) throw std::system_error(errno, std::generic_category(), file);
 }
 

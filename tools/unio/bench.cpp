@@ -1,5 +1,7 @@
 #include "bench.hpp"
 
+#include "complain.hpp"
+
 #include <fmt/format.h>
 
 #include <unistd.h>
@@ -19,12 +21,12 @@ int run(char** arguments) {
   ::execv(program.c_str(), arguments);
   int const error = errno;
   if (error == ENOENT) {
-    fmt::print(stderr,
-               "unio bench: the benchmarks are not built beside this command: {} is missing; in the "
-               "project's folder, ./run bench builds them\n",
-               program);
+    complain(
+        fmt::format("unio bench: the benchmarks are not built beside this command: {} is missing; in the "
+                    "project's folder, ./run bench builds them\n",
+                    program));
   } else {
-    fmt::print(stderr, "unio bench: {}: {}\n", program, std::strerror(error));
+    complain(fmt::format("unio bench: {}: {}\n", program, std::strerror(error)));
   }
   return 1;
 }

@@ -3,8 +3,13 @@
 // Each thread has a multiplexer, a listening socket (SO_REUSEPORT: the kernel spreads the connections) and the connections that
 // it accepted; nothing is shared. A signal handler signals an event of each thread, which then stops accepting, shuts its
 // connections down, so that their reads and writes end, and leaves when the last one has.
+//
+// An error of accepting is no reason to end: the server says so, pauses and accepts again. Where it cannot go on (the listening
+// socket is gone, a thread cannot start, nothing can be waited for) the process ends with status 1.
 
 #include "echo.hpp"
+
+#include "complain.hpp"
 
 #include <unio/link.hpp>
 #include <unio/splice.hpp>
@@ -13,15 +18,21 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <latch>
 #include <memory>
 #include <optional>
 #include <span>
@@ -35,7 +46,14 @@
 namespace echo {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr std::size_t buffer_size = 8192;
+constexpr std::chrono::milliseconds pause_after_error = 100ms;
+
+void say(std::string_view what, std::error_code why) {
+  complain(fmt::format("unio: {}: {}\n", what, why.message()));
+}
 
 /// A connection that is open, among those of its server.
 class connection {
@@ -61,23 +79,38 @@ class connection {
   connection* previous_ = nullptr;
 };
 
+// True for errors that concern the listening socket or the system call itself: every later attempt would fail as well.
+bool is_lasting(std::error_code e) noexcept {
+  for (std::errc const lasting : {std::errc::bad_file_descriptor, std::errc::not_a_socket,
+                                  std::errc::invalid_argument, std::errc::function_not_supported})
+    if (e == lasting) return true;
+  return false;
+}
+
 /// What accepts; how a connection is served is each mode's own.
 class server {
  public:
   explicit server(unio::listening_socket_handle l)
       : listening_(std::move(l)),
-        accept_(unio::connect(unio::async_accept_many(listening_), acceptor{this})) {}
+        accept_(unio::connect(unio::async_accept_many(listening_), acceptor{this})),
+        pause_(unio::connect(unio::async_wait(pause_timer_), after_pause{this})) {}
   server(server const&) = delete;
   server& operator=(server const&) = delete;
   virtual ~server() = default;
 
   void start() { accept_.start(); }
   void stop() {
+    is_ending_ = true;
     accept_.cancel();
+    pause_.cancel();
     for (connection* c = open_; c != nullptr; c = c->next())
       (void)c->socket.shutdown(unio::socket_handle::side::both);
   }
-  [[nodiscard]] bool has_ended() const noexcept { return accept_.finished() && open_ == nullptr; }
+  [[nodiscard]] bool has_ended() const noexcept {
+    return !accept_.in_flight() && !pause_.in_flight() && open_ == nullptr;
+  }
+  /// Why nothing will be accepted any more; no error: it goes on.
+  [[nodiscard]] std::error_code failure() const noexcept { return failure_; }
 
  protected:
   virtual void serve(unio::socket_handle socket) = 0;
@@ -87,19 +120,49 @@ class server {
   struct acceptor {
     server* self = nullptr;
     void set_value(unio::io_result<unio::socket_handle>&& got) {
-      if (got) {
-        (void)got->no_delay(true);
-        self->serve(std::move(*got));
-      } else if (got.error() != unio::condition::canceled) { // accepting goes on by itself
-        fmt::print(stderr, "unio: a connection could not be accepted: {}\n", got.error().message());
-      }
+      self->note(got.error());
+      if (!got) return;
+      (void)got->no_delay(true);
+      self->serve(std::move(*got));
     }
-    void set_done() {}
+    void set_done() { self->accept_has_ended(); }
+  };
+  struct after_pause {
+    server* self = nullptr;
+    void set_value(unio::io_result<void>&& r) {
+      if (!r && !self->is_ending_) self->failure_ = r.error();
+    }
+    void set_done() {
+      if (self->is_ending_ || self->failure_) return;
+      self->accept_.reset();
+      self->accept_.start();
+    }
   };
 
+  // Says an error once, until a connection is accepted or the error is another.
+  void note(std::error_code e) {
+    bool const is_news = e && e != error_ && !is_ending_;
+    error_ = e;
+    if (is_news) say("a connection could not be accepted", e);
+  }
+  void accept_has_ended() noexcept {
+    if (is_ending_) return;
+    if (is_lasting(error_)) {
+      failure_ = error_;
+    } else {
+      pause_.reset();
+      pause_.start();
+    }
+  }
+
   unio::listening_socket_handle listening_;
+  unio::timer_handle pause_timer_{pause_after_error};
   connection* open_ = nullptr;
+  std::error_code error_; // what accepting met last
+  std::error_code failure_;
+  bool is_ending_ = false;
   unio::io_operation_connection<unio::async_accept_many, acceptor> accept_;
+  unio::io_operation_connection<unio::async_wait, after_pause> pause_;
 };
 
 // ---- operations and their receivers --------------------------------------------------------------------------------
@@ -199,14 +262,36 @@ unio::task<> poll_first(unio::socket_handle s, connection*& first) {
   }
 }
 
-// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket.
+// True if the peer has closed the connection and left no bytes to answer, or if we have shut it down.
+bool is_over(unio::socket_handle const& s) noexcept {
+  pollfd p{.fd = s.native_handle(), .events = 0, .revents = 0};
+  if (::poll(&p, 1, 0) > 0) return true; // POLLHUP, POLLERR
+  char byte;
+  return ::recv(s.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+bool is_shortage(std::error_code e) noexcept {
+  return e == std::errc::too_many_files_open || e == std::errc::too_many_files_open_in_system ||
+         e == std::errc::not_enough_memory || e == std::errc::no_buffer_space;
+}
+
+thread_local std::error_code pipe_error; // said once, until a pipe is made or the error is another
+
+// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket. Where there is no descriptor left
+// for a pipe the connection waits for one: others end and give theirs back.
 unio::task<> spliced(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   auto pipe = unio::pipe_handle::anonymous();
-  if (!pipe) {
-    fmt::print(stderr, "unio: no pipe for a connection: {}\n", pipe.error().message());
-    co_return;
+  while (!pipe) {
+    bool const is_news = pipe.error() != pipe_error;
+    pipe_error = pipe.error();
+    if (is_news) say("no pipe for a connection", pipe_error);
+    if (!is_shortage(pipe_error) || is_over(c.socket)) co_return;
+    unio::timer_handle pause(pause_after_error);
+    if (!co_await pause.co_wait()) co_return;
+    pipe = unio::pipe_handle::anonymous();
   }
+  pipe_error.clear();
   for (;;) {
     auto const got = co_await unio::co_splice(c.socket, pipe->writer, {.bytes = buffer_size});
     if (!got || *got == 0) co_return;
@@ -390,38 +475,91 @@ template <class T> T value_or_throw(unio::result<T> r, std::string_view what) {
 }
 
 struct wanted {
-  bool yes = false;
-  void set_value(unio::io_result<std::uint64_t>&&) { yes = true; }
+  std::error_code failure;
+  void set_value(unio::io_result<std::uint64_t>&& r) { failure = r.error(); }
   void set_done() {}
 };
 
-// `log` may be null: no timer.
-void serve(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m, std::FILE* log) {
+// The calling thread's, which is made here, so that its failure is an error.
+unio::io_multiplexer& own_multiplexer() {
   unio::io_multiplexer& here = unio::this_thread::multiplexer();
+  if (unio::capabilities const c = here.capabilities(); std::string_view(c.driver) == "none")
+    throw std::runtime_error("no multiplexer: " + c.why);
+  return here;
+}
+
+// A turn of the loop. Without one nothing in flight could be ended either, so that a failure ends the process, and with it the
+// sockets of all threads.
+void run_once(unio::io_multiplexer& here) {
+  auto const r = here.run();
+  if (r) return;
+  say("waiting", r.error());
+  std::_Exit(1);
+}
+
+// `log` may be null: no timer.
+void serve(unio::io_multiplexer& here, unio::listening_socket_handle listening, unio::event_handle& end,
+           mode const& m, std::FILE* log) {
   std::unique_ptr<server> const s = m.make(std::move(listening));
   s->start();
   std::optional<lateness_log> timer;
   if (log != nullptr) timer.emplace(log);
   auto wait = unio::connect(unio::async_wait_event(end), wanted());
   wait.start();
-  while (!wait.receiver().yes) value_or_throw(here.run(), "waiting");
+  while (wait.in_flight() && !s->failure()) run_once(here);
   s->stop();
+  wait.cancel();
   if (timer) timer->stop();
-  while (!s->has_ended() || (timer && !timer->has_ended())) value_or_throw(here.run(), "waiting");
+  while (wait.in_flight() || !s->has_ended() || (timer && !timer->has_ended())) run_once(here);
+  if (s->failure()) throw std::system_error(s->failure(), "nothing can be accepted any more");
+  if (wait.receiver().failure) throw std::system_error(wait.receiver().failure, "waiting for a signal");
 }
+
+/// The threads beside the first one, while they start.
+struct starting {
+  std::latch all;
+  std::atomic<bool> has_failed = false;
+};
 
 // In a thread of its own: what goes wrong there ends all of them.
 void serve_beside(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m,
-                  std::FILE* log, std::exception_ptr& failure) noexcept {
+                  std::exception_ptr& failure, starting& s) noexcept {
+  bool is_ready = false;
   try {
-    serve(std::move(listening), end, m, log);
+    unio::io_multiplexer& here = own_multiplexer();
+    is_ready = true;
+    s.all.count_down();
+    serve(here, std::move(listening), end, m, nullptr);
   } catch (...) {
     failure = std::current_exception();
     end_all();
+    if (is_ready) return;
+    s.has_failed = true;
+    s.all.count_down();
   }
 }
 
-// The first picks the port, where any will do.
+template <class Function> std::jthread start_thread(Function f) {
+  try {
+    return std::jthread(std::move(f));
+  } catch (std::system_error const& e) {
+    throw std::system_error(e.code(), "a thread cannot be started");
+  }
+}
+
+// A process that was killed keeps its sockets until the kernel has torn its rings down, some milliseconds later.
+unio::result<unio::listening_socket_handle> listen_soon(unio::endpoint const& at, unio::listen_options how) {
+  auto const until = std::chrono::steady_clock::now() + 500ms;
+  for (;;) {
+    auto made = unio::listening_socket_handle::listen(at, how);
+    bool const may_be_free_soon = made.error() == std::errc::address_in_use;
+    if (made || !may_be_free_soon || std::chrono::steady_clock::now() >= until) return made;
+    std::this_thread::sleep_for(5ms);
+  }
+}
+
+// The first picks the port, where any will do. It listens before it allows others (SO_REUSEPORT), which only this process then
+// adds: a second server finds the address in use.
 std::vector<unio::listening_socket_handle> listen(options const& o) {
   bool const is_ipv6 = o.address.find(':') != std::string::npos;
   std::string const text =
@@ -429,20 +567,27 @@ std::vector<unio::listening_socket_handle> listen(options const& o) {
   std::string why;
   auto at = unio::parse_endpoint(text, &why);
   if (!at) throw std::runtime_error(why);
+  std::string const what = "cannot listen on " + unio::to_string(*at);
   std::vector<unio::listening_socket_handle> all;
-  for (int i = 0; i < o.threads; ++i) {
-    all.push_back(value_or_throw(unio::listening_socket_handle::listen(*at, {.reuse_port = o.threads > 1}),
-                                 "cannot listen on " + unio::to_string(*at)));
-    *at = value_or_throw(all.back().local_endpoint(), "cannot listen on " + unio::to_string(*at));
-  }
+  all.push_back(value_or_throw(listen_soon(*at, {}), what));
+  *at = value_or_throw(all[0].local_endpoint(), what);
+  int const yes = 1;
+  if (o.threads > 1 && ::setsockopt(all[0].native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0)
+    throw std::system_error(errno, std::system_category(), what);
+  for (int i = 1; i < o.threads; ++i)
+    all.push_back(value_or_throw(unio::listening_socket_handle::listen(*at, {.reuse_port = true}), what));
   return all;
+}
+
+void announce(unio::listening_socket_handle const& listening) {
+  fmt::print("listening on {}\n", unio::to_string(value_or_throw(listening.local_endpoint(), "its address")));
+  if (std::fflush(stdout) != 0) throw std::system_error(errno, std::system_category(), "standard output");
 }
 
 void serve_all(options const& o) {
   mode const& m = mode_named(o.mode);
   if (!o.driver.empty()) ::setenv("UNIO_DRIVER", o.driver.c_str(), 1);
-  // Here, so that a driver that is not to be had is an error before anything is announced.
-  value_or_throw(unio::io_multiplexer::best_available(), "no multiplexer");
+  unio::io_multiplexer& here = own_multiplexer();
   log_file const log = o.timer.empty() ? nullptr : open_log(o.timer);
   std::vector<unio::listening_socket_handle> listening = listen(o);
   std::vector<unio::event_handle> ends;
@@ -450,22 +595,40 @@ void serve_all(options const& o) {
     ends.push_back(value_or_throw(unio::event_handle::create(), "an event"));
   signals const handled(ends);
 
-  fmt::print("listening on {}\n",
-             unio::to_string(value_or_throw(listening[0].local_endpoint(), "its address")));
-  if (std::fflush(stdout) != 0) throw std::runtime_error("standard output cannot be written");
-
   std::vector<std::exception_ptr> failures(listening.size());
   {
+    starting s{.all = std::latch(o.threads - 1)};
     std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < listening.size(); ++i)
-      others.emplace_back(serve_beside, std::move(listening[i]), std::ref(ends[i]), std::cref(m), nullptr,
-                          std::ref(failures[i]));
-    serve_beside(std::move(listening[0]), ends[0], m, log.get(), failures[0]);
+    others.reserve(listening.size());
+    try {
+      for (std::size_t i = 1; i < listening.size(); ++i)
+        others.push_back(
+            start_thread([&, i] { serve_beside(std::move(listening[i]), ends[i], m, failures[i], s); }));
+      s.all.wait();
+      if (!s.has_failed) {
+        announce(listening[0]);
+        serve(here, std::move(listening[0]), ends[0], m, log.get());
+      }
+    } catch (...) {
+      failures[0] = std::current_exception();
+      end_all();
+    }
   }
   for (std::exception_ptr const& failure : failures)
     if (failure != nullptr) std::rethrow_exception(failure);
   if (log != nullptr && std::ferror(log.get()) != 0)
     throw std::runtime_error(o.timer + " could not be written");
+}
+
+// Decimal digits only: CLI11 by itself takes "" for 0, and "0x10" and "020" for 16.
+auto whole_number(int lowest, int highest) {
+  return [lowest, highest](std::string const& text) {
+    int n = -1;
+    (void)std::from_chars(text.data(), text.data() + text.size(), n);
+    bool const is_right = text == std::to_string(n) && lowest <= n && n <= highest;
+    return is_right ? std::string()
+                    : fmt::format("\"{}\" is not a whole number from {} to {}", text, lowest, highest);
+  };
 }
 
 } // namespace
@@ -477,7 +640,9 @@ void describe(CLI::App& app, options& o) {
     names += fmt::format("{}{}", names.empty() ? "" : "|", m.name);
     what += fmt::format("\n  {}: {}", m.name, m.what);
   }
-  app.add_option("--port", o.port, "The port, 0 for any (default 7777)")->type_name("N");
+  app.add_option("--port", o.port, "The port, 0 for any (default 7777)")
+      ->type_name("N")
+      ->check(whole_number(0, 65535));
   app.add_option("--address", o.address, "The address to listen on (default 127.0.0.1)")->type_name("A");
   app.add_option_function<std::string>(
          "--mode", [&o](std::string const& name) { o.mode = mode_named(name).name; }, what)
@@ -492,7 +657,7 @@ void describe(CLI::App& app, options& o) {
   app.add_option("--threads", o.threads,
                  "How many threads, each with a multiplexer and a socket of its own (default 1)")
       ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+      ->check(whole_number(1, 1024));
   app.add_option("--timer", o.timer,
                  "Let a timer of 1 ms fire in the first thread, too, and append to FILE when it was due\n"
                  "and how late it fired, in ns")
@@ -504,7 +669,7 @@ int run(options const& o) {
     serve_all(o);
     return 0;
   } catch (std::exception const& e) {
-    fmt::print(stderr, "unio: {}\n", e.what());
+    complain(fmt::format("unio: {}\n", e.what()));
     return 1;
   }
 }

@@ -29,6 +29,7 @@
 #include <concepts>
 #include <csignal>
 #include <cstring>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,9 +42,11 @@ namespace {
 
 using unio::fs::shared_fs_mutex;
 
-constexpr int failed = 1;
 constexpr int wrong_usage = 2;
-constexpr int timed_out = 124; // timeout(1)'s
+constexpr int timed_out = 124; // the next four are those of timeout(1) and env(1)
+constexpr int failed = 125;
+constexpr int cannot_be_executed = 126;
+constexpr int not_found = 127;
 
 // For --timeout 0, which is about the names. Others open the file, too, and take a few system calls for it.
 constexpr unio::deadline time_to_open = std::chrono::seconds(1);
@@ -138,10 +141,16 @@ pid_t start(std::vector<std::string> const& command, sigset_t const& mask) {
   return e != 0 ? -e : child;
 }
 
+// What an error of starting the command means. The process may not have been made at all.
+int status_of(int error) noexcept {
+  if (error == ENOENT) return not_found;
+  return error == EAGAIN || error == ENOMEM ? failed : cannot_be_executed;
+}
+
 int run_command(std::vector<std::string> const& command) {
   blocked_signals const signals;
   pid_t const child = start(command, signals.before());
-  if (child < 0) return say(failed, command.front(), std::strerror(-child));
+  if (child < 0) return say(status_of(-child), command.front(), std::strerror(-child));
   for (;;) {
     int status = 0;
     pid_t const ended = ::waitpid(child, &status, WNOHANG);
@@ -163,7 +172,12 @@ char** take_command(int argc, char** argv, options& o) {
 }
 
 void describe(CLI::App& app, options& o) {
-  app.footer("Behind it all: -- COMMAND…, what to run.");
+  app.footer(
+      "Behind it all: -- COMMAND…, what to run.\n\n"
+      "Exit status: COMMAND's, or 128 + the signal that ended it; 124 if the time was over before; 125 if "
+      "locking failed;\n"
+      "126 if COMMAND cannot be executed; 127 if it was not found; 2 for wrong usage. With --status 0, or 1 "
+      "if it failed.");
   app.add_option("path", o.path,
                  "The lock file, which is made if it is not there; for lock_files a directory")
       ->type_name("PATH")
@@ -189,12 +203,9 @@ void describe(CLI::App& app, options& o) {
   app.add_flag("--status", o.status, "Show who holds what, and change nothing");
 }
 
-int run(options const& o) {
-  if (o.status) {
-    if (o.command.empty()) return show_status(o);
-    return say(wrong_usage, "lock", "--status takes no command");
-  }
-  if (o.command.empty()) return say(wrong_usage, "lock", "no command given: lock PATH -- COMMAND…");
+namespace {
+
+int run_locked(options const& o) {
   std::optional<unio::deadline> const d = o.timeout ? parsed(*o.timeout) : unio::deadline();
   if (!d)
     return say(wrong_usage, "--timeout",
@@ -219,6 +230,21 @@ int run(options const& o) {
   }
   if (held->owner_died()) say(0, o.path, "who held it before died; what it protects may be half changed");
   return run_command(o.command);
+}
+
+} // namespace
+
+int run(options const& o) {
+  if (o.status) {
+    if (o.command.empty()) return show_status(o);
+    return say(wrong_usage, "lock", "--status takes no command");
+  }
+  if (o.command.empty()) return say(wrong_usage, "lock", "no command given: lock PATH -- COMMAND…");
+  try {
+    return run_locked(o);
+  } catch (std::exception const& e) {
+    return say(failed, o.path, e.what());
+  }
 }
 
 } // namespace lock

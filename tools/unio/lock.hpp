@@ -29,7 +29,8 @@ struct options {
 void describe(CLI::App& app, options& o);
 
 /// Locks, runs the command, lets go when that has ended. Returns the exit status: the command's, 128 + the signal that ended it, 124 if
-/// the time was over before; 1 if something failed (one line on stderr says what); 2 for options that contradict each other.
+/// the time was over before; 125 if locking failed, 126 if the command cannot be executed, 127 if it was not found (one line on stderr
+/// says what); 2 for options that contradict each other.
 [[nodiscard]] int run(options const& o);
 
 /// Prints who holds what. Returns the exit status: 0, or 1 if it cannot be seen (one line on stderr says why).

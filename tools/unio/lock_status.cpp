@@ -9,6 +9,7 @@
 #include "src/fs/append_layout.hpp"
 #include "src/fs/map_layout.hpp"
 #include "src/fs/ranges_layout.hpp"
+#include "tools/support/output.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>
 
@@ -459,7 +460,7 @@ void show(options const& o) {
 int show_status(options const& o) {
   try {
     show(o);
-    return 0;
+    return tools::finish_output("unio");
   } catch (std::runtime_error const& e) {
     complain(fmt::format("unio: {}\n", e.what()));
     return 1;

@@ -4,14 +4,15 @@
 #include "complain.hpp"
 #include "echo.hpp"
 #include "lock.hpp"
+#include "tools/support/output.hpp"
 #include "tour.hpp"
+#include "variables.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include <fcntl.h>
-
 #include <exception>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -33,11 +34,14 @@ int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
   return 2;
 }
 
+std::string not_empty(std::string const& text) { return text.empty() ? "is empty" : ""; }
+
 void describe_tour(CLI::App& app, tour::options& o) {
   app.add_option("file", o.file,
                  "What to move; by default the largest of the system's libraries up to 64 MiB")
-      ->type_name("FILE");
-  app.add_option("--json", o.json, "Write the rows to this file as well")->type_name("OUT");
+      ->type_name("FILE")
+      ->check(not_empty);
+  app.add_option("--json", o.json, "Write the rows to this file as well")->type_name("OUT")->check(not_empty);
   auto const only = [&o](std::string const& name) {
     for (tour::driver const d : {tour::driver::uring, tour::driver::epoll}) {
       if (name == setting(d)) o.only = d;
@@ -70,25 +74,27 @@ int command(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (CLI::Success const& success) { // --help, --version
-    return app.exit(success);
+    std::ostringstream text;
+    (void)app.exit(success, text, text);
+    fmt::print("{}", text.str());
+    return tools::finish_output("unio");
   } catch (CLI::ParseError const& error) {
     return wrong_usage(app, error);
   }
-  if (echo_server.parsed()) return echo::run(e);
   if (locked_command.parsed()) return lock::run(l);
-  return capabilities.parsed() ? show_capabilities() : tour::run(o);
-}
-
-// Whoever started this without them: a file that is opened must not become stderr. What is run from here has them closed, too.
-void open_what_is_standard() {
-  for (int fd = 0; fd != 3; ++fd)
-    if (::fcntl(fd, F_GETFD) < 0) (void)::open("/dev/null", O_RDWR | O_CLOEXEC);
+  if (std::string const wrong = wrong_variable(o.only || !e.driver.empty()); !wrong.empty()) {
+    complain(fmt::format("unio: {}\n", wrong));
+    return 1;
+  }
+  if (echo_server.parsed()) return echo::run(e);
+  int const status = capabilities.parsed() ? show_capabilities() : tour::run(o);
+  return status != 0 ? status : tools::finish_output("unio");
 }
 
 } // namespace
 
 int main(int argc, char** argv) {
-  open_what_is_standard();
+  tools::open_what_is_standard();
   try {
     if (argc > 1 && std::string_view(argv[1]) == "bench")
       return bench::run(argv + 1); // has options of its own

@@ -1,5 +1,6 @@
 #include "tour.hpp"
 
+#include "complain.hpp"
 #include "report.hpp"
 #include "source.hpp"
 
@@ -8,11 +9,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <system_error>
 
 namespace tour {
 namespace {
@@ -23,7 +26,7 @@ struct close_stream {
 using stream = std::unique_ptr<std::FILE, close_stream>;
 
 int fail(std::string_view line) {
-  fmt::print(stderr, "unio: {}\n", line);
+  complain(fmt::format("unio: {}\n", line));
   return 1;
 }
 
@@ -34,6 +37,32 @@ std::string setting_of(char const* variable) {
 
 bool wants_colour() {
   return ::isatty(STDOUT_FILENO) == 1 && setting_of("NO_COLOR").empty() && setting_of("TERM") != "dumb";
+}
+
+// ── the file ──────────────────────────────────────────────────────────────────────────────────────────────
+
+// Written before the handler is installed.
+std::string line_of_a_lost_file;
+pid_t whose_line = 0; // the children that are traced say nothing
+
+void on_bus_error(int number, siginfo_t* info, void*) {
+  if (info->si_code != BUS_ADRERR) { // not of a map: once more, without this handler
+    std::signal(number, SIG_DFL);
+    return;
+  }
+  if (::getpid() == whose_line)
+    (void)!::write(STDERR_FILENO, line_of_a_lost_file.data(), line_of_a_lost_file.size());
+  ::_exit(1);
+}
+
+// The file is mapped. Reading a page that it has lost, because somebody made it shorter, raises SIGBUS.
+void end_if_file_is_lost(std::string const& path) {
+  line_of_a_lost_file = "unio: " + path + ": became shorter while it was read, or cannot be read\n";
+  whose_line = ::getpid();
+  struct sigaction action{};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 // ── which drivers ─────────────────────────────────────────────────────────────────────────────────────────
@@ -64,8 +93,9 @@ drivers look_for_drivers(std::optional<driver> only) {
 // ── the rows ──────────────────────────────────────────────────────────────────────────────────────────────
 
 void show(std::string const& text) {
-  fmt::print("{}", text);
-  (void)std::fflush(stdout);
+  bool const is_written = std::fwrite(text.data(), 1, text.size(), stdout) == text.size();
+  if (!is_written || std::fflush(stdout) != 0)
+    throw std::system_error(errno, std::system_category(), "standard output");
 }
 
 // System calls are counted first, while this process has one thread: the children are forks of it.
@@ -95,8 +125,9 @@ std::vector<row_result> run_all(drivers const& on, source const& from, table con
   return rows;
 }
 
-bool write_all(std::FILE* f, std::string const& text) {
-  return std::fwrite(text.data(), 1, text.size(), f) == text.size() && std::fflush(f) == 0;
+bool write_all(stream f, std::string const& text) {
+  bool const is_written = std::fwrite(text.data(), 1, text.size(), f.get()) == text.size();
+  return std::fclose(f.release()) == 0 && is_written;
 }
 
 } // namespace
@@ -114,7 +145,9 @@ int run(options const& o) {
   std::string why;
   auto const chosen = chosen_driver(why);
   if (!chosen) return fail(why);
-  auto const opened = open_file(o.file.empty() ? choose_file() : o.file, why);
+  std::string const path = o.file.empty() ? choose_file() : o.file;
+  end_if_file_is_lost(path);
+  auto const opened = open_file(path, why);
   if (!opened) return fail(why);
   stream json;
   if (!o.json.empty()) {
@@ -132,7 +165,7 @@ int run(options const& o) {
   drivers const on = look_for_drivers(only);
   auto const rows = run_all(on, opened->what, t);
 
-  if (json != nullptr && !write_all(json.get(), to_json(here, opened->what, rows, on.skipped))) {
+  if (json != nullptr && !write_all(std::move(json), to_json(here, opened->what, rows, on.skipped))) {
     return fail(o.json + ": " + std::strerror(errno));
   }
   return std::all_of(rows.begin(), rows.end(), [](row_result const& r) { return r.is_ok(); }) ? 0 : 1;

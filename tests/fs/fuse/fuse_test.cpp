@@ -716,7 +716,7 @@ TEST(fuse_command, says_that_atomic_append_has_no_place_here) {
   test::fuse::filesystem const fs;
   SKIP_UNLESS_MOUNTED(fs);
   EXPECT_EQ(run_lock("--algorithm atomic_append " + fs.path() + "/lock -- echo done"),
-            "unio: " + fs.path() + "/lock: " + system_error(EOPNOTSUPP).message() + "\n1");
+            "unio: " + fs.path() + "/lock: " + system_error(EOPNOTSUPP).message() + "\n125");
 }
 
 TEST(fuse_command, locks_on_it_and_tells_what_is_wrong) {
@@ -728,7 +728,7 @@ TEST(fuse_command, locks_on_it_and_tells_what_is_wrong) {
     std::string const path = fs.path() + "/lock";
     std::string const lock = std::string("--algorithm ") + which.name + " " + path;
     auto const wrong = [&](int code) {
-      return "unio: " + path + ": " + system_error(code).message() + "\n1";
+      return "unio: " + path + ": " + system_error(code).message() + "\n125";
     };
     EXPECT_EQ(run_lock(lock + " -- echo done"), "done\n0");
     auto const m = which.open(fs.path(1) + "/lock").value();
