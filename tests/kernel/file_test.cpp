@@ -332,6 +332,73 @@ ISOLATED_TEST(kernel_file, takes_more_buffers_than_the_kernel_does) {
   expect_nothing_in_flight(*m);
 }
 
+unio::task<unio::io_result<unio::const_buffers>> awaited_write(unio::io_handle& h, unio::const_buffers list) {
+  co_return co_await h.co_write({list, 0}, 20s);
+}
+unio::task<unio::io_result<unio::mutable_buffers>> awaited_read(unio::io_handle& h,
+                                                                unio::mutable_buffers list) {
+  co_return co_await h.co_read({list, 0}, 20s);
+}
+
+// A transfer of no bytes would read as the end of the stream.
+ISOLATED_TEST(kernel_file, moves_bytes_though_the_list_begins_with_buffers_without_room) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  std::string const text = "hello";
+  std::array<char, 8> room{};
+  std::vector<unio::mutable_buffer> into(1024); // as many as the kernel takes, and one more that has room
+  into.emplace_back(room.data(), room.size());
+  std::vector<unio::const_buffer> from(1024);
+  from.emplace_back(text.data(), text.size());
+  std::array<unio::mutable_buffer, 3> const few_into = {unio::mutable_buffer(), unio::mutable_buffer(), room};
+  std::array<unio::const_buffer, 3> const few_from = {unio::const_buffer(), unio::const_buffer(), text};
+
+  auto const exchange = [&](unio::io_handle& out, unio::io_handle& in, bool awaited) {
+    auto const write = [&](unio::const_buffers b) {
+      return awaited ? unio::run(*m, awaited_write(out, b)) : out.write({b, 0}, 20s);
+    };
+    auto const read = [&](unio::mutable_buffers b) {
+      return awaited ? unio::run(*m, awaited_read(in, b)) : in.read({b, 0}, 20s);
+    };
+    for (auto const& list : {unio::const_buffers(from), unio::const_buffers(few_from)}) {
+      for (auto const& all : {unio::mutable_buffers(into), unio::mutable_buffers(few_into)}) {
+        for (std::size_t const n : {std::size_t{3}, std::size_t{5}}) { // 3: cut inside of the last buffer
+          room.fill('.');
+          auto const written = write(list.first(n));
+          ASSERT_TRUE(written.has_value()) << written.error().message();
+          ASSERT_EQ(written.bytes_transferred(), n);
+          auto const r = read(all.first(n));
+          ASSERT_TRUE(r.has_value()) << r.error().message();
+          ASSERT_EQ(r.bytes_transferred(), n);
+          ASSERT_EQ(r->bytes(), n);
+          ASSERT_EQ(std::string_view(room.data(), 6), std::string(text, 0, n) + std::string(6 - n, '.'));
+        }
+      }
+    }
+  };
+  for (bool const awaited : {false, true}) {
+    SCOPED_TRACE(awaited);
+    exchange(f.file, f.file, awaited);
+    auto pipe = unio::pipe_handle::anonymous().value();
+    exchange(pipe.writer, pipe.reader, awaited);
+    auto sockets = unio::socket_handle::pair().value();
+    exchange(sockets.first, sockets.second, awaited);
+  }
+  // What has to wait is given to the driver.
+  for (auto const& all : {unio::mutable_buffers(into).first(3), unio::mutable_buffers(few_into).first(3)}) {
+    connection c = local_connection(m.get());
+    tally told;
+    auto read = unio::connect(unio::async_read(c.socket, all), tell{&told});
+    read.start();
+    submit_all(*m);
+    EXPECT_FALSE(told.ended());
+    c.peer.write(text);
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_EQ(told.bytes, 3u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
 // Offset -1 is the file's position; those that the kernel cannot count to are its error.
 ISOLATED_TEST(kernel_file, has_a_position_and_refuses_impossible_offsets) {
   auto const m = made_multiplexer();
