@@ -399,6 +399,37 @@ ISOLATED_TEST(kernel_file, moves_bytes_though_the_list_begins_with_buffers_witho
   expect_nothing_in_flight(*m);
 }
 
+// The file is always ready; the pipe is what is waited for, and poll() has to look whether it has room.
+ISOLATED_TEST(kernel_file, is_spliced_to_a_full_pipe_though_only_poll_asks_for_it) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  ASSERT_TRUE(f.file.write({unio::const_buffer(pattern(4096)), 0}).has_value());
+  auto pipe = unio::pipe_handle::anonymous().value();
+  std::string const much = pattern(1 << 16);
+  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) {
+  }
+  f.file.set_multiplexer(m.get());
+  pipe.writer.set_multiplexer(m.get());
+  tally told;
+  auto splice =
+      unio::connect(unio::async_splice(f.file, pipe.writer, {.bytes = 4096, .from_offset = 0}), tell{&told});
+  splice.start();
+  auto const poll_for = [&](std::chrono::milliseconds at_most) {
+    auto const end = std::chrono::steady_clock::now() + at_most;
+    while (splice.poll() != unio::io_status::completed && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(100us);
+  };
+  poll_for(20ms);
+  EXPECT_FALSE(told.ended());
+  std::string drained(1 << 20, '.');
+  EXPECT_TRUE(pipe.reader.read(unio::mutable_buffer(drained)).has_value());
+  poll_for(20s);
+  EXPECT_TRUE(told.ended_once());
+  EXPECT_EQ(told.bytes, 4096u);
+  f.file.set_multiplexer(nullptr);
+  expect_nothing_in_flight(*m);
+}
+
 // Offset -1 is the file's position; those that the kernel cannot count to are its error.
 ISOLATED_TEST(kernel_file, has_a_position_and_refuses_impossible_offsets) {
   auto const m = made_multiplexer();
