@@ -320,7 +320,8 @@ class UNIO_API io_handle : public handle {
   /// Non-blocking is a property of what is open, not of the descriptor: other processes that have it, as a shell has the
   /// terminal, notice. Regular files stay as they are.
   ///
-  /// Errors  EBADF; EISDIR; as fcntl(2). On failure the descriptor is still the caller's
+  /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream: of messages, bytes would
+  ///         be lost, and an empty one would read as the end; as fcntl(2). On failure the descriptor is still the caller's
   static result<io_handle> adopt(int fd) noexcept;
 
   /// The most buffers that one call takes; more are not an error: the rest is simply not moved.

@@ -25,7 +25,25 @@ std::error_code close_descriptor(int fd) noexcept {
   return detail::to_error_code(static_cast<int>(r));
 }
 
-// What an adopted descriptor is, or a negative code.
+result<int> socket_option(int fd, int name) noexcept {
+  int value = 0;
+  unsigned size = sizeof(value);
+  std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, name, &value, &size);
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  return value;
+}
+
+result<handle_kind> kind_of_socket(int fd) noexcept {
+  result<int> const type = socket_option(fd, SO_TYPE);
+  if (!type) return type.error();
+  // Of a message what does not fit into the buffers is lost, and an empty one would read as the end of the stream.
+  if (*type != SOCK_STREAM) return detail::to_error_code(-EPROTOTYPE);
+  result<int> const listening = socket_option(fd, SO_ACCEPTCONN);
+  if (!listening) return listening.error();
+  return *listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
+}
+
+// What an adopted descriptor is, or why it cannot be one.
 result<handle_kind> kind_of(int fd) noexcept {
   struct stat s;
   std::int64_t const r = sys::fstat(fd, &s);
@@ -36,13 +54,8 @@ result<handle_kind> kind_of(int fd) noexcept {
       return handle_kind::file;
     case S_IFDIR:
       return detail::to_error_code(-EISDIR);
-    case S_IFSOCK: {
-      int listening = 0;
-      unsigned size = sizeof(listening);
-      std::int64_t const asked = sys::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size);
-      if (asked < 0) return detail::to_error_code(static_cast<int>(asked));
-      return listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
-    }
+    case S_IFSOCK:
+      return kind_of_socket(fd);
     default:
       return handle_kind::pipe; // a FIFO, a terminal, an eventfd: bytes when there are some, and no position
   }
