@@ -1,6 +1,8 @@
 // file_handle.hpp: how files are opened, cut, zeroed and unlinked.
 
 #include "support/calls.hpp"
+#include "support/drivers.hpp"
+#include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
@@ -104,6 +106,37 @@ TEST(file, does_not_wait_for_the_other_end_of_a_named_pipe) {
   auto const before = std::chrono::steady_clock::now();
   (void)file_handle::file(directory.handle(), "fifo");
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+}
+
+// A file with a lease, say: nothing tells when its holder has given it back.
+TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
+  test::temporary_directory const directory;
+  directory.write("a", "four");
+  {
+    test::failing_calls failing;
+    failing.fail<&unio::sys::table::openat>(EAGAIN, {.times = 3});
+    EXPECT_TRUE(file_handle::file(directory.handle(), "a"));
+    EXPECT_EQ(failing.failures<&unio::sys::table::openat>(), 3);
+  }
+  file_handle f = file_handle::file(directory.handle(), "a").value();
+  char memory[8];
+  for (std::string const& driver : test::available_drivers()) {
+    SCOPED_TRACE(driver);
+    auto const m = test::make_multiplexer(driver.c_str()).value();
+    for (bool const with_own : {false, true}) {
+      f.set_multiplexer(with_own ? m.get() : nullptr);
+      test::failing_calls failing;
+      failing.fail<&unio::sys::table::preadv2>(EAGAIN, {.times = 4});
+      auto const r = f.read({unio::mutable_buffer(memory), 0}, 20s);
+      EXPECT_EQ(r.bytes_transferred(), 4u) << r.error().message();
+      if (with_own) continue; // a ring may do without that call
+      EXPECT_EQ(failing.failures<&unio::sys::table::preadv2>(), 4);
+      failing.fail<&unio::sys::table::preadv2>(EAGAIN, {.times = test::which_calls::all});
+      EXPECT_EQ(f.read({unio::mutable_buffer(memory), 0}, 20ms).error(), unio::condition::timed_out);
+      EXPECT_LT(failing.count<&unio::sys::table::preadv2>(), 100) << "it does not spin";
+    }
+    f.set_multiplexer(nullptr);
+  }
 }
 
 TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {
