@@ -61,6 +61,11 @@ result<handle_kind> kind_of(int fd) noexcept {
   }
 }
 
+void note_file(int fd, std::int64_t status_flags) noexcept {
+  if ((status_flags & O_DIRECT) != 0) sys::note_direct(fd);
+  if ((status_flags & O_NONBLOCK) != 0) sys::note_nonblocking(fd);
+}
+
 } // namespace
 
 handle& handle::operator=(handle&& other) noexcept {
@@ -96,7 +101,7 @@ result<handle> handle::clone() const noexcept {
   if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
   // The map stays with the original, so what can be read from the clone is the file.
   handle_kind const kind = kind_ == handle_kind::mapped_file ? handle_kind::file : kind_;
-  if (sys::is_direct(fd_)) sys::note_direct(static_cast<int>(fd));
+  sys::note_duplicate(static_cast<int>(fd), fd_);
   return handle(static_cast<int>(fd), kind, caching_);
 }
 
@@ -124,14 +129,14 @@ result<io_handle> io_handle::adopt(int fd) noexcept {
     std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (moved < 0) return detail::to_error_code(static_cast<int>(moved));
     (void)close_descriptor(fd);
-    if (*kind == handle_kind::file && (status_flags & O_DIRECT) != 0) sys::note_direct(static_cast<int>(moved));
+    if (*kind == handle_kind::file) note_file(static_cast<int>(moved), status_flags);
     return io_handle(static_cast<int>(moved), *kind);
   }
   if ((descriptor_flags & FD_CLOEXEC) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
     if (r < 0) return detail::to_error_code(static_cast<int>(r));
   }
-  if (*kind == handle_kind::file && (status_flags & O_DIRECT) != 0) sys::note_direct(fd);
+  if (*kind == handle_kind::file) note_file(fd, status_flags);
   return io_handle(fd, *kind);
 }
 

@@ -35,6 +35,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     sqe.addr = reinterpret_cast<std::uintptr_t>(v.data());
     sqe.len = static_cast<std::uint32_t>(v.count());
   }
+  if (op.kind() == handle_kind::file && sys::is_nonblocking(op.fd())) sqe.flags |= IOSQE_ASYNC;
   return true;
 }
 

@@ -27,6 +27,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.fd = op.fd();
   sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
   if (is_pipe(op)) sqe.rw_flags = sys::rwf_nosignal;
+  if (op::is_file(op.kind()) && sys::is_nonblocking(op.fd())) sqe.flags |= IOSQE_ASYNC;
   op::vectors const v(request.buffers);
   if (v.is_single()) {
     bool const socket = op.kind() == handle_kind::stream_socket;

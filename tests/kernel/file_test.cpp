@@ -399,6 +399,46 @@ ISOLATED_TEST(kernel_file, moves_bytes_though_the_list_begins_with_buffers_witho
   expect_nothing_in_flight(*m);
 }
 
+// FIFOs and terminals under a name that was opened as a file: ready when there are bytes, without end before that.
+ISOLATED_TEST(kernel_file, that_is_a_named_pipe_or_a_terminal_is_waited_for) {
+  auto const m = made_multiplexer();
+  temporary_directory const directory;
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  raw const terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(::grantpt(terminal.fd()) == 0 && ::unlockpt(terminal.fd()) == 0);
+  raw const keep(::open((directory / "fifo").c_str(), O_RDWR | O_CLOEXEC));
+  struct {
+    std::string path;
+    int other_end;
+  } const cases[] = {{directory / "fifo", keep.fd()}, {::ptsname(terminal.fd()), terminal.fd()}};
+  for (auto const& [path, other_end] : cases) {
+    SCOPED_TRACE(path);
+    auto f = unio::file_handle::file({}, path, mode::read).value();
+    for (bool const with_own : {false, true}) {
+      f.set_multiplexer(with_own ? m.get() : nullptr);
+      std::array<char, 8> memory{};
+      EXPECT_EQ(f.read(unio::mutable_buffer(memory), 10ms).error(), unio::condition::timed_out);
+      double const used = cpu_seconds();
+      std::thread later([&, fd = other_end] {
+        std::this_thread::sleep_for(100ms);
+        EXPECT_EQ(::write(fd, "abc\n", 4), 4);
+      });
+      auto const r = f.read(unio::mutable_buffer(memory), 20s);
+      later.join();
+      EXPECT_EQ(r.bytes_transferred(), 4u) << r.error().message();
+      EXPECT_LT(cpu_seconds() - used, 0.08) << "it does not spin";
+      std::thread again([&, fd = other_end] {
+        std::this_thread::sleep_for(20ms);
+        EXPECT_EQ(::write(fd, "abc\n", 4), 4);
+      });
+      EXPECT_EQ(unio::run(*m, awaited_read(f, memory)).bytes_transferred(), 4u);
+      again.join();
+    }
+    f.set_multiplexer(nullptr);
+  }
+  expect_nothing_in_flight(*m);
+}
+
 // The file is always ready; the pipe is what is waited for, and poll() has to look whether it has room.
 ISOLATED_TEST(kernel_file, is_spliced_to_a_full_pipe_though_only_poll_asks_for_it) {
   auto const m = made_multiplexer();
