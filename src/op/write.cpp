@@ -27,7 +27,9 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.fd = op.fd();
   sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
   if (is_pipe(op)) sqe.rw_flags = sys::rwf_nosignal;
-  if (op::is_file(op.kind()) && sys::is_nonblocking(op.fd())) sqe.flags |= IOSQE_ASYNC;
+  // A ring writes to a file in that context as well, if it can at once: see file_size_is_limited().
+  if (op::is_file(op.kind()) && (sys::is_nonblocking(op.fd()) || sys::file_size_is_limited()))
+    sqe.flags |= IOSQE_ASYNC;
   op::vectors const v(request.buffers);
   if (v.is_single()) {
     bool const socket = op.kind() == handle_kind::stream_socket;
@@ -72,10 +74,8 @@ int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
     if (r != -EOPNOTSUPP)
       return r; // what is no pipe but was taken in as one, an eventfd say, may know no flags
   }
-  sys::sigpipe_guard guard;
-  int const r = op::uninterrupted([&] { return sys::writev(op.fd(), v.data(), v.count()); });
-  if (r == -EPIPE) guard.raised();
-  return r;
+  sys::signal_guard guard;
+  return op::uninterrupted([&] { return guard.returned(sys::writev(op.fd(), v.data(), v.count())); });
 }
 
 int send_socket(io_operation const& op, const_buffers const& buffers) noexcept {
