@@ -24,7 +24,8 @@ namespace unio {
 namespace detail {
 
 /// What an operation that was started with a handler has beside itself: its turn on an executor, and its place among what
-/// a stop ends. In no template, so that there is one of it, in src/io/callback.cpp.
+/// a stop ends. In no template, so that there is one of it, in src/io/callback.cpp. It comes before the operation: see
+/// set_atomic().
 class calling_back : public work, public stop_node {
  public:
   calling_back(work::function on_turn, stop_node::function on_stop, stop_token stop) noexcept
@@ -51,7 +52,7 @@ class calling_back : public work, public stop_node {
 struct where_it_runs {}; // no executor
 
 /// The operation, its handler and its executor in one block of the frame pool.
-template <class Sender, class Handler, class Executor> class callback_operation final : Sender, calling_back {
+template <class Sender, class Handler, class Executor> class callback_operation final : calling_back, Sender {
   static_assert(std::is_nothrow_move_constructible_v<Handler> && std::is_nothrow_move_constructible_v<Sender>,
                 "a handler is moved out of its block, and must be moved without an exception");
 
@@ -71,8 +72,8 @@ template <class Sender, class Handler, class Executor> class callback_operation 
 
  private:
   callback_operation(Executor&& executor, Sender&& sender, Handler&& handler, stop_token stop) noexcept
-      : Sender(std::move(sender)),
-        calling_back(&on_turn, &on_stop, stop),
+      : calling_back(&on_turn, &on_stop, stop),
+        Sender(std::move(sender)),
         executor_(std::move(executor)),
         handler_(std::move(handler)) {
     this->set_notification(&notify);

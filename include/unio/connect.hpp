@@ -72,7 +72,7 @@ template <class Sender, class Receiver>
 namespace detail {
 
 /// What an awaited operation has beside itself: whose it is, and its place among what a stop ends. In no template, so that
-/// there is one of it, in src/io/awaiting.cpp.
+/// there is one of it, in src/io/awaiting.cpp. It comes before the operation: see set_atomic().
 class awaiting : public stop_node {
  public:
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
@@ -110,17 +110,17 @@ class awaiting : public stop_node {
 /// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
-template <class Sender> class [[nodiscard]] io_awaitable : private Sender, private detail::awaiting {
+template <class Sender> class [[nodiscard]] io_awaitable : private detail::awaiting, private Sender {
  public:
-  explicit io_awaitable(Sender sender) : Sender(std::move(sender)), awaiting(&on_stop) {
+  explicit io_awaitable(Sender sender) : awaiting(&on_stop), Sender(std::move(sender)) {
     this->set_notification(&notify);
   }
   template <class... Arguments>
   explicit io_awaitable(std::in_place_t, Arguments&&... arguments)
-      : Sender(static_cast<Arguments&&>(arguments)...), awaiting(&on_stop) {
+      : awaiting(&on_stop), Sender(static_cast<Arguments&&>(arguments)...) {
     this->set_notification(&notify);
   }
-  io_awaitable(io_awaitable&& other) : Sender(static_cast<Sender&&>(other)), awaiting(&on_stop) {}
+  io_awaitable(io_awaitable&& other) : awaiting(&on_stop), Sender(static_cast<Sender&&>(other)) {}
   io_awaitable& operator=(io_awaitable&& other) {
     static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
     return *this;

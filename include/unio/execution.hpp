@@ -43,7 +43,9 @@ template <class Sender> struct standard_completions {
 /// Runs on       its handle's multiplexer, or else the starting thread's own. Another thread may be running it
 /// Cancellation  by the receiver's stop token, from any thread
 /// Cost          no allocation, no lock but the stop token's
-template <class Sender, class Receiver> class standard_operation : Sender {
+template <class Sender, class Receiver>
+class standard_operation : message_link<standard_operation<Sender, Receiver>>, Sender {
+  using link = message_link<standard_operation>;
   using token_type = ex::stop_token_of_t<ex::env_of_t<Receiver>>;
   struct on_stop {
     standard_operation* self;
@@ -63,7 +65,7 @@ template <class Sender, class Receiver> class standard_operation : Sender {
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     bool const stoppable = token.stop_possible();
     bool const elsewhere = this->chosen(nullptr).run_by() == io_multiplexer::runner::another_thread;
-    if (stoppable || elsewhere) this->set_atomic(next_message_);
+    if (stoppable || elsewhere) this->set_atomic(link::next_message_);
     if (stoppable && token.stop_requested()) return refuse();
     if (elsewhere) {
       if (stoppable) callback_.emplace(token, on_stop{this});
@@ -102,7 +104,6 @@ template <class Sender, class Receiver> class standard_operation : Sender {
   }
 
   Receiver receiver_;
-  io_operation* next_message_ = nullptr;
   bool* finished_inside_ = nullptr; // while start() is under way on this thread
   stop_gate gate_;
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;

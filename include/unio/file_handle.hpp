@@ -66,10 +66,12 @@ class UNIO_API file_handle : public io_handle {
   /// Opens or creates a file, with the permissions 0666 less what the umask takes. mode::write also reads; mode::append
   /// only appends; mode::none and mode::attributes open an existing name without touching what it stands for (O_PATH).
   ///
-  /// Returns  the handle, close-on-exec. What is not a regular file opens without waiting (O_NONBLOCK)
+  /// Returns  the handle, close-on-exec. What is not a regular file opens without waiting (O_NONBLOCK). A FIFO, and a device
+  ///          that has no position (a terminal), are then read and written as a pipe_handle is
   /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for wishes that contradict each
   ///          other (to truncate what is only read, to create without access). Nothing is created on failure
-  /// Cost     one system call; creation::always_new three; caching::safety_barriers one more where it may create
+  /// Cost     three system calls, for a name that exists may lead to anything; one where it must not exist;
+  ///          creation::always_new three; caching::safety_barriers one more where it may create
   /// Runs as  openat(2); see async_open for the awaited form
   /// Source   D2052R0 §4.1
   static result<file_handle> file(path_handle const& base, path_view name, mode m = mode::read,
@@ -155,6 +157,8 @@ class UNIO_API async_open : public io_operation, public detail::standard_sender<
   [[nodiscard]] bool always_new() const noexcept { return always_new_; }
   /// True if what may be created is to be durable before it is returned: an fsync after the open.
   [[nodiscard]] bool wants_barrier() const noexcept { return wants_barrier_; }
+  /// For its decoder: what was opened.
+  void set_opened(handle_kind what) noexcept { opened_ = what; }
 
  private:
   path_view name_;
@@ -162,6 +166,7 @@ class UNIO_API async_open : public io_operation, public detail::standard_sender<
   int refused_ = 0; // why the arguments cannot be taken, or 0
   bool always_new_ = false;
   bool wants_barrier_ = false;
+  handle_kind opened_ = handle_kind::file;
   caching caching_ = caching::all;
   flag flags_ = flag::none;
 };

@@ -240,15 +240,15 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
 ///
 /// Effects       takes from `request.buffers` in order, to `request.offset` where the handle can seek
 /// Returns       the buffers taken (1 byte … size of all; none at once if the request is empty)
-/// Errors        condition::timed_out, would_block, canceled (then no byte moved); EPIPE when nobody can read any more
-///               (never a signal); otherwise as writev(2)
+/// Errors        condition::timed_out, would_block, canceled (then no byte moved); EPIPE when nobody can read any more, EFBIG
+///               at RLIMIT_FSIZE (neither with a signal); otherwise as writev(2)
 /// Preconditions the handle is open and writable
 /// Buffers       the caller's; not changed by unio, and not to be changed by others until the operation has finished
 /// Concurrency   one read and one write per handle at a time; distinct handles are independent
 /// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is not
 ///               interrupted: there the deadline bounds the wait to begin
-/// Cost          no allocation, no copy; one system call when ready, two more for each wait. A pipe on Linux before 6.18
-///               needs two calls more to keep SIGPIPE away
+/// Cost          no allocation, no copy; one system call when ready, two more for each wait. A pipe on Linux before 6.18,
+///               and a file where there is an RLIMIT_FSIZE, needs two calls more to keep the signal away
 /// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same, with poll(2)
 /// Source        D2052R0 §4.1; writev(2), send(2)
 class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {
@@ -320,7 +320,8 @@ class UNIO_API io_handle : public handle {
   /// Non-blocking is a property of what is open, not of the descriptor: other processes that have it, as a shell has the
   /// terminal, notice. Regular files stay as they are.
   ///
-  /// Errors  EBADF; EISDIR; as fcntl(2). On failure the descriptor is still the caller's
+  /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream: of messages, bytes would
+  ///         be lost, and an empty one would read as the end; as fcntl(2). On failure the descriptor is still the caller's
   static result<io_handle> adopt(int fd) noexcept;
 
   /// The most buffers that one call takes; more are not an error: the rest is simply not moved.

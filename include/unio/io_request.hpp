@@ -41,6 +41,8 @@ template <class Buffers> struct io_request {
 template <class T> class [[nodiscard]] io_result : public result<T> {
  public:
   using result<T>::result;
+  io_result() = default; // GCC 12 finds those of the bases ambiguous
+
   io_result(result<T> r, std::size_t bytes = 0) noexcept // NOLINT: implicit
       : result<T>(static_cast<result<T>&&>(r)), bytes_transferred_(bytes) {}
   io_result(std::error_code why, std::size_t bytes) noexcept : result<T>(why), bytes_transferred_(bytes) {}

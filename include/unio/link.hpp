@@ -194,7 +194,6 @@ class async_link : public detail::chain, public detail::standard_sender<async_li
 
   explicit async_link(unio::deadline d, Senders... members) noexcept
       : chain(d, entries.data(), sizeof...(Senders)), members_(std::move(members)...) {
-    static_assert(sizeof(async_link) <= 1920, "too much for one chain: link two chains");
     choose_multiplexer();
   }
   explicit async_link(Senders... members) noexcept : async_link(unio::deadline(), std::move(members)...) {}

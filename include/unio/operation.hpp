@@ -28,14 +28,20 @@ struct io_uring_sqe; // the kernel's; only ever named, never looked into, above 
 
 namespace unio {
 
+class io_operation;
+
 namespace detail {
 class awaiting;
 class calling_back;
 class chain;
+/// The link through which the requests of other threads for an atomic form are queued, as a base of `Owner` that comes before
+/// the operation.
+template <class Owner> struct message_link {
+  io_operation* next_message_ = nullptr;
+};
 } // namespace detail
 
 class io_multiplexer;
-class io_operation;
 class handle;
 
 /// What io_operation::poll() says.
@@ -286,10 +292,13 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
   void set_quiet(bool on = true) noexcept { quiet_ = on; }
-  /// `link`, a member of a class derived from this one, is for next_message().
+  /// `link`, a member of a class derived from this one, is for next_message(). It lies at most a kilobyte away: in a base that
+  /// comes before this one (detail::message_link), so that the size of what follows does not matter.
   void set_atomic(io_operation*& link) noexcept {
-    auto const bytes = reinterpret_cast<std::uintptr_t>(&link) - reinterpret_cast<std::uintptr_t>(this);
-    message_link_ = static_cast<std::uint8_t>(bytes / sizeof(io_operation*));
+    auto const bytes = reinterpret_cast<std::intptr_t>(&link) - reinterpret_cast<std::intptr_t>(this);
+    auto const pointers = bytes / static_cast<std::intptr_t>(sizeof(io_operation*));
+    message_link_ = static_cast<std::int8_t>(pointers);
+    UNIO_EXPECTS(message_link_ == pointers, "the link of an atomic form is too far from its operation");
   }
   void set_multishot() noexcept { multishot_ = true; }
 
@@ -343,7 +352,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   bool quiet_ : 1 = false;
   bool awaited_ : 1 = false;
   bool multishot_ : 1 = false;
-  std::uint8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
+  std::int8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
   int fd_ = -1;
   int result_ = 0;
   // Others touch it through state(). Not a std::atomic, because a description that is passed on belongs to one thread, and

@@ -387,12 +387,8 @@ void engine::await_readiness(io_operation& op) noexcept {
       return; // the deadline queue has it
     case readiness::nothing:
       return later_.push(op);
-    case readiness::retry: {
-      operation_links::marks& is = op.links.is;
-      int const milliseconds = 1 << std::min<int>(is.pauses, retries_that_grow);
-      if (is.pauses < retries_that_grow) ++is.pauses;
-      return retry_after(op, milliseconds);
-    }
+    case readiness::retry:
+      return retry_later(op);
     case readiness::worker:
       return to_worker(op);
     case readiness::readable:
@@ -407,6 +403,25 @@ void engine::to_worker(io_operation& op) noexcept {
   op.links.is.with_worker = true;
   with_workers_.fetch_add(1, std::memory_order_relaxed);
   give_to_worker(op);
+}
+
+// A call that was allowed to block and could not go on all the same (a file with a lease, a device) is tried again, and then
+// again after a while: nothing tells when it can.
+void engine::worker_returned(io_operation& op, int res) noexcept {
+  operation_links::marks& is = op.links.is;
+  if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
+  unready(op);
+  if (op.faces().wants(op) == readiness::worker && is.pauses != 0) return retry_later(op);
+  if (is.pauses == 0) is.pauses = 1;
+  is.polling = true;
+  await_readiness(op);
+}
+
+void engine::retry_later(io_operation& op) noexcept {
+  operation_links::marks& is = op.links.is;
+  int const milliseconds = 1 << std::min<int>(is.pauses, retries_that_grow);
+  if (is.pauses < retries_that_grow) ++is.pauses;
+  retry_after(op, milliseconds);
 }
 
 void engine::retry_after(io_operation& op, int milliseconds) noexcept {
@@ -717,7 +732,7 @@ void engine::take_messages() noexcept {
     io_operation* const next = op->links.next;
     op->links.next = nullptr;
     op->links.is.with_worker = false;
-    process(*op, op->outcome_value(), 0);
+    worker_returned(*op, op->outcome_value());
     op = next;
   }
   for (io_operation* const last = later_.last(); !later_.empty();) {

@@ -181,6 +181,8 @@ class engine final : public io_multiplexer {
   void restart(io_operation& op) noexcept;
   void after_value(io_operation& op) noexcept;
   bool take_back(io_operation& op) noexcept;
+  void worker_returned(io_operation& op, int res) noexcept;
+  void retry_later(io_operation& op) noexcept;
   void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
   void expire(bound const& b) noexcept;

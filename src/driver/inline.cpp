@@ -29,6 +29,10 @@ short poll_events(readiness r) noexcept {
   }
 }
 
+bool waits_for_descriptor(readiness r) noexcept {
+  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
+}
+
 // Which of the two calls of a wait comes first. A call that is ready costs one system call, trying first; one that is not
 // costs three. A reader that had to wait the last time polls first: two. What it learns from is how long poll(2) took:
 // below this it did not sleep.
@@ -71,17 +75,19 @@ void run_inline(io_operation& op) noexcept {
   }
   bool const system = d.which() == deadline::kind::system;
   std::int64_t const until = d.is_none() ? forever : d.due(sys::steady_now(), system ? sys::system_now() : 0);
-  if (hint != 0) sys::note_waited(op.fd(), hint, true);
+  if (hint != 0 && waits_for_descriptor(f.wants(op))) sys::note_waited(op.fd(), hint, true);
   for (int retries = 0;;) {
     readiness const wants = f.wants(op);
     std::int64_t wake = until;
     if (wants == readiness::time) wake = std::min(wake, static_cast<async_wait&>(op).due());
-    if (wants == readiness::retry) {
-      wake = std::min(wake, sys::steady_now() + (retry_ns << retries));
+    bool const on_descriptor = waits_for_descriptor(wants);
+    // Nothing tells when to go on; nor does it of a call that may block, and could not all the same: a file with a lease.
+    // That one is first tried again at once.
+    if (!on_descriptor && wants != readiness::time) {
+      bool const at_once = wants == readiness::worker && retries == 0;
+      wake = std::min(wake, sys::steady_now() + (at_once ? 0 : retry_ns << retries));
       if (retries < retries_that_grow) ++retries;
     }
-    bool const on_descriptor =
-        wants == readiness::readable || wants == readiness::writable || wants == readiness::exceptional;
     std::int64_t const before = poll_first ? sys::steady_now() : 0;
     int const ready = wait(on_descriptor ? op.fd() : -1, wants, wake);
     if (poll_first && sys::steady_now() - before < did_not_sleep_ns) sys::note_waited(op.fd(), hint, false);

@@ -88,7 +88,9 @@ int remove(int folder, char const* name) noexcept {
 
 int write_all(int fd, std::byte const* bytes, std::size_t n) noexcept {
   while (n != 0) {
-    auto const r = sys::uninterrupted([&] { return sys::write(fd, bytes, n); });
+    // As write(2), which would raise SIGXFSZ at the largest size that a file may have.
+    iovec const piece{const_cast<std::byte*>(bytes), n};
+    auto const r = sys::uninterrupted([&] { return sys::pwritev2(fd, &piece, 1, -1, 0); });
     if (r <= 0) return r < 0 ? static_cast<int>(r) : -EIO;
     bytes += r;
     n -= static_cast<std::size_t>(r);

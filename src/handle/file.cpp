@@ -40,7 +40,7 @@ int open_at(int directory, char const* name, int flags, unsigned permissions) no
 
 // openat(2)'s flags, or a negative code if the wishes contradict each other.
 int flags_for(mode m, creation c, caching k) noexcept {
-  // O_NONBLOCK: a FIFO or a device under that name does not make open(2) wait; regular files ignore it.
+  // O_NONBLOCK: a FIFO or a device under that name does not make open(2) wait. See take_in().
   int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   switch (m) {
     case mode::none:
@@ -63,6 +63,7 @@ int flags_for(mode m, creation c, caching k) noexcept {
     case creation::only_if_not_exist:
     case creation::always_new:
       flags |= O_CREAT | O_EXCL;
+      flags &= ~O_NONBLOCK; // it will be a regular file
       break;
     case creation::if_needed:
       flags |= O_CREAT;
@@ -214,8 +215,24 @@ async_open::async_open(path_handle const& base, path_view name, mode m, creation
 async_open::result_type async_open::result() noexcept {
   int const fd = outcome_value();
   if (fd < 0) return detail::to_error_code(fd);
-  if ((open_flags_ & O_DIRECT) != 0) sys::note_direct(fd);
-  return file_handle(fd, handle_kind::file, caching_, flags_);
+  return file_handle(fd, opened_, caching_, flags_);
+}
+
+handle_kind take_in(int fd, int flags) noexcept {
+  if ((flags & O_PATH) != 0) return handle_kind::file;
+  struct statx s{};
+  bool const may_be_other = (flags & O_NONBLOCK) != 0;
+  bool const known =
+      may_be_other && sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &s) >= 0;
+  if (known && S_ISFIFO(s.stx_mode))
+    return (flags & O_ACCMODE) == O_RDONLY ? handle_kind::named_pipe : handle_kind::pipe;
+  bool const is_device = known && S_ISCHR(s.stx_mode);
+  if (is_device && sys::lseek(fd, 0, SEEK_CUR) == -ESPIPE) return handle_kind::pipe;
+  if ((flags & O_DIRECT) != 0) sys::note_direct(fd);
+  // A device waits or does not as its driver says; of anything else a ring must not believe that it never waits.
+  if (may_be_other && !is_device && (!known || sys::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0))
+    sys::note_nonblocking(fd);
+  return handle_kind::file;
 }
 
 int open_plain(async_open& op) noexcept {
@@ -342,8 +359,8 @@ result<void> file_handle::unlink() noexcept {
 result<file_handle> file_handle::clone() const noexcept {
   std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
   if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
-  if (sys::is_direct(fd_)) sys::note_direct(static_cast<int>(fd));
-  return file_handle(static_cast<int>(fd), handle_kind::file, caching_, flag::none);
+  sys::note_duplicate(static_cast<int>(fd), fd_);
+  return file_handle(static_cast<int>(fd), moved(kind_), caching_, flag::none);
 }
 
 std::error_code file_handle::before_close() noexcept {

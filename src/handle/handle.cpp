@@ -25,7 +25,25 @@ std::error_code close_descriptor(int fd) noexcept {
   return detail::to_error_code(static_cast<int>(r));
 }
 
-// What an adopted descriptor is, or a negative code.
+result<int> socket_option(int fd, int name) noexcept {
+  int value = 0;
+  unsigned size = sizeof(value);
+  std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, name, &value, &size);
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  return value;
+}
+
+result<handle_kind> kind_of_socket(int fd) noexcept {
+  result<int> const type = socket_option(fd, SO_TYPE);
+  if (!type) return type.error();
+  // Of a message what does not fit into the buffers is lost, and an empty one would read as the end of the stream.
+  if (*type != SOCK_STREAM) return detail::to_error_code(-EPROTOTYPE);
+  result<int> const listening = socket_option(fd, SO_ACCEPTCONN);
+  if (!listening) return listening.error();
+  return *listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
+}
+
+// What an adopted descriptor is, or why it cannot be one.
 result<handle_kind> kind_of(int fd) noexcept {
   struct stat s;
   std::int64_t const r = sys::fstat(fd, &s);
@@ -36,16 +54,16 @@ result<handle_kind> kind_of(int fd) noexcept {
       return handle_kind::file;
     case S_IFDIR:
       return detail::to_error_code(-EISDIR);
-    case S_IFSOCK: {
-      int listening = 0;
-      unsigned size = sizeof(listening);
-      std::int64_t const asked = sys::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &size);
-      if (asked < 0) return detail::to_error_code(static_cast<int>(asked));
-      return listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
-    }
+    case S_IFSOCK:
+      return kind_of_socket(fd);
     default:
       return handle_kind::pipe; // a FIFO, a terminal, an eventfd: bytes when there are some, and no position
   }
+}
+
+void note_file(int fd, std::int64_t status_flags) noexcept {
+  if ((status_flags & O_DIRECT) != 0) sys::note_direct(fd);
+  if ((status_flags & O_NONBLOCK) != 0) sys::note_nonblocking(fd);
 }
 
 } // namespace
@@ -83,7 +101,7 @@ result<handle> handle::clone() const noexcept {
   if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
   // The map stays with the original, so what can be read from the clone is the file.
   handle_kind const kind = kind_ == handle_kind::mapped_file ? handle_kind::file : kind_;
-  if (sys::is_direct(fd_)) sys::note_direct(static_cast<int>(fd));
+  sys::note_duplicate(static_cast<int>(fd), fd_);
   return handle(static_cast<int>(fd), kind, caching_);
 }
 
@@ -111,14 +129,14 @@ result<io_handle> io_handle::adopt(int fd) noexcept {
     std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
     if (moved < 0) return detail::to_error_code(static_cast<int>(moved));
     (void)close_descriptor(fd);
-    if (*kind == handle_kind::file && (status_flags & O_DIRECT) != 0) sys::note_direct(static_cast<int>(moved));
+    if (*kind == handle_kind::file) note_file(static_cast<int>(moved), status_flags);
     return io_handle(static_cast<int>(moved), *kind);
   }
   if ((descriptor_flags & FD_CLOEXEC) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
     if (r < 0) return detail::to_error_code(static_cast<int>(r));
   }
-  if (*kind == handle_kind::file && (status_flags & O_DIRECT) != 0) sys::note_direct(fd);
+  if (*kind == handle_kind::file) note_file(fd, status_flags);
   return io_handle(fd, *kind);
 }
 

@@ -85,12 +85,17 @@ void io_operation::run_blocking() noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   if (own_multiplexer_ != nullptr) {
+    // Nobody is told of this run, but the receiver is told of the next one.
+    notification const receiver = notify_;
+    bool const was_quiet = quiet_;
     quiet_ = true;
     notify_ = [](io_operation& op, unsigned events) noexcept {
       if ((events & done) != 0) op.mark_finished();
     };
     start();
     if (!finished()) multiplexer_->finish(*this);
+    quiet_ = was_quiet;
+    notify_ = receiver;
     return;
   }
   links.is = {};

@@ -40,24 +40,37 @@ inline outcome decode(io_operation& op, int res) noexcept {
 inline constexpr std::size_t max_bytes = 0x7ffff000; // MAX_RW_COUNT: the most that one call moves
 inline constexpr std::size_t max_vectors = 1024;     // UIO_MAXIOV
 
-/// A list of buffers as readv(2) takes it. A list that was cut short inside its last buffer leaves that one out: the
-/// caller's array is never changed, and moving less than asked is always allowed.
-struct vectors {
-  iovec const* data;
-  int count;
+/// A list of buffers as readv(2) takes it: with room for at least one byte if the list has some, for a transfer of nothing
+/// reads as the end of the stream. Moving less than asked is always allowed, so what one call does not take is left out, and
+/// so is the last buffer of a list that was cut short inside of it: the caller's array is never changed. One piece of memory
+/// is held by value, and goes by the shorter system calls.
+class vectors {
+ public:
+  template <class Buffer> explicit vectors(buffer_list<Buffer> const& list) noexcept {
+    static_assert(sizeof(Buffer) == sizeof(iovec));
+    std::size_t first = 0;
+    std::size_t end = list.size();
+    if (end > 1) {
+      while (first + 1 < end && list.array()[first].empty()) ++first;
+      bool const cut = list[end - 1].size() != list.array()[end - 1].size();
+      if (cut && end - first > 1) --end;
+      many_ = reinterpret_cast<iovec const*>(list.array() + first);
+      count_ = std::min(end - first, max_vectors);
+    }
+    Buffer const front = list[first];
+    one_ = {const_cast<std::byte*>(front.data()), front.size()};
+  }
+  [[nodiscard]] bool is_single() const noexcept { return count_ == 1; }
+  /// The first piece of memory, which is the only one if is_single().
+  [[nodiscard]] iovec const& one() const noexcept { return one_; }
+  [[nodiscard]] iovec const* data() const noexcept { return count_ == 1 ? &one_ : many_; }
+  [[nodiscard]] int count() const noexcept { return static_cast<int>(count_); }
+
+ private:
+  iovec const* many_ = nullptr;
+  std::size_t count_ = 1;
+  iovec one_;
 };
-
-template <class Buffer> vectors as_vectors(buffer_list<Buffer> const& list) noexcept {
-  static_assert(sizeof(Buffer) == sizeof(iovec));
-  std::size_t n = std::min(list.size(), max_vectors);
-  if (n > 1 && n == list.size() && list[n - 1].size() != list.array()[n - 1].size()) --n;
-  return {reinterpret_cast<iovec const*>(list.array()), static_cast<int>(n)};
-}
-
-/// True if the whole list is one piece of memory, which goes by the shorter system calls.
-template <class Buffer> bool is_single(buffer_list<Buffer> const& list) noexcept {
-  return list.size() == 1 || (list.size() == 2 && as_vectors(list).count == 1);
-}
 
 inline bool is_file(handle_kind k) noexcept {
   return k == handle_kind::file || k == handle_kind::mapped_file;

@@ -35,7 +35,9 @@ int perform(io_operation& op, attempt how) noexcept {
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  return op::decode(op, res >= 0 ? sys::above_standard(res) : res);
+  int const fd = res >= 0 ? sys::above_standard(res) : res;
+  if (fd >= 0) self(op).set_opened(take_in(fd, self(op).open_flags()));
+  return op::decode(op, fd);
 }
 
 void reclaim(io_operation& op) noexcept {

@@ -23,19 +23,19 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   io_request<mutable_buffers> const& request = self(op).request();
   sqe.fd = op.fd();
   sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
-  if (op::is_single(request.buffers)) {
-    mutable_buffer const one = request.buffers.front();
+  op::vectors const v(request.buffers);
+  if (v.is_single()) {
     bool const socket = op.kind() == handle_kind::stream_socket;
     sqe.opcode = socket ? IORING_OP_RECV : IORING_OP_READ;
     if (socket) sqe.off = 0;
-    sqe.addr = reinterpret_cast<std::uintptr_t>(one.data());
-    sqe.len = static_cast<std::uint32_t>(std::min(one.size(), op::max_bytes));
+    sqe.addr = reinterpret_cast<std::uintptr_t>(v.one().iov_base);
+    sqe.len = static_cast<std::uint32_t>(std::min(v.one().iov_len, op::max_bytes));
   } else {
-    op::vectors const v = op::as_vectors(request.buffers);
     sqe.opcode = IORING_OP_READV;
-    sqe.addr = reinterpret_cast<std::uintptr_t>(v.data);
-    sqe.len = static_cast<std::uint32_t>(v.count);
+    sqe.addr = reinterpret_cast<std::uintptr_t>(v.data());
+    sqe.len = static_cast<std::uint32_t>(v.count());
   }
+  if (op.kind() == handle_kind::file && sys::is_nonblocking(op.fd())) sqe.flags |= IOSQE_ASYNC;
   return true;
 }
 
@@ -45,12 +45,12 @@ readiness wants(io_operation const& op) noexcept {
 }
 
 int read_file(io_operation const& op, io_request<mutable_buffers> const& request, attempt how) noexcept {
-  op::vectors const v = op::as_vectors(request.buffers);
+  op::vectors const v(request.buffers);
   auto const at = static_cast<std::int64_t>(request.offset); // no_offset is -1: the file's position
   if (how == attempt::blocking)
-    return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, 0); });
+    return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data(), v.count(), at, 0); });
   if (sys::is_direct(op.fd())) return -EAGAIN;
-  int const r = op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
+  int const r = op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data(), v.count(), at, RWF_NOWAIT); });
   // Some filesystems (procfs, for one) cannot say whether they would wait.
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }
@@ -73,10 +73,10 @@ int recv_short(int fd, mutable_buffer into) noexcept {
       [&] { return sys::kernel_calls::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
 }
 
-int read_stream(int fd, handle_kind kind, mutable_buffer into) noexcept {
+int read_stream(int fd, handle_kind kind, iovec into) noexcept {
   if (kind == handle_kind::stream_socket)
-    return op::uninterrupted([&] { return sys::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
-  return op::uninterrupted([&] { return sys::read(fd, into.data(), into.size()); });
+    return op::uninterrupted([&] { return sys::recv(fd, into.iov_base, into.iov_len, MSG_DONTWAIT); });
+  return op::uninterrupted([&] { return sys::read(fd, into.iov_base, into.iov_len); });
 }
 
 int perform(io_operation& op, attempt how) noexcept {
@@ -97,9 +97,9 @@ int perform(io_operation& op, attempt how) noexcept {
     default:
       break;
   }
-  if (op::is_single(request.buffers)) return read_stream(op.fd(), op.kind(), request.buffers.front());
-  op::vectors const v = op::as_vectors(request.buffers);
-  return op::uninterrupted([&] { return sys::readv(op.fd(), v.data, v.count); });
+  op::vectors const v(request.buffers);
+  if (v.is_single()) return read_stream(op.fd(), op.kind(), v.one());
+  return op::uninterrupted([&] { return sys::readv(op.fd(), v.data(), v.count()); });
 }
 
 // Apart, so that each has only the registers to save that it needs.

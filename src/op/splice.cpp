@@ -58,13 +58,12 @@ int perform(io_operation& op, attempt how) noexcept {
   };
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
-  sys::sigpipe_guard guard; // splice(2) has no flag that keeps SIGPIPE away
-  int const r = op::uninterrupted([&] {
-    return sys::splice(s.from(), offset(from_at), s.to(), offset(to_at),
-                       std::min(s.request().bytes, op::max_bytes), SPLICE_F_NONBLOCK | SPLICE_F_MOVE);
+  sys::signal_guard guard; // splice(2) has no flag that keeps signals away
+  return op::uninterrupted([&] {
+    return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at),
+                                      std::min(s.request().bytes, op::max_bytes),
+                                      SPLICE_F_NONBLOCK | SPLICE_F_MOVE));
   });
-  if (r == -EPIPE) guard.raised();
-  return r;
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {

@@ -27,24 +27,26 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.fd = op.fd();
   sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
   if (is_pipe(op)) sqe.rw_flags = sys::rwf_nosignal;
-  if (op::is_single(request.buffers)) {
-    const_buffer const one = request.buffers.front();
+  // A ring writes to a file in that context as well, if it can at once: see file_size_is_limited().
+  if (op::is_file(op.kind()) && (sys::is_nonblocking(op.fd()) || sys::file_size_is_limited()))
+    sqe.flags |= IOSQE_ASYNC;
+  op::vectors const v(request.buffers);
+  if (v.is_single()) {
     bool const socket = op.kind() == handle_kind::stream_socket;
     sqe.opcode = socket ? IORING_OP_SEND : IORING_OP_WRITE;
     if (socket) {
       sqe.off = 0;
       sqe.msg_flags = MSG_NOSIGNAL;
     }
-    sqe.addr = reinterpret_cast<std::uintptr_t>(one.data());
-    sqe.len = static_cast<std::uint32_t>(std::min(one.size(), op::max_bytes));
+    sqe.addr = reinterpret_cast<std::uintptr_t>(v.one().iov_base);
+    sqe.len = static_cast<std::uint32_t>(std::min(v.one().iov_len, op::max_bytes));
     return true;
   }
   // A gathered send needs a message header that lives until it ends; readiness and sendmsg(2) do as well.
   if (op.kind() == handle_kind::stream_socket) return false;
-  op::vectors const v = op::as_vectors(request.buffers);
   sqe.opcode = IORING_OP_WRITEV;
-  sqe.addr = reinterpret_cast<std::uintptr_t>(v.data);
-  sqe.len = static_cast<std::uint32_t>(v.count);
+  sqe.addr = reinterpret_cast<std::uintptr_t>(v.data());
+  sqe.len = static_cast<std::uint32_t>(v.count());
   return true;
 }
 
@@ -54,41 +56,36 @@ readiness wants(io_operation const& op) noexcept {
 }
 
 int write_file(io_operation const& op, io_request<const_buffers> const& request, attempt how) noexcept {
-  op::vectors const v = op::as_vectors(request.buffers);
+  op::vectors const v(request.buffers);
   auto const at = static_cast<std::int64_t>(request.offset);
   if (how == attempt::blocking)
-    return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, 0); });
+    return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), at, 0); });
   if (sys::is_direct(op.fd())) return -EAGAIN;
-  int const r = op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data, v.count, at, RWF_NOWAIT); });
+  int const r =
+      op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), at, RWF_NOWAIT); });
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }
 
 int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
-  op::vectors const v = op::as_vectors(buffers);
-  iovec const one{const_cast<std::byte*>(buffers.front().data()), buffers.front().size()};
-  iovec const* const data = v.count == 1 ? &one : v.data;
+  op::vectors const v(buffers);
   if (sys::has_rwf_nosignal()) {
     int const r =
-        op::uninterrupted([&] { return sys::pwritev2(op.fd(), data, v.count, -1, sys::rwf_nosignal); });
+        op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), -1, sys::rwf_nosignal); });
     if (r != -EOPNOTSUPP)
       return r; // what is no pipe but was taken in as one, an eventfd say, may know no flags
   }
-  sys::sigpipe_guard guard;
-  int const r = op::uninterrupted([&] { return sys::writev(op.fd(), data, v.count); });
-  if (r == -EPIPE) guard.raised();
-  return r;
+  sys::signal_guard guard;
+  return op::uninterrupted([&] { return guard.returned(sys::writev(op.fd(), v.data(), v.count())); });
 }
 
 int send_socket(io_operation const& op, const_buffers const& buffers) noexcept {
   constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
-  if (op::is_single(buffers)) {
-    const_buffer const one = buffers.front();
-    return op::uninterrupted([&] { return sys::send(op.fd(), one.data(), one.size(), flags); });
-  }
-  op::vectors const v = op::as_vectors(buffers);
+  op::vectors const v(buffers);
+  if (v.is_single())
+    return op::uninterrupted([&] { return sys::send(op.fd(), v.one().iov_base, v.one().iov_len, flags); });
   msghdr m{};
-  m.msg_iov = const_cast<iovec*>(v.data);
-  m.msg_iovlen = static_cast<std::size_t>(v.count);
+  m.msg_iov = const_cast<iovec*>(v.data());
+  m.msg_iovlen = static_cast<std::size_t>(v.count());
   return op::uninterrupted([&] { return sys::sendmsg(op.fd(), &m, flags); });
 }
 

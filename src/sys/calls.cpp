@@ -3,6 +3,9 @@
 
 #include "sys/calls.hpp"
 
+#include "sys/kernel_abi.hpp"
+#include "sys/sigpipe.hpp"
+
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
@@ -49,8 +52,13 @@ constinit table const kernel = {
     .writev = [](int fd, iovec const* v, int n) noexcept { return call(SYS_writev, fd, v, n); },
     .preadv2 = [](int fd, iovec const* v, int n, std::int64_t at,
                   int flags) noexcept { return call(SYS_preadv2, fd, v, n, at, 0L, flags); },
-    .pwritev2 = [](int fd, iovec const* v, int n, std::int64_t at,
-                   int flags) noexcept { return call(SYS_pwritev2, fd, v, n, at, 0L, flags); },
+    .pwritev2 =
+        [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+          auto const write = [&]() noexcept { return call(SYS_pwritev2, fd, v, n, at, 0L, flags); };
+          if ((flags & rwf_nosignal) != 0 || !file_size_is_limited()) [[likely]] // the first is for pipes
+            return write();
+          return without_signals(write);
+        },
     .recv = kernel_calls::recv,
     .recvmsg = [](int fd, msghdr* m, int flags) noexcept { return call(SYS_recvmsg, fd, m, flags); },
     .send = [](int fd, void const* data, std::size_t n,
@@ -107,9 +115,16 @@ constinit table const kernel = {
     .fcntl = [](int fd, int command,
                 long argument) noexcept { return call(SYS_fcntl, fd, command, argument); },
     .fstat = [](int fd, struct stat* s) noexcept { return checked(::fstat(fd, s)); },
-    .ftruncate = [](int fd, std::int64_t size) noexcept { return checked(::ftruncate(fd, size)); },
-    .fallocate = [](int fd, int mode, std::int64_t at,
-                    std::int64_t n) noexcept { return checked(::fallocate(fd, mode, at, n)); },
+    .ftruncate =
+        [](int fd, std::int64_t size) noexcept {
+          auto const cut = [&]() noexcept { return checked(::ftruncate(fd, size)); };
+          return file_size_is_limited_now() ? without_signals(cut) : cut();
+        },
+    .fallocate =
+        [](int fd, int mode, std::int64_t at, std::int64_t n) noexcept {
+          auto const allocate = [&]() noexcept { return checked(::fallocate(fd, mode, at, n)); };
+          return file_size_is_limited_now() ? without_signals(allocate) : allocate();
+        },
     .unlinkat = [](int dir, char const* path,
                    int flags) noexcept { return call(SYS_unlinkat, dir, path, flags); },
     .renameat =

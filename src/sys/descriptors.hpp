@@ -72,6 +72,18 @@ inline constexpr std::uint32_t direct_bit = 1U << 31;
 inline void note_direct(int fd) noexcept { note_waited(fd, direct_bit, true); }
 inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
 
+/// Whether it is a file that was taken in with O_NONBLOCK: a ring then believes that its filesystem can do without waiting,
+/// and reads and writes in the caller's context (io_uring/rw.c, io_file_supports_nowait). Noted and forgotten in the same way.
+inline constexpr std::uint32_t nonblocking_bit = 1U << 30;
+inline void note_nonblocking(int fd) noexcept { note_waited(fd, nonblocking_bit, true); }
+inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking_bit); }
+
+/// `copy` is another descriptor of what `original` is one of.
+inline void note_duplicate(int copy, int original) noexcept {
+  if (is_direct(original)) note_direct(copy);
+  if (is_nonblocking(original)) note_nonblocking(copy);
+}
+
 /// Acquire; pairs with the release in leave_flight, so that who sees 0 also sees what the operations did.
 inline std::uint32_t in_flight(int fd) noexcept {
   return fd < 0 ? 0 : std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire);

@@ -4,9 +4,11 @@
 #include "sys/kernel_abi.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #include <atomic>
+#include <cerrno>
 #include <ctime>
 
 namespace unio::sys {
@@ -23,10 +25,10 @@ bool probe() noexcept {
   return taken;
 }
 
-sigset_t only_sigpipe() noexcept {
+sigset_t only(int signal) noexcept {
   sigset_t s;
   sigemptyset(&s);
-  sigaddset(&s, SIGPIPE);
+  sigaddset(&s, signal);
   return s;
 }
 
@@ -39,23 +41,45 @@ bool has_rwf_nosignal() noexcept {
   return k != 0;
 }
 
-sigpipe_guard::sigpipe_guard() noexcept {
-  sigset_t const s = only_sigpipe();
-  pthread_sigmask(SIG_BLOCK, &s, &before_);
-  was_blocked_ = sigismember(&before_, SIGPIPE) == 1;
-  if (!was_blocked_) return; // one that was pending would have been delivered
-  sigset_t pending;
-  sigpending(&pending);
-  was_pending_ = sigismember(&pending, SIGPIPE) == 1;
+bool file_size_is_limited_now() noexcept {
+  rlimit l;
+  return ::getrlimit(RLIMIT_FSIZE, &l) == 0 && l.rlim_cur != RLIM_INFINITY;
 }
 
-sigpipe_guard::~sigpipe_guard() {
-  if (raised_ && !was_pending_) {
-    sigset_t const s = only_sigpipe();
-    timespec const now{};
-    sigtimedwait(&s, nullptr, &now);
-  }
-  if (!was_blocked_) pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+bool file_size_is_limited() noexcept {
+  static std::atomic<std::int64_t> known{
+      -1}; // twice the tick, and 1 if there was a limit; relaxed: one word says all
+  timespec t;
+  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t); // no system call, and a few nanoseconds
+  std::int64_t const tick = std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;
+  std::int64_t k = known.load(std::memory_order_relaxed);
+  if (k >> 1 != tick) [[unlikely]]
+    known.store(k = tick * 2 + (file_size_is_limited_now() ? 1 : 0), std::memory_order_relaxed);
+  return (k & 1) != 0;
+}
+
+signal_guard::signal_guard() noexcept {
+  sigset_t both = only(SIGPIPE);
+  sigaddset(&both, SIGXFSZ);
+  pthread_sigmask(SIG_BLOCK, &both, &before_);
+  sigemptyset(&pending_);
+  // One that was not blocked and is pending would have been delivered.
+  if (sigismember(&before_, SIGPIPE) == 1 || sigismember(&before_, SIGXFSZ) == 1) sigpending(&pending_);
+}
+
+std::int64_t signal_guard::returned(std::int64_t r) noexcept {
+  int const raised = r == -EPIPE ? SIGPIPE : r == -EFBIG ? SIGXFSZ : 0;
+  if (raised == 0 || sigismember(&pending_, raised) == 1) [[likely]]
+    return r;
+  sigset_t const s = only(raised);
+  timespec const now{};
+  sigtimedwait(&s, nullptr, &now);
+  return r;
+}
+
+signal_guard::~signal_guard() {
+  if (sigismember(&before_, SIGPIPE) != 1 || sigismember(&before_, SIGXFSZ) != 1)
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 } // namespace unio::sys

@@ -1,33 +1,49 @@
-// src/sys/sigpipe.hpp: writing to a pipe that nobody reads, without a signal.
+// src/sys/sigpipe.hpp: writing without a signal: to a pipe that nobody reads (SIGPIPE), and to a file beyond the largest size
+// that the process may give one (SIGXFSZ, RLIMIT_FSIZE).
 //
-// Sockets have MSG_NOSIGNAL. For pipes Linux 6.18 brought RWF_NOSIGNAL; before that the signal has to be blocked in the
-// calling thread for the length of the call, and taken back if the call raised it. The process's dispositions and the
-// thread's mask are as before afterwards.
+// Sockets have MSG_NOSIGNAL. For pipes Linux 6.18 brought RWF_NOSIGNAL; before that, and for files, the signal has to be
+// blocked in the calling thread for the length of the call, and taken back if the call raised it. The process's dispositions
+// and the thread's mask are as before afterwards.
+//
+// Most processes have no RLIMIT_FSIZE, and asking for it before each write would cost a system call. So the table of system
+// calls asks at most once in a tick of the kernel's clock (1 to 10 ms): a limit that is set, by the program or by prlimit(1),
+// after a file was written in that same tick may still raise the signal until the tick ends. A thread of the kernel's that
+// writes for a ring has all signals blocked; what a ring would write in the caller's context is given to one where there is
+// a limit.
 
 #pragma once
 
 #include <csignal>
+#include <cstdint>
 
 namespace unio::sys {
 
 /// Whether pwritev2(2) and the ring take RWF_NOSIGNAL for a pipe: tried once per process.
 bool has_rwf_nosignal() noexcept;
 
-/// Keeps SIGPIPE from the calling thread while it lives.
-class sigpipe_guard {
+/// Whether RLIMIT_FSIZE bounds the size of files: as of this tick of the kernel's clock, or of this moment.
+bool file_size_is_limited() noexcept;
+bool file_size_is_limited_now() noexcept;
+
+/// Keeps SIGPIPE and SIGXFSZ from the calling thread while it lives.
+class signal_guard {
  public:
-  sigpipe_guard() noexcept;
-  sigpipe_guard(sigpipe_guard const&) = delete;
-  sigpipe_guard& operator=(sigpipe_guard const&) = delete;
-  ~sigpipe_guard();
-  /// The guarded call failed with EPIPE: takes back the signal that it raised.
-  void raised() noexcept { raised_ = true; }
+  signal_guard() noexcept;
+  signal_guard(signal_guard const&) = delete;
+  signal_guard& operator=(signal_guard const&) = delete;
+  ~signal_guard();
+  /// What the guarded call returned, which it returns as well: takes back the signal that was raised, if one was.
+  std::int64_t returned(std::int64_t r) noexcept;
 
  private:
   sigset_t before_;
-  bool was_blocked_ = false;
-  bool was_pending_ = false;
-  bool raised_ = false;
+  sigset_t pending_; // before
 };
+
+/// A call that may make a file longer, in the calling thread.
+template <class Call> std::int64_t without_signals(Call call) noexcept {
+  signal_guard guard;
+  return guard.returned(call());
+}
 
 } // namespace unio::sys

@@ -30,6 +30,14 @@ TEST(result, holds_an_error_made_from_a_code_or_an_enumerator) {
   EXPECT_EQ(from_own.error(), error::embedded_nul);
 }
 
+TEST(io_result, is_made_without_a_value_where_that_can_be_made_of_nothing) {
+  io_result<unio::mutable_buffers> const buffers;
+  io_result<void> const nothing;
+  EXPECT_TRUE(buffers && nothing);
+  EXPECT_TRUE(buffers->empty());
+  EXPECT_EQ(buffers.bytes_transferred(), 0u);
+}
+
 TEST(result, moves_its_value_out) {
   result<std::unique_ptr<int>> r = std::make_unique<int>(5);
   std::unique_ptr<int> const taken = std::move(r).value();

@@ -16,6 +16,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -189,6 +190,49 @@ TEST(execution, an_operation_whose_multiplexer_another_thread_runs_loses_no_byte
     }
   }
   EXPECT_EQ(read + stopped, 100);
+}
+
+// A receiver with so much of its own, which nobody may touch.
+template <std::size_t Bytes> struct large_receiver {
+  using receiver_concept = ex::receiver_t;
+  struct env {
+    ex::inplace_stop_token token;
+    [[nodiscard]] auto query(ex::get_stop_token_t) const noexcept { return token; }
+  };
+  std::array<unsigned char, Bytes> content;
+  ex::inplace_stop_token token;
+  int* intact_ends;
+  template <class... V> void set_value(V&&...) && noexcept { ADD_FAILURE() << "it was to be stopped"; }
+  template <class E> void set_error(E&&) && noexcept { ADD_FAILURE() << "never"; }
+  void set_stopped() && noexcept {
+    *intact_ends += std::all_of(content.begin(), content.end(), [](unsigned char c) { return c == 0x5a; });
+  }
+  [[nodiscard]] env get_env() const noexcept { return {token}; }
+};
+
+template <std::size_t Bytes> void stop_from_another_thread() {
+  auto [reader, writer] = unio::pipe_handle::anonymous().value();
+  char room = 0;
+  int intact_ends = 0;
+  std::stop_source source;
+  large_receiver<Bytes> receiver{.content = {}, .token = source.get_token(), .intact_ends = &intact_ends};
+  receiver.content.fill(0x5a);
+  auto operation = ex::connect(unio::async_read(reader, unio::mutable_buffer(&room, 1)), std::move(receiver));
+  ex::start(operation);
+  turn_mine();
+  std::thread stopper([&] { source.request_stop(); });
+  auto const end = std::chrono::steady_clock::now() + 20s;
+  while (intact_ends == 0 && std::chrono::steady_clock::now() < end)
+    (void)unio::this_thread::multiplexer().try_run_for(5ms);
+  stopper.join();
+  EXPECT_EQ(intact_ends, 1) << Bytes;
+}
+
+TEST(execution, an_operation_is_stopped_by_another_thread_however_large_its_receiver_is) {
+  stop_from_another_thread<64>();
+  stop_from_another_thread<1864>();
+  stop_from_another_thread<1976>();
+  stop_from_another_thread<4096>();
 }
 
 // ---- executors -------------------------------------------------------------------------------------------

@@ -5,19 +5,18 @@
 #include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/file_size.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>
 
 #include <gtest/gtest.h>
 
-#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -202,13 +201,11 @@ TEST_F(atomic_append_, survives_records_that_were_cut_off) {
   atomic_append m = open();
   (void)m.lock(a).value();
   process limited([this](process::channel&) { // what it appends is cut off in the middle of a record
-    std::signal(SIGXFSZ, SIG_IGN);
     atomic_append own = open();
     std::vector<entity> many;
     for (std::uint64_t i = 0; i != 40; ++i) many.emplace_back(i); // four records
     for (rlim_t const room : {rlim_t{0}, rlim_t{40}, rlim_t{128}, rlim_t{200}}) {
-      rlimit const limit{.rlim_cur = std::filesystem::file_size(path) + room, .rlim_max = RLIM_INFINITY};
-      if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return 2;
+      if (!test::limit_file_size(std::filesystem::file_size(path) + room)) return 2;
       if (own.lock(many).has_value()) return 3;
       if (own.lock(many, 10ms).has_value()) return 4;
     }

@@ -6,6 +6,7 @@
 #include "fs/process.hpp"
 #include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
+#include "support/file_size.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>
@@ -836,6 +837,26 @@ TEST_P(shared_fs_mutex_, leaves_no_descriptor_open) {
     auto const more = m->lock(entity(100)).value();
   }
   EXPECT_EQ(count(), before);
+}
+
+template <class Mutex> bool works_or_says_why(std::string const& path) {
+  unio::result<Mutex> m = Mutex::open(path);
+  if (!m) return m.error().value() == EFBIG;
+  auto const held = m->try_lock(a);
+  return held || held.error().value() == EFBIG;
+}
+
+// SIGXFSZ would end the process.
+TEST(shared_fs_mutex, survives_that_no_file_may_grow) {
+  test::temporary_directory const directory;
+  EXPECT_EQ(process([&](process::channel&) {
+              if (!test::limit_file_size(0)) return 1;
+              if (!works_or_says_why<unio::fs::atomic_append>(directory / "append")) return 2;
+              if (!works_or_says_why<unio::fs::byte_ranges>(directory / "ranges")) return 3;
+              if (!works_or_says_why<unio::fs::lock_files>(directory.path())) return 4;
+              return works_or_says_why<unio::fs::memory_map<>>(directory / "map") ? 0 : 5;
+            }).wait(),
+            0);
 }
 
 INSTANTIATE_TEST_SUITE_P(of, shared_fs_mutex_, testing::ValuesIn(algorithms),

@@ -5,6 +5,7 @@
 #include "fs/hooks.hpp"
 #include "fs/process.hpp"
 #include "support/calls.hpp"
+#include "support/file_size.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>
@@ -13,8 +14,8 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <array>
@@ -226,9 +227,7 @@ TEST_F(update_files_, refuses_paths_that_lead_elsewhere_or_twice_to_one_file) {
 
 TEST_F(update_files_, changes_nothing_when_there_is_no_room) {
   EXPECT_EQ(process([this](process::channel&) {
-              ::signal(SIGXFSZ, SIG_IGN);
-              rlimit const limit{100'000, 100'000}; // the lock file is smaller
-              ::setrlimit(RLIMIT_FSIZE, &limit);
+              if (!test::limit_file_size(100'000)) return 2; // the lock file is smaller
               std::string const large(200'000, 'x');
               auto const e = replace_both("new a", large);
               return e.value() == EFBIG ? 0 : 1;
@@ -244,7 +243,9 @@ TEST_F(update_files_, does_not_commit_after_a_replacement_that_failed) {
   ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
   {
     test::replaced_calls calls;
-    calls->write = [](int, void const*, std::size_t) noexcept -> std::int64_t { return -ENOSPC; };
+    calls->pwritev2 = [](int, iovec const*, int, std::int64_t, int) noexcept -> std::int64_t {
+      return -ENOSPC;
+    };
     EXPECT_EQ(u.replace(1, bytes_of("new b")).error().value(), ENOSPC);
   }
   EXPECT_EQ(u.commit().error().value(), ENOSPC);
@@ -275,7 +276,7 @@ TEST_F(update_files_, leaves_everything_as_it_was_or_decided_whichever_call_fail
   }
   kind const kinds[] = {
       FAILING(openat, (int d, char const* p, int f, unsigned m), (d, p, f, m), EMFILE),
-      FAILING(write, (int fd, void const* b, std::size_t n), (fd, b, n), ENOSPC),
+      FAILING(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int f), (fd, v, n, at, f), ENOSPC),
       FAILING(fsync, (int fd), (fd), EIO),
       FAILING(renameat, (int a, char const* b, int c, char const* d, unsigned f), (a, b, c, d, f), EIO),
       FAILING(unlinkat, (int d, char const* p, int f), (d, p, f), EACCES),

@@ -1,6 +1,8 @@
 // file_handle.hpp: how files are opened, cut, zeroed and unlinked.
 
 #include "support/calls.hpp"
+#include "support/drivers.hpp"
+#include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
@@ -8,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <linux/io_uring.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -15,6 +18,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -104,6 +108,101 @@ TEST(file, does_not_wait_for_the_other_end_of_a_named_pipe) {
   auto const before = std::chrono::steady_clock::now();
   (void)file_handle::file(directory.handle(), "fifo");
   EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(5));
+}
+
+TEST(file, knows_a_named_pipe_and_a_terminal_from_a_file) {
+  test::temporary_directory const directory;
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  directory.write("a", "");
+  auto const kind = [&](char const* name, mode m) {
+    return file_handle::file(directory.handle(), name, m).value().kind();
+  };
+  using unio::handle_kind;
+  EXPECT_EQ(kind("fifo", mode::read), handle_kind::named_pipe);
+  EXPECT_EQ(kind("fifo", mode::write), handle_kind::pipe);
+  EXPECT_EQ(kind("/dev/ptmx", mode::write), handle_kind::pipe);
+  EXPECT_EQ(kind("/dev/zero", mode::read), handle_kind::file);
+  EXPECT_EQ(kind("a", mode::write), handle_kind::file);
+  file_handle const fifo = file_handle::file(directory.handle(), "fifo", mode::write).value();
+  EXPECT_EQ(fifo.clone().value().kind(), handle_kind::pipe);
+}
+
+// A ring takes O_NONBLOCK for the filesystem's word that it never waits, and then waits for it in the caller's thread.
+TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  for (std::string const& driver : test::available_drivers()) {
+    SCOPED_TRACE(driver);
+    auto const m = test::make_multiplexer(driver.c_str()).value();
+    auto const opened = [&](char const* name, mode wanted, creation c) {
+      unio::async_open op(directory.handle(), name, wanted, c);
+      struct nobody {
+        std::optional<file_handle>* to;
+        void set_value(unio::io_result<file_handle> r) { *to = std::move(r).value(); }
+        void set_done() {}
+      };
+      std::optional<file_handle> f;
+      auto connected = unio::connect(std::move(op), nobody{&f});
+      connected.start(m.get());
+      while (!connected.finished()) (void)m->run();
+      return status_flags(*f);
+    };
+    EXPECT_EQ(opened("a", mode::read, creation::open_existing) & O_NONBLOCK, 0);
+    EXPECT_EQ(opened("a", mode::append, creation::if_needed) & (O_NONBLOCK | O_APPEND), O_APPEND);
+    EXPECT_EQ(opened("a", mode::write, creation::always_new) & O_NONBLOCK, 0);
+    EXPECT_EQ(opened(driver.c_str(), mode::write, creation::only_if_not_exist) & O_NONBLOCK, 0);
+    EXPECT_NE(opened("fifo", mode::read, creation::open_existing) & O_NONBLOCK, 0);
+  }
+}
+
+TEST(file, that_was_adopted_nonblocking_is_given_to_a_thread_of_the_kernels) {
+  test::temporary_directory const directory;
+  directory.write("a", "");
+  for (int const flags : {0, O_NONBLOCK}) {
+    unio::io_handle f = unio::io_handle::adopt(::open((directory / "a").c_str(), O_RDWR | flags)).value();
+    EXPECT_EQ(::fcntl(f.native_handle(), F_GETFL) & O_NONBLOCK, flags) << "others may have it as well";
+    char byte = 0;
+    unio::async_read read(f, {unio::mutable_buffer(&byte, 1), 0});
+    unio::async_write write(f, {unio::const_buffer(&byte, 1), 0});
+    for (unio::io_operation* const op :
+         {static_cast<unio::io_operation*>(&read), static_cast<unio::io_operation*>(&write)}) {
+      io_uring_sqe entry{};
+      ASSERT_TRUE(op->faces().prepare(*op, entry));
+      EXPECT_EQ((entry.flags & IOSQE_ASYNC) != 0, flags != 0);
+    }
+  }
+}
+
+// A file with a lease, say: nothing tells when its holder has given it back.
+TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
+  test::temporary_directory const directory;
+  directory.write("a", "four");
+  {
+    test::failing_calls failing;
+    failing.fail<&unio::sys::table::openat>(EAGAIN, {.times = 3});
+    EXPECT_TRUE(file_handle::file(directory.handle(), "a"));
+    EXPECT_EQ(failing.failures<&unio::sys::table::openat>(), 3);
+  }
+  file_handle f = file_handle::file(directory.handle(), "a").value();
+  char memory[8];
+  for (std::string const& driver : test::available_drivers()) {
+    SCOPED_TRACE(driver);
+    auto const m = test::make_multiplexer(driver.c_str()).value();
+    for (bool const with_own : {false, true}) {
+      f.set_multiplexer(with_own ? m.get() : nullptr);
+      test::failing_calls failing;
+      failing.fail<&unio::sys::table::preadv2>(EAGAIN, {.times = 4});
+      auto const r = f.read({unio::mutable_buffer(memory), 0}, 20s);
+      EXPECT_EQ(r.bytes_transferred(), 4u) << r.error().message();
+      if (with_own) continue; // a ring may do without that call
+      EXPECT_EQ(failing.failures<&unio::sys::table::preadv2>(), 4);
+      failing.fail<&unio::sys::table::preadv2>(EAGAIN, {.times = test::which_calls::all});
+      EXPECT_EQ(f.read({unio::mutable_buffer(memory), 0}, 20ms).error(), unio::condition::timed_out);
+      EXPECT_LT(failing.count<&unio::sys::table::preadv2>(), 100) << "it does not spin";
+    }
+    f.set_multiplexer(nullptr);
+  }
 }
 
 TEST(file_always_new, replaces_the_inode_and_leaves_the_old_one_to_who_has_it) {

@@ -10,6 +10,7 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -202,6 +203,25 @@ TEST(adopt, leaves_the_caller_what_it_refuses) {
   EXPECT_EQ(io_handle::adopt(directory).error().value(), EISDIR);
   EXPECT_TRUE(is_open(directory));
   ::close(directory);
+}
+
+// An empty message would read as the end of a stream, and of a long one what does not fit would be lost.
+TEST(adopt, refuses_sockets_whose_bytes_are_messages) {
+  for (int const type : {SOCK_DGRAM, SOCK_SEQPACKET}) {
+    int const socket = ::socket(AF_UNIX, type, 0);
+    ASSERT_GE(socket, 0);
+    EXPECT_EQ(io_handle::adopt(socket).error(), std::errc::wrong_protocol_type);
+    EXPECT_TRUE(is_open(socket));
+    EXPECT_FALSE(is_nonblocking(socket));
+    ::close(socket);
+  }
+  int const listening = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX; // and no more: the kernel gives it a name
+  ASSERT_EQ(::bind(listening, reinterpret_cast<sockaddr*>(&name), sizeof(sa_family_t)), 0);
+  ASSERT_EQ(::listen(listening, 1), 0);
+  EXPECT_EQ(io_handle::adopt(listening).error(), std::errc::wrong_protocol_type);
+  ::close(listening);
 }
 
 TEST(adopt, moves_a_standard_descriptor_above_2) {

@@ -660,6 +660,44 @@ TEST_P(link, is_stopped_with_the_task_that_awaits_it) {
   EXPECT_EQ(done, 1u);
 }
 
+template <std::size_t... I> auto reads_of_a_byte(unio::io_handle& h, char& room, std::index_sequence<I...>) {
+  return unio::link((static_cast<void>(I), async_read(h, mutable_buffer(&room, 1)))...);
+}
+
+// Requests of other threads are queued through a link that must be found however large the operation is.
+TEST_P(link, of_many_members_is_stopped_by_other_threads_in_every_form) {
+  auto a = make_pipe();
+  char room = 0;
+  auto const described = [&] { return reads_of_a_byte(a.reader, room, std::make_index_sequence<20>()); };
+  using chain_type = decltype(described());
+  static_assert(sizeof(chain_type) > 255 * sizeof(void*));
+
+  outcome<unio::detail::atomic_form<chain_type>> seen;
+  auto op = connected(unio::detail::atomic_form<chain_type>(described()), seen);
+  op.start();
+  turns();
+  std::thread([&] { op.cancel(); }).join();
+  drive([&] { return op.finished(); });
+  EXPECT_EQ(seen.result->error(), condition::canceled);
+
+  std::error_code awaited;
+  unio::stop_source of_task;
+  auto body = [&]() -> unio::task<void> { awaited = (co_await unio::io_awaitable(described())).error(); };
+  unio::async_run(*m_, body(), {.stop = of_task.get_token()});
+  turns();
+  std::thread([&] { of_task.request_stop(); }).join();
+  drive([&] { return static_cast<bool>(awaited); });
+  EXPECT_EQ(awaited, condition::canceled);
+
+  std::error_code handled;
+  unio::stop_source of_handler;
+  unio::start(described(), [&](auto r) { handled = r.error(); }, of_handler.get_token());
+  turns();
+  std::thread([&] { of_handler.request_stop(); }).join();
+  drive([&] { return static_cast<bool>(handled); });
+  EXPECT_EQ(handled, condition::canceled);
+}
+
 TEST_P(link, does_not_suspend_the_coroutine_if_nobody_has_to_wait) {
   auto a = make_pipe();
   char room[3];

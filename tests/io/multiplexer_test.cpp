@@ -33,6 +33,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
+using unio::async_read;
 using unio::condition;
 using unio::deadline;
 using unio::io_multiplexer;
@@ -1082,6 +1083,39 @@ TEST_P(on, a_connection_can_be_reset_and_used_again) {
   }
   EXPECT_EQ(values, 100);
   EXPECT_EQ(dones, 100);
+}
+
+TEST_P(on, a_connection_that_was_run_blocking_tells_its_receiver_the_next_time) {
+  auto p = make_pipe(m_.get());
+  char memory[1];
+  int values = 0, dones = 0;
+  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+  for (bool const waits : {false, true}) {
+    values = dones = 0;
+    put(p.writer);
+    op.run_blocking();
+    EXPECT_EQ(op.result().value().bytes(), 1U);
+    EXPECT_EQ(values + dones, 0);
+    op.reset();
+    if (!waits) put(p.writer);
+    op.start();
+    if (waits) put(p.writer);
+    auto const end = clock_type::now() + 20s;
+    while (!op.finished() && clock_type::now() < end) (void)m_->try_run();
+    EXPECT_EQ(values, 1);
+    EXPECT_EQ(dones, 1);
+    op.reset();
+  }
+  // A description that was run and then connected.
+  async_read described(p.reader, unio::mutable_buffer(memory));
+  put(p.writer, 2);
+  described.run_blocking();
+  described.reset();
+  auto connected = unio::connect(std::move(described), count{&values, &dones});
+  connected.start();
+  (void)m_->try_run();
+  EXPECT_EQ(values, 2);
+  EXPECT_EQ(dones, 2);
 }
 
 TEST_P(on, a_connection_can_be_destroyed_and_restarted_by_its_own_receiver) {

@@ -332,6 +332,144 @@ ISOLATED_TEST(kernel_file, takes_more_buffers_than_the_kernel_does) {
   expect_nothing_in_flight(*m);
 }
 
+unio::task<unio::io_result<unio::const_buffers>> awaited_write(unio::io_handle& h, unio::const_buffers list) {
+  co_return co_await h.co_write({list, 0}, 20s);
+}
+unio::task<unio::io_result<unio::mutable_buffers>> awaited_read(unio::io_handle& h,
+                                                                unio::mutable_buffers list) {
+  co_return co_await h.co_read({list, 0}, 20s);
+}
+
+// A transfer of no bytes would read as the end of the stream.
+ISOLATED_TEST(kernel_file, moves_bytes_though_the_list_begins_with_buffers_without_room) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  std::string const text = "hello";
+  std::array<char, 8> room{};
+  std::vector<unio::mutable_buffer> into(1024); // as many as the kernel takes, and one more that has room
+  into.emplace_back(room.data(), room.size());
+  std::vector<unio::const_buffer> from(1024);
+  from.emplace_back(text.data(), text.size());
+  std::array<unio::mutable_buffer, 3> const few_into = {unio::mutable_buffer(), unio::mutable_buffer(), room};
+  std::array<unio::const_buffer, 3> const few_from = {unio::const_buffer(), unio::const_buffer(), text};
+
+  auto const exchange = [&](unio::io_handle& out, unio::io_handle& in, bool awaited) {
+    auto const write = [&](unio::const_buffers b) {
+      return awaited ? unio::run(*m, awaited_write(out, b)) : out.write({b, 0}, 20s);
+    };
+    auto const read = [&](unio::mutable_buffers b) {
+      return awaited ? unio::run(*m, awaited_read(in, b)) : in.read({b, 0}, 20s);
+    };
+    for (auto const& list : {unio::const_buffers(from), unio::const_buffers(few_from)}) {
+      for (auto const& all : {unio::mutable_buffers(into), unio::mutable_buffers(few_into)}) {
+        for (std::size_t const n : {std::size_t{3}, std::size_t{5}}) { // 3: cut inside of the last buffer
+          room.fill('.');
+          auto const written = write(list.first(n));
+          ASSERT_TRUE(written.has_value()) << written.error().message();
+          ASSERT_EQ(written.bytes_transferred(), n);
+          auto const r = read(all.first(n));
+          ASSERT_TRUE(r.has_value()) << r.error().message();
+          ASSERT_EQ(r.bytes_transferred(), n);
+          ASSERT_EQ(r->bytes(), n);
+          ASSERT_EQ(std::string_view(room.data(), 6), std::string(text, 0, n) + std::string(6 - n, '.'));
+        }
+      }
+    }
+  };
+  for (bool const awaited : {false, true}) {
+    SCOPED_TRACE(awaited);
+    exchange(f.file, f.file, awaited);
+    auto pipe = unio::pipe_handle::anonymous().value();
+    exchange(pipe.writer, pipe.reader, awaited);
+    auto sockets = unio::socket_handle::pair().value();
+    exchange(sockets.first, sockets.second, awaited);
+  }
+  // What has to wait is given to the driver.
+  for (auto const& all : {unio::mutable_buffers(into).first(3), unio::mutable_buffers(few_into).first(3)}) {
+    connection c = local_connection(m.get());
+    tally told;
+    auto read = unio::connect(unio::async_read(c.socket, all), tell{&told});
+    read.start();
+    submit_all(*m);
+    EXPECT_FALSE(told.ended());
+    c.peer.write(text);
+    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+    EXPECT_EQ(told.bytes, 3u);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// FIFOs and terminals under a name that was opened as a file: ready when there are bytes, without end before that.
+ISOLATED_TEST(kernel_file, that_is_a_named_pipe_or_a_terminal_is_waited_for) {
+  auto const m = made_multiplexer();
+  temporary_directory const directory;
+  ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
+  raw const terminal(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  ASSERT_TRUE(::grantpt(terminal.fd()) == 0 && ::unlockpt(terminal.fd()) == 0);
+  raw const keep(::open((directory / "fifo").c_str(), O_RDWR | O_CLOEXEC));
+  struct {
+    std::string path;
+    int other_end;
+  } const cases[] = {{directory / "fifo", keep.fd()}, {::ptsname(terminal.fd()), terminal.fd()}};
+  for (auto const& [path, other_end] : cases) {
+    SCOPED_TRACE(path);
+    auto f = unio::file_handle::file({}, path, mode::read).value();
+    for (bool const with_own : {false, true}) {
+      f.set_multiplexer(with_own ? m.get() : nullptr);
+      std::array<char, 8> memory{};
+      EXPECT_EQ(f.read(unio::mutable_buffer(memory), 10ms).error(), unio::condition::timed_out);
+      double const used = cpu_seconds();
+      std::thread later([&, fd = other_end] {
+        std::this_thread::sleep_for(100ms);
+        EXPECT_EQ(::write(fd, "abc\n", 4), 4);
+      });
+      auto const r = f.read(unio::mutable_buffer(memory), 20s);
+      later.join();
+      EXPECT_EQ(r.bytes_transferred(), 4u) << r.error().message();
+      EXPECT_LT(cpu_seconds() - used, 0.08) << "it does not spin";
+      std::thread again([&, fd = other_end] {
+        std::this_thread::sleep_for(20ms);
+        EXPECT_EQ(::write(fd, "abc\n", 4), 4);
+      });
+      EXPECT_EQ(unio::run(*m, awaited_read(f, memory)).bytes_transferred(), 4u);
+      again.join();
+    }
+    f.set_multiplexer(nullptr);
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// The file is always ready; the pipe is what is waited for, and poll() has to look whether it has room.
+ISOLATED_TEST(kernel_file, is_spliced_to_a_full_pipe_though_only_poll_asks_for_it) {
+  auto const m = made_multiplexer();
+  file_there f(std::filesystem::temp_directory_path().string());
+  ASSERT_TRUE(f.file.write({unio::const_buffer(pattern(4096)), 0}).has_value());
+  auto pipe = unio::pipe_handle::anonymous().value();
+  std::string const much = pattern(1 << 16);
+  while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) {
+  }
+  f.file.set_multiplexer(m.get());
+  pipe.writer.set_multiplexer(m.get());
+  tally told;
+  auto splice =
+      unio::connect(unio::async_splice(f.file, pipe.writer, {.bytes = 4096, .from_offset = 0}), tell{&told});
+  splice.start();
+  auto const poll_for = [&](std::chrono::milliseconds at_most) {
+    auto const end = std::chrono::steady_clock::now() + at_most;
+    while (splice.poll() != unio::io_status::completed && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(100us);
+  };
+  poll_for(20ms);
+  EXPECT_FALSE(told.ended());
+  std::string drained(1 << 20, '.');
+  EXPECT_TRUE(pipe.reader.read(unio::mutable_buffer(drained)).has_value());
+  poll_for(20s);
+  EXPECT_TRUE(told.ended_once());
+  EXPECT_EQ(told.bytes, 4096u);
+  f.file.set_multiplexer(nullptr);
+  expect_nothing_in_flight(*m);
+}
+
 // Offset -1 is the file's position; those that the kernel cannot count to are its error.
 ISOLATED_TEST(kernel_file, has_a_position_and_refuses_impossible_offsets) {
   auto const m = made_multiplexer();

@@ -2,6 +2,7 @@
 
 #include "support/child.hpp"
 #include "support/failing_calls.hpp"
+#include "support/file_size.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
@@ -114,6 +115,102 @@ ISOLATED_TEST(kernel_signal, would_kill_without_that_care) {
             }),
             -1)
       << "the canary: SIGPIPE kills";
+}
+
+// Every way to make a file longer than it may be.
+void write_past_the_largest_size(unio::io_multiplexer& m, temporary_directory const& directory,
+                                 std::uint64_t limit) {
+  using mode = unio::handle::mode;
+  using creation = unio::handle::creation;
+  unio::const_buffer const bytes(std::string_view("abc"));
+  std::array<unio::const_buffer, 2> const two = {bytes, bytes};
+  auto const open = [&](char const* name, mode how) {
+    return unio::file_handle::file(directory.handle(), name, how, creation::if_needed).value();
+  };
+  for (bool const with_own : {true, false}) {
+    SCOPED_TRACE(with_own ? "on its multiplexer" : "blocking");
+    unio::file_handle f = open("a", mode::write);
+    f.set_multiplexer(with_own ? &m : nullptr);
+    ASSERT_TRUE(f.truncate(0).has_value());
+    EXPECT_EQ(f.write({bytes, limit}, 20s).error().value(), EFBIG);
+    std::error_code const tried = f.try_write({bytes, limit}).error();
+    EXPECT_TRUE(tried.value() == EFBIG || tried == unio::condition::would_block) << tried.message();
+    EXPECT_EQ(f.write({unio::const_buffers(two), limit + 1}, 20s).error().value(), EFBIG);
+    EXPECT_EQ(f.write({bytes, limit - 1}, 20s).bytes_transferred(), 1u) << "up to it";
+    unio::file_handle appended = open("a", mode::append);
+    appended.set_multiplexer(with_own ? &m : nullptr);
+    EXPECT_EQ(appended.write(bytes, 20s).error().value(), EFBIG);
+    EXPECT_EQ(f.truncate(limit + 1).error().value(), EFBIG);
+    auto pipe = unio::pipe_handle::anonymous().value();
+    EXPECT_TRUE(pipe.writer.write(bytes).has_value());
+    pipe.reader.set_multiplexer(with_own ? &m : nullptr);
+    EXPECT_EQ(unio::splice(pipe.reader, f, {.bytes = 3, .to_offset = limit}, 20s).error().value(), EFBIG);
+    f.set_multiplexer(nullptr);
+    appended.set_multiplexer(nullptr);
+    pipe.reader.set_multiplexer(nullptr);
+  }
+  // What is not tried at once is left to the driver: here what goes past the cache, and many at once.
+  auto direct = unio::file_handle::file(directory.handle(), "a", mode::write, creation::open_existing,
+                                        unio::handle::caching::only_metadata);
+  if (direct) {
+    alignas(4096) static std::byte const page[4096] = {};
+    direct->set_multiplexer(&m);
+    EXPECT_EQ(direct->write({unio::const_buffer(page), limit}, 20s).error().value(), EFBIG);
+    direct->set_multiplexer(nullptr);
+  }
+  unio::file_handle f = open("a", mode::write);
+  f.set_multiplexer(&m);
+  std::deque<tally> told;
+  std::deque<unio::io_operation_connection<unio::async_write, tell>> writes;
+  for (int i = 0; i != 20; ++i) {
+    unio::io_request<unio::const_buffers> const past(bytes, limit + static_cast<std::uint64_t>(i));
+    writes.emplace_back(unio::async_write(f, past), tell{&told.emplace_back()});
+    writes.back().start();
+  }
+  for (tally& t : told) {
+    ASSERT_TRUE(drive(m, [&] { return t.ended(); }));
+    EXPECT_EQ(t.error.value(), EFBIG);
+  }
+  f.set_multiplexer(nullptr);
+}
+
+// P8, case 59: the same of RLIMIT_FSIZE.
+ISOLATED_TEST(kernel_signal, is_not_raised_by_writing_past_the_largest_size_of_a_file) {
+  ASSERT_EQ(std::signal(SIGXFSZ, SIG_DFL), SIG_DFL) << "the canary: it would kill";
+  std::thread([] {}).join(); // the C library prepares for threads with the first one
+  std::string const before = signals();
+  {
+    auto const m = made_multiplexer();
+    temporary_directory const directory;
+    constexpr std::uint64_t most = 1 << 20; // what this test prints goes to a file as well
+    ASSERT_TRUE(limit_file_size(most));
+    write_past_the_largest_size(*m, directory, most);
+    expect_nothing_in_flight(*m);
+    EXPECT_EQ(in_child([&] {
+                int const fd = ::open((directory / "a").c_str(), O_WRONLY | O_CLOEXEC);
+                return ::pwrite(fd, "x", 1, most) == 1 ? 2 : 3;
+              }),
+              -1)
+        << "the canary: SIGXFSZ kills";
+  }
+  EXPECT_EQ(signals(), before);
+}
+
+// One that was pending, and blocked, before is not taken away.
+ISOLATED_TEST(kernel_signal, of_the_largest_size_that_was_pending_before_still_is) {
+  temporary_directory const directory;
+  ASSERT_TRUE(limit_file_size(1 << 20));
+  sigset_t s;
+  sigemptyset(&s);
+  sigaddset(&s, SIGXFSZ);
+  ASSERT_EQ(::pthread_sigmask(SIG_BLOCK, &s, nullptr), 0);
+  ASSERT_EQ(::raise(SIGXFSZ), 0);
+  std::string const before = signals();
+  auto f = unio::file_handle::file(directory.handle(), "a", unio::handle::mode::write,
+                                   unio::handle::creation::if_needed)
+               .value();
+  EXPECT_EQ(f.write({unio::const_buffer("x", 1), 1 << 20}).error().value(), EFBIG);
+  EXPECT_EQ(signals(), before);
 }
 
 // Denies pwritev2(2) with RWF_NOSIGNAL, as kernels before 6.18 do.

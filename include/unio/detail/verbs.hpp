@@ -43,28 +43,25 @@ typename Sender::result_type blocking_on(Handle& h, Arguments const&... argument
 
 /// The form of a sender whose state several threads may touch. Only this one has the link by which the requests of other
 /// threads are queued: most operations have no use for it.
-template <class Sender> class atomic_form : public Sender {
+template <class Sender> class atomic_form : message_link<atomic_form<Sender>>, public Sender {
+  using link = message_link<atomic_form>;
+
  public:
   atomic_form() = default;
   template <class... Arguments>
     requires std::constructible_from<Sender, Arguments...>
   explicit atomic_form(Arguments&&... arguments) : Sender(static_cast<Arguments&&>(arguments)...) {
-    this->set_atomic(next_message_);
+    this->set_atomic(link::next_message_);
   }
   // Being atomic is not moved with the sender, which may become one that is not.
-  atomic_form(atomic_form&& other) noexcept : Sender(static_cast<Sender&&>(other)) {
-    this->set_atomic(next_message_);
+  atomic_form(atomic_form&& other) noexcept : link(), Sender(static_cast<Sender&&>(other)) {
+    this->set_atomic(link::next_message_);
   }
   atomic_form& operator=(atomic_form&& other) noexcept {
     Sender::operator=(static_cast<Sender&&>(other));
-    this->set_atomic(next_message_);
+    this->set_atomic(link::next_message_);
     return *this;
   }
-
- private:
-  static_assert(sizeof(Sender) <= 255 * sizeof(io_operation*),
-                "set_atomic() could not say where the link is");
-  io_operation* next_message_ = nullptr;
 };
 
 } // namespace unio::detail

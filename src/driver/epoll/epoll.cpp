@@ -91,7 +91,11 @@ class epoll_backend final : public backend {
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
-    if (!is_file(op)) e.perform_now(op);
+    if (!is_file(op)) {
+      e.perform_now(op);
+    } else {
+      (void)reap(e, 0); // it waits for its other descriptor, a pipe, whose edge gives it to a worker
+    }
   }
 
   // Edge-triggered: each write is an edge of its own, so the counter need not be read back.
