@@ -56,22 +56,23 @@ class server {
     while (tasks_ != 0) unio::this_thread::multiplexer().run().value();
   }
   [[nodiscard]] int served() const { return served_; }
+  [[nodiscard]] bool failed() const { return failed_; }
 
  private:
+  // Out of descriptors it waits until other connections have ended.
   unio::task<> accept_connections() {
-    for (;;) {
-      auto connection = co_await listening_.co_accept();
-      if (connection) {
-        ++served_;
-        start(echo(std::move(*connection)));
-      } else if (connection.error() == unio::condition::canceled) {
-        co_return;
-      } else { // out of descriptors: others have to end first
-        std::fprintf(stderr, "accept: %s\n", connection.error().message().c_str());
-        unio::timer_handle pause(10ms);
-        (void)co_await pause.co_wait();
-      }
-    }
+    auto const serve = [this](unio::socket_handle connection) {
+      ++served_;
+      start(echo(std::move(connection)));
+    };
+    auto const says = [](std::error_code why) {
+      std::fprintf(stderr, "accept: %s\n", why.message().c_str());
+    };
+    unio::result<void> const ended = co_await unio::for_each_connection(listening_, serve, says);
+    if (ended.error() == unio::condition::canceled) co_return;
+    says(ended.error());
+    failed_ = true;
+    (void)end_wanted.signal();
   }
   void start(unio::task<> t) {
     ++tasks_;
@@ -83,6 +84,7 @@ class server {
   unio::stop_source stop_;
   int tasks_ = 0;
   int served_ = 0;
+  bool failed_ = false;
 };
 
 unio::task<> wait_for_signal() { (void)co_await end_wanted.co_wait(); }
@@ -119,5 +121,5 @@ int main(int argc, char** argv) {
   s.end();
   std::printf("%d served, none left\n", s.served());
   if (client.joinable()) client.join();
-  return argc > 1 || echoed ? 0 : 1;
+  return !s.failed() && (argc > 1 || echoed) ? 0 : 1;
 }

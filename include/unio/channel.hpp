@@ -116,6 +116,11 @@ template <class T> class channel_send_copy : private channel_send {
   T copy_;
 };
 
+/// Why nothing was received.
+[[nodiscard]] inline std::error_code receive_error(wait_outcome o) noexcept {
+  return o == wait_outcome::refused ? make_error_code(error::end_of_stream) : error_of(o);
+}
+
 template <class T> class channel_receive : private wait_awaiter {
  public:
   explicit channel_receive(channel_queue& c) noexcept : wait_awaiter(c) {}
@@ -144,10 +149,9 @@ template <class T> class channel_receive : private wait_awaiter {
         channel().receive_kept(&value_);
         has_value_ = true;
       }
-      return result<T>(std::move(value_));
+      return result<T>(std::in_place, std::move(value_)); // T may itself be made of a result or an error
     }
-    if (o == wait_outcome::refused) return error::end_of_stream;
-    return error_of(o);
+    return result<T>(std::unexpect, receive_error(o));
   }
 
  private:
@@ -232,12 +236,11 @@ template <class T> class channel {
     } p;
     detail::wait_outcome const o = queue_.try_receive(std::addressof(p.value));
     if (o == detail::wait_outcome::granted) {
-      result<T> r(std::move(p.value));
+      result<T> r(std::in_place, std::move(p.value));
       p.value.~T();
       return r;
     }
-    if (o == detail::wait_outcome::refused) return error::end_of_stream;
-    return detail::error_of(o);
+    return result<T>(std::unexpect, detail::receive_error(o));
   }
 
   /// Nothing more can be sent. Those who wait to send are told so and keep their values; what was sent can still be received.

@@ -229,8 +229,14 @@ inline constexpr bool gives_frames<First, Second, Rest...> =
 /// The promise of such a coroutine. The others do without the word behind each frame.
 template <class Promise> class with_given_frames : public Promise, public frame_memory {
  public:
-  using frame_memory::operator new;
-  using frame_memory::operator delete;
+  // Both bases have these. Functions that forward, because Clang 21 and 22 crash on a coroutine whose promise chooses by
+  // using-declarations.
+  template <class... Parameters>
+    requires requires(std::size_t n, Parameters&... p) { frame_memory::operator new(n, p...); }
+  [[gnu::always_inline]] static void* operator new(std::size_t size, Parameters&... parameters) {
+    return frame_memory::operator new(size, parameters...);
+  }
+  static void operator delete(void* p, std::size_t size) noexcept { frame_memory::operator delete(p, size); }
 };
 template <class Promise, class... Parameters>
 using promise_for = std::conditional_t<gives_frames<Parameters...>, with_given_frames<Promise>, Promise>;

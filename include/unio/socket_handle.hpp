@@ -54,6 +54,9 @@ class UNIO_API async_accept : public io_operation, public detail::standard_sende
   async_accept() = default;
   explicit async_accept(listening_socket_handle& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() noexcept;
+  /// Whether to accept again, after a pause: EMFILE, ENFILE, ENOBUFS, ENOMEM; EPERM, which a firewall says of one
+  /// connection.
+  [[nodiscard]] static bool may_go_on(std::error_code why) noexcept;
 
  protected:
   async_accept(operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
@@ -62,8 +65,8 @@ class UNIO_API async_accept : public io_operation, public detail::standard_sende
 /// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value for each,
 /// then once for what ended it (condition::canceled, timed_out, …), then set_done.
 ///
-/// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM are reported once each time they begin, and accepting
-///          pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds again
+/// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they begin, and
+///          accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds again
 /// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
 class UNIO_API async_accept_many : public async_accept {
  public:

@@ -1,19 +1,29 @@
 // unio/task_group.hpp: any number of tasks, started as they come, none of which outlives the group.
 //
 //   task_group   start · request_stop · join
+//   joined       what join() yields
 //
 //   task_group group(co_await this_coro::environment);
-//   while (auto s = co_await listener.co_accept()) group.start(serve(std::move(*s)));
+//   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
+//   result<void> const ended = co_await for_each_connection(listener, start); // unio/accept_loop.hpp
 //   co_await group.join();
+//   if (ended.error() != condition::canceled) co_return ended; // why it accepts no more
 
 #pragma once
 
 #include <unio/detail/children.hpp>
+#include <unio/result.hpp>
 #include <unio/run.hpp>
 
 namespace unio {
 
 class task_group;
+
+/// A result<void> that need not be looked at: condition::canceled if a stop was requested of who waited in join().
+class joined : public result<void> {
+ public:
+  using result<void>::result;
+};
 
 namespace detail {
 
@@ -45,7 +55,8 @@ struct tell_the_group {};
 /// Runs on        the executor of the environment that it was made with; start() and join() belong there, too
 /// Errors         an exception that leaves a task started without a handler asks all others to stop, and is thrown by join();
 ///                those that come later are dropped
-/// Cancellation   request_stop(), and a stop of the environment, ask all of them to stop, also those started later
+/// Cancellation   request_stop(), a stop of the environment, and one of who waits in join(), ask all of them to stop,
+///                also those started later
 /// Destruction    with tasks still there asks them to stop and destroys them where they are suspended; handlers are not
 ///                called. On the thread of the executor; on one of several threads join() first. `co_await join()` is the
 ///                good way to leave
@@ -84,8 +95,11 @@ class UNIO_API task_group : private detail::children {
   /// Waits until all have ended, those included that are started meanwhile. Afterwards the group can be used again; one that
   /// was asked to stop stays so.
   ///
+  /// Returns        nothing; condition::canceled if it waited, and a stop was requested of who waits
   /// Throws         the first exception that left a task without a handler, once
-  /// Cancellation   a stop reaches the tasks; join() waits for their end
+  /// Cancellation   a stop of who waits, which need not be one of the group's environment, asks the tasks to stop; join()
+  ///                waits for their end. So `timeout(1s, group.join())` stops them after a second
+  /// Destruction    of who waits leaves the group as it was before; on the thread of the executor
   /// Concurrency    one at a time
   [[nodiscard]] join_awaitable join() noexcept;
 
@@ -96,7 +110,8 @@ class UNIO_API task_group : private detail::children {
   void leave(detail::group_member& m) noexcept;
   void fail(std::exception_ptr e) noexcept;
   std::coroutine_handle<> begin_to_wait(std::coroutine_handle<> h, environment const& e) noexcept;
-  void end_to_wait();
+  void forget_to_wait() noexcept;
+  joined end_to_wait(bool stopped);
   void lock() noexcept;
   void unlock() noexcept;
 
@@ -105,17 +120,39 @@ class UNIO_API task_group : private detail::children {
   std::atomic<bool> locked_{false}; // the list: they may end on several threads
 };
 
-class [[nodiscard]] task_group::join_awaitable {
+class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
  public:
-  explicit join_awaitable(task_group& g) noexcept : group_(g) {}
+  explicit join_awaitable(task_group& g) noexcept : stop_node(&stop_came), group_(g) {}
+  join_awaitable(join_awaitable const& other) noexcept
+      : join_awaitable(other.group_) {} // before it is awaited
+  join_awaitable& operator=(join_awaitable const&) = delete;
+  ~join_awaitable() {
+    if (!waits_) return;
+    stop_listening();
+    group_.forget_to_wait();
+  }
   [[nodiscard]] bool await_ready() const noexcept { return group_.running() == 0; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    waits_ = true;
+    stop_ = e.stop;
+    if (stop_.stop_possible() && !attach(stop_)) group_.request_stop();
     return group_.begin_to_wait(h, e);
   }
-  void await_resume() { group_.end_to_wait(); }
+  joined await_resume() {
+    if (waits_) stop_listening(); // before the group is used again
+    waits_ = false;
+    return group_.end_to_wait(stop_.stop_requested());
+  }
 
  private:
+  static void stop_came(stop_node& n) noexcept { static_cast<join_awaitable&>(n).group_.request_stop(); }
+  void stop_listening() noexcept {
+    if (stop_.stop_possible()) detach(stop_);
+  }
+
   task_group& group_;
+  stop_token stop_; // of who waits
+  bool waits_ = false;
 };
 
 inline task_group::join_awaitable task_group::join() noexcept { return join_awaitable(*this); }

@@ -62,10 +62,12 @@ class UNIO_API timeout_base : protected children, private end_listener {
   bool by_timer_ = false;
 };
 
+/// A result or its kin. A std::expected, whose error() is a reference, is a value like any other: one of a bool, made from an
+/// error, would hold a value.
 template <class T>
 concept fallible_with_code =
     fallible<T> && std::constructible_from<T, std::error_code> && requires(T const& v) {
-      { v.error() } -> std::convertible_to<std::error_code>;
+      { v.error() } -> std::same_as<std::error_code>;
     };
 
 template <class T> struct timed_value {
@@ -102,7 +104,7 @@ template <class T> class [[nodiscard]] timeout_awaitable : timeout_base {
     gone_on();
     task_state<T>& s = child_.child().promise();
     if (has_passed()) [[unlikely]] {
-      if (s.has_failed() && is_canceled(s.exception())) return value_type(why());
+      if (s.has_failed() && is_canceled(s.exception())) return failed();
       if constexpr (fallible_with_code<T>) {
         if (!s.has_failed() && !s.value().has_value() && s.value().error() == condition::canceled)
           return late(s.value());
@@ -113,13 +115,22 @@ template <class T> class [[nodiscard]] timeout_awaitable : timeout_base {
       return {};
     } else if constexpr (std::is_reference_v<T>) {
       std::remove_reference_t<T>& referred = s.take();
-      return value_type(&referred);
+      return value_type(std::in_place, std::addressof(referred));
+    } else if constexpr (fallible_with_code<T>) {
+      return s.take();
     } else {
-      return value_type(s.take());
+      return value_type(std::in_place, s.take()); // T may be an error, or anything
     }
   }
 
  private:
+  value_type failed() const {
+    if constexpr (fallible_with_code<T>) {
+      return value_type(why());
+    } else {
+      return value_type(std::unexpect, why());
+    }
+  }
   // Bytes that had moved before it was stopped stay in the result.
   template <class R> R late(R& canceled) const {
     if constexpr (requires { R(why(), canceled.bytes_transferred()); }) {

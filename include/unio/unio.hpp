@@ -3,6 +3,7 @@
 
 #pragma once
 
+#include <unio/accept_loop.hpp>
 #include <unio/async_generator.hpp>
 #include <unio/buffer.hpp>
 #include <unio/buffered_stream.hpp>

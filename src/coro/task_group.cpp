@@ -1,5 +1,7 @@
 #include <unio/task_group.hpp>
 
+#include <cerrno>
+
 namespace unio {
 
 // Held for a few instructions.
@@ -57,7 +59,15 @@ std::coroutine_handle<> task_group::begin_to_wait(std::coroutine_handle<> h, env
   return count_down(); // who declared it counts as one that runs until it joins
 }
 
-void task_group::end_to_wait() {
+// Whoever waited is being destroyed. It counts again as one that runs, as before.
+void task_group::forget_to_wait() noexcept {
+  bool const had_ended = left_.fetch_add(1, std::memory_order_relaxed) == 0;
+  take_back();
+  gone_on();
+  if (had_ended) listen_again();
+}
+
+joined task_group::end_to_wait(bool stopped) {
   if (is_waiting()) { // it was suspended, and then there was nobody left
     gone_on();
     left_.fetch_add(1, std::memory_order_relaxed);
@@ -65,6 +75,8 @@ void task_group::end_to_wait() {
   }
   if (first_failure_ != nullptr) [[unlikely]]
     detail::rethrow(std::exchange(first_failure_, nullptr));
+  if (stopped) return detail::to_error_code(-ECANCELED);
+  return {};
 }
 
 task_group::~task_group() {

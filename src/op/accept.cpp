@@ -33,6 +33,7 @@ bool concerns_the_connection(int error) noexcept {
     case EHOSTDOWN:
     case ENONET:
     case EHOSTUNREACH:
+    case EOPNOTSUPP:
     case ENETUNREACH:
       return true;
     default:
@@ -40,8 +41,10 @@ bool concerns_the_connection(int error) noexcept {
   }
 }
 
-bool is_shortage(int error) noexcept {
-  return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM;
+// Errors that may be gone after a pause. EPERM: a firewall forbids this connection, says accept(2); what else says so (a
+// filter, a security module) may say it for ever, so it is not tried again at once.
+bool may_pass(int error) noexcept {
+  return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM || error == -EPERM;
 }
 
 int perform(io_operation& op, attempt) noexcept {
@@ -58,7 +61,7 @@ outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   if (concerns_the_connection(res))
     return (flags & IORING_CQE_F_MORE) != 0 ? outcome::pending : outcome::again;
   if (!op.is_multishot()) return op::decode(op, res);
-  if (res >= 0 || is_shortage(res)) {
+  if (res >= 0 || may_pass(res)) {
     op.set_outcome(res);
     return res >= 0 ? outcome::more : outcome::pause;
   }
@@ -70,6 +73,10 @@ void reclaim(io_operation& op) noexcept {
 }
 
 } // namespace
+
+bool async_accept::may_go_on(std::error_code why) noexcept {
+  return why.category() == std::system_category() && may_pass(-why.value());
+}
 
 constinit operation_faces const detail::accept_faces = {.name = "accept",
                                                         .tries = inline_attempt::predicted,

@@ -225,6 +225,24 @@ TEST(frame_allocator, of_the_first_or_second_parameter_gives_the_frame) {
   EXPECT_EQ(a.out(), 0u);
 }
 
+unio::async_generator<int> counts(by_reference const&, int n) {
+  for (int i = 0; i != n; ++i) co_yield i;
+}
+
+// All promises that choose between the pool and an allocator do so through with_given_frames.
+TEST(frame_allocator, of_a_parameter_gives_the_frame_of_an_async_generator) {
+  watching a;
+  by_reference const given{a};
+  int sum = 0;
+  unio::run([](by_reference const& from, int& to) -> task<> {
+    unio::async_generator<int> numbers = counts(from, 4);
+    while (int* const n = co_await numbers.next()) to += *n;
+  }(given, sum));
+  EXPECT_EQ(sum, 6);
+  EXPECT_EQ(a.taken, 2) << "the task's and the generator's";
+  EXPECT_EQ(a.out(), 0u);
+}
+
 TEST(frame_allocator, of_the_environment_gives_frames_that_ask_for_it) {
   watching a;
   auto body = []() -> task<int> {

@@ -141,6 +141,138 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
       {.stop = stop.get_token()});
 }
 
+// Who joins may be asked to stop by others than those who may stop the group.
+TEST(task_group, is_stopped_through_who_joins_it) {
+  run([]() -> task<> {
+    int stopped = 0;
+    bool ended = false;
+    auto ends_slowly = [](bool& e) -> task<> {
+      (void)co_await co_sleep(1h);
+      for (int i = 0; i != 3; ++i) (void)co_await co_no_op(); // refused, for it was asked to stop
+      e = true;
+    };
+    task_group g(co_await this_coro::environment);
+    for (int i = 0; i != 3; ++i) g.start(sleeps(stopped));
+    g.start(ends_slowly(ended));
+    auto const begin = std::chrono::steady_clock::now();
+    result<void> const r = co_await timeout(20ms, g.join());
+    EXPECT_EQ(r.error(), condition::timed_out);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, 10min);
+    EXPECT_EQ(stopped, 3);
+    EXPECT_TRUE(ended) << "join() waits for all";
+    EXPECT_EQ(g.running(), 0u);
+    g.start(sleeps(stopped)); // it stays stopped
+    EXPECT_FALSE((co_await g.join()).error()) << "nobody asked who joins now to stop";
+    EXPECT_EQ(stopped, 4);
+  }());
+}
+
+TEST(task_group, that_is_joined_in_time_is_not_stopped) {
+  run([]() -> task<> {
+    int sum = 0;
+    task_group g(co_await this_coro::environment);
+    for (int i = 1; i <= 3; ++i) g.start(adds(sum, i));
+    result<void> const r = co_await timeout(1h, g.join());
+    EXPECT_TRUE(r.has_value());
+    EXPECT_EQ(sum, 6);
+    EXPECT_FALSE(g.get_stop_token().stop_requested());
+  }());
+}
+
+TEST(task_group, joined_with_the_stop_requested_is_stopped_at_once) {
+  run([]() -> task<> {
+    int stopped = 0;
+    task_group g(co_await this_coro::environment);
+    g.start(sleeps(stopped));
+    result<void> const r = co_await timeout(0s, g.join());
+    EXPECT_EQ(r.error(), condition::timed_out);
+    EXPECT_EQ(stopped, 1);
+    result<void> const nothing_to_wait_for = co_await timeout(0s, g.join());
+    EXPECT_TRUE(nothing_to_wait_for.has_value());
+  }());
+}
+
+TEST(task_group, loses_to_what_succeeds_before_it_is_joined) {
+  run([]() -> task<> {
+    int stopped = 0;
+    task_group g(co_await this_coro::environment);
+    g.start(sleeps(stopped));
+    auto const r = co_await when_any(g.join(), co_sleep(1ms));
+    EXPECT_EQ(r.index, 1u);
+    EXPECT_EQ(std::get<0>(r.outcomes)->error(), condition::canceled);
+    EXPECT_EQ(stopped, 1);
+  }());
+}
+
+TEST(task_group, says_that_who_joined_it_was_stopped) {
+  stop_source stop;
+  run(
+      [](stop_source& s) -> task<> {
+        int stopped = 0;
+        task_group g(co_await this_coro::environment);
+        g.start(sleeps(stopped));
+        g.start([](stop_source& from) -> task<> {
+          (co_await co_no_op()).value();
+          from.request_stop();
+        }(s));
+        joined const j = co_await g.join();
+        EXPECT_EQ(j.error(), condition::canceled);
+        EXPECT_EQ(stopped, 1);
+      }(stop),
+      {.stop = stop.get_token()});
+}
+
+// Its tasks are asked to stop, end later, and resume nobody who is gone. Another may join it.
+TEST(task_group, outlives_a_coroutine_that_was_destroyed_while_it_joined) {
+  int stopped = 0;
+  run([](int& s) -> task<> {
+    task_group g(co_await this_coro::environment);
+    for (int i = 0; i != 3; ++i) g.start(sleeps(s));
+    {
+      task_group joiners(co_await this_coro::environment);
+      auto joins = [](task_group& of) -> task<> { co_await of.join(); };
+      joiners.start(joins(g));
+      // Not joined: asks its task to stop, and destroys it.
+    }
+    EXPECT_EQ(g.running(), 3u);
+    for (int i = 0; i != 10; ++i) (void)co_await co_sleep(1ms);
+    EXPECT_EQ(g.running(), 0u);
+    EXPECT_EQ(s, 3);
+    co_await g.join();
+  }(stopped));
+  EXPECT_EQ(stopped, 3);
+}
+
+// The stop comes from another thread, while tasks end on several.
+TEST(task_group, is_stopped_through_who_joins_it_from_any_thread) {
+  constexpr int threads = 3;
+  auto const m = io_multiplexer::best_available(threads).value();
+  std::atomic<bool> over{false};
+  std::atomic<int> ended{0};
+  auto body = [](std::atomic<bool>& end, std::atomic<int>& n) -> task<> {
+    for (int round = 0; round != 200; ++round) {
+      task_group g(co_await this_coro::environment);
+      auto one = [](std::atomic<int>& to, int i) -> task<> {
+        (void)co_await co_sleep(i % 2 == 0 ? deadline(50us) : deadline(1h));
+        ++to;
+      };
+      for (int i = 0; i != 8; ++i) g.start(one(n, i));
+      result<void> const r = co_await timeout(std::chrono::microseconds(round), g.join());
+      EXPECT_EQ(r.error(), condition::timed_out);
+      EXPECT_EQ(g.running(), 0u);
+    }
+    end = true;
+  };
+  async_run(*m, body(over, ended));
+  std::vector<std::thread> pool;
+  for (int t = 0; t != threads; ++t)
+    pool.emplace_back([&] {
+      while (!over) (void)m->try_run_for(10ms);
+    });
+  for (std::thread& t : pool) t.join();
+  EXPECT_EQ(ended, 200 * 8);
+}
+
 struct counted {
   explicit counted(int& n) : n_(n) { ++n_; }
   counted(counted const&) = delete;

@@ -25,6 +25,10 @@ using unio::sys::table;
 class kernel_accept : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_accept);
 
+// What accept(2) advises to go on after, as after EAGAIN.
+constexpr int dead_connections[] = {ECONNABORTED, EPROTO,       ENETDOWN,   ENOPROTOOPT, EHOSTDOWN,
+                                    ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
+
 // Case 30, P11; bun#32705: re-arming at once spins. The clients are the parent's, so that only the server is
 // short.
 ISOLATED_TEST(kernel_accept, of_many_pauses_without_descriptors_and_goes_on_when_there_are_some) {
@@ -69,6 +73,55 @@ ISOLATED_TEST(kernel_accept, of_many_pauses_without_descriptors_and_goes_on_when
   EXPECT_EQ(in_child(serve), 0) << "(the number of the check that failed)";
 }
 
+// The same with coroutines.
+ISOLATED_TEST(kernel_accept, of_each_connection_pauses_without_descriptors_and_goes_on_when_there_are_some) {
+  auto [accepting, port] = listener(nullptr);
+  auto serve = [&server = accepting] {
+    auto const m = made_multiplexer();
+    server.set_multiplexer(m.get());
+    submit_all(*m); // a ring is set up by now
+    int const next = ::dup(2);
+    ::close(next);
+    rlimit const few{.rlim_cur = static_cast<rlim_t>(next) + 10, .rlim_max = static_cast<rlim_t>(next) + 10};
+    if (::setrlimit(RLIMIT_NOFILE, &few) != 0) return 1;
+    std::vector<unio::socket_handle> held;
+    std::vector<std::error_code> told;
+    std::error_code ended;
+    unio::stop_source stop;
+    unio::async_run(*m,
+                    unio::for_each_connection(
+                        server, [&held](unio::socket_handle s) { held.push_back(std::move(s)); },
+                        [&told](std::error_code e) { told.push_back(e); }),
+                    [&ended](unio::task_outcome<unio::result<void>> o) { ended = (*o).error(); },
+                    {.stop = stop.get_token()});
+    if (!drive(*m, [&] { return held.size() == 10 && told.size() == 1; })) return 2;
+    if (told[0].value() != EMFILE) return 3;
+
+    double const cpu = cpu_seconds();
+    std::uint64_t const turns = m->counters().turns;
+    auto const end = std::chrono::steady_clock::now() + 1s;
+    while (std::chrono::steady_clock::now() < end) (void)m->try_run_until(end);
+    if (cpu_seconds() - cpu > 0.3) return 4; // a spin takes all of the second
+    if (m->counters().turns - turns > 300) return 5;
+    if (told.size() != 1) return 6; // said once, not each time
+    if (ended) return 7;
+
+    // It recovers, and no connection is lost.
+    for (std::size_t const more : {10, 5}) {
+      held.clear();
+      if (!drive(*m, [&] { return held.size() == more; })) return 8;
+    }
+    held.clear();
+    stop.request_stop();
+    if (!drive(*m, [&] { return static_cast<bool>(ended); })) return 9;
+    if (ended != unio::condition::canceled) return 10;
+    return m->counters().started == m->counters().finished ? 0 : 11;
+  };
+  std::vector<raw> clients;
+  for (int i = 0; i < 25; ++i) clients.push_back(raw_connection(port));
+  EXPECT_EQ(in_child(serve), 0) << "(the number of the check that failed)";
+}
+
 // The same with one at a time: the error is the caller's.
 ISOLATED_TEST(kernel_accept, reports_that_there_are_no_descriptors) {
   auto [accepting, port] = listener(nullptr);
@@ -92,7 +145,7 @@ ISOLATED_TEST(kernel_accept, reports_that_there_are_no_descriptors) {
 
 // Case 52, accept(2): errors of a connection that died while it waited are not errors of accepting.
 ISOLATED_TEST(kernel_accept, goes_on_after_connections_that_died_while_they_waited) {
-  for (int const error : {ECONNABORTED, EPROTO, ENETDOWN, EHOSTUNREACH}) {
+  for (int const error : dead_connections) {
     SCOPED_TRACE(error);
     for (bool const blocking : {false, true}) {
       auto const m = made_multiplexer();
@@ -108,6 +161,40 @@ ISOLATED_TEST(kernel_accept, goes_on_after_connections_that_died_while_they_wait
       }
     }
   }
+}
+
+// The same for many; and where a firewall forbids one, which is reported, and then paused after: who else says EPERM may say it
+// for ever. On a ring no call of ours fails, so its decoder is asked as well.
+ISOLATED_TEST(kernel_accept, of_many_goes_on_after_what_concerns_one_connection) {
+  auto const m = made_multiplexer();
+  auto [accepting, port] = listener(m.get());
+  unio::async_accept_many decoded(accepting);
+  for (int const error : dead_connections)
+    EXPECT_EQ(decoded.faces().complete(decoded, -error, 0), unio::outcome::again) << error;
+  for (int const error : {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM})
+    EXPECT_EQ(decoded.faces().complete(decoded, -error, 0), unio::outcome::pause) << error;
+  EXPECT_EQ(decoded.faces().complete(decoded, -EINVAL, 0), unio::outcome::finished);
+
+  tally told;
+  auto accept = unio::connect(unio::async_accept_many(accepting), tell{&told});
+  accept.start();
+  submit_all(*m);
+  for (int const error : {EPERM, ECONNABORTED, EOPNOTSUPP}) {
+    failing_calls calls;
+    calls.fail<&table::accept4>(error, {.times = 2});
+    told.accepted.clear();
+    raw const client = raw_connection(port);
+    ASSERT_TRUE(drive(*m, [&] { return told.accepted.size() == 1; })) << error;
+    EXPECT_FALSE(told.ended()) << error;
+    if (!is_ring()) {
+      EXPECT_EQ(calls.failures<&table::accept4>(), 2);
+      ASSERT_EQ(told.errors.size(), 1u);
+      EXPECT_EQ(told.errors[0].value(), EPERM);
+    }
+  }
+  told.accepted.clear();
+  accept.cancel();
+  EXPECT_TRUE(drive(*m, [&] { return told.ended(); }));
 }
 
 // A kernel that says so for ever is not asked for ever.
