@@ -34,8 +34,10 @@ namespace unio::fs {
 namespace layout = map_layout;
 using layout::died_bit;
 using layout::map_header;
+using layout::map_notes;
 using layout::map_slot;
 using layout::map_user;
+using layout::noted_bit;
 using layout::owner_of;
 using layout::told_of;
 
@@ -44,6 +46,7 @@ namespace {
 // What the protocol of the slots stands on: this machine, and the lock file.
 struct map_machine {
   using slot = map_slot;
+  using notes = map_notes;
   template <class T> using atomic = std::atomic<T>;
 
   static void relax() noexcept {
@@ -131,7 +134,8 @@ struct detail::memory_map_base::state : private map_machine {
 
   // degraded
   int lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept;
-  int await_map(entity e, waiting how, bool& died) noexcept;
+  int await_map(entity e, waiting how, holding& held) noexcept;
+  int has_note(std::size_t slot, std::uint64_t owned, detail::entity_list const& entities) noexcept;
   int read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept;
 
   map_protocol map{*this};
@@ -140,6 +144,7 @@ struct detail::memory_map_base::state : private map_machine {
   unsigned generation = sys::fork_generation();
   map_header* header = nullptr;
   map_slot* slots = nullptr;
+  map_notes* slot_notes = nullptr;
 };
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -174,7 +179,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   hooks::step("open.map_made");
   if (sees_map) {
     if (e = map_it(); e != 0) return e;
-    if (!map.use(slots, p_.slots, &header->epoch)) return -ENOMEM;
+    if (!map.use(slots, slot_notes, p_.slots, p_.slot_of, &header->epoch)) return -ENOMEM;
     if (alone) recover_all();
     if (e = take_number(); e != 0) return e;
     hooks::step("open.numbered");
@@ -262,6 +267,7 @@ int detail::memory_map_base::state::map_it() noexcept {
   header = reinterpret_cast<map_header*>(bytes);
   users = reinterpret_cast<map_user*>(bytes + layout::users_at);
   slots = reinterpret_cast<map_slot*>(bytes + layout::slots_at);
+  slot_notes = reinterpret_cast<map_notes*>(bytes + layout::notes_at(p_.slots));
   return 0;
 }
 
@@ -334,7 +340,7 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
     lock_kind const kind = at->exclusive ? lock_kind::exclusive : lock_kind::shared;
     e = byte_lock::lock_until(fd, layout::slot_bytes + at->value, kind, how.due_ns, how.spin);
     hooks::step("lock.byte");
-    if (e == 0) e = sees_map ? map.lock_slot(*at, how, spins, noted) : await_map(*at, how, held.owner_died);
+    if (e == 0) e = sees_map ? map.lock_slot(*at, how, spins, noted) : await_map(*at, how, held);
     if (e != 0) break;
     hooks::step("lock.slot");
   }
@@ -346,7 +352,7 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
     return e;
   }
   held.words[0] = static_cast<std::uint64_t>(fd) + 1;
-  if (noted) held.owner_died = map.take_notes(held.entities);
+  if (sees_map) map.granted(held, noted);
   return 0;
 }
 
@@ -360,7 +366,7 @@ int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std:
 
 // Whoever holds the slot in the map has held it since before the epoch changed. This user cannot write there, so the note of a death
 // stays for one who can.
-int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died) noexcept {
+int detail::memory_map_base::state::await_map(entity e, waiting how, holding& held) noexcept {
   pause wait(how.due_ns, how.spin);
   for (;;) {
     std::uint64_t seen[sizeof(map_slot) / sizeof(std::uint64_t)];
@@ -370,10 +376,11 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
     int in_the_way = 0;
     std::uint64_t const word = seen[offsetof(map_slot, word) / sizeof(std::uint64_t)];
     bool noted = (word & died_bit) != 0; // found by others already
+    std::uint64_t owned_by_dead = 0;
     auto const look_at_user = [&](std::uint64_t user, bool owns) {
       int const alive = is_alive(user);
       if (alive < 0 || alive == 1) in_the_way = alive;
-      if (alive == 0 && owns) noted = true;
+      if (alive == 0 && owns) owned_by_dead = seen[offsetof(map_slot, held) / sizeof(std::uint64_t)];
     };
     if (owner_of(word) != 0) look_at_user(owner_of(word), true);
     if (told_of(word) != 0) {
@@ -387,11 +394,44 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
         look_at_user(part * 64 + static_cast<unsigned>(__builtin_ctzll(bits)) + 1, false);
     if (in_the_way < 0) return in_the_way;
     if (in_the_way == 0) {
-      died |= noted;
+      if ((word & noted_bit) != 0 || owned_by_dead != 0) {
+        int const r = has_note(e.value, owned_by_dead, held.entities);
+        if (r < 0) return r;
+        noted |= r == 1;
+      }
+      held.owner_died |= noted;
       return 0;
     }
     if (int const stop = wait.next(); stop != 0) return stop;
   }
+}
+
+// Is there a note of one of the entities that were asked for, or does a dead owner of the slot, who noted `owned`, have one of them? 1, 0 or
+// a negative native code.
+int detail::memory_map_base::state::has_note(std::size_t slot, std::uint64_t owned,
+                                             detail::entity_list const& entities) noexcept {
+  constexpr std::size_t words = sizeof(map_notes) / sizeof(std::uint64_t);
+  constexpr std::size_t more_at = offsetof(map_notes, more) / sizeof(std::uint64_t);
+  constexpr std::size_t dead_at = offsetof(map_notes, dead) / sizeof(std::uint64_t);
+  constexpr std::size_t told_at = offsetof(map_notes, told_of) / sizeof(std::uint64_t);
+  std::uint64_t seen[words];
+  if (int const r = read_from_afar(seen, sizeof seen, layout::notes_at(p_.slots) + slot * sizeof(map_notes));
+      r != 0)
+    return r;
+  auto const is_wanted = [&](std::uint64_t note) {
+    return std::ranges::any_of(entities.asked(), [&](entity e) { return layout::note_of(e.value) == note; });
+  };
+  if (is_wanted(owned)) return 1;
+  for (std::size_t i = more_at; owned != 0 && i != dead_at; ++i)
+    if (seen[i] == layout::any_entity || is_wanted(seen[i])) return 1;
+  for (std::size_t i = dead_at; i != words; ++i) {
+    if (!is_wanted(seen[i])) continue;
+    std::uint64_t const user = layout::teller_of(seen[told_at], i - dead_at);
+    int const alive = user != 0 ? is_alive(user) : 0;
+    if (alive < 0) return alive;
+    if (alive == 0) return 1;
+  }
+  return 0;
 }
 
 // ── locking ────────────────────────────────────────────────────────────────────────────────────────────────

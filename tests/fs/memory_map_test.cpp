@@ -41,6 +41,13 @@ constexpr entity a(7);
 constexpr entity b(8);
 
 std::size_t slot_of(entity e) { return unio::fs::fibonacci_hash::of(e.value) % 4096; }
+// The n-th of those that have the slot of `a`: 0 is `a` itself.
+entity in_slot_of_a(unsigned n) {
+  std::uint64_t value = a.value;
+  while (n != 0)
+    if (slot_of(entity(++value)) == slot_of(a)) --n;
+  return entity(value);
+}
 
 class memory_map_ : public test::lock_file_fixture<memory_map<>> {
  protected:
@@ -168,6 +175,92 @@ TEST_F(memory_map_, tells_of_a_death_that_nobody_saw_when_it_is_opened_anew) {
   EXPECT_TRUE(m.try_lock(a).value().owner_died());
   EXPECT_FALSE(m.try_lock(a).value().owner_died());
   EXPECT_FALSE(m.try_lock(b).value().owner_died());
+}
+
+TEST_F(memory_map_, tells_the_next_owner_of_the_same_entity_and_nobody_else_of_its_slot) {
+  entity const x = in_slot_of_a(1);
+  memory_map<> m = open();
+  for (bool const shared : {false, true}) {
+    die_with({a});
+    EXPECT_FALSE(m.lock(x, 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(x.shared(), 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(std::array{x, b}, 20s).value().owner_died());
+    EXPECT_TRUE(m.lock(shared ? a.shared() : a, 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(a, 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(x, 20s).value().owner_died());
+  }
+}
+
+TEST_F(memory_map_, tells_of_each_entity_that_a_dead_owner_had_in_one_slot) {
+  std::vector<entity> const its{in_slot_of_a(0), in_slot_of_a(1), in_slot_of_a(2), b};
+  die_with(its);
+  memory_map<> m = open();
+  EXPECT_FALSE(m.lock(in_slot_of_a(3)).value().owner_died());
+  for (entity const e : its) EXPECT_TRUE(m.lock(e).value().owner_died()) << e.value;
+  for (entity const e : its) EXPECT_FALSE(m.lock(e).value().owner_died()) << e.value;
+}
+
+TEST_F(memory_map_, tells_nobody_of_the_death_of_one_that_shared) {
+  die_with({a.shared(), in_slot_of_a(1)}); // the slot was its own, not the entity
+  memory_map<> m = open();
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+  EXPECT_TRUE(m.lock(in_slot_of_a(1)).value().owner_died());
+}
+
+TEST_F(memory_map_, keeps_notes_of_four_deaths_in_a_slot_while_nobody_asks) {
+  for (unsigned n = 0; n != 4; ++n) die_with({in_slot_of_a(n)});
+  memory_map<> m = open();
+  EXPECT_FALSE(m.lock(in_slot_of_a(4)).value().owner_died());
+  for (unsigned n = 4; n-- != 0;) EXPECT_TRUE(m.lock(in_slot_of_a(n)).value().owner_died()) << n;
+  die_with({a});
+  EXPECT_TRUE(m.lock(a, 20s).value().owner_died()); // there is room again
+}
+
+TEST_F(memory_map_, tells_whoever_comes_first_of_a_death_that_it_has_no_room_for) {
+  for (unsigned n = 0; n != 5; ++n) die_with({in_slot_of_a(n)});
+  die_with({in_slot_of_a(5)}); // is told, and told of again
+  memory_map<> m = open();
+  EXPECT_TRUE(m.lock(in_slot_of_a(6)).value().owner_died());
+  EXPECT_FALSE(m.lock(in_slot_of_a(6)).value().owner_died());
+  for (unsigned n = 0; n != 4; ++n) EXPECT_TRUE(m.lock(in_slot_of_a(n)).value().owner_died()) << n;
+  EXPECT_FALSE(m.lock(in_slot_of_a(4)).value().owner_died());
+
+  die_with({in_slot_of_a(0), in_slot_of_a(1), in_slot_of_a(2),
+            in_slot_of_a(3)}); // more than its owner has room for
+  EXPECT_TRUE(m.lock(in_slot_of_a(6), 20s).value().owner_died());
+  EXPECT_FALSE(m.lock(in_slot_of_a(6)).value().owner_died());
+}
+
+TEST_F(memory_map_, tells_one_of_those_that_share_an_entity_and_the_next_owner_if_that_one_is_killed) {
+  entity const x = in_slot_of_a(1);
+  memory_map<> m = open();
+  die_with({a, x});
+  auto other = m.lock(x.shared(), 20s).value();
+  EXPECT_TRUE(other.owner_died());
+  process told = holder(a.shared());
+  EXPECT_EQ(told.hear(), 'd');
+  EXPECT_FALSE(m.lock(a.shared()).value().owner_died());
+  EXPECT_FALSE(m.lock(x.shared()).value().owner_died());
+  told.kill();
+  other.unlock();
+  EXPECT_FALSE(m.lock(x, 20s).value().owner_died());
+  EXPECT_TRUE(m.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+}
+
+TEST_F(memory_map_, leaves_nothing_behind_in_a_slot_whose_deaths_were_told) {
+  memory_map<> m = open();
+  (void)m.lock(b).value();
+  std::string const before = good();
+  die_with({in_slot_of_a(0), in_slot_of_a(1)});
+  (void)m.lock(std::array{in_slot_of_a(0).shared(), in_slot_of_a(1)}, 20s).value();
+  (void)m.lock(a).value();
+  std::string const after = good();
+  std::size_t const notes = layout::notes_at(4096) + slot_of(a) * sizeof(layout::map_notes);
+  for (std::size_t const at : {layout::slots_at + slot_of(a) * sizeof(layout::map_slot),
+                               notes + offsetof(layout::map_notes, told_of)})
+    EXPECT_EQ(after.substr(at, 16), before.substr(at, 16)) << at;
+  EXPECT_EQ(after.substr(notes + 8, 56), before.substr(notes + 8, 56));
 }
 
 TEST_F(memory_map_, is_not_stuck_by_a_killed_sleeper) {
@@ -339,6 +432,22 @@ TEST_F(memory_map_, tells_from_afar_of_the_death_of_one_that_was_told) {
   EXPECT_FALSE(far.try_lock(a).value().owner_died());
 }
 
+TEST_F(memory_map_, tells_from_afar_of_the_same_entity_only) {
+  entity const x = in_slot_of_a(1);
+  memory_map<> near = open();
+  process dead = holder(a);
+  dead.hear();
+  dead.kill();
+  memory_map<> far = open(afar);
+  for (int found = 0; found != 2; ++found) { // by nobody yet, and by one that sees the map
+    EXPECT_FALSE(far.try_lock(x).value().owner_died());
+    EXPECT_TRUE(far.try_lock(a).value().owner_died());
+    EXPECT_FALSE(near.lock(x, 20s).value().owner_died());
+  }
+  EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(far.try_lock(a).value().owner_died());
+}
+
 TEST_F(memory_map_, recovers_from_deaths_while_degraded) {
   memory_map<> near = open();
   memory_map<> far = open(afar);
@@ -386,7 +495,7 @@ TEST_F(memory_map_, refuses_foreign_content_and_leaves_it_alone) {
   changed[offsetof(layout::map_header, users)] = 1;
   expect_refused(changed, error::damaged_lock_file);
   changed = whole;
-  changed[offsetof(layout::map_header, version)] = 2;
+  changed[offsetof(layout::map_header, version)] = 3;
   expect_refused(changed, error::newer_lock_file);
 }
 
@@ -427,6 +536,7 @@ TEST_F(memory_map_, is_not_led_astray_by_what_a_hostile_map_says) {
     memory_map<> m = open(); // alone: all of it is undone
     EXPECT_TRUE(m.try_lock(a).value().owner_died());
     EXPECT_FALSE(m.try_lock(a).value().owner_died());
+    EXPECT_TRUE(m.try_lock(in_slot_of_a(1)).has_value());
     change_map([](std::string& text) { put(text, slot_of(b), 0, 5000); }); // no number of a user
     EXPECT_EQ(m.try_lock(b).error(), error::damaged_lock_file);
     EXPECT_EQ(m.lock(b, 20s).error(), error::damaged_lock_file);

@@ -7,11 +7,15 @@
 //   auto m = unio::fs::memory_map<>::open("/var/lib/shop/lock").value();
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //
-// Entities are hashed onto slots, so two entities may exclude each other although they differ.
+// Entities are hashed onto slots, so two entities may exclude each other although they differ. A thread that holds one and asks for another
+// therefore waits for itself, for ever, if both have the same slot (of 4096, one pair in 4096; of 100 entities it is likely that some two do).
+// Ask for all in one call, or with a deadline.
 //
-//   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; told by owner_died,
-//                       once for each slot, also if the dead one was only about to get it, and again if who was told dies. A second death, of
-//                       who recovers, changes nothing. A user that cannot see the map tells of the deaths of those that can, until
+//   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; owner_died tells the next owner
+//                       of the same entity, once, and again if who was told dies. A second death, of who recovers, changes nothing.
+//                       A slot has room for four entities whose owners died and which nobody has asked for since, and for three of one
+//                       request. Beyond that the next owner of any entity of the slot is told, and the one it concerns may not be.
+//                       A user that cannot see the map tells of the deaths of those that can, until
 //                       one of these was told; its own death is not told
 //   power loss          the file may say that users of before hold something: the first who opens it recovers them, and the next owners are told
 //   NFS                 seen from another machine the map cannot be kept in step: such a user makes all users change over to
@@ -42,6 +46,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 
 namespace unio::fs {
 
@@ -94,18 +100,21 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
   struct parameters {
     std::uint32_t slots;
     std::uint64_t hash_id;
+    std::size_t (*slot_of)(std::uint64_t value) noexcept;
   };
   int open(path_handle const& base, path_view name, parameters p, map_visibility v, deadline d) noexcept;
   /// Owns a slot that nobody holds. False: it is not as simple.
-  [[nodiscard]] bool own_at_once(entities_guard& guard, std::size_t slot) noexcept {
+  [[nodiscard]] bool own_at_once(entities_guard& guard, std::uint64_t value, std::size_t slot) noexcept {
     if (quick_.slots == nullptr || quick_.me.is_inherited()) [[unlikely]]
       return false;
     map_layout::map_slot& s = quick_.slots[slot];
-    if (!map_layout::own_at_once(s, quick_.me.number, *quick_.epoch, [&] { disown(slot); })) [[unlikely]]
+    if (!map_layout::own_at_once(s, value, quick_.me.number, *quick_.epoch, [&] { disown(slot); }))
+        [[unlikely]]
       return false;
     guard.mutex_ = this;
     guard.held_.entities.assign_one(entity(slot));
     guard.held_.word = &s.word;
+    guard.held_.note = &s.held;
     guard.held_.owner = &quick_.me;
     return true;
   }
@@ -131,7 +140,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
 ///
 /// Thread safety  distinct objects: safe, also of the same path; one object: safe
 /// Moved-from     may be assigned to and destroyed. Not to be moved while guards of it exist
-/// Size           seven words; 16 KiB for each user beside the file's 268 KiB (with 4096 slots)
+/// Size           seven words; 16 KiB for each user beside the file's 524 KiB (with 4096 slots)
 /// Source         AFIO v2, algorithm::shared_fs_mutex::memory_map
 template <class Hash = fibonacci_hash, std::size_t Slots = 4096, class Spinlock = adaptive_spin>
 class memory_map final : public detail::memory_map_base {
@@ -150,7 +159,7 @@ class memory_map final : public detail::memory_map_base {
                                                deadline d = {}) noexcept {
     result<memory_map> r(std::unexpect, std::error_code());
     memory_map m;
-    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id}, v, d); e != 0)
+    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id, &slot_of}, v, d); e != 0)
       return unio::detail::to_error_code(e);
     r = std::move(m);
     return r;
@@ -166,7 +175,7 @@ class memory_map final : public detail::memory_map_base {
   /// As shared_fs_mutex::lock(), inline where one entity is wanted that nobody holds.
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
     result<entities_guard> r;
-    if (!e.exclusive || !own_at_once(*r, slot_of(e))) [[unlikely]]
+    if (!e.exclusive || !own_at_once(*r, e.value, slot_of(e.value))) [[unlikely]]
       lock_slots(r, entities_of(*r).assign(std::span(&e, 1), &in_slots), d, spin_not_sleep,
                  Spinlock::attempts);
     return r;
@@ -186,11 +195,13 @@ class memory_map final : public detail::memory_map_base {
  private:
   memory_map() = default;
 
-  static constexpr std::size_t slot_of(entity e) noexcept { return Hash::of(e.value) % Slots; }
-  static constexpr entity in_slots(entity e) noexcept { return entity(slot_of(e), e.exclusive); }
+  static constexpr std::size_t slot_of(std::uint64_t value) noexcept { return Hash::of(value) % Slots; }
+  static constexpr entity in_slots(entity e) noexcept { return entity(slot_of(e.value), e.exclusive); }
 
   int do_lock(detail::holding& held, detail::waiting how) noexcept override {
-    for (entity& e : held.entities) e = in_slots(e);
+    detail::entity_list const asked = std::move(held.entities);
+    if (int const e = held.entities.assign(std::span(asked.begin(), asked.size()), &in_slots); e != 0)
+      return e;
     return lock_slots(held, how, Spinlock::attempts);
   }
 };
