@@ -46,8 +46,8 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   /// Opens the lock file, or makes one, readable and writable by its owner.
   ///
   /// Effects  none on a file that is not a lock file of this kind
-  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, different_lock_file,
-  ///          newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
+  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, several_names, writable_by_all,
+  ///          different_lock_file, newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
   ///          condition::timed_out, would_block for a deadline of zero
   /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is stopped between them
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges

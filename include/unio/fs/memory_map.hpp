@@ -149,7 +149,8 @@ class memory_map final : public detail::memory_map_base {
  public:
   /// Opens the lock file, or makes one. The first user since the last was gone makes the map anew.
   ///
-  /// Errors  error::not_a_lock_file, newer_lock_file, damaged_lock_file, different_lock_file (other parameters), too_many_users;
+  /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, damaged_lock_file,
+  ///         different_lock_file (other parameters), too_many_users;
   ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then;
   ///         condition::timed_out, would_block for a deadline of zero
   /// Waiting until the deadline, while another opens it, however long that one is stopped
