@@ -282,8 +282,13 @@ template <class Environment> class protocol {
   [[nodiscard]] bool is_free(slot const& s, std::uint64_t word, waits const& w) const noexcept {
     if (owner_of(word) != 0) return false;
     return (word & reserved_bit) == 0 || w.has_slept() ||
-           static_cast<std::uint64_t>(env::now()) >=
-               notes_of(s).fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns;
+           is_past(notes_of(s).fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns,
+                   fair_after_ns + reserved_for_ns);
+  }
+  // A moment further ahead than it can have been set is of another clock: a time namespace has its own (time_namespaces(7)).
+  static bool is_past(std::uint64_t moment, std::uint64_t most_ahead) noexcept {
+    auto const now = static_cast<std::uint64_t>(env::now());
+    return moment <= now || moment - now > most_ahead;
   }
   [[nodiscard]] slot_notes& notes_of(slot const& s) const noexcept { return notes_[&s - slots_]; }
 
@@ -358,7 +363,7 @@ template <class Environment> class protocol {
     bool reserves = false;
     std::uint64_t const now = static_cast<std::uint64_t>(env::now());
     atomic<std::uint64_t>& fair_at_ns = notes_of(s).fair_at_ns;
-    bool const is_due = now >= fair_at_ns.load(std::memory_order_relaxed);
+    bool const is_due = is_past(fair_at_ns.load(std::memory_order_relaxed), fair_after_ns);
     do {
       someone_sleeps = (word & waiting_bit) != 0;
       reserves = someone_sleeps && is_due;

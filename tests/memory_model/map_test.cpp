@@ -41,7 +41,9 @@ using unio::fs::detail::waiting;
 // ── the machine that the protocol runs on ──────────────────────────────────────────────────────────────────
 
 constexpr std::int64_t deadline_ns = 1'000'000'000 + 1'000'000; // sooner than the first probe
-constexpr std::uint64_t numbers[] = {1, 65, 2, 66};             // of the users: in two words of readers
+constexpr std::uint64_t fair_at_first_ns =
+    1'000'000'000 + layout::fair_after_ns;          // of a world that begins at 1 s
+constexpr std::uint64_t numbers[] = {1, 65, 2, 66}; // of the users: in two words of readers
 
 struct machine {
   template <class T> using atomic = memory_model::atomic<T>;
@@ -267,7 +269,7 @@ void set_up(world& w, scene const& c) {
   }
   w.name(&s->epoch, "epoch");
   w.name(&s->locks, "the bytes");
-  if (c.not_yet_fair) s->notes[0].fair_at_ns.start_with(~std::uint64_t{0} >> 1);
+  if (c.not_yet_fair) s->notes[0].fair_at_ns.start_with(fair_at_first_ns);
   std::size_t const slots = 2;
   std::size_t users = 0;
   for (request const& r : c.threads) users = std::max(users, r.user + 1);
