@@ -1,6 +1,6 @@
 // unio/fs/memory_map.hpp: a shared_fs_mutex in memory that all processes map: a few nanoseconds, no system call.
 //
-//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in the lock file itself
+//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a file beside the lock file, ".lock.map" beside "lock"
 //   fibonacci_hash, fnv1a_hash, adaptive_spin   what its parameters may be
 //   map_visibility                      whether this user can see what the others write into the map
 //
@@ -31,11 +31,12 @@
 //   shared mode         yes: one atomic operation in, one out, for each user the first and last of whose threads comes and goes
 //
 // When the filesystem has written a page of the file back, the next lock in that page is a page fault: half a millisecond was seen, and more
-// while its journal is busy. Where the worst case matters the file belongs on tmpfs (/dev/shm): what it says need not survive a restart.
+// while its journal is busy. Where the worst case matters the files belong on tmpfs (/dev/shm): what it says need not survive a restart.
 //
-// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
-// Whoever can write the file can break the lock; truncating it while it is in use ends its users by SIGBUS. Its owner alone should be
-// able to write it: open() refuses anything else.
+// The lock file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have
+// it. If it is cut off (`: > lock`) its users go on, and others get error::damaged_lock_file until none is left; likewise if the map was
+// removed. Who may write these files can break the lock: to truncate the hidden map while it is in use still ends its users by SIGBUS. open()
+// refuses files that all may write. The directory must let the first user make the map; it has the lock file's group and mode.
 
 #pragma once
 
