@@ -21,9 +21,9 @@
 // Bounds of owner_died: that file has room for 65,536 deaths and holders at a time, eight for each hash of the value; an owner
 // for whom there was none is not told of. A shared owner that is told and dies in turn leaves it to the next exclusive one.
 //
-// The file must stay where it is: whoever opens its path after it was removed gets another one. Its
-// users go on if it is cut off (`: > lock`); the next who opens it makes it anew. The notes are in a hidden file beside it, ".lock.notes" beside
-// "lock", which the directory must let the first user make: to truncate that one ends its users by SIGBUS, to remove it loses the notes.
+// The file must stay where it is: whoever opens its path after it was removed gets another one. Its users go on if it is cut off
+// (`: > lock`); the next who opens it makes it anew. The notes are in a hidden file beside it, ".lock.notes" beside "lock", which the
+// directory must let the first user make. To truncate that one ends its users by SIGBUS; to remove it loses the notes.
 
 #pragma once
 
