@@ -36,12 +36,14 @@ enum class error {
   embedded_nul,          ///< a path or an address contains a NUL byte
   invalid_address,       ///< the text is not an address; parse_endpoint says what is wrong
   unknown_driver,        ///< UNIO_DRIVER names no driver; the choices are uring and epoll
-  not_a_lock_file,       ///< the path leads to no lock file, or to one that others could exchange or change
+  not_a_lock_file,       ///< the path leads to no lock file
   newer_lock_file,       ///< made by a version of unio that knows more
   damaged_lock_file,     ///< it says what it is, and contradicts itself
   different_lock_file,   ///< made for another algorithm, or with other parameters
   too_many_entities,     ///< more than the algorithm can lock at once
   too_many_users,        ///< more than the lock file has room for
+  several_names,   ///< the lock file has more than one name (hard links), so others could have made it one
+  writable_by_all, ///< its mode lets every user write it, or the directory of lock files
 };
 
 UNIO_API std::error_category const& condition_category() noexcept;

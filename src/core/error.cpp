@@ -83,7 +83,7 @@ class error_category_type final : public std::error_category {
       case error::unknown_driver:
         return "UNIO_DRIVER names no driver; the choices are uring and epoll";
       case error::not_a_lock_file:
-        return "the file is no lock file, or not one that can be trusted";
+        return "the file is no lock file";
       case error::newer_lock_file:
         return "the lock file is of a newer version of unio";
       case error::damaged_lock_file:
@@ -94,6 +94,10 @@ class error_category_type final : public std::error_category {
         return "more entities than the algorithm can lock at once";
       case error::too_many_users:
         return "more users than the lock file has room for";
+      case error::several_names:
+        return "the lock file has more than one name (hard link)";
+      case error::writable_by_all:
+        return "the lock file or its directory may be written by others (as with mode 0666 or 0777)";
     }
     return "unknown unio error " + std::to_string(value);
   }
@@ -119,6 +123,8 @@ class error_category_type final : public std::error_category {
       case error::newer_lock_file:
       case error::damaged_lock_file:
       case error::too_many_users:
+      case error::several_names:
+      case error::writable_by_all:
         break;
     }
     return {value, *this};

@@ -90,7 +90,7 @@ int write_header(int fd) noexcept {
   auto const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, 0, 0); });
   if (n == sizeof h) {
     // Once in the life of the file: a crash of the machine shall not leave one that is no lock file.
-    auto const e = sys::fdatasync(fd);
+    auto const e = sys::uninterrupted([&] { return sys::fdatasync(fd); });
     return e == -EINVAL ? 0 : static_cast<int>(e);
   }
   if (n >= 0) (void)sys::ftruncate(fd, 0); // it was empty, and we have its lock
@@ -98,7 +98,7 @@ int write_header(int fd) noexcept {
 }
 
 // With the lock on `making_byte`. Each step may be the last one of a process that is killed.
-int make(int fd, bool wants_notes) noexcept {
+int make(int fd) noexcept {
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
   if (found.size == 0) {
@@ -109,12 +109,8 @@ int make(int fd, bool wants_notes) noexcept {
   } else if (found.verdict != 0) {
     return found.verdict;
   }
-  if (found.size > static_cast<std::int64_t>(file_bytes))
-    return unio::detail::native(error::damaged_lock_file);
-  if (!wants_notes || found.size == static_cast<std::int64_t>(file_bytes)) return 0;
-  int const e = reserve(fd, std::max(static_cast<std::size_t>(found.size), notes_at), file_bytes);
-  hooks::step("byte_ranges.room_made");
-  return e;
+  return found.size > static_cast<std::int64_t>(file_bytes) ? unio::detail::native(error::damaged_lock_file)
+                                                            : 0;
 }
 
 } // namespace
@@ -126,7 +122,10 @@ struct byte_ranges::state {
   }
 
   int prepare(std::int64_t due_ns) noexcept;
-  int map() noexcept;
+  int make_notes() noexcept;
+  int find_notes(lock_file const& f, bool& are_ours, bool& are_empty) const noexcept;
+  int map(lock_file const& f) noexcept;
+  [[nodiscard]] notes_header our_notes() const noexcept;
 
   // The words in which the note of `id` may be.
   std::uint64_t* bucket(std::uint64_t id) const noexcept {
@@ -139,7 +138,7 @@ struct byte_ranges::state {
 
   lock_file file;
   descriptions free;
-  std::uint64_t* notes = nullptr; // the whole file, or nullptr on remote filesystems
+  std::uint64_t* notes = nullptr; // their whole file, or nullptr on remote filesystems
 };
 
 namespace {
@@ -153,22 +152,88 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
   int const fd = file.fd();
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
-  bool const is_ready = found.verdict == 0 && found.size == static_cast<std::int64_t>(file_bytes);
+  bool is_ready = found.verdict == 0 && found.size <= static_cast<std::int64_t>(file_bytes);
+  lock_file beside;
+  if (is_ready && !file.is_remote()) {
+    result<lock_file> f = file.open_beside("notes");
+    if (!f) return native_of(f.error());
+    beside = std::move(*f);
+    bool are_empty = false;
+    if (int const e = find_notes(beside, is_ready, are_empty); e != 0) return e;
+  }
   // Locked in any case: where the filesystem has no locks, it is opening that says so.
   int e = is_ready ? byte_lock::try_lock(fd, making_byte, lock_kind::exclusive)
                    : byte_lock::lock_until(fd, making_byte, lock_kind::exclusive, due_ns, false);
-  if (e == -EAGAIN && is_ready) return map();
-  if (e != 0) return e;
-  hooks::step("byte_ranges.making");
-  if (!is_ready) e = file.refresh();
-  if (e == 0 && !is_ready) e = make(fd, !file.is_remote());
+  bool const is_made_by_others = e == -EAGAIN && is_ready;
+  if (e != 0 && !is_made_by_others) return e;
+  if (!is_made_by_others) hooks::step("byte_ranges.making");
+  if (is_ready) {
+    if (!is_made_by_others) byte_lock::unlock_all(fd);
+    return file.is_remote() ? 0 : map(beside);
+  }
+  e = file.refresh();
+  if (e == 0) e = make(fd);
+  if (e == 0 && !file.is_remote()) e = make_notes();
   byte_lock::unlock_all(fd);
-  return e != 0 ? e : map();
+  return e;
 }
 
-int byte_ranges::state::map() noexcept {
-  if (file.is_remote()) return 0;
-  auto const at = sys::mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.fd(), 0);
+// With the lock on `making_byte`. Notes of another lock file are never changed: that may have been removed, and have users still.
+int byte_ranges::state::make_notes() noexcept {
+  for (int attempts = 0; attempts != 3; ++attempts) {
+    result<lock_file> f = file.open_beside("notes");
+    if (!f) return native_of(f.error());
+    bool are_ours = false;
+    bool are_empty = false;
+    if (int const e = find_notes(*f, are_ours, are_empty); e != 0) return e;
+    if (are_ours) return map(*f);
+    if (are_empty) {
+      int e = reserve(f->fd(), 0, file_bytes);
+      hooks::step("byte_ranges.room_made");
+      notes_header const h = our_notes();
+      if (e == 0) e = write_at(f->fd(), &h, sizeof h, 0);
+      hooks::step("byte_ranges.notes_made");
+      if (e == 0) return map(*f);
+      (void)sys::ftruncate(f->fd(), 0); // nobody else has it open
+      return e;
+    }
+    if (int const e = f->remove_name(); e != 0) return e;
+    hooks::step("byte_ranges.notes_removed");
+  }
+  return -EBUSY;
+}
+
+notes_header byte_ranges::state::our_notes() const noexcept {
+  notes_header h = {};
+  std::memcpy(h.magic, notes_magic, sizeof h.magic);
+  h.device = file.device();
+  h.inode = file.inode();
+  h.buckets = 1U << bucket_bits;
+  h.words = words_in_bucket;
+  return h;
+}
+
+// 0, or why it is nothing that may be removed. What died while it made it has left an empty file, or zeros.
+int byte_ranges::state::find_notes(lock_file const& f, bool& are_ours, bool& are_empty) const noexcept {
+  struct stat s;
+  are_ours = false;
+  if (auto const e = sys::fstat(f.fd(), &s); e < 0) return static_cast<int>(e);
+  are_empty = s.st_size == 0;
+  if (are_empty) return 0;
+  notes_header h = {};
+  std::size_t const n = std::min(sizeof h, static_cast<std::size_t>(s.st_size));
+  if (int const e = read_at(f.fd(), &h, n, 0); e != 0) return e;
+  notes_header const ours = our_notes();
+  constexpr notes_header zeros = {};
+  if (std::memcmp(&h, &zeros, sizeof h) == 0) return 0;
+  if (std::memcmp(h.magic, ours.magic, sizeof h.magic) != 0)
+    return unio::detail::native(error::not_a_lock_file);
+  are_ours = std::memcmp(&h, &ours, sizeof h) == 0 && s.st_size == static_cast<std::int64_t>(file_bytes);
+  return 0;
+}
+
+int byte_ranges::state::map(lock_file const& f) noexcept {
+  auto const at = sys::mmap(nullptr, file_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, f.fd(), 0);
   if (at < 0 && at > -4096) return static_cast<int>(at);
   notes = reinterpret_cast<std::uint64_t*>(at);
   return 0;

@@ -82,14 +82,16 @@ int pause::next() noexcept {
 
 int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept {
   iovec const v{.iov_base = to, .iov_len = n};
-  auto const r = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  auto const r =
+      sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0); });
   if (r < 0) return static_cast<int>(r);
   return static_cast<std::size_t>(r) == n ? 0 : unio::detail::native(error::damaged_lock_file);
 }
 
 int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept {
   iovec const v{.iov_base = const_cast<void*>(from), .iov_len = n};
-  auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  auto const r =
+      sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0); });
   if (r < 0) return static_cast<int>(r);
   return static_cast<std::size_t>(r) == n ? 0 : -ENOSPC;
 }
@@ -220,17 +222,22 @@ struct descriptor_path {
 };
 
 // What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor has no side effects.
-int check(int path_fd, bool wants_directory, struct stat& s) noexcept {
+int check(int path_fd, bool wants_directory, struct stat const* beside, struct stat& s) noexcept {
   if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
   if (S_ISLNK(s.st_mode)) return -ELOOP;
   if (wants_directory && !S_ISDIR(s.st_mode)) return -ENOTDIR;
   if (!wants_directory && S_ISDIR(s.st_mode)) return -EISDIR;
-  bool const is_right = wants_directory || (S_ISREG(s.st_mode) && s.st_nlink == 1);
+  if (!wants_directory && !S_ISREG(s.st_mode)) return unio::detail::native(error::not_a_lock_file);
+  if (!wants_directory && s.st_nlink > 1) return unio::detail::native(error::several_names);
+  if (!wants_directory && s.st_nlink == 0) return -ENOENT; // removed meanwhile
   bool const is_writable_by_all =
       (s.st_mode & S_IWOTH) != 0 && !(S_ISDIR(s.st_mode) && (s.st_mode & S_ISVTX) != 0);
-  if (!is_right || is_writable_by_all) return unio::detail::native(error::not_a_lock_file);
-  if (s.st_uid != ::geteuid() && s.st_uid != 0) return -EPERM;
-  return 0;
+  if (is_writable_by_all) return unio::detail::native(error::writable_by_all);
+  if (s.st_uid == ::geteuid() || s.st_uid == 0) return 0;
+  bool const is_trusted =
+      beside != nullptr &&
+      (s.st_uid == beside->st_uid || ((beside->st_mode & S_IWGRP) != 0 && s.st_gid == beside->st_gid));
+  return is_trusted ? 0 : -EPERM;
 }
 
 // The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared afterwards.
@@ -258,12 +265,12 @@ template <std::size_t N> int copy(std::string_view part, char (&to)[N]) noexcept
 
 } // namespace
 
-int lock_file::open_existing(bool wants_directory) noexcept {
+int lock_file::open_existing(bool wants_directory, struct stat const* beside) noexcept {
   auto const found = sys::openat(directory_, name_, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
   if (found < 0) return static_cast<int>(found);
   auto const path_fd = static_cast<int>(found);
   struct stat s;
-  int e = check(path_fd, wants_directory, s);
+  int e = check(path_fd, wants_directory, beside, s);
   if (e == 0) {
     int const flags = wants_directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
     fd_ = reopen(path_fd, flags, directory_, name_);
@@ -273,17 +280,36 @@ int lock_file::open_existing(bool wants_directory) noexcept {
   return e;
 }
 
-int lock_file::open_named(bool wants_directory) noexcept {
+int lock_file::open_named(bool wants_directory, struct stat const* beside) noexcept {
   constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
   for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
-    int const e = open_existing(wants_directory);
+    int const e = open_existing(wants_directory, beside);
     if (e != -ENOENT || wants_directory) return e;
     int const made = open_remembered(directory_, name_, flags, 0600);
     if (made == -EEXIST) continue;
     fd_ = made;
-    return fd_ < 0 ? fd_ : 0;
+    if (fd_ < 0) return fd_;
+    if (beside !=
+        nullptr) { // for the same users; those of the group are refused by the kernel where this fails
+      (void)::fchown(fd_, static_cast<uid_t>(-1), beside->st_gid);
+      (void)sys::fchmod(fd_, beside->st_mode & 0666);
+    }
+    return 0;
   }
   return -EBUSY;
+}
+
+// What is known of it from now on. 0, or a negative errno.
+int lock_file::opened() noexcept {
+  generation_ = sys::fork_generation();
+  struct stat s;
+  if (auto const e = sys::fstat(fd_, &s); e < 0) return static_cast<int>(e);
+  int const remote = lies_remote(fd_);
+  if (remote < 0) return remote;
+  device_ = s.st_dev;
+  inode_ = s.st_ino;
+  is_remote_ = remote == 1;
+  return 0;
 }
 
 result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory,
@@ -311,16 +337,28 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
   if (!may_be_remote && lies_remote(f.directory_) == 1)
     return std::error_code(EOPNOTSUPP, std::system_category());
   if (int const e = f.open_named(wants_directory); e != 0) return unio::detail::to_error_code(e);
-  f.generation_ = sys::fork_generation();
-  struct stat s;
-  if (auto const e = sys::fstat(f.fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
-  int const remote = lies_remote(f.fd_);
-  if (remote < 0) return unio::detail::to_error_code(remote);
-  if (remote == 1 && !may_be_remote) return std::error_code(EOPNOTSUPP, std::system_category());
-  f.device_ = s.st_dev;
-  f.inode_ = s.st_ino;
-  f.is_remote_ = remote == 1;
+  if (int const e = f.opened(); e != 0) return unio::detail::to_error_code(e);
+  if (f.is_remote_ && !may_be_remote) return std::error_code(EOPNOTSUPP, std::system_category());
   return f;
+}
+
+result<lock_file> lock_file::open_beside(char const* what) const noexcept {
+  lock_file f;
+  auto const n = std::snprintf(f.name_, sizeof f.name_, ".%s.%s", name_, what);
+  if (n < 0 || static_cast<std::size_t>(n) >= sizeof f.name_)
+    return unio::detail::to_error_code(-ENAMETOOLONG);
+  struct stat s;
+  if (auto const e = sys::fstat(fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  f.directory_ = open_remembered(directory_, ".", O_PATH | O_DIRECTORY, 0);
+  if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
+  if (int const e = f.open_named(false, &s); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = f.opened(); e != 0) return unio::detail::to_error_code(e);
+  return f;
+}
+
+int lock_file::remove_name() const noexcept {
+  auto const e = sys::unlinkat(directory_, name_, 0);
+  return e == -ENOENT ? 0 : static_cast<int>(e);
 }
 
 result<lock_file> lock_file::open(path_handle const& base, path_view name) noexcept {
@@ -394,7 +432,8 @@ bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_
 // and a lock does not change that; NFS asks again when a file is opened or locked (nfs(5), "Close-to-open cache consistency").
 int lock_file::refresh(int fd) noexcept {
   struct statx ignored;
-  auto const r = sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &ignored);
+  auto const r = sys::uninterrupted(
+      [&] { return sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &ignored); });
   if (r < 0 && r != -ENOSYS && r != -EPERM)
     return static_cast<int>(r); // EPERM: sandboxes that do not know it
   (void)sys::fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);

@@ -17,6 +17,7 @@
 #include <unio/file_handle.hpp>
 #include <unio/result.hpp>
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -82,7 +83,7 @@ class lock_file {
   /// Opens or creates a regular file. Links are not followed; a FIFO or a device is not opened at all; a file with several
   /// names, or of an owner who is neither this user nor root, or that others than its owner's group may write, is refused.
   ///
-  /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file, several names, writable by all), EPERM (another owner), as openat(2)
+  /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM (another owner), as openat(2)
   static result<lock_file> open(path_handle const& base, path_view name) noexcept;
   /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are others. Holds `init_byte` alone
   /// until joined() is called, so that nobody else joins meanwhile; waits for who does, until `due_ns` as in lock_until().
@@ -92,6 +93,14 @@ class lock_file {
   static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
                                 std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
                                 bool may_be_remote = true) noexcept;
+  /// Opens or creates the file ".NAME.`what`" beside this one, for what its users map: a map ends its users by SIGBUS when its
+  /// file is cut off, and a lock file is cut off by accident (`: > lock`), a hidden file beside it is not. It has the group and the mode of
+  /// this one. Its owner may also be the lock file's, or anybody where the group of both may write the lock file.
+  ///
+  /// Errors  as open(); ENAMETOOLONG
+  [[nodiscard]] result<lock_file> open_beside(char const* what) const noexcept;
+  /// Removes its name, for another file of that name to be made. 0, or a negative errno.
+  int remove_name() const noexcept;
   /// From here on others may join. 0, or a negative errno.
   int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
   /// Opens a directory; the same checks. Errors: ENOTDIR.
@@ -124,8 +133,9 @@ class lock_file {
  private:
   static result<lock_file> open(path_handle const& base, path_view name, bool wants_directory,
                                 bool may_be_remote) noexcept;
-  int open_named(bool wants_directory) noexcept;
-  int open_existing(bool wants_directory) noexcept;
+  int open_named(bool wants_directory, struct stat const* beside = nullptr) noexcept;
+  int open_existing(bool wants_directory, struct stat const* beside) noexcept;
+  int opened() noexcept;
 
   int fd_ = -1;
   int directory_ = -1; // what `name_` is relative to: a descriptor of its own

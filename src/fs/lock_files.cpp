@@ -116,8 +116,9 @@ int check(struct stat const& s) noexcept {
   if (S_ISLNK(s.st_mode)) return -ELOOP;
   if (S_ISDIR(s.st_mode)) return -EISDIR;
   if (s.st_nlink == 0) return -ENOENT; // being removed
-  if (!S_ISREG(s.st_mode) || s.st_nlink != 1 || s.st_size != 0 || (s.st_mode & S_IWOTH) != 0)
-    return unio::detail::native(error::not_a_lock_file);
+  if (!S_ISREG(s.st_mode) || s.st_size != 0) return unio::detail::native(error::not_a_lock_file);
+  if (s.st_nlink != 1) return unio::detail::native(error::several_names);
+  if ((s.st_mode & S_IWOTH) != 0) return unio::detail::native(error::writable_by_all);
   return s.st_uid == ::geteuid() || s.st_uid == 0 ? 0 : -EPERM;
 }
 

@@ -4,6 +4,7 @@
 //   0        map_header, one page
 //   4096     map_user × 320
 //   12288    map_slot × slots
+//   …        map_notes × slots: what is rarely looked at
 //
 // Locks of the kernel on its bytes, far behind its end:
 
@@ -18,7 +19,7 @@
 namespace unio::fs::map_layout {
 
 inline constexpr char magic[16] = "unio memory_map";
-inline constexpr std::uint32_t version = 1;
+inline constexpr std::uint32_t version = 2;
 
 inline constexpr std::uint64_t lock_base = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t init_byte = lock_base;       // exclusive: opening, closing
@@ -33,12 +34,33 @@ inline constexpr std::uint64_t owner_mask = 0xffff;
 inline constexpr std::uint64_t waiting_bit = 1u << 16;
 inline constexpr std::uint64_t reserved_bit = 1u << 17;
 inline constexpr std::uint64_t died_bit = 1u << 18;
+inline constexpr std::uint64_t noted_bit = 1u << 19;
 inline constexpr unsigned told_shift = 32;
 inline constexpr std::uint64_t told_mask = owner_mask << told_shift;
-inline constexpr std::uint64_t kept_mask = died_bit | told_mask; // whoever owns it
+inline constexpr std::uint64_t kept_mask = died_bit | noted_bit | told_mask; // whoever owns it
 
 constexpr std::uint64_t owner_of(std::uint64_t word) noexcept { return word & owner_mask; }
 constexpr std::uint64_t told_of(std::uint64_t word) noexcept { return (word & told_mask) >> told_shift; }
+
+/// What belongs to a slot and is not looked at where nobody waits and nobody has died. `More` and `Dead` are bounds, see map_protocol.hpp.
+template <template <class> class Atomic, std::size_t More, std::size_t Dead> struct alignas(64) basic_notes {
+  static_assert(Dead <= 4);
+  Atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release goes to one that sleeps
+  Atomic<std::uint64_t>
+      told_of; // 16 bits for each of `dead`: the number of a sharer that was told, as `told` in the word
+  Atomic<std::uint64_t> more[More]; // as basic_slot::held: further entities of the owner's; or any_entity
+  Atomic<std::uint64_t> dead[Dead]; // notes of entities whose owner died
+};
+using map_notes = basic_notes<std::atomic, 2, 4>;
+static_assert(sizeof(map_notes) == 64);
+
+/// In `more`: there are more entities than there is room for. No note of one: those have their highest bit set.
+inline constexpr std::uint64_t any_entity = 1;
+
+constexpr std::uint64_t teller_of(std::uint64_t told_of, std::size_t i) noexcept {
+  return told_of >> (16 * i) & owner_mask;
+}
+constexpr std::uint64_t teller(std::uint64_t user, std::size_t i) noexcept { return user << (16 * i); }
 
 struct map_header {
   char magic[16];
@@ -68,7 +90,8 @@ inline constexpr std::size_t slots_at = 12288;
 static_assert(users_at + users * sizeof(map_user) <= slots_at);
 
 constexpr std::size_t file_size(std::uint32_t slots) noexcept {
-  return slots_at + std::size_t{slots} * sizeof(map_slot);
+  return slots_at + std::size_t{slots} * (sizeof(map_slot) + sizeof(map_notes));
 }
+constexpr std::size_t notes_at(std::uint32_t slots) noexcept { return slots_at + slots * sizeof(map_slot); }
 
 } // namespace unio::fs::map_layout

@@ -3,8 +3,9 @@
 // A slot's word:    owner (16 bits: the number of a user, 0: nobody)
 //                   waiting   somebody sleeps on `turn`
 //                   reserved  let go for one of those that have slept; others wait
-//                   died      an owner died; told to the next owner
-//                   told      (16 bits) the number of one who shares the slot and was told; if it dies so must be told the next
+//                   noted     entities of the slot whose owner died are noted in `dead`
+//                   died      an owner died, and its entity found no room there: told to the next owner, whatever its entity
+//                   told      (16 bits) the number of one who shares the slot and was told of that; if it dies so must be told the next
 // and a bit for each user in `readers`, set while one or more of its threads share the slot.
 //
 //   to own      word: nobody ──CAS──► me; then wait until no bit in `readers` is set
@@ -14,13 +15,26 @@
 // says who owns and who shares it at every moment between two instructions: that is what makes it recoverable. A count of
 // readers would not be: who dies between counting and noting leaves it wrong.
 //
+// A slot is that of many entities. Its owner notes which ones it has, in `held` and `more`, when it has locked all of its request, and wipes
+// that before it lets go. Who recovers a dead owner copies these notes to `dead` before the slot is free, so that whoever has the
+// slot next finds them there if it asked for that entity. A note changes as follows:
+//
+//   0           → entity       who recovers its dead owner
+//   entity      → 0            a new owner of the entity is told; from now on it is noted in `held`
+//   entity      → entity, by n a sharer, user n, is told: n in `told_of`
+//   entity, by n → 0           that one lets go
+//   entity, by n → entity      that one has died: who recovers it
+//
+// `dead` changes only while a dead owner is in the word, or by who owns or shares the slot. It has room for four entities, and what an owner notes for
+// three; what exceeds that becomes `died`.
+//
 // Who has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is idempotent: each word is changed
 // by one atomic operation that depends on the dead number alone, and the number is free for others only after the last.
 //
 // `Environment` is what all this stands on: memory_map.cpp has the real one, tests/memory_model one in which every interleaving, and every
 // store that the memory model lets a load see, is tried.
 //
-//   slot, atomic<T>                    basic_slot, of its atomics
+//   slot, notes, atomic<T>             basic_slot, basic_notes, of its atomics
 //   relax(), yield(), now()            the processor's pause, sched_yield(2), the steady clock
 //   sleep_on(word, seen, until_ns)     futex(2); may return for any reason
 //   wake_sleepers(word, how_many)      how many of them slept
@@ -45,6 +59,7 @@
 #include <iterator>
 #include <memory>
 #include <new>
+#include <span>
 
 namespace unio::fs::map_layout {
 
@@ -126,6 +141,7 @@ template <class Environment> class wait_state {
 template <class Environment> class protocol {
   using env = Environment;
   using slot = typename env::slot;
+  using slot_notes = typename env::notes;
   template <class T> using atomic = typename env::template atomic<T>;
   using waiting = detail::waiting;
   using waits = wait_state<env>;
@@ -137,10 +153,13 @@ template <class Environment> class protocol {
 
   explicit protocol(Environment& e) noexcept : env_(e) {}
 
-  /// The slots, and the epoch that says whether they count. False: no memory.
-  bool use(slot* slots, std::size_t n, atomic<std::uint64_t> const* epoch) noexcept {
+  /// The slots, which entity is in which, and the epoch that says whether they count. False: no memory.
+  bool use(slot* slots, slot_notes* notes, std::size_t n, std::size_t (*slot_of)(std::uint64_t) noexcept,
+           atomic<std::uint64_t> const* epoch) noexcept {
     slots_ = slots;
+    notes_ = notes;
     size_ = n;
+    slot_of_ = slot_of;
     epoch_ = epoch;
     sharing_.reset(new (std::nothrow) counter[n]);
     return sharing_ != nullptr;
@@ -166,15 +185,24 @@ template <class Environment> class protocol {
       while (at != first) release(*--at);
       return e;
     }
-    if (noted) [[unlikely]]
-      held.owner_died = take_notes(held.entities);
+    granted(held, noted);
     return 0;
+  }
+  /// All slots are locked. Notes what is owned, for those who may find this user dead, and takes the notes of deaths, which are for one owner
+  /// each: if it dies, it is noted again.
+  void granted(detail::holding& held, bool noted) noexcept {
+    note_owned(held);
+    if (noted) [[unlikely]]
+      held.owner_died = take_notes(held);
   }
   /// Its slots in the opposite order.
   void unlock(detail::holding& held) noexcept {
+    if (held.owner_died) [[unlikely]]
+      forget_told(held);
     for (std::size_t i = held.entities.size(); i != 0; --i) {
       entity const e = held.entities[i - 1];
-      if (held.owner_died && !e.exclusive) forget_told(slots_[e.value]);
+      if (e.exclusive) wipe_owned(e.value, (held.words[1] & has_more) != 0);
+      env::step("unlock.wiped");
       release(e);
       env::step("unlock.slot");
     }
@@ -193,25 +221,6 @@ template <class Environment> class protocol {
   }
   void disown(std::size_t i) noexcept { disown(slots_[i]); }
 
-  // Takes the notes of deaths, now that all is granted: they are for one owner each. Who owns the slot is in the word, and noted again if
-  // it dies; who shares it is put there.
-  [[gnu::noinline]] bool take_notes(detail::entity_list const& entities) noexcept {
-    bool died = false;
-    for (entity const e : entities) {
-      slot& s = slots_[e.value];
-      if (env::defect("told again")) return true;
-      std::uint64_t word = s.word.load(std::memory_order_relaxed);
-      std::uint64_t const told = e.exclusive ? 0 : me_ << told_shift;
-      while ((word & died_bit) != 0 && (told == 0 || told_of(word) == 0)) {
-        if (!s.word.compare_exchange_weak(word, (word & ~died_bit) | told, std::memory_order_seq_cst))
-          continue;
-        died = true;
-        break;
-      }
-    }
-    return died;
-  }
-
   // Nobody is `user` meanwhile.
   void recover_slots(std::uint64_t user) noexcept {
     std::uint64_t const bit = bit_of(user);
@@ -219,14 +228,9 @@ template <class Environment> class protocol {
     for (std::size_t i = 0; i != size_; ++i) {
       slot& s = slots_[i];
       std::uint64_t word = s.word.load(std::memory_order_seq_cst);
-      while (owner_of(word) == user) {
-        // Whoever waits finds it free, and is told.
-        std::uint64_t const next = env::defect("untold") ? 0 : died_bit | (word & told_mask);
-        if (s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) {
-          env::step("recover.word");
-          wake(s.turn, INT_MAX);
-        }
-      }
+      if ((word & noted_bit) != 0) untell(i, user);
+      if (owner_of(word) == user) disown_for_dead(i, user);
+      word = s.word.load(std::memory_order_seq_cst);
       while (told_of(word) == user) {
         if (s.word.compare_exchange_weak(word, (word & ~told_mask) | died_bit, std::memory_order_seq_cst))
           env::step("recover.told");
@@ -245,13 +249,26 @@ template <class Environment> class protocol {
   void recover_all_slots() noexcept {
     for (std::size_t i = 0; i != size_; ++i) {
       slot& s = slots_[i];
+      slot_notes& n = notes_[i];
+      clear(n.told_of);
+      std::uint64_t left = copy_owned(i);
+      bool is_noted = false;
+      for (auto& note : n.dead) {
+        std::uint64_t const is = note.load(std::memory_order_relaxed);
+        if (is == note_of(is)) {
+          is_noted = true;
+        } else {
+          clear(note);
+        }
+      }
       std::uint64_t const word = s.word.load(std::memory_order_relaxed);
-      std::uint64_t const left = (word & (owner_mask | kept_mask)) != 0 ? died_bit : 0;
+      if ((word & (died_bit | told_mask)) != 0) left |= died_bit;
+      if (is_noted) left |= noted_bit;
       if (word != left) s.word.store(left, std::memory_order_seq_cst);
       env::step("recover.all");
-      for (auto& bits : s.readers)
-        if (bits.load(std::memory_order_relaxed) != 0) bits.store(0, std::memory_order_seq_cst);
-      if (s.fair_at_ns.load(std::memory_order_relaxed) != 0) s.fair_at_ns.store(0, std::memory_order_seq_cst);
+      wipe_owned(i, true);
+      for (auto& bits : s.readers) clear(bits);
+      clear(n.fair_at_ns);
     }
   }
 
@@ -262,12 +279,18 @@ template <class Environment> class protocol {
   static constexpr std::size_t part_of(std::uint64_t user) noexcept { return (user - 1) / 64; }
 
   // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may have been killed.
-  static bool is_free(slot const& s, std::uint64_t word, waits const& w) noexcept {
+  [[nodiscard]] bool is_free(slot const& s, std::uint64_t word, waits const& w) const noexcept {
     if (owner_of(word) != 0) return false;
     return (word & reserved_bit) == 0 || w.has_slept() ||
-           static_cast<std::uint64_t>(env::now()) >=
-               s.fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns;
+           is_past(notes_of(s).fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns,
+                   fair_after_ns + reserved_for_ns);
   }
+  // A moment further ahead than it can have been set is of another clock: a time namespace has its own (time_namespaces(7)).
+  static bool is_past(std::uint64_t moment, std::uint64_t most_ahead) noexcept {
+    auto const now = static_cast<std::uint64_t>(env::now());
+    return moment <= now || moment - now > most_ahead;
+  }
+  [[nodiscard]] slot_notes& notes_of(slot const& s) const noexcept { return notes_[&s - slots_]; }
 
   // True if somebody slept.
   static bool wake(atomic<std::uint32_t>& word, int how_many) noexcept {
@@ -282,7 +305,7 @@ template <class Environment> class protocol {
       return 0;
     waits w(how, spins);
     int const e = drain(s, w);
-    noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0; // of one that was told and shared it
+    noted |= has_notes(s.word.load(std::memory_order_relaxed)); // of one that was told and shared it
     return e;
   }
 
@@ -301,7 +324,7 @@ template <class Environment> class protocol {
     }
     env::step("own.before_readers");
     int const e = drain(s, w);
-    noted |= (s.word.load(std::memory_order_relaxed) & died_bit) != 0;
+    noted |= has_notes(s.word.load(std::memory_order_relaxed));
     return e;
   }
 
@@ -329,7 +352,7 @@ template <class Environment> class protocol {
   }
 
   void disown(slot& s) noexcept {
-    if (!detail::disown_word(s.word, me_)) [[unlikely]]
+    if (!detail::disown_word(s.word, s.held, me_)) [[unlikely]]
       disown_slowly(s);
   }
 
@@ -339,11 +362,12 @@ template <class Environment> class protocol {
     bool someone_sleeps = false;
     bool reserves = false;
     std::uint64_t const now = static_cast<std::uint64_t>(env::now());
-    bool const is_due = now >= s.fair_at_ns.load(std::memory_order_relaxed);
+    atomic<std::uint64_t>& fair_at_ns = notes_of(s).fair_at_ns;
+    bool const is_due = is_past(fair_at_ns.load(std::memory_order_relaxed), fair_after_ns);
     do {
       someone_sleeps = (word & waiting_bit) != 0;
       reserves = someone_sleeps && is_due;
-      if (reserves) s.fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed);
+      if (reserves) fair_at_ns.store(now + fair_after_ns, std::memory_order_relaxed);
     } while (!s.word.compare_exchange_weak(word, (word & kept_mask) | (reserves ? reserved_bit : 0),
                                            std::memory_order_seq_cst));
     env::step("disown.before_wake");
@@ -416,7 +440,7 @@ template <class Environment> class protocol {
     here.unlock(got ? others + 1 : others);
     if (owner_waits) wake(s.drain, 1);
     if (!got) return false;
-    noted |= (word & died_bit) != 0;
+    noted |= has_notes(word);
     // It was let go for one that slept: for this one.
     while (owner_of(word) == 0 && (word & reserved_bit) != 0 &&
            !s.word.compare_exchange_weak(word, word & ~reserved_bit, std::memory_order_seq_cst)) {
@@ -438,12 +462,216 @@ template <class Environment> class protocol {
     if (owner_waits) wake(s.drain, 1);
   }
 
-  // Who was told lets go in order.
-  void forget_told(slot& s) noexcept {
-    std::uint64_t word = s.word.load(std::memory_order_relaxed);
-    while (told_of(word) == me_ &&
-           !s.word.compare_exchange_weak(word, word & ~told_mask, std::memory_order_seq_cst)) {
+  // ── notes of entities ────────────────────────────────────────────────────────────────────────────────────
+
+  // In holding::words[1]: something is noted in `more`; and, for each of the first that were asked for, that its sharer was told.
+  static constexpr std::uint64_t has_more = 1;
+  static constexpr std::uint64_t was_told(std::size_t asked) noexcept {
+    return asked < 63 ? std::uint64_t{2} << asked : 0;
+  }
+
+  static bool has_notes(std::uint64_t word) noexcept { return (word & (died_bit | noted_bit)) != 0; }
+  static void clear(atomic<std::uint64_t>& word) noexcept {
+    if (word.load(std::memory_order_relaxed) != 0) word.store(0, std::memory_order_seq_cst);
+  }
+
+  [[nodiscard]] std::size_t slot_of(detail::holding const& held, entity asked) const noexcept {
+    return held.entities.size() == 1 ? held.entities[0].value : slot_of_(asked.value);
+  }
+
+  // Relaxed: who recovers has the kernel's lock that this user had until it died.
+  void note_owned(detail::holding& held) noexcept {
+    for (entity const e : held.entities.asked()) {
+      if (!e.exclusive) continue;
+      std::size_t const i = slot_of(held, e);
+      std::uint64_t const note = note_of(e.value);
+      std::uint64_t const first = slots_[i].held.load(std::memory_order_relaxed);
+      if (first == 0) {
+        slots_[i].held.store(note, std::memory_order_relaxed);
+      } else if (first != note) {
+        note_more(held, i, note);
+      }
+      env::step("lock.noted");
     }
+  }
+  [[gnu::noinline]] void note_more(detail::holding& held, std::size_t i, std::uint64_t note) noexcept {
+    held.words[1] |= has_more;
+    for (auto& place : notes_[i].more) {
+      std::uint64_t const is = place.load(std::memory_order_relaxed);
+      if (is == 0) place.store(note, std::memory_order_relaxed);
+      if (is == 0 || is == note) return;
+    }
+    std::end(notes_[i].more)[-1].store(any_entity, std::memory_order_relaxed);
+  }
+  void wipe_owned(std::size_t i, bool more) noexcept {
+    slots_[i].held.store(0, std::memory_order_relaxed);
+    if (more) [[unlikely]]
+      for (auto& place : notes_[i].more) place.store(0, std::memory_order_relaxed);
+  }
+
+  [[gnu::noinline]] bool take_notes(detail::holding& held) noexcept {
+    if (env::defect("told again"))
+      return std::ranges::any_of(held.entities, [&](entity e) {
+        return has_notes(slots_[e.value].word.load(std::memory_order_relaxed));
+      });
+    bool died = false;
+    for (entity const e : held.entities) died |= take_any(held, e);
+    std::span<entity const> const asked = held.entities.asked();
+    for (std::size_t n = 0; n != asked.size(); ++n) {
+      std::size_t const i = slot_of(held, asked[n]);
+      if ((slots_[i].word.load(std::memory_order_relaxed) & noted_bit) == 0) continue;
+      if (asked[n].exclusive) {
+        died |= take_note(i, note_of(asked[n].value));
+      } else if (share_note(i, note_of(asked[n].value))) {
+        died = true;
+        held.words[1] |= was_told(n);
+      }
+    }
+    for (entity const e : held.entities)
+      if (e.exclusive) close_notes(e.value);
+    return died;
+  }
+
+  // The death of an owner whose entity is not known.
+  bool take_any(detail::holding& held, entity e) noexcept {
+    slot& s = slots_[e.value];
+    std::uint64_t word = s.word.load(std::memory_order_relaxed);
+    std::uint64_t const told = e.exclusive ? 0 : me_ << told_shift;
+    while ((word & died_bit) != 0 && (told == 0 || told_of(word) == 0)) {
+      if (told == 0) note_any(held, e.value);
+      if (s.word.compare_exchange_weak(word, (word & ~died_bit) | told, std::memory_order_seq_cst))
+        return true;
+    }
+    return false;
+  }
+  void note_any(detail::holding& held, std::size_t i) noexcept {
+    held.words[1] |= has_more;
+    std::end(notes_[i].more)[-1].store(any_entity, std::memory_order_relaxed);
+  }
+
+  // Its owner: it is in `held` already.
+  bool take_note(std::size_t i, std::uint64_t note) noexcept {
+    slot_notes& n = notes_[i];
+    for (auto& place : n.dead) {
+      std::uint64_t const is = place.load(std::memory_order_relaxed);
+      if (is != note && !(is != 0 && env::defect("told by slot"))) continue;
+      place.store(0, std::memory_order_relaxed);
+      env::step("notes.taken");
+      return true;
+    }
+    return false;
+  }
+  // Of several that share it one is told.
+  bool share_note(std::size_t i, std::uint64_t note) noexcept {
+    slot_notes& n = notes_[i];
+    for (std::size_t k = 0; k != std::size(n.dead); ++k) {
+      if (n.dead[k].load(std::memory_order_relaxed) != note) continue;
+      std::uint64_t told = n.told_of.load(std::memory_order_relaxed);
+      while (teller_of(told, k) == 0) {
+        // Acquire; pairs with the release of one that was told, let go, and has wiped the note.
+        if (!n.told_of.compare_exchange_weak(told, told | teller(me_, k), std::memory_order_seq_cst))
+          continue;
+        env::step("notes.shared");
+        if (n.dead[k].load(std::memory_order_relaxed) == note || env::defect("no third look")) return true;
+        untell_one(i, k);
+        return false;
+      }
+      return false;
+    }
+    return false;
+  }
+  // No note is left: who comes next need not look. Its owner.
+  void close_notes(std::size_t i) noexcept {
+    for (auto const& place : notes_[i].dead)
+      if (place.load(std::memory_order_relaxed) != 0) return;
+    std::uint64_t word = slots_[i].word.load(std::memory_order_relaxed);
+    while ((word & noted_bit) != 0 &&
+           !slots_[i].word.compare_exchange_weak(word, word & ~noted_bit, std::memory_order_seq_cst)) {
+    }
+  }
+
+  void untell_one(std::size_t i, std::size_t k) noexcept {
+    notes_[i].told_of.fetch_and(~teller(owner_mask, k), std::memory_order_seq_cst);
+  }
+  // One that was told lets go in order.
+  [[gnu::noinline]] void forget_told(detail::holding const& held) noexcept {
+    for (entity const e : held.entities) {
+      std::uint64_t word = slots_[e.value].word.load(std::memory_order_relaxed);
+      while (
+          !e.exclusive && told_of(word) == me_ &&
+          !slots_[e.value].word.compare_exchange_weak(word, word & ~told_mask, std::memory_order_seq_cst)) {
+      }
+    }
+    std::span<entity const> const asked = held.entities.asked();
+    for (std::size_t n = 0; n != asked.size(); ++n) {
+      std::uint64_t const mark = was_told(n);
+      if (asked[n].exclusive || (mark != 0 && (held.words[1] & mark) == 0)) continue;
+      std::size_t const i = slot_of(held, asked[n]);
+      slot_notes& notes = notes_[i];
+      for (std::size_t k = 0; k != std::size(notes.dead); ++k) {
+        if (notes.dead[k].load(std::memory_order_relaxed) != note_of(asked[n].value) ||
+            teller_of(notes.told_of.load(std::memory_order_relaxed), k) != me_)
+          continue;
+        notes.dead[k].store(0, std::memory_order_relaxed);
+        env::step("notes.wiped");
+        untell_one(i, k);
+      }
+    }
+  }
+
+  // ── recovering ───────────────────────────────────────────────────────────────────────────────────────────
+
+  // What a dead sharer was told of is to be told again.
+  void untell(std::size_t i, std::uint64_t user) noexcept {
+    slot_notes& n = notes_[i];
+    std::uint64_t told = n.told_of.load(std::memory_order_seq_cst);
+    for (std::size_t k = 0; k != std::size(n.dead); ++k) {
+      while (teller_of(told, k) == user && !env::defect("told stays")) {
+        if (!n.told_of.compare_exchange_weak(told, told & ~teller(owner_mask, k), std::memory_order_seq_cst))
+          continue;
+        told &= ~teller(owner_mask, k);
+        env::step("recover.told_of");
+      }
+    }
+  }
+  // Whoever waits finds it free, and the notes of what its owner had. They are in the word before they are wiped here, and that is
+  // before anybody else may own it, so that who recovers may die between any two of these steps.
+  void disown_for_dead(std::size_t i, std::uint64_t user) noexcept {
+    slot& s = slots_[i];
+    std::uint64_t const noted = env::defect("untold") ? 0 : copy_owned(i);
+    std::uint64_t word = s.word.load(std::memory_order_seq_cst);
+    while ((word & noted) != noted)
+      if (s.word.compare_exchange_weak(word, word | noted, std::memory_order_seq_cst)) break;
+    env::step("recover.noted");
+    wipe_owned(i, true);
+    env::step("recover.wiped");
+    word = s.word.load(std::memory_order_seq_cst);
+    while (owner_of(word) == user) {
+      if (s.word.compare_exchange_weak(word, word & kept_mask, std::memory_order_seq_cst)) {
+        env::step("recover.word");
+        wake(s.turn, INT_MAX);
+      }
+    }
+  }
+  // Copies what a dead owner noted, each once. The bits that the word needs then.
+  std::uint64_t copy_owned(std::size_t i) noexcept {
+    slot_notes& n = notes_[i];
+    std::uint64_t bits = copy_note(n, slots_[i].held.load(std::memory_order_relaxed));
+    for (auto const& more : n.more) bits |= copy_note(n, more.load(std::memory_order_relaxed));
+    return bits;
+  }
+  std::uint64_t copy_note(slot_notes& n, std::uint64_t note) noexcept {
+    if (note == 0) return 0;
+    if (note != note_of(note)) return died_bit;
+    for (auto const& place : n.dead)
+      if (place.load(std::memory_order_relaxed) == note) return noted_bit;
+    for (auto& place : n.dead) {
+      if (place.load(std::memory_order_relaxed) != 0) continue;
+      place.store(note, std::memory_order_seq_cst);
+      env::step("recover.copied");
+      return noted_bit;
+    }
+    return died_bit;
   }
 
   // Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another negative errno. Does not wait:
@@ -482,7 +710,9 @@ template <class Environment> class protocol {
 
   Environment& env_;
   slot* slots_ = nullptr;
+  slot_notes* notes_ = nullptr; // for each slot
   std::size_t size_ = 0;
+  std::size_t (*slot_of_)(std::uint64_t) noexcept = nullptr;
   atomic<std::uint64_t> const* epoch_ = nullptr;
   std::unique_ptr<counter[]> sharing_; // for each slot
   std::uint64_t me_ = 0;               // my number, 1 …

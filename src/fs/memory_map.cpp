@@ -14,6 +14,7 @@
 #include "fs/lock_file.hpp"
 #include "fs/map_layout.hpp"
 #include "fs/map_protocol.hpp"
+#include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/fs/memory_map.hpp>
@@ -34,8 +35,10 @@ namespace unio::fs {
 namespace layout = map_layout;
 using layout::died_bit;
 using layout::map_header;
+using layout::map_notes;
 using layout::map_slot;
 using layout::map_user;
+using layout::noted_bit;
 using layout::owner_of;
 using layout::told_of;
 
@@ -44,6 +47,7 @@ namespace {
 // What the protocol of the slots stands on: this machine, and the lock file.
 struct map_machine {
   using slot = map_slot;
+  using notes = map_notes;
   template <class T> using atomic = std::atomic<T>;
 
   static void relax() noexcept {
@@ -119,9 +123,12 @@ struct detail::memory_map_base::state : private map_machine {
 
  private:
   // opening and closing
-  int check_header(struct stat const& s, bool alone, bool& fresh) noexcept;
-  int check_unfinished(bool& fresh) noexcept;
-  int make_map(bool fresh) noexcept;
+  int check_header(bool alone, bool& fresh) noexcept;
+  void fill(map_header& h) const noexcept;
+  int make_header() noexcept;
+  int open_map(bool alone) noexcept;
+  int check_map(bool& is_ours, bool& is_empty) noexcept;
+  int make_map() noexcept;
   int map_it() noexcept;
   int take_number() noexcept;
   int degrade() noexcept;
@@ -131,15 +138,18 @@ struct detail::memory_map_base::state : private map_machine {
 
   // degraded
   int lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept;
-  int await_map(entity e, waiting how, bool& died) noexcept;
+  int await_map(entity e, waiting how, holding& held) noexcept;
+  int has_note(std::size_t slot, std::uint64_t owned, detail::entity_list const& entities) noexcept;
   int read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept;
 
   map_protocol map{*this};
+  lock_file map_file; // closed by those that map it
   parameters p_{};
   bool sees_map = false;
   unsigned generation = sys::fork_generation();
   map_header* header = nullptr;
   map_slot* slots = nullptr;
+  map_notes* slot_notes = nullptr;
 };
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -162,19 +172,19 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   file = std::move(*f);
   sees_map = !file.is_remote() && v == map_visibility::automatic;
 
-  struct stat s;
-  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   bool fresh = false;
-  int e = check_header(s, alone, fresh);
+  int e = check_header(alone, fresh);
   if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
-  if (alone) {
-    if (e = make_map(fresh); e != 0) return e;
+  if (e = open_map(alone); e != 0) return e;
+  if (fresh) {
+    if (e = make_header(); e != 0) return e;
   }
   hooks::step("open.map_made");
   if (sees_map) {
     if (e = map_it(); e != 0) return e;
-    if (!map.use(slots, p_.slots, &header->epoch)) return -ENOMEM;
+    map_file.close();
+    if (!map.use(slots, slot_notes, p_.slots, p_.slot_of, &header->epoch)) return -ENOMEM;
     if (alone) recover_all();
     if (e = take_number(); e != 0) return e;
     hooks::step("open.numbered");
@@ -184,84 +194,122 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   return file.joined(layout::init_byte, layout::in_use_byte);
 }
 
-// Believes nothing before it has looked at all of it.
-int detail::memory_map_base::state::check_header(struct stat const& s, bool alone, bool& fresh) noexcept {
+// The lock file says what it is, and no more. Believes nothing before it has looked at all of it.
+int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexcept {
+  struct stat s;
+  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   fresh = s.st_size == 0;
   if (fresh) return 0;
   if (static_cast<std::size_t>(s.st_size) < sizeof(map_header))
     return unio::detail::native(error::not_a_lock_file);
-  alignas(map_header) unsigned char bytes[sizeof(map_header)];
-  if (int const e = read_at(file.fd(), bytes, sizeof bytes, 0); e != 0) return e;
-  auto const& h = *reinterpret_cast<map_header const*>(bytes);
-  if (is_zero(bytes, sizeof bytes) && static_cast<std::size_t>(s.st_size) == layout::file_size(p_.slots))
-    return check_unfinished(fresh);
+  map_header h;
+  if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
   if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
   if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
-  if (h.version != layout::version || h.users != layout::users || h.slot_size != sizeof(map_slot))
+  if (h.version < layout::version) { // its users have a map of their own
+    fresh = alone;
+    return alone ? 0 : unio::detail::native(error::different_lock_file);
+  }
+  if (h.users != layout::users || h.slot_size != sizeof(map_slot))
     return unio::detail::native(error::damaged_lock_file);
   if (h.slots != p_.slots || h.hash_id != p_.hash_id) return unio::detail::native(error::different_lock_file);
-  if (static_cast<std::size_t>(s.st_size) < layout::file_size(p_.slots))
-    return unio::detail::native(error::damaged_lock_file);
-  // Another file's contents, or this file's from before a restart that gave the device another number. Whoever has it open has seen to
-  // that; and the numbers of devices are each machine's own.
-  bool const is_its_device = h.device == s.st_dev || h.device == layout::any_device || file.is_remote();
-  if (alone && !(is_its_device && h.inode == s.st_ino)) fresh = true;
   return 0;
 }
 
-// Nothing but zeros: who made it died before it had written the header.
-int detail::memory_map_base::state::check_unfinished(bool& fresh) noexcept {
-  unsigned char some[layout::users_at];
-  std::size_t const size = layout::file_size(p_.slots);
-  for (std::size_t at = 0; at < size; at += sizeof some) {
-    std::size_t const n = std::min(sizeof some, size - at);
-    if (int const e = read_at(file.fd(), some, n, at); e != 0) return e;
-    if (!is_zero(some, n)) return unio::detail::native(error::not_a_lock_file);
-  }
-  fresh = true;
-  return 0;
+void detail::memory_map_base::state::fill(map_header& h) const noexcept {
+  std::memcpy(h.magic, layout::magic, sizeof h.magic);
+  h.version = layout::version;
+  h.slots = p_.slots;
+  h.users = layout::users;
+  h.slot_size = sizeof(map_slot);
+  h.hash_id = p_.hash_id;
+  h.device = file.is_remote() ? layout::any_device : file.device();
+  h.inode = file.inode();
 }
 
-// Nobody else has it open. What users of before held is recovered as after any death, so that the next owners are told.
-int detail::memory_map_base::state::make_map(bool fresh) noexcept {
-  int const fd = file.fd();
-  if (fresh) {
-    if (auto const r = sys::ftruncate(fd, 0); r < 0) return static_cast<int>(r);
-    // All of its size at once: who finds it empty or all zeros knows that it was not finished.
-    if (auto const r = sys::ftruncate(fd, static_cast<std::int64_t>(layout::file_size(p_.slots))); r < 0)
-      return static_cast<int>(r);
-    if (int const e = reserve(fd, 0, layout::file_size(p_.slots)); e != 0) {
-      (void)sys::ftruncate(fd, 0);
-      return e;
+int detail::memory_map_base::state::make_header() noexcept {
+  map_header h{};
+  fill(h);
+  if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(file.fd(), 0); }); r < 0)
+    return static_cast<int>(r);
+  int const e = write_at(file.fd(), &h, sizeof h, 0);
+  if (e != 0) (void)sys::ftruncate(file.fd(), 0); // what there is of it would be damaged
+  return e;
+}
+
+// The map of this very lock file. Whoever is alone makes one where there is none; it never changes the size of one that is there, for it may
+// be that of a lock file of the same name which was removed, and has users still.
+int detail::memory_map_base::state::open_map(bool alone) noexcept {
+  for (int attempts = 0; attempts != 3; ++attempts) {
+    result<lock_file> f = file.open_beside("map");
+    if (!f) return native_of(f.error());
+    map_file = std::move(*f);
+    if (int const e = map_file.refresh(); e != 0) return e;
+    bool is_ours = false;
+    bool is_empty = false;
+    if (int const e = check_map(is_ours, is_empty); e != 0) return e;
+    if (!is_ours && !alone) return unio::detail::native(error::damaged_lock_file);
+    if (is_ours && alone && sees_map) { // alone, so whatever made the others degrade has gone
+      std::uint64_t const even = 0;
+      return write_at(map_file.fd(), &even, sizeof even, offsetof(map_header, epoch));
     }
-    hooks::step("open.reserved");
-    map_header h{};
-    std::memcpy(h.magic, layout::magic, sizeof h.magic);
-    h.version = layout::version;
-    h.slots = p_.slots;
-    h.users = layout::users;
-    h.slot_size = sizeof(map_slot);
-    h.hash_id = p_.hash_id;
-    h.device = file.is_remote() ? layout::any_device : file.device();
-    h.inode = file.inode();
-    int const e = write_at(fd, &h, sizeof h, 0);
-    if (e != 0) (void)sys::ftruncate(fd, 0); // what there is of it would be damaged
-    return e;
+    if (is_ours) return 0;
+    if (is_empty) return make_map();
+    if (int const e = map_file.remove_name(); e != 0) return e;
+    hooks::step("open.map_removed");
   }
-  // Alone, so whatever made the others degrade has gone.
-  std::uint64_t const even = 0;
-  return sees_map ? write_at(fd, &even, sizeof even, offsetof(map_header, epoch)) : 0;
+  return -EBUSY;
+}
+
+// 0, or why it is nothing that may be removed. What died while it made one has left an empty file, or zeros.
+int detail::memory_map_base::state::check_map(bool& is_ours, bool& is_empty) noexcept {
+  struct stat s;
+  if (auto const r = sys::fstat(map_file.fd(), &s); r < 0) return static_cast<int>(r);
+  is_empty = s.st_size == 0;
+  if (is_empty) return 0;
+  map_header h;
+  std::size_t const n = std::min(sizeof h, static_cast<std::size_t>(s.st_size));
+  if (int const e = read_at(map_file.fd(), &h, n, 0); e != 0) return e;
+  if (is_zero(&h, n)) return 0;
+  if (n != sizeof h || std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0)
+    return unio::detail::native(error::not_a_lock_file);
+  // The numbers of devices are each machine's own, and another one after a restart.
+  bool const is_its_device = h.device == file.device() || h.device == layout::any_device || file.is_remote();
+  map_header ours{};
+  fill(ours);
+  is_ours = is_its_device && h.inode == ours.inode && h.version == ours.version && h.slots == ours.slots &&
+            h.users == ours.users && h.slot_size == ours.slot_size && h.hash_id == ours.hash_id &&
+            static_cast<std::size_t>(s.st_size) == layout::file_size(p_.slots);
+  return 0;
+}
+
+int detail::memory_map_base::state::make_map() noexcept {
+  int const fd = map_file.fd();
+  auto const size = layout::file_size(p_.slots);
+  // All of its size at once: who finds it empty or all zeros knows that it was not finished.
+  if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(fd, static_cast<std::int64_t>(size)); });
+      r < 0)
+    return static_cast<int>(r);
+  int e = reserve(fd, 0, size);
+  hooks::step("open.reserved");
+  map_header h{};
+  fill(h);
+  if (e == 0) e = write_at(fd, &h, sizeof h, 0);
+  if (e != 0) (void)sys::ftruncate(fd, 0); // nobody else has it open
+  return e;
 }
 
 int detail::memory_map_base::state::map_it() noexcept {
   std::size_t const size = layout::file_size(p_.slots);
-  auto const r = sys::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file.fd(), 0);
+  auto const r =
+      sys::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, map_file.fd(), 0);
   if (r < 0 && r > -4096) return static_cast<int>(r);
   auto* const bytes = reinterpret_cast<std::byte*>(r);
   ::madvise(bytes, size, MADV_DONTFORK); // a child has nothing of it
   header = reinterpret_cast<map_header*>(bytes);
   users = reinterpret_cast<map_user*>(bytes + layout::users_at);
   slots = reinterpret_cast<map_slot*>(bytes + layout::slots_at);
+  slot_notes = reinterpret_cast<map_notes*>(bytes + layout::notes_at(p_.slots));
   return 0;
 }
 
@@ -286,8 +334,9 @@ int detail::memory_map_base::state::take_number() noexcept {
 // Makes everybody change over. Nobody is asked: who locked in the map looks at the epoch afterwards.
 int detail::memory_map_base::state::degrade() noexcept {
   std::uint64_t const odd = 1;
-  if (int const e = write_at(file.fd(), &odd, sizeof odd, offsetof(map_header, epoch)); e != 0) return e;
-  auto const r = sys::fdatasync(file.fd()); // to the server, where others see it
+  if (int const e = write_at(map_file.fd(), &odd, sizeof odd, offsetof(map_header, epoch)); e != 0) return e;
+  auto const r =
+      sys::uninterrupted([&] { return sys::fdatasync(map_file.fd()); }); // to the server, where others see it
   return r < 0 ? static_cast<int>(r) : 0;
 }
 
@@ -309,6 +358,7 @@ void detail::memory_map_base::state::close() noexcept {
   }
   header = nullptr;
   more.close(inherited);
+  map_file.close();
   file.close(); // and with it all its locks
 }
 
@@ -334,7 +384,7 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
     lock_kind const kind = at->exclusive ? lock_kind::exclusive : lock_kind::shared;
     e = byte_lock::lock_until(fd, layout::slot_bytes + at->value, kind, how.due_ns, how.spin);
     hooks::step("lock.byte");
-    if (e == 0) e = sees_map ? map.lock_slot(*at, how, spins, noted) : await_map(*at, how, held.owner_died);
+    if (e == 0) e = sees_map ? map.lock_slot(*at, how, spins, noted) : await_map(*at, how, held);
     if (e != 0) break;
     hooks::step("lock.slot");
   }
@@ -346,21 +396,21 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
     return e;
   }
   held.words[0] = static_cast<std::uint64_t>(fd) + 1;
-  if (noted) held.owner_died = map.take_notes(held.entities);
+  if (sees_map) map.granted(held, noted);
   return 0;
 }
 
 // A lock taken and given back makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has to be told.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
-  if (int const e = byte_lock::lock(file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
-  byte_lock::unlock(file.fd(), layout::sync_byte);
-  if (int const e = file.refresh(); e != 0) return e;
-  return read_at(file.fd(), to, n, at);
+  if (int const e = byte_lock::lock(map_file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
+  byte_lock::unlock(map_file.fd(), layout::sync_byte);
+  if (int const e = map_file.refresh(); e != 0) return e;
+  return read_at(map_file.fd(), to, n, at);
 }
 
 // Whoever holds the slot in the map has held it since before the epoch changed. This user cannot write there, so the note of a death
 // stays for one who can.
-int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died) noexcept {
+int detail::memory_map_base::state::await_map(entity e, waiting how, holding& held) noexcept {
   pause wait(how.due_ns, how.spin);
   for (;;) {
     std::uint64_t seen[sizeof(map_slot) / sizeof(std::uint64_t)];
@@ -370,10 +420,11 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
     int in_the_way = 0;
     std::uint64_t const word = seen[offsetof(map_slot, word) / sizeof(std::uint64_t)];
     bool noted = (word & died_bit) != 0; // found by others already
+    std::uint64_t owned_by_dead = 0;
     auto const look_at_user = [&](std::uint64_t user, bool owns) {
       int const alive = is_alive(user);
       if (alive < 0 || alive == 1) in_the_way = alive;
-      if (alive == 0 && owns) noted = true;
+      if (alive == 0 && owns) owned_by_dead = seen[offsetof(map_slot, held) / sizeof(std::uint64_t)];
     };
     if (owner_of(word) != 0) look_at_user(owner_of(word), true);
     if (told_of(word) != 0) {
@@ -387,11 +438,44 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, bool& died)
         look_at_user(part * 64 + static_cast<unsigned>(__builtin_ctzll(bits)) + 1, false);
     if (in_the_way < 0) return in_the_way;
     if (in_the_way == 0) {
-      died |= noted;
+      if ((word & noted_bit) != 0 || owned_by_dead != 0) {
+        int const r = has_note(e.value, owned_by_dead, held.entities);
+        if (r < 0) return r;
+        noted |= r == 1;
+      }
+      held.owner_died |= noted;
       return 0;
     }
     if (int const stop = wait.next(); stop != 0) return stop;
   }
+}
+
+// Is there a note of one of the entities that were asked for, or does a dead owner of the slot, who noted `owned`, have one of them? 1, 0 or
+// a negative native code.
+int detail::memory_map_base::state::has_note(std::size_t slot, std::uint64_t owned,
+                                             detail::entity_list const& entities) noexcept {
+  constexpr std::size_t words = sizeof(map_notes) / sizeof(std::uint64_t);
+  constexpr std::size_t more_at = offsetof(map_notes, more) / sizeof(std::uint64_t);
+  constexpr std::size_t dead_at = offsetof(map_notes, dead) / sizeof(std::uint64_t);
+  constexpr std::size_t told_at = offsetof(map_notes, told_of) / sizeof(std::uint64_t);
+  std::uint64_t seen[words];
+  if (int const r = read_from_afar(seen, sizeof seen, layout::notes_at(p_.slots) + slot * sizeof(map_notes));
+      r != 0)
+    return r;
+  auto const is_wanted = [&](std::uint64_t note) {
+    return std::ranges::any_of(entities.asked(), [&](entity e) { return layout::note_of(e.value) == note; });
+  };
+  if (is_wanted(owned)) return 1;
+  for (std::size_t i = more_at; owned != 0 && i != dead_at; ++i)
+    if (seen[i] == layout::any_entity || is_wanted(seen[i])) return 1;
+  for (std::size_t i = dead_at; i != words; ++i) {
+    if (!is_wanted(seen[i])) continue;
+    std::uint64_t const user = layout::teller_of(seen[told_at], i - dead_at);
+    int const alive = user != 0 ? is_alive(user) : 0;
+    if (alive < 0) return alive;
+    if (alive == 0) return 1;
+  }
+  return 0;
 }
 
 // ── locking ────────────────────────────────────────────────────────────────────────────────────────────────

@@ -1,7 +1,11 @@
 // src/fs/ranges_layout.hpp: the lock file of byte_ranges. docs/explanation/shared-fs-mutexes.md describes it.
 //
-//   0        ranges_header, one page, never changed
-//   4096     death notes: buckets of words, mapped by everybody; not used on remote filesystems
+//   0        ranges_header, one page, never changed. More is the notes of earlier versions
+//
+// The file beside it, ".NAME.notes", mapped by everybody; none on remote filesystems:
+//
+//   0        notes_header, one page
+//   4096     death notes: buckets of words
 //
 // Locks of the kernel: on the byte at the value of each entity, though the file does not reach as far; on making_byte while it is made.
 
@@ -36,6 +40,15 @@ struct ranges_header {
   char zero[notes_at - 40];
 };
 static_assert(sizeof(ranges_header) == notes_at);
+
+inline constexpr char notes_magic[16] = "unio br. notes";
+struct notes_header {
+  char magic[16];
+  std::uint64_t device; // of the lock file
+  std::uint64_t inode;
+  std::uint32_t buckets;
+  std::uint32_t words;
+};
 
 // A note is the value of an entity + 1, so that 0 is none, and perhaps this bit: a shared owner has been told.
 inline constexpr std::uint64_t told_bit = std::uint64_t{1} << 63;

@@ -233,9 +233,10 @@ int decision::load(int tree) noexcept {
   if (d.get() < 0) return d.get() == -ENOENT ? 0 : d.get();
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);
-  if (!S_ISREG(s.st_mode) || (s.st_mode & S_IWOTH) != 0) return unio::detail::native(error::not_a_lock_file);
+  if (!S_ISREG(s.st_mode)) return unio::detail::native(error::not_a_lock_file);
+  if ((s.st_mode & S_IWOTH) != 0) return unio::detail::native(error::writable_by_all);
   if (s.st_nlink == 0) return 0; // completed meanwhile
-  if (s.st_nlink != 1) return unio::detail::native(error::not_a_lock_file);
+  if (s.st_nlink != 1) return unio::detail::native(error::several_names);
   if (s.st_uid != ::geteuid() && s.st_uid != 0) return -EPERM;
   auto const size = static_cast<std::size_t>(s.st_size);
   if (size < sizeof(header) || size > largest_decision) return unio::detail::native(error::damaged_lock_file);

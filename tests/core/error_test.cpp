@@ -59,7 +59,7 @@ TEST(error, of_unio_equals_its_condition) {
 
 TEST(error, says_something_about_every_value_and_no_two_the_same) {
   std::string before;
-  for (int i = 1; i <= static_cast<int>(error::too_many_users); ++i) {
+  for (int i = 1; i <= static_cast<int>(error::writable_by_all); ++i) {
     std::string const text = unio::error_category().message(i);
     EXPECT_EQ(text.find("unknown unio"), std::string::npos) << i;
     EXPECT_NE(text, before);

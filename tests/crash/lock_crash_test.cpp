@@ -137,6 +137,7 @@ control const controls[] = {
     CONTROL("untold", memory_map, by_processes_that_die),
     CONTROL("untold", atomic_append, at_kill_points),
     CONTROL("told again", memory_map, at_kill_points),
+    CONTROL("told by slot", memory_map, by_processes_that_die),
     CONTROL("told again", atomic_append, at_double_faults),
     CONTROL("stolen", memory_map, at_pause_points),
     CONTROL("no second look", memory_map, step_by_step),

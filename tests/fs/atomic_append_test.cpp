@@ -231,6 +231,24 @@ TEST_F(atomic_append_, is_not_stuck_where_it_cannot_mark_what_is_done) {
   EXPECT_TRUE(m.lock(a, 20s).has_value()); // told of a death that was none
 }
 
+TEST_F(atomic_append_, goes_on_after_a_signal_in_each_of_its_calls) {
+  atomic_append m = open();
+  (void)m.lock(a).value(); // has a description from now on
+  for (int at = 1; at != 4; ++at) {
+    failing_calls calls;
+    calls.fail<&table::preadv2>(EINTR, {.at = at});
+    calls.fail<&table::pwritev2>(EINTR, {.at = at});
+    auto held = m.lock(a);
+    ASSERT_TRUE(held.has_value()) << held.error().message();
+    EXPECT_FALSE(held->owner_died()) << "of a death that was none";
+    held->unlock();
+    EXPECT_FALSE(m.lock(a, 20s).value().owner_died()) << "of a death that was none";
+  }
+  failing_calls calls;
+  calls.fail<&table::getrandom>(EINTR);
+  EXPECT_EQ(opening("lock"), std::error_code());
+}
+
 // ── files ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {

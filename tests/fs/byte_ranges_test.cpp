@@ -34,7 +34,7 @@ using unio::fs::byte_ranges;
 using unio::fs::entity;
 using unio::sys::table;
 
-constexpr std::size_t file_bytes = 4096 + 8192 * 64;
+constexpr std::size_t notes_bytes = 4096 + 8192 * 64;
 constexpr entity a(7);
 
 std::error_code system_error(int code) { return {code, std::system_category()}; }
@@ -48,6 +48,7 @@ class byte_ranges_ : public test::lock_file_fixture<byte_ranges> {
     return all;
   }
   std::vector<entity> const dead{entity(50), entity(70), entity(98)};
+  std::string const notes = directory / ".lock.notes";
 };
 
 // ── happy ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -57,8 +58,11 @@ TEST_F(byte_ranges_, makes_a_file_of_its_own_that_others_may_not_read) {
   struct stat s;
   ASSERT_EQ(::stat(path.c_str(), &s), 0);
   EXPECT_EQ(s.st_mode & 07777, 0600U);
-  EXPECT_EQ(s.st_size, static_cast<off_t>(file_bytes));
+  EXPECT_EQ(s.st_size, 4096);
   EXPECT_EQ(directory.read("lock").substr(0, 16), "unio byte_ranges");
+  ASSERT_EQ(::stat(notes.c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 07777, 0600U);
+  EXPECT_EQ(s.st_size, static_cast<off_t>(notes_bytes));
 }
 
 TEST_F(byte_ranges_, is_found_from_a_directory) {
@@ -103,23 +107,66 @@ TEST_F(byte_ranges_, locks_what_it_has_no_room_to_note) {
   byte_ranges m = open();
   std::vector<entity> many; // more than all words of the file
   for (std::uint64_t i = 0; i != 3000; ++i) many.emplace_back(i << 40);
-  std::string const before = good();
+  std::string const before = directory.read(".lock.notes");
   {
     auto const held = m.lock(many).value();
     for (std::size_t i = 0; i != many.size(); i += 500)
       EXPECT_EQ(m.try_lock(many[i]).error(), condition::would_block);
   }
-  EXPECT_TRUE(directory.read("lock") == before) << "a note was left behind";
+  EXPECT_TRUE(directory.read(".lock.notes") == before) << "a note was left behind";
 }
 
 TEST_F(byte_ranges_, finishes_a_file_that_was_not_finished) {
   std::string const whole = good();
-  for (std::size_t const size : {std::size_t{0}, std::size_t{4096}, std::size_t{4097}, file_bytes - 1}) {
-    directory.write("file", whole.substr(0, size));
+  for (std::size_t const size : {std::size_t{0}, std::size_t{4096}, std::size_t{4097}, notes_bytes}) {
+    std::string text = whole.substr(0, size);
+    text.resize(size); // with the room that earlier versions made in it
+    directory.write("file", text);
     byte_ranges m = byte_ranges::open(directory / "file").value();
     EXPECT_TRUE(m.lock(a).has_value());
-    EXPECT_EQ(directory.read("file").size(), file_bytes);
+    EXPECT_EQ(directory.read("file").substr(0, 4096), whole);
   }
+  for (std::size_t const size : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, notes_bytes}) {
+    directory.write(".lock.notes", std::string(size, '\0'));
+    die_with({a});
+    EXPECT_EQ(directory.read(".lock.notes").size(), notes_bytes);
+    EXPECT_TRUE(open().lock(a).value().owner_died());
+  }
+}
+
+// ── what others do to its files ────────────────────────────────────────────────────────────────────────────
+
+TEST_F(byte_ranges_, goes_on_when_its_file_is_cut_off_by_somebody_else) {
+  byte_ranges m = open();
+  auto held = m.lock(std::array{a, entity(8)}).value();
+  std::filesystem::resize_file(path, 0); // : > lock
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
+  EXPECT_TRUE(m.lock(entity(9)).has_value());
+  EXPECT_EQ(open().try_lock(a).error(), condition::would_block); // makes it anew
+  EXPECT_EQ(directory.read("lock").size(), 4096U);
+  held.unlock();
+  die_with({a});
+  EXPECT_TRUE(m.lock(a).value().owner_died());
+}
+
+TEST_F(byte_ranges_, leaves_notes_alone_that_are_those_of_a_file_which_was_removed) {
+  byte_ranges m = open();
+  std::filesystem::remove(path);
+  directory.write("in its place", ""); // keeps the number of its inode
+  byte_ranges anew = open();
+  die_with({a});
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+  EXPECT_TRUE(anew.lock(a).value().owner_died());
+}
+
+TEST_F(byte_ranges_, does_not_touch_a_file_of_somebody_else_where_its_notes_should_be) {
+  directory.write(".lock.notes", "somebody's");
+  EXPECT_EQ(opening("lock"), error::not_a_lock_file);
+  EXPECT_EQ(directory.read(".lock.notes"), "somebody's");
+  std::filesystem::remove(notes);
+  std::filesystem::create_symlink("elsewhere", notes);
+  EXPECT_EQ(opening("lock"), system_error(ELOOP));
+  EXPECT_EQ(directory.read("elsewhere"), "");
 }
 
 TEST_F(byte_ranges_, is_made_by_many_at_once) {
@@ -157,7 +204,7 @@ TEST_F(byte_ranges_, leaves_no_note_when_it_was_told_however_much_it_shares) {
   die_with(dead);
   byte_ranges m = open();
   EXPECT_TRUE(m.lock(a_hundred()).value().owner_died());
-  EXPECT_EQ(directory.read("lock").find_first_not_of('\0', 4096), std::string::npos);
+  EXPECT_EQ(directory.read(".lock.notes").find_first_not_of('\0', 4096), std::string::npos);
 }
 
 TEST_F(byte_ranges_, does_not_tell_of_deaths_on_a_remote_filesystem) {
@@ -173,17 +220,18 @@ TEST_F(byte_ranges_, does_not_tell_of_deaths_on_a_remote_filesystem) {
   EXPECT_FALSE(held.owner_died());
   EXPECT_EQ(open().try_lock(a).error(), condition::would_block);
   EXPECT_EQ(directory.read("lock").size(), 4096U);
+  EXPECT_FALSE(std::filesystem::exists(notes));
 }
 
 TEST_F(byte_ranges_, does_not_tell_of_whom_it_could_not_note_and_keeps_what_is_noted) {
   (void)open();
-  std::string full = good();
+  std::string full = directory.read(".lock.notes");
   std::memset(full.data() + 4096, 0x55,
               full.size() - 4096); // notes of entities that nobody will ever lock again
-  directory.write("lock", full);
+  directory.write(".lock.notes", full);
   die_with({a});
   EXPECT_FALSE(open().lock(a).value().owner_died());
-  EXPECT_TRUE(directory.read("lock") == full);
+  EXPECT_TRUE(directory.read(".lock.notes") == full);
 }
 
 // ── errors ─────────────────────────────────────────────────────────────────────────────────────────────────
@@ -199,7 +247,7 @@ TEST_F(byte_ranges_, refuses_what_is_no_regular_file_of_one_name) {
   EXPECT_EQ(opening("directory"), system_error(EISDIR));
   EXPECT_EQ(opening("link"), system_error(ELOOP));
   EXPECT_EQ(opening("dangling"), system_error(ELOOP));
-  EXPECT_EQ(opening("second"), error::not_a_lock_file);
+  EXPECT_EQ(opening("second"), error::several_names);
   EXPECT_EQ(opening("fifo"), error::not_a_lock_file);
   EXPECT_EQ(opening("nowhere/lock"), system_error(ENOENT));
   EXPECT_EQ(byte_ranges::open("/dev/null").error(), error::not_a_lock_file);
@@ -211,11 +259,11 @@ TEST_F(byte_ranges_, refuses_what_is_no_regular_file_of_one_name) {
 TEST_F(byte_ranges_, refuses_foreign_content_and_leaves_it_alone) {
   std::string const whole = good();
   expect_refused("x", error::not_a_lock_file);
-  expect_refused(std::string(file_bytes, '\0'), error::not_a_lock_file);
+  expect_refused(std::string(notes_bytes, '\0'), error::not_a_lock_file);
   expect_refused("unio byte_ranges", error::damaged_lock_file);
   expect_refused(whole.substr(0, 4095), error::damaged_lock_file);
   expect_refused("unio memory_map " + whole.substr(16), error::different_lock_file);
-  expect_refused(whole + "x", error::damaged_lock_file);
+  expect_refused(whole + std::string(notes_bytes - 4096 + 1, '\0'), error::damaged_lock_file);
   std::string changed = whole;
   changed[16] = 2; // the version, without its checksum
   expect_refused(changed, error::damaged_lock_file);
@@ -232,7 +280,8 @@ TEST_F(byte_ranges_, refuses_a_file_of_a_newer_version) {
 TEST_F(byte_ranges_, refuses_a_file_that_all_may_write) {
   (void)good();
   std::filesystem::permissions(path, std::filesystem::perms(0606));
-  EXPECT_EQ(opening("lock"), error::not_a_lock_file);
+  EXPECT_EQ(opening("lock"), error::writable_by_all);
+  EXPECT_NE(opening("lock").message().find("0666"), std::string::npos);
 }
 
 TEST_F(byte_ranges_, refuses_what_belongs_to_another_and_what_it_may_not_write) {
@@ -248,7 +297,7 @@ TEST_F(byte_ranges_, refuses_what_belongs_to_another_and_what_it_may_not_write) 
     return opening("new") == system_error(EACCES) ? 0 : 2; // the directory is root's
   });
   EXPECT_EQ(other.wait(), 0);
-  EXPECT_EQ(directory.count(), 1);
+  EXPECT_EQ(directory.count(), 2);
 }
 
 TEST_F(byte_ranges_, says_so_where_the_filesystem_has_no_locks) {
@@ -280,6 +329,7 @@ TEST_F(byte_ranges_, holds_nothing_after_an_error_in_the_middle) {
 TEST_F(byte_ranges_, reports_each_failure_of_making_the_file_and_is_made_the_next_time) {
   auto const failing = [&]<auto Member>(int code, int at) {
     std::filesystem::remove(path);
+    std::filesystem::remove(notes);
     {
       failing_calls calls;
       calls.fail<Member>(code, {.at = at});
@@ -300,7 +350,7 @@ TEST_F(byte_ranges_, is_made_where_there_is_no_fallocate) {
   calls.fail<&table::fallocate>(EOPNOTSUPP, {.times = test::which_calls::all});
   byte_ranges m = open();
   EXPECT_TRUE(m.lock(a).has_value());
-  EXPECT_EQ(directory.read("lock").size(), file_bytes);
+  EXPECT_EQ(directory.read(".lock.notes").size(), notes_bytes);
 }
 
 TEST_F(byte_ranges_, tells_a_disk_that_fails_from_a_full_one_where_there_is_no_fallocate) {

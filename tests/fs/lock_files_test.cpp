@@ -250,7 +250,7 @@ TEST_F(lock_files_, refuses_what_is_no_directory_of_ours) {
   EXPECT_EQ(opening("/dev/null"), system_error(ENOTDIR));
   EXPECT_EQ(opening(directory / "link"), system_error(ELOOP));
   EXPECT_EQ(opening(directory / "nowhere"), system_error(ENOENT));
-  EXPECT_EQ(opening(directory / "open"), error::not_a_lock_file);
+  EXPECT_EQ(opening(directory / "open"), error::writable_by_all);
   EXPECT_EQ(directory.read("file"), "x");
   EXPECT_EQ(directory.count(), 5);
 }
@@ -268,7 +268,7 @@ TEST_F(lock_files_, refuses_what_is_no_lock_file_at_the_name_of_an_entity) {
   std::filesystem::create_symlink("other", at);
   refused(system_error(ELOOP));
   std::filesystem::create_hard_link(directory / "other", at);
-  refused(error::not_a_lock_file);
+  refused(error::several_names);
   std::filesystem::create_directory(at);
   refused(system_error(EISDIR));
   ASSERT_EQ(::mkfifo(at.c_str(), 0600), 0);
@@ -277,7 +277,7 @@ TEST_F(lock_files_, refuses_what_is_no_lock_file_at_the_name_of_an_entity) {
   refused(error::not_a_lock_file);
   directory.write(name_of_a, "");
   std::filesystem::permissions(at, std::filesystem::perms(0606));
-  refused(error::not_a_lock_file);
+  refused(error::writable_by_all);
   if (::geteuid() == 0) {
     directory.write(name_of_a, "");
     ASSERT_EQ(::chown(at.c_str(), 65534, 65534), 0);

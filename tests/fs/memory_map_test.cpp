@@ -41,6 +41,13 @@ constexpr entity a(7);
 constexpr entity b(8);
 
 std::size_t slot_of(entity e) { return unio::fs::fibonacci_hash::of(e.value) % 4096; }
+// The n-th of those that have the slot of `a`: 0 is `a` itself.
+entity in_slot_of_a(unsigned n) {
+  std::uint64_t value = a.value;
+  while (n != 0)
+    if (slot_of(entity(++value)) == slot_of(a)) --n;
+  return entity(value);
+}
 
 class memory_map_ : public test::lock_file_fixture<memory_map<>> {
  protected:
@@ -56,11 +63,21 @@ class memory_map_ : public test::lock_file_fixture<memory_map<>> {
       return 0;
     });
   }
-  // A file as users of before the last restart might have left it.
+  [[nodiscard]] std::string good_map() const {
+    (void)good();
+    return directory.read(".lock.map");
+  }
+  // A map as users of before the last restart might have left it.
   template <class F> void change_map(F&& f) const {
-    std::string text = good();
+    std::string text = good_map();
     f(text);
-    directory.write("lock", text);
+    directory.write(".lock.map", text);
+  }
+  std::string const map = directory / ".lock.map";
+
+  static void put_notes(std::string& text, std::size_t slot, std::size_t offset, std::uint64_t value) {
+    std::memcpy(text.data() + layout::notes_at(4096) + slot * sizeof(layout::map_notes) + offset, &value,
+                sizeof value);
   }
   static void put(std::string& text, std::size_t slot, std::size_t offset, std::uint64_t value) {
     std::memcpy(text.data() + layout::slots_at + slot * sizeof(layout::map_slot) + offset, &value,
@@ -170,6 +187,92 @@ TEST_F(memory_map_, tells_of_a_death_that_nobody_saw_when_it_is_opened_anew) {
   EXPECT_FALSE(m.try_lock(b).value().owner_died());
 }
 
+TEST_F(memory_map_, tells_the_next_owner_of_the_same_entity_and_nobody_else_of_its_slot) {
+  entity const x = in_slot_of_a(1);
+  memory_map<> m = open();
+  for (bool const shared : {false, true}) {
+    die_with({a});
+    EXPECT_FALSE(m.lock(x, 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(x.shared(), 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(std::array{x, b}, 20s).value().owner_died());
+    EXPECT_TRUE(m.lock(shared ? a.shared() : a, 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(a, 20s).value().owner_died());
+    EXPECT_FALSE(m.lock(x, 20s).value().owner_died());
+  }
+}
+
+TEST_F(memory_map_, tells_of_each_entity_that_a_dead_owner_had_in_one_slot) {
+  std::vector<entity> const its{in_slot_of_a(0), in_slot_of_a(1), in_slot_of_a(2), b};
+  die_with(its);
+  memory_map<> m = open();
+  EXPECT_FALSE(m.lock(in_slot_of_a(3)).value().owner_died());
+  for (entity const e : its) EXPECT_TRUE(m.lock(e).value().owner_died()) << e.value;
+  for (entity const e : its) EXPECT_FALSE(m.lock(e).value().owner_died()) << e.value;
+}
+
+TEST_F(memory_map_, tells_nobody_of_the_death_of_one_that_shared) {
+  die_with({a.shared(), in_slot_of_a(1)}); // the slot was its own, not the entity
+  memory_map<> m = open();
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+  EXPECT_TRUE(m.lock(in_slot_of_a(1)).value().owner_died());
+}
+
+TEST_F(memory_map_, keeps_notes_of_four_deaths_in_a_slot_while_nobody_asks) {
+  for (unsigned n = 0; n != 4; ++n) die_with({in_slot_of_a(n)});
+  memory_map<> m = open();
+  EXPECT_FALSE(m.lock(in_slot_of_a(4)).value().owner_died());
+  for (unsigned n = 4; n-- != 0;) EXPECT_TRUE(m.lock(in_slot_of_a(n)).value().owner_died()) << n;
+  die_with({a});
+  EXPECT_TRUE(m.lock(a, 20s).value().owner_died()); // there is room again
+}
+
+TEST_F(memory_map_, tells_whoever_comes_first_of_a_death_that_it_has_no_room_for) {
+  for (unsigned n = 0; n != 5; ++n) die_with({in_slot_of_a(n)});
+  die_with({in_slot_of_a(5)}); // is told, and told of again
+  memory_map<> m = open();
+  EXPECT_TRUE(m.lock(in_slot_of_a(6)).value().owner_died());
+  EXPECT_FALSE(m.lock(in_slot_of_a(6)).value().owner_died());
+  for (unsigned n = 0; n != 4; ++n) EXPECT_TRUE(m.lock(in_slot_of_a(n)).value().owner_died()) << n;
+  EXPECT_FALSE(m.lock(in_slot_of_a(4)).value().owner_died());
+
+  die_with({in_slot_of_a(0), in_slot_of_a(1), in_slot_of_a(2),
+            in_slot_of_a(3)}); // more than its owner has room for
+  EXPECT_TRUE(m.lock(in_slot_of_a(6), 20s).value().owner_died());
+  EXPECT_FALSE(m.lock(in_slot_of_a(6)).value().owner_died());
+}
+
+TEST_F(memory_map_, tells_one_of_those_that_share_an_entity_and_the_next_owner_if_that_one_is_killed) {
+  entity const x = in_slot_of_a(1);
+  memory_map<> m = open();
+  die_with({a, x});
+  auto other = m.lock(x.shared(), 20s).value();
+  EXPECT_TRUE(other.owner_died());
+  process told = holder(a.shared());
+  EXPECT_EQ(told.hear(), 'd');
+  EXPECT_FALSE(m.lock(a.shared()).value().owner_died());
+  EXPECT_FALSE(m.lock(x.shared()).value().owner_died());
+  told.kill();
+  other.unlock();
+  EXPECT_FALSE(m.lock(x, 20s).value().owner_died());
+  EXPECT_TRUE(m.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(m.lock(a).value().owner_died());
+}
+
+TEST_F(memory_map_, leaves_nothing_behind_in_a_slot_whose_deaths_were_told) {
+  memory_map<> m = open();
+  (void)m.lock(b).value();
+  std::string const before = good_map();
+  die_with({in_slot_of_a(0), in_slot_of_a(1)});
+  (void)m.lock(std::array{in_slot_of_a(0).shared(), in_slot_of_a(1)}, 20s).value();
+  (void)m.lock(a).value();
+  std::string const after = good_map();
+  std::size_t const notes = layout::notes_at(4096) + slot_of(a) * sizeof(layout::map_notes);
+  for (std::size_t const at : {layout::slots_at + slot_of(a) * sizeof(layout::map_slot),
+                               notes + offsetof(layout::map_notes, told_of)})
+    EXPECT_EQ(after.substr(at, 16), before.substr(at, 16)) << at;
+  EXPECT_EQ(after.substr(notes + 8, 56), before.substr(notes + 8, 56));
+}
+
 TEST_F(memory_map_, is_not_stuck_by_a_killed_sleeper) {
   memory_map<> m = open();
   auto held = m.lock(a).value();
@@ -195,6 +298,38 @@ TEST_F(memory_map_, is_not_kept_by_a_reservation_for_one_who_never_comes) {
   memory_map<> keeps_it_open = open();
   change_map([](std::string& text) { put(text, slot_of(a), offsetof(layout::map_slot, word), reserved); });
   EXPECT_TRUE(keeps_it_open.try_lock(a).has_value());
+}
+
+// Its clock may be hours ahead (time_namespaces(7)), so that what it reserved would be reserved for as long here.
+TEST_F(memory_map_, is_not_kept_by_a_moment_of_another_time_namespace) {
+  memory_map<> m = open();
+  memory_map<> other = open();
+  std::int64_t const now = unio::sys::kernel.steady_now();
+  std::string const before = good_map();
+  for (std::int64_t const ahead :
+       {std::int64_t{3'600'000'000'000}, std::int64_t{30'000'000}, std::int64_t{1} << 62}) {
+    change_map([&](std::string& text) {
+      text = before;
+      put(text, slot_of(a), offsetof(layout::map_slot, word), layout::reserved_bit);
+      put_notes(text, slot_of(a), offsetof(layout::map_notes, fair_at_ns),
+                static_cast<std::uint64_t>(now + ahead));
+    });
+    EXPECT_TRUE(m.try_lock(a).has_value()) << ahead;
+    EXPECT_TRUE(m.try_lock(a.shared()).has_value()) << ahead;
+  }
+  // Nor is it never time to be fair: one that sleeps is let in although others come all the time.
+  change_map([&](std::string& text) {
+    put_notes(text, slot_of(a), offsetof(layout::map_notes, fair_at_ns),
+              static_cast<std::uint64_t>(now) << 2);
+  });
+  auto held = m.lock(a).value();
+  std::thread sleeper([&] { EXPECT_TRUE(other.lock(a, 20s).has_value()); });
+  while ((directory.read(".lock.map")[layout::slots_at + slot_of(a) * sizeof(layout::map_slot) + 2] & 1) == 0)
+    std::this_thread::sleep_for(1ms); // until it waits
+  std::this_thread::sleep_for(1ms);
+  held.unlock();
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block) << "what is let go is not reserved";
+  sleeper.join();
 }
 
 TEST_F(memory_map_, does_not_wait_longer_than_the_deadline_for_a_dead_owner) {
@@ -339,6 +474,22 @@ TEST_F(memory_map_, tells_from_afar_of_the_death_of_one_that_was_told) {
   EXPECT_FALSE(far.try_lock(a).value().owner_died());
 }
 
+TEST_F(memory_map_, tells_from_afar_of_the_same_entity_only) {
+  entity const x = in_slot_of_a(1);
+  memory_map<> near = open();
+  process dead = holder(a);
+  dead.hear();
+  dead.kill();
+  memory_map<> far = open(afar);
+  for (int found = 0; found != 2; ++found) { // by nobody yet, and by one that sees the map
+    EXPECT_FALSE(far.try_lock(x).value().owner_died());
+    EXPECT_TRUE(far.try_lock(a).value().owner_died());
+    EXPECT_FALSE(near.lock(x, 20s).value().owner_died());
+  }
+  EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
+  EXPECT_FALSE(far.try_lock(a).value().owner_died());
+}
+
 TEST_F(memory_map_, recovers_from_deaths_while_degraded) {
   memory_map<> near = open();
   memory_map<> far = open(afar);
@@ -380,13 +531,13 @@ TEST_F(memory_map_, refuses_foreign_content_and_leaves_it_alone) {
   std::string zeros(whole.size(), '\0');
   zeros.back() = 'x';
   expect_refused(zeros, error::not_a_lock_file);
-  expect_refused(whole.substr(0, whole.size() - 1), error::damaged_lock_file);
-  expect_refused("unio append\0\0\0\0\0" + whole.substr(16), error::different_lock_file);
+  expect_refused(whole.substr(0, whole.size() - 1), error::not_a_lock_file);
+  expect_refused(std::string("unio append\0\0\0\0\0", 16) + whole.substr(16), error::different_lock_file);
   std::string changed = whole;
   changed[offsetof(layout::map_header, users)] = 1;
   expect_refused(changed, error::damaged_lock_file);
   changed = whole;
-  changed[offsetof(layout::map_header, version)] = 2;
+  changed[offsetof(layout::map_header, version)] = 3;
   expect_refused(changed, error::newer_lock_file);
 }
 
@@ -396,14 +547,88 @@ TEST_F(memory_map_, refuses_other_parameters) {
   EXPECT_EQ((memory_map<unio::fs::fibonacci_hash, 512>::open(path).error()), error::different_lock_file);
 }
 
-TEST_F(memory_map_, finishes_a_file_that_was_not_finished) {
-  std::size_t const size = good().size();
-  std::filesystem::remove(path);
-  for (std::size_t const n : {std::size_t{0}, size}) {
-    directory.write("lock", std::string(n, '\0'));
-    std::filesystem::permissions(path, std::filesystem::perms(0600));
+TEST_F(memory_map_, finishes_files_that_were_not_finished) {
+  std::size_t const size = good_map().size();
+  for (std::size_t const n : {std::size_t{0}, std::size_t{1}, std::size_t{4096}, size}) {
+    std::filesystem::resize_file(path, 0);
+    directory.write(".lock.map", std::string(n, '\0'));
     EXPECT_TRUE(open().lock(a).has_value());
-    std::filesystem::remove(path);
+    EXPECT_EQ(directory.read(".lock.map").size(), size);
+  }
+}
+
+TEST_F(memory_map_, makes_a_file_of_an_earlier_version_anew) {
+  std::string earlier = good();
+  earlier[offsetof(layout::map_header, version)] = 1;
+  earlier.resize(12288 + 4096 * 64);
+  directory.write("lock", earlier);
+  memory_map<> m = open();
+  EXPECT_TRUE(m.lock(a).has_value());
+  EXPECT_EQ(open().lock(a).error(), std::error_code());
+  directory.write("lock", earlier);
+  EXPECT_EQ(opening("lock"), error::different_lock_file); // it has users
+}
+
+// ── what others do to its files ────────────────────────────────────────────────────────────────────────────
+
+TEST_F(memory_map_, goes_on_when_its_file_is_cut_off_by_somebody_else) {
+  memory_map<> m = open();
+  {
+    memory_map<> other = open();
+    auto const held = m.lock(std::array{a, b}).value();
+    std::filesystem::resize_file(path, 0); // : > lock
+    EXPECT_EQ(other.try_lock(a).error(), condition::would_block);
+    EXPECT_TRUE(other.lock(entity(9)).has_value());
+    EXPECT_EQ(opening("lock"), error::damaged_lock_file); // it has users, and does not say what it is
+  }
+  EXPECT_TRUE(m.lock(a).has_value());
+  m = memory_map<>::open(directory / "other").value(); // none is left
+  EXPECT_TRUE(open().lock(a).has_value());
+  EXPECT_FALSE(good().empty());
+}
+
+TEST_F(memory_map_, says_so_when_its_map_is_gone_while_it_is_in_use) {
+  memory_map<> m = open();
+  auto const held = m.lock(a).value();
+  std::filesystem::remove(map);
+  EXPECT_EQ(opening("lock"), error::damaged_lock_file); // never a second map
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
+}
+
+TEST_F(memory_map_, leaves_a_map_alone_that_is_that_of_a_file_which_was_removed) {
+  memory_map<> m = open();
+  auto const held = m.lock(a).value();
+  std::filesystem::remove(path);
+  directory.write("in its place", ""); // keeps the number of its inode
+  memory_map<> anew = open();
+  EXPECT_TRUE(anew.try_lock(a).has_value());
+  EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
+  EXPECT_TRUE(m.lock(b).has_value());
+}
+
+TEST_F(memory_map_, does_not_touch_a_file_of_somebody_else_where_its_map_should_be) {
+  directory.write(".lock.map", "somebody's");
+  EXPECT_EQ(opening("lock"), error::not_a_lock_file);
+  EXPECT_EQ(directory.read(".lock.map"), "somebody's");
+  std::filesystem::remove(map);
+  std::filesystem::create_symlink("elsewhere", map);
+  EXPECT_EQ(opening("lock"), std::error_code(ELOOP, std::system_category()));
+  EXPECT_FALSE(std::filesystem::exists(directory / "elsewhere"));
+}
+
+TEST_F(memory_map_, shares_its_map_with_those_that_the_lock_file_is_shared_with) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  std::filesystem::permissions(directory.path(), std::filesystem::perms(0777));
+  directory.write("lock", "");
+  ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
+  std::filesystem::permissions(path, std::filesystem::perms(0660));
+  for (uid_t const uid : {65533U, 65532U, 0U}) {
+    process one([&](process::channel&) {
+      if (uid != 0 && (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(uid, uid, uid) != 0)) return 9;
+      unio::result<memory_map<>> m = memory_map<>::open(path);
+      return m && m->lock(a) ? 0 : 1;
+    });
+    EXPECT_EQ(one.wait(), 0) << uid;
   }
 }
 
@@ -411,6 +636,7 @@ TEST_F(memory_map_, takes_a_copy_for_no_lock_file_of_anybody) {
   memory_map<> m = open();
   auto const held = m.lock(a).value();
   std::filesystem::copy_file(path, directory / "copy");
+  std::filesystem::copy_file(map, directory / ".copy.map");
   memory_map<> copy = memory_map<>::open(directory / "copy").value();
   auto const other = copy.try_lock(a);
   ASSERT_TRUE(other.has_value());
@@ -427,6 +653,7 @@ TEST_F(memory_map_, is_not_led_astray_by_what_a_hostile_map_says) {
     memory_map<> m = open(); // alone: all of it is undone
     EXPECT_TRUE(m.try_lock(a).value().owner_died());
     EXPECT_FALSE(m.try_lock(a).value().owner_died());
+    EXPECT_TRUE(m.try_lock(in_slot_of_a(1)).has_value());
     change_map([](std::string& text) { put(text, slot_of(b), 0, 5000); }); // no number of a user
     EXPECT_EQ(m.try_lock(b).error(), error::damaged_lock_file);
     EXPECT_EQ(m.lock(b, 20s).error(), error::damaged_lock_file);
@@ -437,6 +664,7 @@ TEST_F(memory_map_, is_not_led_astray_by_what_a_hostile_map_says) {
 TEST_F(memory_map_, reports_each_failure_of_making_the_file_and_is_made_the_next_time) {
   auto const failing = [&]<auto Member>(int code) {
     std::filesystem::remove(path);
+    std::filesystem::remove(map);
     {
       failing_calls calls;
       calls.fail<Member>(code);

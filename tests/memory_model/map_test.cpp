@@ -5,7 +5,8 @@
 //
 //   exclusion      what an owner writes and those who share read is no data race, and nobody else is inside with an owner
 //   no forgetting  unless somebody died nobody sleeps until a probe; after deaths everybody gets in all the same
-//   telling        who owns next after an owner died inside is told, and again if that one dies; nobody is told of more deaths than there were
+//   telling        who owns an entity next after its owner died inside is told, and again if that one dies; nobody is told of more deaths than
+//                  there were, or of the death of who had another entity of the slot, but where there is no room for notes
 //   in the end     nothing is owned, shared or reserved by those that live
 //
 // The mutants, weaker orders and forgotten steps, must each be found out in some case.
@@ -40,11 +41,14 @@ using unio::fs::detail::waiting;
 // ── the machine that the protocol runs on ──────────────────────────────────────────────────────────────────
 
 constexpr std::int64_t deadline_ns = 1'000'000'000 + 1'000'000; // sooner than the first probe
-constexpr std::uint64_t numbers[] = {1, 65, 2, 66};             // of the users: in two words of readers
+constexpr std::uint64_t fair_at_first_ns =
+    1'000'000'000 + layout::fair_after_ns;          // of a world that begins at 1 s
+constexpr std::uint64_t numbers[] = {1, 65, 2, 66}; // of the users: in two words of readers
 
 struct machine {
   template <class T> using atomic = memory_model::atomic<T>;
   using slot = layout::basic_slot<memory_model::atomic, 128>;
+  using notes = layout::basic_notes<memory_model::atomic, 1, 1>; // the least: more is soon too much
 
   static inline world* in = nullptr;
   static inline char const* planted = "";
@@ -103,11 +107,14 @@ struct scene {
   int preemptions = -1;
   bool not_yet_fair = false; // nothing is reserved
   bool degrades = false;     // one more thread makes the epoch odd, and then looks at slot 0
+  bool has_room = true;      // for notes of all deaths
 };
 
 entity const whole(0);
 entity const part = entity(0).shared();
 entity const other(1);
+entity const beside(2); // in the slot of 0
+std::size_t slot_of(std::uint64_t value) noexcept { return value % 2; }
 
 struct user {
   machine on;
@@ -116,6 +123,7 @@ struct user {
 
 struct stage {
   machine::slot slots[2];
+  machine::notes notes[2];
   atomic<std::uint64_t> epoch;
   kernel_locks locks;
   std::vector<std::unique_ptr<user>> users;
@@ -127,23 +135,36 @@ struct stage {
     int owners = 0, sharers = 0;
     bool is_lost = false;          // an owner died inside, and nobody was told
     bool owner_is_to_know = false; // one who was told and shared it died
-  } guarded[2];
+    bool may_be_told = false;      // somebody died who wanted it alone, or was told
+  } guarded[3];
   struct where {
     std::vector<entity> inside;
     bool was_told = false;
   };
   std::vector<where> threads;
+  std::vector<std::vector<entity>> wanted; // by each thread
   unsigned told = 0;
+  bool has_room = true;
 };
 
 void enter(world& w, stage& s, std::size_t thread, request const& r, bool told) {
   s.threads[thread] = {r.entities, told};
   if (told && ++s.told > w.deaths()) return w.fail("told of more deaths than there were");
+  if (told && s.has_room &&
+      std::ranges::none_of(r.entities, [&](entity e) { return s.guarded[e.value].may_be_told; }))
+    return w.fail("told of the death of who had something else");
   for (entity const e : r.entities) {
     auto& g = s.guarded[e.value];
     if (g.owners != 0 || (e.exclusive && g.sharers != 0)) return w.fail("not alone");
-    if ((g.is_lost || (e.exclusive && g.owner_is_to_know)) && !told) return w.fail("not told of a death");
-    g.is_lost = g.owner_is_to_know = false;
+    // Another one that shares it may have been told and not have come so far.
+    bool const may_know = !e.exclusive && [&] {
+      for (std::size_t t = 0; t != s.wanted.size(); ++t)
+        if (t != thread && std::ranges::find(s.wanted[t], e) != s.wanted[t].end()) return true;
+      return false;
+    }();
+    if ((g.is_lost || (e.exclusive && g.owner_is_to_know)) && !told && !may_know)
+      return w.fail("not told of a death");
+    if (told || !may_know) g.is_lost = g.owner_is_to_know = false;
     if (e.exclusive) {
       g.data.write(g.data.read() + 1);
       ++g.written;
@@ -163,8 +184,11 @@ void leave(stage& s, std::size_t thread) {
 void die(stage& s, std::size_t thread) {
   stage::where const at = s.threads[thread];
   leave(s, thread);
+  for (entity const e : s.wanted[thread])
+    if (e.exclusive || at.was_told) s.guarded[e.value].may_be_told = true;
+  s.wanted[thread].clear();
   for (entity const e : at.inside) {
-    if (e.exclusive) s.guarded[e.value].is_lost = true;
+    if (e.exclusive && s.has_room) s.guarded[e.value].is_lost = true;
     if (!e.exclusive && at.was_told) s.guarded[e.value].owner_is_to_know = true;
   }
 }
@@ -175,13 +199,16 @@ void lock_and_unlock(world& w, stage& s, std::size_t thread, request const& r) {
   std::uint64_t const me = numbers[r.user];
   holding held;
   entity const first = r.entities[0];
+  std::size_t const slot = slot_of(first.value);
+  s.wanted[thread] = r.entities;
   bool const is_quick = r.quick && r.entities.size() == 1 && first.exclusive &&
-                        unio::fs::map_layout::own_at_once(s.slots[first.value], me, s.epoch,
-                                                          [&] { u.slots.disown(first.value); });
+                        unio::fs::map_layout::own_at_once(s.slots[slot], first.value, me, s.epoch,
+                                                          [&] { u.slots.disown(slot); });
   if (is_quick) {
-    held.entities.assign_one(first);
+    held.entities.assign_one(entity(slot));
   } else {
-    (void)held.entities.assign(r.entities);
+    (void)held.entities.assign(r.entities, [](entity e) { return entity(slot_of(e.value), e.exclusive); });
+    held.entities.canonicalize();
     waiting how;
     if (r.how == patience::none) how.due_ns = 0;
     if (r.how == patience::some) how.due_ns = deadline_ns;
@@ -193,7 +220,9 @@ void lock_and_unlock(world& w, stage& s, std::size_t thread, request const& r) {
   enter(w, s, thread, r, held.owner_died);
   (void)s.steps_inside[thread]->fetch_add(1, std::memory_order_relaxed);
   leave(s, thread);
-  if (!is_quick || !unio::fs::detail::disown_word(s.slots[first.value].word, me)) u.slots.unlock(held);
+  if (!is_quick || !unio::fs::detail::disown_word(s.slots[slot].word, s.slots[slot].held, me))
+    u.slots.unlock(held);
+  s.wanted[thread].clear();
 }
 
 // Whoever cannot see the map: makes the epoch odd; then waits for those that looked before.
@@ -214,8 +243,11 @@ void check_end(world& w, stage& s, scene const& c) {
     if (layout::told_of(word) != 0 && !dead.contains(layout::told_of(word))) return w.fail("told in the end");
     for (std::size_t i = 0; i != s.users.size(); ++i) {
       std::uint64_t const bits = slot.readers[(numbers[i] - 1) / 64].load();
-      if ((bits >> ((numbers[i] - 1) % 64) & 1) != 0 && !dead.contains(numbers[i]))
-        return w.fail("shared in the end");
+      bool const shares = (bits >> ((numbers[i] - 1) % 64) & 1) != 0;
+      if (shares && !dead.contains(numbers[i])) return w.fail("shared in the end");
+      std::uint64_t const told = s.notes[&slot - s.slots].told_of.load();
+      if (!shares && layout::teller_of(told, 0) == numbers[i])
+        return w.fail("a note is kept from all others");
     }
   }
 }
@@ -229,11 +261,15 @@ void set_up(world& w, scene const& c) {
     w.name(&s->slots[i].drain, i == 0 ? "drain" : "drain 1");
     w.name(&s->slots[i].readers[0], i == 0 ? "readers" : "readers of slot 1");
     w.name(&s->slots[i].readers[1], i == 0 ? "readers" : "readers of slot 1");
-    w.name(&s->slots[i].fair_at_ns, "fair_at");
+    w.name(&s->slots[i].held, "held");
+    w.name(&s->notes[i].more[0], "more");
+    w.name(&s->notes[i].dead[0], "dead");
+    w.name(&s->notes[i].told_of, "teller");
+    w.name(&s->notes[i].fair_at_ns, "fair_at");
   }
   w.name(&s->epoch, "epoch");
   w.name(&s->locks, "the bytes");
-  if (c.not_yet_fair) s->slots[0].fair_at_ns.start_with(~std::uint64_t{0} >> 1);
+  if (c.not_yet_fair) s->notes[0].fair_at_ns.start_with(fair_at_first_ns);
   std::size_t const slots = 2;
   std::size_t users = 0;
   for (request const& r : c.threads) users = std::max(users, r.user + 1);
@@ -241,12 +277,14 @@ void set_up(world& w, scene const& c) {
     auto u = std::make_unique<user>();
     u->on.me = i;
     u->on.locks = &s->locks;
-    u->slots.use(s->slots, slots, &s->epoch);
+    u->slots.use(s->slots, s->notes, slots, slot_of, &s->epoch);
     u->slots.be(numbers[i]);
     s->users.push_back(std::move(u));
   }
   w.name_rest("count");
   s->threads.resize(c.threads.size());
+  s->wanted.resize(c.threads.size());
+  s->has_room = c.has_room;
   for (std::size_t t = 0; t != c.threads.size(); ++t) {
     s->steps_inside.push_back(std::make_unique<atomic<std::uint32_t>>());
     w.name(s->steps_inside.back().get(), "inside");
@@ -313,6 +351,34 @@ std::vector<scene> const& scenes() {
       {.name = "an owner of two slots dies",
        .threads = {{0, {whole, other}}, {1, {whole, other}}},
        .deaths = {0}},
+      {.name = "an owner dies, the owner of another entity comes",
+       .threads = {{0, {whole}}, {1, {beside}}},
+       .deaths = {0}},
+      {.name = "an owner dies, one comes for another entity and then for the same",
+       .threads = {{0, {whole}}, {1, {beside}}, {2, {whole}}},
+       .deaths = {0},
+       .preemptions = 2},
+      {.name = "an owner of another entity dies",
+       .threads = {{0, {whole}}, {1, {beside}}, {2, {whole}}},
+       .deaths = {1},
+       .preemptions = 2},
+      {.name = "an owner dies, two come who share",
+       .threads = {{0, {whole}}, {1, {part}}, {2, {part}}},
+       .deaths = {0},
+       .preemptions = 2},
+      {.name = "an owner of two entities of a slot dies",
+       .threads = {{0, {whole, beside}}, {1, {beside}, any, 2}},
+       .deaths = {0},
+       .has_room = false},
+      {.name = "an owner dies, a sharer who was told, and one who shares another entity",
+       .threads = {{0, {whole}}, {1, {part}}, {2, {beside.shared()}}},
+       .deaths = {0, 1},
+       .preemptions = 1},
+      {.name = "owners of two entities die, one of them has no room for a note",
+       .threads = {{0, {whole}}, {1, {beside}}, {2, {beside}, any, 2}},
+       .deaths = {0, 1},
+       .preemptions = 1,
+       .has_room = false},
       {.name = "three owners", .threads = {{0, {whole}}, {1, {whole}}, {2, {whole}}}, .preemptions = 3},
       {.name = "three owners, one gives up",
        .threads = {{0, {whole}}, {1, {whole}}, {2, {whole}, timed}},
@@ -330,6 +396,10 @@ std::vector<scene> const& scenes() {
        .preemptions = 1},
       {.name = "an owner dies, and a sharer who was told",
        .threads = {{0, {whole}}, {1, {part}, try_}, {2, {whole}}},
+       .deaths = {0, 1},
+       .preemptions = 1},
+      {.name = "an owner dies, and a sharer who was told, another shares",
+       .threads = {{0, {whole}}, {1, {part}, try_}, {2, {part}}},
        .deaths = {0, 1},
        .preemptions = 1},
       {.name = "two sharers die, one owns",
@@ -456,6 +526,15 @@ constexpr mutant mutants[] = {
      }},
     {"who dies is not told of", "an owner dies", nullptr, "untold"},
     {"all are told again", "an owner dies, one only tries", nullptr, "told again"},
+    {"who has another entity is told", "an owner dies, the owner of another entity comes", nullptr,
+     "told by slot"},
+    {"a dead sharer stays told", "an owner dies, and a sharer who was told", nullptr, "told stays"},
+    {"who shares does not look whether the note is there still", "an owner dies, two come who share", nullptr,
+     "no third look"},
+    {"what was owned stays noted", "an owner of another entity dies",
+     [](operation& op) {
+       if (is_of(op, "held") && op.desired == 0) op.desired = layout::note_of(0);
+     }},
     {"dead sharers stay", "a sharer dies", nullptr, "L13"},
     {"the living are buried", "one only tries", nullptr, "stolen"},
     {"who shares does not look again", "an owner and a sharer", nullptr, "no second look"},

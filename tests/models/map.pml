@@ -2,12 +2,14 @@
  *
  * N users, the first SHARERS of which share the slot while the others own it; each gets in once or, with GIVES_UP, one of them gives up.
  * Up to DEATHS of them die, between any two steps, while they recover another among them; with OTHERS_COME another process may then
- * come with the dead one's number. The atomics of the protocol are sequentially consistent, so interleaving is all there is. A step is one
- * atomic operation of the code, together with what only its process sees.
+ * come with the dead one's number. All want entity 0, but for user BESIDE: that one wants another of the same slot. The atomics of the
+ * protocol are sequentially consistent, so interleaving is all there is. A step is one atomic operation of the code, together with what
+ * only its process sees. There is room for all notes; where there is none what is left is one bit and one number, which are told and
+ * recovered as a note is.
  *
  *   exclusion   nobody else is inside with an owner
- *   told        whoever owns the slot after the death of an owner, or of a sharer that was told, is told; so is who shares it after
- *               an owner's; each death at most once
+ *   told        whoever owns an entity after the death of its owner, or of a sharer that was told, is told; so is who shares it after
+ *               an owner's; each death at most once, and nobody who wants the other entity
  *   no stuck    everybody who lives gets in or gives up (an invalid end state otherwise). A sleeper looks again by itself, but once
  *               only until something changes
  *   timely      without deaths all are woken: nobody need look again by itself (TIMELY)
@@ -19,6 +21,9 @@
  *   run     -DTIMELY -DDEATHS=0
  *   run     -DTIMELY -DDEATHS=0 -DSHARERS=2
  *   run     -DLIVE -DN=2 -DDEATHS=2
+ *   run     -DDEATHS=2 -DOTHERS_COME=0 -DBESIDE=1
+ *   run     -DDEATHS=1 -DSHARERS=2 -DBESIDE=1
+ *   run     -DDEATHS=2 -DOTHERS_COME=0 -DSHARERS=0 -DBESIDE=1
  *
  *   BUG=1   who shares does not look for an owner after it has set its bit (no Dekker)
  *   BUG=2   who recovers does not see whether the user lives
@@ -27,8 +32,14 @@
  *   BUG=5   who recovers undoes the bit of a sharer before it looks whether that one was told
  *   BUG=6   the dead one's byte is looked at and not taken: another user of the number comes meanwhile
  *   BUG=7   two that share are both told [-DDEATHS=1 -DSHARERS=2]
- *   BUG=8   that a sharer was told is not noted: if it dies, nobody is told
+ *   BUG=8   a sharer that is told takes the note away: if it dies, nobody is told
  *   BUG=9   who slept and shares now does not wake the next [-DTIMELY -DDEATHS=0 -DSHARERS=2]
+ *   BUG=10  whoever has the slot next is told [-DDEATHS=1 -DBESIDE=1]
+ *   BUG=11  who lets go leaves the note of what it had [-DDEATHS=1 -DSHARERS=0 -DBESIDE=1]
+ *   BUG=12  who recovers frees the slot before the note of a death is there [-DDEATHS=1 -DSHARERS=0]
+ *   BUG=13  who recovers wipes what the dead one had before that is noted [-DDEATHS=2 -DOTHERS_COME=0 -DSHARERS=0]
+ *   BUG=14  who shares does not look whether the note is there still [-DDEATHS=1 -DSHARERS=2 -DOTHERS_COME=0]
+ *   BUG=15  an owner is told before it has noted what it has [-DDEATHS=2 -DOTHERS_COME=0 -DSHARERS=0]
  */
 #ifndef BUG
 #define BUG 0
@@ -48,12 +59,20 @@
 #ifndef OTHERS_COME
 #define OTHERS_COME 1
 #endif
+#ifndef BESIDE
+#define BESIDE 7
+#endif
 #define NONE 7
+#define mine (_pid == BESIDE -> 1 : 0)
 
 /* the word */
 byte owner = NONE;
-bool waiting, reserved, died;
-byte told = NONE;
+bool waiting, reserved, noted;
+
+/* the notes, of each entity */
+byte held = NONE; /* which one the owner has */
+bool died[2];     /* its owner */
+byte told[2] = NONE; /* who shares it and was told */
 
 bool reader[3];
 byte count; /* BUG 4 */
@@ -85,9 +104,9 @@ bool finished[3];
 bool looked[3]; /* by itself, and nothing has changed since */
 byte deaths;
 bool gave_up;    /* somebody, once */
-byte pending;    /* deaths that are to be told once, but for those that one note is for */
-bool lost_owner; /* of these: the slot may be half changed, of which nobody who lives knows */
-bool lost_told;
+bool owed[2];       /* somebody died who had it, or was told, and nobody was told since */
+bool lost_owner[2]; /* it may be half changed, of which nobody who lives knows */
+bool lost_told[2];
 
 inline all_changed() {
   looked[0] = false; looked[1] = false; looked[2] = false
@@ -132,26 +151,43 @@ inline undo_reader(who) {
   fi
 }
 
-inline note_death() {
-  if :: died -> pending-- :: else -> died = true fi
+#if BUG == 3
+inline copy_held() { skip }
+#else
+inline copy_held() {
+  d_step { if :: held != NONE -> died[held] = true :: else fi };
+  d_step { if :: held != NONE -> noted = true :: else fi }
+}
+#endif
+
+inline free_word(who) {
+  d_step { owner == who -> owner = NONE; waiting = false; reserved = false; all_changed() };
+  d_step { changed(ON_TURN); changed(ON_TURN + 1) }
 }
 
 inline recover_slots(who) {
-  if
-  :: d_step { owner == who ->
-      owner = NONE; waiting = false; reserved = false;
-#if BUG != 3
-      note_death();
-#endif
-      all_changed()
-    };
-    d_step { changed(ON_TURN); changed(ON_TURN + 1) }
-  :: else
-  fi;
 #if BUG == 5
   undo_reader(who);
 #endif
-  d_step { if :: told == who -> told = NONE; note_death(); all_changed() :: else fi };
+  d_step { if :: noted && told[0] == who -> told[0] = NONE; all_changed() :: else fi };
+  d_step { if :: noted && told[1] == who -> told[1] = NONE; all_changed() :: else fi };
+  if
+  :: owner == who ->
+#if BUG == 12
+    free_word(who);
+    copy_held();
+    held = NONE
+#elif BUG == 13
+    d_step { was = held; held = NONE };
+    d_step { if :: was != NONE -> died[was] = true; noted = true :: else fi; was = NONE };
+    free_word(who)
+#else
+    copy_held();
+    held = NONE;
+    free_word(who)
+#endif
+  :: else
+  fi;
 #if BUG != 5
   undo_reader(who);
 #endif
@@ -191,9 +227,14 @@ inline probe(also_readers) {
 #define must_wait (owner != NONE || reserved && !slept)
 
 inline disown() {
-  atomic {
+  d_step {
     inside[_pid] = 0;
     knows[_pid] = false;
+#if BUG != 11
+    held = NONE
+#endif
+  };
+  atomic {
     was_waiting = waiting;
     owner = NONE; waiting = false;
     if :: was_waiting -> reserved = true :: reserved = false fi; /* it is time to be fair, or not yet */
@@ -245,10 +286,21 @@ inline await_release() {
   goto again
 }
 
-inline take_notes() {
-  assert(pending != 0);
-  died = false; pending--; lost_owner = false; lost_told = false;
+inline is_told() {
+  assert(owed[mine]);
+  owed[mine] = false;
   knows[_pid] = true
+}
+
+#if BUG == 10
+#define is_noted (died[0] || died[1])
+#else
+#define is_noted died[mine]
+#endif
+
+inline take_note() {
+  d_step { if :: noted && is_noted -> died[mine] = false; is_told() :: else fi };
+  d_step { if :: noted && !died[0] && !died[1] -> noted = false :: else fi }
 }
 
 inline own() {
@@ -283,14 +335,50 @@ inline own() {
       fi
     fi
   od;
+#if BUG == 15
+  take_note();
+  held = mine;
+#else
+  held = mine;
+  take_note();
+#endif
   atomic {
-    if :: died -> take_notes() :: else fi;
     inside[_pid] = OWNS;
     assert(owner == _pid);
     assert((_pid == 0 || !inside[0]) && (_pid == 1 || !inside[1]) && (_pid == 2 || !inside[2]));
-    assert(!lost_owner && !lost_told)
+    assert(knows[_pid] || !lost_owner[mine] && !lost_told[mine]);
+    assert(told[0] == NONE && told[1] == NONE); /* or the next note there would be kept from all that share */
+    lost_owner[mine] = false; lost_told[mine] = false
   };
   disown()
+}
+
+/* Of several that share an entity one is told. */
+inline share_note() {
+  if
+  :: sees_notes && died[mine] ->
+    if
+#if BUG == 7
+    :: atomic { true -> told[mine] = _pid };
+#else
+    :: atomic { told[mine] == NONE -> told[mine] = _pid };
+#endif
+      if
+#if BUG != 14
+      :: atomic { !died[mine] -> told[mine] = NONE }
+      :: atomic { died[mine] -> is_told() }
+#else
+      :: atomic { true -> is_told() }
+#endif
+      fi
+#if BUG == 8
+      ; d_step { died[mine] = false; told[mine] = NONE }
+#endif
+    :: told[mine] != NONE
+    fi
+  :: else
+  fi;
+  sees_notes = false
 }
 
 inline share() {
@@ -301,9 +389,9 @@ inline share() {
   d_step { reader[_pid] = true; count++; all_changed() };
   if
 #if BUG == 1
-  :: atomic { true -> noted = died; was_reserved = reserved }
+  :: atomic { true -> sees_notes = noted; was_reserved = reserved }
 #else
-  :: atomic { owner == NONE -> noted = died; was_reserved = reserved }
+  :: atomic { owner == NONE -> sees_notes = noted; was_reserved = reserved }
 #endif
   :: else ->
     d_step { reader[_pid] = false; count--; all_changed() };
@@ -317,34 +405,28 @@ inline share() {
 #if BUG != 9
   if :: slept -> wake_one(ON_TURN) :: else fi; /* the next of those that sleep may share, too */
 #endif
+  share_note();
   atomic {
-    if
-#if BUG == 7
-    :: noted -> take_notes(); told = _pid
-#elif BUG == 8
-    :: noted && died && told == NONE -> take_notes()
-#else
-    :: noted && died && told == NONE -> take_notes(); told = _pid
-#endif
-    :: else
-    fi;
-    noted = false;
     inside[_pid] = SHARES;
     assert(inside[0] != OWNS && inside[1] != OWNS && inside[2] != OWNS);
-    assert(!lost_owner)
+    assert(!lost_owner[mine] || knows[_pid] || told[mine] != NONE); /* somebody else is told, and may not have come so far */
+    if :: knows[_pid] -> lost_owner[mine] = false; lost_told[mine] = false :: else fi
   };
-  d_step {
-    inside[_pid] = 0;
-    if :: knows[_pid] && told == _pid -> told = NONE :: else fi;
-    knows[_pid] = false
-  };
+  inside[_pid] = 0;
+  if
+  :: knows[_pid] ->
+    d_step { died[mine] = false; knows[_pid] = false };
+    d_step { if :: told[mine] == _pid -> told[mine] = NONE :: else fi }
+  :: else
+  fi;
   d_step { reader[_pid] = false; count--; all_changed() };
   if :: owner != NONE -> wake_one(ON_DRAIN) :: else fi
 }
 
 active [N] proctype user() {
   byte other = NONE; /* whom it recovers */
-  bool slept, noted, woken, recovered, was_waiting, reserves, was_reserved, is_another;
+  byte was = NONE; /* what that one had */
+  bool slept, sees_notes, woken, recovered, was_waiting, reserves, was_reserved, is_another;
 life:
   {
     if
@@ -365,8 +447,8 @@ gone:
   :: killed[_pid] ->
     atomic {
       killed[_pid] = false;
-      other = NONE;
-      slept = false; noted = false; woken = false; recovered = false; was_waiting = false; reserves = false; was_reserved = false;
+      other = NONE; was = NONE;
+      slept = false; sees_notes = false; woken = false; recovered = false; was_waiting = false; reserves = false; was_reserved = false;
       if
       :: OTHERS_COME -> is_another = true; goto life
       :: is_another = false
@@ -378,6 +460,8 @@ gone:
 
 /* ── the kernel ─────────────────────────────────────────────────────────────────────────────────────────── */
 
+#define ent(u) (u == BESIDE -> 1 : 0)
+
 inline dies(u) {
   d_step {
     deaths < DEATHS && lock[u] == LIVES && !finished[u] && !killed[u] ->
@@ -388,9 +472,9 @@ inline dies(u) {
     if :: lock[0] == TAKEN + u -> lock[0] = FREE :: else fi;
     if :: lock[1] == TAKEN + u -> lock[1] = FREE :: else fi;
     if :: lock[2] == TAKEN + u -> lock[2] = FREE :: else fi;
-    if :: owner == u || told == u || knows[u] -> pending++ :: else fi;
-    if :: inside[u] == OWNS -> lost_owner = true :: else fi;
-    if :: inside[u] == SHARES && knows[u] -> lost_told = true :: else fi;
+    if :: owner == u && held == ent(u) || told[ent(u)] == u || knows[u] -> owed[ent(u)] = true :: else fi;
+    if :: inside[u] == OWNS -> lost_owner[ent(u)] = true :: else fi;
+    if :: inside[u] == SHARES && knows[u] -> lost_told[ent(u)] = true :: else fi;
     inside[u] = 0;
     knows[u] = false;
     all_changed()

@@ -53,6 +53,12 @@ constexpr std::uint64_t last_byte = std::numeric_limits<std::int64_t>::max();
 }
 [[noreturn]] void fail(std::string const& path, int code) { fail(path, std::string(std::strerror(code))); }
 
+// Of "folder/lock": "folder/.lock.map".
+std::string path_beside(std::string const& path, char const* what) {
+  std::size_t const name = path.rfind('/') + 1; // 0 where there is none
+  return path.substr(0, name) + "." + path.substr(name) + "." + what;
+}
+
 /// Open for reading; closed at its end.
 class input {
  public:
@@ -296,7 +302,12 @@ void show_byte_ranges(lock_file const& f, table& t) {
     for (std::uint64_t e = r.first; e <= std::min(r.last, greatest) && e - r.first < 1000; ++e)
       t.entity(e, r.exclusive, r.pid, r.is_held ? "held" : "waiting");
   }
-  std::vector<char> const notes = f.file.read(notes_at, notes_bytes);
+  input const beside(AT_FDCWD, path_beside(f.path, "notes"));
+  std::vector<char> const of = beside.read(0, sizeof(notes_header));
+  std::vector<char> notes;
+  if (of.size() == sizeof(notes_header) &&
+      value_at<std::uint64_t>(of, offsetof(notes_header, inode)) == f.id.second)
+    notes = beside.read(notes_at, notes_bytes);
   for (std::size_t at = 0; at + 8 <= notes.size(); at += 8) {
     std::uint64_t const id = value_at<std::uint64_t>(notes, at) & ~told_bit;
     if (id == 0) continue;
@@ -314,7 +325,7 @@ void show_memory_map(lock_file const& f, table& t) {
   if (value_at<std::uint32_t>(header, offsetof(map_header, version)) != version ||
       value_at<std::uint32_t>(header, offsetof(map_header, users)) != users ||
       value_at<std::uint32_t>(header, offsetof(map_header, slot_size)) != sizeof(map_slot) ||
-      slots > (1u << 20) || f.size < file_size(slots))
+      slots > (1u << 20))
     fail(f.path, other_version);
   std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, user_bytes, slot_bytes + slots);
   auto const show = [&](std::size_t slot, bool exclusive, std::uint64_t user, char const* state) {
@@ -322,7 +333,9 @@ void show_memory_map(lock_file const& f, table& t) {
     t.add(fmt::format("slot {}", slot), exclusive, holder_of(locks, user_bytes + user),
           lives ? state : "owner died");
   };
-  std::vector<char> const map = f.file.read(slots_at, slots * sizeof(map_slot));
+  input const beside(AT_FDCWD, path_beside(f.path, "map"));
+  if (beside.fd() < 0) fail(path_beside(f.path, "map"), errno);
+  std::vector<char> const map = beside.read(slots_at, slots * sizeof(map_slot));
   for (std::size_t i = 0; (i + 1) * sizeof(map_slot) <= map.size(); ++i) {
     std::size_t const at = i * sizeof(map_slot);
     std::uint64_t const owner = value_at<std::uint64_t>(map, at + offsetof(map_slot, word)) & 0xffff;

@@ -17,13 +17,16 @@ inline constexpr std::uint32_t users = 320;
 /// `Atomic` is std::atomic, but for the tests that try every interleaving (tests/memory_model).
 template <template <class> class Atomic, std::uint32_t Users> struct alignas(64) basic_slot {
   Atomic<std::uint64_t> word;  // see src/fs/map_protocol.hpp
+  Atomic<std::uint64_t> held;  // a note of the entity that the owner has locked; 0: none
   Atomic<std::uint32_t> turn;  // changes at each release that somebody may sleep for
   Atomic<std::uint32_t> drain; // changes when a reader leaves that an owner waits for
   Atomic<std::uint64_t> readers[Users / 64];
-  Atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release goes to one that sleeps
 };
 using map_slot = basic_slot<std::atomic, users>;
 static_assert(sizeof(map_slot) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
+
+/// The note of an entity: its value, and a bit so that it is never 0.
+constexpr std::uint64_t note_of(std::uint64_t value) noexcept { return value | std::uint64_t{1} << 63; }
 
 template <template <class> class Atomic, std::uint32_t Users>
 bool has_readers(basic_slot<Atomic, Users> const& s) noexcept {
@@ -42,15 +45,17 @@ template <class Word> bool own_word(Word& word, std::uint64_t me) noexcept {
   return word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst);
 }
 
-/// Owns a slot that nobody holds, while the map counts. False: it is not as simple; `disown` has let go of what was owned by then.
+/// Owns a slot that nobody holds, for the entity of this value, while the map counts. False: it is not as simple; `disown` has let go
+/// of what was owned by then.
 template <class Slot, class Epoch, class Disown>
-bool own_at_once(Slot& s, std::uint64_t me, Epoch const& epoch, Disown disown) noexcept {
+bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& epoch, Disown disown) noexcept {
   if (!own_word(s.word, me)) [[unlikely]]
     return false;
   if (has_readers(s) || is_odd(epoch)) [[unlikely]] {
     disown();
     return false;
   }
+  s.held.store(note_of(value), std::memory_order_relaxed); // read by those who find this user dead
   return true;
 }
 

@@ -47,8 +47,8 @@ class UNIO_API atomic_append final : public shared_fs_mutex {
 
   /// Opens the lock file, or makes one.
   ///
-  /// Errors  error::not_a_lock_file, newer_lock_file, different_lock_file; EPERM for a file of another owner; EOPNOTSUPP on a filesystem that
-  ///         other machines write to; ENOLCK; as openat(2). The file is not changed then;
+  /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, different_lock_file;
+  ///         EPERM for a file of another owner; EOPNOTSUPP on a filesystem that other machines write to; ENOLCK; as openat(2). The file is not changed then;
   ///         condition::timed_out, would_block for a deadline of zero
   /// Waiting until the deadline, while another opens it, however long that one is stopped
   [[nodiscard]] static result<atomic_append> open(path_handle const& base, path_view name,

@@ -18,10 +18,12 @@
 //   many entities        as many as the kernel has memory for; its list is walked for each: 10,000 take about two seconds
 //   shared mode          yes, mixed in one request; shared ones never wait for each other
 //
-// Bounds of owner_died: the file has room for 65,536 deaths and holders at a time, eight for each hash of the value; an owner
+// Bounds of owner_died: that file has room for 65,536 deaths and holders at a time, eight for each hash of the value; an owner
 // for whom there was none is not told of. A shared owner that is told and dies in turn leaves it to the next exclusive one.
 //
-// The file must stay where it is: whoever opens its path after it was removed gets another one. Who truncates it kills its users (SIGBUS).
+// The file must stay where it is: whoever opens its path after it was removed gets another one. Its users go on if it is cut off
+// (`: > lock`); the next who opens it makes it anew. The notes are in a hidden file beside it, ".lock.notes" beside "lock", which the
+// directory must let the first user make. To truncate that one ends its users by SIGBUS; to remove it loses the notes.
 
 #pragma once
 
@@ -46,8 +48,8 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   /// Opens the lock file, or makes one, readable and writable by its owner.
   ///
   /// Effects  none on a file that is not a lock file of this kind
-  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, different_lock_file,
-  ///          newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
+  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, several_names, writable_by_all,
+  ///          different_lock_file, newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
   ///          condition::timed_out, would_block for a deadline of zero
   /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is stopped between them
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges

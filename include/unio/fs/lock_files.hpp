@@ -40,9 +40,9 @@ class UNIO_API lock_files final : public shared_fs_mutex {
  public:
   /// Opens the directory, which must exist.
   ///
-  /// Errors  ENOTDIR, ELOOP for a link, EPERM for another's directory, error::not_a_lock_file for one that all may write;
+  /// Errors  ENOTDIR, ELOOP for a link, EPERM for another's directory, error::writable_by_all;
   ///         EACCES, EROFS where no file can be made; ENOLCK and the like where the filesystem has no locks. lock() has the same
-  ///         for what lies at the name of an entity, and error::not_a_lock_file for anything but an empty file of one name
+  ///         for what lies at the name of an entity, error::several_names, and error::not_a_lock_file for anything but an empty file
   /// Source  AFIO v2, algorithm::shared_fs_mutex::lock_files
   static result<lock_files> open(path_handle const& base, path_view name) noexcept;
   static result<lock_files> open(path_view name) noexcept { return open(path_handle(), name); }

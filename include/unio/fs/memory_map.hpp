@@ -1,17 +1,21 @@
 // unio/fs/memory_map.hpp: a shared_fs_mutex in memory that all processes map: a few nanoseconds, no system call.
 //
-//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in the lock file itself
+//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a file beside the lock file, ".lock.map" beside "lock"
 //   fibonacci_hash, fnv1a_hash, adaptive_spin   what its parameters may be
 //   map_visibility                      whether this user can see what the others write into the map
 //
 //   auto m = unio::fs::memory_map<>::open("/var/lib/shop/lock").value();
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //
-// Entities are hashed onto slots, so two entities may exclude each other although they differ.
+// Entities are hashed onto slots, so two entities may exclude each other although they differ. A thread that holds one and asks for another
+// therefore waits for itself, for ever, if both have the same slot (of 4096, one pair in 4096; of 100 entities it is likely that some two do).
+// Ask for all in one call, or with a deadline.
 //
-//   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; told by owner_died,
-//                       once for each slot, also if the dead one was only about to get it, and again if who was told dies. A second death, of
-//                       who recovers, changes nothing. A user that cannot see the map tells of the deaths of those that can, until
+//   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; owner_died tells the next owner
+//                       of the same entity, once, and again if who was told dies. A second death, of who recovers, changes nothing.
+//                       A slot has room for four entities whose owners died and which nobody has asked for since, and for three of one
+//                       request. Beyond that the next owner of any entity of the slot is told, and the one it concerns may not be.
+//                       A user that cannot see the map tells of the deaths of those that can, until
 //                       one of these was told; its own death is not told
 //   power loss          the file may say that users of before hold something: the first who opens it recovers them, and the next owners are told
 //   NFS                 seen from another machine the map cannot be kept in step: such a user makes all users change over to
@@ -27,11 +31,12 @@
 //   shared mode         yes: one atomic operation in, one out, for each user the first and last of whose threads comes and goes
 //
 // When the filesystem has written a page of the file back, the next lock in that page is a page fault: half a millisecond was seen, and more
-// while its journal is busy. Where the worst case matters the file belongs on tmpfs (/dev/shm): what it says need not survive a restart.
+// while its journal is busy. Where the worst case matters the files belong on tmpfs (/dev/shm): what it says need not survive a restart.
 //
-// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
-// Whoever can write the file can break the lock; truncating it while it is in use ends its users by SIGBUS. Its owner alone should be
-// able to write it: open() refuses anything else.
+// The lock file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have
+// it. If it is cut off (`: > lock`) its users go on, and others get error::damaged_lock_file until none is left; likewise if the map was
+// removed. Who may write these files can break the lock: to truncate the hidden map while it is in use still ends its users by SIGBUS. open()
+// refuses files that all may write. The directory must let the first user make the map; it has the lock file's group and mode.
 
 #pragma once
 
@@ -42,6 +47,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
+#include <utility>
 
 namespace unio::fs {
 
@@ -94,18 +101,21 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
   struct parameters {
     std::uint32_t slots;
     std::uint64_t hash_id;
+    std::size_t (*slot_of)(std::uint64_t value) noexcept;
   };
   int open(path_handle const& base, path_view name, parameters p, map_visibility v, deadline d) noexcept;
   /// Owns a slot that nobody holds. False: it is not as simple.
-  [[nodiscard]] bool own_at_once(entities_guard& guard, std::size_t slot) noexcept {
+  [[nodiscard]] bool own_at_once(entities_guard& guard, std::uint64_t value, std::size_t slot) noexcept {
     if (quick_.slots == nullptr || quick_.me.is_inherited()) [[unlikely]]
       return false;
     map_layout::map_slot& s = quick_.slots[slot];
-    if (!map_layout::own_at_once(s, quick_.me.number, *quick_.epoch, [&] { disown(slot); })) [[unlikely]]
+    if (!map_layout::own_at_once(s, value, quick_.me.number, *quick_.epoch, [&] { disown(slot); }))
+        [[unlikely]]
       return false;
     guard.mutex_ = this;
     guard.held_.entities.assign_one(entity(slot));
     guard.held_.word = &s.word;
+    guard.held_.note = &s.held;
     guard.held_.owner = &quick_.me;
     return true;
   }
@@ -131,7 +141,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
 ///
 /// Thread safety  distinct objects: safe, also of the same path; one object: safe
 /// Moved-from     may be assigned to and destroyed. Not to be moved while guards of it exist
-/// Size           seven words; 16 KiB for each user beside the file's 268 KiB (with 4096 slots)
+/// Size           seven words; 16 KiB for each user beside the file's 524 KiB (with 4096 slots)
 /// Source         AFIO v2, algorithm::shared_fs_mutex::memory_map
 template <class Hash = fibonacci_hash, std::size_t Slots = 4096, class Spinlock = adaptive_spin>
 class memory_map final : public detail::memory_map_base {
@@ -140,7 +150,8 @@ class memory_map final : public detail::memory_map_base {
  public:
   /// Opens the lock file, or makes one. The first user since the last was gone makes the map anew.
   ///
-  /// Errors  error::not_a_lock_file, newer_lock_file, damaged_lock_file, different_lock_file (other parameters), too_many_users;
+  /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, damaged_lock_file,
+  ///         different_lock_file (other parameters), too_many_users;
   ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then;
   ///         condition::timed_out, would_block for a deadline of zero
   /// Waiting until the deadline, while another opens it, however long that one is stopped
@@ -150,7 +161,7 @@ class memory_map final : public detail::memory_map_base {
                                                deadline d = {}) noexcept {
     result<memory_map> r(std::unexpect, std::error_code());
     memory_map m;
-    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id}, v, d); e != 0)
+    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id, &slot_of}, v, d); e != 0)
       return unio::detail::to_error_code(e);
     r = std::move(m);
     return r;
@@ -166,7 +177,7 @@ class memory_map final : public detail::memory_map_base {
   /// As shared_fs_mutex::lock(), inline where one entity is wanted that nobody holds.
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
     result<entities_guard> r;
-    if (!e.exclusive || !own_at_once(*r, slot_of(e))) [[unlikely]]
+    if (!e.exclusive || !own_at_once(*r, e.value, slot_of(e.value))) [[unlikely]]
       lock_slots(r, entities_of(*r).assign(std::span(&e, 1), &in_slots), d, spin_not_sleep,
                  Spinlock::attempts);
     return r;
@@ -186,11 +197,13 @@ class memory_map final : public detail::memory_map_base {
  private:
   memory_map() = default;
 
-  static constexpr std::size_t slot_of(entity e) noexcept { return Hash::of(e.value) % Slots; }
-  static constexpr entity in_slots(entity e) noexcept { return entity(slot_of(e), e.exclusive); }
+  static constexpr std::size_t slot_of(std::uint64_t value) noexcept { return Hash::of(value) % Slots; }
+  static constexpr entity in_slots(entity e) noexcept { return entity(slot_of(e.value), e.exclusive); }
 
   int do_lock(detail::holding& held, detail::waiting how) noexcept override {
-    for (entity& e : held.entities) e = in_slots(e);
+    detail::entity_list const asked = std::move(held.entities);
+    if (int const e = held.entities.assign(std::span(asked.begin(), asked.size()), &in_slots); e != 0)
+      return e;
     return lock_slots(held, how, Spinlock::attempts);
   }
 };

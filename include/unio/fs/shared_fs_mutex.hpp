@@ -86,17 +86,25 @@ class UNIO_API entity_list {
 
   /// Copies them, in the order in which they are. 0, or -ENOMEM.
   int assign(std::span<entity const> from) noexcept {
-    return assign(from, [](entity e) { return e; });
-  }
-  /// Copies what `f` makes of each.
-  template <class F> int assign(std::span<entity const> from, F const& f) noexcept {
     clear();
     if (from.size() > small_size) [[unlikely]] {
       if (int const e = reserve(from.size()); e != 0) return e;
     }
     entity* to = begin();
-    for (entity const e : from) *to++ = f(e);
+    for (entity const e : from) *to++ = e;
     size_ = from.size();
+    return 0;
+  }
+  /// Copies what `f` makes of each, and behind that each as it is: asked().
+  template <class F> int assign(std::span<entity const> from, F const& f) noexcept {
+    clear();
+    if (from.size() > small_size) [[unlikely]] {
+      if (int const e = reserve(2 * from.size()); e != 0) return e;
+    }
+    entity* to = begin();
+    for (entity const e : from) *to++ = f(e);
+    for (entity const e : from) *to++ = e;
+    size_ = asked_ = from.size();
     return 0;
   }
   /// The only one.
@@ -117,6 +125,8 @@ class UNIO_API entity_list {
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   entity& operator[](std::size_t i) noexcept { return begin()[i]; }
   entity const& operator[](std::size_t i) const noexcept { return begin()[i]; }
+  /// What assign() with a function was given, in that order; canonicalize() leaves it alone. Otherwise none.
+  [[nodiscard]] std::span<entity const> asked() const noexcept { return {begin() + asked_, asked_}; }
 
  private:
   static constexpr std::size_t small_size = 8;
@@ -126,24 +136,28 @@ class UNIO_API entity_list {
   void clear() noexcept {
     delete[] large_;
     large_ = nullptr;
-    size_ = 0;
+    size_ = asked_ = 0;
   }
   void take(entity_list& other) noexcept {
     size_ = std::exchange(other.size_, 0);
+    asked_ = std::exchange(other.asked_, 0);
     large_ = std::exchange(other.large_, nullptr);
-    if (large_ == nullptr)
-      for (std::size_t i = 0; i < size_; ++i) small_[i] = other.small_[i];
+    if (large_ != nullptr) return;
+    for (std::size_t i = 0; i < size_; ++i) small_[i] = other.small_[i];
+    for (std::size_t i = asked_; i < 2 * asked_; ++i) small_[i] = other.small_[i];
   }
 
   std::size_t size_ = 0;
+  std::size_t asked_ = 0;
   entity* large_ = nullptr;
   union {
-    entity small_[small_size]; // written before it is read: a lock of a few nanoseconds does not clear it
+    entity small_[2 * small_size]; // written before it is read: a lock of a few nanoseconds does not clear it
   };
 };
 
-/// Nobody owns it now. False: somebody waits for it, or there is more to say. Nothing has changed then.
-template <class Word> bool disown_word(Word& word, std::uint64_t me) noexcept {
+/// Nobody owns the word now, and nothing is noted beside it. False: somebody waits for it, or there is more to say; it is owned still.
+template <class Word> bool disown_word(Word& word, Word& note, std::uint64_t me) noexcept {
+  note.store(0, std::memory_order_relaxed); // first: the next owner writes its own
   std::uint64_t mine = me;
   return word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }
@@ -157,8 +171,9 @@ struct word_owner {
   [[nodiscard]] bool is_inherited() const noexcept {
     return forks->load(std::memory_order_relaxed) != generation;
   }
-  [[nodiscard]] bool disown(std::atomic<std::uint64_t>& word) const noexcept {
-    return !is_inherited() && disown_word(word, number);
+  [[nodiscard]] bool disown(std::atomic<std::uint64_t>& word,
+                            std::atomic<std::uint64_t>& note) const noexcept {
+    return !is_inherited() && disown_word(word, note, number);
   }
 };
 
@@ -168,7 +183,8 @@ struct holding {
 
   entity_list entities;
   std::uint64_t words[2] = {};                // the implementation's own
-  std::atomic<std::uint64_t>* word = nullptr; // all that is held, if it is one such word;
+  std::atomic<std::uint64_t>* word = nullptr; // all that is held, if it is one such word,
+  std::atomic<std::uint64_t>* note = nullptr; // what is noted beside it,
   word_owner const* owner = nullptr;          // whose it is
   bool owner_died = false;
 };
@@ -287,7 +303,7 @@ class UNIO_API shared_fs_mutex {
 
 inline void entities_guard::unlock() noexcept {
   shared_fs_mutex* const m = std::exchange(mutex_, nullptr);
-  if (m == nullptr || (held_.word != nullptr && held_.owner->disown(*held_.word))) return;
+  if (m == nullptr || (held_.word != nullptr && held_.owner->disown(*held_.word, *held_.note))) return;
   m->do_unlock(held_);
 }
 

@@ -51,8 +51,8 @@ class UNIO_API update_files {
   /// Errors        EINVAL for no path, one that is absolute, that has an empty part, "." or "..", that is named twice, that begins with
   ///               .unio-update or ends with .unio-new; ENAMETOOLONG for a name of more than 245 bytes; ELOOP for a link (ENOTDIR for
   ///               one on the way), EISDIR, ENXIO for what is no regular file; ENOENT without its folder; error::damaged_lock_file,
-  ///               newer_lock_file, not_a_lock_file for a decision that is none; ENOMEM; as shared_fs_mutex::lock() and openat(2).
-  ///               Nothing is locked then
+  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for a decision that is none; ENOMEM;
+  ///               as shared_fs_mutex::lock() and openat(2). Nothing is locked then
   /// Waiting       until `d`, for the locks
   /// Cost          for each file four system calls and two for each folder on its way, beside those of the mutex
   [[nodiscard]] static result<update_files> begin(shared_fs_mutex& mutex, path_handle const& tree,

@@ -552,9 +552,11 @@ TEST(fuse_memory_map, sees_what_is_locked_in_the_map_whatever_is_cached) {
   test::fuse::filesystem const fs({.machines = 2, .cached_for = 60});
   SKIP_UNLESS_MOUNTED(fs);
   map m = map::open(fs.path(0) + "/lock").value();
-  (void)contents(fs.path(0) + "/lock"); // all of it is in the cache
+  (void)contents(fs.path(0) + "/.lock.map"); // all of it is in the cache
   int const near = ::open((fs.path(1) + "/lock").c_str(), O_RDWR | O_CLOEXEC);
   ASSERT_GE(near, 0);
+  int const map_of_near = ::open((fs.path(1) + "/.lock.map").c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(map_of_near, 0);
   constexpr std::uint64_t number = 3;
   struct flock lives = {};
   lives.l_type = F_WRLCK;
@@ -563,9 +565,10 @@ TEST(fuse_memory_map, sees_what_is_locked_in_the_map_whatever_is_cached) {
   ASSERT_EQ(::fcntl(near, F_OFD_SETLK, &lives), 0);
   std::size_t const slot = unio::fs::fibonacci_hash::of(a.value) % 4096;
   auto const says = [&](std::uint64_t owner) {
-    EXPECT_EQ(::pwrite(near, &owner, sizeof owner,
+    std::uint64_t const words[] = {owner, owner != 0 ? layout::note_of(a.value) : 0}; // and what it has
+    EXPECT_EQ(::pwrite(map_of_near, words, sizeof words,
                        static_cast<off_t>(layout::slots_at + slot * sizeof(layout::map_slot))),
-              8);
+              16);
   };
   says(number);
   EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
@@ -575,7 +578,9 @@ TEST(fuse_memory_map, sees_what_is_locked_in_the_map_whatever_is_cached) {
   EXPECT_FALSE(m.lock(a, 20s).value().owner_died());
   says(number);
   ::close(near); // it has died
+  EXPECT_FALSE(m.lock(b, 20s).value().owner_died());
   EXPECT_TRUE(m.lock(a, 20s).value().owner_died());
+  ::close(map_of_near);
 }
 
 // The names and attributes of what is removed are believed on another machine, which waits for it.
