@@ -198,7 +198,8 @@ int atomic_append::state::make_header(bool fresh) noexcept {
     if (e != 0) return e;
   }
   if (!all_done) return 0;
-  if (auto const r = sys::ftruncate(file.fd(), 0); r < 0) return static_cast<int>(r);
+  if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(file.fd(), 0); }); r < 0)
+    return static_cast<int>(r);
   hooks::step("open.emptied");
   first.store(layout::cells_at, std::memory_order_relaxed);
   append_header h = {};
@@ -302,7 +303,8 @@ int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_
   while (from < to) {
     std::size_t const wanted = std::min<std::uint64_t>(std::size(some), (to - from) / sizeof(cell));
     iovec const v{.iov_base = some, .iov_len = wanted * sizeof(cell)};
-    auto const got = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(from), 0);
+    auto const got =
+        sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(from), 0); });
     if (got < 0) return static_cast<int>(got);
     std::size_t const n = static_cast<std::size_t>(got) / sizeof(cell);
     for (std::size_t i = 0; i != n; ++i, from += sizeof(cell))
@@ -515,7 +517,7 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   std::size_t const size = all.bytes();
   all.get()[0].state = layout::done; // nobody is told by the copy before the original is done
   iovec const v{.iov_base = all.get().data(), .iov_len = size};
-  auto const n = sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND);
+  auto const n = sys::uninterrupted([&] { return sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND); });
   auto const end = sys::lseek(r.fd, 0, SEEK_CUR);
   hooks::step("carry.copied");
   if (n < 0 || end < 0) return static_cast<int>(std::min(n, end));

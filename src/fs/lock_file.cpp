@@ -82,14 +82,16 @@ int pause::next() noexcept {
 
 int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept {
   iovec const v{.iov_base = to, .iov_len = n};
-  auto const r = sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  auto const r =
+      sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0); });
   if (r < 0) return static_cast<int>(r);
   return static_cast<std::size_t>(r) == n ? 0 : unio::detail::native(error::damaged_lock_file);
 }
 
 int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept {
   iovec const v{.iov_base = const_cast<void*>(from), .iov_len = n};
-  auto const r = sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0);
+  auto const r =
+      sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, static_cast<std::int64_t>(at), 0); });
   if (r < 0) return static_cast<int>(r);
   return static_cast<std::size_t>(r) == n ? 0 : -ENOSPC;
 }
