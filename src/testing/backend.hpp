@@ -53,6 +53,7 @@ class simulated_backend final : public driver::backend {
   };
 
   void submit(driver::engine& e) noexcept;
+  void ask_to_end(io_operation& op) noexcept;
   void cancel_entry(std::uint64_t user_data) noexcept;
   /// True if the entry has ended.
   bool perform(entry& e) noexcept;

@@ -13,9 +13,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <string>
@@ -220,6 +222,38 @@ ISOLATED_TEST(kernel_ring, may_be_as_small_as_it_wants) {
     }
     expect_nothing_in_flight(*m);
   }
+}
+
+// More cancellations than entries, and a value of one of those that wait for room.
+ISOLATED_TEST(kernel_ring, delivers_a_value_that_comes_while_its_cancellation_waits_for_room) {
+  auto const m = made_multiplexer(1);
+  {
+    auto [accepting, port] = listener(m.get());
+    tally of_accept;
+    auto accept = unio::connect(unio::async_accept_many(accepting), tell{&of_accept});
+    accept.start();
+    submit_all(*m);
+    std::deque<connection> pairs;
+    std::array<std::array<char, 8>, 6> memory{};
+    std::deque<tally> told(memory.size());
+    std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      pairs.push_back(local_connection(m.get()));
+      reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
+      reads.back().start();
+      submit_all(*m);
+    }
+    raw const client = raw_connection(port);
+    for (auto& read : reads) read.cancel();
+    accept.cancel();
+    for (int i = 0; i < 500 && !of_accept.ended(); ++i) (void)m->try_run_for(10ms);
+    if (!of_accept.ended()) std::_Exit(1); // its end would wait for ever
+    ASSERT_TRUE(drive(
+        *m, [&] { return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); }); }));
+    EXPECT_TRUE(of_accept.ended_once());
+    EXPECT_EQ(of_accept.error, unio::condition::canceled);
+  }
+  expect_nothing_in_flight(*m);
 }
 
 // Case 28; io-uring#302, liburing#705: a completion queue that overflows loses nothing.

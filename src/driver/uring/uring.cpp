@@ -81,7 +81,7 @@ class uring_backend final : public backend {
       to_submit_.remove(op);
       return true;
     }
-    if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
+    ask_to_end(op);
     return false;
   }
 
@@ -166,6 +166,10 @@ class uring_backend final : public backend {
     sqe->len = IORING_POLL_ADD_MULTI;
     sqe->user_data = doorbell_tag;
     doorbell_armed_ = true;
+  }
+
+  void ask_to_end(io_operation& op) noexcept {
+    if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
   }
 
   void submit_cancels(engine& e) noexcept {
@@ -268,10 +272,12 @@ class uring_backend final : public backend {
 
   void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
     operation_links& l = op.links;
+    // An operation is in one queue: one that has a value to deliver asks for its end again after that (engine::after_value).
+    bool const was_to_end = to_cancel_.contains(op);
+    if (was_to_end) to_cancel_.remove(op);
     if ((flags & IORING_CQE_F_MORE) == 0) {
       slots_.give_back(l.slot);
       l.is.submitted = false;
-      if (to_cancel_.contains(op)) to_cancel_.remove(op);
     }
     if (!l.is.polling) {
       if (res == -EINVAL && op.is_multishot() && multishot_accept_ && !accepted_many_) {
@@ -282,7 +288,9 @@ class uring_backend final : public backend {
       if (res >= 0 && op.is_multishot()) accepted_many_ = true;
       if (res == -ECANCELED && !l.is.cancel_wanted && !l.is.timed_out && needs_kernel_thread(op))
         return e.await_readiness(op);
-      return e.process(op, res, flags);
+      e.process(op, res, flags);
+      if (was_to_end && (flags & IORING_CQE_F_MORE) != 0 && !engine::has_undelivered(op)) ask_to_end(op);
+      return;
     }
     l.is.polling = false;
     if (res < 0) return e.process(op, res, 0);
