@@ -53,6 +53,10 @@ std::string why_no_ring(int native_code) {
     case ENOMEM:
       text += " (RLIMIT_MEMLOCK is too small for a ring)";
       break;
+    case EAGAIN:
+    case EBUSY:
+      text += " (the kernel was short of memory)";
+      break;
     default:
       break;
   }
@@ -97,9 +101,11 @@ result<std::unique_ptr<backend>> best_backend() noexcept {
   if (name != "" && name != "uring") return error::unknown_driver;
   result<std::unique_ptr<backend>> ring = try_uring();
   if (ring.has_value() || name == "uring") return ring;
-  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked.
+  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is short for longer
+  // than somebody may wait is as good a reason.
   int const code = -ring.error().value(); // a system error: an errno
-  if (!means_unavailable(code) && code != -ENOMEM) return ring;
+  bool const is_short = code == -ENOMEM || code == -EAGAIN || code == -EBUSY;
+  if (!means_unavailable(code) && !is_short) return ring;
   return make_epoll(code);
 }
 

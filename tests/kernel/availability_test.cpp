@@ -106,6 +106,47 @@ ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_
   }
 }
 
+// A signal or a moment without memory in the first call says nothing about io_uring.
+ISOLATED_TEST(kernel_availability, is_not_decided_by_what_passes) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  for (int const error : {EAGAIN, EBUSY, EINTR, ENOMEM}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                failing_calls calls;
+                calls.fail<&table::io_uring_enter>(error, {.at = 1, .times = 3});
+                auto const made = unio::io_multiplexer::best_available(1);
+                if (calls.failures<&table::io_uring_enter>() != 3) return 10; // the canary
+                if (!made.has_value()) return 11;
+                if (std::string((*made)->capabilities().driver) != "io_uring") return 12;
+                return reads_something(**made);
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+// One that lasts gives epoll, and nothing is remembered of it.
+ISOLATED_TEST(kernel_availability, is_asked_again_after_a_shortage) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  for (int const error : {EAGAIN, EBUSY, ENOMEM}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                failing_calls calls;
+                calls.fail<&table::io_uring_enter>(error, {.times = which_calls::all});
+                auto const made = unio::io_multiplexer::best_available(1);
+                if (!made.has_value()) return 10;
+                if (std::string((*made)->capabilities().driver) != "epoll") return 11;
+                if ((*made)->capabilities().why.empty()) return 12;
+                if (int const failed = reads_something(**made); failed != 0) return failed;
+                calls.fail<&table::io_uring_enter>(0);
+                auto const next = unio::io_multiplexer::best_available(1);
+                return std::string((*next)->capabilities().driver) == "io_uring" ? 0 : 13;
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
 ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring) {
   if (!unio::driver::has_uring()) GTEST_SKIP() << "built without io_uring";
   for (int const error : {EPERM, ENOSYS, ENOMEM}) {

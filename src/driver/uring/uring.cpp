@@ -26,6 +26,7 @@
 #include <atomic>
 #include <bitset>
 #include <cerrno>
+#include <ctime>
 
 namespace unio::driver {
 namespace {
@@ -45,6 +46,14 @@ std::uint32_t poll_events(readiness r) noexcept {
     default:
       return POLLIN;
   }
+}
+
+// The kernel is short of memory, or of room for completions: it passes.
+bool is_shortage(int error) noexcept { return error == -EAGAIN || error == -EBUSY || error == -ENOMEM; }
+
+void pause() noexcept {
+  constexpr timespec a_millisecond{.tv_sec = 0, .tv_nsec = 1'000'000};
+  sys::poll(nullptr, 0, &a_millisecond);
 }
 
 class uring_backend final : public backend {
@@ -86,11 +95,12 @@ class uring_backend final : public backend {
   }
 
   int reap(engine& e, std::int64_t until) noexcept override {
-    arm_doorbell(); // first: without it nobody could wake us
+    arm_doorbell(); // first: without it nobody could wake us, so that this must not sleep
     submit_cancels(e);
     submit_operations(e);
-    bool sleeps =
-        until != 0 && to_submit_.empty() && to_cancel_.empty() && !completions_waiting() && !e.before_sleep();
+    bool const may_sleep = until != 0;
+    bool sleeps = may_sleep && doorbell_armed_ && to_submit_.empty() && to_cancel_.empty() &&
+                  !completions_waiting() && !e.before_sleep();
     // Operations that prepare() refused may have completed meanwhile; their results are with the engine.
     if (sleeps && e.has_ready()) {
       e.after_sleep();
@@ -109,8 +119,10 @@ class uring_backend final : public backend {
     }
     if (sleeps) e.after_sleep();
     take_completions(e);
-    // EAGAIN, EBUSY: short of memory, or of room for completions, which have just been taken. The next turn goes on.
-    return error == -EAGAIN || error == -EBUSY ? 0 : error;
+    if (!is_shortage(error)) return error;
+    // The next turn goes on: what was short of room for completions has it now, and memory may come back.
+    if (may_sleep && !e.has_ready()) pause();
+    return 0;
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
@@ -321,8 +333,15 @@ int try_to_enter() noexcept {
   if (int const e = r.enable(); e != 0) return e;
   io_uring_sqe* const sqe = r.get();
   sqe->opcode = IORING_OP_NOP;
-  if (int const e = r.enter(1, 1'000'000'000); e != 0) return e;
-  return r.peek() != nullptr ? 0 : -EOPNOTSUPP;
+  // A signal may come before the answer, and memory be short for a moment.
+  constexpr int max_attempts = 100;
+  int error = 0;
+  for (int attempts = 0; attempts != max_attempts && r.peek() == nullptr; ++attempts) {
+    if (error != 0) pause();
+    error = r.enter(1, 10'000'000);
+    if (error != 0 && !is_shortage(error)) return error;
+  }
+  return r.peek() != nullptr ? 0 : error != 0 ? error : -EOPNOTSUPP;
 }
 
 // Tried once per process; a passing shortage (of descriptors, of memory) is no answer.
