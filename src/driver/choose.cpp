@@ -109,9 +109,9 @@ result<std::unique_ptr<backend>> best_backend() noexcept {
   return make_epoll(code);
 }
 
-std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept {
+std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept {
   if (!current.is_ring() || !means_unavailable(native_code)) return nullptr;
-  result<std::unique_ptr<backend>> next = make_epoll(native_code);
+  result<std::unique_ptr<backend>> next = make_epoll(native_code, doorbell_fd);
   return next.has_value() ? std::move(*next) : nullptr;
 }
 

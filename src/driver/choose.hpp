@@ -17,9 +17,9 @@ result<std::unique_ptr<backend>> best_backend() noexcept;
 /// Whether the io_uring driver was compiled.
 bool has_uring() noexcept;
 
-/// The backend to go on with when `current` could not for the reason `native_code`: epoll if it was io_uring that was
-/// forbidden, otherwise null.
-std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept;
+/// The backend to go on with, and with the same doorbell, when `current` could not for the reason `native_code`: epoll if
+/// it was io_uring that was forbidden, otherwise null.
+std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept;
 
 /// Why epoll runs: what io_uring said, or 0 if nobody wanted it. A sentence is made only for who asks, for that allocates.
 std::string why_epoll(int native_code);

@@ -101,6 +101,8 @@ class engine final : public io_multiplexer {
   bool perform_now(io_operation& op) noexcept;
   /// Waits for whatever the operation wants, without a ring.
   void await_readiness(io_operation& op) noexcept;
+  /// Gives the backend of now one that another had, and did not begin.
+  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, false); }
   /// Has a thread that may block perform it.
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
@@ -139,6 +141,9 @@ class engine final : public io_multiplexer {
 
   int ensure_bound() noexcept;
   int reap(std::int64_t until) noexcept;
+  int change_backend(int why) noexcept;
+  std::int64_t reap_leaving(std::int64_t until) noexcept;
+  void look_at(io_operation& op) noexcept;
   void shut_down() noexcept;
   [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
@@ -188,7 +193,9 @@ class engine final : public io_multiplexer {
   [[nodiscard]] bool is_being_told(io_operation const& op) const noexcept;
 
   std::unique_ptr<backend> backend_;
+  std::unique_ptr<backend> leaving_; ///< the one before, while the kernel may be performing what it was given
   shared_state* shared_;
+  int doorbell_fd_; ///< the backends' (or -1), ours so that it stays the same when they change
 
   operation_queue ready_{queue_name::ready};               ///< results from the driver
   operation_queue inline_ready_{queue_name::inline_ready}; ///< results of inline attempts
