@@ -8,11 +8,17 @@
 
 #include <memory>
 #include <string>
+#include <system_error>
 
 namespace unio::driver {
 
 /// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
+///
+/// Errors  error::unknown_driver; EINVAL if UNIO_RING_ENTRIES is not a number from 1 to 32768; what io_uring_setup(2) said
 result<std::unique_ptr<backend>> best_backend() noexcept;
+
+/// One line about an error of best_backend(). Where a variable of the environment is the cause it names it and its value.
+std::string why_none(std::error_code const& error);
 
 /// Whether the io_uring driver was compiled.
 bool has_uring() noexcept;
