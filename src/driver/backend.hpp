@@ -14,10 +14,17 @@ class engine;
 
 class backend {
  public:
-  backend() = default;
+  /// `doorbell_fd`: an eventfd, whose every write wakes the thread that sleeps in reap(); -1: it never really sleeps.
+  explicit backend(int doorbell_fd = -1) noexcept : doorbell_fd_(doorbell_fd) {}
   backend(backend const&) = delete;
   backend& operator=(backend const&) = delete;
-  virtual ~backend() = default;
+  virtual ~backend();
+
+  /// Gives the doorbell to the engine, which may be told to ring it while its backend changes.
+  [[nodiscard]] int give_doorbell() noexcept {
+    owns_doorbell_ = false;
+    return doorbell_fd_;
+  }
 
   /// The first use by the thread that will run it. Returns 0 or a negative native code.
   virtual int bind(engine&) noexcept { return 0; }
@@ -37,13 +44,25 @@ class backend {
   virtual int reap(engine&, std::int64_t until) noexcept = 0;
   /// Looks for the completion of one operation.
   virtual void look_at(engine&, io_operation& op) noexcept = 0;
-  /// Wakes the thread that sleeps in reap(). From any thread and from signal handlers.
-  virtual void ring_doorbell() noexcept = 0;
   /// The descriptor is about to be closed; nothing is in flight on it.
   virtual void unregister(int, descriptor&) noexcept {}
   [[nodiscard]] virtual std::int64_t now() const noexcept;
   virtual void describe(capabilities&) const {}
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
+
+  // Of one that reap() has said cannot go on.
+
+  /// Gives up all operations but those that the kernel may be performing: these stay `submitted`.
+  virtual void leave(engine&) noexcept {}
+  /// Processes those that have ended since. True: the kernel holds nothing any more, and nothing is left here.
+  virtual bool has_left(engine&) noexcept { return true; }
+
+ protected:
+  [[nodiscard]] int doorbell_fd() const noexcept { return doorbell_fd_; }
+
+ private:
+  int doorbell_fd_;
+  bool owns_doorbell_ = true;
 };
 
 } // namespace unio::driver

@@ -9,6 +9,7 @@
 #endif
 
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -17,22 +18,28 @@
 namespace unio::driver {
 namespace {
 
-#if UNIO_HAS_URING
-
 constexpr unsigned default_ring_entries = 1024;
 constexpr unsigned max_ring_entries = 32768; // IORING_MAX_ENTRIES
 
-// UNIO_RING_ENTRIES: how many operations one turn can submit. For tests (1) and for those who count every page.
-unsigned ring_entries() noexcept {
-  char const* const text = std::getenv("UNIO_RING_ENTRIES");
-  if (text == nullptr) return default_ring_entries;
-  char* end = nullptr;
-  unsigned long const n = std::strtoul(text, &end, 10);
-  return end == text || *end != '\0' || n == 0 || n > max_ring_entries ? default_ring_entries
-                                                                       : static_cast<unsigned>(n);
+std::string_view setting(char const* name) noexcept {
+  char const* const text = std::getenv(name);
+  return text != nullptr ? text : "";
 }
 
-result<std::unique_ptr<backend>> try_uring() noexcept { return make_uring(ring_entries()); }
+// UNIO_RING_ENTRIES: how many operations one turn can submit. For tests (1) and for those who count every page. 0: it is
+// set to something else.
+unsigned ring_entries() noexcept {
+  std::string_view const text = setting("UNIO_RING_ENTRIES");
+  if (text.empty()) return default_ring_entries;
+  unsigned n = 0;
+  auto const [end, e] = std::from_chars(text.data(), text.data() + text.size(), n);
+  bool const is_number = e == std::errc() && end == text.data() + text.size();
+  return is_number && n <= max_ring_entries ? n : 0;
+}
+
+#if UNIO_HAS_URING
+
+result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept { return make_uring(entries); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
 std::string why_no_ring(int native_code) {
@@ -53,6 +60,10 @@ std::string why_no_ring(int native_code) {
     case ENOMEM:
       text += " (RLIMIT_MEMLOCK is too small for a ring)";
       break;
+    case EAGAIN:
+    case EBUSY:
+      text += " (the kernel was short of memory)";
+      break;
     default:
       break;
   }
@@ -61,13 +72,15 @@ std::string why_no_ring(int native_code) {
 
 #else
 
-result<std::unique_ptr<backend>> try_uring() noexcept {
+result<std::unique_ptr<backend>> try_uring(unsigned) noexcept {
   return std::make_error_code(std::errc::function_not_supported);
 }
 
 std::string why_no_ring(int) { return "built without io_uring; using epoll"; }
 
 #endif
+
+bool is_driver(std::string_view name) noexcept { return name.empty() || name == "epoll" || name == "uring"; }
 
 } // namespace
 
@@ -88,24 +101,38 @@ bool means_unavailable(int native_code) noexcept {
   }
 }
 
+std::string why_none(std::error_code const& error) {
+  auto const line = [](char const* name, std::string_view is, char const* takes) {
+    return std::string(name).append("=").append(is).append(": ").append(takes);
+  };
+  std::string_view const name = setting("UNIO_DRIVER");
+  if (!is_driver(name)) return line("UNIO_DRIVER", name, "the choices are uring and epoll");
+  if (ring_entries() == 0)
+    return line("UNIO_RING_ENTRIES", setting("UNIO_RING_ENTRIES"), "it takes a number from 1 to 32768");
+  return name.empty() ? error.message() : line("UNIO_DRIVER", name, error.message().c_str());
+}
+
 bool has_uring() noexcept { return UNIO_HAS_URING; }
 
 result<std::unique_ptr<backend>> best_backend() noexcept {
-  char const* const wanted = std::getenv("UNIO_DRIVER");
-  std::string_view const name = wanted != nullptr ? wanted : "";
+  std::string_view const name = setting("UNIO_DRIVER");
+  if (!is_driver(name)) return error::unknown_driver;
+  unsigned const entries = ring_entries();
+  if (entries == 0) return std::error_code(EINVAL, std::system_category());
   if (name == "epoll") return make_epoll(0);
-  if (name != "" && name != "uring") return error::unknown_driver;
-  result<std::unique_ptr<backend>> ring = try_uring();
+  result<std::unique_ptr<backend>> ring = try_uring(entries);
   if (ring.has_value() || name == "uring") return ring;
-  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked.
+  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is short for longer
+  // than somebody may wait is as good a reason.
   int const code = -ring.error().value(); // a system error: an errno
-  if (!means_unavailable(code) && code != -ENOMEM) return ring;
+  bool const is_short = code == -ENOMEM || code == -EAGAIN || code == -EBUSY;
+  if (!means_unavailable(code) && !is_short) return ring;
   return make_epoll(code);
 }
 
-std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept {
+std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept {
   if (!current.is_ring() || !means_unavailable(native_code)) return nullptr;
-  result<std::unique_ptr<backend>> next = make_epoll(native_code);
+  result<std::unique_ptr<backend>> next = make_epoll(native_code, doorbell_fd);
   return next.has_value() ? std::move(*next) : nullptr;
 }
 

@@ -8,18 +8,24 @@
 
 #include <memory>
 #include <string>
+#include <system_error>
 
 namespace unio::driver {
 
 /// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
+///
+/// Errors  error::unknown_driver; EINVAL if UNIO_RING_ENTRIES is not a number from 1 to 32768; what io_uring_setup(2) said
 result<std::unique_ptr<backend>> best_backend() noexcept;
+
+/// One line about an error of best_backend(). Where a variable of the environment is the cause it names it and its value.
+std::string why_none(std::error_code const& error);
 
 /// Whether the io_uring driver was compiled.
 bool has_uring() noexcept;
 
-/// The backend to go on with when `current` could not for the reason `native_code`: epoll if it was io_uring that was
-/// forbidden, otherwise null.
-std::unique_ptr<backend> backend_after(backend const& current, int native_code) noexcept;
+/// The backend to go on with, and with the same doorbell, when `current` could not for the reason `native_code`: epoll if
+/// it was io_uring that was forbidden, otherwise null.
+std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept;
 
 /// Why epoll runs: what io_uring said, or 0 if nobody wanted it. A sentence is made only for who asks, for that allocates.
 std::string why_epoll(int native_code);

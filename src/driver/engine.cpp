@@ -75,7 +75,7 @@ class engine::bound {
 };
 
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
-    : backend_(std::move(b)), shared_(shared) {
+    : backend_(std::move(b)), shared_(shared), doorbell_fd_(backend_->give_doorbell()) {
   sys::watch_forks();
   fork_generation_ = sys::fork_generation();
   registry::enlist(*this);
@@ -87,6 +87,11 @@ engine::~engine() {
   while (with_workers_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
   // Nor may who posted the last that ran, a coroutine's way back, say.
   while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+  if (doorbell_fd_ >= 0) sys::close(doorbell_fd_);
+}
+
+backend::~backend() {
+  if (owns_doorbell_ && doorbell_fd_ >= 0) sys::close(doorbell_fd_);
 }
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
@@ -697,7 +702,8 @@ bool engine::poke() noexcept {
   // is awake is only looked at: its cache line stays where it is.
   bool const slept =
       sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst);
-  if (slept) backend_->ring_doorbell();
+  std::uint64_t const one = 1;
+  if (slept && doorbell_fd_ >= 0) sys::write(doorbell_fd_, &one, sizeof one);
   return slept;
 }
 
@@ -782,27 +788,34 @@ int engine::run_posted_again(bound const& b) noexcept {
 
 // ---- the backend ------------------------------------------------------------------------------------------------------
 
-// Asks the backend; if it may not go on (a seccomp filter that came later, say), goes on with epoll.
 int engine::reap(std::int64_t until) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    until = reap_leaving(until);
   int const e = backend_->reap(*this, until);
-  if (e >= 0) [[likely]]
-    return e;
-  std::unique_ptr<backend> next = backend_after(*backend_, e);
-  if (next == nullptr) return e;
-  backend_ = std::move(next); // closes the ring first, so that the kernel lets go of everything
+  return e >= 0 ? e : change_backend(e);
+}
+
+// The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel has not begun
+// is armed again there. What it may have begun is never performed again, and its memory is the kernel's until the old one
+// says that the kernel holds nothing any more.
+int engine::change_backend(int why) noexcept {
+  std::unique_ptr<backend> next = backend_after(*backend_, why, doorbell_fd_);
+  if (next == nullptr) return why;
+  backend_->leave(*this);
+  leaving_ = std::move(backend_);
+  backend_ = std::move(next);
   if (int const b = backend_->bind(*this); b != 0) return b;
-  descriptors_.for_each([this](descriptor& d) {
+  bool any_stays = false;
+  descriptors_.for_each([&](descriptor& d) {
     for (io_operation* op = d.in_flight; op != nullptr;) {
       io_operation* const following = op->links.next_on_handle;
       operation_links& l = op->links;
-      bool const with_backend = !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
+      bool const stays = l.is.submitted;
+      bool const with_backend = !stays && !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
                                 l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time &&
                                 !is_chain(*op);
-      if (with_backend && op->completed() && !op->is_multishot()) {
-        settle(*op, io_operation::done); // it only waited for the kernel to let go, which it has
-      } else if (with_backend) {
-        l.is.submitted = l.is.polling = false;
-        l.is.queue = static_cast<std::uint8_t>(queue_name::none);
+      if (with_backend) {
+        l.is.polling = false;
         if (l.is.cancel_wanted || l.is.timed_out) {
           process(*op, -ECANCELED, 0);
         } else {
@@ -810,11 +823,28 @@ int engine::reap(std::int64_t until) noexcept {
         }
       }
       // One whose value is still to be delivered is armed again after that.
-      if (op->is_multishot() && l.is.undelivered != 0 && l.is.in_flight) l.is.restart = true;
+      if (!stays && op->is_multishot() && l.is.undelivered != 0 && l.is.in_flight) l.is.restart = true;
+      any_stays = any_stays || stays;
       op = following;
     }
   });
+  if (!any_stays) leaving_.reset();
   return 0;
+}
+
+// Nothing wakes this thread when the kernel is done with what the backend before had: it looks now and then.
+std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
+  constexpr std::int64_t between_looks_ns = 5'000'000;
+  bool const gone = leaving_->has_left(*this);
+  if (gone) leaving_.reset();
+  if (has_ready()) return 0;
+  return gone || until == 0 ? until : std::min(until, now() + between_looks_ns);
+}
+
+void engine::look_at(io_operation& op) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    (void)reap_leaving(0);
+  if (op.links.is.undelivered == 0) backend_->look_at(*this, op);
 }
 
 unio::capabilities engine::capabilities() const {
@@ -943,7 +973,7 @@ io_status engine::poll(io_operation& op) noexcept {
     } else if (l.is.with_worker || later_.contains(op)) {
       take_messages();
     } else if (!l.is.retrying) {
-      backend_->look_at(*this, op);
+      look_at(op);
     }
     take_messages();
   }
@@ -971,7 +1001,7 @@ void engine::poll_member(detail::chain& c) noexcept {
     return;
   }
   // Its value is known; the chain goes on once the kernel has let go of its buffers.
-  if (m.links.is.undelivered == 0) backend_->look_at(*this, m);
+  if (m.links.is.undelivered == 0) look_at(m);
   if (m.links.is.undelivered != 0) deliver_now(m);
 }
 

@@ -111,6 +111,8 @@ class engine final : public io_multiplexer {
   bool perform_now(io_operation& op) noexcept;
   /// Waits for whatever the operation wants, without a ring.
   void await_readiness(io_operation& op) noexcept;
+  /// Gives the backend of now one that another had, and did not begin.
+  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, false); }
   /// Has a thread that may block perform it.
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
@@ -152,6 +154,9 @@ class engine final : public io_multiplexer {
   int fetch(bound const& b, std::int64_t until) noexcept;
   /// Results in the queue, but for those that are due.
   [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
+  int change_backend(int why) noexcept;
+  std::int64_t reap_leaving(std::int64_t until) noexcept;
+  void look_at(io_operation& op) noexcept;
   void shut_down() noexcept;
   [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
@@ -205,7 +210,9 @@ class engine final : public io_multiplexer {
   [[nodiscard]] bool is_being_told(io_operation const& op) const noexcept;
 
   std::unique_ptr<backend> backend_;
+  std::unique_ptr<backend> leaving_; ///< the one before, while the kernel may be performing what it was given
   shared_state* shared_;
+  int doorbell_fd_; ///< the backends' (or -1), ours so that it stays the same when they change
 
   operation_queue ready_{queue_name::ready}; ///< results, in the order in which they came
   io_operation* next_inline_ =

@@ -80,7 +80,9 @@ class failed_multiplexer final : public io_multiplexer {
   using io_multiplexer::post;
   void post(work& w) noexcept override { w(false); }
   void wake() noexcept override {}
-  unio::capabilities capabilities() const override { return {.driver = "none", .why = why.message()}; }
+  unio::capabilities capabilities() const override {
+    return {.driver = "none", .why = driver::why_none(why)};
+  }
   unio::counters counters() const noexcept override { return {}; }
   void start(io_operation& op) noexcept override {
     bool const own = why.category() != std::system_category();

@@ -66,6 +66,8 @@ constinit table const kernel = {
     .sendmsg = [](int fd, msghdr const* m, int flags) noexcept { return call(SYS_sendmsg, fd, m, flags); },
     .splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                  unsigned flags) noexcept { return call(SYS_splice, in, in_at, out, out_at, n, flags); },
+    .vmsplice = [](int pipe, iovec const* v, int n,
+                   unsigned flags) noexcept { return call(SYS_vmsplice, pipe, v, n, flags); },
     .fsync = [](int fd) noexcept { return call(SYS_fsync, fd); },
     .fdatasync = [](int fd) noexcept { return call(SYS_fdatasync, fd); },
     .sync_file_range = [](int fd, std::int64_t at, std::int64_t n,

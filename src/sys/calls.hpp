@@ -45,6 +45,7 @@ namespace unio::sys {
   X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                       \
   X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags), \
     (in, in_at, out, out_at, n, flags))                                                                  \
+  X(vmsplice, (int pipe, iovec const* v, int n, unsigned flags), (pipe, v, n, flags))                    \
   X(fsync, (int fd), (fd))                                                                               \
   X(fdatasync, (int fd), (fd))                                                                           \
   X(sync_file_range, (int fd, std::int64_t at, std::int64_t n, unsigned flags), (fd, at, n, flags))      \

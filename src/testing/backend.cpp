@@ -91,8 +91,12 @@ bool simulated_backend::disarm(engine&, io_operation& op) noexcept {
     world_.note("withdraw", op.fd() < 0 ? -1 : op.fd() - first_descriptor, 0);
     return true;
   }
-  if (l.is.submitted && l.is.queue == 0) to_cancel_.push(op);
+  ask_to_end(op);
   return false;
+}
+
+void simulated_backend::ask_to_end(io_operation& op) noexcept {
+  if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
 }
 
 void simulated_backend::look_at(engine& e, io_operation& op) noexcept {
@@ -323,12 +327,17 @@ bool simulated_backend::take_one(engine& e) noexcept {
 
 void simulated_backend::completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
   operation_links& l = op.links;
+  bool const was_to_end = to_cancel_.contains(op); // as on a ring: it is in one queue
+  if (was_to_end) to_cancel_.remove(op);
   if ((flags & IORING_CQE_F_MORE) == 0) {
     slots_.give_back(l.slot);
     l.is.submitted = false;
-    if (to_cancel_.contains(op)) to_cancel_.remove(op);
   }
-  if (!l.is.polling) return e.process(op, res, flags);
+  if (!l.is.polling) {
+    e.process(op, res, flags);
+    if (was_to_end && (flags & IORING_CQE_F_MORE) != 0 && !engine::has_undelivered(op)) ask_to_end(op);
+    return;
+  }
   l.is.polling = false;
   if (res < 0) return e.process(op, res, 0);
   if (l.is.cancel_wanted || l.is.timed_out) {

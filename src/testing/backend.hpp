@@ -28,7 +28,6 @@ class simulated_backend final : public driver::backend {
   bool disarm(driver::engine&, io_operation& op) noexcept override;
   int reap(driver::engine&, std::int64_t until) noexcept override;
   void look_at(driver::engine&, io_operation& op) noexcept override;
-  void ring_doorbell() noexcept override {} // its thread never really sleeps
   [[nodiscard]] std::int64_t now() const noexcept override { return world_.now(); }
   void describe(capabilities& c) const override;
 
@@ -53,6 +52,7 @@ class simulated_backend final : public driver::backend {
   };
 
   void submit(driver::engine& e) noexcept;
+  void ask_to_end(io_operation& op) noexcept;
   void cancel_entry(std::uint64_t user_data) noexcept;
   /// True if the entry has ended.
   bool perform(entry& e) noexcept;

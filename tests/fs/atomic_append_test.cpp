@@ -251,6 +251,28 @@ TEST_F(atomic_append_, goes_on_after_a_signal_in_each_of_its_calls) {
 
 // ── files ──────────────────────────────────────────────────────────────────────────────────────────────────
 
+// On filesystems whose reads and writes a signal cuts short.
+TEST_F(atomic_append_, is_not_ended_by_a_signal_and_tells_of_no_death) {
+  atomic_append m = open();
+  int interrupted = 0;
+  for (int at = 1; at <= 6; ++at) {
+    SCOPED_TRACE(at);
+    failing_calls calls;
+    calls.fail<&table::pwritev2>(EINTR, {.at = at});
+    calls.fail<&table::preadv2>(EINTR, {.at = at});
+    {
+      auto const held = m.lock(a);
+      ASSERT_TRUE(held.has_value()) << held.error().message();
+      EXPECT_FALSE(held->owner_died());
+    }
+    auto const next = m.lock(a);
+    ASSERT_TRUE(next.has_value()) << next.error().message();
+    EXPECT_FALSE(next->owner_died());
+    interrupted += calls.failures<&table::pwritev2>() + calls.failures<&table::preadv2>();
+  }
+  EXPECT_GE(interrupted, 5) << "the canary";
+}
+
 TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   (void)open();
   std::string const whole = directory.read("lock");

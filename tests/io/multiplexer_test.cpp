@@ -678,7 +678,32 @@ TEST(driver, that_cannot_be_made_ends_operations_of_the_threads_own_multiplexer_
     EXPECT_EQ(dones, 1);
     EXPECT_EQ(op.result().error(), unio::error::unknown_driver);
     EXPECT_EQ(unio::this_thread::multiplexer().run().error(), unio::error::unknown_driver);
+    std::string const why = unio::this_thread::multiplexer().capabilities().why;
+    EXPECT_EQ(why, "UNIO_DRIVER=nonsense: the choices are uring and epoll");
   }).join();
+}
+
+TEST(driver, that_is_to_have_no_such_number_of_entries_is_an_error_that_says_so) {
+  for (char const* const text : {"abc", "0", "-1", "32769", "12 ", "1e3", "99999999999999999999"}) {
+    SCOPED_TRACE(text);
+    test::environment_variable const entries("UNIO_RING_ENTRIES", text);
+    for (int const threads : {1, 2}) {
+      auto const made = io_multiplexer::best_available(threads);
+      if (threads == 1) {
+        EXPECT_EQ(made.error(), std::errc::invalid_argument);
+      } else if (made.has_value()) { // its engines are made when they are run
+        EXPECT_EQ((*made)->try_run().error(), std::errc::invalid_argument);
+      }
+    }
+    std::thread([&] {
+      io_multiplexer& own = unio::this_thread::multiplexer();
+      EXPECT_EQ(own.try_run().error(), std::errc::invalid_argument);
+      EXPECT_EQ(own.capabilities().why,
+                "UNIO_RING_ENTRIES=" + std::string(text) + ": it takes a number from 1 to 32768");
+    }).join();
+  }
+  test::environment_variable const entries("UNIO_RING_ENTRIES", "32768");
+  EXPECT_TRUE(io_multiplexer::best_available(1).has_value());
 }
 
 TEST(driver, that_was_asked_for_is_the_one_that_is_used) {

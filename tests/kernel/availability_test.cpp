@@ -7,6 +7,7 @@
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
+#include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
 
@@ -18,6 +19,7 @@
 #include <sys/resource.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -100,6 +102,47 @@ ISOLATED_TEST(kernel_availability, reports_a_shortage_of_descriptors_instead_of_
                 if (unio::io_multiplexer::best_available(1).error().value() != error) return 1;
                 calls.fail<&table::io_uring_setup>(0); // it passes, and the next one is made
                 return unio::io_multiplexer::best_available(1).has_value() ? 0 : 2;
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+// A signal or a moment without memory in the first call says nothing about io_uring.
+ISOLATED_TEST(kernel_availability, is_not_decided_by_what_passes) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  for (int const error : {EAGAIN, EBUSY, EINTR, ENOMEM}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                failing_calls calls;
+                calls.fail<&table::io_uring_enter>(error, {.at = 1, .times = 3});
+                auto const made = unio::io_multiplexer::best_available(1);
+                if (calls.failures<&table::io_uring_enter>() != 3) return 10; // the canary
+                if (!made.has_value()) return 11;
+                if (std::string((*made)->capabilities().driver) != "io_uring") return 12;
+                return reads_something(**made);
+              }),
+              0)
+        << "errno " << error;
+  }
+}
+
+// One that lasts gives epoll, and nothing is remembered of it.
+ISOLATED_TEST(kernel_availability, is_asked_again_after_a_shortage) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  for (int const error : {EAGAIN, EBUSY, ENOMEM}) {
+    EXPECT_EQ(in_child([&] {
+                ::unsetenv("UNIO_DRIVER");
+                failing_calls calls;
+                calls.fail<&table::io_uring_enter>(error, {.times = which_calls::all});
+                auto const made = unio::io_multiplexer::best_available(1);
+                if (!made.has_value()) return 10;
+                if (std::string((*made)->capabilities().driver) != "epoll") return 11;
+                if ((*made)->capabilities().why.empty()) return 12;
+                if (int const failed = reads_something(**made); failed != 0) return failed;
+                calls.fail<&table::io_uring_enter>(0);
+                auto const next = unio::io_multiplexer::best_available(1);
+                return std::string((*next)->capabilities().driver) == "io_uring" ? 0 : 13;
               }),
               0)
         << "errno " << error;
@@ -285,6 +328,141 @@ ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are
     expect_nothing_in_flight(*m);
   }).join();
   EXPECT_TRUE(peer.sees_end());
+}
+
+// What a thread of the kernel may be performing while io_uring is forbidden: an append, and a read into memory that must
+// stay the kernel's until it holds nothing any more.
+struct at_work {
+  explicit at_work(unio::io_multiplexer& on)
+      : m(on),
+        name(folder.path() + "/appended"),
+        file(unio::file_handle::file({}, name, unio::handle::mode::append, unio::handle::creation::if_needed)
+                 .value()) {
+    file.set_multiplexer(&m);
+    append.emplace(unio::async_write(file, unio::const_buffer("hello\n", 6)), tell{&told});
+    append->start();
+    (void)m.try_run();
+    std::this_thread::sleep_for(20ms); // the kernel has done it, and nobody has looked
+  }
+  [[nodiscard]] std::uintmax_t size() const { return std::filesystem::file_size(name); }
+
+  unio::io_multiplexer& m;
+  temporary_directory folder;
+  std::string name;
+  unio::file_handle file;
+  tally told;
+  std::optional<unio::io_operation_connection<unio::async_write, tell>> append;
+};
+
+ISOLATED_TEST(kernel_availability, that_ends_has_nothing_performed_twice) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  for (bool const keeps_results : {true, false}) {
+    auto const m = made_multiplexer();
+    {
+      at_work a(*m);
+      failing_calls calls;
+      if (!keeps_results) calls.fail<&table::vmsplice>(EFAULT); // a kernel before 6.10
+      calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+      ASSERT_TRUE(drive(*m, [&] { return a.told.ended(); }));
+      EXPECT_TRUE(a.told.ended_once());
+      EXPECT_EQ(a.told.values, 1);
+      EXPECT_EQ(a.size(), 6u) << "written twice";
+      if (a.told.error) {
+        EXPECT_EQ(a.told.error, std::errc::state_not_recoverable);
+      } else {
+        EXPECT_EQ(a.told.bytes, 6u);
+      }
+      if (!keeps_results) {
+        EXPECT_EQ(a.told.error, std::errc::state_not_recoverable);
+        EXPECT_EQ(calls.failures<&table::vmsplice>(), 1) << "the canary";
+      }
+      EXPECT_STREQ(m->capabilities().driver, "epoll");
+    }
+    expect_nothing_in_flight(*m);
+  }
+}
+
+ISOLATED_TEST(kernel_availability, that_a_filter_ends_has_nothing_performed_twice) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  auto const m = made_multiplexer();
+  {
+    at_work a(*m);
+    ASSERT_TRUE(
+        deny(426, 426, EPERM)); // a ring that may not be registered with either ends with its descriptor
+    ASSERT_TRUE(deny(427, 427, EPERM));
+    ASSERT_TRUE(drive(*m, [&] { return a.told.ended(); }));
+    EXPECT_TRUE(a.told.ended_once());
+    EXPECT_EQ(a.size(), 6u) << "written twice";
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Neither a cancellation nor a deadline, nor who closes the handle, gets the memory back before.
+ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_it_holds_none) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  static std::atomic<bool> holds;
+  holds = true;
+  auto const m = made_multiplexer();
+  {
+    at_work a(*m);
+    failing_calls calls;
+    calls.answer<&table::poll>([](pollfd* fds, unsigned n, timespec const* timeout) noexcept {
+      return holds ? std::int64_t{0} : unio::sys::kernel.poll(fds, n, timeout);
+    });
+    calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+    for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
+    EXPECT_STREQ(m->capabilities().driver, "epoll");
+    EXPECT_EQ(a.told.values + a.told.ends, 0);
+    a.append->cancel();
+    for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
+    EXPECT_EQ(a.append->poll(), unio::io_status::pending);
+    EXPECT_EQ(a.told.values + a.told.ends, 0);
+    // Meanwhile others go on.
+    EXPECT_EQ(reads_something(*m), 0);
+    std::thread releases([] {
+      std::this_thread::sleep_for(50ms);
+      holds = false;
+    });
+    EXPECT_TRUE(a.file.close().has_value());
+    EXPECT_FALSE(holds) << "it was closed while the kernel held memory";
+    EXPECT_TRUE(a.told.ended_once());
+    EXPECT_EQ(a.size(), 6u) << "written twice";
+    releases.join();
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// Who posts while the driver changes is heard by the next one.
+ISOLATED_TEST(kernel_availability, that_ends_leaves_nobody_asleep_who_was_called) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  for (int round = 0; round < 20; ++round) {
+    std::atomic<unio::io_multiplexer*> m = nullptr;
+    std::atomic<int> ran = 0;
+    failing_calls calls;
+    std::thread runner([&] {
+      auto const made = made_multiplexer();
+      {
+        connection c = local_connection(made.get()); // something that waits
+        std::array<char, 8> memory{};
+        tally told;
+        auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+        read.start();
+        submit_all(*made);
+        calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+        m = made.get();
+        while (ran < 100) (void)made->try_run_for(20s);
+        EXPECT_STREQ(made->capabilities().driver, "epoll");
+      }
+    });
+    while (m == nullptr) std::this_thread::yield();
+    for (int i = 0; i < 100; ++i) {
+      if (i % 10 == 9) std::this_thread::sleep_for(1ms); // it goes to sleep now and then
+      EXPECT_TRUE(m.load()->post([&] { ++ran; }).has_value());
+    }
+    auto const before = std::chrono::steady_clock::now();
+    runner.join();
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 15s);
+  }
 }
 
 // What was sent is not sent again by the next driver, although its pages were still with the kernel.

@@ -13,9 +13,11 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <string>
@@ -220,6 +222,139 @@ ISOLATED_TEST(kernel_ring, may_be_as_small_as_it_wants) {
     }
     expect_nothing_in_flight(*m);
   }
+}
+
+// A passing shortage is no end: who runs the multiplexer need not know of it.
+ISOLATED_TEST(kernel_ring, tells_its_caller_of_no_shortage_that_passes) {
+  for (int const error : passing_errors()) {
+    SCOPED_TRACE(error);
+    auto const m = made_multiplexer();
+    {
+      connection c = local_connection(m.get());
+      std::array<char, 8> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start();
+      submit_all(*m);
+      c.peer.write("abc");
+      int const failed = with_turn_failing(error, {.at = 1, .times = 3}, [&] {
+        for (int i = 0; i < 100 && !told.ended(); ++i) EXPECT_TRUE(m->try_run_for(20ms).has_value());
+      });
+      EXPECT_GE(failed, 1) << "the canary";
+      EXPECT_EQ(told.bytes, 3u);
+    }
+    expect_nothing_in_flight(*m);
+  }
+}
+
+// What had it poll ended with an overflow, and for a while the queue of one entry has no room for the next.
+ISOLATED_TEST(kernel_ring, never_sleeps_without_its_doorbell) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  static std::atomic<int> refusals_left;
+  static std::atomic<bool> is_short;
+  refusals_left = 12;
+  is_short = false;
+  failing_calls calls;
+  calls.answer<&table::io_uring_enter>(
+      [](int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size) noexcept {
+        if (!is_short || n == 0) return unio::sys::kernel.io_uring_enter(fd, n, min, flags, argument, size);
+        if (--refusals_left == 0) is_short = false;
+        constexpr unsigned with_argument = 1u << 3; // IORING_ENTER_EXT_ARG
+        unio::sys::kernel.io_uring_enter(fd, 0, 0, flags & ~with_argument, nullptr, 0); // what has completed
+        return std::int64_t{-EAGAIN};
+      });
+  std::atomic<bool> filled = false, ended = false, posted = false;
+  std::atomic<unio::io_multiplexer*> m = nullptr;
+  connection many = local_connection(nullptr), one = local_connection(nullptr);
+  std::thread runner([&] {
+    auto const made = made_multiplexer(1);
+    {
+      many.socket.set_multiplexer(made.get());
+      one.socket.set_multiplexer(made.get());
+      // The first that ends starts another: its entry is what finds the kernel short.
+      struct starts_one {
+        tally* to;
+        std::optional<unio::io_operation_connection<unio::async_read, tell>>* other;
+        void set_value(unio::io_result<unio::mutable_buffers>) noexcept {}
+        void set_done() noexcept {
+          ++to->ends;
+          if (other->has_value() && !(*other)->started()) (*other)->start();
+        }
+      };
+      char room[13];
+      std::deque<tally> told(13);
+      std::optional<unio::io_operation_connection<unio::async_read, tell>> other;
+      other.emplace(unio::async_read(one.socket, unio::mutable_buffer(&room[12], 1)), tell{&told[12]});
+      std::deque<unio::io_operation_connection<unio::async_read, starts_one>> reads;
+      for (std::size_t i = 0; i < 12; ++i) {
+        reads.emplace_back(unio::async_read(many.socket, unio::mutable_buffer(&room[i], 1)),
+                           starts_one{&told[i], &other});
+        reads.back().start();
+        (void)made->try_run();
+      }
+      for (int i = 0; i < 20; ++i) (void)made->try_run();
+      m = made.get();
+      filled = true;
+      auto all = [&] { return std::count_if(told.begin(), told.end(), [](auto& t) { return t.ended(); }); };
+      while (all() < 12) (void)made->run();
+      ended = true;
+      while (!posted) (void)made->run();
+      other->cancel();
+      while (all() < 13) (void)made->run();
+      many.socket.set_multiplexer(nullptr);
+      one.socket.set_multiplexer(nullptr);
+    }
+    m = nullptr;
+  });
+  auto within_seconds = [](std::atomic<bool> const& b) {
+    for (int i = 0; i < 2000 && !b; ++i) std::this_thread::sleep_for(5ms);
+    return b.load();
+  };
+  ASSERT_TRUE(within_seconds(filled));
+  std::this_thread::sleep_for(20ms);
+  is_short = true;
+  many.peer.write("0123456789ab");
+  EXPECT_TRUE(m.load()->post([] {}).has_value());
+  bool const all_ended = within_seconds(ended);
+  std::this_thread::sleep_for(100ms); // it goes to sleep
+  EXPECT_TRUE(m.load()->post([&] { posted = true; }).has_value());
+  bool const heard = within_seconds(posted);
+  EXPECT_TRUE(heard) << "nobody heard the doorbell";
+  if (!heard || !all_ended) std::_Exit(1); // the runner sleeps for ever
+  runner.join();
+  EXPECT_LE(refusals_left, 0) << "the canary";
+}
+
+// More cancellations than entries, and a value of one of those that wait for room.
+ISOLATED_TEST(kernel_ring, delivers_a_value_that_comes_while_its_cancellation_waits_for_room) {
+  auto const m = made_multiplexer(1);
+  {
+    auto [accepting, port] = listener(m.get());
+    tally of_accept;
+    auto accept = unio::connect(unio::async_accept_many(accepting), tell{&of_accept});
+    accept.start();
+    submit_all(*m);
+    std::deque<connection> pairs;
+    std::array<std::array<char, 8>, 6> memory{};
+    std::deque<tally> told(memory.size());
+    std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      pairs.push_back(local_connection(m.get()));
+      reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
+      reads.back().start();
+      submit_all(*m);
+    }
+    raw const client = raw_connection(port);
+    for (auto& read : reads) read.cancel();
+    accept.cancel();
+    for (int i = 0; i < 500 && !of_accept.ended(); ++i) (void)m->try_run_for(10ms);
+    if (!of_accept.ended()) std::_Exit(1); // its end would wait for ever
+    ASSERT_TRUE(drive(
+        *m, [&] { return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); }); }));
+    EXPECT_TRUE(of_accept.ended_once());
+    EXPECT_EQ(of_accept.error, unio::condition::canceled);
+  }
+  expect_nothing_in_flight(*m);
 }
 
 // Case 28; io-uring#302, liburing#705: a completion queue that overflows loses nothing.

@@ -191,6 +191,44 @@ TEST(simulated_cancel, is_not_dropped_when_the_queue_has_one_place) {
       });
 }
 
+// A multishot whose value comes while its cancellation waits for that place.
+TEST(simulated_cancel, of_many_accepts_ends_them_although_a_value_comes_first) {
+  for_seeds(
+      2000,
+      [](simulation& s) {
+        auto listener = s.listener();
+        told of_accept;
+        auto accept = watch(unio::async_accept_many(listener), of_accept);
+        accept.start();
+        constexpr int n = 8;
+        unio::anonymous_pipe pipes[n];
+        std::array<char, 4> buffers[n];
+        told t[n];
+        counting<async_read> ops[n];
+        for (int i = 0; i != n; ++i) {
+          pipes[i] = s.pipe();
+          ops[i] = watch(async_read(pipes[i].reader, unio::mutable_buffer(buffers[i])), t[i]);
+          ops[i].start();
+        }
+        for (std::uint64_t turns = 2 * n; turns != 0; --turns) (void)s.multiplexer().complete_io();
+        auto client = s.connect_to(listener);
+        for (auto& op : ops) op.cancel();
+        accept.cancel();
+        EXPECT_TRUE(run_until(s, [&] {
+          for (told const& one : t)
+            if (!one.finished()) return false;
+          return of_accept.finished();
+        }));
+        EXPECT_EQ(of_accept.dones, 1);
+        EXPECT_EQ(of_accept.error, condition::canceled);
+      },
+      [](std::uint64_t seed) noexcept {
+        simulation_options o = simulation_options::from_seed(seed);
+        o.queue_entries = 1;
+        return o;
+      });
+}
+
 // Case 4
 TEST(simulated_cancel, of_a_write_reports_what_the_peer_will_read) {
   for_seeds(

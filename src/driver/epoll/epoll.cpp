@@ -40,11 +40,8 @@ bool waits_for_descriptor(readiness r) noexcept {
 class epoll_backend final : public backend {
  public:
   epoll_backend(int epoll_fd, int doorbell_fd, int why) noexcept
-      : epoll_fd_(epoll_fd), doorbell_fd_(doorbell_fd), why_(why) {}
-  ~epoll_backend() override {
-    sys::close(epoll_fd_);
-    sys::close(doorbell_fd_);
-  }
+      : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why) {}
+  ~epoll_backend() override { sys::close(epoll_fd_); }
 
   void arm(engine& e, io_operation& op, bool tried_already) noexcept override {
     readiness const wants = op.faces().wants(op);
@@ -69,7 +66,8 @@ class epoll_backend final : public backend {
     ++e.statistics.submissions;
   }
 
-  bool disarm(engine&, io_operation&) noexcept override { return true; }
+  // One that is submitted is still with the ring before this.
+  bool disarm(engine&, io_operation& op) noexcept override { return !op.links.is.submitted; }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};
@@ -91,17 +89,12 @@ class epoll_backend final : public backend {
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
+    if (op.links.is.submitted) return; // the ring that was here before has it
     if (!is_file(op)) {
       e.perform_now(op);
     } else {
       (void)reap(e, 0); // it waits for its other descriptor, a pipe, whose edge gives it to a worker
     }
-  }
-
-  // Edge-triggered: each write is an edge of its own, so the counter need not be read back.
-  void ring_doorbell() noexcept override {
-    std::uint64_t const one = 1;
-    sys::write(doorbell_fd_, &one, sizeof one);
   }
 
   void unregister(int fd, descriptor&) noexcept override {
@@ -132,7 +125,8 @@ class epoll_backend final : public backend {
     for (io_operation* op = d->in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
       readiness const wants = op->faces().wants(*op);
-      bool const waits_here = op->fd() == fd && op->links.polling_or_parked() && waits_for_descriptor(wants);
+      bool const waits_here = op->fd() == fd && op->links.polling_or_parked() && !op->links.is.submitted &&
+                              waits_for_descriptor(wants);
       if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {
         if (is_file(*op)) {
           e.to_worker(*op);
@@ -145,16 +139,16 @@ class epoll_backend final : public backend {
   }
 
   int epoll_fd_;
-  int doorbell_fd_;
   int why_;
 };
 
 } // namespace
 
-result<std::unique_ptr<backend>> make_epoll(int why) noexcept {
+result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd) noexcept {
   int const epoll_fd = sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC));
   if (epoll_fd < 0) return detail::to_error_code(epoll_fd);
-  int const doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  bool const is_engines = doorbell_fd >= 0;
+  if (!is_engines) doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (doorbell_fd < 0) {
     sys::close(epoll_fd);
     return detail::to_error_code(doorbell_fd);
@@ -162,9 +156,11 @@ result<std::unique_ptr<backend>> make_epoll(int why) noexcept {
   std::unique_ptr<backend> b(new (std::nothrow) epoll_backend(epoll_fd, doorbell_fd, why));
   if (b == nullptr) {
     sys::close(epoll_fd);
-    sys::close(doorbell_fd);
+    if (!is_engines) sys::close(doorbell_fd);
     return std::make_error_code(std::errc::not_enough_memory);
   }
+  if (is_engines) (void)b->give_doorbell();
+  // Edge-triggered: each write is an edge of its own, so the counter need not be read back.
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.u64 = doorbell_tag}};
   if (std::int64_t const r = sys::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, doorbell_fd, &event); r < 0)
     return detail::to_error_code(static_cast<int>(r));

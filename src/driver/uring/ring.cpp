@@ -4,12 +4,18 @@
 #include "sys/fork.hpp"
 #include "sys/kernel_abi.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <ctime>
+#include <utility>
 
 namespace unio::driver {
 namespace {
@@ -48,19 +54,33 @@ std::uint64_t this_threads_number() noexcept {
 
 ring::~ring() {
   if (!is_open_) return;
+  if (end_fd_ >= 0) sys::close(end_fd_);
+  if (results_fd_ >= 0) sys::close(results_fd_);
   if (fork_generation_ != sys::fork_generation()) {
     // A child made by fork has none of the mappings, and may have others where they were.
-    sys::close(ring_.ring_fd);
+    if (!has_left_) sys::close(ring_.ring_fd);
     return;
   }
-  if (registered_ && registered_by_ == this_threads_number()) {
-    // The registration keeps the ring alive, and its operations with it, until the thread ends. In another thread the
-    // same place is another ring's.
-    io_uring_rsrc_update update{};
-    update.offset = static_cast<std::uint32_t>(enter_fd_);
-    sys::io_uring_register(ring_.ring_fd, IORING_UNREGISTER_RING_FDS, &update, 1);
+  if (has_left_) {
+    if (ring_.cq.khead != &nothing_) sys::munmap(ring_.sq.ring_ptr, ring_.sq.ring_sz);
+    return;
   }
+  unregister();
   io_uring_queue_exit(&ring_);
+}
+
+// The registration keeps the ring alive, and its operations with it, until the thread ends. In another thread the same
+// place is another ring's.
+int ring::unregister() noexcept {
+  if (!registered_) return 0;
+  if (registered_by_ != this_threads_number()) return -EPERM;
+  io_uring_rsrc_update update{};
+  update.offset = static_cast<std::uint32_t>(enter_fd_);
+  std::int64_t const r = sys::io_uring_register(ring_.ring_fd, IORING_UNREGISTER_RING_FDS, &update, 1);
+  if (r < 0) return static_cast<int>(r);
+  registered_ = false;
+  enter_fd_ = ring_.ring_fd;
+  return 0;
 }
 
 int ring::open(unsigned entries) noexcept {
@@ -106,11 +126,13 @@ int ring::enable() noexcept {
   if (std::int64_t const r = sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
       r < 0)
     return static_cast<int>(r);
-  // Saves looking the descriptor up on each call. A kernel that cannot is no worse off.
+  // Saves looking the descriptor up on each call. A kernel that cannot is no worse off. A ring whose operations are
+  // performed without entering must be able to end while the thread lives (prepare_end()).
   io_uring_rsrc_update update{};
   update.offset = ~0u;
   update.data = static_cast<std::uint64_t>(ring_.ring_fd);
-  if (sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
+  if (has(IORING_SETUP_DEFER_TASKRUN) &&
+      sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
     registered_ = true;
     registered_by_ = this_threads_number();
     enter_fd_ = static_cast<int>(update.offset);
@@ -158,6 +180,74 @@ int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
   // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing (tokio#8185).
   sq.sqe_head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
   return r < 0 && r != -ETIME && r != -EINTR ? static_cast<int>(r) : 0;
+}
+
+int ring::prepare_end() noexcept {
+  if (end_fd_ >= 0) [[likely]]
+    return 0;
+  if (int const e = unregister(); e != 0) return e;
+  int ends[2];
+  if (std::int64_t const r = sys::pipe(ends, O_CLOEXEC | O_NONBLOCK); r < 0) return static_cast<int>(r);
+  int const near = sys::above_standard(ends[0]);
+  int far = sys::above_standard(ends[1]);
+  std::int64_t r = std::min(near, far);
+  if (r >= 0) r = sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_FILES, &far, 1);
+  if (far >= 0) sys::close(far);
+  if (r >= 0) {
+    end_fd_ = near;
+    return 0;
+  }
+  if (near >= 0) sys::close(near);
+  return static_cast<int>(r);
+}
+
+// A mapping of the ring keeps it from ending, but its pages may be kept: a pipe does (vmsplice(2)), and what the kernel
+// writes into them later is read from it.
+void ring::keep_results() noexcept {
+  int ends[2];
+  if (sys::pipe(ends, O_CLOEXEC | O_NONBLOCK) < 0) return;
+  iovec const queues{.iov_base = ring_.sq.ring_ptr, .iov_len = ring_.sq.ring_sz};
+  sys::fcntl(ends[1], F_SETPIPE_SZ, static_cast<long>(queues.iov_len)); // refused: it keeps the first of them
+  std::int64_t const kept = sys::vmsplice(ends[1], &queues, 1, SPLICE_F_NONBLOCK);
+  sys::close(ends[1]);
+  results_fd_ = sys::above_standard(ends[0]);
+  if (kept > 0 || results_fd_ < 0) return;
+  sys::close(results_fd_); // before Linux 6.10 they are no pages that a pipe can hold
+  results_fd_ = -1;
+}
+
+void ring::leave() noexcept {
+  unregister();
+  if (end_fd_ >= 0) keep_results();
+  io_uring_sq const& sq = ring_.sq;
+  sys::munmap(sq.sqes, sq.ring_entries * sizeof *sq.sqes);
+  std::int64_t const place = sys::mmap(sq.ring_ptr, sq.ring_sz, PROT_READ | PROT_WRITE,
+                                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+  if (place < 0) {
+    sys::munmap(sq.ring_ptr, sq.ring_sz);
+    ring_.cq.khead = ring_.cq.ktail = &nothing_;
+  }
+  sys::close(ring_.ring_fd);
+  has_left_ = true;
+}
+
+bool ring::has_ended() noexcept {
+  if (end_fd_ < 0) return true;
+  pollfd end{.fd = end_fd_, .events = POLLIN, .revents = 0};
+  timespec const now{};
+  if (sys::poll(&end, 1, &now) <= 0) return false;
+  sys::close(std::exchange(end_fd_, -1));
+  if (results_fd_ < 0) return true;
+  auto* to = static_cast<std::byte*>(ring_.sq.ring_ptr);
+  auto* const last = to + ring_.sq.ring_sz;
+  while (to != last && ring_.cq.khead != &nothing_) {
+    std::int64_t const n =
+        sys::uninterrupted([&] { return sys::read(results_fd_, to, static_cast<std::size_t>(last - to)); });
+    if (n <= 0) break;
+    to += n;
+  }
+  sys::close(std::exchange(results_fd_, -1));
+  return true;
 }
 
 bool ring::needs_enter() const noexcept {

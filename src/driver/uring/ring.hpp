@@ -41,6 +41,24 @@ class ring {
   /// Returns 0 or -errno; -ETIME and -EINTR are not errors. What the kernel did not take stays in the queue.
   int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
 
+  /// The user_data of each entry that the kernel did not take.
+  template <class F> void for_each_unsubmitted(F f) const noexcept {
+    io_uring_sq const& sq = ring_.sq;
+    for (unsigned i = sq.sqe_head; i != sq.sqe_tail; ++i) f(sq.sqes[i & sq.ring_mask].user_data);
+  }
+
+  // How a ring ends that may not be entered any more. Its operations go on after its descriptor was closed, and nothing tells
+  // of their ends but the end of the whole.
+
+  /// So that it can end while its thread lives, and that the end can be seen: gives the registration back and has the ring
+  /// hold the far end of a pipe, which the kernel closes when nothing of the ring is left. Returns 0 or -errno.
+  int prepare_end() noexcept;
+  /// Gives it up. Its queues are empty until has_ended().
+  void leave() noexcept;
+  /// True once the kernel holds nothing any more. peek() then tells what has completed since leave(), where the kernel lets
+  /// that be kept (from Linux 6.10 on).
+  bool has_ended() noexcept;
+
   /// True if the kernel has something for us that only entering brings forth.
   [[nodiscard]] bool needs_enter() const noexcept;
   /// True if the kernel says that entering brings more completions.
@@ -52,12 +70,19 @@ class ring {
   void advance() noexcept;
 
  private:
+  int unregister() noexcept;
+  void keep_results() noexcept;
+
   io_uring ring_{};
   std::uint32_t flags_ = 0;
   int enter_fd_ = -1;
   unsigned fork_generation_ = 0;
   std::uint64_t registered_by_ = 0;
+  int end_fd_ = -1;      // the near end of the pipe
+  int results_fd_ = -1;  // a pipe that holds the pages of the queues
+  unsigned nothing_ = 0; // the head and the tail of a queue that could not be replaced
   bool is_open_ = false;
+  bool has_left_ = false;
   bool registered_ = false;
   bool no_iowait_ = false;
 };

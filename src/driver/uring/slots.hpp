@@ -39,6 +39,10 @@ class slot_table {
   [[nodiscard]] std::uint64_t user_data(std::uint32_t i) noexcept {
     return std::uint64_t{slots_[i].generation} << 32 | i;
   }
+  template <class F> void for_each(F f) noexcept {
+    for (std::uint32_t i = 1; i < used_; ++i)
+      if (slots_[i].op != nullptr) f(*slots_[i].op);
+  }
   /// The operation that `user_data` names, or null if it has gone.
   [[nodiscard]] io_operation* find(std::uint64_t user_data) noexcept {
     auto const i = static_cast<std::uint32_t>(user_data);

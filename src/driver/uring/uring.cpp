@@ -19,6 +19,8 @@
 #include "sys/sanitizer.hpp"
 #include "sys/sigpipe.hpp"
 
+#include <unio/socket_handle.hpp>
+
 #include <poll.h>
 #include <sys/eventfd.h>
 
@@ -26,6 +28,7 @@
 #include <atomic>
 #include <bitset>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 namespace unio::driver {
@@ -48,10 +51,17 @@ std::uint32_t poll_events(readiness r) noexcept {
   }
 }
 
+// The kernel is short of memory, or of room for completions: it passes.
+bool is_shortage(int error) noexcept { return error == -EAGAIN || error == -EBUSY || error == -ENOMEM; }
+
+void pause() noexcept {
+  constexpr timespec a_millisecond{.tv_sec = 0, .tv_nsec = 1'000'000};
+  sys::poll(nullptr, 0, &a_millisecond);
+}
+
 class uring_backend final : public backend {
  public:
-  explicit uring_backend(int doorbell_fd) noexcept : doorbell_fd_(doorbell_fd) {}
-  ~uring_backend() override { sys::close(doorbell_fd_); }
+  explicit uring_backend(int doorbell_fd) noexcept : backend(doorbell_fd) {}
 
   int open(unsigned entries) noexcept {
     if (int const e = ring_.open(entries); e != 0) return e;
@@ -83,16 +93,17 @@ class uring_backend final : public backend {
       to_submit_.remove(op);
       return true;
     }
-    if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
+    ask_to_end(op);
     return false;
   }
 
   int reap(engine& e, std::int64_t until) noexcept override {
-    arm_doorbell(); // first: without it nobody could wake us
+    arm_doorbell(); // first: without it nobody could wake us, so that this must not sleep
     submit_cancels(e);
     submit_operations(e);
-    bool sleeps =
-        until != 0 && to_submit_.empty() && to_cancel_.empty() && !completions_waiting() && !e.before_sleep();
+    bool const may_sleep = until != 0;
+    bool sleeps = may_sleep && doorbell_armed_ && to_submit_.empty() && to_cancel_.empty() &&
+                  !completions_waiting() && !e.before_sleep();
     // Operations that prepare() refused may have completed meanwhile; their results are with the engine.
     if (sleeps && e.has_ready()) {
       e.after_sleep();
@@ -111,10 +122,13 @@ class uring_backend final : public backend {
     }
     if (sleeps) e.after_sleep();
     take_completions(e);
-    // EAGAIN, EBUSY: short of memory, or of room for completions, which have just been taken. The next turn goes on.
-    if (error != 0 && error != -EAGAIN && error != -EBUSY) return error;
+    if (means_unavailable(error) && completions_waiting()) return 0; // what is known is delivered first
+    if (error != 0 && !is_shortage(error)) return error;
     // A call brings some twenty completions, the kernel's bound where it is not asked to wait for more.
-    return error == 0 && ring_.has_more() && !completions_waiting() ? 1 : 0;
+    if (error == 0) return ring_.has_more() && !completions_waiting() ? 1 : 0;
+    // The next turn goes on: what was short of room for completions has it now, and memory may come back.
+    if (may_sleep && !e.has_ready()) pause();
+    return 0;
   }
 
   void look_at(engine& e, io_operation& op) noexcept override {
@@ -129,11 +143,6 @@ class uring_backend final : public backend {
       if (can_wait && !untried_waits_) return;
     }
     reap(e, 0);
-  }
-
-  void ring_doorbell() noexcept override {
-    std::uint64_t const one = 1;
-    sys::write(doorbell_fd_, &one, sizeof one);
   }
 
   void describe(capabilities& c) const override {
@@ -151,7 +160,57 @@ class uring_backend final : public backend {
 
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
 
+  void leave(engine&) noexcept override {
+    left_ = true;
+    while (to_submit_.pop() != nullptr) {
+    }
+    while (to_cancel_.pop() != nullptr) {
+    }
+    ring_.for_each_unsubmitted([this](std::uint64_t tag) {
+      if (io_operation* const op = slots_.find(tag)) take_back(*op);
+    });
+    // Of what is performed only when this thread enters, all is known that was done, unless the kernel still keeps
+    // completions. What only waits for readiness does nothing.
+    bool const all_known = !ring_.has_overflown();
+    slots_.for_each([&](io_operation& op) {
+      if (op.links.is.polling || (all_known && !outlasts_entering(op))) take_back(op);
+    });
+    ring_.leave();
+  }
+
+  bool has_left(engine& e) noexcept override {
+    if (!ring_.has_ended()) return false;
+    take_completions(e);
+    bool receivers_first = completions_waiting();
+    slots_.for_each([&](io_operation& op) {
+      // It may have been done, or not.
+      bool const is_known = op.completed() && !op.is_multishot();
+      if (receivers_first || (engine::has_undelivered(op) && !is_known)) {
+        receivers_first = true;
+        return;
+      }
+      take_back(op);
+      e.process(op, is_known ? 0 : -ENOTRECOVERABLE, is_known ? IORING_CQE_F_NOTIF : 0);
+    });
+    return !receivers_first;
+  }
+
  private:
+  void take_back(io_operation& op) noexcept {
+    slots_.give_back(op.links.slot);
+    op.links.is.submitted = false;
+    sys::kernel_gives_back(&op);
+  }
+
+  // Whether the kernel may be performing it while nobody enters the ring: a thread of the kernel's does, or its memory is
+  // with a device or the network. Without deferred task work that is so of all.
+  [[nodiscard]] bool outlasts_entering(io_operation const& op) const noexcept {
+    if (!ring_.has(IORING_SETUP_DEFER_TASKRUN)) return true;
+    if (op.kind() == handle_kind::stream_socket && &op.faces() == &detail::send_zero_copy_faces) return true;
+    return op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file ||
+           op.faces().wants(op) == readiness::worker;
+  }
+
   void probe() noexcept {
     alignas(io_uring_probe) std::byte storage[sizeof(io_uring_probe) + 256 * sizeof(io_uring_probe_op)]{};
     if (sys::io_uring_register(ring_.fd(), IORING_REGISTER_PROBE, storage, 256) < 0) return;
@@ -165,11 +224,15 @@ class uring_backend final : public backend {
     io_uring_sqe* const sqe = ring_.get();
     if (sqe == nullptr) return;
     sqe->opcode = IORING_OP_POLL_ADD;
-    sqe->fd = doorbell_fd_;
+    sqe->fd = doorbell_fd();
     sqe->poll32_events = POLLIN;
     sqe->len = IORING_POLL_ADD_MULTI;
     sqe->user_data = doorbell_tag;
     doorbell_armed_ = true;
+  }
+
+  void ask_to_end(io_operation& op) noexcept {
+    if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
   }
 
   void submit_cancels(engine& e) noexcept {
@@ -219,6 +282,7 @@ class uring_backend final : public backend {
     if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe)) return false;
     if (!supported_[sqe.opcode]) return false;
     if (sqe.opcode == IORING_OP_ACCEPT && op.is_multishot() && !multishot_accept_) return false;
+    if (outlasts_entering(op) && ring_.prepare_end() != 0) return false;
     // An attempt has just failed, or was predicted to: saves the kernel another (Linux 5.19; single-issuer rings are 6.0).
     if (sqe.opcode == IORING_OP_RECV && !op.links.is.untried && ring_.has(IORING_SETUP_SINGLE_ISSUER))
       sqe.ioprio |= IORING_RECVSEND_POLL_FIRST;
@@ -271,10 +335,12 @@ class uring_backend final : public backend {
 
   void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
     operation_links& l = op.links;
+    // An operation is in one queue: one that has a value to deliver asks for its end again after that (engine::after_value).
+    bool const was_to_end = to_cancel_.contains(op);
+    if (was_to_end) to_cancel_.remove(op);
     if ((flags & IORING_CQE_F_MORE) == 0) {
       slots_.give_back(l.slot);
       l.is.submitted = false;
-      if (to_cancel_.contains(op)) to_cancel_.remove(op);
     }
     if (!l.is.polling) {
       if (res == -EINVAL && op.is_multishot() && multishot_accept_ && !accepted_many_) {
@@ -283,9 +349,16 @@ class uring_backend final : public backend {
         return without_ring(e, op);
       }
       if (res >= 0 && op.is_multishot()) accepted_many_ = true;
-      if (res == -ECANCELED && !l.is.cancel_wanted && !l.is.timed_out && needs_kernel_thread(op))
-        return e.await_readiness(op);
-      return e.process(op, res, flags);
+      bool const unasked = !l.is.cancel_wanted && !l.is.timed_out;
+      if (left_ && unasked && res == -ECANCELED) { // the ring's end came before it was begun
+        if ((flags & IORING_CQE_F_MORE) != 0) return e.process(op, -EAGAIN, flags);
+        return e.arm_again(op);
+      }
+      if (left_ && unasked && res == -EINTR) res = -ENOTRECOVERABLE; // the ring's end interrupted it
+      if (res == -ECANCELED && unasked && needs_kernel_thread(op)) return e.await_readiness(op);
+      e.process(op, res, flags);
+      if (was_to_end && (flags & IORING_CQE_F_MORE) != 0 && !engine::has_undelivered(op)) ask_to_end(op);
+      return;
     }
     l.is.polling = false;
     if (res < 0) return e.process(op, res, 0);
@@ -302,12 +375,12 @@ class uring_backend final : public backend {
   operation_queue to_submit_{queue_name::to_submit};
   operation_queue to_cancel_{queue_name::to_cancel};
   std::bitset<256> supported_;
-  int doorbell_fd_;
   bool doorbell_armed_ = false;
   bool untried_waits_ = false;   // one may be in to_submit_ that was not tried: its turn must come soon
   bool next_is_untried_ = false; // prefers_batch() was answered with yes, and arm() follows
   bool multishot_accept_ = true; // until the kernel says otherwise
   bool accepted_many_ = false;
+  bool left_ = false;
 };
 
 // Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then throws away.
@@ -317,8 +390,15 @@ int try_to_enter() noexcept {
   if (int const e = r.enable(); e != 0) return e;
   io_uring_sqe* const sqe = r.get();
   sqe->opcode = IORING_OP_NOP;
-  if (int const e = r.enter(1, 1'000'000'000); e != 0) return e;
-  return r.peek() != nullptr ? 0 : -EOPNOTSUPP;
+  // A signal may come before the answer, and memory be short for a moment.
+  constexpr int max_attempts = 100;
+  int error = 0;
+  for (int attempts = 0; attempts != max_attempts && r.peek() == nullptr; ++attempts) {
+    if (error != 0) pause();
+    error = r.enter(1, 10'000'000);
+    if (error != 0 && !is_shortage(error)) return error;
+  }
+  return r.peek() != nullptr ? 0 : error != 0 ? error : -EOPNOTSUPP;
 }
 
 // Tried once per process; a passing shortage (of descriptors, of memory) is no answer.
