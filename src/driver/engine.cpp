@@ -257,20 +257,18 @@ void engine::land(io_operation& op) noexcept {
   l.is.in_flight = false;
   --in_flight_;
   if (shared_ != nullptr) ++landed_;
-  descriptor& d = *descriptors_.find(op.fd());
-  unlist(op, d);
-  ++d.landed;
+  unlist(op, *descriptors_.find(op.fd()));
   l.is.landed = true;
   if (l.is.in_heap) deadlines_.remove(op);
+  if (op.faces().second_fd != nullptr || is_chain(op)) --two_descriptors_;
+}
+
+// For the threads that close its descriptors an operation is in flight until its receiver is about to be told.
+void engine::leave_flight(io_operation& op) noexcept {
+  op.links.is.landed = false;
   sys::leave_flight(op.fd());
-  if (op.faces().second_fd != nullptr) {
-    --two_descriptors_;
-    sys::leave_flight(op.faces().second_fd(op));
-  }
-  if (is_chain(op)) {
-    --two_descriptors_;
-    as_chain(op).leave_flight();
-  }
+  if (op.faces().second_fd != nullptr) sys::leave_flight(op.faces().second_fd(op));
+  if (is_chain(op)) as_chain(op).leave_flight();
 }
 
 void engine::process(io_operation& op, int res, unsigned flags) noexcept {
@@ -517,10 +515,7 @@ int engine::expire(bound const& b) noexcept {
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
-  if (l.is.landed) {
-    l.is.landed = false;
-    if (descriptor* const d = descriptors_.find(op.fd()); d->landed != 0) --d->landed;
-  }
+  if (l.is.landed) leave_flight(op);
   if (events == all_events && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
@@ -963,9 +958,8 @@ bool engine::go_on() noexcept {
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
   descriptor* const d = descriptors_.find(fd);
-  bool tell = d != nullptr && d->landed != 0; // ended before, but its receivers were not told yet
+  bool const tell = sys::in_flight(fd) != 0; // also if all have ended, but not all receivers were told yet
   if (in_flight_ != 0 && has_in_flight(fd)) {
-    tell = true;
     cancel_all_on(fd);
     // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to return.
     for (told const* t = telling_; t != nullptr; t = t->outer)
@@ -990,20 +984,15 @@ void engine::forget_here(int fd) noexcept {
   }
 }
 
-void engine::forget_request::invoke(work& w, bool run) noexcept {
-  auto& request = static_cast<forget_request&>(w);
-  if (run) request.self->forget_here(request.fd);
-  request.done.store(true, std::memory_order_release);
-  request.done.notify_one();
+void engine::closing_call::invoke(work& w, bool run) noexcept {
+  auto& call = static_cast<closing_call&>(w);
+  registry::answer_call(call.self, run);
 }
 
 void engine::forget(int fd) noexcept {
   if (inherited_by_fork()) return;
   if (on_own_thread()) return forget_here(fd);
-  forget_request request(fd);
-  request.self = this;
-  post(request);
-  request.wait();
+  if (sys::in_flight(fd) != 0) registry::forget_in_all(fd);
 }
 
 void engine::drop_posted() noexcept {

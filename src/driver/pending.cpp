@@ -18,6 +18,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -177,12 +178,13 @@ struct question : work {
 } // namespace
 
 void registry::ask_all(std::string& text) {
-  for (std::size_t index = 0;; ++index) {
+  for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) {
     question* asked = nullptr;
     {
       std::lock_guard const lock(all_mutex());
-      engine* const e = at(index);
+      engine* const e = older_than(number);
       if (e == nullptr) return;
+      number = e->number_;
       if (e->inherited_by_fork()) continue;
       if (e->on_own_thread()) {
         e->describe_pending(text);
