@@ -739,6 +739,7 @@ int engine::reap(std::int64_t until) noexcept {
 unio::capabilities engine::capabilities() const {
   unio::capabilities c;
   backend_->describe(c);
+  c.why = why_this_driver(backend_->why_no_ring());
   return c;
 }
 

@@ -30,7 +30,7 @@ class simulated_backend final : public driver::backend {
   void look_at(driver::engine&, io_operation& op) noexcept override;
   void ring_doorbell() noexcept override {} // its thread never really sleeps
   [[nodiscard]] std::int64_t now() const noexcept override { return world_.now(); }
-  void describe(capabilities& c) const override;
+  void describe(capabilities& c) const noexcept override;
 
   /// One turn of the kernel. False: nothing will happen by itself.
   bool turn() noexcept;

@@ -132,7 +132,7 @@ class uring_backend final : public backend {
     sys::write(doorbell_fd_, &one, sizeof one);
   }
 
-  void describe(capabilities& c) const override {
+  void describe(capabilities& c) const noexcept override {
     c.driver = "io_uring";
     c.ring_entries = ring_.entries();
     c.single_issuer = ring_.has(IORING_SETUP_SINGLE_ISSUER);
