@@ -127,8 +127,8 @@ class alignas(64) slot final : public shared_state {
   // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
   short_lock engine_lock;
   std::atomic<engine*> runs{nullptr};
-  /// For another thread than its own.
-  [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_relaxed); }
+  /// For another thread than its own. Acquire; pairs with the release in mine(): who sees the engine sees it as it was made.
+  [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
   std::atomic<bool> asleep{false};
 
  private:
