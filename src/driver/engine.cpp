@@ -884,6 +884,19 @@ void engine::member_ended(io_operation& chain) noexcept {
     process(chain, static_cast<int>(as_chain(chain).completed_members()), 0);
 }
 
+// As run(), perhaps from a receiver or posted work. The run() that these are called by learns what was delivered and that it
+// was woken: it would sleep otherwise, though what it was to wait for has come.
+result<int> engine::run_within() noexcept {
+  if (!delivering_) return do_run(-1, forever);
+  int const counted = std::exchange(delivered_, 0);
+  bool const told = told_end_;
+  result<int> const r = do_run(-1, forever);
+  int const n = r.has_value() ? *r : 0;
+  delivered_ = counted + std::max(n, 0);
+  told_end_ = told || n < 0;
+  return r;
+}
+
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
@@ -891,7 +904,7 @@ void engine::finish(io_operation& op) noexcept {
     return;
   }
   while (!op.finished()) {
-    result<int> const r = do_run(-1, forever);
+    result<int> const r = run_within();
     if (!r.has_value() && inherited_by_fork())
       break; // the parent's operation; this process has only its memory
   }
@@ -952,7 +965,7 @@ bool engine::has_in_flight(int fd) noexcept {
 
 // A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is no reason.
 bool engine::go_on() noexcept {
-  result<int> const r = do_run(-1, forever);
+  result<int> const r = run_within();
   return r.has_value() || r.error() == std::errc::not_enough_memory;
 }
 

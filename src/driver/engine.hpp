@@ -136,6 +136,7 @@ class engine final : public io_multiplexer {
   };
 
   int ensure_bound() noexcept;
+  result<int> run_within() noexcept;
   int reap(std::int64_t until) noexcept;
   void shut_down() noexcept;
   [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }

@@ -362,6 +362,34 @@ ISOLATED_TEST(kernel_close, is_allowed_to_the_receiver_of_accepting_many_at_the_
   expect_nothing_in_flight(*m);
 }
 
+// Waiting for the end of what is in flight takes turns of the loop inside of a turn.
+ISOLATED_TEST(kernel_close, by_a_receiver_is_noticed_by_the_run_that_told_it) {
+  auto const m = made_multiplexer();
+  {
+    unio::timer_handle never(1h, m.get());
+    tally of_timer;
+    auto waits = unio::connect(unio::async_wait(never), tell{&of_timer});
+    waits.start();
+    connection told_of = local_connection(m.get()), closed = local_connection(m.get());
+    std::array<char, 4> memory{}, other_memory{};
+    tally told, of_closed;
+    auto other =
+        unio::connect(unio::async_read(closed.socket, unio::mutable_buffer(other_memory)), tell{&of_closed});
+    auto read = unio::connect(unio::async_read(told_of.socket, unio::mutable_buffer(memory)),
+                              closes<unio::socket_handle>{&closed.socket, &told});
+    other.start();
+    read.start();
+    submit_all(*m);
+    told_of.peer.write("x");
+    auto const before = std::chrono::steady_clock::now();
+    EXPECT_GT(m->try_run_for(20s).value_or(0), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 10s) << "it slept on";
+    EXPECT_TRUE(told.ended_once());
+    EXPECT_TRUE(of_closed.ended_once());
+  }
+  expect_nothing_in_flight(*m);
+}
+
 // Closes a handle at the end, and notes how deep in the stack it was told.
 class notes_depth {
  public:
