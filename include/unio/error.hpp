@@ -68,6 +68,11 @@ inline std::error_code to_error_code(int native_code) noexcept {
   return {code, std::system_category()};
 }
 
+/// The other way round, for what system calls, allocations and unio's own functions say.
+inline int to_native(std::error_code const& e) noexcept {
+  return e.category() == error_category() ? native(static_cast<error>(e.value())) : -e.value();
+}
+
 } // namespace detail
 } // namespace unio
 

@@ -130,7 +130,8 @@ class UNIO_API handle {
   ///
   /// Returns        nothing; also for a handle that is closed
   /// Errors         as close(2); the descriptor is gone in any case
-  /// Preconditions  where another thread's multiplexer has an operation on it, that thread is running its multiplexer
+  /// Preconditions  where another thread's multiplexer has an operation on it, that thread is running its multiplexer, or is
+  ///                in a close() of its own
   /// Cost           one system call; one more where epoll knows the descriptor
   result<void> close() noexcept;
 

@@ -20,7 +20,8 @@ namespace unio {
 /// that the coroutine runs on, and ends there; posted work is run by whoever has nothing to do. Two coroutines may run at
 /// once: those that share something belong on a strand.
 ///
-/// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and take no signals
+/// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and take no signals but
+///               for their own faults
 /// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one thread at a time, and
 ///               not from a thread of the pool, which is checked
 /// Lifetime      must outlive the handles that were told to use its multiplexer, and whoever posts

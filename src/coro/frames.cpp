@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <type_traits>
 
 namespace unio {
 
@@ -61,10 +62,9 @@ struct global_pool {
   std::size_t bytes = 0;
 };
 
-global_pool& everybodys() noexcept {
-  static global_pool* const g = new global_pool; // threads end after static objects are destroyed
-  return *g;
-}
+// Threads end after static objects are destroyed.
+static_assert(std::is_trivially_destructible_v<global_pool>);
+constinit global_pool everybodys;
 
 std::atomic<std::uint64_t> heap_blocks{0};
 
@@ -91,7 +91,7 @@ void to_heap(free_frame* f) noexcept {
 void give_batch(free_frame* first, std::size_t index, std::uint32_t n) noexcept {
   std::size_t const bytes = n * frame_size_of(index);
   {
-    global_pool& g = everybodys();
+    global_pool& g = everybodys;
     std::lock_guard const lock(g.mutex);
     if (n == batch(index) && g.bytes + bytes <= global_bytes_limit) {
       auto* const head = static_cast<batch_head*>(first);
@@ -105,7 +105,7 @@ void give_batch(free_frame* first, std::size_t index, std::uint32_t n) noexcept 
 }
 
 free_frame* take_batch(std::size_t index) noexcept {
-  global_pool& g = everybodys();
+  global_pool& g = everybodys;
   std::lock_guard const lock(g.mutex);
   batch_head* const head = g.batches[index];
   if (head == nullptr) return nullptr;
@@ -193,7 +193,7 @@ frame_pool::statistics frame_pool::held() noexcept {
   for (std::size_t index = 0; index != detail::frame_sizes; ++index)
     for (detail::free_frame const* f = detail::this_threads_frames.first[index]; f != nullptr; f = f->next)
       s.this_thread_bytes += detail::frame_size_of(index);
-  detail::global_pool& g = detail::everybodys();
+  detail::global_pool& g = detail::everybodys;
   std::lock_guard const lock(g.mutex);
   s.global_bytes = g.bytes;
   s.heap_blocks = detail::heap_blocks.load(std::memory_order_relaxed);

@@ -7,12 +7,12 @@
 // In this order, because a coroutine may be destroyed only when nobody resumes another part of it.
 
 #include "driver/shared.hpp"
+#include "sys/threads.hpp"
 
 #include <unio/run.hpp>
 #include <unio/thread_pool.hpp>
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <atomic>
 #include <memory>
@@ -33,17 +33,13 @@ class thread_pool::state {
 
   /// Starts one more, which is ready when this returns.
   std::error_code add_thread() noexcept {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); // signals are for the program's own threads
     begun_.store(false, std::memory_order_relaxed);
     auto const run = [](void* self) -> void* {
       static_cast<state*>(self)->work();
       return nullptr;
     };
-    int const e = pthread_create(&threads_[started_], nullptr, run, this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    if (e != 0) return {e, std::system_category()};
+    if (int const e = sys::start_thread(run, this, &threads_[started_]); e != 0)
+      return {e, std::system_category()};
     ++started_;
     begun_.wait(false, std::memory_order_acquire); // pairs with the release in work()
     return why_not_;

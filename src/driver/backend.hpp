@@ -47,7 +47,11 @@ class backend {
   /// The descriptor is about to be closed; nothing is in flight on it.
   virtual void unregister(int, descriptor&) noexcept {}
   [[nodiscard]] virtual std::int64_t now() const noexcept;
-  virtual void describe(capabilities&) const {}
+  /// All but `why`. Allocates nothing.
+  virtual void describe(capabilities&) const noexcept {}
+  /// Where this runs instead of io_uring: what io_uring said, or 0 if it was not wanted. Otherwise needs_no_reason.
+  [[nodiscard]] virtual int why_no_ring() const noexcept { return needs_no_reason; }
+  static constexpr int needs_no_reason = 1;
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
 
   // Of one that reap() has said cannot go on.

@@ -84,7 +84,8 @@ bool is_driver(std::string_view name) noexcept { return name.empty() || name == 
 
 } // namespace
 
-std::string why_epoll(int native_code) {
+std::string why_this_driver(int native_code) {
+  if (native_code == backend::needs_no_reason) return {};
   return native_code == 0 ? "UNIO_DRIVER is epoll" : why_no_ring(native_code);
 }
 

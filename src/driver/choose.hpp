@@ -27,8 +27,8 @@ bool has_uring() noexcept;
 /// it was io_uring that was forbidden, otherwise null.
 std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept;
 
-/// Why epoll runs: what io_uring said, or 0 if nobody wanted it. A sentence is made only for who asks, for that allocates.
-std::string why_epoll(int native_code);
+/// The sentence for backend::why_no_ring(). It is made only for who asks, for that allocates.
+std::string why_this_driver(int native_code);
 
 /// Whether an error of io_uring_setup(2) or io_uring_enter(2) means that io_uring is missing or forbidden, rather than
 /// that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).

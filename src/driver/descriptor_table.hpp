@@ -45,7 +45,6 @@ class predictor {
 struct descriptor {
   io_operation* in_flight = nullptr; ///< operations on it, through operation_links::next_on_handle
   std::uint32_t generation = 0;      ///< of the number, when the rest was learnt
-  std::uint32_t landed = 0;          ///< operations on it that have ended, whose receivers were not told yet
   predictor reading;
   predictor writing;
   bool registered = false; ///< epoll knows it, and says when it becomes ready

@@ -266,20 +266,18 @@ void engine::land(io_operation& op) noexcept {
   l.is.in_flight = false;
   --in_flight_;
   if (shared_ != nullptr) ++landed_;
-  descriptor& d = *descriptors_.find(op.fd());
-  unlist(op, d);
-  ++d.landed;
+  unlist(op, *descriptors_.find(op.fd()));
   l.is.landed = true;
   if (l.is.in_heap) deadlines_.remove(op);
+  if (op.faces().second_fd != nullptr || is_chain(op)) --two_descriptors_;
+}
+
+// For the threads that close its descriptors an operation is in flight until its receiver is about to be told.
+void engine::leave_flight(io_operation& op) noexcept {
+  op.links.is.landed = false;
   sys::leave_flight(op.fd());
-  if (op.faces().second_fd != nullptr) {
-    --two_descriptors_;
-    sys::leave_flight(op.faces().second_fd(op));
-  }
-  if (is_chain(op)) {
-    --two_descriptors_;
-    as_chain(op).leave_flight();
-  }
+  if (op.faces().second_fd != nullptr) sys::leave_flight(op.faces().second_fd(op));
+  if (is_chain(op)) as_chain(op).leave_flight();
 }
 
 void engine::process(io_operation& op, int res, unsigned flags) noexcept {
@@ -546,10 +544,7 @@ void engine::expire(bound const& b) noexcept {
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
-  if (l.is.landed) {
-    l.is.landed = false;
-    if (descriptor* const d = descriptors_.find(op.fd()); d->landed != 0) --d->landed;
-  }
+  if (l.is.landed) leave_flight(op);
   if (events == all_events && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
@@ -850,6 +845,7 @@ void engine::look_at(io_operation& op) noexcept {
 unio::capabilities engine::capabilities() const {
   unio::capabilities c;
   backend_->describe(c);
+  c.why = why_this_driver(backend_->why_no_ring());
   return c;
 }
 
@@ -1011,6 +1007,19 @@ void engine::member_ended(io_operation& chain) noexcept {
     process(chain, static_cast<int>(as_chain(chain).completed_members()), 0);
 }
 
+// As run(), perhaps from a receiver or posted work. The run() that these are called by learns what was delivered and that it
+// was woken: it would sleep otherwise, though what it was to wait for has come.
+result<int> engine::run_within() noexcept {
+  if (!delivering_) return do_run(-1, forever);
+  int const counted = std::exchange(delivered_, 0);
+  bool const told = told_end_;
+  result<int> const r = do_run(-1, forever);
+  int const n = r.has_value() ? *r : 0;
+  delivered_ = counted + std::max(n, 0);
+  told_end_ = told || n < 0;
+  return r;
+}
+
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
@@ -1018,7 +1027,7 @@ void engine::finish(io_operation& op) noexcept {
     return;
   }
   while (!op.finished()) {
-    result<int> const r = do_run(-1, forever);
+    result<int> const r = run_within();
     if (!r.has_value() && inherited_by_fork())
       break; // the parent's operation; this process has only its memory
   }
@@ -1078,16 +1087,15 @@ bool engine::has_in_flight(int fd) noexcept {
 
 // A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is no reason.
 bool engine::go_on() noexcept {
-  result<int> const r = do_run(-1, forever);
+  result<int> const r = run_within();
   return r.has_value() || r.error() == std::errc::not_enough_memory;
 }
 
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
   descriptor* const d = descriptors_.find(fd);
-  bool tell = d != nullptr && d->landed != 0; // ended before, but its receivers were not told yet
+  bool const tell = sys::in_flight(fd) != 0; // also if all have ended, but not all receivers were told yet
   if (in_flight_ != 0 && has_in_flight(fd)) {
-    tell = true;
     cancel_all_on(fd);
     // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to return.
     for (told const* t = telling_; t != nullptr; t = t->outer)
@@ -1113,20 +1121,15 @@ void engine::forget_here(int fd) noexcept {
   }
 }
 
-void engine::forget_request::invoke(work& w, bool run) noexcept {
-  auto& request = static_cast<forget_request&>(w);
-  if (run) request.self->forget_here(request.fd);
-  request.done.store(true, std::memory_order_release);
-  request.done.notify_one();
+void engine::closing_call::invoke(work& w, bool run) noexcept {
+  auto& call = static_cast<closing_call&>(w);
+  registry::answer_call(call.self, run);
 }
 
 void engine::forget(int fd) noexcept {
   if (inherited_by_fork()) return;
   if (on_own_thread()) return forget_here(fd);
-  forget_request request(fd);
-  request.self = this;
-  post(request);
-  request.wait();
+  if (sys::in_flight(fd) != 0) registry::forget_in_all(fd);
 }
 
 void engine::drop_posted() noexcept {

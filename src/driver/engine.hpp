@@ -139,17 +139,16 @@ class engine final : public io_multiplexer {
   [[nodiscard]] std::int64_t due(deadline d) const noexcept override;
   class bound;
 
-  /// forget() from another thread.
-  struct forget_request : work {
-    explicit forget_request(int number) noexcept : work(&invoke), fd(number) {}
+  /// Has the engine's thread look at what other threads are closing (registry.cpp).
+  struct closing_call : work {
+    explicit closing_call(engine& e) noexcept : work(&invoke), self(e) {}
     static void invoke(work& w, bool run) noexcept;
-    void wait() noexcept { done.wait(false, std::memory_order_acquire); }
-    engine* self = nullptr;
-    int fd;
-    std::atomic<bool> done{false};
+    engine& self;
+    bool posted = false; ///< under the registry's lock
   };
 
   int ensure_bound() noexcept;
+  result<int> run_within() noexcept;
   int reap(std::int64_t until) noexcept;
   int fetch(bound const& b, std::int64_t until) noexcept;
   /// Results in the queue, but for those that are due.
@@ -168,6 +167,7 @@ class engine final : public io_multiplexer {
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, descriptor& d, bool tried) noexcept;
   void land(io_operation& op) noexcept;
+  static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
   void settle_inline(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
@@ -259,7 +259,12 @@ class engine final : public io_multiplexer {
   alignas(64) std::atomic<void const*> owner_{nullptr};
   unsigned fork_generation_;
 
-  engine* next_engine_ = nullptr; ///< the list of all (registry.cpp)
+  // The registry's (registry.cpp), under its lock.
+  closing_call closing_call_{*this};
+  std::uint64_t number_ = 0; ///< of all engines that there ever were, in the order in which they were made
+  std::uint64_t asked_ = 0;  ///< the last closing that this engine was asked to help with
+  std::uint64_t taken_ = 0;  ///< the last that it has begun to help with
+  engine* next_engine_ = nullptr; ///< the list of all, the newest first
   engine* previous_engine_ = nullptr;
   bool listed_ = false;
 };

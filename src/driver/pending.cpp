@@ -5,6 +5,7 @@
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
 #include "sys/calls.hpp"
+#include "sys/threads.hpp"
 
 #include <unio/detail/promise.hpp>
 #include <unio/pending.hpp>
@@ -18,6 +19,7 @@
 #include <csignal>
 #include <cstdio>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -177,12 +179,13 @@ struct question : work {
 } // namespace
 
 void registry::ask_all(std::string& text) {
-  for (std::size_t index = 0;; ++index) {
+  for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) {
     question* asked = nullptr;
     {
       std::lock_guard const lock(all_mutex());
-      engine* const e = at(index);
+      engine* const e = older_than(number);
       if (e == nullptr) return;
+      number = e->number_;
       if (e->inherited_by_fork()) continue;
       if (e->on_own_thread()) {
         e->describe_pending(text);
@@ -222,12 +225,13 @@ void want_dump(int) {
   errno = saved;
 }
 
-void dump_when_wanted(int fd) {
+void* dump_when_wanted(void*) {
+  int const fd = dump_wanted_fd.load(std::memory_order_relaxed);
   std::uint64_t times;
   for (;;) {
     ssize_t const n = ::read(fd, &times, sizeof times);
     if (n == sizeof times) dump_pending(std::cerr);
-    if (n < 0 && errno != EINTR) return;
+    if (n < 0 && errno != EINTR) return nullptr;
   }
 }
 
@@ -237,17 +241,12 @@ result<void> start_dumping() noexcept {
   if (dump_wanted_fd.load(std::memory_order_relaxed) >= 0) return {};
   int const fd = ::eventfd(0, EFD_CLOEXEC);
   if (fd < 0) return std::error_code(errno, std::system_category());
-#if UNIO_HAS_EXCEPTIONS
-  try {
-    std::thread(dump_when_wanted, fd).detach();
-  } catch (std::system_error const& e) {
-    ::close(fd);
-    return e.code();
-  }
-#else
-  std::thread(dump_when_wanted, fd).detach();
-#endif
   dump_wanted_fd.store(fd, std::memory_order_relaxed);
+  if (int const e = sys::start_thread(&dump_when_wanted, nullptr); e != 0) {
+    dump_wanted_fd.store(-1, std::memory_order_relaxed);
+    ::close(fd);
+    return std::error_code(e, std::system_category());
+  }
   return {};
 }
 

@@ -1,30 +1,60 @@
+// Closing a descriptor that other threads' engines have operations on.
+//
+//   closing thread                               each engine, on its own thread
+//   list the closing, post closing_call to all
+//   in flight on it: 0, and no engine busy? ──►   closing_call: takes the closings that it was asked about, one by one:
+//     yes: take it off the list, return             busy + 1; cancel, wait for the ends, tell the receivers; busy - 1
+//     no:  answer for the engines of this thread,
+//          sleep until closing_news changes
+//
+// Only the engines that have an operation on the descriptor are waited for: the thread of another one may never run it
+// again. Such an engine finds out later that the closing is gone from the list. What is posted to it is a part of the
+// engine, and not of the closing, which lies on the closing thread's stack.
+//
+// The count of operations in flight may be too high for good: in a child of fork it contains the parent's, and numbers above
+// a million share counts. Then the end is that every engine has answered.
+
 #include "driver/registry.hpp"
 
 #include "driver/engine.hpp"
 #include "io/multiplexers.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/fork.hpp"
 
 #include <mutex>
 
 namespace unio {
 namespace driver {
+
 namespace {
 
 constinit std::mutex mutex;
 constinit engine* first = nullptr;
+constinit std::uint64_t engines_made = 0;
+constinit std::uint64_t closings_begun = 0;
 
 } // namespace
 
+struct registry::closing {
+  int fd;
+  std::uint64_t number; ///< of all that there ever were
+  int busy = 0;         ///< engines that are answering
+  closing* next = nullptr;
+};
+
+constinit registry::closing* registry::closings = nullptr;
+
 std::mutex& registry::all_mutex() noexcept { return mutex; }
 
-engine* registry::at(std::size_t index) noexcept {
+engine* registry::older_than(std::uint64_t number) noexcept {
   engine* e = first;
-  while (e != nullptr && index-- != 0) e = e->next_engine_;
+  while (e != nullptr && e->number_ >= number) e = e->next_engine_;
   return e;
 }
 
 void registry::enlist(engine& e) noexcept {
   std::lock_guard const lock(mutex);
+  e.number_ = ++engines_made;
   e.next_engine_ = first;
   if (first != nullptr) first->previous_engine_ = &e;
   first = &e;
@@ -32,37 +62,118 @@ void registry::enlist(engine& e) noexcept {
 }
 
 void registry::delist(engine& e) noexcept {
-  std::lock_guard const lock(mutex);
-  if (!e.listed_) return;
-  e.listed_ = false;
-  (e.previous_engine_ != nullptr ? e.previous_engine_->next_engine_ : first) = e.next_engine_;
-  if (e.next_engine_ != nullptr) e.next_engine_->previous_engine_ = e.previous_engine_;
+  {
+    std::lock_guard const lock(mutex);
+    if (!e.listed_) return;
+    e.listed_ = false;
+    (e.previous_engine_ != nullptr ? e.previous_engine_->next_engine_ : first) = e.next_engine_;
+    if (e.next_engine_ != nullptr) e.next_engine_->previous_engine_ = e.previous_engine_;
+  }
+  sys::tell_closing_threads(); // who may have waited for its answer
 }
 
-void registry::forget_in_others(int fd) noexcept {
-  // One at a time: the request is posted under the lock, so that its engine still exists, and waited for without it. An
-  // engine that ends meanwhile answers all the same.
-  for (std::size_t index = 0;; ++index) {
-    engine::forget_request request(fd);
-    engine* here = nullptr;
+// ---- descriptors that are closed --------------------------------------------------------------------------------------
+
+// Lists a closing and asks every engine that has been used. Under the lock.
+void registry::list(closing& c) noexcept {
+  // What other threads of the parent were closing at the fork is not this process's.
+  static constinit unsigned generation = 0;
+  if (generation != sys::fork_generation()) closings = nullptr;
+  generation = sys::fork_generation();
+
+  c.next = closings;
+  closings = &c;
+  sys::await_landings(c.fd);
+  for (engine* e = first; e != nullptr; e = e->next_engine_) {
+    if (e->owner_.load(std::memory_order_relaxed) == nullptr || e->inherited_by_fork()) continue;
+    e->asked_ = c.number;
+    if (e->on_own_thread() || e->closing_call_.posted) continue;
+    e->closing_call_.posted = true;
+    e->post(e->closing_call_); // under the lock, so that the engine still exists
+  }
+}
+
+// Under the lock.
+void registry::unlist(closing& c) noexcept {
+  closing** link = &closings;
+  while (*link != &c) link = &(*link)->next;
+  *link = c.next;
+  for (closing const* other = closings; other != nullptr; other = other->next)
+    if (&sys::state_of(other->fd) == &sys::state_of(c.fd)) return; // still wants to be told
+  sys::stop_awaiting_landings(c.fd);
+}
+
+// The oldest closing that `e` was asked to help with and has not begun to. Under the lock.
+registry::closing* registry::next_for(engine const& e) noexcept {
+  closing* found = nullptr;
+  for (closing* c = closings; c != nullptr; c = c->next) // the newest first
+    if (c->number > e.taken_ && c->number <= e.asked_) found = c;
+  return found;
+}
+
+// Under the lock.
+bool registry::is_over(closing const& c) noexcept {
+  if (c.busy != 0) return false;
+  if (sys::in_flight(c.fd) == 0) return true;
+  for (engine const* e = first; e != nullptr; e = e->next_engine_)
+    if (e->taken_ < c.number && c.number <= e->asked_) return false;
+  return true;
+}
+
+// On the thread of `e`. It may be called again by what forget_here() runs.
+void registry::answer(engine& e) noexcept {
+  std::unique_lock lock(mutex);
+  while (closing* const c = next_for(e)) {
+    e.taken_ = c->number;
+    ++c->busy; // it stays listed until this is 0 again
+    lock.unlock();
+    e.forget_here(c->fd);
+    lock.lock();
+    --c->busy;
+    sys::tell_closing_threads();
+  }
+}
+
+void registry::answer_call(engine& e, bool run) noexcept {
+  {
+    std::lock_guard const lock(mutex);
+    e.closing_call_.posted = false;
+  }
+  if (run) answer(e);
+}
+
+// A thread may run more multiplexers than its own. Nobody else ends them meanwhile.
+void registry::answer_for_this_thread() noexcept {
+  for (;;) {
+    engine* e = nullptr;
     {
       std::lock_guard const lock(mutex);
-      engine* const e = at(index);
-      if (e == nullptr) return;
-      bool const used = e->owner_.load(std::memory_order_relaxed) != nullptr && !e->inherited_by_fork();
-      if (!used) continue;
-      if (e->on_own_thread()) {
-        here = e; // a thread may run more multiplexers than its own; nobody else ends this one meanwhile
-      } else {
-        request.self = e;
-        e->post(request);
-      }
+      e = first;
+      while (e != nullptr && (!e->on_own_thread() || e->inherited_by_fork() || next_for(*e) == nullptr))
+        e = e->next_engine_;
     }
-    if (here != nullptr) {
-      here->forget(fd);
-    } else {
-      request.wait();
+    if (e == nullptr) return;
+    answer(*e);
+  }
+}
+
+void registry::forget_in_all(int fd) noexcept {
+  closing c{.fd = fd};
+  {
+    std::lock_guard const lock(mutex);
+    c.number = ++closings_begun;
+    list(c);
+  }
+  sys::tell_closing_threads(); // some of those that are asked may be waiting here themselves
+  for (;;) {
+    // Read before looking: what changes afterwards ends the sleep.
+    std::uint32_t const news = sys::closing_news.load(std::memory_order_acquire);
+    answer_for_this_thread();
+    {
+      std::lock_guard const lock(mutex);
+      if (is_over(c)) return unlist(c);
     }
+    sys::closing_news.wait(news, std::memory_order_acquire);
   }
 }
 
@@ -72,7 +183,7 @@ void detail::forget_everywhere(int fd, io_multiplexer* own) noexcept {
   if (own != nullptr) own->forget(fd);
   io_multiplexer* const mine = this_thread::multiplexer_if_any();
   if (mine != nullptr && mine != own) mine->forget(fd);
-  if (sys::in_flight(fd) != 0) driver::registry::forget_in_others(fd);
+  if (sys::in_flight(fd) != 0) driver::registry::forget_in_all(fd);
 }
 
 } // namespace unio

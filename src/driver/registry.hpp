@@ -1,8 +1,8 @@
-// src/driver/registry.hpp: every engine of the process.
+// src/driver/registry.hpp: every engine of the process, and what is being closed.
 
 #pragma once
 
-#include <cstddef>
+#include <cstdint>
 #include <mutex>
 #include <string>
 
@@ -10,21 +10,34 @@ namespace unio::driver {
 
 class engine;
 
-/// A lock and a list, touched when an engine is made or destroyed, and when a descriptor is closed that another thread's
+/// A lock and two lists, touched when an engine is made or destroyed, and when a descriptor is closed that another thread's
 /// engine has an operation on.
 class registry {
  public:
   static void enlist(engine& e) noexcept;
   static void delist(engine& e) noexcept;
-  /// Has every engine but the calling thread's own cancel what it has on `fd` and forget it; waits for them.
-  static void forget_in_others(int fd) noexcept;
+  /// Has every engine cancel what it has on `fd` and forget it. Returns when nothing is in flight on `fd` any more and no
+  /// engine is busy with it. Meanwhile it does for the calling thread's engines what other threads ask of them.
+  static void forget_in_all(int fd) noexcept;
   /// Has every engine write down what it has in flight, on its own thread.
   static void ask_all(std::string& text);
 
  private:
+  friend class engine;
+  struct closing;
+  static closing* closings;
+
   static std::mutex& all_mutex() noexcept;
-  /// The n-th of the list, or null. Under the lock.
-  static engine* at(std::size_t index) noexcept;
+  /// The newest engine that is older than that of the number, or null. Under the lock. A walk that lets go of the lock goes
+  /// on with it, and misses no engine because others have come or gone.
+  static engine* older_than(std::uint64_t number) noexcept;
+  static void list(closing& c) noexcept;
+  static void unlist(closing& c) noexcept;
+  static closing* next_for(engine const& e) noexcept;
+  static bool is_over(closing const& c) noexcept;
+  static void answer(engine& e) noexcept;
+  static void answer_call(engine& e, bool run) noexcept;
+  static void answer_for_this_thread() noexcept;
 };
 
 } // namespace unio::driver

@@ -39,9 +39,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <mutex>
+#include <new>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 namespace unio::driver {
 namespace {
@@ -125,6 +127,8 @@ class alignas(64) slot final : public shared_state {
   // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
   short_lock engine_lock;
   std::atomic<engine*> runs{nullptr};
+  /// For another thread than its own. Acquire; pairs with the release in mine(): who sees the engine sees it as it was made.
+  [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
   std::atomic<bool> asleep{false};
 
  private:
@@ -150,17 +154,12 @@ class alignas(64) slot final : public shared_state {
   unsigned turns_ = 0;         // its own thread's
 };
 
-// Those that live, by a number that is never used again: a thread that ends must not touch one that has gone.
-struct live {
-  std::mutex mutex;
-  std::vector<std::pair<std::uint64_t, shared_multiplexer*>> all;
-  std::uint64_t last_number = 0;
-};
-
-live& living() noexcept {
-  static live* const l = new live; // threads end after static objects are destroyed
-  return *l;
-}
+// Those that live, by a number that is never used again: a thread that ends must not touch one that has gone. Threads end
+// after static objects are destroyed.
+static_assert(std::is_trivially_destructible_v<std::mutex>);
+constinit std::mutex living_mutex;
+constinit shared_multiplexer* living = nullptr;
+constinit std::uint64_t last_number = 0;
 
 // What the thread has asked for last: its slot in a multiplexer, or that it has none there.
 struct last_found {
@@ -171,22 +170,24 @@ constinit thread_local last_found last{};
 
 class shared_multiplexer final : public pool_multiplexer {
  public:
-  shared_multiplexer(int threads, bool is_pool, backend const& like)
-      : threads_(threads),
-        stays_(is_pool),
-        slots_(std::make_unique<slot[]>(static_cast<std::size_t>(threads))) {
-    for (slot& s : slots()) s.all = this;
-    like.describe(offered_);
-    offered_.threads = static_cast<unsigned>(threads);
-    std::lock_guard const lock(living().mutex);
-    number_ = ++living().last_number;
-    living().all.emplace_back(number_, this);
+  static result<std::unique_ptr<shared_multiplexer>> make(int threads, bool is_pool) noexcept {
+    // Says now rather than later what would go wrong with each thread's own.
+    result<std::unique_ptr<backend>> const like = best_backend();
+    if (!like.has_value()) return like.error();
+    std::unique_ptr<slot[]> slots(new (std::nothrow) slot[static_cast<std::size_t>(threads)]);
+    std::unique_ptr<shared_multiplexer> made;
+    if (slots != nullptr)
+      made.reset(new (std::nothrow) shared_multiplexer(threads, is_pool, std::move(slots), **like));
+    if (made == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+    return made;
   }
 
   ~shared_multiplexer() override {
     {
-      std::lock_guard const lock(living().mutex);
-      std::erase_if(living().all, [this](auto const& l) { return l.second == this; });
+      std::lock_guard const lock(living_mutex);
+      shared_multiplexer** link = &living;
+      while (*link != this) link = &(*link)->next_living_;
+      *link = next_living_;
     }
     while (retiring_.load(std::memory_order_acquire) != 0 || posting_.load(std::memory_order_acquire) != 0)
       sys::sched_yield();
@@ -234,7 +235,7 @@ class shared_multiplexer final : public pool_multiplexer {
       for (slot& s : slots()) {
         if (!s.engine_lock.try_lock()) continue;
         std::lock_guard const lock(s.engine_lock, std::adopt_lock);
-        engine* const e = s.runs.load(std::memory_order_relaxed);
+        engine* const e = s.others_engine();
         if (e != nullptr && (!sleeping || e->is_asleep())) return e->wake();
       }
   }
@@ -242,8 +243,8 @@ class shared_multiplexer final : public pool_multiplexer {
   unio::capabilities capabilities() const override {
     // Another thread's engine may be setting itself up at this moment: only the calling thread's own is asked.
     engine const* const e = my_engine();
-    if (e == nullptr) return offered_;
-    unio::capabilities c = e->capabilities();
+    unio::capabilities c = e != nullptr ? e->capabilities() : offered_;
+    if (e == nullptr) c.why = why_this_driver(why_no_ring_);
     c.threads = static_cast<unsigned>(threads_);
     return c;
   }
@@ -284,8 +285,7 @@ class shared_multiplexer final : public pool_multiplexer {
     slot* const s = find_mine();
     if (s == nullptr) return;
     s->runs.load(std::memory_order_relaxed)->close();
-    std::erase_if(this_threads().all, [this](last_found const& f) { return f.number == number_; });
-    last = {};
+    this_threads().remove(number_);
   }
 
   /// A thread ends: so does its engine, and what waits in its slot is for the others.
@@ -351,6 +351,16 @@ class shared_multiplexer final : public pool_multiplexer {
  private:
   friend class slot;
 
+  shared_multiplexer(int threads, bool is_pool, std::unique_ptr<slot[]> slots, backend const& like) noexcept
+      : threads_(threads), stays_(is_pool), slots_(std::move(slots)), why_no_ring_(like.why_no_ring()) {
+    for (slot& s : this->slots()) s.all = this;
+    like.describe(offered_);
+    offered_.threads = static_cast<unsigned>(threads);
+    std::lock_guard const lock(living_mutex);
+    number_ = ++last_number;
+    next_living_ = std::exchange(living, this);
+  }
+
   struct span_of_slots {
     slot* first;
     slot* behind;
@@ -360,24 +370,42 @@ class shared_multiplexer final : public pool_multiplexer {
   span_of_slots slots() const noexcept { return {slots_.get(), slots_.get() + threads_}; }
 
   // What a thread remembers: its slot in each multiplexer that it uses. Its end retires them.
+  struct entry {
+    last_found found;
+    entry* next;
+  };
   struct entries {
-    std::vector<last_found> all;
-    ~entries() {
-      for (std::size_t i = 0; i < all.size(); ++i) { // what ends may use others
-        last_found const entry = all[i];
-        shared_multiplexer* found = nullptr;
-        {
-          std::lock_guard const lock(living().mutex);
-          for (auto const& [number, m] : living().all)
-            if (number == entry.number) found = m;
-          // Its destructor waits until this has returned.
-          if (found != nullptr) found->retiring_.fetch_add(1, std::memory_order_relaxed);
-        }
-        if (found == nullptr) continue;
-        found->retire(*entry.mine);
-        found->retiring_.fetch_sub(1, std::memory_order_release);
+    entry* first = nullptr;
+
+    void add(entry& e) noexcept {
+      e.next = first;
+      first = &e;
+      last = e.found;
+    }
+    void remove(std::uint64_t number) noexcept {
+      for (entry** link = &first; *link != nullptr; link = &(*link)->next) {
+        if ((*link)->found.number != number) continue;
+        delete std::exchange(*link, (*link)->next);
+        break;
       }
       last = {};
+    }
+    ~entries() {
+      while (first != nullptr) { // what ends may use others
+        last_found const ends = first->found;
+        shared_multiplexer* m = nullptr;
+        {
+          std::lock_guard const lock(living_mutex);
+          for (m = living; m != nullptr && m->number_ != ends.number;) m = m->next_living_;
+          // Its destructor waits until this has returned.
+          if (m != nullptr) m->retiring_.fetch_add(1, std::memory_order_relaxed);
+        }
+        if (m != nullptr) {
+          m->retire(*ends.mine);
+          m->retiring_.fetch_sub(1, std::memory_order_release);
+        }
+        remove(ends.number);
+      }
     }
   };
   static entries& this_threads() noexcept {
@@ -387,8 +415,8 @@ class shared_multiplexer final : public pool_multiplexer {
 
   [[gnu::noinline]] slot* look_for_mine() const noexcept {
     last = {number_, nullptr};
-    for (last_found const& f : this_threads().all)
-      if (f.number == number_) last.mine = f.mine;
+    for (entry const* e = this_threads().first; e != nullptr; e = e->next)
+      if (e->found.number == number_) last = e->found;
     return last.mine;
   }
   slot* find_mine() const noexcept {
@@ -414,13 +442,17 @@ class shared_multiplexer final : public pool_multiplexer {
     }
     result<std::unique_ptr<backend>> b = best_backend();
     if (!b.has_value()) {
-      bool const own = b.error().category() != std::system_category();
-      why_none_ = own ? detail::native(static_cast<error>(b.error().value())) : -b.error().value();
+      why_none_ = detail::to_native(b.error());
       return nullptr;
     }
-    this_threads().all.push_back({number_, free});
-    last = {number_, free};
-    auto* const e = new engine(std::move(*b), free);
+    auto* const place = new (std::nothrow) entry{{number_, free}, nullptr};
+    engine* const e = place != nullptr ? new (std::nothrow) engine(std::move(*b), free) : nullptr;
+    if (e == nullptr) {
+      delete place;
+      why_none_ = -ENOMEM;
+      return nullptr;
+    }
+    this_threads().add(*place);
     free->runs.store(e, std::memory_order_release);
     return e;
   }
@@ -469,7 +501,7 @@ class shared_multiplexer final : public pool_multiplexer {
         idle_.fetch_sub(one_sleeper, std::memory_order_seq_cst);
         // Called: its after_sleep() ends the call. It is on its way there already if it no longer sleeps.
         std::lock_guard const lock(s.engine_lock);
-        if (engine* const e = s.runs.load(std::memory_order_relaxed); e != nullptr) e->poke();
+        if (engine* const e = s.others_engine(); e != nullptr) e->poke();
         return;
       }
       idle = idle_.fetch_sub(one_call, std::memory_order_seq_cst) - one_call;
@@ -497,7 +529,7 @@ class shared_multiplexer final : public pool_multiplexer {
         pending_.load(std::memory_order_acquire) != 0)
       return false;
     for (slot const& s : slots()) {
-      engine const* const e = s.runs.load(std::memory_order_relaxed); // stays: this is a pool
+      engine const* const e = s.others_engine(); // stays: this is a pool
       if (e == nullptr || !e->is_asleep()) return false;
     }
     return true;
@@ -506,7 +538,7 @@ class shared_multiplexer final : public pool_multiplexer {
   void wake_all() noexcept {
     for (slot& s : slots()) {
       std::lock_guard const lock(s.engine_lock);
-      if (engine* const e = s.runs.load(std::memory_order_relaxed); e != nullptr) e->wake();
+      if (engine* const e = s.others_engine(); e != nullptr) e->wake();
     }
   }
 
@@ -516,7 +548,9 @@ class shared_multiplexer final : public pool_multiplexer {
   bool const stays_; // for a pool's threads: run() never says that nothing is pending
   std::unique_ptr<slot[]> slots_;
   std::uint64_t number_ = 0;
+  shared_multiplexer* next_living_ = nullptr;
   unio::capabilities offered_; // what a thread can expect before it has begun
+  int why_no_ring_;
   std::mutex making_;
   std::atomic<int> why_none_ = 0;
   std::atomic<int> retiring_{0}; // threads that end, inside retire()
@@ -578,7 +612,7 @@ void slot::count(int change) noexcept {
   if (all->pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0 || all->stays_) return;
   for (slot& s : all->slots()) { // the last has ended: whoever sleeps is done
     std::lock_guard const lock(s.engine_lock);
-    if (engine* const e = s.runs.load(std::memory_order_relaxed); e != nullptr) e->poke();
+    if (engine* const e = s.others_engine(); e != nullptr) e->poke();
   }
 }
 
@@ -589,16 +623,15 @@ int slot::pending() noexcept {
 } // namespace
 
 result<std::unique_ptr<pool_multiplexer>> make_pool_multiplexer(int threads) noexcept {
-  // Says now rather than later what would go wrong with each thread's own.
-  result<std::unique_ptr<backend>> const b = best_backend();
-  if (!b.has_value()) return b.error();
-  return std::unique_ptr<pool_multiplexer>(new shared_multiplexer(threads, true, **b));
+  result<std::unique_ptr<shared_multiplexer>> made = shared_multiplexer::make(threads, true);
+  if (!made.has_value()) return made.error();
+  return std::unique_ptr<pool_multiplexer>(std::move(*made));
 }
 
 result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept {
-  result<std::unique_ptr<backend>> const b = best_backend();
-  if (!b.has_value()) return b.error();
-  return std::unique_ptr<io_multiplexer>(new shared_multiplexer(threads, false, **b));
+  result<std::unique_ptr<shared_multiplexer>> made = shared_multiplexer::make(threads, false);
+  if (!made.has_value()) return made.error();
+  return std::unique_ptr<io_multiplexer>(std::move(*made));
 }
 
 } // namespace unio::driver

@@ -3,8 +3,7 @@
 #include "driver/engine.hpp"
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
-
-#include <pthread.h>
+#include "sys/threads.hpp"
 
 #include <atomic>
 #include <condition_variable>
@@ -40,19 +39,12 @@ class pool {
   }
 
  private:
-  // Not std::thread, which allocates.
   void grow() noexcept {
-    pthread_attr_t detached;
-    pthread_attr_init(&detached);
-    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     auto const run = [](void* self) -> void* {
       static_cast<pool*>(self)->work();
       return nullptr;
     };
-    pthread_t thread;
-    if (pthread_create(&thread, &detached, run, this) == 0)
-      ++threads_; // else those that there are take turns
-    pthread_attr_destroy(&detached);
+    if (sys::start_thread(run, this) == 0) ++threads_; // else those that there are take turns
   }
 
   static void perform(io_operation& op) noexcept {

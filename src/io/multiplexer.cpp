@@ -85,8 +85,7 @@ class failed_multiplexer final : public io_multiplexer {
   }
   unio::counters counters() const noexcept override { return {}; }
   void start(io_operation& op) noexcept override {
-    bool const own = why.category() != std::system_category();
-    op.set_outcome(own ? detail::native(static_cast<error>(why.value())) : -why.value());
+    op.set_outcome(detail::to_native(why));
     if (op.is_quiet()) return op.mark_finished();
     op.deliver(io_operation::value | io_operation::done);
   }

@@ -12,6 +12,13 @@ namespace unio::sys {
 // Zero-initialised and never written as a whole: only the pages of numbers in use take memory.
 constinit descriptor_state descriptor_table[descriptor_table_size]{};
 
+constinit std::atomic<std::uint32_t> closing_news{0};
+
+void tell_closing_threads() noexcept {
+  closing_news.fetch_add(1, std::memory_order_release); // pairs with the acquire of those that wait
+  closing_news.notify_all();
+}
+
 static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 12);
 

@@ -2,7 +2,7 @@
 //
 //   above_standard   keeps 0, 1 and 2 free of what unio opens
 //   generation       tells a number from the same number after it was closed and taken again
-//   in_flight        how many operations some driver holds on a number
+//   in_flight        how many operations some driver holds on a number, and a thread's way to wait for their end
 //   uninterrupted    a system call that is not to end because of a signal
 //
 // The table is static and indexed by the number, so that neither looking nor counting allocates or locks.
@@ -28,7 +28,7 @@ int above_standard(std::int64_t fd) noexcept;
 // time by compilers that give up on evaluating its constructors.
 struct descriptor_state {
   std::uint32_t generation; // changes each time a handle gives the number up
-  std::uint32_t in_flight;  // operations that some driver holds on the number
+  std::uint32_t in_flight;  // operations that some driver holds on the number; awaited_bit
   std::uint32_t waited;     // directions in which the last blocking call had to wait
 };
 inline constexpr std::uint32_t waited_in = 1, waited_out = 2;
@@ -84,15 +84,32 @@ inline void note_duplicate(int copy, int original) noexcept {
   if (is_nonblocking(original)) note_nonblocking(copy);
 }
 
+/// Beside the count: a thread waits until it is 0.
+inline constexpr std::uint32_t awaited_bit = 1U << 31;
+/// Changes, with a wake-up, whenever a thread that closes a descriptor has to look again.
+extern std::atomic<std::uint32_t> closing_news;
+void tell_closing_threads() noexcept;
+
 /// Acquire; pairs with the release in leave_flight, so that who sees 0 also sees what the operations did.
 inline std::uint32_t in_flight(int fd) noexcept {
-  return fd < 0 ? 0 : std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire);
+  return fd < 0 ? 0 : std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire) & ~awaited_bit;
 }
 inline void enter_flight(int fd) noexcept {
   if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_add(1, std::memory_order_relaxed);
 }
 inline void leave_flight(int fd) noexcept {
-  if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_sub(1, std::memory_order_release);
+  if (fd < 0) return;
+  std::uint32_t const before =
+      std::atomic_ref(state_of(fd).in_flight).fetch_sub(1, std::memory_order_release);
+  if ((before & awaited_bit) != 0) [[unlikely]]
+    tell_closing_threads();
+}
+/// From here on each operation that leaves changes closing_news. An operation that has left before is seen by in_flight().
+inline void await_landings(int fd) noexcept {
+  if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_or(awaited_bit, std::memory_order_acquire);
+}
+inline void stop_awaiting_landings(int fd) noexcept {
+  if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_and(~awaited_bit, std::memory_order_relaxed);
 }
 
 /// Calls `call()`, a system call, until it returns something else than -EINTR.

@@ -111,7 +111,7 @@ void simulated_backend::look_at(engine& e, io_operation& op) noexcept {
   (void)reap(e, 0);
 }
 
-void simulated_backend::describe(capabilities& c) const {
+void simulated_backend::describe(capabilities& c) const noexcept {
   c.driver = "simulated";
   c.ring_entries = world_.options.queue_entries;
 }

@@ -29,7 +29,7 @@ class simulated_backend final : public driver::backend {
   int reap(driver::engine&, std::int64_t until) noexcept override;
   void look_at(driver::engine&, io_operation& op) noexcept override;
   [[nodiscard]] std::int64_t now() const noexcept override { return world_.now(); }
-  void describe(capabilities& c) const override;
+  void describe(capabilities& c) const noexcept override;
 
   /// One turn of the kernel. False: nothing will happen by itself.
   bool turn() noexcept;

@@ -57,6 +57,14 @@ TEST(error, of_unio_equals_its_condition) {
   EXPECT_EQ(make_error_code(error::invalid_address), std::errc::invalid_argument);
 }
 
+TEST(error, becomes_a_native_code_by_its_category) {
+  EXPECT_EQ(unio::detail::to_native(system_code(ENOMEM)), -ENOMEM);
+  EXPECT_EQ(unio::detail::to_native(generic_code(ENOMEM)), -ENOMEM); // std::make_error_code(std::errc)
+  EXPECT_EQ(unio::detail::to_native(error::unknown_driver), unio::detail::native(error::unknown_driver));
+  std::error_code const own = error::damaged_lock_file;
+  EXPECT_EQ(unio::detail::to_error_code(unio::detail::to_native(own)), own);
+}
+
 TEST(error, says_something_about_every_value_and_no_two_the_same) {
   std::string before;
   for (int i = 1; i <= static_cast<int>(error::writable_by_all); ++i) {

@@ -878,6 +878,28 @@ TEST_P(shared, one_thread_too_many_is_an_error) {
   EXPECT_EQ(m_->run().value(), 0) << "a thread that has ended has left its place";
 }
 
+// What another thread's engine is must be seen once it is seen at all: a race, which a sanitizer finds.
+TEST_P(shared, may_be_woken_while_threads_begin_to_use_it) {
+  watchdog const w;
+  for (int round = 0; round != 50; ++round) {
+    auto const m = io_multiplexer::best_available(threads()).value();
+    std::atomic<int> begun = 0;
+    std::atomic<bool> over = false;
+    std::vector<std::thread> users;
+    for (int i = 0; i < threads(); ++i) {
+      users.emplace_back([&] {
+        EXPECT_TRUE(m->try_run().has_value());
+        begun.fetch_add(1, std::memory_order_relaxed); // no order but the multiplexer's own
+        over.wait(false);
+      });
+    }
+    while (begun.load(std::memory_order_relaxed) != threads()) m->wake();
+    over = true;
+    over.notify_all();
+    for (std::thread& t : users) t.join();
+  }
+}
+
 // ---- a multiplexer of somebody else's --------------------------------------------------------------------
 
 // The least that one can write: it tries everything again in each turn.

@@ -14,13 +14,16 @@
 
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
+#include <cstdlib>
 #include <deque>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -359,6 +362,34 @@ ISOLATED_TEST(kernel_close, is_allowed_to_the_receiver_of_accepting_many_at_the_
   expect_nothing_in_flight(*m);
 }
 
+// Waiting for the end of what is in flight takes turns of the loop inside of a turn.
+ISOLATED_TEST(kernel_close, by_a_receiver_is_noticed_by_the_run_that_told_it) {
+  auto const m = made_multiplexer();
+  {
+    unio::timer_handle never(1h, m.get());
+    tally of_timer;
+    auto waits = unio::connect(unio::async_wait(never), tell{&of_timer});
+    waits.start();
+    connection told_of = local_connection(m.get()), closed = local_connection(m.get());
+    std::array<char, 4> memory{}, other_memory{};
+    tally told, of_closed;
+    auto other =
+        unio::connect(unio::async_read(closed.socket, unio::mutable_buffer(other_memory)), tell{&of_closed});
+    auto read = unio::connect(unio::async_read(told_of.socket, unio::mutable_buffer(memory)),
+                              closes<unio::socket_handle>{&closed.socket, &told});
+    other.start();
+    read.start();
+    submit_all(*m);
+    told_of.peer.write("x");
+    auto const before = std::chrono::steady_clock::now();
+    EXPECT_GT(m->try_run_for(20s).value_or(0), 0);
+    EXPECT_LT(std::chrono::steady_clock::now() - before, 10s) << "it slept on";
+    EXPECT_TRUE(told.ended_once());
+    EXPECT_TRUE(of_closed.ended_once());
+  }
+  expect_nothing_in_flight(*m);
+}
+
 // Closes a handle at the end, and notes how deep in the stack it was told.
 class notes_depth {
  public:
@@ -461,6 +492,222 @@ ISOLATED_TEST(kernel_close, by_another_thread_ends_a_chain_before_it_meets_the_n
     EXPECT_TRUE(second.peer.sees_end());
   }
   expect_nothing_in_flight(*m);
+}
+
+// Ends the test where it would hang.
+template <class Reached> void await(Reached reached, char const* what) {
+  for (int i = 0; i != 1000; ++i) {
+    if (reached()) return;
+    std::this_thread::sleep_for(10ms);
+  }
+  ADD_FAILURE() << "hangs: " << what;
+  std::_Exit(1);
+}
+
+// Engines are asked newest first. The first of them ends while the second one is slow to answer; the third has the read.
+ISOLATED_TEST(kernel_close, by_another_thread_finds_what_is_in_flight_though_a_thread_ends_meanwhile) {
+  connection c = local_connection(nullptr);
+  std::array<char, 16> memory{};
+  tally told;
+  std::atomic<int> ready = 0;
+  std::atomic<bool> closes = false, closed = false;
+  std::thread reader([&] {
+    auto const m = made_multiplexer();
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+    read.start(m.get());
+    submit_all(*m);
+    ++ready;
+    EXPECT_TRUE(drive(*m, [&] { return told.ended() || closed; }));
+    EXPECT_TRUE(told.ended_once()) << "the number is given back while a read is in flight on it";
+    EXPECT_EQ(told.error, unio::condition::canceled);
+  });
+  await([&] { return ready == 1; }, "the reader");
+  std::thread slow([&] {
+    auto const m = made_multiplexer();
+    submit_all(*m);
+    ++ready;
+    while (!closes) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(200ms);
+    EXPECT_TRUE(drive(*m, [&] { return closed.load(); }));
+  });
+  await([&] { return ready == 2; }, "the slow one");
+  std::thread ends([&] {
+    auto const m = made_multiplexer();
+    submit_all(*m);
+    ++ready;
+    while (!closes) std::this_thread::sleep_for(1ms);
+    auto const end = std::chrono::steady_clock::now() + 50ms;
+    while (std::chrono::steady_clock::now() < end) (void)m->try_run_for(1ms);
+  });
+  await([&] { return ready == 3; }, "the one that ends");
+  closes = true;
+  EXPECT_TRUE(c.socket.close().has_value());
+  closed = true;
+  ends.join();
+  slow.join();
+  reader.join();
+  EXPECT_TRUE(c.peer.sees_end());
+}
+
+ISOLATED_TEST(kernel_close, by_another_thread_does_not_wait_for_threads_that_do_not_use_it) {
+  auto const idle = made_multiplexer(); // this thread's, which then waits for others
+  connection other = local_connection(idle.get());
+  std::array<char, 4> memory{};
+  tally of_other;
+  auto other_read =
+      unio::connect(unio::async_read(other.socket, unio::mutable_buffer(memory)), tell{&of_other});
+  other_read.start();
+  submit_all(*idle);
+
+  connection c = local_connection(nullptr);
+  std::atomic<bool> reads = false, closed = false;
+  std::thread reader([&] {
+    auto const m = made_multiplexer();
+    tally told;
+    std::array<char, 4> room{};
+    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(room)), tell{&told});
+    read.start(m.get());
+    submit_all(*m);
+    reads = true;
+    EXPECT_TRUE(drive(*m, [&] { return closed.load(); }));
+    EXPECT_TRUE(told.ended_once());
+  });
+  std::thread closer([&] {
+    await([&] { return reads.load(); }, "the reader");
+    EXPECT_TRUE(c.socket.close().has_value());
+    closed = true;
+  });
+  await([&] { return closed.load(); }, "close()");
+  closer.join();
+  reader.join();
+  EXPECT_TRUE(c.peer.sees_end());
+  EXPECT_FALSE(of_other.ended());
+  other.peer.write("x"); // what it was asked meanwhile is no more, and does no harm
+  ASSERT_TRUE(drive(*idle, [&] { return of_other.ended(); }));
+  EXPECT_EQ(of_other.bytes, 1u);
+}
+
+ISOLATED_TEST(kernel_close,
+              by_another_thread_returns_where_nothing_is_in_flight_and_nobody_runs_the_multiplexer) {
+  auto const m = made_multiplexer();
+  connection c = local_connection(m.get());
+  std::array<char, 4> memory{};
+  tally told;
+  auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
+  read.start();
+  submit_all(*m);
+  c.peer.write("x");
+  ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
+  std::atomic<bool> closed = false;
+  std::thread closer([&] {
+    EXPECT_TRUE(c.socket.close().has_value());
+    closed = true;
+  });
+  await([&] { return closed.load(); }, "close()");
+  closer.join();
+  EXPECT_TRUE(c.peer.sees_end());
+}
+
+ISOLATED_TEST(kernel_close, of_each_others_handles_by_several_threads_ends) {
+  constexpr int threads = 3;
+  std::array<connection, threads> all;
+  std::barrier together(threads);
+  std::atomic<int> over = 0;
+  auto const work = [&](std::size_t me) {
+    auto const m = made_multiplexer();
+    for (int round = 0; round != 200; ++round) {
+      all[me] = local_connection(nullptr);
+      std::array<char, 4> memory{};
+      tally told;
+      auto read = unio::connect(unio::async_read(all[me].socket, unio::mutable_buffer(memory)), tell{&told});
+      read.start(m.get());
+      if (round % 2 == 0) submit_all(*m);
+      together.arrive_and_wait();
+      EXPECT_TRUE(all[(me + 1) % threads].socket.close().has_value());
+      EXPECT_TRUE(drive(*m, [&] { return told.ended(); }));
+      EXPECT_TRUE(told.ended_once());
+      EXPECT_EQ(told.error, unio::condition::canceled);
+      together.arrive_and_wait();
+      EXPECT_TRUE(all[(me + 1) % threads].peer.sees_end());
+      together.arrive_and_wait();
+    }
+    ++over;
+  };
+  std::vector<std::thread> running;
+  for (std::size_t i = 0; i != threads; ++i) running.emplace_back(work, i);
+  await([&] { return over == threads; }, "threads that close each other's handles");
+  for (std::thread& t : running) t.join();
+}
+
+// Notes its end, and the first of all waits for another thread.
+class first_waits {
+ public:
+  struct place {
+    std::atomic<int> ended = 0;
+    std::atomic<int> first = -1;
+    std::atomic<bool> goes_on = false;
+  };
+  first_waits(place* p, int number) : place_(p), number_(number) {}
+  void set_value(unio::io_result<unio::mutable_buffers> const& r) noexcept { EXPECT_TRUE(r.has_value()); }
+  void set_done() noexcept {
+    int none = -1;
+    if (place_->first.compare_exchange_strong(none, number_))
+      await([this] { return place_->goes_on.load(); }, "the receiver that is told first");
+    ++place_->ended;
+  }
+
+ private:
+  place* place_;
+  int number_;
+};
+
+// What is read has arrived, and its receiver waits in the queue behind another one.
+ISOLATED_TEST(kernel_close, by_another_thread_waits_until_a_result_that_was_there_before_was_told) {
+  auto const m = made_multiplexer();
+  std::array<connection, 2> c{local_connection(nullptr), local_connection(nullptr)};
+  std::array<std::array<char, 4>, 2> memory{};
+  first_waits::place place;
+  auto one =
+      unio::connect(unio::async_read(c[0].socket, unio::mutable_buffer(memory[0])), first_waits(&place, 0));
+  auto two =
+      unio::connect(unio::async_read(c[1].socket, unio::mutable_buffer(memory[1])), first_waits(&place, 1));
+  one.start(m.get());
+  two.start(m.get());
+  submit_all(*m);
+  c[0].peer.write("x");
+  c[1].peer.write("x");
+  std::atomic<bool> closed = false;
+  std::thread closer([&] {
+    await([&] { return place.first != -1; }, "the first receiver");
+    std::thread lets_go([&] {
+      std::this_thread::sleep_for(50ms);
+      place.goes_on = true;
+    });
+    EXPECT_TRUE(c[place.first == 0 ? 1 : 0].socket.close().has_value());
+    EXPECT_EQ(place.ended, 2) << "closed before its reader was told";
+    closed = true;
+    lets_go.join();
+  });
+  EXPECT_TRUE(drive(*m, [&] { return place.ended == 2 && closed; }));
+  closer.join();
+  expect_nothing_in_flight(*m);
+}
+
+ISOLATED_TEST(kernel_close, of_what_a_pool_has_used_works_after_the_pools_end) {
+  connection c = local_connection(nullptr);
+  c.peer.write("x");
+  {
+    unio::thread_pool pool(2);
+    auto const read = [](unio::socket_handle& s) -> unio::task<std::size_t> {
+      std::array<char, 4> memory{};
+      auto const r = co_await s.co_read(unio::mutable_buffer(memory));
+      EXPECT_EQ((co_await s.co_read(unio::mutable_buffer(memory), 1ms)).error(), unio::condition::timed_out);
+      co_return r.bytes_transferred();
+    };
+    EXPECT_EQ(unio::sync_wait(pool.executor(), read(c.socket)), 1u);
+  }
+  EXPECT_TRUE(c.socket.close().has_value());
+  EXPECT_TRUE(c.peer.sees_end());
 }
 
 // P7: every way to a descriptor.

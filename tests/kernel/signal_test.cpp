@@ -13,6 +13,7 @@
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
@@ -349,6 +350,58 @@ void mixed_workload(unio::io_multiplexer& m, temporary_directory const& director
     EXPECT_TRUE(event.signal().has_value());
     EXPECT_TRUE(event.wait(20s).has_value());
   }
+}
+
+volatile sig_atomic_t handled_by;
+
+// A program that blocks a signal for a while expects that nothing of it is handled meanwhile. With every thread that the
+// library makes: of a pool, for a file where there is no ring, for dumps.
+ISOLATED_TEST(kernel_signal, is_handled_by_no_thread_of_the_library) {
+  EXPECT_EQ(in_child([] { // dumping goes on for as long as the process
+              auto const m = made_multiplexer();
+              unio::thread_pool const pool(2);
+              temporary_directory const directory;
+              auto file = unio::file_handle::temp_inode(directory.handle()).value();
+              tally told;
+              auto barrier =
+                  unio::connect(unio::async_barrier(file, unio::barrier_kind::wait_all), tell{&told});
+              barrier.start(m.get());
+              if (!drive(*m, [&] { return told.ended(); })) return 1;
+              if (!unio::dump_pending_on_signal(SIGUSR2).has_value()) return 2;
+
+              struct sigaction action = {};
+              action.sa_handler = [](int) { handled_by = static_cast<sig_atomic_t>(::syscall(SYS_gettid)); };
+              ::sigaction(SIGUSR1, &action, nullptr);
+              sigset_t blocked;
+              sigemptyset(&blocked);
+              sigaddset(&blocked, SIGUSR1);
+              ::pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+              ::kill(::getpid(), SIGUSR1);
+              std::this_thread::sleep_for(50ms);
+              if (handled_by != 0) return 3;
+              ::pthread_sigmask(SIG_UNBLOCK, &blocked, nullptr);
+              return handled_by == ::getpid() ? 0 : 4;
+            }),
+            0)
+      << "(3: by a thread of the library)";
+}
+
+// One that is blocked when its thread causes it kills the process, whatever handler there is.
+ISOLATED_TEST(kernel_signal, of_a_fault_reaches_its_handler_on_a_thread_of_the_library) {
+  if (under_sanitizer) GTEST_SKIP() << "the sanitizer's own handlers are in the way";
+  EXPECT_EQ(in_child([] {
+              unio::thread_pool pool(1);
+              struct sigaction action = {};
+              action.sa_handler = [](int) { ::_exit(7); };
+              ::sigaction(SIGSEGV, &action, nullptr);
+              pool.post([] {
+                void* const nothing = ::mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+                *static_cast<char volatile*>(nothing) = 1;
+              });
+              pool.join();
+              return 1;
+            }),
+            7);
 }
 
 ISOLATED_TEST(kernel_signal, that_comes_all_the_time_is_never_seen) {

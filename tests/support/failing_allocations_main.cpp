@@ -20,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <deque>
+#include <exception>
 #include <filesystem>
 #include <iterator>
 #include <new>
@@ -46,9 +47,14 @@ void* allocate(std::size_t n, std::size_t alignment = 0) {
 }
 
 // The library allocates with std::nothrow wherever it can go on. A throwing one that fails means that it
-// cannot.
+// cannot; where that is documented, an exception says so.
+bool may_throw = false;
+
 void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
   void* const p = allocate(n, alignment);
+#ifdef __cpp_exceptions
+  if (p == nullptr && may_throw) throw std::bad_alloc();
+#endif
   if (p == nullptr) {
     std::fputs("an allocation that cannot be reported has failed\n", stderr);
     std::abort();
@@ -68,12 +74,21 @@ void* operator new(std::size_t n, std::align_val_t a) {
 void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
   return allocate(n, static_cast<std::size_t>(a));
 }
+void* operator new[](std::size_t n, std::align_val_t a) {
+  return allocate_or_end(n, static_cast<std::size_t>(a));
+}
+void* operator new[](std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
+  return allocate(n, static_cast<std::size_t>(a));
+}
 void operator delete(void* p) noexcept { std::free(p); }
 void operator delete[](void* p) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t) noexcept { std::free(p); }
 void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
 void operator delete(void* p, std::nothrow_t const&) noexcept { std::free(p); }
 void operator delete[](void* p, std::nothrow_t const&) noexcept { std::free(p); }
 void operator delete(void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
@@ -90,14 +105,14 @@ void expect(bool claim, char const* what, long n) {
 struct note {
   int values = 0;
   int ends = 0;
-  int error = 0;
+  std::error_code error;
   std::size_t bytes = 0;
 };
 struct writes_down {
   note* to = nullptr;
   template <class Result> void set_value(Result&& r) noexcept {
     ++to->values;
-    to->error = r.error().value();
+    to->error = r.error();
     to->bytes = r.bytes_transferred();
   }
   void set_done() noexcept { ++to->ends; }
@@ -109,8 +124,11 @@ struct scene {
   unio::socket_pair two = unio::socket_handle::pair().value();
 };
 
-void play(scene& s, long n) {
-  auto made = unio::io_multiplexer::best_available(1);
+bool no_memory(std::error_code const& e) { return e == std::errc::not_enough_memory; }
+
+// Of more than one thread a multiplexer makes what it needs on its first use by each.
+void play(scene& s, int threads, long n) {
+  auto made = unio::io_multiplexer::best_available(threads);
   if (!made.has_value()) {
     expect(made.error() == std::errc::not_enough_memory, "what is not made is for want of memory", n);
     return;
@@ -134,7 +152,8 @@ void play(scene& s, long n) {
     fourth.start();
     bool posted = false;
     bool const taken = m.post([&] { posted = true; }).has_value();
-    (void)m.try_run();
+    auto const ran = m.try_run();
+    expect(ran.has_value() || no_memory(ran.error()), "it is run, or there is no memory", n);
     expect(s.one.second.write(unio::const_buffer("abc", 3)).has_value(), "the peer writes", n);
     second.cancel();
     for (int i = 0; i < 1000; ++i) {
@@ -145,8 +164,11 @@ void play(scene& s, long n) {
     }
     expect(posted == taken, "what was posted ran", n);
     for (note const& x : notes) expect(x.ends == 1 && x.values == 1, "each ends once", n);
-    expect(notes[0].bytes == 3 || notes[0].error == ENOMEM, "bytes arrive, or there is no memory", n);
-    if (notes[0].error != 0) { // they are still there
+    for (note const& x : notes)
+      expect(!x.error || x.error == unio::condition::canceled || no_memory(x.error),
+             "what does not end well is for want of memory", n);
+    expect(notes[0].bytes == 3 || no_memory(notes[0].error), "bytes arrive, or there is no memory", n);
+    if (notes[0].error) { // they are still there
       char rest[8];
       expect(::recv(s.one.first.native_handle(), rest, sizeof rest, MSG_DONTWAIT) == 3, "no bytes are lost",
              n);
@@ -155,6 +177,20 @@ void play(scene& s, long n) {
   }
   s.one.first.set_multiplexer(nullptr);
   s.two.first.set_multiplexer(nullptr);
+}
+
+// A thread's own multiplexer that cannot be made.
+void first_use_by_a_thread() {
+  for (long const n : {1, 2}) {
+    note told;
+    unio::timer_handle timer(std::chrono::milliseconds(1));
+    auto wait = unio::connect(unio::async_wait(timer), writes_down{&told});
+    allocations = 0;
+    fails_at = n;
+    wait.start();
+    fails_at = -1;
+    expect(told.ends == 1 && no_memory(told.error), "what cannot be started says that there is no memory", n);
+  }
 }
 
 // Locking more entities than have room in a guard, and letting them go. Returns how often that allocated.
@@ -276,28 +312,106 @@ void update_each() {
   }
 }
 
+// What throws, where there are exceptions: each allocation that fails becomes one, and the next attempt is well.
+#ifdef __cpp_exceptions
+template <class F> void throws_each(char const* what, F f) {
+  auto const fails = [&](long n) {
+    unio::frame_pool::trim(); // nothing is in stock
+    allocations = 0;
+    fails_at = n;
+    may_throw = true;
+    bool told = false;
+    try {
+      f();
+    } catch (std::bad_alloc const&) {
+      told = true;
+    } catch (std::system_error const& e) {
+      told = no_memory(e.code());
+    }
+    may_throw = false;
+    fails_at = -1;
+    expect(told == (n != 0), what, n);
+  };
+  fails(0);
+  long const in_all = allocations;
+  expect(in_all != 0, "the canary: nothing was allocated by what throws", 0);
+  for (long n = 1; n <= in_all; ++n) fails(n);
+  fails(0);
+}
+
+unio::task<int> nested(int depth) {
+  if (depth == 0) co_return (co_await unio::co_no_op()).has_value() ? 1 : 0;
+  co_return co_await nested(depth - 1);
+}
+
+unio::task<int> several() {
+  auto const [a, b] = co_await unio::when_all(nested(0), nested(1));
+  co_return a + b;
+}
+
+void throw_each() {
+  bool thrown = false;
+  allocations = 0;
+  fails_at = 1;
+  may_throw = true;
+  try {
+    unio::task<int> const first = nested(0);
+  } catch (std::bad_alloc const&) {
+    thrown = true;
+  }
+  may_throw = false;
+  fails_at = -1;
+  expect(thrown, "the first frame of the process throws", 1);
+
+  unio::io_multiplexer& m = unio::this_thread::multiplexer();
+  throws_each("async_run() throws, or the task", [&m] {
+    std::optional<unio::task_outcome<int>> outcome;
+    unio::async_run(m, nested(2), [&outcome](unio::task_outcome<int> o) { outcome = o; });
+    for (int i = 0; i != 1000 && !outcome; ++i) (void)m.try_run_for(std::chrono::milliseconds(10));
+    expect(outcome.has_value(), "what was started ends", 0);
+    if (outcome && !*outcome) std::rethrow_exception(outcome->error());
+  });
+  throws_each("run() throws", [] { expect(unio::run(several()) == 2, "it ends", 0); });
+  throws_each("a thread pool throws", [] {
+    unio::thread_pool pool(2);
+    std::atomic<bool> ran = false;
+    pool.post([&ran] { ran = true; });
+    pool.join();
+    expect(ran, "what was posted runs", 0);
+  });
+}
+#else
+void throw_each() {}
+#endif
+
 } // namespace
 
 int main() {
-  scene s;
-  play(s, 0); // what is allocated once in a process is not counted
-  allocations = 0;
-  play(s, 0);
-  long const in_all = allocations;
-  if (in_all < 3) {
-    std::printf("the canary: only %ld allocations were seen\n", in_all);
-    return 1;
-  }
-  for (long n = 1; n <= in_all; ++n) {
+  first_use_by_a_thread();
+  long in_all = 0;
+  for (int const threads : {2, 1}) {
+    scene s;
+    play(s, threads, 0); // what is allocated once in a process is not counted
     allocations = 0;
-    fails_at = n;
-    play(s, n);
-    fails_at = -1;
+    play(s, threads, 0);
+    in_all = allocations;
+    if (in_all < 3) {
+      std::printf("the canary: only %ld allocations were seen\n", in_all);
+      return 1;
+    }
+    failed = 0;
+    for (long n = 1; n <= in_all; ++n) {
+      allocations = 0;
+      fails_at = n;
+      play(s, threads, n);
+      fails_at = -1;
+    }
+    if (failed < in_all) {
+      std::printf("the canary: only %ld of %ld failed\n", failed.load(), in_all);
+      return 1;
+    }
   }
-  if (failed < in_all) {
-    std::printf("the canary: only %ld of %ld failed\n", failed.load(), in_all);
-    return 1;
-  }
+  throw_each();
   test::temporary_directory const directory;
   lock_each<unio::fs::byte_ranges>(directory / "byte_ranges");
   lock_each<unio::fs::atomic_append>(directory / "atomic_append");

@@ -102,10 +102,8 @@ class epoll_backend final : public backend {
     sys::epoll_ctl(epoll_fd_, EPOLL_CTL_DEL, fd, &unused);
   }
 
-  void describe(capabilities& c) const override {
-    c.driver = "epoll";
-    c.why = why_epoll(why_);
-  }
+  void describe(capabilities& c) const noexcept override { c.driver = "epoll"; }
+  [[nodiscard]] int why_no_ring() const noexcept override { return why_; }
 
  private:
   static std::uint64_t tag(int fd) noexcept {

@@ -145,7 +145,7 @@ class uring_backend final : public backend {
     reap(e, 0);
   }
 
-  void describe(capabilities& c) const override {
+  void describe(capabilities& c) const noexcept override {
     c.driver = "io_uring";
     c.ring_entries = ring_.entries();
     c.single_issuer = ring_.has(IORING_SETUP_SINGLE_ISSUER);
