@@ -14,7 +14,7 @@ namespace {
 // As if it had been asked a turn later.
 template <class Question> task<typename Question::answer_type> give_a_turn(Question q) {
   co_await co_yield_now();
-  typename Question::answer_type a(detail::system_error(EAGAIN), 0); // until it is known
+  typename Question::answer_type a;
   if (q.at_once(a)) co_return a;
   co_return co_await q.slowly();
 }

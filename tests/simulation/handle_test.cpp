@@ -3,10 +3,15 @@
 
 #include "support.hpp"
 
+#include <unio/run.hpp>
+
+#include <algorithm>
 #include <chrono>
 #include <coroutine>
 #include <memory>
 #include <numeric>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -312,6 +317,73 @@ TEST(simulated_fairness, timers_that_are_due_do_not_starve_ready_io) {
     stop = true;
     EXPECT_TRUE(run_until(s, [&] { return wait.finished(); }));
   });
+}
+
+// Readers of one byte each, of pipes that hold many; each byte takes a microsecond. Case 38
+struct busy_readers {
+  struct reader {
+    unio::pipe_handle from;
+    unio::pipe_handle to;
+    int bytes = 0;
+  };
+  busy_readers(simulation& s, std::size_t n, int bytes_each) : all(n) {
+    std::string const text(static_cast<std::size_t>(bytes_each), 'x');
+    for (reader& r : all) {
+      std::tie(r.from, r.to) = s.pipe();
+      EXPECT_EQ(r.to.write(unio::const_buffer(text.data(), text.size())).bytes_transferred(), text.size());
+      r.to = {};
+      unio::async_run(s.multiplexer(), read(s, r));
+    }
+  }
+  static unio::task<> read(simulation& s, reader& r) {
+    for (char byte;;) {
+      auto const got = co_await r.from.co_read(unio::mutable_buffer(&byte, 1));
+      if (!got || got->empty()) co_return;
+      ++r.bytes;
+      s.advance(1us);
+    }
+  }
+  [[nodiscard]] int sum() const {
+    int n = 0;
+    for (reader const& r : all) n += r.bytes;
+    return n;
+  }
+  std::vector<reader> all;
+};
+
+TEST(simulated_fairness, none_of_many_is_served_twice_before_all_are_served_once) {
+  for_seeds(
+      50,
+      [](simulation& s) {
+        for (std::size_t const n : {std::size_t{2}, std::size_t{64}, std::size_t{150}}) {
+          busy_readers readers(s, n, 40);
+          // A reader that was resumed may read one more byte on the spot: so it is ahead by no more than two.
+          for (int turn = 0; s.multiplexer().try_run().value_or(0) != 0; ++turn) {
+            auto const [fewest, most] = std::ranges::minmax(readers.all, {}, &busy_readers::reader::bytes);
+            EXPECT_LE(most.bytes - fewest.bytes, 2 + 1) << n << " readers, turn " << turn;
+            if (testing::Test::HasFailure()) return;
+          }
+          EXPECT_EQ(readers.sum(), static_cast<int>(n) * 40);
+        }
+      },
+      &simulation_options::orderly);
+}
+
+TEST(simulated_fairness, a_timer_that_is_due_fires_within_a_turn_of_64_however_many_are_ready) {
+  for_seeds(
+      20,
+      [](simulation& s) {
+        busy_readers readers(s, 1000, 10);
+        told t;
+        unio::timer_handle timer(unio::deadline(500us), &s.multiplexer());
+        auto wait = watch(async_wait(timer), t);
+        wait.start();
+        EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+        EXPECT_LE(readers.sum(), 500 + 2 * 64) << "it fired only after all of them had been served";
+        while (s.multiplexer().try_run().value_or(0) != 0) {
+        }
+      },
+      &simulation_options::orderly);
 }
 
 template <class Handle> void write_all(Handle& h, std::vector<char> const& data) {
