@@ -158,7 +158,7 @@ void registry::answer_for_this_thread() noexcept {
 }
 
 void registry::forget_in_all(int fd) noexcept {
-  closing c{.fd = fd};
+  closing c{.fd = fd, .number = 0};
   {
     std::lock_guard const lock(mutex);
     c.number = ++closings_begun;
