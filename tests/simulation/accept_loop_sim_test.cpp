@@ -102,7 +102,9 @@ TEST(simulated_accept_loop, that_is_stopped_or_destroyed_leaks_nothing) {
       }
       co_await connecting.join();
     }(sim, s, d, destroyed));
-    if (!destroyed) EXPECT_EQ(s.ended.error(), condition::canceled);
+    if (!destroyed) {
+      EXPECT_EQ(s.ended.error(), condition::canceled);
+    }
     EXPECT_LE(s.accepted.size(), s.clients.size());
     close_all(s);
     expect_at_rest(sim);
