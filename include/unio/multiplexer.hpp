@@ -78,7 +78,7 @@ class UNIO_API io_multiplexer {
   /// missing or forbidden (capabilities().why says so).
   ///
   /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with UNIO_DRIVER=uring what
-  ///                io_uring_setup(2) said; EMFILE, ENFILE, ENOMEM
+  ///                io_uring_setup(2) said; EINVAL if UNIO_RING_ENTRIES is not 1 to 32768; EMFILE, ENFILE, ENOMEM
   /// Preconditions  threads >= 1
   /// Cost           a few system calls, a few hundred KiB of memory for the rings of each thread
   static result<std::unique_ptr<io_multiplexer>> best_available(int threads = 1) noexcept;
