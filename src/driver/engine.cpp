@@ -622,7 +622,8 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop_ready());
     if (b.spent()) break;
     if (in_round()) { // it is long, or the time is over
-      if (!ticks || b.is_over()) break;
+      bool const only_due = round_left_ <= 0 || waiting() == 0; // timers that are always due must not hold up the kernel
+      if (!ticks || only_due || b.is_over()) break;
       is_long = true;
       alone_ = false;
       queue_next_inline();
