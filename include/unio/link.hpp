@@ -79,6 +79,8 @@ class UNIO_API chain : public io_operation {
 
  private:
   [[nodiscard]] io_operation& member(std::size_t i) noexcept { return entries_[i].operation(*this); }
+  static void for_each_descriptor(io_operation& op, void (*f)(int fd) noexcept) noexcept;
+  void pass() noexcept;
   [[nodiscard]] int refusal() const noexcept;
   void tighten(io_operation& member) noexcept;
   void loosen(io_operation& member) noexcept;
@@ -87,9 +89,10 @@ class UNIO_API chain : public io_operation {
   entry const* entries_;
   std::uint16_t count_;
   std::uint16_t position_ = 0;
-  bool broken_ = false;    // who runs did not do its part
-  bool stopped_ = false;   // nobody is started any more
-  bool advancing_ = false; // run() is under way
+  bool broken_ = false;     // who runs did not do its part
+  bool stopped_ = false;    // nobody is started any more
+  bool advancing_ = false;  // run() is under way
+  bool is_counted_ = false; // the descriptors of who is still to run count as in flight
   unio::deadline within_;
   unio::deadline own_; // that of the member that runs, which has the chain's for so long
   std::int64_t due_ = unio::deadline::forever;

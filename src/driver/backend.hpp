@@ -42,8 +42,8 @@ class backend {
   /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says that this backend
   /// cannot go on.
   virtual int reap(engine&, std::int64_t until) noexcept = 0;
-  /// Looks for the completion of one operation.
-  virtual void look_at(engine&, io_operation& op) noexcept = 0;
+  /// Looks for the completion of one operation. Returns 0, or the code that says that this backend cannot go on.
+  virtual int look_at(engine&, io_operation& op) noexcept = 0;
   /// The descriptor is about to be closed; nothing is in flight on it.
   virtual void unregister(int, descriptor&) noexcept {}
   [[nodiscard]] virtual std::int64_t now() const noexcept;

@@ -1,5 +1,6 @@
 #include "driver/engine.hpp"
 
+#include "core/pauses.hpp"
 #include "core/thread_token.hpp"
 #include "driver/choose.hpp"
 #include "driver/registry.hpp"
@@ -21,12 +22,8 @@ namespace {
 
 constexpr std::int64_t forever = deadline::forever;
 
-// How long to wait for resources that were missing `times` times in a row.
-constexpr int pauses_that_grow = 6;
-int pause_ms(int times) noexcept { return std::min(100, 5 << (times - 1)); }
-
-// How long to wait for what nothing tells of, before the first attempt again and after each: 1, 2, 4 and then 8 ms.
-constexpr int retries_that_grow = 3;
+using detail::pauses_that_grow;
+using detail::retries_that_grow;
 
 bool is_chain(io_operation const& op) noexcept { return &op.faces() == &detail::link_faces; }
 detail::chain& as_chain(io_operation& op) noexcept { return static_cast<detail::chain&>(op); }
@@ -347,7 +344,7 @@ inline io_operation* engine::pop_ready() noexcept {
     --round_left_;
     return std::exchange(next_inline_, nullptr);
   }
-  if (due_.empty() || (due_first_ <= 0 && !ready_.empty())) {
+  if (due_.empty() || (due_first_ <= 0 && round_left_ > 0 && !ready_.empty())) {
     --round_left_;
     return ready_.pop();
   }
@@ -422,7 +419,7 @@ void engine::worker_returned(io_operation& op, int res) noexcept {
 
 void engine::retry_later(io_operation& op) noexcept {
   operation_links::marks& is = op.links.is;
-  int const milliseconds = 1 << std::min<int>(is.pauses, retries_that_grow);
+  int const milliseconds = detail::retry_ms(is.pauses);
   if (is.pauses < retries_that_grow) ++is.pauses;
   retry_after(op, milliseconds);
 }
@@ -454,7 +451,7 @@ void engine::after_value(io_operation& op) noexcept {
   }
   if (!idle) return;
   l.is.restart = false;
-  if (l.is.pauses != 0) return retry_after(op, pause_ms(l.is.pauses));
+  if (l.is.pauses != 0) return retry_after(op, detail::pause_ms(l.is.pauses));
   restart(op);
 }
 
@@ -570,7 +567,8 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   telling_ = &here;
   op.deliver(events);
   telling_ = here.outer;
-  if (here.op != nullptr && l.is.in_flight) after_value(op);
+  // One that has another value by now, from a run() of the receiver's, is seen to after that one.
+  if (here.op != nullptr && l.is.in_flight && l.is.undelivered == 0) after_value(op);
 }
 
 bool engine::is_being_told(io_operation const& op) const noexcept {
@@ -601,10 +599,12 @@ void engine::deliver_inline() noexcept {
 void engine::serve_due(bound const& b) noexcept {
   if (due_.empty()) return;
   bool const outer = std::exchange(delivering_, true);
+  int const outer_quiet = quiet_;
   alone_ = false;
   for (int left = due_.size(); left > 0 && !due_.empty() && b.take(); --left) serve_one(*due_.pop());
   queue_next_inline();
   delivering_ = outer;
+  quiet_ = outer ? outer_quiet : turn_budget;
 }
 
 // Serves the queue in whole rounds: first all that is in it, each once, and then again what has come behind it, as long as all
@@ -615,30 +615,33 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
   int const outer_quiet = quiet_;
   int ran = 0;
   due_first_ = due_first;
-  bool is_long = false;
+  round_left_ = waiting();
+  int left =
+      turn_budget - round_left_; // of the rounds, whatever a receiver that runs this itself makes of budget_
   // Receivers may take operations out of the queue.
   auto const in_round = [this] { return (round_left_ > 0 && waiting() != 0) || !due_.empty(); };
-  for (round_left_ = waiting(); in_round();) {
+  while (in_round()) {
     while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop_ready());
     if (b.spent()) break;
-    if (in_round()) { // it is long, or the time is over
-      bool const only_due = round_left_ <= 0 || waiting() == 0; // timers that are always due must not hold up the kernel
-      if (!ticks || only_due || b.is_over()) break;
-      is_long = true;
-      alone_ = false;
-      queue_next_inline();
-      int const left = round_left_;
-      ran += run_posted(b);
-      take_messages();
-      expire(bound(*this, turn_budget, forever));
-      round_left_ = left;
-      due_first_ = turn_budget / 2;
-      budget_ = turn_budget;
-    } else if (int const next = waiting(); !is_long && next <= budget_) {
+    if (!in_round()) {
+      int const next = waiting();
+      if (next == 0 || next > std::min(left, budget_)) break;
+      left -= next;
       round_left_ = next;
-    } else {
-      break;
+      continue;
     }
+    // The round is long, or the time is over. Timers that are always due must not hold up the kernel.
+    bool const only_due = round_left_ <= 0 || waiting() == 0;
+    if (!ticks || only_due || b.is_over()) break;
+    alone_ = false;
+    left = 0;
+    int const round = round_left_;
+    ran += run_posted(b, turn_budget);
+    take_messages();
+    expire(bound(*this, turn_budget, forever));
+    round_left_ = round;
+    due_first_ = turn_budget / 2;
+    budget_ = turn_budget;
   }
   queue_next_inline();
   delivering_ = outer;
@@ -711,6 +714,7 @@ void engine::worker_done(io_operation& op) noexcept {
 }
 
 void engine::take_messages() noexcept {
+  queue_next_inline();
   for (io_operation* op = messages_.take(); op != nullptr;) {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
@@ -745,29 +749,28 @@ void engine::take_messages() noexcept {
   }
 }
 
-int engine::run_posted(bound const& b) noexcept {
+int engine::run_posted(bound const& b, int at_most) noexcept {
   int n = 0;
-  bool const outer = delivering_;
-  delivering_ = true;
+  bool const outer = std::exchange(delivering_, true);
+  int const outer_quiet = quiet_;
   take_posted();
   posted_now_.append(posted_here_); // what they post is for the next turn
-  int const outer_quiet = quiet_;
-  bool const others = in_flight_ != 0 || has_results();
-  bool const only_one = posted_now_.has_one() && !has_results();
-  for (int left = others ? turn_budget : std::numeric_limits<int>::max();
-       left != 0 && !posted_now_.empty() && b.take(); --left) {
+  bool const only_one = posted_now_.has_one();
+  for (int left = at_most; left != 0 && !posted_now_.empty() && b.take(); --left) {
     work& w = *posted_now_.pop();
     ++n;
-    quiet_ = only_one ? budget_ : inline_beside_others;
+    begin_work(only_one);
     w();
+  }
+  if (shared_ != nullptr) {
+    int const shared = shared_->run_shared(b.left());
+    b.spend(shared);
+    n += shared;
   }
   queue_next_inline();
   delivering_ = outer;
   quiet_ = outer ? outer_quiet : turn_budget;
-  if (shared_ == nullptr) return n;
-  int const shared = shared_->run_shared(b.left());
-  b.spend(shared);
-  return n + shared;
+  return n;
 }
 
 // Of several threads one that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile as
@@ -775,7 +778,9 @@ int engine::run_posted(bound const& b) noexcept {
 int engine::run_posted_again(bound const& b) noexcept {
   int ran = 0;
   for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {
-    int const n = run_posted(b);
+    // While others wait, they have their turn after so many.
+    bool const others = in_flight_ != 0 || has_results();
+    int const n = run_posted(b, others ? turn_budget : std::numeric_limits<int>::max());
     ran += n;
     if (n == 0 || shared_ == nullptr || !is_idle()) break;
   }
@@ -786,7 +791,7 @@ int engine::run_posted_again(bound const& b) noexcept {
 
 int engine::reap(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
-    until = reap_leaving(until);
+    until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
   int const e = backend_->reap(*this, until);
   return e >= 0 ? e : change_backend(e);
 }
@@ -840,7 +845,8 @@ std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
 void engine::look_at(io_operation& op) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
     (void)reap_leaving(0);
-  if (op.links.is.undelivered == 0) backend_->look_at(*this, op);
+  if (op.links.is.undelivered != 0) return;
+  if (int const e = backend_->look_at(*this, op); e < 0) (void)change_backend(e);
 }
 
 unio::capabilities engine::capabilities() const {
@@ -850,13 +856,16 @@ unio::capabilities engine::capabilities() const {
   return c;
 }
 
-// Takes in all that the kernel has; what is due meanwhile is delivered in between. Returns 0 or a negative native code.
-int engine::fetch(bound const& b, std::int64_t until) noexcept {
+// Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0 or a negative
+// native code.
+int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   int r = reap(until);
-  for (int calls = 1; r > 0 && calls != calls_per_turn; ++calls) {
+  for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
     take_messages();
-    expire(bound(*this, turn_budget, forever));
-    serve_due(b);
+    if (timers) {
+      expire(bound(*this, turn_budget, forever));
+      serve_due(b);
+    }
     r = reap(0);
   }
   if (r < 0) return r;
@@ -879,43 +888,66 @@ int engine::take_delivered() noexcept {
   return n;
 }
 
+// Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep otherwise, though
+// what it was to wait for has come.
+template <class Turn> result<int> engine::within_turn(Turn turn) noexcept {
+  if (!delivering_) [[likely]] {
+    budget_ = turn_budget;
+    return turn();
+  }
+  queue_next_inline();
+  int const counted = std::exchange(delivered_, 0);
+  bool const told = told_end_;
+  result<int> const r = turn();
+  delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
+  told_end_ = told_end_ || told;
+  return r;
+}
+
 result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  queue_next_inline(); // called from a receiver
-  bound const b(*this, max_items, until);
-  take_messages();
-  if (!is_idle()) {
-    if (int const e = fetch(b, 0); e != 0) return detail::to_error_code(e);
-    serve(b, turn_budget / 2, false);
-    count_landed();
-  }
-  int const n = take_delivered();
-  return n != 0 ? n : is_idle() ? 0 : -1;
+  return within_turn([&]() noexcept -> result<int> {
+    bound const b(*this, max_items, until);
+    take_messages();
+    if (!is_idle()) {
+      if (int const e = fetch(b, 0, false); e != 0) return detail::to_error_code(e);
+      serve(b, turn_budget / 2, false);
+      count_landed();
+    }
+    int const n = take_delivered();
+    return n != 0 ? n : is_idle() ? 0 : -1;
+  });
 }
 
 result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  bound const b(*this, max_items, until);
-  queue_next_inline();
-  expire(b);
-  alone_ = waiting() + due_.size() <= 1;
-  serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
-  count_landed();
-  int const n = take_delivered();
-  return n != 0 ? n : is_idle() ? 0 : -1;
+  return within_turn([&]() noexcept -> result<int> {
+    expire(bound(*this, max_items, until));
+    alone_ = waiting() + due_.size() <= 1;
+    serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
+    count_landed();
+    int const n = take_delivered();
+    return n != 0 ? n : is_idle() ? 0 : -1;
+  });
 }
 
 result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  budget_ = turn_budget;
-  return run_posted(bound(*this, max_items, until));
+  if (!delivering_) budget_ = turn_budget;
+  return run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
 }
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  bool const outer = delivering_;
+  result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
+  if (outer && r.has_value() && *r < 0) told_end_ = true; // it was woken, say: so is the run() further up
+  return r;
+}
+
+result<int> engine::turns(int max_items, std::int64_t until) noexcept {
   detail::resume_scope const scope;
   told_end_ = false;
-  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  queue_next_inline(); // called from a receiver
   bound const b(*this, max_items, forever);
   bool const limited = max_items >= 0;
   for (;;) {
@@ -940,12 +972,14 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
     if (before == 0 && !has_ready() && !has_posted() && until != 0) {
       sleep_until = std::min(until, next_due());
     }
-    if (int const e = fetch(b, sleep_until); e != 0) return detail::to_error_code(e);
+    int const e = fetch(b, sleep_until, true);
+    if (e != 0 && !has_results()) return detail::to_error_code(e);
     if (sleep_until != 0) expire(bound(*this, turn_budget, forever));
     ran += serve(b, (rotation & 2) != 0 ? 0 : turn_budget / 2, true);
     if (posted_last) ran += run_posted_again(b);
     count_landed();
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
+    if (e != 0) return detail::to_error_code(e);
     if (std::exchange(told_end_, false)) return -1; // whoever runs this may wait for just that end
     if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
     if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
@@ -961,7 +995,7 @@ io_status engine::poll(io_operation& op) noexcept {
     op.deliver(io_operation::value | io_operation::done);
     return io_status::completed;
   }
-  budget_ = turn_budget;
+  if (!delivering_) budget_ = turn_budget;
   if (l.is.in_flight && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());
@@ -984,10 +1018,12 @@ void engine::deliver_now(io_operation& op) noexcept {
   queue_next_inline();
   unqueue(op);
   bool const outer = delivering_;
+  int const outer_quiet = quiet_;
   delivering_ = true;
   deliver(op);
   queue_next_inline();
   delivering_ = outer;
+  quiet_ = outer_quiet;
   count_landed();
 }
 
@@ -1008,19 +1044,6 @@ void engine::member_ended(io_operation& chain) noexcept {
     process(chain, static_cast<int>(as_chain(chain).completed_members()), 0);
 }
 
-// As run(), perhaps from a receiver or posted work. The run() that these are called by learns what was delivered and that it
-// was woken: it would sleep otherwise, though what it was to wait for has come.
-result<int> engine::run_within() noexcept {
-  if (!delivering_) return do_run(-1, forever);
-  int const counted = std::exchange(delivered_, 0);
-  bool const told = told_end_;
-  result<int> const r = do_run(-1, forever);
-  int const n = r.has_value() ? *r : 0;
-  delivered_ = counted + std::max(n, 0);
-  told_end_ = told || n < 0;
-  return r;
-}
-
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
@@ -1028,7 +1051,7 @@ void engine::finish(io_operation& op) noexcept {
     return;
   }
   while (!op.finished()) {
-    result<int> const r = run_within();
+    result<int> const r = do_run(-1, forever);
     if (!r.has_value() && inherited_by_fork())
       break; // the parent's operation; this process has only its memory
   }
@@ -1088,7 +1111,7 @@ bool engine::has_in_flight(int fd) noexcept {
 
 // A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is no reason.
 bool engine::go_on() noexcept {
-  result<int> const r = run_within();
+  result<int> const r = do_run(-1, forever);
   return r.has_value() || r.error() == std::errc::not_enough_memory;
 }
 
@@ -1111,7 +1134,7 @@ void engine::forget_here(int fd) noexcept {
   for (operation_queue* const queue : {&due_, &ready_})
     for (io_operation* op = tell ? queue->first() : nullptr; op != nullptr;) {
       io_operation* const next = op->links.next;
-      bool const here = uses(*op, fd);
+      bool const here = op->links.is.landed && uses(*op, fd);
       if (here) queue->remove(*op);
       if (here) deliver(*op);
       op = here ? queue->first() : next;

@@ -100,6 +100,11 @@ class engine final : public io_multiplexer {
   [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
   [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && !has_results(); }
 
+  /// Posted work begins: what a coroutine that it resumes may complete inline.
+  void begin_work(bool is_only_one) noexcept {
+    quiet_ = is_only_one && !has_results() ? budget_ : inline_beside_others;
+  }
+
   /// A line for each operation in flight, and those of the coroutines that await it. On its own thread.
   void describe_pending(std::string& text);
 
@@ -148,9 +153,10 @@ class engine final : public io_multiplexer {
   };
 
   int ensure_bound() noexcept;
-  result<int> run_within() noexcept;
+  template <class Turn> result<int> within_turn(Turn turn) noexcept;
+  result<int> turns(int max_items, std::int64_t until) noexcept;
   int reap(std::int64_t until) noexcept;
-  int fetch(bound const& b, std::int64_t until) noexcept;
+  int fetch(bound const& b, std::int64_t until, bool timers) noexcept;
   /// Results in the queue, but for those that are due.
   [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
   int change_backend(int why) noexcept;
@@ -196,7 +202,7 @@ class engine final : public io_multiplexer {
   void deliver_now(io_operation& op) noexcept;
   void poll_member(detail::chain& c) noexcept;
   void count_landed() noexcept;
-  int run_posted(bound const& b) noexcept;
+  int run_posted(bound const& b, int at_most) noexcept;
   int run_posted_again(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;

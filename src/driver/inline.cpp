@@ -1,5 +1,6 @@
 #include "driver/inline.hpp"
 
+#include "core/pauses.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
@@ -15,8 +16,6 @@ namespace unio::driver {
 namespace {
 
 constexpr std::int64_t forever = deadline::forever;
-constexpr std::int64_t retry_ns = 1'000'000; // the first wait; three times it doubles
-constexpr int retries_that_grow = 3;
 
 short poll_events(readiness r) noexcept {
   switch (r) {
@@ -85,8 +84,9 @@ void run_inline(io_operation& op) noexcept {
     // That one is first tried again at once.
     if (!on_descriptor && wants != readiness::time) {
       bool const at_once = wants == readiness::worker && retries == 0;
-      wake = std::min(wake, sys::steady_now() + (at_once ? 0 : retry_ns << retries));
-      if (retries < retries_that_grow) ++retries;
+      wake = std::min(
+          wake, sys::steady_now() + (at_once ? 0 : detail::retry_ms(retries) * std::int64_t{1'000'000}));
+      if (retries < detail::retries_that_grow) ++retries;
     }
     std::int64_t const before = poll_first ? sys::steady_now() : 0;
     int const ready = wait(on_descriptor ? op.fd() : -1, wants, wake);

@@ -96,7 +96,8 @@ void registry::list(closing& c) noexcept {
 // Under the lock.
 void registry::unlist(closing& c) noexcept {
   closing** link = &closings;
-  while (*link != &c) link = &(*link)->next;
+  while (*link != nullptr && *link != &c) link = &(*link)->next;
+  if (*link == nullptr) return; // a child of fork, which has forgotten its parent's
   *link = c.next;
   for (closing const* other = closings; other != nullptr; other = other->next)
     if (&sys::state_of(other->fd) == &sys::state_of(c.fd)) return; // still wants to be told

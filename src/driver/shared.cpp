@@ -573,7 +573,10 @@ int slot::run_shared(int max_items) noexcept {
   if (left > 1) all->call_one();
   int n = 0;
   // No more than there were: what they post is for the next turn.
+  engine& here = *runs.load(std::memory_order_relaxed); // this thread's
+  bool const only_one = left == 1;
   for (left = std::min(left, max_items); w != nullptr; w = pop()) {
+    here.begin_work(only_one);
     (*w)();
     if (++n >= left || all->is_over()) break;
   }

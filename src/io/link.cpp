@@ -45,24 +45,29 @@ bool chain::uses(int fd) noexcept {
   return false;
 }
 
+// Each descriptor of an operation. Of a chain among the members, all that it may come to use.
+void chain::for_each_descriptor(io_operation& op, void (*f)(int fd) noexcept) noexcept {
+  f(op.fd());
+  if (op.faces().second_fd != nullptr) f(op.faces().second_fd(op));
+  if (&op.faces() != &link_faces) return;
+  auto& c = static_cast<chain&>(op);
+  for (std::size_t i = 0; i != c.count_; ++i) for_each_descriptor(c.member(i), f);
+}
+
+// What is still to come counts as in flight, so that who closes it ends the chain. What has been passed does not.
 void chain::enter_flight() noexcept {
-  for (std::size_t i = 0; i != count_; ++i) {
-    io_operation& m = member(i);
-    operation_faces const& f = m.faces();
-    sys::enter_flight(m.fd());
-    if (f.second_fd != nullptr) sys::enter_flight(f.second_fd(m));
-    if (&f == &link_faces) static_cast<chain&>(m).enter_flight();
-  }
+  is_counted_ = true;
+  for (std::size_t i = position_; i < count_; ++i) for_each_descriptor(member(i), &sys::enter_flight);
 }
 
 void chain::leave_flight() noexcept {
-  for (std::size_t i = 0; i != count_; ++i) {
-    io_operation& m = member(i);
-    operation_faces const& f = m.faces();
-    sys::leave_flight(m.fd());
-    if (f.second_fd != nullptr) sys::leave_flight(f.second_fd(m));
-    if (&f == &link_faces) static_cast<chain&>(m).leave_flight();
-  }
+  is_counted_ = false;
+  for (std::size_t i = position_; i < count_; ++i) for_each_descriptor(member(i), &sys::leave_flight);
+}
+
+void chain::pass() noexcept {
+  if (is_counted_) for_each_descriptor(current(), &sys::leave_flight);
+  ++position_;
 }
 
 void chain::reclaim_members() noexcept {
@@ -81,7 +86,7 @@ void chain::reset() noexcept {
 
 void chain::begin() noexcept {
   position_ = 0;
-  broken_ = stopped_ = false;
+  broken_ = stopped_ = is_counted_ = false;
   for (std::size_t i = 0; i != count_; ++i) {
     io_operation& m = member(i);
     if (m.started()) m.reset();
@@ -146,7 +151,7 @@ bool chain::run(attempt how) noexcept {
     if (!m.finished()) break;
     loosen(m);
     if (entries_[position_].in_full(*this)) {
-      ++position_;
+      pass();
     } else {
       broken_ = true;
     }

@@ -99,16 +99,17 @@ void simulated_backend::ask_to_end(io_operation& op) noexcept {
   if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
 }
 
-void simulated_backend::look_at(engine& e, io_operation& op) noexcept {
+int simulated_backend::look_at(engine& e, io_operation& op) noexcept {
   if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
     int const r = op.faces().perform(op, attempt::nonblocking);
     if (r != -EAGAIN) {
       to_submit_.remove(op);
       op.links.is.polling = false;
-      return e.process(op, r, 0);
+      e.process(op, r, 0);
+      return 0;
     }
   }
-  (void)reap(e, 0);
+  return reap(e, 0);
 }
 
 void simulated_backend::describe(capabilities& c) const noexcept {

@@ -27,7 +27,7 @@ class simulated_backend final : public driver::backend {
   void park(driver::engine&, io_operation& op) noexcept override;
   bool disarm(driver::engine&, io_operation& op) noexcept override;
   int reap(driver::engine&, std::int64_t until) noexcept override;
-  void look_at(driver::engine&, io_operation& op) noexcept override;
+  int look_at(driver::engine&, io_operation& op) noexcept override;
   [[nodiscard]] std::int64_t now() const noexcept override { return world_.now(); }
   void describe(capabilities& c) const noexcept override;
 

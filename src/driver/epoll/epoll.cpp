@@ -88,13 +88,12 @@ class epoll_backend final : public backend {
     return n == events_per_call ? 1 : 0;
   }
 
-  void look_at(engine& e, io_operation& op) noexcept override {
-    if (op.links.is.submitted) return; // the ring that was here before has it
-    if (!is_file(op)) {
-      e.perform_now(op);
-    } else {
-      (void)reap(e, 0); // it waits for its other descriptor, a pipe, whose edge gives it to a worker
-    }
+  int look_at(engine& e, io_operation& op) noexcept override {
+    if (op.links.is.submitted) return 0; // the ring that was here before has it
+    // A file waits for its other descriptor, a pipe, whose edge gives it to a worker.
+    if (is_file(op)) return std::min(0, reap(e, 0));
+    e.perform_now(op);
+    return 0;
   }
 
   void unregister(int fd, descriptor&) noexcept override {

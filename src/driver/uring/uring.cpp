@@ -131,18 +131,18 @@ class uring_backend final : public backend {
     return 0;
   }
 
-  void look_at(engine& e, io_operation& op) noexcept override {
+  int look_at(engine& e, io_operation& op) noexcept override {
     // Described but not submitted: it may still be done without the ring, and if an attempt costs no more than asking the
     // ring would, now or at the next look.
     if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
       to_submit_.remove(op);
-      if (e.perform_now(op)) return;
+      if (e.perform_now(op)) return 0;
       to_submit_.push(op);
       readiness const wants = op.faces().wants(op);
       bool const can_wait = wants == readiness::readable || wants == readiness::writable;
-      if (can_wait && !untried_waits_) return;
+      if (can_wait && !untried_waits_) return 0;
     }
-    reap(e, 0);
+    return std::min(0, reap(e, 0));
   }
 
   void describe(capabilities& c) const noexcept override {
