@@ -9,7 +9,7 @@
 //   while (auto line = co_await text.next()) use(*line);
 //
 // They are streams themselves: read(), write(), copy() take them. What is in memory already is had without suspending, and
-// without a frame.
+// without a frame, but for every 64th time, when others have a turn (yield.hpp).
 
 #pragma once
 

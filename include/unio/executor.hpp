@@ -23,6 +23,7 @@ namespace unio {
 
 class io_multiplexer;
 class executor_ref;
+class inline_executor;
 class frame_allocator;
 struct environment;
 
@@ -97,6 +98,7 @@ class executor_ref {
     bool (*withdraw)(void const*, work&) noexcept;
     bool (*equals)(void const*, void const*) noexcept;
     io_multiplexer* (*multiplexer)(void const*) noexcept;
+    bool has_turns = true; ///< post() queues; false: it runs what it is given
   };
 
   executor_ref() = default;
@@ -114,6 +116,9 @@ class executor_ref {
   bool withdraw(work& w) const noexcept { return operations_->withdraw(executor_, w); }
   /// Who runs the I/O of its coroutines; null: whoever is the thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }
+
+  /// Whether posting lets others go on first. False for inline_executor.
+  [[nodiscard]] bool has_turns() const noexcept { return operations_->has_turns; }
 
   bool operator==(executor_ref const& other) const noexcept {
     return operations_ == other.operations_ &&
@@ -146,8 +151,9 @@ class executor_ref {
     }
   }
   template <class E>
-  static constexpr operations operations_for{&dispatch_to<E>, &post_to<E>, &withdraw_from<E>, &equal<E>,
-                                             &multiplexer_of<E>};
+  static constexpr operations operations_for{&dispatch_to<E>,    &post_to<E>,
+                                             &withdraw_from<E>,  &equal<E>,
+                                             &multiplexer_of<E>, !std::same_as<E, inline_executor>};
 
   operations const* operations_ = nullptr;
   void const* executor_ = nullptr;

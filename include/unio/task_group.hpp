@@ -109,13 +109,15 @@ class UNIO_API task_group : private detail::children {
   void run(std::coroutine_handle<> child) noexcept;
   void leave(detail::group_member& m) noexcept;
   void fail(std::exception_ptr e) noexcept;
-  std::coroutine_handle<> begin_to_wait(std::coroutine_handle<> h, environment const& e) noexcept;
+  std::coroutine_handle<> begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,
+                                        environment const& e) noexcept;
   void forget_to_wait() noexcept;
   joined end_to_wait(bool stopped);
   void lock() noexcept;
   void unlock() noexcept;
 
   detail::group_member* first_ = nullptr;
+  join_awaitable* joiner_ = nullptr; ///< what the coroutine that joins it waits in
   std::exception_ptr first_failure_;
   std::atomic<bool> locked_{false}; // the list: they may end on several threads
 };
@@ -136,7 +138,7 @@ class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
     waits_ = true;
     stop_ = e.stop;
     if (stop_.stop_possible() && !attach(stop_)) group_.request_stop();
-    return group_.begin_to_wait(h, e);
+    return group_.begin_to_wait(*this, h, e);
   }
   joined await_resume() {
     if (waits_) stop_listening(); // before the group is used again
@@ -145,6 +147,11 @@ class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
   }
 
  private:
+  friend class task_group;
+  void forget_group() noexcept {
+    stop_listening();
+    waits_ = false;
+  }
   static void stop_came(stop_node& n) noexcept { static_cast<join_awaitable&>(n).group_.request_stop(); }
   void stop_listening() noexcept {
     if (stop_.stop_possible()) detach(stop_);

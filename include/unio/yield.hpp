@@ -21,9 +21,6 @@ namespace detail {
 /// Counts an await that may not have to wait. True for every 64th since a coroutine was resumed from a loop: it gives others a
 /// turn even if it is ready.
 [[nodiscard]] UNIO_API bool turn_is_over() noexcept;
-/// Whether posting to its executor lets others go on first. False for inline_executor, which resumes inside of post().
-[[nodiscard]] UNIO_API bool has_turns(environment const& e) noexcept;
-
 class [[nodiscard]] yield_awaitable {
  public:
   yield_awaitable() = default;
@@ -36,7 +33,7 @@ class [[nodiscard]] yield_awaitable {
 
   static constexpr bool await_ready() noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-    if (!has_turns(e)) return false;
+    if (!e.executor.has_turns()) return false;
     resume_ = resumption(h, &e);
     with_ = &e;
     e.executor.post(resume_); // from here on it may go on, and this be gone
@@ -60,7 +57,7 @@ class [[nodiscard]] yield_awaitable {
 /// Buffers       none
 /// Concurrency   any number of coroutines
 /// Cancellation  none: a coroutine that was asked to stop goes on as well
-/// Cost          one post; no allocation, no system call of its own
+/// Cost          one post; no allocation; where one thread runs the executor no system call
 /// Runs as       executor_ref::post(). On inline_executor, which has no queue, it does nothing
 /// Source        none
 ///

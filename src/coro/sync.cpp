@@ -61,7 +61,7 @@ bool wait_awaiter::suspend_and_wake(std::coroutine_handle<> h, environment const
   }
   suspended_ = true;
   wait_queue& q = *queue_;
-  bool const yields = w.yields = yields_ && has_turns(e);
+  bool const yields = w.yields = yields_ && e.executor.has_turns();
   std::uint32_t word = q.lock_word();
   bool const ended = w.outcome == wait_outcome::canceled || q.admit(w, word, woken);
   if (yields && ended) woken.push(w);

@@ -48,13 +48,6 @@ way_back way_back::to(executor_ref executor, resumption& r, std::atomic<bool>& l
   co_await dispatched{executor, r, left};
 }
 
-// ---- turns ---------------------------------------------------------------------------------------------------------------
-
-bool has_turns(environment const& e) noexcept {
-  static constexpr inline_executor nowhere;
-  return e.executor != executor_ref(nowhere);
-}
-
 // ---- where there are no tail calls -----------------------------------------------------------------------------------
 
 namespace {
@@ -69,7 +62,11 @@ constinit thread_local resuming this_threads{};
 constexpr unsigned awaits_per_turn = 64;
 } // namespace
 
-bool turn_is_over() noexcept { return ++this_threads.awaits % awaits_per_turn == 0; }
+bool turn_is_over() noexcept {
+  if (++this_threads.awaits < awaits_per_turn) return false;
+  this_threads.awaits = 0;
+  return true;
+}
 
 void resume_from_loop(std::coroutine_handle<> h) noexcept {
   resuming& t = this_threads;
@@ -82,21 +79,24 @@ void resume_from_loop(std::coroutine_handle<> h) noexcept {
     h.resume();
     h = std::exchange(this_threads.next, nullptr);
   } while (h);
-  this_threads = outer;
+  this_threads = {outer.active, this_threads.awaits, outer.next};
 }
 
 void resume(std::coroutine_handle<> h) noexcept {
-  this_threads.awaits = 0;
-  if (!this_threads.active) [[likely]]
+  if (!this_threads.active) [[likely]] {
+    this_threads.awaits = 0;
     return h.resume(); // it makes its own loop
+  }
   resume_scope const scope;
   h.resume();
 }
 
+// What is counted inside counts outside as well: the coroutine that waits here has given nobody a turn.
 resume_scope::resume_scope() noexcept : active_(this_threads.active), next_(this_threads.next) {
-  this_threads = {};
+  this_threads.active = false;
+  this_threads.next = nullptr;
 }
-resume_scope::~resume_scope() { this_threads = {active_, 0, next_}; }
+resume_scope::~resume_scope() { this_threads = {active_, this_threads.awaits, next_}; }
 
 } // namespace detail
 } // namespace unio

@@ -1,3 +1,5 @@
+#include "sys/calls.hpp"
+
 #include <unio/task_group.hpp>
 
 #include <cerrno>
@@ -51,23 +53,30 @@ bool task_group::request_stop() noexcept {
   return first;
 }
 
-std::coroutine_handle<> task_group::begin_to_wait(std::coroutine_handle<> h, environment const& e) noexcept {
+std::coroutine_handle<> task_group::begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,
+                                                  environment const& e) noexcept {
   UNIO_EXPECTS(caller_ == nullptr, "a task_group is joined by two coroutines at once");
   UNIO_EXPECTS(e.executor == environment_.executor,
                "a task_group is joined on another executor than its tasks run on");
   caller_ = h;
+  joiner_ = &joiner;
   return count_down(); // who declared it counts as one that runs until it joins
 }
 
-// Whoever waited is being destroyed. It counts again as one that runs, as before.
+// The coroutine that waited is being destroyed. It counts again as one that runs, as before.
 void task_group::forget_to_wait() noexcept {
-  bool const had_ended = left_.fetch_add(1, std::memory_order_relaxed) == 0;
+  stop_listening(); // waits for a stop that is just coming from above
+  joiner_ = nullptr;
+  bool const had_ended = left_.fetch_add(1, std::memory_order_acq_rel) == 0;
+  // Then request_stop() was the last to hold it, on another thread perhaps, which is about to post its caller.
+  while (had_ended && !is_posted()) sys::sched_yield();
   take_back();
   gone_on();
-  if (had_ended) listen_again();
+  listen_again();
 }
 
 joined task_group::end_to_wait(bool stopped) {
+  joiner_ = nullptr;
   if (is_waiting()) { // it was suspended, and then there was nobody left
     gone_on();
     left_.fetch_add(1, std::memory_order_relaxed);
@@ -80,6 +89,7 @@ joined task_group::end_to_wait(bool stopped) {
 }
 
 task_group::~task_group() {
+  if (joiner_ != nullptr) joiner_->forget_group(); // it will never go on
   bool const joined = !is_waiting() && first_ == nullptr;
   if (joined) {
     stop_listening();

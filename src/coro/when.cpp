@@ -42,7 +42,7 @@ void children::release() noexcept {
   stop_listening();
   executor_ref const executor = environment_.executor;
   back_ = resumption(caller_, &environment_);
-  posted_ = true;
+  posted_.store(true, std::memory_order_release);
   executor.post(back_); // from here on the caller may go on, and this be gone
 }
 
@@ -51,7 +51,7 @@ void children::release_from_elsewhere() noexcept {
   stop_listening();
   executor_ref const executor = environment_.executor;
   back_ = resumption(caller_, &environment_);
-  posted_ = true;
+  posted_.store(true, std::memory_order_release);
   executor.dispatch(back_).resume();
 }
 

@@ -41,7 +41,9 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 }
 
 void reclaim(io_operation& op) noexcept {
-  if (op.outcome_value() >= 0) sys::close(op.outcome_value());
+  if (op.outcome_value() < 0) return;
+  sys::bump_generation(op.outcome_value()); // forgets what take_in() has noted
+  sys::close(op.outcome_value());
 }
 
 } // namespace

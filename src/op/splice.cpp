@@ -59,11 +59,14 @@ int perform(io_operation& op, attempt how) noexcept {
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
   sys::signal_guard guard; // splice(2) has no flag that keeps signals away
-  return op::uninterrupted([&] {
-    return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at),
-                                      std::min(s.request().bytes, op::max_bytes),
+  std::size_t const wanted = std::min(s.request().bytes, op::max_bytes);
+  int const r = op::uninterrupted([&] {
+    return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), wanted,
                                       SPLICE_F_NONBLOCK | SPLICE_F_MOVE));
   });
+  // The kernel writes piece by piece: one may have failed, with its signal, after others had moved.
+  if (r > 0 && static_cast<std::size_t>(r) < wanted) guard.returned_short();
+  return r;
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {

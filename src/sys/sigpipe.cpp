@@ -68,13 +68,24 @@ signal_guard::signal_guard() noexcept {
 }
 
 std::int64_t signal_guard::returned(std::int64_t r) noexcept {
-  int const raised = r == -EPIPE ? SIGPIPE : r == -EFBIG ? SIGXFSZ : 0;
-  if (raised == 0 || sigismember(&pending_, raised) == 1) [[likely]]
-    return r;
-  sigset_t const s = only(raised);
+  if (r == -EPIPE) take_back(SIGPIPE);
+  if (r == -EFBIG) take_back(SIGXFSZ);
+  return r;
+}
+
+void signal_guard::returned_short() noexcept {
+  sigset_t raised;
+  sigpending(&raised);
+  for (int const signal : {SIGPIPE, SIGXFSZ})
+    if (sigismember(&raised, signal) == 1) take_back(signal);
+}
+
+// One that was pending before is the program's.
+void signal_guard::take_back(int signal) noexcept {
+  if (sigismember(&pending_, signal) == 1) return;
+  sigset_t const s = only(signal);
   timespec const now{};
   sigtimedwait(&s, nullptr, &now);
-  return r;
 }
 
 signal_guard::~signal_guard() {

@@ -34,8 +34,13 @@ class signal_guard {
   ~signal_guard();
   /// What the guarded call returned, which it returns as well: takes back the signal that was raised, if one was.
   std::int64_t returned(std::int64_t r) noexcept;
+  /// The same for a call made of several, of which one may have raised a signal after others had moved bytes: after a success
+  /// that moved less than it was asked to.
+  void returned_short() noexcept;
 
  private:
+  void take_back(int signal) noexcept;
+
   sigset_t before_;
   sigset_t pending_; // before
 };

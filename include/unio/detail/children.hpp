@@ -58,15 +58,17 @@ class UNIO_API children : private stop_node {
   /// The caller has gone on.
   void gone_on() noexcept {
     caller_ = nullptr;
-    posted_ = false;
+    posted_.store(false, std::memory_order_relaxed);
   }
   /// True from begin() until the caller has gone on. If it is destroyed before that: abandon(), then all who are counted
   /// are destroyed, then take_back().
   [[nodiscard]] bool is_waiting() const noexcept { return caller_ != nullptr; }
   void abandon() noexcept;
   void take_back() noexcept {
-    if (posted_) back_.take_back(environment_.executor);
+    if (is_posted()) back_.take_back(environment_.executor);
   }
+  /// Acquire; pairs with the release in release(): who sees it sees what was posted.
+  [[nodiscard]] bool is_posted() const noexcept { return posted_.load(std::memory_order_acquire); }
   /// No stop comes from above any more; waits for one that is just coming from another thread.
   void stop_listening() noexcept {
     if (from_.stop_possible()) detach(from_);
@@ -88,7 +90,7 @@ class UNIO_API children : private stop_node {
  private:
   static void stop_came(stop_node& n) noexcept;
 
-  bool posted_ = false;
+  std::atomic<bool> posted_{false};
   stop_token from_; // the caller's
   stop_source stop_;
   resumption back_;
