@@ -3,6 +3,7 @@
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
 #include <unio/timeout.hpp>
+#include <unio/yield.hpp>
 
 #include <gtest/gtest.h>
 
@@ -48,6 +49,55 @@ TEST(task_group, joins_all_that_were_started) {
     co_await g.join();
     EXPECT_EQ(s, 5051);
   }(sum));
+}
+
+TEST(task_group, may_go_before_the_coroutine_that_joins_it) {
+  int stopped = 0;
+  run([](int& s) -> task<> {
+    environment const& e = co_await this_coro::environment;
+    task_group joiners(e);
+    {
+      task_group g(e);
+      g.start(sleeps(s));
+      joiners.start([](task_group& of) -> task<> { co_await of.join(); }(g));
+    }
+  }(stopped));
+}
+
+TEST(task_group, of_a_coroutine_that_is_destroyed_while_another_thread_stops_it) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int rounds = 300;
+#else
+  constexpr int rounds = 3000;
+#endif
+  auto const m = io_multiplexer::best_available(1).value();
+  for (int i = 0; i != rounds; ++i) {
+    stop_source source;
+    std::atomic<bool> waits{false};
+    std::thread stopper([&] {
+      while (!waits) std::this_thread::yield();
+      for (int spin = 0; spin != i % 50; ++spin) waits.load();
+      source.request_stop();
+    });
+    int stopped = 0;
+    // The joiner is destroyed with its group, at any moment of the stop.
+    async_run(*m,
+              [](int& s, std::atomic<bool>& joins) -> task<> {
+                environment const& e = co_await this_coro::environment;
+                task_group joiners(e);
+                task_group g(e);
+                g.start(sleeps(s));
+                joiners.start([](task_group& of) -> task<> { co_await of.join(); }(g));
+                joins = true;
+                co_await co_yield_now();
+              }(stopped, waits),
+              {.stop = source.get_token()});
+    while (m->try_run().value() != 0) {
+    }
+    stopper.join();
+    while (m->try_run().value() != 0) {
+    }
+  }
 }
 
 TEST(task_group, without_tasks_is_joined_at_once) {

@@ -9,17 +9,20 @@
 #include <unio/sync.hpp>
 #include <unio/task_group.hpp>
 #include <unio/thread_pool.hpp>
+#include <unio/timeout.hpp>
 #include <unio/yield.hpp>
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 
 namespace {
 
 using namespace test;
 using unio::co_yield_now;
+using namespace std::chrono_literals;
 
 // ---- co_yield_now ----------------------------------------------------------------------------------------------------
 
@@ -181,6 +184,33 @@ TEST(turns, lines_that_were_read_ahead_give_others_a_turn) {
     while (auto line = co_await lines.next()) EXPECT_EQ(*line, std::to_string(n++ % 10));
   });
   EXPECT_EQ(n, many) << "each line once, in order";
+}
+
+TEST(turns, awaits_of_children_count_as_well) {
+  unio::channel<int> values(many);
+  for (int i = 0; i != many; ++i) ASSERT_TRUE(values.try_send(i).has_value());
+  values.close();
+  int next = 0;
+  expect_turns(many, [&]() -> task<> {
+    for (;;) {
+      auto const v = co_await unio::timeout(1h, values.receive());
+      if (!v) break;
+      EXPECT_EQ(*v, next++);
+    }
+  });
+  EXPECT_EQ(next, many);
+}
+
+TEST(turns, a_loop_that_starts_tasks_gives_them_turns) {
+  unio::channel<int> values(many);
+  for (int i = 0; i != many; ++i) ASSERT_TRUE(values.try_send(i).has_value());
+  values.close();
+  expect_turns(many, [&]() -> task<> {
+    unio::task_group group(co_await unio::this_coro::environment);
+    auto const nothing = [](int) -> task<> { co_return; };
+    while (auto v = co_await values.receive()) group.start(nothing(*v));
+    co_await group.join();
+  });
 }
 
 TEST(turns, what_is_received_in_a_turn_of_its_own_is_not_lost_with_its_coroutine) {

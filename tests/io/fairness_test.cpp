@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -259,6 +260,97 @@ TEST_P(fairness, what_is_alone_completes_64_in_a_row) {
   p.writer = {};
   while (m_->try_run().value() != 0) {
   }
+}
+
+// ---- turns inside of turns, and without run() -------------------------------------------------------------------------
+
+struct then {
+  std::function<void()> on_done;
+  template <class Result> void set_value(Result&&) {}
+  void set_done() {
+    if (on_done) on_done();
+  }
+};
+
+TEST_P(fairness, a_turn_that_a_receiver_takes_hides_nothing_from_the_run_that_called_it) {
+  // One operation stays pending, so that a run() that has missed what was delivered sleeps for ever.
+  auto never = unio::pipe_handle::anonymous().value();
+  auto p = unio::pipe_handle::anonymous().value();
+  char byte, other;
+  auto pending = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(&other, 1)), then{});
+  for (int which = 0; which != 3; ++which) {
+    auto read = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(&byte, 1)), then{[&] {
+                                if (which == 0) (void)m_->complete_io();
+                                if (which == 1) (void)m_->timeout_io();
+                                if (which == 2) (void)m_->try_run();
+                              }});
+    if (!pending.started()) pending.start(m_.get());
+    read.start(m_.get());
+    if (!read.finished()) (void)m_->try_run();
+    ASSERT_EQ(::write(p.writer.native_handle(), "x", 1), 1);
+    EXPECT_GT(m_->try_run_for(10s).value(), 0) << which;
+    EXPECT_TRUE(read.finished());
+  }
+  never.writer = {};
+  while (!pending.finished()) (void)m_->run();
+}
+
+TEST_P(fairness, complete_io_alone_completes_64_in_a_row_again_and_again) {
+  auto p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(m_.get());
+  std::string const text(4000, 'x');
+  ASSERT_EQ(::write(p.writer.native_handle(), text.data(), text.size()), 4000);
+  int count = 0;
+  bool stop = false;
+  unio::async_run(*m_, reads_bytes(p.reader, count, stop));
+  (void)m_->invoke_posted_items();
+  int calls = 0;
+  for (; count < 3000 && calls != 1000; ++calls) (void)m_->complete_io();
+  EXPECT_LE(calls, 200) << "each call completes one";
+  stop = true;
+  p.writer = {};
+  while (m_->try_run().value() != 0) {
+  }
+}
+
+TEST_P(fairness, invoke_posted_items_runs_all_that_was_posted) {
+  auto p = unio::pipe_handle::anonymous().value(); // something is in flight
+  char byte;
+  auto pending = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(&byte, 1)), then{});
+  pending.start(m_.get());
+  (void)m_->try_run();
+  int ran = 0;
+  for (int i = 0; i != 500; ++i) ASSERT_TRUE(m_->post([&ran] { ++ran; }).has_value());
+  EXPECT_EQ(m_->invoke_posted_items().value(), 500);
+  EXPECT_EQ(ran, 500);
+  p.writer = {};
+  while (!pending.finished()) (void)m_->run();
+}
+
+TEST_P(fairness, a_receiver_that_polls_another_does_not_renew_its_turn) {
+  auto never = unio::pipe_handle::anonymous().value();
+  auto p = unio::pipe_handle::anonymous().value();
+  std::string const text(4000, 'x');
+  ASSERT_EQ(::write(p.writer.native_handle(), text.data(), text.size()), 4000);
+  char byte, other;
+  auto pending = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(&other, 1)), then{});
+  pending.start(m_.get());
+  int count = 0;
+  unio::io_operation_connection<unio::async_read, then> read;
+  read = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(&byte, 1)), then{[&] {
+                         (void)pending.poll();
+                         if (++count == 3000) return;
+                         read.reset();
+                         read.start(m_.get());
+                       }});
+  read.start(m_.get());
+  for (int turn = 0, before = count; turn != 10; ++turn, before = count) {
+    (void)m_->try_run();
+    EXPECT_LE(count - before, 2 * 64 + 2);
+  }
+  while (!read.finished()) (void)m_->run();
+  never.writer = {};
+  while (!pending.finished()) (void)m_->run();
 }
 
 // ---- where a turn may do little --------------------------------------------------------------------------------------
