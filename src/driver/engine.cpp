@@ -126,7 +126,7 @@ void engine::start(io_operation& op) noexcept {
     return start_with_care(op);
   operation_faces const& f = op.faces();
   descriptor* const d = descriptors_.find_known(op.fd());
-  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && !has_results() &&
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && ready_.empty() &&
       !inherited_by_fork()) [[likely]] {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
@@ -329,13 +329,18 @@ void engine::settle_inline(io_operation& op) noexcept {
     return;
   }
   op.links.is.undelivered = all_events;
-  bool const only_one = next_inline_ == nullptr && !has_results();
-  if (only_one && delivering_) [[likely]] // a receiver started it
-    next_inline_ = &op;
-  else if (only_one && !op.is_quiet())
-    next_inline_ = &op, deliver_inline();
-  else
-    queue_next_inline(), ready_.push(op);
+  if (next_inline_ == nullptr && ready_.empty()) [[likely]] {
+    if (delivering_) { // a receiver started it
+      next_inline_ = &op;
+      return;
+    }
+    if (!op.is_quiet()) {
+      next_inline_ = &op;
+      return deliver_inline();
+    }
+  }
+  queue_next_inline();
+  ready_.push(op);
 }
 
 // The next result to deliver. Due ones come first, but no more than their share.
@@ -586,12 +591,24 @@ inline void engine::serve_one(io_operation& op) noexcept {
   budget_ -= granted - quiet_;
 }
 
+// Fast path for one that has the turn to itself and completes again and again inside of its receiver.
+template <class May> [[gnu::always_inline]] inline void engine::serve_alone(May may_go_on) noexcept {
+  while (next_inline_ != nullptr && budget_ > 0 && may_go_on()) {
+    io_operation& op = *std::exchange(next_inline_, nullptr);
+    quiet_ = --budget_;
+    deliver(op);
+    budget_ = quiet_;
+  }
+}
+
 // From start(), outside of any receiver and with nothing else ready: delivers what completed inline, and what its receiver
 // starts.
 void engine::deliver_inline() noexcept {
   delivering_ = true;
   alone_ = true;
-  while (budget_ > 0 && (next_inline_ != nullptr || has_results())) serve_one(*pop_ready());
+  round_left_ = 1;
+  serve_alone([] { return true; });
+  while (budget_ > 0 && has_results()) serve_one(*pop_ready());
   queue_next_inline();
   delivering_ = false;
 }
@@ -624,6 +641,7 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop_ready());
     if (b.spent()) break;
     if (!in_round()) {
+      if (alone_) serve_alone([&b] { return b.take(); });
       int const next = waiting();
       if (next == 0 || next > std::min(left, budget_)) break;
       left -= next;

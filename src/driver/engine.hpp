@@ -185,6 +185,7 @@ class engine final : public io_multiplexer {
   int serve(bound const& b, int due_first, bool ticks) noexcept;
   void serve_due(bound const& b) noexcept;
   void serve_one(io_operation& op) noexcept;
+  template <class May> void serve_alone(May may_go_on) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
   static void unlist(io_operation& op, descriptor& d) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
