@@ -34,6 +34,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <new>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -123,7 +124,11 @@ class server {
       self->note(got.error());
       if (!got) return;
       (void)got->no_delay(true);
-      self->serve(std::move(*got));
+      try {
+        self->serve(std::move(*got));
+      } catch (std::bad_alloc const&) { // its socket is closed; the others go on
+        self->note(std::make_error_code(std::errc::not_enough_memory));
+      }
     }
     void set_done() { self->accept_has_ended(); }
   };
