@@ -493,6 +493,7 @@ template <class Environment> class protocol {
       }
       env::step("lock.noted");
     }
+    std::atomic_signal_fence(std::memory_order_seq_cst); // what the owner does comes after
   }
   [[gnu::noinline]] void note_more(detail::holding& held, std::size_t i, std::uint64_t note) noexcept {
     held.words[1] |= has_more;
@@ -504,6 +505,7 @@ template <class Environment> class protocol {
     std::end(notes_[i].more)[-1].store(any_entity, std::memory_order_relaxed);
   }
   void wipe_owned(std::size_t i, bool more) noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst); // what the owner did comes before
     slots_[i].held.store(0, std::memory_order_relaxed);
     if (more) [[unlikely]]
       for (auto& place : notes_[i].more) place.store(0, std::memory_order_relaxed);
