@@ -12,6 +12,7 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -745,6 +746,24 @@ TEST_F(memory_map_, opens_its_map_later_to_those_that_its_lock_file_was_opened_t
   ASSERT_EQ(::stat(map.c_str(), &of_map), 0);
   EXPECT_EQ(of_map.st_mode, of_lock.st_mode);
   EXPECT_EQ(of_map.st_gid, of_lock.st_gid);
+}
+
+TEST_F(memory_map_, opens_its_map_to_no_group_where_it_cannot_be_that_of_the_lock_file) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  directory.write("lock", "");
+  for (std::string const& name : {path, directory.path()}) ASSERT_EQ(::chown(name.c_str(), 65533, 65534), 0);
+  std::filesystem::permissions(path, std::filesystem::perms(0660));
+  process no_member([&](process::channel&) {
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(65532, 65532, 65532) != 0 ||
+        ::setresuid(65533, 65533, 65533) != 0)
+      return 9;
+    return opening("lock") ? 1 : 0;
+  });
+  EXPECT_EQ(no_member.wait(), 0);
+  struct stat s;
+  ASSERT_EQ(::stat(map.c_str(), &s), 0);
+  EXPECT_EQ(s.st_gid, 65532U);
+  EXPECT_EQ(s.st_mode & 07777, 0600U);
 }
 
 TEST_F(memory_map_, trusts_no_map_of_the_group_where_everybody_could_have_put_it) {
