@@ -180,8 +180,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
   if (e = open_map(alone); e != 0) return e;
-  if (fresh ||
-      named_map != map_id) { // alone: those that come later must find the same map, wherever they look for it
+  if (fresh || named_map != map_id) { // alone: those that come later must find this very map
     if (e = make_header(fresh); e != 0) return e;
   }
   hooks::step("open.map_made");
