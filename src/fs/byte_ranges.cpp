@@ -123,7 +123,7 @@ struct byte_ranges::state {
 
   int prepare(std::int64_t due_ns) noexcept;
   int make_notes() noexcept;
-  int find_notes(lock_file const& f, bool& are_ours, bool& are_empty) const noexcept;
+  int find_notes(lock_file const& f, bool may_change, bool& are_ours) const noexcept;
   int map(lock_file const& f) noexcept;
   [[nodiscard]] notes_header our_notes() const noexcept;
 
@@ -155,11 +155,13 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
   bool is_ready = found.verdict == 0 && found.size <= static_cast<std::int64_t>(file_bytes);
   lock_file beside;
   if (is_ready && !file.is_remote()) {
-    result<lock_file> f = file.open_beside("notes");
-    if (!f) return native_of(f.error());
-    beside = std::move(*f);
-    bool are_empty = false;
-    if (int const e = find_notes(beside, is_ready, are_empty); e != 0) return e;
+    // Who makes them may not have opened them to this user yet; whether it fails is seen under the lock.
+    result<lock_file> f = file.open_beside("notes", nullptr);
+    is_ready = f.has_value();
+    if (is_ready) {
+      beside = std::move(*f);
+      if (int const e = find_notes(beside, false, is_ready); e != 0) return e;
+    }
   }
   // Locked in any case: where the filesystem has no locks, it is opening that says so.
   int e = is_ready ? byte_lock::try_lock(fd, making_byte, lock_kind::exclusive)
@@ -181,22 +183,22 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
 // With the lock on `making_byte`. Notes of another lock file are never changed: that may have been removed, and have users still.
 int byte_ranges::state::make_notes() noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
-    result<lock_file> f = file.open_beside("notes");
+    bool made = false;
+    result<lock_file> f = file.open_beside("notes", &made);
     if (!f) return native_of(f.error());
-    bool are_ours = false;
-    bool are_empty = false;
-    if (int const e = find_notes(*f, are_ours, are_empty); e != 0) return e;
-    if (are_ours) return map(*f);
-    if (are_empty) {
+    if (made) {
       int e = reserve(f->fd(), 0, file_bytes);
       hooks::step("byte_ranges.room_made");
       notes_header const h = our_notes();
       if (e == 0) e = write_at(f->fd(), &h, sizeof h, 0);
       hooks::step("byte_ranges.notes_made");
       if (e == 0) return map(*f);
-      (void)sys::ftruncate(f->fd(), 0); // nobody else has it open
+      (void)sys::ftruncate(f->fd(), 0); // nobody maps it
       return e;
     }
+    bool are_ours = false;
+    if (int const e = find_notes(*f, true, are_ours); e != 0) return e;
+    if (are_ours) return map(*f);
     if (int const e = f->remove_name(); e != 0) return e;
     hooks::step("byte_ranges.notes_removed");
   }
@@ -213,23 +215,28 @@ notes_header byte_ranges::state::our_notes() const noexcept {
   return h;
 }
 
-// 0, or why it is nothing that may be removed. What died while it made it has left an empty file, or zeros.
-int byte_ranges::state::find_notes(lock_file const& f, bool& are_ours, bool& are_empty) const noexcept {
+// 0, or why it is nothing that may be removed. `may_change`: with the lock on `making_byte`.
+int byte_ranges::state::find_notes(lock_file const& f, bool may_change, bool& are_ours) const noexcept {
   struct stat s;
   are_ours = false;
   if (auto const e = sys::fstat(f.fd(), &s); e < 0) return static_cast<int>(e);
-  are_empty = s.st_size == 0;
-  if (are_empty) return 0;
+  int const unfinished = is_unfinished(f.fd(), static_cast<std::uint64_t>(s.st_size), file_bytes);
+  if (unfinished != 0) return std::min(unfinished, 0);
   notes_header h = {};
   std::size_t const n = std::min(sizeof h, static_cast<std::size_t>(s.st_size));
   if (int const e = read_at(f.fd(), &h, n, 0); e != 0) return e;
   notes_header const ours = our_notes();
-  constexpr notes_header zeros = {};
-  if (std::memcmp(&h, &zeros, sizeof h) == 0) return 0;
   if (std::memcmp(h.magic, ours.magic, sizeof h.magic) != 0)
     return unio::detail::native(error::not_a_lock_file);
-  are_ours = std::memcmp(&h, &ours, sizeof h) == 0 && s.st_size == static_cast<std::int64_t>(file_bytes);
-  return 0;
+  if (s.st_size != static_cast<std::int64_t>(file_bytes)) return 0;
+  are_ours = std::memcmp(&h, &ours, sizeof h) == 0;
+  // The device may have another number after a restart.
+  h.device = ours.device;
+  bool const are_renumbered =
+      !are_ours && may_change && std::memcmp(&h, &ours, sizeof h) == 0 && s.st_dev == file.device();
+  if (!are_renumbered) return 0;
+  are_ours = true;
+  return write_at(f.fd(), &ours.device, sizeof ours.device, offsetof(notes_header, device));
 }
 
 int byte_ranges::state::map(lock_file const& f) noexcept {
@@ -290,7 +297,7 @@ byte_ranges::~byte_ranges() = default;
 result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name, deadline d) noexcept {
   std::unique_ptr<state> s(new (std::nothrow) state);
   if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-  result<lock_file> file = lock_file::open(base, name);
+  result<lock_file> file = lock_file::open(base, name, "notes");
   if (!file) return file.error();
   s->file = std::move(*file);
   if (int const e = s->prepare(waiting_for(d, false).due_ns); e != 0) return unio::detail::to_error_code(e);

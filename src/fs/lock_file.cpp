@@ -107,6 +107,18 @@ int reserve(int fd, std::size_t from, std::size_t to) noexcept {
   return 0;
 }
 
+int is_unfinished(int fd, std::uint64_t size, std::size_t whole) noexcept {
+  char bytes[4096]; // as long as a first page
+  std::uint64_t at = 0;
+  while (at < size && !(at != 0 && size == whole)) {
+    std::size_t const n = std::min<std::uint64_t>(sizeof bytes, size - at);
+    if (int const e = read_at(fd, bytes, n, at); e != 0) return e;
+    if (!std::all_of(bytes, bytes + n, [](char c) { return c == 0; })) return 0;
+    at += n;
+  }
+  return 1;
+}
+
 int check_magic(char const* found, char const* ours) noexcept {
   constexpr std::size_t all = 16;
   constexpr std::size_t family = 5; // "unio "
@@ -222,7 +234,8 @@ struct descriptor_path {
 };
 
 // What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor has no side effects.
-int check(int path_fd, bool wants_directory, struct stat const* beside, struct stat& s) noexcept {
+int check(int path_fd, bool wants_directory, struct stat const* beside, bool trusts_group,
+          struct stat& s) noexcept {
   if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
   if (S_ISLNK(s.st_mode)) return -ELOOP;
   if (wants_directory && !S_ISDIR(s.st_mode)) return -ENOTDIR;
@@ -235,9 +248,21 @@ int check(int path_fd, bool wants_directory, struct stat const* beside, struct s
   if (is_writable_by_all) return unio::detail::native(error::writable_by_all);
   if (s.st_uid == ::geteuid() || s.st_uid == 0) return 0;
   bool const is_trusted =
-      beside != nullptr &&
-      (s.st_uid == beside->st_uid || ((beside->st_mode & S_IWGRP) != 0 && s.st_gid == beside->st_gid));
+      beside != nullptr && (s.st_uid == beside->st_uid || (trusts_group && s.st_gid == beside->st_gid));
   return is_trusted ? 0 : -EPERM;
+}
+
+// May those of the group make what lies beside a lock file? Where everybody may write the directory, a file of the group is no sign of one
+// of its members: a directory gives its group to what is made in it (S_ISGID).
+bool trusts_group(int directory, struct stat const& lock) noexcept {
+  struct stat s;
+  return (lock.st_mode & S_IWGRP) != 0 && sys::fstat(directory, &s) == 0 && (s.st_mode & S_IWOTH) == 0;
+}
+
+// Opens it to those who may open the lock file; not to another group, where that one's cannot be given.
+void share_like(int fd, struct stat const& lock) noexcept {
+  bool const has_group = ::fchown(fd, static_cast<uid_t>(-1), lock.st_gid) == 0;
+  (void)sys::fchmod(fd, lock.st_mode & (has_group ? 0666U : 0606U));
 }
 
 // The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared afterwards.
@@ -270,31 +295,33 @@ int lock_file::open_existing(bool wants_directory, struct stat const* beside) no
   if (found < 0) return static_cast<int>(found);
   auto const path_fd = static_cast<int>(found);
   struct stat s;
-  int e = check(path_fd, wants_directory, beside, s);
+  int e = check(path_fd, wants_directory, beside, beside != nullptr && trusts_group(directory_, *beside), s);
   if (e == 0) {
     int const flags = wants_directory ? O_RDONLY | O_DIRECTORY : O_RDWR;
     fd_ = reopen(path_fd, flags, directory_, name_);
     e = fd_ < 0 ? fd_ : 0;
   }
   sys::close(path_fd);
+  // Who made it may have died before this; and the lock file may have got another mode since.
+  bool const is_shared_otherwise =
+      e == 0 && beside != nullptr && s.st_uid == ::geteuid() &&
+      (s.st_gid != beside->st_gid || (s.st_mode & 07777) != (beside->st_mode & 0666));
+  if (is_shared_otherwise) share_like(fd_, *beside);
   return e;
 }
 
-int lock_file::open_named(bool wants_directory, struct stat const* beside) noexcept {
-  constexpr int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW;
+int lock_file::create(struct stat const* beside) noexcept {
+  fd_ = open_remembered(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  if (fd_ < 0) return fd_;
+  if (beside != nullptr) share_like(fd_, *beside);
+  return 0;
+}
+
+int lock_file::open_named(bool wants_directory) noexcept {
   for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
-    int const e = open_existing(wants_directory, beside);
+    int e = open_existing(wants_directory, nullptr);
     if (e != -ENOENT || wants_directory) return e;
-    int const made = open_remembered(directory_, name_, flags, 0600);
-    if (made == -EEXIST) continue;
-    fd_ = made;
-    if (fd_ < 0) return fd_;
-    if (beside !=
-        nullptr) { // for the same users; those of the group are refused by the kernel where this fails
-      (void)::fchown(fd_, static_cast<uid_t>(-1), beside->st_gid);
-      (void)sys::fchmod(fd_, beside->st_mode & 0666);
-    }
-    return 0;
+    if (e = create(nullptr); e != -EEXIST) return e;
   }
   return -EBUSY;
 }
@@ -313,7 +340,7 @@ int lock_file::opened() noexcept {
 }
 
 result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory,
-                                  bool may_be_remote) noexcept {
+                                  bool may_be_remote, char const* beside) noexcept {
   if (int const e = name.check(); e != 0) return unio::detail::to_error_code(e);
   std::string_view const whole(name.c_str(), name.size());
   std::size_t const slash = whole.rfind('/');
@@ -327,7 +354,10 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
     folder = whole;
     last = ".";
   }
+  if (beside != nullptr && last.size() + std::strlen(beside) + 2 > unio::detail::longest_name)
+    return unio::detail::to_error_code(-ENAMETOOLONG);
   lock_file f;
+  f.generation_ = sys::fork_generation(); // or it would take what it opens for its parent's
   unio::detail::path_buffer folder_path;
   if (int const e = copy(last, f.name_); e != 0) return unio::detail::to_error_code(e);
   if (int const e = copy(folder, folder_path.text); e != 0) return unio::detail::to_error_code(e);
@@ -342,8 +372,9 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
   return f;
 }
 
-result<lock_file> lock_file::open_beside(char const* what) const noexcept {
+result<lock_file> lock_file::open_beside(char const* what, bool* made) const noexcept {
   lock_file f;
+  f.generation_ = sys::fork_generation();
   auto const n = std::snprintf(f.name_, sizeof f.name_, ".%s.%s", name_, what);
   if (n < 0 || static_cast<std::size_t>(n) >= sizeof f.name_)
     return unio::detail::to_error_code(-ENAMETOOLONG);
@@ -351,8 +382,15 @@ result<lock_file> lock_file::open_beside(char const* what) const noexcept {
   if (auto const e = sys::fstat(fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
   f.directory_ = open_remembered(directory_, ".", O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
-  if (int const e = f.open_named(false, &s); e != 0) return unio::detail::to_error_code(e);
-  if (int const e = f.opened(); e != 0) return unio::detail::to_error_code(e);
+  int e = -EEXIST;
+  for (int attempts = 0; e == -EEXIST && attempts != 1000; ++attempts) {
+    e = f.open_existing(false, &s);
+    if (e != -ENOENT || made == nullptr) break;
+    e = f.create(&s);
+    *made = e == 0;
+  }
+  if (e == 0) e = f.opened();
+  if (e != 0) return unio::detail::to_error_code(e);
   return f;
 }
 
@@ -361,19 +399,19 @@ int lock_file::remove_name() const noexcept {
   return e == -ENOENT ? 0 : static_cast<int>(e);
 }
 
-result<lock_file> lock_file::open(path_handle const& base, path_view name) noexcept {
-  return open(base, name, false, true);
+result<lock_file> lock_file::open(path_handle const& base, path_view name, char const* beside) noexcept {
+  return open(base, name, false, true, beside);
 }
 
 result<lock_file> lock_file::open_directory(path_handle const& base, path_view name) noexcept {
-  return open(base, name, true, true);
+  return open(base, name, true, true, nullptr);
 }
 
 result<lock_file> lock_file::join(path_handle const& base, path_view name, std::uint64_t init_byte,
                                   std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
-                                  bool may_be_remote) noexcept {
+                                  bool may_be_remote, char const* beside) noexcept {
   for (int attempts = 0; attempts != 100; ++attempts) {
-    result<lock_file> f = open(base, name, false, may_be_remote);
+    result<lock_file> f = open(base, name, false, may_be_remote, beside);
     if (!f) return f;
     hooks::step("join.opened");
     if (int const e = byte_lock::lock_until(f->fd(), init_byte, lock_kind::exclusive, due_ns, false); e != 0)

@@ -50,6 +50,9 @@ int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept
 /// Storage for `to` bytes, so that writing them through a map never finds the filesystem full (SIGBUS). Where it cannot be asked for:
 /// zeros, from `from` on.
 int reserve(int fd, std::size_t from, std::size_t to) noexcept;
+/// Did one who made this file die before the end? Then it is empty or all zeros; or, after a power loss, as long as it was to be, `whole`, and
+/// zeros where its first page was. 1, 0, or a negative native code.
+int is_unfinished(int fd, std::uint64_t size, std::size_t whole) noexcept;
 /// Whose file begins with these 16 bytes: 0: ours; error::different_lock_file: of another algorithm; error::not_a_lock_file.
 int check_magic(char const* found, char const* ours) noexcept;
 
@@ -83,8 +86,10 @@ class lock_file {
   /// Opens or creates a regular file. Links are not followed; a FIFO or a device is not opened at all; a file with several
   /// names, or of an owner who is neither this user nor root, or that others than its owner's group may write, is refused.
   ///
-  /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM (another owner), as openat(2)
-  static result<lock_file> open(path_handle const& base, path_view name) noexcept;
+  /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM (another owner), as openat(2);
+  ///         ENAMETOOLONG if `beside` is given and its name would be too long for open_beside(): nothing is made then
+  static result<lock_file> open(path_handle const& base, path_view name,
+                                char const* beside = nullptr) noexcept;
   /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are others. Holds `init_byte` alone
   /// until joined() is called, so that nobody else joins meanwhile; waits for who does, until `due_ns` as in lock_until().
   ///
@@ -92,13 +97,15 @@ class lock_file {
   ///         nothing is made then; ETIMEDOUT, EAGAIN
   static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
                                 std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
-                                bool may_be_remote = true) noexcept;
-  /// Opens or creates the file ".NAME.`what`" beside this one, for what its users map: a map ends its users by SIGBUS when its
-  /// file is cut off, and a lock file is cut off by accident (`: > lock`), a hidden file beside it is not. It has the group and the mode of
-  /// this one. Its owner may also be the lock file's, or anybody where the group of both may write the lock file.
+                                bool may_be_remote = true, char const* beside = nullptr) noexcept;
+  /// Opens the file ".NAME.`what`" beside this one, for what its users map: a map ends its users by SIGBUS when its
+  /// file is cut off, and a lock file is cut off by accident (`: > lock`), a hidden file beside it is not. If `made` is given, creates it
+  /// where there is none, and says so: only who created it may fill it. It gets the group and the mode of this one, as far as this user may
+  /// give them, also later. Its owner may also be the lock file's; or anybody, where the group of both may write the lock
+  /// file and not everybody may write their directory.
   ///
-  /// Errors  as open(); ENAMETOOLONG
-  [[nodiscard]] result<lock_file> open_beside(char const* what) const noexcept;
+  /// Errors  as open(); ENOENT, ENAMETOOLONG
+  [[nodiscard]] result<lock_file> open_beside(char const* what, bool* made) const noexcept;
   /// Removes its name, for another file of that name to be made. 0, or a negative errno.
   int remove_name() const noexcept;
   /// From here on others may join. 0, or a negative errno.
@@ -132,8 +139,9 @@ class lock_file {
 
  private:
   static result<lock_file> open(path_handle const& base, path_view name, bool wants_directory,
-                                bool may_be_remote) noexcept;
-  int open_named(bool wants_directory, struct stat const* beside = nullptr) noexcept;
+                                bool may_be_remote, char const* beside) noexcept;
+  int open_named(bool wants_directory) noexcept;
+  int create(struct stat const* beside) noexcept;
   int open_existing(bool wants_directory, struct stat const* beside) noexcept;
   int opened() noexcept;
 

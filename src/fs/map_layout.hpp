@@ -69,9 +69,10 @@ struct map_header {
   std::uint32_t users;
   std::uint32_t slot_size;
   std::uint64_t hash_id;
-  std::uint64_t device; // of this very file: a copy of it is none. any_device: it was made from afar
+  std::uint64_t device; // of the lock file: a copy of it is none. any_device: it was made from afar
   std::uint64_t inode;
-  std::uint8_t unused[72];
+  std::uint64_t map_id; // random, of the map; the lock file says which one its users have. 0: none
+  std::uint8_t unused[64];
   alignas(64) std::atomic<std::uint64_t> epoch; // even: the map counts; odd: degraded
 };
 static_assert(offsetof(map_header, epoch) == 128);

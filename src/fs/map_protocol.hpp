@@ -493,6 +493,7 @@ template <class Environment> class protocol {
       }
       env::step("lock.noted");
     }
+    std::atomic_signal_fence(std::memory_order_seq_cst); // what the owner does comes after
   }
   [[gnu::noinline]] void note_more(detail::holding& held, std::size_t i, std::uint64_t note) noexcept {
     held.words[1] |= has_more;
@@ -504,6 +505,7 @@ template <class Environment> class protocol {
     std::end(notes_[i].more)[-1].store(any_entity, std::memory_order_relaxed);
   }
   void wipe_owned(std::size_t i, bool more) noexcept {
+    std::atomic_signal_fence(std::memory_order_seq_cst); // what the owner did comes before
     slots_[i].held.store(0, std::memory_order_relaxed);
     if (more) [[unlikely]]
       for (auto& place : notes_[i].more) place.store(0, std::memory_order_relaxed);
@@ -552,11 +554,14 @@ template <class Environment> class protocol {
   // Its owner: it is in `held` already.
   bool take_note(std::size_t i, std::uint64_t note) noexcept {
     slot_notes& n = notes_[i];
-    for (auto& place : n.dead) {
-      std::uint64_t const is = place.load(std::memory_order_relaxed);
+    for (std::size_t k = 0; k != std::size(n.dead); ++k) {
+      std::uint64_t const is = n.dead[k].load(std::memory_order_relaxed);
       if (is != note && !(is != 0 && env::defect("told by slot"))) continue;
-      place.store(0, std::memory_order_relaxed);
+      n.dead[k].store(0, std::memory_order_relaxed);
       env::step("notes.taken");
+      // This very request has asked to share it, too, and was told before.
+      bool const was_told = teller_of(n.told_of.load(std::memory_order_relaxed), k) != 0;
+      if (was_told && !env::defect("teller stays")) untell_one(i, k);
       return true;
     }
     return false;

@@ -125,9 +125,9 @@ struct detail::memory_map_base::state : private map_machine {
   // opening and closing
   int check_header(bool alone, bool& fresh) noexcept;
   void fill(map_header& h) const noexcept;
-  int make_header() noexcept;
+  int make_header(bool fresh) noexcept;
   int open_map(bool alone) noexcept;
-  int check_map(bool& is_ours, bool& is_empty) noexcept;
+  int check_map(bool alone, bool& is_ours) noexcept;
   int make_map() noexcept;
   int map_it() noexcept;
   int take_number() noexcept;
@@ -145,6 +145,8 @@ struct detail::memory_map_base::state : private map_machine {
   map_protocol map{*this};
   lock_file map_file; // closed by those that map it
   parameters p_{};
+  std::uint64_t named_map = 0; // the map_id that the lock file says
+  std::uint64_t map_id = 0;    // that of the map
   bool sees_map = false;
   unsigned generation = sys::fork_generation();
   map_header* header = nullptr;
@@ -167,7 +169,8 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
                                          map_visibility v, std::int64_t due_ns) noexcept {
   p_ = p;
   bool alone = false;
-  result<lock_file> f = lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone);
+  result<lock_file> f =
+      lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone, true, "map");
   if (!f) return native_of(f.error());
   file = std::move(*f);
   sees_map = !file.is_remote() && v == map_visibility::automatic;
@@ -177,8 +180,8 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
   if (e = open_map(alone); e != 0) return e;
-  if (fresh) {
-    if (e = make_header(); e != 0) return e;
+  if (fresh || named_map != map_id) { // alone: those that come later must find this very map
+    if (e = make_header(fresh); e != 0) return e;
   }
   hooks::step("open.map_made");
   if (sees_map) {
@@ -204,6 +207,8 @@ int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexce
     return unio::detail::native(error::not_a_lock_file);
   map_header h;
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
+  fresh = s.st_size == sizeof h && is_zero(&h, sizeof h); // a power loss came before the header was written
+  if (fresh) return 0;
   if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
   if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
   if (h.version < layout::version) { // its users have a map of their own
@@ -213,6 +218,7 @@ int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexce
   if (h.users != layout::users || h.slot_size != sizeof(map_slot))
     return unio::detail::native(error::damaged_lock_file);
   if (h.slots != p_.slots || h.hash_id != p_.hash_id) return unio::detail::native(error::different_lock_file);
+  named_map = h.map_id;
   return 0;
 }
 
@@ -225,67 +231,90 @@ void detail::memory_map_base::state::fill(map_header& h) const noexcept {
   h.hash_id = p_.hash_id;
   h.device = file.is_remote() ? layout::any_device : file.device();
   h.inode = file.inode();
+  h.map_id = map_id;
 }
 
-int detail::memory_map_base::state::make_header() noexcept {
+int detail::memory_map_base::state::make_header(bool fresh) noexcept {
   map_header h{};
   fill(h);
-  if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(file.fd(), 0); }); r < 0)
-    return static_cast<int>(r);
+  if (fresh) {
+    if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(file.fd(), 0); }); r < 0)
+      return static_cast<int>(r);
+  }
   int const e = write_at(file.fd(), &h, sizeof h, 0);
-  if (e != 0) (void)sys::ftruncate(file.fd(), 0); // what there is of it would be damaged
-  return e;
+  if (e != 0 && fresh) (void)sys::ftruncate(file.fd(), 0); // what there is of it would be damaged
+  if (e != 0) return e;
+  // Rarely: a crash of the machine shall not leave one that is no lock file.
+  auto const r = sys::uninterrupted([&] { return sys::fdatasync(file.fd()); });
+  return r == -EINVAL ? 0 : static_cast<int>(r);
 }
 
 // The map of this very lock file. Whoever is alone makes one where there is none; it never changes the size of one that is there, for it may
 // be that of a lock file of the same name which was removed, and has users still.
 int detail::memory_map_base::state::open_map(bool alone) noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
-    result<lock_file> f = file.open_beside("map");
+    bool made = false;
+    result<lock_file> f = file.open_beside("map", alone ? &made : nullptr);
+    if (!f && !alone && f.error() == std::errc::no_such_file_or_directory)
+      return unio::detail::native(error::damaged_lock_file);
     if (!f) return native_of(f.error());
     map_file = std::move(*f);
+    if (made) return make_map();
     if (int const e = map_file.refresh(); e != 0) return e;
     bool is_ours = false;
-    bool is_empty = false;
-    if (int const e = check_map(is_ours, is_empty); e != 0) return e;
+    if (int const e = check_map(alone, is_ours); e != 0) return e;
     if (!is_ours && !alone) return unio::detail::native(error::damaged_lock_file);
     if (is_ours && alone && sees_map) { // alone, so whatever made the others degrade has gone
       std::uint64_t const even = 0;
       return write_at(map_file.fd(), &even, sizeof even, offsetof(map_header, epoch));
     }
     if (is_ours) return 0;
-    if (is_empty) return make_map();
     if (int const e = map_file.remove_name(); e != 0) return e;
     hooks::step("open.map_removed");
   }
   return -EBUSY;
 }
 
-// 0, or why it is nothing that may be removed. What died while it made one has left an empty file, or zeros.
-int detail::memory_map_base::state::check_map(bool& is_ours, bool& is_empty) noexcept {
+// 0, or why it is nothing that may be removed. Who is alone knows its map by the lock file's inode, as the lock file may have been beside
+// another map meanwhile: seen through another directory, or renamed. Who is not must have the one that the others have.
+int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcept {
   struct stat s;
   if (auto const r = sys::fstat(map_file.fd(), &s); r < 0) return static_cast<int>(r);
-  is_empty = s.st_size == 0;
-  if (is_empty) return 0;
-  map_header h;
+  int const unfinished =
+      is_unfinished(map_file.fd(), static_cast<std::uint64_t>(s.st_size), layout::file_size(p_.slots));
+  if (unfinished != 0) return std::min(unfinished, 0);
+  map_header h{};
   std::size_t const n = std::min(sizeof h, static_cast<std::size_t>(s.st_size));
   if (int const e = read_at(map_file.fd(), &h, n, 0); e != 0) return e;
-  if (is_zero(&h, n)) return 0;
   if (n != sizeof h || std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0)
     return unio::detail::native(error::not_a_lock_file);
-  // The numbers of devices are each machine's own, and another one after a restart.
-  bool const is_its_device = h.device == file.device() || h.device == layout::any_device || file.is_remote();
+  if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
+  map_id = h.map_id;
   map_header ours{};
   fill(ours);
-  is_ours = is_its_device && h.inode == ours.inode && h.version == ours.version && h.slots == ours.slots &&
-            h.users == ours.users && h.slot_size == ours.slot_size && h.hash_id == ours.hash_id &&
+  is_ours = h.map_id != 0 && h.version == ours.version && h.slots == ours.slots && h.users == ours.users &&
+            h.slot_size == ours.slot_size && h.hash_id == ours.hash_id &&
             static_cast<std::size_t>(s.st_size) == layout::file_size(p_.slots);
-  return 0;
+  bool const is_named = h.map_id == named_map;
+  if (!alone) {
+    is_ours = is_ours && is_named;
+    return 0;
+  }
+  is_ours = is_ours && h.inode == ours.inode;
+  // The numbers of devices are each machine's own, and another one after a restart.
+  bool const is_its_device = h.device == file.device() || h.device == layout::any_device || file.is_remote();
+  if (!is_ours || is_its_device) return 0;
+  is_ours = is_named && s.st_dev == file.device();
+  return is_ours ? write_at(map_file.fd(), &ours.device, sizeof ours.device, offsetof(map_header, device))
+                 : 0;
 }
 
 int detail::memory_map_base::state::make_map() noexcept {
   int const fd = map_file.fd();
   auto const size = layout::file_size(p_.slots);
+  result<entity> const id = random_entity();
+  if (!id) return native_of(id.error());
+  map_id = id->value | 1; // never 0
   // All of its size at once: who finds it empty or all zeros knows that it was not finished.
   if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(fd, static_cast<std::int64_t>(size)); });
       r < 0)

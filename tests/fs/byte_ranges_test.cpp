@@ -3,9 +3,11 @@
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"
+#include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
+#include "sys/ofd_lock.hpp"
 
 #include <unio/fs/byte_ranges.hpp>
 
@@ -15,12 +17,15 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
+#include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -160,13 +165,60 @@ TEST_F(byte_ranges_, leaves_notes_alone_that_are_those_of_a_file_which_was_remov
 }
 
 TEST_F(byte_ranges_, does_not_touch_a_file_of_somebody_else_where_its_notes_should_be) {
-  directory.write(".lock.notes", "somebody's");
-  EXPECT_EQ(opening("lock"), error::not_a_lock_file);
-  EXPECT_EQ(directory.read(".lock.notes"), "somebody's");
+  for (std::string const& text : {std::string("somebody's"), std::string(10'000, '\0') + "somebody's"}) {
+    directory.write(".lock.notes", text);
+    EXPECT_EQ(opening("lock"), error::not_a_lock_file);
+    EXPECT_TRUE(directory.read(".lock.notes") == text);
+  }
   std::filesystem::remove(notes);
   std::filesystem::create_symlink("elsewhere", notes);
   EXPECT_EQ(opening("lock"), system_error(ELOOP));
   EXPECT_EQ(directory.read("elsewhere"), "");
+}
+
+TEST_F(byte_ranges_, fills_no_empty_notes_that_another_may_be_about_to_fill) {
+  directory.write(".lock.notes", "");
+  std::filesystem::permissions(notes, std::filesystem::perms(0600));
+  int const another = ::open(notes.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(another, 0);
+  EXPECT_TRUE(open().lock(a).has_value());
+  struct stat s;
+  ASSERT_EQ(::fstat(another, &s), 0);
+  EXPECT_EQ(s.st_size, 0);
+  EXPECT_EQ(s.st_nlink, 0U);
+  ::close(another);
+}
+
+// Who makes the notes gives them to the group a moment later.
+TEST_F(byte_ranges_, waits_for_notes_that_are_not_open_to_its_group_yet) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  ASSERT_EQ(::chown(directory.path().c_str(), 0, 65534), 0);
+  std::filesystem::permissions(directory.path(), std::filesystem::perms(0770));
+  (void)open();
+  ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
+  std::filesystem::permissions(path, std::filesystem::perms(0660));
+  int const maker = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_EQ(
+      unio::sys::ofd_lock(maker, unio::fs::ranges_layout::making_byte, 1, unio::lock_kind::exclusive, false),
+      0);
+  process one([&](process::channel& with) {
+    ::close(maker);
+    if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65533, 65533, 65533) != 0) return 9;
+    with.say('o');
+    return opening("lock") ? 1 : 0;
+  });
+  one.hear();
+  std::this_thread::sleep_for(20ms);
+  ASSERT_EQ(::chown(notes.c_str(), 0, 65534), 0);
+  std::filesystem::permissions(notes, std::filesystem::perms(0660));
+  ::close(maker);
+  EXPECT_EQ(one.wait(), 0);
+}
+
+TEST_F(byte_ranges_, makes_nothing_where_the_name_of_its_notes_would_be_too_long) {
+  EXPECT_EQ(opening(std::string(249, 'x')), system_error(ENAMETOOLONG));
+  EXPECT_EQ(directory.count(), 0);
+  EXPECT_EQ(opening(std::string(248, 'x')), std::error_code());
 }
 
 TEST_F(byte_ranges_, is_made_by_many_at_once) {
@@ -188,6 +240,15 @@ TEST_F(byte_ranges_, is_made_by_many_at_once) {
 
 TEST_F(byte_ranges_, keeps_notes_where_the_file_is_opened_anew) {
   die_with({a});
+  EXPECT_TRUE(open().lock(a).value().owner_died());
+  EXPECT_FALSE(open().lock(a).value().owner_died());
+}
+
+TEST_F(byte_ranges_, keeps_its_notes_when_the_device_has_another_number_after_a_restart) {
+  die_with({a});
+  std::string text = directory.read(".lock.notes");
+  text[offsetof(unio::fs::ranges_layout::notes_header, device)] ^= 0x55;
+  directory.write(".lock.notes", text);
   EXPECT_TRUE(open().lock(a).value().owner_died());
   EXPECT_FALSE(open().lock(a).value().owner_died());
 }

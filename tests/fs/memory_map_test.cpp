@@ -11,8 +11,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -557,6 +560,46 @@ TEST_F(memory_map_, finishes_files_that_were_not_finished) {
   }
 }
 
+TEST_F(memory_map_, finishes_files_whose_headers_a_power_loss_has_taken) {
+  std::string const whole = good();
+  std::string text = good_map();
+  std::memset(text.data(), 0, 4096);
+  put(text, slot_of(a), 0, 1);
+  directory.write(".lock.map", text);
+  directory.write("lock", std::string(whole.size(), '\0'));
+  memory_map<> m = open();
+  EXPECT_TRUE(m.try_lock(a).has_value());
+  directory.write("lock", std::string(whole.size(), '\0'));
+  EXPECT_EQ(opening("lock"), error::damaged_lock_file); // it has users
+}
+
+TEST_F(memory_map_, makes_nothing_where_the_name_of_its_map_would_be_too_long) {
+  EXPECT_EQ(opening(std::string(251, 'x')), std::error_code(ENAMETOOLONG, std::system_category()));
+  EXPECT_EQ(directory.count(), 0);
+  EXPECT_EQ(opening(std::string(250, 'x')), std::error_code());
+}
+
+TEST_F(memory_map_, leaves_no_descriptor_open_where_opening_fails_in_a_child) {
+  (void)open();
+  process child([this](process::channel&) {
+    int const before = ::dup(0);
+    ::close(before);
+    for (int i = 0; i != 3; ++i)
+      if (opening(".") != std::errc::is_a_directory ||
+          opening("nowhere/lock") != std::errc::no_such_file_or_directory)
+        return 1;
+    std::filesystem::create_directory(directory / "directory");
+    std::filesystem::create_directory(directory / ".new.map");
+    for (int i = 0; i != 3; ++i)
+      if (opening("directory") != std::errc::is_a_directory || opening("new") != std::errc::is_a_directory)
+        return 2;
+    int const after = ::dup(0);
+    ::close(after);
+    return before == after ? 0 : 3;
+  });
+  EXPECT_EQ(child.wait(), 0);
+}
+
 TEST_F(memory_map_, makes_a_file_of_an_earlier_version_anew) {
   std::string earlier = good();
   earlier[offsetof(layout::map_header, version)] = 1;
@@ -595,6 +638,56 @@ TEST_F(memory_map_, says_so_when_its_map_is_gone_while_it_is_in_use) {
   EXPECT_EQ(m.try_lock(a).error(), condition::would_block);
 }
 
+// As where one lock file lies in two directories, one of them a container's.
+TEST_F(memory_map_, never_uses_another_map_than_those_that_have_the_lock_file_open) {
+  std::filesystem::create_directory(directory / "elsewhere");
+  std::string const elsewhere = directory / "elsewhere/lock";
+  (void)open(); // leaves a map here
+  std::filesystem::rename(path, elsewhere);
+  {
+    memory_map<> there = memory_map<>::open(elsewhere).value(); // and has another
+    auto const held = there.lock(a).value();
+    std::filesystem::rename(elsewhere, path);
+    EXPECT_EQ(opening("lock"), error::damaged_lock_file);
+    std::filesystem::rename(path, elsewhere);
+    EXPECT_EQ(memory_map<>::open(elsewhere).value().try_lock(a).error(), condition::would_block);
+  }
+  std::filesystem::rename(elsewhere, path);
+  memory_map<> here = open(); // alone: others follow
+  EXPECT_TRUE(here.try_lock(a).has_value());
+  EXPECT_TRUE(open().try_lock(a).has_value());
+  std::filesystem::rename(path, elsewhere);
+  EXPECT_EQ(opening("elsewhere/lock"), error::damaged_lock_file);
+}
+
+TEST_F(memory_map_, keeps_its_notes_when_the_device_has_another_number_after_a_restart) {
+  die_with({a});
+  change_map([](std::string& text) { text[offsetof(layout::map_header, device)] ^= 0x55; });
+  EXPECT_TRUE(open().lock(a).value().owner_died());
+  die_with({a});
+  EXPECT_TRUE(open().lock(a).value().owner_died());
+}
+
+TEST_F(memory_map_, makes_no_map_beside_one_that_is_in_use) {
+  memory_map<> m = open();
+  std::filesystem::remove(map);
+  EXPECT_EQ(opening("lock"), error::damaged_lock_file);
+  EXPECT_FALSE(std::filesystem::exists(map));
+}
+
+TEST_F(memory_map_, fills_no_empty_map_that_another_may_be_about_to_fill) {
+  directory.write(".lock.map", "");
+  std::filesystem::permissions(map, std::filesystem::perms(0600));
+  int const another = ::open(map.c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(another, 0);
+  EXPECT_TRUE(open().lock(a).has_value());
+  struct stat s;
+  ASSERT_EQ(::fstat(another, &s), 0);
+  EXPECT_EQ(s.st_size, 0);
+  EXPECT_EQ(s.st_nlink, 0U);
+  ::close(another);
+}
+
 TEST_F(memory_map_, leaves_a_map_alone_that_is_that_of_a_file_which_was_removed) {
   memory_map<> m = open();
   auto const held = m.lock(a).value();
@@ -610,6 +703,15 @@ TEST_F(memory_map_, does_not_touch_a_file_of_somebody_else_where_its_map_should_
   directory.write(".lock.map", "somebody's");
   EXPECT_EQ(opening("lock"), error::not_a_lock_file);
   EXPECT_EQ(directory.read(".lock.map"), "somebody's");
+  std::string const begins_with_zeros = std::string(10'000, '\0') + "somebody's";
+  directory.write(".lock.map", begins_with_zeros);
+  EXPECT_EQ(opening("lock"), error::not_a_lock_file);
+  EXPECT_TRUE(directory.read(".lock.map") == begins_with_zeros);
+  std::filesystem::remove(map);
+  (void)open();
+  change_map([](std::string& text) { text[offsetof(layout::map_header, version)] = 3; });
+  EXPECT_EQ(opening("lock"), error::newer_lock_file);
+  EXPECT_EQ(directory.read(".lock.map")[offsetof(layout::map_header, version)], 3);
   std::filesystem::remove(map);
   std::filesystem::create_symlink("elsewhere", map);
   EXPECT_EQ(opening("lock"), std::error_code(ELOOP, std::system_category()));
@@ -618,7 +720,8 @@ TEST_F(memory_map_, does_not_touch_a_file_of_somebody_else_where_its_map_should_
 
 TEST_F(memory_map_, shares_its_map_with_those_that_the_lock_file_is_shared_with) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
-  std::filesystem::permissions(directory.path(), std::filesystem::perms(0777));
+  std::filesystem::permissions(directory.path(), std::filesystem::perms(0770));
+  ASSERT_EQ(::chown(directory.path().c_str(), 0, 65534), 0);
   directory.write("lock", "");
   ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
   std::filesystem::permissions(path, std::filesystem::perms(0660));
@@ -630,6 +733,53 @@ TEST_F(memory_map_, shares_its_map_with_those_that_the_lock_file_is_shared_with)
     });
     EXPECT_EQ(one.wait(), 0) << uid;
   }
+}
+
+TEST_F(memory_map_, opens_its_map_later_to_those_that_its_lock_file_was_opened_to) {
+  (void)open(); // 0600, as who was killed while it made the map might have left it
+  std::filesystem::permissions(path, std::filesystem::perms(0660));
+  if (::geteuid() == 0) ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
+  (void)open();
+  struct stat of_lock;
+  struct stat of_map;
+  ASSERT_EQ(::stat(path.c_str(), &of_lock), 0);
+  ASSERT_EQ(::stat(map.c_str(), &of_map), 0);
+  EXPECT_EQ(of_map.st_mode, of_lock.st_mode);
+  EXPECT_EQ(of_map.st_gid, of_lock.st_gid);
+}
+
+TEST_F(memory_map_, opens_its_map_to_no_group_where_it_cannot_be_that_of_the_lock_file) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  directory.write("lock", "");
+  for (std::string const& name : {path, directory.path()}) ASSERT_EQ(::chown(name.c_str(), 65533, 65534), 0);
+  std::filesystem::permissions(path, std::filesystem::perms(0660));
+  process no_member([&](process::channel&) {
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(65532, 65532, 65532) != 0 ||
+        ::setresuid(65533, 65533, 65533) != 0)
+      return 9;
+    return opening("lock") ? 1 : 0;
+  });
+  EXPECT_EQ(no_member.wait(), 0);
+  struct stat s;
+  ASSERT_EQ(::stat(map.c_str(), &s), 0);
+  EXPECT_EQ(s.st_gid, 65532U);
+  EXPECT_EQ(s.st_mode & 07777, 0600U);
+}
+
+TEST_F(memory_map_, trusts_no_map_of_the_group_where_everybody_could_have_put_it) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
+  directory.write("lock", "");
+  directory.write(".lock.map", "");
+  ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
+  ASSERT_EQ(::chown(map.c_str(), 65533, 65534), 0);
+  std::filesystem::permissions(path, std::filesystem::perms(0660));
+  std::filesystem::permissions(map, std::filesystem::perms(0660));
+  for (unsigned const mode : {0777U, 03777U}) {
+    ASSERT_EQ(::chmod(directory.path().c_str(), mode), 0);
+    EXPECT_EQ(opening("lock"), std::error_code(EPERM, std::system_category())) << mode;
+  }
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0770), 0);
+  EXPECT_EQ(opening("lock"), std::error_code());
 }
 
 TEST_F(memory_map_, takes_a_copy_for_no_lock_file_of_anybody) {
@@ -677,6 +827,8 @@ TEST_F(memory_map_, reports_each_failure_of_making_the_file_and_is_made_the_next
   failing.operator()<&table::pwritev2>(ENOSPC);
   failing.operator()<&table::mmap>(ENOMEM);
   failing.operator()<&table::fcntl>(ENOLCK);
+  failing.operator()<&table::fdatasync>(EIO);
+  failing.operator()<&table::getrandom>(ENOSYS);
 }
 
 TEST_F(memory_map_, goes_on_with_its_file_when_the_name_leads_to_another) {

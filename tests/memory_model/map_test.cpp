@@ -97,7 +97,8 @@ struct request {
   std::vector<entity> entities;
   patience how = patience::any;
   int times = 1;
-  bool quick = true; // tries the quick way first
+  bool quick = true;        // tries the quick way first
+  bool also_shares = false; // asks to share the first of them, too, and that first
 };
 
 struct scene {
@@ -207,7 +208,9 @@ void lock_and_unlock(world& w, stage& s, std::size_t thread, request const& r) {
   if (is_quick) {
     held.entities.assign_one(entity(slot));
   } else {
-    (void)held.entities.assign(r.entities, [](entity e) { return entity(slot_of(e.value), e.exclusive); });
+    std::vector<entity> asked = r.entities;
+    if (r.also_shares) asked.insert(asked.begin(), first.shared());
+    (void)held.entities.assign(asked, [](entity e) { return entity(slot_of(e.value), e.exclusive); });
     held.entities.canonicalize();
     waiting how;
     if (r.how == patience::none) how.due_ns = 0;
@@ -379,6 +382,9 @@ std::vector<scene> const& scenes() {
        .deaths = {0, 1},
        .preemptions = 1,
        .has_room = false},
+      {.name = "an owner dies, one comes that asks for its entity twice",
+       .threads = {{0, {whole}}, {1, {whole}, any, 1, false, true}},
+       .deaths = {0}},
       {.name = "three owners", .threads = {{0, {whole}}, {1, {whole}}, {2, {whole}}}, .preemptions = 3},
       {.name = "three owners, one gives up",
        .threads = {{0, {whole}}, {1, {whole}}, {2, {whole}, timed}},
@@ -535,6 +541,8 @@ constexpr mutant mutants[] = {
      [](operation& op) {
        if (is_of(op, "held") && op.desired == 0) op.desired = layout::note_of(0);
      }},
+    {"who owns what it was told of as a sharer stays told",
+     "an owner dies, one comes that asks for its entity twice", nullptr, "teller stays"},
     {"dead sharers stay", "a sharer dies", nullptr, "L13"},
     {"the living are buried", "one only tries", nullptr, "stolen"},
     {"who shares does not look again", "an owner and a sharer", nullptr, "no second look"},

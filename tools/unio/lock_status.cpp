@@ -305,8 +305,11 @@ void show_byte_ranges(lock_file const& f, table& t) {
   input const beside(AT_FDCWD, path_beside(f.path, "notes"));
   std::vector<char> const of = beside.read(0, sizeof(notes_header));
   std::vector<char> notes;
-  if (of.size() == sizeof(notes_header) &&
-      value_at<std::uint64_t>(of, offsetof(notes_header, inode)) == f.id.second)
+  if (of.size() == sizeof(notes_header) && std::memcmp(of.data(), notes_magic, sizeof notes_magic) == 0 &&
+      value_at<std::uint64_t>(of, offsetof(notes_header, device)) == f.id.first &&
+      value_at<std::uint64_t>(of, offsetof(notes_header, inode)) == f.id.second &&
+      value_at<std::uint32_t>(of, offsetof(notes_header, buckets)) == 1u << bucket_bits &&
+      value_at<std::uint32_t>(of, offsetof(notes_header, words)) == words_in_bucket)
     notes = beside.read(notes_at, notes_bytes);
   for (std::size_t at = 0; at + 8 <= notes.size(); at += 8) {
     std::uint64_t const id = value_at<std::uint64_t>(notes, at) & ~told_bit;
@@ -335,6 +338,16 @@ void show_memory_map(lock_file const& f, table& t) {
   };
   input const beside(AT_FDCWD, path_beside(f.path, "map"));
   if (beside.fd() < 0) fail(path_beside(f.path, "map"), errno);
+  // As those that join: the map that the lock file says.
+  std::vector<char> const of = beside.read(0, sizeof(map_header));
+  constexpr std::size_t said_alike = offsetof(map_header, device); // magic, version, sizes, hash
+  struct stat s;
+  if (of.size() != sizeof(map_header) || std::memcmp(of.data(), header.data(), said_alike) != 0 ||
+      value_at<std::uint64_t>(of, offsetof(map_header, map_id)) == 0 ||
+      value_at<std::uint64_t>(of, offsetof(map_header, map_id)) !=
+          value_at<std::uint64_t>(header, offsetof(map_header, map_id)) ||
+      ::fstat(beside.fd(), &s) != 0 || static_cast<std::uint64_t>(s.st_size) != file_size(slots))
+    fail(path_beside(f.path, "map"), "not the map of this lock file");
   std::vector<char> const map = beside.read(slots_at, slots * sizeof(map_slot));
   for (std::size_t i = 0; (i + 1) * sizeof(map_slot) <= map.size(); ++i) {
     std::size_t const at = i * sizeof(map_slot);

@@ -56,6 +56,8 @@ bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& ep
     return false;
   }
   s.held.store(note_of(value), std::memory_order_relaxed); // read by those who find this user dead
+  // Whoever is killed has done all instructions before some point, so the compiler alone must keep the order.
+  std::atomic_signal_fence(std::memory_order_seq_cst);
   return true;
 }
 

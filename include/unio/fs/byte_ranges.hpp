@@ -19,11 +19,17 @@
 //   shared mode          yes, mixed in one request; shared ones never wait for each other
 //
 // Bounds of owner_died: that file has room for 65,536 deaths and holders at a time, eight for each hash of the value; an owner
-// for whom there was none is not told of. A shared owner that is told and dies in turn leaves it to the next exclusive one.
+// for whom there was none is not told of. A shared owner that is told and dies in turn leaves it to the next exclusive one. Users that
+// see the lock file in different directories (bind-mounted alone into a container, or renamed) exclude each other, but have notes of their own: a death
+// is told to those alone that have the dead one's. The same holds for users of earlier versions, whose notes were in the lock file.
 //
 // The file must stay where it is: whoever opens its path after it was removed gets another one. Its users go on if it is cut off
-// (`: > lock`); the next who opens it makes it anew. The notes are in a hidden file beside it, ".lock.notes" beside "lock", which the
-// directory must let the first user make. To truncate that one ends its users by SIGBUS; to remove it loses the notes.
+// (`: > lock`); the next who opens it makes it anew. The notes are in a hidden file beside it, ".lock.notes" beside "lock", whose name
+// therefore has at most 248 bytes. The directory must let the first user make it, and remove one that is another lock file's; it stays when
+// the lock file is removed. To truncate it ends its users by SIGBUS; to remove it loses the notes. It has the lock file's group
+// and mode. Who changes those of the lock file changes both: unio follows only where the user that opens them owns the hidden one. Users
+// of one group must not share a lock file in a directory that all may write: there the hidden file must be the lock file's owner's,
+// root's or one's own (EPERM).
 
 #pragma once
 
@@ -49,7 +55,7 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   ///
   /// Effects  none on a file that is not a lock file of this kind
   /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, several_names, writable_by_all,
-  ///          different_lock_file, newer_lock_file, damaged_lock_file; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
+  ///          different_lock_file, newer_lock_file, damaged_lock_file; ENAMETOOLONG; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
   ///          condition::timed_out, would_block for a deadline of zero
   /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is stopped between them
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges

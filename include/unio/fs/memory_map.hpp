@@ -12,7 +12,8 @@
 // Ask for all in one call, or with a deadline.
 //
 //   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; owner_died tells the next owner
-//                       of the same entity, once, and again if who was told dies. A second death, of who recovers, changes nothing.
+//                       of the same entity, once. If one that shares the entity was told and dies, the next exclusive owner is told; sharers that
+//                       come before may not be. A second death, of who recovers, changes nothing.
 //                       A slot has room for four entities whose owners died and which nobody has asked for since, and for three of one
 //                       request. Beyond that the next owner of any entity of the slot is told, and the one it concerns may not be.
 //                       A user that cannot see the map tells of the deaths of those that can, until
@@ -35,8 +36,15 @@
 //
 // The lock file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have
 // it. If it is cut off (`: > lock`) its users go on, and others get error::damaged_lock_file until none is left; likewise if the map was
-// removed. Who may write these files can break the lock: to truncate the hidden map while it is in use still ends its users by SIGBUS. open()
-// refuses files that all may write. The directory must let the first user make the map; it has the lock file's group and mode.
+// removed, or if they see the lock file in another directory than its users do (bind-mounted alone into a container, or renamed): share the directory.
+// Who may write these files can break the lock: to truncate the hidden map while it is in use still ends its users by SIGBUS. open()
+// refuses files that all may write. The directory must let the first user make the map, beside a lock file whose name has at most 250 bytes; the
+// map stays when the lock file is removed. It has the lock file's group and mode. Who changes those of the lock file changes both: unio
+// follows only where the user that opens them owns the map. Users of one group must not share a lock file in a directory that all
+// may write: there the map must be the lock file's owner's, root's or one's own (EPERM).
+//
+// The version in the file is 2. A lock file of version 1 is made anew by the first who opens it alone, and error::different_lock_file while it has users;
+// users of version 1 find version 2 error::newer_lock_file.
 
 #pragma once
 
@@ -152,7 +160,7 @@ class memory_map final : public detail::memory_map_base {
   ///
   /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, damaged_lock_file,
   ///         different_lock_file (other parameters), too_many_users;
-  ///         EPERM for a file of another owner; ENOSPC; ENOLCK; as openat(2). The file is not changed then;
+  ///         EPERM for a file of another owner; ENAMETOOLONG; ENOSPC; ENOLCK; as openat(2). The file is not changed then;
   ///         condition::timed_out, would_block for a deadline of zero
   /// Waiting until the deadline, while another opens it, however long that one is stopped
   /// Cost    some twenty system calls

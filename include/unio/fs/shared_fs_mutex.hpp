@@ -157,7 +157,8 @@ class UNIO_API entity_list {
 
 /// Nobody owns the word now, and nothing is noted beside it. False: somebody waits for it, or there is more to say; it is owned still.
 template <class Word> bool disown_word(Word& word, Word& note, std::uint64_t me) noexcept {
-  note.store(0, std::memory_order_relaxed); // first: the next owner writes its own
+  std::atomic_signal_fence(std::memory_order_seq_cst); // a death while the owner is at work is noted
+  note.store(0, std::memory_order_relaxed);            // first: the next owner writes its own
   std::uint64_t mine = me;
   return word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }
