@@ -249,7 +249,8 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
 /// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is not
 ///               interrupted: there the deadline bounds the wait to begin
 /// Cost          no allocation, no copy; one system call when ready, two more for each wait. A pipe on Linux before 6.18,
-///               and a file where there is an RLIMIT_FSIZE, needs two calls more to keep the signal away
+///               and a file where there is an RLIMIT_FSIZE, needs two calls more to keep the signal away. The first write to a
+///               file in a tick of the kernel's clock asks for that limit: a call more
 /// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same, with poll(2)
 /// Source        D2052R0 §4.1; writev(2), send(2)
 class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {

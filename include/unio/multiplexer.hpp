@@ -85,8 +85,9 @@ class UNIO_API io_multiplexer {
 
   /// Completes operations that are ready, never waiting. Does not look at deadlines.
   ///
-  /// Effects      submits what was started since the last turn, takes what is ready, calls receivers; at most one
-  ///              io_uring_enter(2)
+  /// Effects      submits what was started since the last turn, takes all that is ready, calls receivers. One
+  ///              io_uring_enter(2) or epoll_pwait2(2), and another one while the kernel has more than that brings: some twenty
+  ///              completions of a ring, 128 descriptors
   /// Returns      > 0: how many values were delivered since the last such call, those delivered inside start() included;
   ///              < 0: operations are pending, none is ready; 0: nothing is pending
   /// Errors       error::inherited_by_fork; what io_uring_enter(2) or epoll_pwait(2) say and cannot be helped
@@ -124,9 +125,13 @@ class UNIO_API io_multiplexer {
 
   /// All three in a loop, until one of them did something; sleeps while nothing is ready.
   ///
-  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0: nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value had
-  ///          been told before, or (for the bounded forms) the time is over
-  /// Cost     one io_uring_enter(2) or epoll_pwait2(2) per turn
+  /// Fairness everything that is ready is served once before anything is served twice: first come, first served. While others
+  ///          wait, a coroutine that is resumed may complete one operation without being suspended; one that is alone 64. After 64
+  ///          completions timers and posted work have their turn
+  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0: nothing pending and
+  ///          nothing posted; < 0: woken by wake(), an operation ended whose value had been told before, or (for the bounded
+  ///          forms) the time is over
+  /// Cost     as complete_io()
   /// Source   D2052R0 §4.3.2
   result<int> run(int max_items = -1) noexcept { return do_run(max_items, deadline::forever); }
   /// Never sleeps.
