@@ -60,7 +60,8 @@ struct let_it_end {
 template <class Executor, class T, class Handler> class root final : end_listener, work {
  public:
   static void start(Executor executor, task<T> t, Handler handler, run_options const& options) {
-    static_assert(alignof(root) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__, "blocks of the pool are not aligned so far");
+    static_assert(alignof(root) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                  "blocks of the pool are not aligned so far");
     UNIO_EXPECTS(static_cast<bool>(t), "an empty task was run");
     root* const r = new root(std::move(executor), std::move(t), std::move(handler), options);
     Executor const here = r->executor_; // the task may end before post() returns, and the root with it
@@ -95,7 +96,8 @@ template <class Executor, class T, class Handler> class root final : end_listene
   static std::coroutine_handle<> ended(end_listener& l) noexcept {
     auto& self = static_cast<root&>(l);
     task_outcome<T> outcome = outcome_of<T>(self.task_.child().promise());
-    [[maybe_unused]] Executor const executor = std::move(self.executor_); // the handler may let go of whatever it belongs to
+    [[maybe_unused]] Executor const executor =
+        std::move(self.executor_); // the handler may let go of whatever it belongs to
     Handler handler = std::move(self.handler_);
     delete &self;
     handler(std::move(outcome));

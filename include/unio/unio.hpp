@@ -32,8 +32,8 @@
 #include <unio/socket_handle.hpp>
 #include <unio/splice.hpp>
 #include <unio/stop_token.hpp>
-#include <unio/stream.hpp>
 #include <unio/strand.hpp>
+#include <unio/stream.hpp>
 #include <unio/sync.hpp>
 #include <unio/task.hpp>
 #include <unio/task_group.hpp>
