@@ -42,7 +42,7 @@ struct tell_nobody {
 /// Throws        what `f` and `on_shortage` throw
 /// Resumes       on the executor of the coroutine's environment; `f` is called there
 /// Cancellation  by the environment's stop token. A connection that was accepted all the same is given to `f`
-/// Destruction   of who awaits it closes a connection that was accepted and not given to `f`
+/// Destruction   of the coroutine that awaits it closes a connection that was accepted and not given to `f`
 /// Lifetime      the listening socket outlives it. `f` and `on_shortage` are kept in its frame
 /// Cost          a frame from the pool; for each connection that of co_accept()
 /// Source        accept(2). async_accept_many is the same for receivers

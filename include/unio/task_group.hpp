@@ -19,7 +19,7 @@ namespace unio {
 
 class task_group;
 
-/// A result<void> that need not be looked at: condition::canceled if a stop was requested of who waited in join().
+/// A result<void> that may be ignored: condition::canceled if the coroutine that waited in join() was asked to stop.
 class joined : public result<void> {
  public:
   using result<void>::result;
@@ -55,7 +55,7 @@ struct tell_the_group {};
 /// Runs on        the executor of the environment that it was made with; start() and join() belong there, too
 /// Errors         an exception that leaves a task started without a handler asks all others to stop, and is thrown by join();
 ///                those that come later are dropped
-/// Cancellation   request_stop(), a stop of the environment, and one of who waits in join(), ask all of them to stop,
+/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that waits in join(), ask all to stop,
 ///                also those started later
 /// Destruction    with tasks still there asks them to stop and destroys them where they are suspended; handlers are not
 ///                called. On the thread of the executor; on one of several threads join() first. `co_await join()` is the
@@ -95,11 +95,11 @@ class UNIO_API task_group : private detail::children {
   /// Waits until all have ended, those included that are started meanwhile. Afterwards the group can be used again; one that
   /// was asked to stop stays so.
   ///
-  /// Returns        nothing; condition::canceled if it waited, and a stop was requested of who waits
+  /// Returns        nothing; condition::canceled if it waited, and the waiting coroutine was asked to stop
   /// Throws         the first exception that left a task without a handler, once
-  /// Cancellation   a stop of who waits, which need not be one of the group's environment, asks the tasks to stop; join()
+  /// Cancellation   a stop of the waiting coroutine, which need not be the group's, asks the tasks to stop; join()
   ///                waits for their end. So `timeout(1s, group.join())` stops them after a second
-  /// Destruction    of who waits leaves the group as it was before; on the thread of the executor
+  /// Destruction    of the waiting coroutine leaves the group as it was before; on the thread of the executor
   /// Concurrency    one at a time
   [[nodiscard]] join_awaitable join() noexcept;
 
@@ -158,7 +158,7 @@ class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
   }
 
   task_group& group_;
-  stop_token stop_; // of who waits
+  stop_token stop_; // of the waiting coroutine
   bool waits_ = false;
 };
 
