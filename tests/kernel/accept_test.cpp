@@ -80,6 +80,13 @@ ISOLATED_TEST(kernel_accept, of_each_connection_pauses_without_descriptors_and_g
     auto const m = made_multiplexer();
     server.set_multiplexer(m.get());
     submit_all(*m); // a ring is set up by now
+    {
+      // The multiplexer has waited once by now: what UBSan meets for the first time it needs a descriptor to look at.
+      auto p = unio::pipe_handle::anonymous().value();
+      p.reader.set_multiplexer(m.get());
+      char byte;
+      if (p.reader.read(unio::mutable_buffer(&byte, 1), 2ms).error() != unio::condition::timed_out) return 12;
+    }
     int const next = ::dup(2);
     ::close(next);
     rlimit const few{.rlim_cur = static_cast<rlim_t>(next) + 10, .rlim_max = static_cast<rlim_t>(next) + 10};
