@@ -523,7 +523,7 @@ void engine::expire(bound const& b) noexcept {
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
     io_operation& op = *deadlines_.earliest();
     expire_one(op, now_ns);
-    if (!ready_.contains(op)) continue;
+    if (op.links.is.with_worker || !ready_.contains(op)) continue; // the mark of its queue may be a worker's
     ready_.remove(op);
     due_.push(op);
   }
@@ -915,10 +915,10 @@ template <class Turn> result<int> engine::within_turn(Turn turn) noexcept {
   }
   queue_next_inline();
   int const counted = std::exchange(delivered_, 0);
-  bool const told = told_end_;
+  bool const ended = told_end_;
   result<int> const r = turn();
   delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
-  told_end_ = told_end_ || told;
+  told_end_ = told_end_ || ended;
   return r;
 }
 

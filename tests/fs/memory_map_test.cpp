@@ -326,12 +326,18 @@ TEST_F(memory_map_, is_not_kept_by_a_moment_of_another_time_namespace) {
               static_cast<std::uint64_t>(now) << 2);
   });
   auto held = m.lock(a).value();
-  std::thread sleeper([&] { EXPECT_TRUE(other.lock(a, 20s).has_value()); });
+  std::atomic<bool> tried = false;
+  std::thread sleeper([&] {
+    auto const its = other.lock(a, 20s);
+    EXPECT_TRUE(its.has_value());
+    while (!tried) std::this_thread::yield(); // so that it has not let go of it before
+  });
   while ((directory.read(".lock.map")[layout::slots_at + slot_of(a) * sizeof(layout::map_slot) + 2] & 1) == 0)
     std::this_thread::sleep_for(1ms); // until it waits
   std::this_thread::sleep_for(1ms);
   held.unlock();
   EXPECT_EQ(m.try_lock(a).error(), condition::would_block) << "what is let go is not reserved";
+  tried = true;
   sleeper.join();
 }
 
