@@ -154,12 +154,12 @@ template <class Environment> class protocol {
   explicit protocol(Environment& e) noexcept : env_(e) {}
 
   /// The slots, which entity is in which, and the epoch that says whether they count. False: no memory.
-  bool use(slot* slots, slot_notes* notes, std::size_t n, std::size_t (*slot_of)(std::uint64_t) noexcept,
+  bool use(slot* slots, slot_notes* notes, std::size_t n, std::size_t (*hash)(std::uint64_t) noexcept,
            atomic<std::uint64_t> const* epoch) noexcept {
     slots_ = slots;
     notes_ = notes;
     size_ = n;
-    slot_of_ = slot_of;
+    slot_of_ = hash;
     epoch_ = epoch;
     sharing_.reset(new (std::nothrow) counter[n]);
     return sharing_ != nullptr;

@@ -481,14 +481,14 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, holding& he
 
 // Is there a note of one of the entities that were asked for, or does a dead owner of the slot, who noted `owned`, have one of them? 1, 0 or
 // a negative native code.
-int detail::memory_map_base::state::has_note(std::size_t slot, std::uint64_t owned,
+int detail::memory_map_base::state::has_note(std::size_t index, std::uint64_t owned,
                                              detail::entity_list const& entities) noexcept {
   constexpr std::size_t words = sizeof(map_notes) / sizeof(std::uint64_t);
   constexpr std::size_t more_at = offsetof(map_notes, more) / sizeof(std::uint64_t);
   constexpr std::size_t dead_at = offsetof(map_notes, dead) / sizeof(std::uint64_t);
   constexpr std::size_t told_at = offsetof(map_notes, told_of) / sizeof(std::uint64_t);
   std::uint64_t seen[words];
-  if (int const r = read_from_afar(seen, sizeof seen, layout::notes_at(p_.slots) + slot * sizeof(map_notes));
+  if (int const r = read_from_afar(seen, sizeof seen, layout::notes_at(p_.slots) + index * sizeof(map_notes));
       r != 0)
     return r;
   auto const is_wanted = [&](std::uint64_t note) {
