@@ -188,12 +188,14 @@ TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
   char memory[8];
   for (std::string const& driver : test::available_drivers()) {
     SCOPED_TRACE(driver);
-    auto const m = test::make_multiplexer(driver.c_str()).value();
     for (bool const with_own : {false, true}) {
-      f.set_multiplexer(with_own ? m.get() : nullptr);
       test::failing_calls failing;
+      auto const m =
+          test::make_multiplexer(driver.c_str()).value(); // its end waits for workers, which make calls
       failing.fail<&unio::sys::table::preadv2>(EAGAIN, {.times = 4});
+      f.set_multiplexer(with_own ? m.get() : nullptr);
       auto const r = f.read({unio::mutable_buffer(memory), 0}, 20s);
+      f.set_multiplexer(nullptr);
       EXPECT_EQ(r.bytes_transferred(), 4u) << r.error().message();
       if (with_own) continue; // a ring may do without that call
       EXPECT_EQ(failing.failures<&unio::sys::table::preadv2>(), 4);
@@ -201,7 +203,6 @@ TEST(file, that_cannot_be_read_or_opened_just_now_is_tried_again) {
       EXPECT_EQ(f.read({unio::mutable_buffer(memory), 0}, 20ms).error(), unio::condition::timed_out);
       EXPECT_LT(failing.count<&unio::sys::table::preadv2>(), 100) << "it does not spin";
     }
-    f.set_multiplexer(nullptr);
   }
 }
 

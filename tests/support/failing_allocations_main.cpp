@@ -48,7 +48,7 @@ void* allocate(std::size_t n, std::size_t alignment = 0) {
 
 // The library allocates with std::nothrow wherever it can go on. A throwing one that fails means that it
 // cannot; where that is documented, an exception says so.
-bool may_throw = false;
+[[maybe_unused]] bool may_throw = false;
 
 void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
   void* const p = allocate(n, alignment);
