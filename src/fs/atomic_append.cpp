@@ -140,7 +140,7 @@ int atomic_append::state::open(path_handle const& base, path_view name, std::int
   bool alone = false;
   result<lock_file> f =
       lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone, false);
-  if (!f) return native_of(f.error());
+  if (!f) return to_native(f.error());
   file = std::move(*f);
   bool fresh = false;
   int e = check_header(fresh);

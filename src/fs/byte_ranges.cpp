@@ -185,7 +185,7 @@ int byte_ranges::state::make_notes() noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
     bool made = false;
     result<lock_file> f = file.open_beside("notes", &made);
-    if (!f) return native_of(f.error());
+    if (!f) return to_native(f.error());
     if (made) {
       int e = reserve(f->fd(), 0, file_bytes);
       hooks::step("byte_ranges.room_made");

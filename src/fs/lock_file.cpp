@@ -127,11 +127,6 @@ int check_magic(char const* found, char const* ours) noexcept {
   return unio::detail::native(is_unios ? error::different_lock_file : error::not_a_lock_file);
 }
 
-int native_of(std::error_code const& e) noexcept {
-  if (e.category() == unio::error_category()) return unio::detail::native(static_cast<error>(e.value()));
-  return -e.value();
-}
-
 // ── children of fork ───────────────────────────────────────────────────────────────────────────────────────
 
 namespace {
@@ -515,7 +510,7 @@ int descriptions::take(lock_file const& of) noexcept {
   }
   if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // not a description of its own
   result<int> const fd = of.open_description();
-  return fd ? *fd : native_of(fd.error());
+  return fd ? *fd : to_native(fd.error());
 }
 
 void descriptions::give_back(int fd) noexcept {

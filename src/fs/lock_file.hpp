@@ -70,8 +70,7 @@ class pause {
   bool spin_;
 };
 
-/// The native code of an error, as to_error_code() takes it.
-int native_of(std::error_code const& e) noexcept;
+using unio::detail::to_native;
 
 /// An open lock file, or a directory of lock files.
 ///

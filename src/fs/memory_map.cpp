@@ -171,7 +171,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   bool alone = false;
   result<lock_file> f =
       lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone, true, "map");
-  if (!f) return native_of(f.error());
+  if (!f) return to_native(f.error());
   file = std::move(*f);
   sees_map = !file.is_remote() && v == map_visibility::automatic;
 
@@ -257,7 +257,7 @@ int detail::memory_map_base::state::open_map(bool alone) noexcept {
     result<lock_file> f = file.open_beside("map", alone ? &made : nullptr);
     if (!f && !alone && f.error() == std::errc::no_such_file_or_directory)
       return unio::detail::native(error::damaged_lock_file);
-    if (!f) return native_of(f.error());
+    if (!f) return to_native(f.error());
     map_file = std::move(*f);
     if (made) return make_map();
     if (int const e = map_file.refresh(); e != 0) return e;
@@ -313,7 +313,7 @@ int detail::memory_map_base::state::make_map() noexcept {
   int const fd = map_file.fd();
   auto const size = layout::file_size(p_.slots);
   result<entity> const id = random_entity();
-  if (!id) return native_of(id.error());
+  if (!id) return to_native(id.error());
   map_id = id->value | 1; // never 0
   // All of its size at once: who finds it empty or all zeros knows that it was not finished.
   if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(fd, static_cast<std::int64_t>(size)); });

@@ -409,12 +409,12 @@ int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base, d
   sys::watch_forks();
   generation = sys::fork_generation();
   result<path_handle> root_handle = path_handle::path(base, ".");
-  if (!root_handle) return native_of(root_handle.error());
+  if (!root_handle) return to_native(root_handle.error());
   tree = std::move(*root_handle);
 
   std::int64_t const due_ns = due_of(d);
   result<entities_guard> guard = mutex.lock({entities.get(), files.size()}, d);
-  if (!guard) return native_of(guard.error());
+  if (!guard) return to_native(guard.error());
   held = std::move(*guard);
   hooks::step("update.locked");
   if (int const e = recover(due_ns); e != 0) return e;
@@ -441,7 +441,7 @@ int update_files::state::look_at(file const& f) const noexcept {
 int update_files::state::take_turn(std::int64_t due_ns) noexcept {
   if (!turn.is_open()) {
     result<lock_file> f = lock_file::open(tree, turn_name);
-    if (!f) return native_of(f.error());
+    if (!f) return to_native(f.error());
     turn = std::move(*f);
   }
   int const e = byte_lock::lock_until(turn.fd(), 0, lock_kind::exclusive, due_ns, false);
