@@ -1,9 +1,14 @@
 // unio/pending.hpp: dump_pending and its signal. What it says of coroutines is there where the library tracks them.
 
+#include "support/temporary_directory.hpp"
+
 #include <unio/pending.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -16,6 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace unio;
+using test::temporary_directory;
 
 std::string dumped() {
   std::ostringstream out;
@@ -140,6 +146,26 @@ TEST(dump_pending, does_not_wait_for_ever_for_a_thread_that_is_busy) {
   thread.join();
 }
 
+// What is written to a descriptor goes to a file until its end.
+class into_file {
+ public:
+  into_file(int fd, std::string const& path) : fd_(fd), before_(dup(fd)) {
+    int const file = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    dup2(file, fd_);
+    close(file);
+  }
+  ~into_file() {
+    dup2(before_, fd_);
+    close(before_);
+  }
+  into_file(into_file const&) = delete;
+  into_file& operator=(into_file const&) = delete;
+
+ private:
+  int fd_;
+  int before_;
+};
+
 TEST(dump_pending_on_signal, writes_to_standard_error_and_refuses_signals_that_cannot_be_caught) {
   result<void> const refused = dump_pending_on_signal(SIGKILL);
   EXPECT_EQ(refused.error(), std::errc::invalid_argument);
@@ -147,13 +173,18 @@ TEST(dump_pending_on_signal, writes_to_standard_error_and_refuses_signals_that_c
   ASSERT_EQ(sigaction(SIGUSR2, nullptr, &before), 0);
   ASSERT_TRUE(dump_pending_on_signal(SIGUSR2).has_value());
   (void)this_thread::multiplexer().try_run();
-  ::testing::internal::CaptureStderr();
-  raise(SIGUSR2);
-  for (int i = 0; i != 300; ++i) { // the thread that writes asks this one
-    std::this_thread::sleep_for(1ms);
-    (void)this_thread::multiplexer().try_run();
+  temporary_directory directory;
+  std::string text;
+  {
+    into_file const standard_error(STDERR_FILENO, directory / "text");
+    raise(SIGUSR2);
+    for (int i = 0; i != 10'000 && !contains(text, "multiplexer, ");
+         ++i) { // the thread that writes asks this one
+      std::this_thread::sleep_for(1ms);
+      (void)this_thread::multiplexer().try_run();
+      text = directory.read("text");
+    }
   }
-  std::string const text = ::testing::internal::GetCapturedStderr();
   EXPECT_TRUE(contains(text, "multiplexer, ")) << text;
   sigaction(SIGUSR2, &before, nullptr);
 }

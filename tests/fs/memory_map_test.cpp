@@ -307,18 +307,27 @@ TEST_F(memory_map_, is_not_kept_by_a_reservation_for_one_who_never_comes) {
 TEST_F(memory_map_, is_not_kept_by_a_moment_of_another_time_namespace) {
   memory_map<> m = open();
   memory_map<> other = open();
-  std::int64_t const now = unio::sys::kernel.steady_now();
   std::string const before = good_map();
+  std::int64_t now = 0;
   for (std::int64_t const ahead :
        {std::int64_t{3'600'000'000'000}, std::int64_t{30'000'000}, std::int64_t{1} << 62}) {
-    change_map([&](std::string& text) {
-      text = before;
-      put(text, slot_of(a), offsetof(layout::map_slot, word), layout::reserved_bit);
-      put_notes(text, slot_of(a), offsetof(layout::map_notes, fair_at_ns),
-                static_cast<std::uint64_t>(now + ahead));
-    });
-    EXPECT_TRUE(m.try_lock(a).has_value()) << ahead;
-    EXPECT_TRUE(m.try_lock(a.shared()).has_value()) << ahead;
+    bool tried_in_time = false;
+    for (int i = 0; i != 1'000 && !tried_in_time; ++i) { // a slow machine comes near to the moment itself
+      now = unio::sys::kernel.steady_now();
+      change_map([&](std::string& text) {
+        text = before;
+        put(text, slot_of(a), offsetof(layout::map_slot, word), layout::reserved_bit);
+        put_notes(text, slot_of(a), offsetof(layout::map_notes, fair_at_ns),
+                  static_cast<std::uint64_t>(now + ahead));
+      });
+      bool const exclusive = m.try_lock(a).has_value();
+      bool const shared = m.try_lock(a.shared()).has_value();
+      tried_in_time = unio::sys::kernel.steady_now() - now < 5'000'000;
+      if (!tried_in_time) continue;
+      EXPECT_TRUE(exclusive) << ahead;
+      EXPECT_TRUE(shared) << ahead;
+    }
+    EXPECT_TRUE(tried_in_time);
   }
   // Nor is it never time to be fair: one that sleeps is let in although others come all the time.
   change_map([&](std::string& text) {
