@@ -1,10 +1,14 @@
 /* An echo server on epoll, edge-triggered: one epoll_wait(2) for all that is ready, then a recv(2) and a send(2) each. A read that
    does not fill its buffer has emptied the socket, so it is not tried in vain (epoll(7), questions and answers, 9); unless the
-   edge told of the end of the stream as well, of which there will be no other. */
+   edge told of the end of the stream as well, of which there will be no other.
+
+   Variant `spliced`: a splice(2) into a pipe of the connection's and a splice(2) out of it each. */
 #define _GNU_SOURCE
 #include "server.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -16,14 +20,32 @@ enum { events_per_turn = 512 };
 
 struct connection {
   int fd;
-  size_t size; /* what of the buffer is to be sent: from `sent` on */
+  size_t size; /* what of the buffer, or of the pipe, is to be sent: from `sent` on */
   size_t sent;
+  int pipe[2]; /* variant spliced */
   char buffer[echo_buffer_size];
 };
 
+static int is_splicing;
+
 static void end(struct connection* c) {
   close(c->fd);
+  if (is_splicing) {
+    close(c->pipe[0]);
+    close(c->pipe[1]);
+  }
   free(c);
+}
+
+static ssize_t receive(struct connection* c) {
+  if (is_splicing) return splice(c->fd, NULL, c->pipe[1], NULL, sizeof c->buffer, SPLICE_F_NONBLOCK);
+  return recv(c->fd, c->buffer, sizeof c->buffer, 0);
+}
+
+static ssize_t send_rest(struct connection* c) {
+  size_t const rest = c->size - c->sent;
+  if (is_splicing) return splice(c->pipe[0], NULL, c->fd, NULL, rest, SPLICE_F_NONBLOCK);
+  return send(c->fd, c->buffer + c->sent, rest, MSG_NOSIGNAL);
 }
 
 /* Sends the rest, then reads and sends until one of them would wait. An edge brings it back here. */
@@ -32,7 +54,7 @@ static void go_on(struct connection* c, unsigned events) {
   int emptied = 0;
   for (;;) {
     while (c->sent < c->size) {
-      ssize_t const n = send(c->fd, c->buffer + c->sent, c->size - c->sent, MSG_NOSIGNAL);
+      ssize_t const n = send_rest(c);
       if (n < 0 && errno == EINTR) continue;
       if (n < 0 && errno == EAGAIN) return;
       if (n < 0) {
@@ -42,7 +64,7 @@ static void go_on(struct connection* c, unsigned events) {
       c->sent += (size_t)n;
     }
     if (emptied) return;
-    ssize_t const n = recv(c->fd, c->buffer, sizeof c->buffer, 0);
+    ssize_t const n = receive(c);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && errno == EAGAIN) return;
     if (n <= 0) {
@@ -66,6 +88,7 @@ static void accept_all(int epoll, int listening) {
     if (c == NULL) echo_fail("malloc", ENOMEM);
     c->fd = fd;
     c->size = c->sent = 0;
+    if (is_splicing && pipe2(c->pipe, O_NONBLOCK | O_CLOEXEC) != 0) echo_fail("pipe2", errno);
     struct epoll_event what = {.events = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, .data.ptr = c};
     if (epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &what) != 0) echo_fail("epoll_ctl", errno);
   }
@@ -94,6 +117,8 @@ int main(int argc, char** argv) {
   if (epoll < 0) echo_fail("epoll_create1", errno);
   struct epoll_event what = {.events = EPOLLIN, .data.ptr = NULL};
   if (epoll_ctl(epoll, EPOLL_CTL_ADD, listening, &what) != 0) echo_fail("epoll_ctl", errno);
+  is_splicing = echo_variant(argc, argv, "spliced");
+  if (is_splicing) signal(SIGPIPE, SIG_IGN); /* splice(2) knows no MSG_NOSIGNAL */
   if (echo_timer_wanted(argc, argv)) add_timer(epoll);
   echo_announce(listening);
   for (;;) {

@@ -89,6 +89,7 @@ std::vector<echo_server> echo_servers(settings const& s) {
   };
   std::vector<echo_server> all = {
       peer("epoll, C", "epoll", "echo_epoll"),
+      peer("epoll, C, spliced", "epoll", "echo_epoll", "spliced"),
       peer("liburing, C", "io_uring", "echo_uring_one_shot"),
       peer("liburing, C, linked", "io_uring", "echo_uring_one_shot", "linked"),
       peer("liburing, C, multishot", "io_uring", "echo_uring_multishot"),

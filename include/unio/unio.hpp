@@ -29,6 +29,7 @@
 #include <unio/pipe_handle.hpp>
 #include <unio/result.hpp>
 #include <unio/run.hpp>
+#include <unio/sigpipe.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/splice.hpp>
 #include <unio/stop_token.hpp>

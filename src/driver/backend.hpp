@@ -42,6 +42,8 @@ class backend {
   /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says that this backend
   /// cannot go on.
   virtual int reap(engine&, std::int64_t until) noexcept = 0;
+  /// Gives the kernel what is armed and takes nothing in, where a turn is long.
+  virtual void submit(engine&) noexcept {}
   /// Looks for the completion of one operation. Returns 0, or the code that says that this backend cannot go on.
   virtual int look_at(engine&, io_operation& op) noexcept = 0;
   /// The descriptor is about to be closed; nothing is in flight on it.

@@ -159,7 +159,7 @@ bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
 // with them while others are ready: all of them take the same way then, whatever was learnt of their descriptors.
 inline bool engine::goes_with_others(io_operation const& op) noexcept {
   operation_faces const& f = op.faces();
-  bool const in_company = f.flow == direction::out || (f.flow == direction::in && has_results());
+  bool const in_company = f.flow == direction::out || (f.flow == direction::in && has_company());
   return op.kind() == handle_kind::stream_socket && in_company && f.tries == inline_attempt::predicted &&
          !is_only_tried(op) && backend_->prefers_batch(*this);
 }
@@ -654,6 +654,8 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     alone_ = false;
     left = 0;
     int const round = round_left_;
+    is_long_ = true;
+    backend_->submit(*this);
     ran += run_posted(b, turn_budget);
     take_messages();
     expire(bound(*this, turn_budget, forever));
@@ -661,6 +663,8 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     due_first_ = turn_budget / 2;
     budget_ = turn_budget;
   }
+  if (std::exchange(is_long_, false))
+    backend_->submit(*this); // answers of its last part go out in this turn as well
   queue_next_inline();
   delivering_ = outer;
   quiet_ = outer ? outer_quiet : turn_budget;

@@ -98,6 +98,8 @@ class engine final : public io_multiplexer {
   }
   /// Results wait for their receivers to be told.
   [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
+  /// Others have a turn besides what is being served.
+  [[nodiscard]] bool has_company() const noexcept { return has_results() || is_long_; }
   [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && !has_results(); }
 
   /// Posted work begins: what a coroutine that it resumes may complete inline.
@@ -235,6 +237,7 @@ class engine final : public io_multiplexer {
   int budget_ = turn_budget; ///< completions that are left until timers and posted work have their turn
   int quiet_ = turn_budget;  ///< of these, what the coroutine that runs may complete without being suspended
   int due_first_ = 0;        ///< results of due_ that are served before those of ready_
+  bool is_long_ = false;     ///< this turn has completed 64 and goes on
   bool alone_ = true;        ///< nothing else was ready when this turn began
   unsigned rotation_ = 0;    ///< who begins in a turn that may not serve all
   int landed_ = 0;           ///< ended, and not yet counted so in the shared state

@@ -58,7 +58,9 @@ int perform(io_operation& op, attempt how) noexcept {
   };
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
-  sys::signal_guard guard; // splice(2) has no flag that keeps signals away
+  sys::signal_guard guard(op::is_file(op.kind())
+                              ? sys::written::file
+                              : sys::written::stream); // splice(2) has no flag that keeps signals away
   std::size_t const wanted = std::min(s.request().bytes, op::max_bytes);
   int const r = op::uninterrupted([&] {
     return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), wanted,

@@ -74,7 +74,7 @@ int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
     if (r != -EOPNOTSUPP)
       return r; // what is no pipe but was taken in as one, an eventfd say, may know no flags
   }
-  sys::signal_guard guard;
+  sys::signal_guard guard(sys::written::stream);
   return op::uninterrupted([&] { return guard.returned(sys::writev(op.fd(), v.data(), v.count())); });
 }
 

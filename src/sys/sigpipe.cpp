@@ -3,6 +3,8 @@
 #include "sys/calls.hpp"
 #include "sys/kernel_abi.hpp"
 
+#include <unio/sigpipe.hpp>
+
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
@@ -13,6 +15,8 @@
 
 namespace unio::sys {
 namespace {
+
+constinit std::atomic<bool> sigpipe_is_ignored = false; // relaxed: it guards nothing
 
 bool probe() noexcept {
   int fds[2];
@@ -58,7 +62,9 @@ bool file_size_is_limited() noexcept {
   return (k & 1) != 0;
 }
 
-signal_guard::signal_guard() noexcept {
+signal_guard::signal_guard(written to) noexcept
+    : is_needed_(to == written::file || !sigpipe_is_ignored.load(std::memory_order_relaxed)) {
+  if (!is_needed_) return;
   sigset_t both = only(SIGPIPE);
   sigaddset(&both, SIGXFSZ);
   pthread_sigmask(SIG_BLOCK, &both, &before_);
@@ -68,12 +74,14 @@ signal_guard::signal_guard() noexcept {
 }
 
 std::int64_t signal_guard::returned(std::int64_t r) noexcept {
+  if (!is_needed_) return r;
   if (r == -EPIPE) take_back(SIGPIPE);
   if (r == -EFBIG) take_back(SIGXFSZ);
   return r;
 }
 
 void signal_guard::returned_short() noexcept {
+  if (!is_needed_) return;
   sigset_t raised;
   sigpending(&raised);
   for (int const signal : {SIGPIPE, SIGXFSZ})
@@ -89,8 +97,15 @@ void signal_guard::take_back(int signal) noexcept {
 }
 
 signal_guard::~signal_guard() {
+  if (!is_needed_) return;
   if (sigismember(&before_, SIGPIPE) != 1 || sigismember(&before_, SIGXFSZ) != 1)
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 } // namespace unio::sys
+
+unio::result<void> unio::ignore_sigpipe() noexcept {
+  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) return detail::to_error_code(-errno);
+  sys::sigpipe_is_ignored.store(true, std::memory_order_relaxed);
+  return {};
+}

@@ -25,10 +25,14 @@ bool has_rwf_nosignal() noexcept;
 bool file_size_is_limited() noexcept;
 bool file_size_is_limited_now() noexcept;
 
-/// Keeps SIGPIPE and SIGXFSZ from the calling thread while it lives.
+/// What a guarded call writes to.
+enum class written : std::uint8_t { stream, file };
+
+/// Keeps SIGPIPE and SIGXFSZ from the calling thread while it lives. It has nothing to do for a stream, where the program
+/// ignores SIGPIPE (unio::ignore_sigpipe).
 class signal_guard {
  public:
-  signal_guard() noexcept;
+  explicit signal_guard(written to) noexcept;
   signal_guard(signal_guard const&) = delete;
   signal_guard& operator=(signal_guard const&) = delete;
   ~signal_guard();
@@ -41,13 +45,14 @@ class signal_guard {
  private:
   void take_back(int signal) noexcept;
 
+  bool const is_needed_;
   sigset_t before_;
   sigset_t pending_; // before
 };
 
 /// A call that may make a file longer, in the calling thread.
 template <class Call> std::int64_t without_signals(Call call) noexcept {
-  signal_guard guard;
+  signal_guard guard(written::file);
   return guard.returned(call());
 }
 

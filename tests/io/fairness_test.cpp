@@ -163,7 +163,8 @@ struct clients {
 class fairness_in : public fairness {
  protected:
   void each_gets_as_much(std::string_view style) {
-    for (std::size_t const n : {std::size_t{5}, std::size_t{63}, std::size_t{100}, std::size_t{500}}) {
+    for (std::size_t const n :
+         {std::size_t{5}, std::size_t{64}, std::size_t{65}, std::size_t{100}, std::size_t{500}}) {
       SCOPED_TRACE(std::string(style) + ", connections: " + std::to_string(n));
       {
         clients all(*m_, style, n);

@@ -262,6 +262,20 @@ ISOLATED_TEST(kernel_signal, that_the_program_has_blocked_stays_as_it_is) {
   }
 }
 
+// How many system calls that saves is counted by scripts/check-syscalls.
+ISOLATED_TEST(kernel_signal, that_the_program_ignores_for_good_is_not_kept_away_and_does_not_come) {
+  ASSERT_TRUE(deny_rwf_nosignal());
+  ASSERT_EQ(std::signal(SIGPIPE, SIG_DFL), SIG_DFL);
+  ASSERT_TRUE(unio::ignore_sigpipe().has_value());
+  std::string const before = signals();
+  {
+    auto const m = made_multiplexer();
+    write_to_what_nobody_reads(*m);
+    expect_nothing_in_flight(*m);
+  }
+  EXPECT_EQ(signals(), before);
+}
+
 // RLIMIT_FSIZE: the kernel's SIGXFSZ is the program's business, the short write and EFBIG are ours (case 59).
 ISOLATED_TEST(kernel_signal, of_a_file_that_may_not_grow_is_an_error_for_who_ignores_it) {
   temporary_directory const directory;

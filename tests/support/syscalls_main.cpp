@@ -49,6 +49,15 @@ int blocking_ready() {
   (void)s.first.write(unio::const_buffer("x", 1)).value();
   mark("socket_read");
   (void)s.second.read(unio::mutable_buffer(memory)).value();
+  mark("splice");
+  (void)p.writer.write(unio::const_buffer("x", 1)).value();
+  mark("splice_kept_away");
+  (void)unio::splice(p.reader, s.first, {.bytes = 8}).value();
+  mark("splice_end");
+  (void)p.writer.write(unio::const_buffer("x", 1)).value();
+  (void)unio::ignore_sigpipe();
+  mark("splice_ignored");
+  (void)unio::splice(p.reader, s.first, {.bytes = 8}).value();
   mark("end");
   return 0;
 }

@@ -12,6 +12,7 @@
 #include "complain.hpp"
 
 #include <unio/link.hpp>
+#include <unio/sigpipe.hpp>
 #include <unio/splice.hpp>
 #include <unio/unio.hpp>
 
@@ -671,6 +672,8 @@ void describe(CLI::App& app, options& o) {
 
 int run(options const& o) {
   try {
+    if (auto const ignored = unio::ignore_sigpipe(); !ignored)
+      throw std::system_error(ignored.error(), "SIGPIPE");
     serve_all(o);
     return 0;
   } catch (std::exception const& e) {

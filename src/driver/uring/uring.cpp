@@ -78,7 +78,7 @@ class uring_backend final : public backend {
   }
 
   bool prefers_batch(engine& e) noexcept override {
-    if (to_submit_.empty() && !e.has_results()) return false;
+    if (to_submit_.empty() && !e.has_company()) return false;
     untried_waits_ = next_is_untried_ = true;
     return true;
   }
@@ -129,6 +129,14 @@ class uring_backend final : public backend {
     // The next turn goes on: what was short of room for completions has it now, and memory may come back.
     if (may_sleep && !e.has_ready()) pause();
     return 0;
+  }
+
+  void submit(engine& e) noexcept override {
+    submit_cancels(e);
+    submit_operations(e);
+    if (ring_.unsubmitted() == 0) return;
+    ++e.statistics.turns;
+    (void)ring_.enter(0, 0); // what it says now it says again in reap()
   }
 
   int look_at(engine& e, io_operation& op) noexcept override {
