@@ -12,6 +12,13 @@ namespace unio::driver {
 
 class engine;
 
+/// What has become of the attempt to perform an operation at once.
+enum class attempted : std::uint8_t {
+  no,          ///< it was not worth a system call, or cannot be made
+  in_vain,     ///< perform() has just said -EAGAIN
+  with_others, ///< it may well succeed, and is put off until those of others are made (prefers_batch)
+};
+
 class backend {
  public:
   /// `doorbell_fd`: an eventfd, whose every write wakes the thread that sleeps in reap(); -1: it never really sleeps.
@@ -28,11 +35,11 @@ class backend {
 
   /// The first use by the thread that will run it. Returns 0 or a negative native code.
   virtual int bind(engine&) noexcept { return 0; }
-  /// Gives the kernel an operation that is in flight, or parks it. `tried`: perform() has just said -EAGAIN.
-  virtual void arm(engine&, io_operation& op, bool tried) noexcept = 0;
-  /// Whether an operation that need not wait, most likely, is better armed untried, because the kernel will be entered for
-  /// others anyway and can perform it then. If so it is armed next.
-  virtual bool prefers_batch(engine&) noexcept { return false; }
+  /// Gives the kernel an operation that is in flight, or parks it.
+  virtual void arm(engine&, io_operation& op, attempted) noexcept = 0;
+  /// Whether an operation on a stream socket, which might be performed at once, is better performed with others: it saves
+  /// system calls. If so it is armed next.
+  virtual bool prefers_batch(engine&, io_operation const& op) noexcept = 0;
   /// Waits for readiness of the operation's descriptor, then performs it.
   virtual void park(engine&, io_operation& op) noexcept = 0;
   /// Takes an operation back. False: the kernel has it; it will complete, sooner for having been asked.

@@ -155,13 +155,9 @@ bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
   return predicted && d.direction_of(op).worth_trying();
 }
 
-// Where the kernel is entered for others anyway, going with them saves a system call. A send rarely blocks. A receive goes
-// with them while others are ready: all of them take the same way then, whatever was learnt of their descriptors.
 inline bool engine::goes_with_others(io_operation const& op) noexcept {
-  operation_faces const& f = op.faces();
-  bool const in_company = f.flow == direction::out || (f.flow == direction::in && has_company());
-  return op.kind() == handle_kind::stream_socket && in_company && f.tries == inline_attempt::predicted &&
-         !is_only_tried(op) && backend_->prefers_batch(*this);
+  return op.kind() == handle_kind::stream_socket && op.faces().tries == inline_attempt::predicted &&
+         !is_only_tried(op) && backend_->prefers_batch(*this, op);
 }
 
 void engine::begin(io_operation& op) noexcept {
@@ -175,7 +171,8 @@ void engine::begin(io_operation& op) noexcept {
   if (d == nullptr) [[unlikely]]
     return fail(op, -ENOMEM);
 
-  if (!worth_trying(op, *d) || goes_with_others(op)) return launch(op, *d, false);
+  if (!worth_trying(op, *d)) return launch(op, *d, attempted::no);
+  if (goes_with_others(op)) return launch(op, *d, attempted::with_others);
   tried(op, f.perform(op, attempt::nonblocking));
 }
 
@@ -191,7 +188,7 @@ void engine::tried(io_operation& op, int res) noexcept {
     unready(op);
   }
   if (is_only_tried(op)) return fail(op, -EAGAIN);
-  launch(op, *descriptors_.find(op.fd()), true);
+  launch(op, *descriptors_.find(op.fd()), attempted::in_vain);
 }
 
 void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
@@ -229,7 +226,7 @@ void engine::unlist(io_operation& op, descriptor& d) noexcept {
   if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
 }
 
-void engine::launch(io_operation& op, descriptor& d, bool tried) noexcept {
+void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   operation_links& l = op.links;
   l.is.in_flight = true;
   ++in_flight_;
@@ -255,7 +252,7 @@ void engine::launch(io_operation& op, descriptor& d, bool tried) noexcept {
     return as_chain(op).enter_flight();
   }
   if (op.is_multishot() && never_waits(op)) return restart(op);
-  backend_->arm(*this, op, tried);
+  backend_->arm(*this, op, how);
 }
 
 void engine::land(io_operation& op) noexcept {
@@ -440,7 +437,7 @@ void engine::retry_after(io_operation& op, int milliseconds) noexcept {
 
 // Gives an operation that has yielded a value, or has paused, to the driver again.
 void engine::restart(io_operation& op) noexcept {
-  if (!never_waits(op)) return backend_->arm(*this, op, false);
+  if (!never_waits(op)) return backend_->arm(*this, op, attempted::no);
   if (perform_now(op)) return;
   op.set_outcome(-EAGAIN);
   settle(op, io_operation::value | io_operation::done);
@@ -631,6 +628,7 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
   bool const outer = std::exchange(delivering_, true);
   int const outer_quiet = quiet_;
   int ran = 0;
+  bool is_long = false;
   due_first_ = due_first;
   round_left_ = waiting();
   int left =
@@ -654,7 +652,7 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     alone_ = false;
     left = 0;
     int const round = round_left_;
-    is_long_ = true;
+    is_long = true;
     backend_->submit(*this);
     ran += run_posted(b, turn_budget);
     take_messages();
@@ -663,8 +661,7 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     due_first_ = turn_budget / 2;
     budget_ = turn_budget;
   }
-  if (std::exchange(is_long_, false))
-    backend_->submit(*this); // answers of its last part go out in this turn as well
+  if (is_long) backend_->submit(*this); // answers of its last part go out in this turn as well
   queue_next_inline();
   delivering_ = outer;
   quiet_ = outer ? outer_quiet : turn_budget;
@@ -766,7 +763,7 @@ void engine::take_messages() noexcept {
   for (io_operation* const last = later_.last(); !later_.empty();) {
     io_operation& op = *later_.pop();
     bool const was_last = &op == last;
-    process(op, op.faces().perform(op, attempt::nonblocking), 0);
+    if (!perform_now(op)) await_readiness(op);
     if (was_last) break; // what comes back is for the next turn
   }
 }
@@ -842,7 +839,7 @@ int engine::change_backend(int why) noexcept {
         if (l.is.cancel_wanted || l.is.timed_out) {
           process(*op, -ECANCELED, 0);
         } else {
-          backend_->arm(*this, *op, false);
+          backend_->arm(*this, *op, attempted::no);
         }
       }
       // One whose value is still to be delivered is armed again after that.

@@ -98,8 +98,8 @@ class engine final : public io_multiplexer {
   }
   /// Results wait for their receivers to be told.
   [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
-  /// Others have a turn besides what is being served.
-  [[nodiscard]] bool has_company() const noexcept { return has_results() || is_long_; }
+  /// A receiver is running, and others were ready when its turn began.
+  [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
   [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && !has_results(); }
 
   /// Posted work begins: what a coroutine that it resumes may complete inline.
@@ -119,7 +119,9 @@ class engine final : public io_multiplexer {
   /// Waits for whatever the operation wants, without a ring.
   void await_readiness(io_operation& op) noexcept;
   /// Gives the backend of now one that another had, and did not begin.
-  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, false); }
+  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, attempted::no); }
+  /// Performs it in the next turn, or before.
+  void perform_later(io_operation& op) noexcept { later_.push(op); }
   /// Has a thread that may block perform it.
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
@@ -173,7 +175,7 @@ class engine final : public io_multiplexer {
   static void tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept;
   void tried(io_operation& op, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
-  void launch(io_operation& op, descriptor& d, bool tried) noexcept;
+  void launch(io_operation& op, descriptor& d, attempted how) noexcept;
   void land(io_operation& op) noexcept;
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
@@ -237,7 +239,6 @@ class engine final : public io_multiplexer {
   int budget_ = turn_budget; ///< completions that are left until timers and posted work have their turn
   int quiet_ = turn_budget;  ///< of these, what the coroutine that runs may complete without being suspended
   int due_first_ = 0;        ///< results of due_ that are served before those of ready_
-  bool is_long_ = false;     ///< this turn has completed 64 and goes on
   bool alone_ = true;        ///< nothing else was ready when this turn began
   unsigned rotation_ = 0;    ///< who begins in a turn that may not serve all
   int landed_ = 0;           ///< ended, and not yet counted so in the shared state

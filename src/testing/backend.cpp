@@ -57,9 +57,11 @@ void simulated_backend::predict(engine& e, int fd) noexcept {
 // ---- what the engine asks
 // -----------------------------------------------------------------------------------------
 
-void simulated_backend::arm(engine& e, io_operation& op, bool) noexcept {
+void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how) noexcept {
   UNIO_EXPECTS(op.fd() < 0 || world_.owns(op.fd()),
                "a simulated multiplexer runs operations on simulated handles only");
+  if (how == driver::attempted::with_others && world_.random.one_in(2))
+    return e.perform_later(op); // as epoll, as a ring
   predict(e, op.fd());
   if (op.faces().wants(op) == readiness::retry) { // no kernel waits for it
     if (!e.perform_now(op)) e.await_readiness(op);
@@ -73,6 +75,10 @@ void simulated_backend::arm(engine& e, io_operation& op, bool) noexcept {
 void simulated_backend::park(engine&, io_operation& op) noexcept {
   op.links.is.polling = true;
   to_submit_.push(op);
+}
+
+bool simulated_backend::prefers_batch(engine& e, io_operation const&) noexcept {
+  return world_.options.inline_attempts && e.has_company() && world_.random.one_in(2);
 }
 
 bool simulated_backend::disarm(engine&, io_operation& op) noexcept {

@@ -23,7 +23,8 @@ class simulated_backend final : public driver::backend {
   explicit simulated_backend(world& w) noexcept;
   ~simulated_backend() override;
 
-  void arm(driver::engine&, io_operation& op, bool tried) noexcept override;
+  void arm(driver::engine&, io_operation& op, driver::attempted) noexcept override;
+  bool prefers_batch(driver::engine&, io_operation const& op) noexcept override;
   void park(driver::engine&, io_operation& op) noexcept override;
   bool disarm(driver::engine&, io_operation& op) noexcept override;
   int reap(driver::engine&, std::int64_t until) noexcept override;

@@ -43,11 +43,17 @@ class epoll_backend final : public backend {
       : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why) {}
   ~epoll_backend() override { sys::close(epoll_fd_); }
 
-  void arm(engine& e, io_operation& op, bool tried_already) noexcept override {
+  void arm(engine& e, io_operation& op, attempted how) noexcept override {
+    if (how == attempted::with_others) return e.perform_later(op);
     readiness const wants = op.faces().wants(op);
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
-    if (may_try && !tried_already && e.perform_now(op)) return;
+    if (may_try && how == attempted::no && e.perform_now(op)) return;
     e.await_readiness(op);
+  }
+
+  // A peer that was just answered has asked again by the next turn more often than at once, and an attempt in vain is a call.
+  bool prefers_batch(engine& e, io_operation const& op) noexcept override {
+    return e.has_company() && op.faces().wants(op) == readiness::readable;
   }
 
   void park(engine& e, io_operation& op) noexcept override {

@@ -71,16 +71,18 @@ class uring_backend final : public backend {
 
   int bind(engine&) noexcept override { return ring_.enable(); }
 
-  void arm(engine&, io_operation& op, bool) noexcept override {
+  void arm(engine&, io_operation& op, attempted how) noexcept override {
     op.links.is.polling = false;
-    op.links.is.untried = std::exchange(next_is_untried_, false);
+    op.links.is.untried = how == attempted::with_others;
+    untried_waits_ = untried_waits_ || op.links.is.untried;
     to_submit_.push(op);
   }
 
-  bool prefers_batch(engine& e) noexcept override {
-    if (to_submit_.empty() && !e.has_company()) return false;
-    untried_waits_ = next_is_untried_ = true;
-    return true;
+  // Where the kernel is entered for others anyway, going with them costs no call. A send rarely blocks. A receive goes with
+  // them while others are ready: all of them take the same way then, whatever was learnt of their descriptors.
+  bool prefers_batch(engine& e, io_operation const& op) noexcept override {
+    direction const flow = op.faces().flow;
+    return flow != direction::either && (e.has_company() || (flow == direction::out && !to_submit_.empty()));
   }
 
   void park(engine&, io_operation& op) noexcept override {
@@ -385,7 +387,6 @@ class uring_backend final : public backend {
   std::bitset<256> supported_;
   bool doorbell_armed_ = false;
   bool untried_waits_ = false;   // one may be in to_submit_ that was not tried: its turn must come soon
-  bool next_is_untried_ = false; // prefers_batch() was answered with yes, and arm() follows
   bool multishot_accept_ = true; // until the kernel says otherwise
   bool accepted_many_ = false;
   bool left_ = false;
