@@ -41,11 +41,8 @@ class UNIO_API chain : public io_operation {
   [[nodiscard]] bool is_over() const noexcept { return broken_ || is_complete(); }
   /// The member that runs. Preconditions: !is_over().
   [[nodiscard]] io_operation& current() noexcept { return member(position_); }
-  /// Whether a member that has not done its part uses the descriptor.
-  [[nodiscard]] bool uses(int fd) noexcept;
-  /// From here to leave_flight() no descriptor of a member can be closed without the chain being asked to end.
-  void enter_flight() noexcept;
-  void leave_flight() noexcept;
+  /// Each descriptor of a member that has not done its part.
+  void for_each_to_come(void (*f)(int fd, void* context), void* context) const;
   void begin() noexcept;
   /// Starts who is to run, until one has to wait. False: one waits.
   bool run(attempt how) noexcept;
@@ -79,7 +76,6 @@ class UNIO_API chain : public io_operation {
 
  private:
   [[nodiscard]] io_operation& member(std::size_t i) noexcept { return entries_[i].operation(*this); }
-  static void for_each_descriptor(io_operation& op, void (*f)(int fd) noexcept) noexcept;
   void pass() noexcept;
   [[nodiscard]] int refusal() const noexcept;
   void tighten(io_operation& member) noexcept;
@@ -89,10 +85,9 @@ class UNIO_API chain : public io_operation {
   entry const* entries_;
   std::uint16_t count_;
   std::uint16_t position_ = 0;
-  bool broken_ = false;     // who runs did not do its part
-  bool stopped_ = false;    // nobody is started any more
-  bool advancing_ = false;  // run() is under way
-  bool is_counted_ = false; // the descriptors of who is still to run count as in flight
+  bool broken_ = false;    // the member that runs did not do its part
+  bool stopped_ = false;   // no other member is started
+  bool advancing_ = false; // run() is under way
   unio::deadline within_;
   unio::deadline own_; // that of the member that runs, which has the chain's for so long
   std::int64_t due_ = unio::deadline::forever;

@@ -200,7 +200,7 @@ class UNIO_API io_multiplexer {
   virtual result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_run(int max_items, std::int64_t until) noexcept = 0;
   /// The moment that a deadline means, on the steady clock in ns.
-  [[nodiscard]] virtual std::int64_t due(deadline d) const noexcept;
+  [[nodiscard]] std::int64_t due(deadline d) const noexcept;
 
   /// Has `m` run an operation that was started on this one.
   static void adopt(io_operation& op, io_multiplexer& m) noexcept { op.multiplexer_ = &m; }

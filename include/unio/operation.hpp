@@ -64,6 +64,11 @@ enum class handle_kind : std::uint8_t {
   event
 };
 
+/// A regular file: readiness means nothing for it.
+constexpr bool is_file(handle_kind k) noexcept {
+  return k == handle_kind::file || k == handle_kind::mapped_file;
+}
+
 /// What an operation that could not be performed at once waits for.
 enum class readiness : std::uint8_t {
   nothing,     ///< it never waits
@@ -74,6 +79,11 @@ enum class readiness : std::uint8_t {
   worker,      ///< a thread that may block, because readiness means nothing for its descriptor
   retry,       ///< a little time: the kernel offers nothing better to wait for
 };
+
+/// Whether that is the readiness of a descriptor.
+constexpr bool waits_for_descriptor(readiness r) noexcept {
+  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
+}
 
 /// How perform() may behave.
 enum class attempt : std::uint8_t {
@@ -109,17 +119,27 @@ struct operation_faces {
   bool interruptible;             ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
   direction flow = direction::in; ///< for what is learnt of its descriptor
   void (*begin)(io_operation&) noexcept = nullptr; ///< forgets what an earlier run left in its state
-  bool (*prepare)(io_operation&,
-                  io_uring_sqe&) noexcept = nullptr; ///< what the ring is told; false: not for a ring
-  readiness (*wants)(io_operation const&) noexcept;  ///< what it waits for
-  int (*perform)(io_operation&, attempt) noexcept;   ///< the system call: >= 0, or -errno
+  /// What the ring is told; false: not for a ring. `will_wait`: an attempt has failed, or was predicted to.
+  bool (*prepare)(io_operation&, io_uring_sqe&, bool will_wait) noexcept = nullptr;
+  readiness (*wants)(io_operation const&) noexcept; ///< what it waits for
+  int (*perform)(io_operation&, attempt) noexcept;  ///< the system call: >= 0, or -errno
   using performed = void (*)(io_operation&, int, void* context) noexcept;
   /// Of one without begin() that moves bytes one way, and whose end is any result above 0: perform(nonblocking), the result given
   /// to `performed`, last of all. So that nothing stands between a short system call and what follows it.
   void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
   outcome (*complete)(io_operation&, int res, unsigned flags) noexcept; ///< the only decoder of a result
-  void (*reclaim)(io_operation&) noexcept = nullptr;        ///< gives back what was obtained but not wanted
-  int (*second_fd)(io_operation const&) noexcept = nullptr; ///< the other descriptor, of what uses two
+  void (*reclaim)(io_operation&) noexcept = nullptr; ///< gives back what was obtained but not wanted
+  /// Of one that uses other descriptors than fd(), or more of them: calls `f` for each that it may still use.
+  void (*for_each_descriptor)(io_operation const&, void (*f)(int fd, void* context), void* context) = nullptr;
+  std::int64_t (*moment)(io_operation const&) noexcept =
+      nullptr; ///< of one that waits for a time: steady clock, ns
+  io_operation& (*member)(io_operation&) noexcept =
+      nullptr; ///< of one that is made of others: the one that runs
+  /// Whether it is cheaper performed with others than at once, if others wait anyway: it rarely has to wait, or has rarely
+  /// anything to do yet.
+  bool (*goes_with_others)(io_operation const&) noexcept = nullptr;
+  bool lends_buffers =
+      false; ///< the kernel may keep its buffers longer than until the result: see outcome::holding
 };
 
 /// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The pointers mean
@@ -202,6 +222,12 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] bool in_flight() const noexcept { return is_in_flight(load()); }
 
   // For multiplexers, operations and what awaits them.
+
+  /// Calls `f` with each descriptor that it may still use.
+  template <class F> void for_each_descriptor(F f) const {
+    if (faces_->for_each_descriptor == nullptr) return f(fd_);
+    faces_->for_each_descriptor(*this, [](int fd, void* context) { (*static_cast<F*>(context))(fd); }, &f);
+  }
 
   /// Who will run it: its handle's multiplexer; otherwise `m` or, null, the calling thread's own.
   [[nodiscard]] io_multiplexer& chosen(io_multiplexer* m) const noexcept;

@@ -64,8 +64,7 @@ struct descriptor {
       if (wants != readiness::readable && wants != readiness::writable)
         return; // says nothing about either direction
     }
-    bool const is_file = op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file;
-    if (registered && !is_file) {
+    if (registered) {
       direction_of(op).set_empty();
     } else {
       direction_of(op).miss();

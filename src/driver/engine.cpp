@@ -9,8 +9,6 @@
 #include "sys/fork.hpp"
 
 #include <unio/detail/promise.hpp>
-#include <unio/link.hpp>
-#include <unio/timer_handle.hpp>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,13 +23,14 @@ constexpr std::int64_t forever = deadline::forever;
 using detail::pauses_that_grow;
 using detail::retries_that_grow;
 
-bool is_chain(io_operation const& op) noexcept { return &op.faces() == &detail::link_faces; }
-detail::chain& as_chain(io_operation& op) noexcept { return static_cast<detail::chain&>(op); }
-
-bool uses(io_operation& op, int fd) noexcept {
-  return op.fd() == fd || (op.faces().second_fd != nullptr && op.faces().second_fd(op) == fd) ||
-         (is_chain(op) && as_chain(op).uses(fd));
+bool uses(io_operation const& op, int fd) noexcept {
+  bool found = false;
+  op.for_each_descriptor([&](int each) { found = found || each == fd; });
+  return found;
 }
+
+// Made of other operations, which wait in its stead.
+bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
 
 bool never_waits(io_operation const& op) noexcept {
   return op.deadline().is_zero() && op.faces().interruptible;
@@ -93,11 +92,6 @@ backend::~backend() {
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
 
-std::int64_t engine::due(deadline d) const noexcept {
-  if (d.is_none()) return forever;
-  return d.due(now(), d.which() == deadline::kind::system ? sys::system_now() : 0);
-}
-
 bool engine::inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
 
 bool engine::on_own_thread() const noexcept {
@@ -150,14 +144,14 @@ bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
   bool const predicted = f.tries == inline_attempt::predicted;
   if (predicted && d.direction_of(op).is_ready()) [[likely]]
     return true;
-  if (is_only_tried(op) || f.tries == inline_attempt::always || op.kind() == handle_kind::mapped_file)
-    return true;
+  if (is_only_tried(op) || f.tries == inline_attempt::always) return true;
   return predicted && d.direction_of(op).worth_trying();
 }
 
 inline bool engine::goes_with_others(io_operation const& op) noexcept {
-  return op.kind() == handle_kind::stream_socket && op.faces().tries == inline_attempt::predicted &&
-         !is_only_tried(op) && backend_->prefers_batch(*this, op);
+  operation_faces const& f = op.faces();
+  return f.goes_with_others != nullptr && backend_->prefers_batch(*this, op) && !is_only_tried(op) &&
+         f.goes_with_others(op);
 }
 
 void engine::begin(io_operation& op) noexcept {
@@ -232,25 +226,21 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   ++in_flight_;
   if (shared_ != nullptr) shared_->count(1);
   list(op, d);
-  sys::enter_flight(op.fd());
-  if (op.faces().second_fd != nullptr) {
-    ++two_descriptors_;
-    sys::enter_flight(op.faces().second_fd(op));
-    descriptors_.find(op.faces().second_fd(op)); // so that relisting it cannot fail for want of memory
-  }
+  op.for_each_descriptor([this](int fd) {
+    sys::enter_flight(fd);
+    descriptors_.find(fd); // so that relisting it cannot fail for want of memory
+  });
+  if (op.faces().for_each_descriptor != nullptr) ++several_descriptors_;
   readiness const wants = op.faces().wants(op);
   bool const has_deadline = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero();
   l.due = has_deadline ? due(op.deadline()) : forever;
   if (wants == readiness::time) {
-    l.due = std::min(l.due, static_cast<async_wait&>(op).due());
+    l.due = std::min(l.due, op.faces().moment(op));
     if (l.due != forever) deadlines_.insert(op);
     return;
   }
   if (l.due != forever) deadlines_.insert(op);
-  if (is_chain(op)) { // its members wait, and it for them
-    ++two_descriptors_;
-    return as_chain(op).enter_flight();
-  }
+  if (has_members(op)) return;
   if (op.is_multishot() && never_waits(op)) return restart(op);
   backend_->arm(*this, op, how);
 }
@@ -263,15 +253,13 @@ void engine::land(io_operation& op) noexcept {
   unlist(op, *descriptors_.find(op.fd()));
   l.is.landed = true;
   if (l.is.in_heap) deadlines_.remove(op);
-  if (op.faces().second_fd != nullptr || is_chain(op)) --two_descriptors_;
+  if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
 }
 
 // For the threads that close its descriptors an operation is in flight until its receiver is about to be told.
 void engine::leave_flight(io_operation& op) noexcept {
   op.links.is.landed = false;
-  sys::leave_flight(op.fd());
-  if (op.faces().second_fd != nullptr) sys::leave_flight(op.faces().second_fd(op));
-  if (is_chain(op)) as_chain(op).leave_flight();
+  op.for_each_descriptor(&sys::leave_flight);
 }
 
 void engine::process(io_operation& op, int res, unsigned flags) noexcept {
@@ -473,7 +461,7 @@ bool engine::take_back(io_operation& op) noexcept {
     l.is.retrying = false;
     return true;
   }
-  if (is_chain(op)) return true; // its decoder asks the member that runs
+  if (has_members(op)) return true; // its decoder asks the member that runs
   return backend_->disarm(*this, op);
 }
 
@@ -833,7 +821,7 @@ int engine::change_backend(int why) noexcept {
       bool const stays = l.is.submitted;
       bool const with_backend = !stays && !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
                                 l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time &&
-                                !is_chain(*op);
+                                !has_members(*op);
       if (with_backend) {
         l.is.polling = false;
         if (l.is.cancel_wanted || l.is.timed_out) {
@@ -1018,8 +1006,8 @@ io_status engine::poll(io_operation& op) noexcept {
   if (l.is.in_flight && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());
-    } else if (is_chain(op)) {
-      poll_member(as_chain(op));
+    } else if (has_members(op)) {
+      poll_member(op.faces().member(op));
     } else if (l.is.with_worker || later_.contains(op)) {
       take_messages();
     } else if (!l.is.retrying) {
@@ -1046,8 +1034,7 @@ void engine::deliver_now(io_operation& op) noexcept {
   count_landed();
 }
 
-void engine::poll_member(detail::chain& c) noexcept {
-  io_operation& m = c.current();
+void engine::poll_member(io_operation& m) noexcept {
   if (!m.completed()) {
     (void)poll(m);
     return;
@@ -1059,8 +1046,7 @@ void engine::poll_member(detail::chain& c) noexcept {
 
 void engine::member_ended(io_operation& chain) noexcept {
   if (delivered_ > 0) --delivered_; // nobody outside of the chain was told of anything
-  if (chain.links.is.in_flight && as_chain(chain).is_over())
-    process(chain, static_cast<int>(as_chain(chain).completed_members()), 0);
+  if (chain.links.is.in_flight) (void)perform_now(chain);
 }
 
 void engine::finish(io_operation& op) noexcept {
@@ -1105,7 +1091,7 @@ void engine::cancel_all_on(int fd) noexcept {
     if (op->fd() == fd) cancel(*op);
     op = next;
   }
-  if (two_descriptors_ == 0) return;
+  if (several_descriptors_ == 0) return;
   descriptors_.for_each([&](descriptor& other) {
     for (io_operation* op = other.in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
@@ -1123,7 +1109,7 @@ bool engine::has_in_flight(int fd) noexcept {
   };
   descriptor const* const d = descriptors_.find(fd);
   bool found = d != nullptr && has_one(*d);
-  if (!found && two_descriptors_ != 0)
+  if (!found && several_descriptors_ != 0)
     descriptors_.for_each([&](descriptor& other) { found = found || has_one(other); });
   return found;
 }

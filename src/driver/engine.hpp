@@ -107,8 +107,14 @@ class engine final : public io_multiplexer {
     quiet_ = is_only_one && !has_results() ? budget_ : inline_beside_others;
   }
 
-  /// A line for each operation in flight, and those of the coroutines that await it. On its own thread.
-  void describe_pending(std::string& text);
+  [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
+  /// On its own thread.
+  template <class F> void for_each_in_flight(F f) {
+    descriptors_.for_each([&](descriptor& d) {
+      for (io_operation const* op = d.in_flight; op != nullptr; op = op->links.next_on_handle) f(*op);
+    });
+  }
+  [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
 
   // For the backend.
 
@@ -145,7 +151,6 @@ class engine final : public io_multiplexer {
 
  private:
   friend class registry;
-  [[nodiscard]] std::int64_t due(deadline d) const noexcept override;
   class bound;
 
   /// Has the engine's thread look at what other threads are closing (registry.cpp).
@@ -167,7 +172,6 @@ class engine final : public io_multiplexer {
   std::int64_t reap_leaving(std::int64_t until) noexcept;
   void look_at(io_operation& op) noexcept;
   void shut_down() noexcept;
-  [[nodiscard]] std::int64_t now() const noexcept { return backend_->now(); }
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
   void begin(io_operation& op) noexcept;
   [[nodiscard]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
@@ -205,7 +209,7 @@ class engine final : public io_multiplexer {
   void take_messages() noexcept;
   int take_delivered() noexcept;
   void deliver_now(io_operation& op) noexcept;
-  void poll_member(detail::chain& c) noexcept;
+  void poll_member(io_operation& member) noexcept;
   void count_landed() noexcept;
   int run_posted(bound const& b, int at_most) noexcept;
   int run_posted_again(bound const& b) noexcept;
@@ -233,8 +237,8 @@ class engine final : public io_multiplexer {
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;
-  std::uint64_t two_descriptors_ = 0; ///< operations in flight that use a second descriptor
-  std::uint64_t deferred_ = 0;        ///< ends that wait for another thread's request to arrive
+  std::uint64_t several_descriptors_ = 0; ///< operations in flight that use others than fd() as well
+  std::uint64_t deferred_ = 0;            ///< ends that wait for another thread's request to arrive
   int round_left_ = 0; ///< results in ready_ that were there when this turn had fetched what the kernel had
   int budget_ = turn_budget; ///< completions that are left until timers and posted work have their turn
   int quiet_ = turn_budget;  ///< of these, what the coroutine that runs may complete without being suspended

@@ -1,10 +1,10 @@
 #include "driver/inline.hpp"
 
 #include "core/pauses.hpp"
+#include "driver/poll_events.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
-
-#include <unio/timer_handle.hpp>
+#include "sys/due.hpp"
 
 #include <poll.h>
 
@@ -16,21 +16,6 @@ namespace unio::driver {
 namespace {
 
 constexpr std::int64_t forever = deadline::forever;
-
-short poll_events(readiness r) noexcept {
-  switch (r) {
-    case readiness::writable:
-      return POLLOUT;
-    case readiness::exceptional:
-      return POLLPRI;
-    default:
-      return POLLIN;
-  }
-}
-
-bool waits_for_descriptor(readiness r) noexcept {
-  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
-}
 
 // Which of the two calls of a wait comes first. A call that is ready costs one system call, trying first; one that is not
 // costs three. A reader that had to wait the last time polls first: two. What it learns from is how long poll(2) took:
@@ -72,13 +57,12 @@ void run_inline(io_operation& op) noexcept {
       return;
     if (d.is_zero()) return op.set_outcome(-EAGAIN);
   }
-  bool const system = d.which() == deadline::kind::system;
-  std::int64_t const until = d.is_none() ? forever : d.due(sys::steady_now(), system ? sys::system_now() : 0);
+  std::int64_t const until = sys::due(d);
   if (hint != 0 && waits_for_descriptor(f.wants(op))) sys::note_waited(op.fd(), hint, true);
   for (int retries = 0;;) {
     readiness const wants = f.wants(op);
     std::int64_t wake = until;
-    if (wants == readiness::time) wake = std::min(wake, static_cast<async_wait&>(op).due());
+    if (wants == readiness::time) wake = std::min(wake, f.moment(op));
     bool const on_descriptor = waits_for_descriptor(wants);
     // Nothing tells when to go on; nor does it of a call that may block, and could not all the same: a file with a lease.
     // That one is first tried again at once.

@@ -19,8 +19,9 @@ class registry {
   /// Has every engine cancel what it has on `fd` and forget it. Returns when nothing is in flight on `fd` any more and no
   /// engine is busy with it. Meanwhile it does for the calling thread's engines what other threads ask of them.
   static void forget_in_all(int fd) noexcept;
-  /// Has every engine write down what it has in flight, on its own thread.
-  static void ask_all(std::string& text);
+  /// Has every engine described, on its own thread.
+  using describer = void (*)(engine&, std::string& text);
+  static void ask_all(describer describe, std::string& text);
 
  private:
   friend class engine;

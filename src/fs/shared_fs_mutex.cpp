@@ -2,6 +2,7 @@
 
 #include "fs/hooks.hpp"
 #include "sys/calls.hpp"
+#include "sys/due.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>
 #include <unio/timeout.hpp>
@@ -114,7 +115,7 @@ detail::waiting shared_fs_mutex::waiting_for(deadline d, bool spin) noexcept {
     how.due_ns = 0;
   } else if (!d.is_none()) {
     // What is due at 0 would be told from "do not wait" by nobody.
-    how.due_ns = std::max<std::int64_t>(d.due(sys::steady_now(), sys::system_now()), 1);
+    how.due_ns = std::max<std::int64_t>(sys::due(d), 1);
   }
   return how;
 }
@@ -136,7 +137,7 @@ namespace {
 task<result<entities_guard>> lock_by_trying(shared_fs_mutex& mutex, detail::entity_list entities,
                                             deadline d) {
   using namespace std::chrono_literals;
-  auto const due = d.due(sys::steady_now(), sys::system_now());
+  auto const due = sys::due(d);
   std::chrono::nanoseconds pause = 50us;
   for (;;) {
     result<entities_guard> r = mutex.try_lock(std::span<entity const>(entities.begin(), entities.size()));

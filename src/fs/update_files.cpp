@@ -21,6 +21,7 @@
 #include "fs/lock_file.hpp"
 #include "handle/names.hpp"
 #include "sys/calls.hpp"
+#include "sys/due.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
@@ -373,8 +374,7 @@ namespace {
 
 std::int64_t due_of(deadline d) noexcept {
   if (d.is_zero()) return 0;
-  if (d.is_none()) return deadline::forever;
-  return std::max<std::int64_t>(d.due(sys::steady_now(), sys::system_now()), 1);
+  return std::max<std::int64_t>(sys::due(d), 1);
 }
 
 } // namespace

@@ -12,6 +12,7 @@
 
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/due.hpp"
 
 #include <unio/link.hpp>
 #include <unio/multiplexer.hpp>
@@ -35,38 +36,14 @@ void chain::choose_multiplexer() noexcept {
   }
 }
 
-bool chain::uses(int fd) noexcept {
-  for (std::size_t i = position_; i < count_; ++i) {
-    io_operation const& m = member(i);
-    operation_faces const& f = m.faces();
-    if (m.fd() == fd || (f.second_fd != nullptr && f.second_fd(m) == fd)) return true;
-    if (&f == &link_faces && static_cast<chain&>(member(i)).uses(fd)) return true;
-  }
-  return false;
+void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) const {
+  for (std::size_t i = position_; i < count_; ++i)
+    entries_[i].operation(const_cast<chain&>(*this)).for_each_descriptor([=](int fd) { f(fd, context); });
 }
 
-// Each descriptor of an operation. Of a chain among the members, all that it may come to use.
-void chain::for_each_descriptor(io_operation& op, void (*f)(int fd) noexcept) noexcept {
-  f(op.fd());
-  if (op.faces().second_fd != nullptr) f(op.faces().second_fd(op));
-  if (&op.faces() != &link_faces) return;
-  auto& c = static_cast<chain&>(op);
-  for (std::size_t i = 0; i != c.count_; ++i) for_each_descriptor(c.member(i), f);
-}
-
-// What is still to come counts as in flight, so that who closes it ends the chain. What has been passed does not.
-void chain::enter_flight() noexcept {
-  is_counted_ = true;
-  for (std::size_t i = position_; i < count_; ++i) for_each_descriptor(member(i), &sys::enter_flight);
-}
-
-void chain::leave_flight() noexcept {
-  is_counted_ = false;
-  for (std::size_t i = position_; i < count_; ++i) for_each_descriptor(member(i), &sys::leave_flight);
-}
-
+// What is still to come counts as in flight, so that closing it ends the chain. What has been passed does not.
 void chain::pass() noexcept {
-  if (is_counted_) for_each_descriptor(current(), &sys::leave_flight);
+  if (links.is.in_flight || links.is.landed) current().for_each_descriptor(&sys::leave_flight);
   ++position_;
 }
 
@@ -86,7 +63,7 @@ void chain::reset() noexcept {
 
 void chain::begin() noexcept {
   position_ = 0;
-  broken_ = stopped_ = is_counted_ = false;
+  broken_ = stopped_ = false;
   for (std::size_t i = 0; i != count_; ++i) {
     io_operation& m = member(i);
     if (m.started()) m.reset();
@@ -95,9 +72,7 @@ void chain::begin() noexcept {
     entries_[i].bind(*this);
   }
   due_ = deadline::forever;
-  if (within_.is_none() || within_.is_zero()) return;
-  bool const system = within_.which() == deadline::kind::system;
-  due_ = within_.due(sys::steady_now(), system ? sys::system_now() : 0);
+  if (!within_.is_zero()) due_ = sys::due(within_);
 }
 
 // Why the next member is not started, or 0. The first one is in any case: what can be done at once beats the deadline.
@@ -114,8 +89,7 @@ void chain::tighten(io_operation& m) noexcept {
   if (within_.is_zero()) {
     its = within_;
   } else if (!own_.is_zero()) {
-    bool const system = own_.which() == deadline::kind::system;
-    if (own_.due(sys::steady_now(), system ? sys::system_now() : 0) <= due_) return;
+    if (sys::due(own_) <= due_) return;
     using clock = std::chrono::steady_clock;
     its = clock::time_point(std::chrono::nanoseconds(due_));
   }
@@ -208,6 +182,12 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 
 void reclaim(io_operation& op) noexcept { self(op).reclaim_members(); }
 
+void for_each_descriptor(io_operation const& op, void (*f)(int fd, void* context), void* context) {
+  static_cast<detail::chain const&>(op).for_each_to_come(f, context);
+}
+
+io_operation& member(io_operation& op) noexcept { return self(op).current(); }
+
 } // namespace
 
 constinit operation_faces const detail::link_faces = {.name = "link",
@@ -218,6 +198,8 @@ constinit operation_faces const detail::link_faces = {.name = "link",
                                                       .wants = wants,
                                                       .perform = perform,
                                                       .complete = complete,
-                                                      .reclaim = reclaim};
+                                                      .reclaim = reclaim,
+                                                      .for_each_descriptor = for_each_descriptor,
+                                                      .member = member};
 
 } // namespace unio

@@ -3,6 +3,7 @@
 #include "driver/shared.hpp"
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
+#include "sys/due.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -14,10 +15,7 @@ namespace unio {
 
 io_multiplexer::~io_multiplexer() = default;
 
-std::int64_t io_multiplexer::due(deadline d) const noexcept {
-  if (d.is_none()) return deadline::forever;
-  return d.due(sys::steady_now(), d.which() == deadline::kind::system ? sys::system_now() : 0);
-}
+std::int64_t io_multiplexer::due(deadline d) const noexcept { return sys::due(d); }
 
 bool io_multiplexer::withdraw(work&) noexcept {
   UNIO_EXPECTS(

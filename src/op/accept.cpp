@@ -13,7 +13,7 @@ namespace {
 
 constexpr int accepted_flags = SOCK_CLOEXEC | SOCK_NONBLOCK;
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_ACCEPT;
   sqe.fd = op.fd();
   sqe.accept_flags = accepted_flags;

@@ -16,8 +16,8 @@ bool waits(barrier_kind k) noexcept {
   return k == barrier_kind::wait_all || k == barrier_kind::wait_data_only;
 }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
-  if (!op::is_file(op.kind())) return false;
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
+  if (!is_file(op.kind())) return false;
   barrier_kind const what = self(op).what();
   sqe.fd = op.fd();
   if (waits(what)) {
@@ -31,11 +31,11 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
 }
 
 readiness wants(io_operation const& op) noexcept {
-  return op::is_file(op.kind()) ? readiness::worker : readiness::nothing;
+  return is_file(op.kind()) ? readiness::worker : readiness::nothing;
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (!op::is_file(op.kind())) return 0; // nothing that could be made durable
+  if (!is_file(op.kind())) return 0; // nothing that could be made durable
   if (how == attempt::nonblocking) return -EAGAIN;
   switch (self(op).what()) {
     case barrier_kind::wait_all:

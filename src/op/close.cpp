@@ -8,7 +8,7 @@
 namespace unio {
 namespace {
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_CLOSE;
   sqe.fd = op.fd();
   return true;
@@ -16,11 +16,11 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
 
 // Closing a regular file may wait for a device or a server.
 readiness wants(io_operation const& op) noexcept {
-  return op::is_file(op.kind()) ? readiness::worker : readiness::nothing;
+  return is_file(op.kind()) ? readiness::worker : readiness::nothing;
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (how == attempt::nonblocking && op::is_file(op.kind())) return -EAGAIN;
+  if (how == attempt::nonblocking && is_file(op.kind())) return -EAGAIN;
   return static_cast<int>(sys::close(op.fd()));
 }
 

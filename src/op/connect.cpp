@@ -15,7 +15,7 @@ async_connect const& self(io_operation const& op) noexcept { return static_cast<
 
 void begin(io_operation& op) noexcept { self(op).set_begun(false); }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   if (self(op).begun()) return false; // the kernel is at it; what is left is to wait and ask
   sqe.opcode = IORING_OP_CONNECT;
   sqe.fd = op.fd();

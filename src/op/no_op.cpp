@@ -8,7 +8,7 @@
 namespace unio {
 namespace {
 
-bool prepare(io_operation&, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation&, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_NOP;
   return true;
 }

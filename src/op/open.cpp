@@ -13,7 +13,7 @@ namespace {
 async_open& self(io_operation& op) noexcept { return static_cast<async_open&>(op); }
 async_open const& self(io_operation const& op) noexcept { return static_cast<async_open const&>(op); }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   // creation::always_new and a barrier after creation are several calls.
   if (self(op).refused() != 0 || self(op).always_new() || self(op).wants_barrier()) return false;
   sqe.opcode = IORING_OP_OPENAT;

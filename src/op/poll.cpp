@@ -1,5 +1,6 @@
 // async_poll: waiting for readiness without moving anything.
 
+#include "driver/poll_events.hpp"
 #include "op/face.hpp"
 #include "sys/kernel_abi.hpp"
 
@@ -12,31 +13,17 @@ namespace {
 
 async_poll const& self(io_operation const& op) noexcept { return static_cast<async_poll const&>(op); }
 
-short events(readiness what) noexcept {
-  switch (what) {
-    case readiness::writable:
-      return POLLOUT;
-    case readiness::exceptional:
-      return POLLPRI;
-    default:
-      return POLLIN;
-  }
-}
-
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_POLL_ADD;
   sqe.fd = op.fd();
-  sqe.poll32_events = static_cast<std::uint32_t>(events(self(op).what()));
-  // A ring leaves POLLPRI out when it compares a wake-up with what is waited for (IO_ASYNC_POLL_COMMON in
-  // io_uring/poll.c), and would sleep on. Whoever announces urgent data announces POLLRDBAND too.
-  if (self(op).what() == readiness::exceptional) sqe.poll32_events |= POLLRDBAND;
+  sqe.poll32_events = driver::ring_poll_events(self(op).what());
   return true;
 }
 
 readiness wants(io_operation const& op) noexcept { return self(op).what(); }
 
 int perform(io_operation& op, attempt) noexcept {
-  pollfd p{.fd = op.fd(), .events = events(self(op).what()), .revents = 0};
+  pollfd p{.fd = op.fd(), .events = driver::poll_events(self(op).what()), .revents = 0};
   timespec const now{};
   int const r = op::uninterrupted([&] { return sys::poll(&p, 1, &now); });
   if (r == 0) return -EAGAIN;
@@ -54,6 +41,7 @@ constinit operation_faces const detail::poll_faces = {.name = "poll",
                                                       .prepare = prepare,
                                                       .wants = wants,
                                                       .perform = perform,
-                                                      .complete = complete};
+                                                      .complete = complete,
+                                                      .goes_with_others = op::is_socket};
 
 } // namespace unio

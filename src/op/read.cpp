@@ -18,16 +18,17 @@ async_read const& self(io_operation const& op) noexcept { return static_cast<asy
 
 bool is_empty(io_operation const& op) noexcept { return self(op).request().buffers.bytes() == 0; }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
   if (op.kind() == handle_kind::mapped_file || is_empty(op)) return false;
   io_request<mutable_buffers> const& request = self(op).request();
   sqe.fd = op.fd();
-  sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
+  sqe.off = is_file(op.kind()) ? request.offset : no_offset;
   op::vectors const v(request.buffers);
   if (v.is_single()) {
     bool const socket = op.kind() == handle_kind::stream_socket;
     sqe.opcode = socket ? IORING_OP_RECV : IORING_OP_READ;
     if (socket) sqe.off = 0;
+    if (socket && will_wait) sqe.ioprio = IORING_RECVSEND_POLL_FIRST; // saves the kernel an attempt in vain
     sqe.addr = reinterpret_cast<std::uintptr_t>(v.one().iov_base);
     sqe.len = static_cast<std::uint32_t>(std::min(v.one().iov_len, op::max_bytes));
   } else {
@@ -147,6 +148,7 @@ constinit operation_faces const detail::read_faces = {.name = "read",
                                                       .wants = wants,
                                                       .perform = perform,
                                                       .perform_then = perform_then,
-                                                      .complete = complete};
+                                                      .complete = complete,
+                                                      .goes_with_others = op::is_socket};
 
 } // namespace unio

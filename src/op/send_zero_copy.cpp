@@ -10,6 +10,8 @@
 namespace unio {
 namespace {
 
+static_assert(sys::op_send_zero_copy == IORING_OP_SEND_ZC);
+
 async_send_zero_copy& self(io_operation& op) noexcept { return static_cast<async_send_zero_copy&>(op); }
 async_send_zero_copy const& self(io_operation const& op) noexcept {
   return static_cast<async_send_zero_copy const&>(op);
@@ -23,7 +25,7 @@ const_buffer first_buffer(io_operation const& op) noexcept {
 
 void begin(io_operation& op) noexcept { self(op).set_copies(false); }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   const_buffer const b = first_buffer(op);
   if (b.empty() || self(op).copies()) return false;
   sqe.opcode = IORING_OP_SEND_ZC;
@@ -71,6 +73,7 @@ constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_ze
                                                                 .prepare = prepare,
                                                                 .wants = wants,
                                                                 .perform = perform,
-                                                                .complete = complete};
+                                                                .complete = complete,
+                                                                .lends_buffers = true};
 
 } // namespace unio

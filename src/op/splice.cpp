@@ -16,10 +16,10 @@ async_splice& self(io_operation& op) noexcept { return static_cast<async_splice&
 async_splice const& self(io_operation const& op) noexcept { return static_cast<async_splice const&>(op); }
 
 void begin(io_operation& op) noexcept {
-  self(op).wait_for(op::is_file(op.kind()) ? readiness::worker : readiness::readable);
+  self(op).wait_for(is_file(op.kind()) ? readiness::worker : readiness::readable);
 }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   async_splice const& s = self(op);
   // Between pipes and sockets readiness and the system call are cheaper than the kernel thread that the ring would use.
   if (s.request().bytes == 0 || s.waits_for() != readiness::worker) return false;
@@ -44,21 +44,20 @@ readiness unready_side(async_splice const& s) noexcept {
   sys::poll(p, 2, &now);
   if (p[0].revents == 0) return readiness::readable;
   if (p[1].revents == 0) return readiness::writable;
-  // Both are by now: which of them was not, no edge will tell. For a file it was only that reading it may wait.
-  return op::is_file(s.kind()) ? readiness::worker : readiness::retry;
+  // Both are by now: which of them was not, no edge will tell. For a file it was only that reading or writing it may wait.
+  return is_file(s.kind()) ? readiness::worker : readiness::retry;
 }
 
 int perform(io_operation& op, attempt how) noexcept {
   async_splice& s = self(op);
   if (s.request().bytes == 0) return 0;
-  if (how == attempt::nonblocking && op::is_file(op.kind()) && s.waits_for() == readiness::worker)
-    return -EAGAIN;
+  if (how == attempt::nonblocking && is_file(op.kind())) return -EAGAIN;
   auto offset = [](extent_type& at) {
     return at == no_offset ? nullptr : reinterpret_cast<std::int64_t*>(&at);
   };
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
-  sys::signal_guard guard(op::is_file(op.kind())
+  sys::signal_guard guard(is_file(op.kind())
                               ? sys::written::file
                               : sys::written::stream); // splice(2) has no flag that keeps signals away
   std::size_t const wanted = std::min(s.request().bytes, op::max_bytes);
@@ -77,9 +76,9 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
   return o;
 }
 
-int second_fd(io_operation const& op) noexcept {
-  async_splice const& s = self(op);
-  return op.fd() == s.from() ? s.to() : s.from();
+void for_each_descriptor(io_operation const& op, void (*f)(int fd, void* context), void* context) {
+  f(self(op).from(), context);
+  f(self(op).to(), context);
 }
 
 } // namespace
@@ -93,6 +92,7 @@ constinit operation_faces const detail::splice_faces = {.name = "splice",
                                                         .wants = wants,
                                                         .perform = perform,
                                                         .complete = complete,
-                                                        .second_fd = second_fd};
+                                                        .for_each_descriptor = for_each_descriptor,
+                                                        .goes_with_others = op::is_socket};
 
 } // namespace unio

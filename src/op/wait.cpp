@@ -1,6 +1,7 @@
 // async_wait: waiting for a timer's moment. No driver is asked: the multiplexer's deadline queue holds it.
 
 #include "op/face.hpp"
+#include "sys/due.hpp"
 
 #include <unio/timer_handle.hpp>
 
@@ -9,11 +10,7 @@ namespace {
 
 async_wait& self(io_operation& op) noexcept { return static_cast<async_wait&>(op); }
 
-void begin(io_operation& op) noexcept {
-  deadline const moment = self(op).moment();
-  bool const system = moment.which() == deadline::kind::system;
-  self(op).set_due(moment.due(sys::steady_now(), system ? sys::system_now() : 0));
-}
+void begin(io_operation& op) noexcept { self(op).set_due(sys::due(self(op).moment())); }
 
 readiness wants(io_operation const&) noexcept { return readiness::time; }
 
@@ -21,11 +18,13 @@ int perform(io_operation& op, attempt) noexcept { return sys::steady_now() >= se
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
+std::int64_t moment(io_operation const& op) noexcept { return static_cast<async_wait const&>(op).due(); }
+
 } // namespace
 
 deadline timer_handle::from_now(deadline span) noexcept {
   using clock = std::chrono::steady_clock;
-  return clock::time_point(std::chrono::nanoseconds(span.due(sys::steady_now(), 0)));
+  return clock::time_point(std::chrono::nanoseconds(sys::due(span)));
 }
 
 constinit operation_faces const detail::wait_faces = {.name = "wait",
@@ -34,6 +33,7 @@ constinit operation_faces const detail::wait_faces = {.name = "wait",
                                                       .begin = begin,
                                                       .wants = wants,
                                                       .perform = perform,
-                                                      .complete = complete};
+                                                      .complete = complete,
+                                                      .moment = moment};
 
 } // namespace unio

@@ -12,7 +12,7 @@ async_wait_event& self(io_operation& op) noexcept { return static_cast<async_wai
 
 constexpr std::size_t counter_size = sizeof(std::uint64_t); // eventfd(2): a read takes exactly eight bytes
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_READ;
   sqe.fd = op.fd();
   sqe.off = static_cast<std::uint64_t>(-1);

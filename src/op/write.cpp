@@ -20,15 +20,15 @@ bool is_pipe(io_operation const& op) noexcept {
   return op.kind() == handle_kind::pipe || op.kind() == handle_kind::named_pipe;
 }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   // A ring writes to a pipe in the context of the thread that enters it, and raises SIGPIPE there.
   if (is_empty(op) || (is_pipe(op) && !sys::has_rwf_nosignal())) return false;
   io_request<const_buffers> const& request = self(op).request();
   sqe.fd = op.fd();
-  sqe.off = op::is_file(op.kind()) ? request.offset : no_offset;
+  sqe.off = is_file(op.kind()) ? request.offset : no_offset;
   if (is_pipe(op)) sqe.rw_flags = sys::rwf_nosignal;
   // A ring writes to a file in that context as well, if it can at once: see file_size_is_limited().
-  if (op::is_file(op.kind()) && (sys::is_nonblocking(op.fd()) || sys::file_size_is_limited()))
+  if (is_file(op.kind()) && (sys::is_nonblocking(op.fd()) || sys::file_size_is_limited()))
     sqe.flags |= IOSQE_ASYNC;
   op::vectors const v(request.buffers);
   if (v.is_single()) {
@@ -52,7 +52,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
 
 readiness wants(io_operation const& op) noexcept {
   if (is_empty(op)) return readiness::nothing;
-  return op::is_file(op.kind()) ? readiness::worker : readiness::writable;
+  return is_file(op.kind()) ? readiness::worker : readiness::writable;
 }
 
 int write_file(io_operation const& op, io_request<const_buffers> const& request, attempt how) noexcept {
@@ -92,7 +92,7 @@ int send_socket(io_operation const& op, const_buffers const& buffers) noexcept {
 int perform(io_operation& op, attempt how) noexcept {
   io_request<const_buffers> const& request = self(op).request();
   if (is_empty(op)) return 0;
-  if (op::is_file(op.kind())) return write_file(op, request, how);
+  if (is_file(op.kind())) return write_file(op, request, how);
   if (op.kind() == handle_kind::stream_socket) return send_socket(op, request.buffers);
   return write_pipe(op, request.buffers);
 }
@@ -108,6 +108,7 @@ constinit operation_faces const detail::write_faces = {.name = "write",
                                                        .prepare = prepare,
                                                        .wants = wants,
                                                        .perform = perform,
-                                                       .complete = complete};
+                                                       .complete = complete,
+                                                       .goes_with_others = op::is_socket};
 
 } // namespace unio

@@ -21,4 +21,7 @@ inline constexpr std::uint32_t setup_no_sqarray = 1u << 16;
 inline constexpr std::uint32_t enter_no_iowait = 1u << 7;
 inline constexpr std::uint32_t feature_no_iowait = 1u << 17;
 
+/// Linux 6.0, include/uapi/linux/io_uring.h (IORING_OP_SEND_ZC): what capabilities::zero_copy_send is about.
+inline constexpr unsigned op_send_zero_copy = 47;
+
 } // namespace unio::sys

@@ -3,8 +3,6 @@
 #include "driver/engine.hpp"
 #include "sys/kernel_abi.hpp"
 
-#include <unio/socket_handle.hpp>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -18,10 +16,6 @@ namespace {
 
 constexpr std::uint64_t cancel_tag = ~std::uint64_t{0}; // no slot has it
 constexpr int max_deadlocks = 16;
-
-bool waits_for_descriptor(readiness r) noexcept {
-  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
-}
 
 template <class T> void erase_at(std::vector<T>& v, std::size_t i) noexcept {
   v.erase(v.begin() + static_cast<std::ptrdiff_t>(i));
@@ -268,7 +262,7 @@ bool simulated_backend::perform(entry& e) noexcept {
     complete(e.user_data, r, IORING_CQE_F_MORE); // one time in eight the kernel ends a multishot by itself
     return false;
   }
-  if (&op.faces() == &detail::send_zero_copy_faces && r >= 0) {
+  if (op.faces().lends_buffers && r >= 0) {
     complete(e.user_data, r, IORING_CQE_F_MORE);
     complete(e.user_data, 0, IORING_CQE_F_NOTIF);
   } else {

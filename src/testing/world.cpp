@@ -90,10 +90,10 @@ description* world::find(int fd) const noexcept {
 int world::open_pipe(int& writer) {
   auto const c = std::make_shared<channel>(options.pipe_capacity, pipe_atomic_bytes);
   auto read_end = std::make_shared<description>();
-  read_end->kind = handle_kind::pipe;
+  read_end->kind = thing::pipe;
   read_end->in = c;
   auto write_end = std::make_shared<description>();
-  write_end->kind = handle_kind::pipe;
+  write_end->kind = thing::pipe;
   write_end->out = c;
   int const reader = install(std::move(read_end));
   writer = install(std::move(write_end));
@@ -112,7 +112,7 @@ std::pair<std::shared_ptr<description>, std::shared_ptr<description>> make_pair_
   }
   for (int i = 0; i < 2; ++i) {
     ends[i] = std::make_shared<description>();
-    ends[i]->kind = handle_kind::stream_socket;
+    ends[i]->kind = thing::socket;
     ends[i]->in = ways[i];
     ends[i]->out = ways[1 - i];
   }
@@ -130,7 +130,7 @@ int world::open_pair(int& second) {
 
 int world::open_file(std::span<std::byte const> contents) {
   auto d = std::make_shared<description>();
-  d->kind = handle_kind::file;
+  d->kind = thing::file;
   d->file = std::make_shared<file_data>();
   d->file->bytes.assign(contents.begin(), contents.end());
   d->file->inode = ++inodes_;
@@ -139,7 +139,7 @@ int world::open_file(std::span<std::byte const> contents) {
 
 int world::open_listener() {
   auto d = std::make_shared<description>();
-  d->kind = handle_kind::listening_socket;
+  d->kind = thing::listener;
   return install(std::move(d));
 }
 
@@ -158,19 +158,19 @@ namespace {
 
 // A socket's direction has ended once one end has closed or shut it; both count for it from the start.
 bool ended(description const& d, channel const& c) noexcept {
-  return d.kind == handle_kind::stream_socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
+  return d.kind == thing::socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
 }
 bool broken(description const& d, channel const& c) noexcept {
-  return d.kind == handle_kind::stream_socket ? ended(d, c) : c.readers == 0;
+  return d.kind == thing::socket ? ended(d, c) : c.readers == 0;
 }
 
 } // namespace
 
 bool world::is_ready(int fd, readiness what) const noexcept {
   description const* const d = find(fd);
-  if (d == nullptr || d->kind == handle_kind::file) return true;
+  if (d == nullptr || d->kind == thing::file) return true;
   if (what == readiness::exceptional) return false;
-  if (d->kind == handle_kind::listening_socket) return what == readiness::readable && !d->waiting.empty();
+  if (d->kind == thing::listener) return what == readiness::readable && !d->waiting.empty();
   if (what == readiness::writable)
     return d->out != nullptr && (broken(*d, *d->out) || d->out->room() >= d->out->atomic());
   return d->in != nullptr && (d->in->size() != 0 || ended(*d, *d->in));
@@ -302,7 +302,7 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
                          bool no_wait) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
-  bool const is_file = d->kind == handle_kind::file;
+  bool const is_file = d->kind == thing::file;
   if (int const e = enter(c, fd); e != 0 && !(e == -EAGAIN && is_file && !no_wait)) return e;
   std::size_t const wanted = size_of(v, n);
   if (is_file) {
@@ -331,7 +331,7 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
                           bool no_wait) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
-  bool const is_file = d->kind == handle_kind::file;
+  bool const is_file = d->kind == thing::file;
   if (int const e = enter(c, fd); e != 0 && !(e == -EAGAIN && is_file && !no_wait)) return e;
   std::size_t const wanted = size_of(v, n);
   if (is_file) {
@@ -358,7 +358,7 @@ std::int64_t world::accept(int fd) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(call::accept4, fd, -EBADF);
   if (int const e = enter(call::accept4, fd); e != 0) return e;
-  if (d->kind != handle_kind::listening_socket) return leave(call::accept4, fd, -EINVAL);
+  if (d->kind != thing::listener) return leave(call::accept4, fd, -EINVAL);
   if (d->waiting.empty()) return leave(call::accept4, fd, -EAGAIN);
   std::shared_ptr<description> accepted = std::move(d->waiting.front());
   d->waiting.pop_front();
@@ -377,7 +377,7 @@ std::int64_t world::shutdown(int fd, int how) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(call::shutdown, fd, -EBADF);
   if (int const e = enter(call::shutdown, fd); e != 0) return e;
-  if (d->kind != handle_kind::stream_socket) return leave(call::shutdown, fd, -ENOTSOCK);
+  if (d->kind != thing::socket) return leave(call::shutdown, fd, -ENOTSOCK);
   // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown).
   constexpr int never_again = -1'000;
   if (how != SHUT_RD) d->out->writers = never_again;
@@ -389,14 +389,14 @@ std::int64_t world::sync(call c, int fd) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
   if (int const e = enter(c, fd); e != 0) return e;
-  return leave(c, fd, d->kind == handle_kind::file ? 0 : -EINVAL);
+  return leave(c, fd, d->kind == thing::file ? 0 : -EINVAL);
 }
 
 std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(call::fcntl, fd, -EBADF);
   if (int const e = enter(call::fcntl, fd); e != 0) return e;
-  channel* const way = d->kind == handle_kind::pipe ? (d->in != nullptr ? d->in : d->out).get() : nullptr;
+  channel* const way = d->kind == thing::pipe ? (d->in != nullptr ? d->in : d->out).get() : nullptr;
   switch (command) {
     case F_GETFD:
       return FD_CLOEXEC;
@@ -415,13 +415,13 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
     case F_GETPIPE_SZ:
       return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
     case F_OFD_SETLK: {
-      if (d->kind != handle_kind::file) return -EBADF;
+      if (d->kind != thing::file) return -EBADF;
       // Nobody here can open a file a second time, so it is a process elsewhere that has a lock on it for a while.
       bool const unlocks = reinterpret_cast<struct flock const*>(argument)->l_type == F_UNLCK;
       return leave(call::fcntl, fd, !unlocks && options.delays && random.one_in(3) ? -EAGAIN : 0);
     }
     case F_OFD_SETLKW:
-      return d->kind == handle_kind::file ? 0 : -EBADF;
+      return d->kind == thing::file ? 0 : -EBADF;
     default:
       return -EINVAL;
   }
@@ -433,8 +433,8 @@ std::int64_t world::stat(int fd, struct stat* s) noexcept {
   if (int const e = enter(call::fstat, fd); e != 0) return e;
   std::memset(s, 0, sizeof *s);
   s->st_nlink = 1;
-  s->st_mode = static_cast<mode_t>(d->kind == handle_kind::file   ? S_IFREG
-                                   : d->kind == handle_kind::pipe ? S_IFIFO
+  s->st_mode = static_cast<mode_t>(d->kind == thing::file   ? S_IFREG
+                                   : d->kind == thing::pipe ? S_IFIFO
                                                                   : S_IFSOCK) |
                0600;
   if (d->file != nullptr) {
@@ -448,7 +448,7 @@ std::int64_t world::truncate(int fd, std::int64_t size) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(call::ftruncate, fd, -EBADF);
   if (int const e = enter(call::ftruncate, fd); e != 0) return e;
-  if (d->kind != handle_kind::file || size < 0) return leave(call::ftruncate, fd, -EINVAL);
+  if (d->kind != thing::file || size < 0) return leave(call::ftruncate, fd, -EINVAL);
   d->file->bytes.resize(static_cast<std::size_t>(size));
   return leave(call::ftruncate, fd, 0);
 }
@@ -457,7 +457,7 @@ std::int64_t world::zero(int fd, int mode, std::int64_t at, std::int64_t n) noex
   description* const d = find(fd);
   if (d == nullptr) return leave(call::fallocate, fd, -EBADF);
   if (int const e = enter(call::fallocate, fd); e != 0) return e;
-  if (d->kind != handle_kind::file) return leave(call::fallocate, fd, -ESPIPE);
+  if (d->kind != thing::file) return leave(call::fallocate, fd, -ESPIPE);
   if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0 || at < 0 || n <= 0)
     return leave(call::fallocate, fd, -EOPNOTSUPP);
   std::vector<std::byte>& bytes = d->file->bytes;
@@ -473,7 +473,7 @@ std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* s
   if (int const e = enter(call::getsockopt, fd); e != 0) return e;
   if (level != SOL_SOCKET || *size < sizeof(int)) return -ENOPROTOOPT;
   int value = 0;
-  if (name == SO_ACCEPTCONN) value = d->kind == handle_kind::listening_socket ? 1 : 0;
+  if (name == SO_ACCEPTCONN) value = d->kind == thing::listener ? 1 : 0;
   if ((name == SO_SNDBUF || name == SO_RCVBUF) && d->out != nullptr)
     value = static_cast<int>(d->out->capacity());
   std::memcpy(v, &value, sizeof value);

@@ -88,9 +88,11 @@ struct file_data {
   std::uint64_t inode = 0;
 };
 
+enum class thing : std::uint8_t { none, pipe, socket, listener, file };
+
 /// What one or more descriptors stand for.
 struct description {
-  handle_kind kind = handle_kind::none;
+  thing kind = thing::none;
   std::shared_ptr<channel> in;  ///< what can be read
   std::shared_ptr<channel> out; ///< where what is written goes
   std::shared_ptr<file_data> file;

@@ -168,7 +168,7 @@ TEST(file, that_was_adopted_nonblocking_is_given_to_a_thread_of_the_kernels) {
     for (unio::io_operation* const op :
          {static_cast<unio::io_operation*>(&read), static_cast<unio::io_operation*>(&write)}) {
       io_uring_sqe entry{};
-      ASSERT_TRUE(op->faces().prepare(*op, entry));
+      ASSERT_TRUE(op->faces().prepare(*op, entry, true));
       EXPECT_EQ((entry.flags & IOSQE_ASYNC) != 0, flags != 0);
     }
   }

@@ -29,14 +29,6 @@ constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
 constexpr int events_per_call = 128;
 constexpr std::uint32_t all_edges = EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET;
 
-bool is_file(io_operation const& op) noexcept {
-  return op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file;
-}
-
-bool waits_for_descriptor(readiness r) noexcept {
-  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
-}
-
 class epoll_backend final : public backend {
  public:
   epoll_backend(int epoll_fd, int doorbell_fd, int why) noexcept
@@ -96,9 +88,7 @@ class epoll_backend final : public backend {
 
   int look_at(engine& e, io_operation& op) noexcept override {
     if (op.links.is.submitted) return 0; // the ring that was here before has it
-    // A file waits for its other descriptor, a pipe, whose edge gives it to a worker.
-    if (is_file(op)) return std::min(0, reap(e, 0));
-    e.perform_now(op);
+    if (!e.perform_now(op)) e.await_readiness(op);
     return 0;
   }
 
@@ -131,11 +121,7 @@ class epoll_backend final : public backend {
       bool const waits_here = op->fd() == fd && op->links.polling_or_parked() && !op->links.is.submitted &&
                               waits_for_descriptor(wants);
       if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {
-        if (is_file(*op)) {
-          e.to_worker(*op);
-        } else {
-          e.perform_now(*op);
-        }
+        if (!e.perform_now(*op)) e.await_readiness(*op);
       }
       op = next;
     }

@@ -12,14 +12,13 @@
 
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
+#include "driver/poll_events.hpp"
 #include "driver/uring/ring.hpp"
 #include "driver/uring/slots.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
 #include "sys/sanitizer.hpp"
 #include "sys/sigpipe.hpp"
-
-#include <unio/socket_handle.hpp>
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -39,17 +38,6 @@ static_assert(flag_more == IORING_CQE_F_MORE);
 // Slots never reach these numbers.
 constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
 constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
-
-std::uint32_t poll_events(readiness r) noexcept {
-  switch (r) {
-    case readiness::writable:
-      return POLLOUT;
-    case readiness::exceptional:
-      return POLLPRI | POLLRDBAND; // see op/poll.cpp about the second
-    default:
-      return POLLIN;
-  }
-}
 
 // The kernel is short of memory, or of room for completions: it passes.
 bool is_shortage(int error) noexcept { return error == -EAGAIN || error == -EBUSY || error == -ENOMEM; }
@@ -163,8 +151,8 @@ class uring_backend final : public backend {
     c.no_sqarray = ring_.has(sys::setup_no_sqarray);
     c.registered_ring = ring_.is_registered();
     c.no_iowait = ring_.has_no_iowait();
-    c.multishot_accept = multishot_accept_;
-    c.zero_copy_send = supported_[IORING_OP_SEND_ZC];
+    c.multishot_accept = multishot_;
+    c.zero_copy_send = supported_[sys::op_send_zero_copy];
     c.pipe_write_without_signal = sys::has_rwf_nosignal();
   }
 
@@ -216,9 +204,7 @@ class uring_backend final : public backend {
   // with a device or the network. Without deferred task work that is so of all.
   [[nodiscard]] bool outlasts_entering(io_operation const& op) const noexcept {
     if (!ring_.has(IORING_SETUP_DEFER_TASKRUN)) return true;
-    if (op.kind() == handle_kind::stream_socket && &op.faces() == &detail::send_zero_copy_faces) return true;
-    return op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file ||
-           op.faces().wants(op) == readiness::worker;
+    return op.faces().lends_buffers || op.faces().wants(op) == readiness::worker;
   }
 
   void probe() noexcept {
@@ -267,7 +253,7 @@ class uring_backend final : public backend {
       if (op->links.is.polling) {
         sqe->opcode = IORING_OP_POLL_ADD;
         sqe->fd = op->fd();
-        sqe->poll32_events = poll_events(op->faces().wants(*op));
+        sqe->poll32_events = ring_poll_events(op->faces().wants(*op));
       } else if (!prepare(*op, *sqe)) {
         ring_.put_back();
         without_ring(e, *op);
@@ -289,13 +275,12 @@ class uring_backend final : public backend {
   }
 
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
-    if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe)) return false;
+    if (op.is_multishot() && !multishot_) return false;
+    // A kernel with single-issuer rings (6.0) can be told not to try first (5.19).
+    bool const will_wait = !op.links.is.untried && ring_.has(IORING_SETUP_SINGLE_ISSUER);
+    if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
     if (!supported_[sqe.opcode]) return false;
-    if (sqe.opcode == IORING_OP_ACCEPT && op.is_multishot() && !multishot_accept_) return false;
     if (outlasts_entering(op) && ring_.prepare_end() != 0) return false;
-    // An attempt has just failed, or was predicted to: saves the kernel another (Linux 5.19; single-issuer rings are 6.0).
-    if (sqe.opcode == IORING_OP_RECV && !op.links.is.untried && ring_.has(IORING_SETUP_SINGLE_ISSUER))
-      sqe.ioprio |= IORING_RECVSEND_POLL_FIRST;
     return true;
   }
 
@@ -353,12 +338,12 @@ class uring_backend final : public backend {
       l.is.submitted = false;
     }
     if (!l.is.polling) {
-      if (res == -EINVAL && op.is_multishot() && multishot_accept_ && !accepted_many_) {
-        // A kernel that accepts, but only one at a time.
-        multishot_accept_ = false;
+      if (res == -EINVAL && op.is_multishot() && multishot_ && !is_multishot_) {
+        // A kernel that knows the operation, but only for one value at a time.
+        multishot_ = false;
         return without_ring(e, op);
       }
-      if (res >= 0 && op.is_multishot()) accepted_many_ = true;
+      if (res >= 0 && op.is_multishot()) is_multishot_ = true;
       bool const unasked = !l.is.cancel_wanted && !l.is.timed_out;
       if (left_ && unasked && res == -ECANCELED) { // the ring's end came before it was begun
         if ((flags & IORING_CQE_F_MORE) != 0) return e.process(op, -EAGAIN, flags);
@@ -376,7 +361,6 @@ class uring_backend final : public backend {
       if (e.perform_now(op)) return;
       return e.process(op, -ECANCELED, 0);
     }
-    if (op.kind() == handle_kind::file || op.kind() == handle_kind::mapped_file) return e.to_worker(op);
     if (!e.perform_now(op)) e.await_readiness(op);
   }
 
@@ -386,9 +370,9 @@ class uring_backend final : public backend {
   operation_queue to_cancel_{queue_name::to_cancel};
   std::bitset<256> supported_;
   bool doorbell_armed_ = false;
-  bool untried_waits_ = false;   // one may be in to_submit_ that was not tried: its turn must come soon
-  bool multishot_accept_ = true; // until the kernel says otherwise
-  bool accepted_many_ = false;
+  bool untried_waits_ = false; // one may be in to_submit_ that was not tried: its turn must come soon
+  bool multishot_ = true;      // until the kernel says otherwise
+  bool is_multishot_ = false;
   bool left_ = false;
 };
 

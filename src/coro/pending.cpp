@@ -1,0 +1,205 @@
+// unio::dump_pending: what each operation in flight looks like to somebody who asks why nothing happens.
+
+#include "driver/engine.hpp"
+#include "driver/registry.hpp"
+#include "sys/calls.hpp"
+#include "sys/threads.hpp"
+
+#include <unio/detail/promise.hpp>
+#include <unio/pending.hpp>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <mutex>
+#include <string_view>
+#include <system_error>
+#include <thread>
+
+namespace unio {
+namespace {
+
+std::string duration(std::int64_t ns) {
+  char text[32];
+  if (ns < 1'000'000) {
+    std::snprintf(text, sizeof text, "%.1f us", static_cast<double>(ns) / 1e3);
+  } else if (ns < 1'000'000'000) {
+    std::snprintf(text, sizeof text, "%.1f ms", static_cast<double>(ns) / 1e6);
+  } else {
+    std::snprintf(text, sizeof text, "%.1f s", static_cast<double>(ns) / 1e9);
+  }
+  return text;
+}
+
+char const* to_string(handle_kind k) noexcept {
+  switch (k) {
+    case handle_kind::none:
+      break;
+    case handle_kind::path:
+      return "path";
+    case handle_kind::file:
+      return "file";
+    case handle_kind::mapped_file:
+      return "mapped file";
+    case handle_kind::pipe:
+      return "pipe";
+    case handle_kind::named_pipe:
+      return "named pipe";
+    case handle_kind::stream_socket:
+      return "socket";
+    case handle_kind::listening_socket:
+      return "listening socket";
+    case handle_kind::event:
+      return "event";
+  }
+  return "";
+}
+
+// What a descriptor is, as the kernel says it: a path, or "socket:[1234]".
+std::string target_of(int fd) {
+  char target[256];
+  std::string const link = "/proc/self/fd/" + std::to_string(fd);
+  ssize_t const n = ::readlink(link.c_str(), target, sizeof target);
+  return n > 0 ? " " + std::string(target, static_cast<std::size_t>(n)) : std::string();
+}
+
+// One of each pair is used, as the library was built.
+[[maybe_unused]] void describe_age(std::string&, detail::tracked_operation<false> const&, std::int64_t) {}
+[[maybe_unused]] void describe_age(std::string& text, detail::tracked_operation<true> const& op,
+                                   std::int64_t now_ns) {
+  text += ", for " + duration(now_ns - op.started_ns());
+}
+
+[[maybe_unused]] void describe_chain(std::string&, detail::tracked_operation<false> const&) {}
+
+[[maybe_unused]] void describe_coroutine(std::string& text, detail::tracked_coroutine<true> const& c) {
+  std::source_location const& at = c.where();
+  // GCC names the function that it made of the coroutine, whose parameter is the frame.
+  std::string_view name = at.function_name();
+  if (name.ends_with(".Frame*)")) name = name.substr(0, name.find('('));
+  if (name.starts_with("void ")) name.remove_prefix(5);
+  text += "    awaited by ";
+  text += name;
+  text += " at ";
+  text += at.file_name();
+  text += ":" + std::to_string(at.line()) + "\n";
+}
+
+[[maybe_unused]] std::coroutine_handle<> describe_listener(std::string&,
+                                                           detail::tracked_listener<false> const&) {
+  return {};
+}
+[[maybe_unused]] std::coroutine_handle<> describe_listener(std::string& text,
+                                                           detail::tracked_listener<true> const& l) {
+  if (*l.what() != '\0') text.append("    in ").append(l.what()).append("\n");
+  return l.waiting();
+}
+
+// Suspended coroutines below this one's, from the innermost outwards. They stay suspended: what they wait for is in flight
+// on this thread.
+[[maybe_unused]] void describe_chain(std::string& text, detail::tracked_operation<true> const& op) {
+  std::coroutine_handle<> h = op.coroutine();
+  for (int depth = 0; h && depth != 1000; ++depth) {
+    auto const* const c = detail::tracked_coroutine<true>::in(h);
+    if (c == nullptr) {
+      text += "    awaited by a coroutine that is no task\n";
+      return;
+    }
+    describe_coroutine(text, *c);
+    // Only promises of unio's carry the mark, and this is the first base of all of them.
+    auto const& promise = *reinterpret_cast<detail::promise_base const*>(c);
+    detail::end_listener const* const listener = promise.listener();
+    h = listener != nullptr ? describe_listener(text, *listener) : promise.next();
+  }
+}
+
+void describe(std::string& text, io_operation const& op, std::int64_t now_ns) {
+  text.append("  ").append(op.faces().name);
+  if (op.fd() >= 0) {
+    text.append(" on ").append(to_string(op.kind())).append(" ").append(std::to_string(op.fd()));
+    text += target_of(op.fd());
+  }
+  describe_age(text, op, now_ns);
+  if (op.links.is.with_worker) text += ", with a thread that may block";
+  if (op.links.is.cancel_wanted) text += ", being cancelled";
+  if (op.links.is.in_heap) {
+    std::int64_t const left = op.links.due - now_ns;
+    char const* const what = op.links.is.retrying ? "tried again in " : "due in ";
+    text += std::string(", ") + (left > 0 ? what + duration(left) : std::string("due now"));
+  }
+  text += "\n";
+  describe_chain(text, op);
+}
+
+void describe_all(driver::engine& e, std::string& text) {
+  std::int64_t const now_ns = e.now();
+  text.append(e.capabilities().driver).append(" multiplexer, ").append(std::to_string(e.in_flight()));
+  text.append(" pending\n");
+  e.for_each_in_flight([&](io_operation const& op) { describe(text, op, now_ns); });
+}
+
+} // namespace
+
+void dump_pending(std::ostream& to) {
+  std::string text;
+  driver::registry::ask_all(&describe_all, text);
+  if (text.empty()) text = "no multiplexer\n";
+  if (!UNIO_TRACKS_PENDING) text += "(ages and coroutines: build unio with UNIO_TRACK_PENDING)\n";
+  to << text << std::flush;
+}
+
+namespace {
+
+constinit std::atomic<int> dump_wanted_fd{-1};
+
+void want_dump(int) {
+  int const saved = errno;
+  std::uint64_t const one = 1;
+  // The only thing that can go wrong is that one was wanted already.
+  if (::write(dump_wanted_fd.load(std::memory_order_relaxed), &one, sizeof one) < 0) errno = 0;
+  errno = saved;
+}
+
+void* dump_when_wanted(void*) {
+  int const fd = dump_wanted_fd.load(std::memory_order_relaxed);
+  std::uint64_t times;
+  for (;;) {
+    ssize_t const n = ::read(fd, &times, sizeof times);
+    if (n == sizeof times) dump_pending(std::cerr);
+    if (n < 0 && errno != EINTR) return nullptr;
+  }
+}
+
+result<void> start_dumping() noexcept {
+  static std::mutex mutex;
+  std::lock_guard const lock(mutex);
+  if (dump_wanted_fd.load(std::memory_order_relaxed) >= 0) return {};
+  int const fd = ::eventfd(0, EFD_CLOEXEC);
+  if (fd < 0) return std::error_code(errno, std::system_category());
+  dump_wanted_fd.store(fd, std::memory_order_relaxed);
+  if (int const e = sys::start_thread(&dump_when_wanted, nullptr); e != 0) {
+    dump_wanted_fd.store(-1, std::memory_order_relaxed);
+    ::close(fd);
+    return std::error_code(e, std::system_category());
+  }
+  return {};
+}
+
+} // namespace
+
+result<void> dump_pending_on_signal(int signal) noexcept {
+  if (result<void> const started = start_dumping(); !started.has_value()) return started;
+  struct sigaction action = {};
+  action.sa_handler = &want_dump;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  if (::sigaction(signal, &action, nullptr) != 0) return std::error_code(errno, std::system_category());
+  return {};
+}
+
+} // namespace unio
