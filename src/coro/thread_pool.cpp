@@ -1,4 +1,4 @@
-// The threads of a pool. What they share, and how they sleep, is in driver/shared.cpp.
+// The threads of a pool. What they share is in driver/shared.cpp, how they sleep in driver/wake_gate.hpp.
 //
 //   open ── join(), and nothing to do ──┐
 //     │                                 ├──► over: each thread cancels what is in flight on its engine, waits for it and ends;

@@ -183,7 +183,7 @@ template <class T, class Link> class inbox {
   [[nodiscard]] bool empty() const noexcept { return head_.load(std::memory_order_seq_cst) == nullptr; }
   [[nodiscard]] T* take() noexcept {
     if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    T* item = head_.exchange(nullptr, std::memory_order_acq_rel); // release: see shared.cpp, slot::collect
+    T* item = head_.exchange(nullptr, std::memory_order_acq_rel); // release: see work_slot::collect
     T* reversed = nullptr;
     while (item != nullptr) {
       T* const next = Link::next(*item);

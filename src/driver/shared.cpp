@@ -15,18 +15,7 @@
 // Everything that waits can be taken by whoever is idle, and taken back; only what runs is out of the queues, and for a
 // moment what moves from one to another.
 //
-// Sleeping. `idle_` counts in one word the sleepers, and the calls: sleepers that are being woken. At most one call is under
-// way at a time; who was called takes something, and calls the next if there is more.
-//
-//   post:   push (seq_cst)                          sleep:  slot.asleep = true; sleepers + 1 (seq_cst)
-//           read idle_ (seq_cst)                            look at all inboxes and queues (seq_cst)
-//           sleepers, and no call? calls + 1, call          something? then not
-//
-// No wake-up is lost. The seq_cst operations have one order. If the push is before the sleeper's look, the sleeper stays up.
-// Otherwise its count is before the reading of idle_, so that the poster sees a sleeper. It then calls one, or leaves it to
-// the call that is under way: whoever ends that call subtracts it from idle_ first (a modification after the one that the
-// poster has read) and looks at the queues afterwards, where the push is visible, and calls again. What was moved between the
-// two looks is in the hands of a thread that is awake, and which looks at everything before it sleeps.
+// Sleeping: see wake_gate.hpp.
 //
 // With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain store.
 
@@ -34,7 +23,8 @@
 
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
-#include "driver/queues.hpp"
+#include "driver/wake_gate.hpp"
+#include "driver/work_slot.hpp"
 #include "sys/calls.hpp"
 
 #include <algorithm>
@@ -50,72 +40,10 @@ namespace {
 
 class shared_multiplexer;
 
-/// For a few instructions at a time; whoever waits long lets the holder run.
-class short_lock {
- public:
-  void lock() noexcept {
-    for (int spins = 0; held_.exchange(true, std::memory_order_acquire); ++spins)
-      while (held_.load(std::memory_order_relaxed))
-        if (++spins > 64) sys::sched_yield();
-  }
-  bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() noexcept {
-    held_.store(false, std::memory_order_release);
-  } // pairs with the acquire in lock()
-
- private:
-  std::atomic<bool> held_{false};
-};
-
 /// A thread's place.
-class alignas(64) slot final : public shared_state {
+class slot final : public shared_state, public work_slot {
  public:
   shared_multiplexer* all = nullptr;
-
-  /// From any thread. seq_cst by the inbox.
-  void push(work& w) noexcept { inbox_.push(w); }
-  /// Whether something waits here. seq_cst: see the top.
-  [[nodiscard]] bool has_work() const noexcept {
-    return !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
-  }
-  [[nodiscard]] bool has_more_than_one() const noexcept {
-    return queued_.load(std::memory_order_relaxed) > 1;
-  }
-  /// The first; `left`, if given, becomes how many wait, the first included.
-  work* pop(int* left = nullptr) noexcept {
-    std::lock_guard const lock(lock_);
-    if (left != nullptr || queue_.empty()) collect();
-    work* const w = queue_.pop();
-    int const n = queued_.load(std::memory_order_relaxed);
-    if (left != nullptr) *left = n;
-    if (w != nullptr) queued_.store(n - 1, std::memory_order_relaxed);
-    return w;
-  }
-  /// Moves one part in `parts` of it, and not more than `most`, to another slot.
-  bool give(slot& to, int parts, int most) noexcept {
-    work_queue moving;
-    int n = 0;
-    {
-      std::lock_guard const lock(lock_);
-      collect();
-      int const here = queued_.load(std::memory_order_relaxed);
-      for (int const wanted = std::min(most, (here + parts - 1) / parts); n < wanted; ++n)
-        moving.push(*queue_.pop());
-      queued_.store(here - n, std::memory_order_relaxed);
-    }
-    if (n == 0) return false;
-    std::lock_guard const lock(to.lock_);
-    to.queue_.append(moving);
-    to.queued_.fetch_add(n, std::memory_order_relaxed);
-    return true;
-  }
-  bool remove(work& w) noexcept {
-    std::lock_guard const lock(lock_);
-    collect();
-    if (!queue_.remove(w)) return false;
-    queued_.fetch_sub(1, std::memory_order_relaxed);
-    return true;
-  }
 
   int run_shared(int max_items) noexcept override;
   bool has_shared() noexcept override;
@@ -129,29 +57,10 @@ class alignas(64) slot final : public shared_state {
   std::atomic<engine*> runs{nullptr};
   /// For another thread than its own. Acquire; pairs with the release in mine(): who sees the engine sees it as it was made.
   [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
-  std::atomic<bool> asleep{false};
+  wake_gate<>::sleeper sleeper;
 
  private:
-  // Empties the inbox into the queue. Nobody who sees the inbox empty (acquire) may see nothing queued, so a promise is
-  // counted before the inbox is emptied (release).
-  void collect() noexcept {
-    if (inbox_.empty()) return;
-    int n = queued_.load(std::memory_order_relaxed);
-    queued_.store(n + 1, std::memory_order_relaxed);
-    for (work* w = inbox_.take(); w != nullptr; ++n) {
-      work* const next = w->next;
-      queue_.push(*w);
-      w = next;
-    }
-    queued_.store(n, std::memory_order_relaxed);
-  }
-
-  inbox<work, work_link> inbox_;
-  alignas(64) short_lock lock_;
-  work_queue queue_;
-  std::atomic<int> queued_{0}; // how many are in queue_; changed under the lock
-  bool counted_ = false;       // as a sleeper; its own thread's
-  unsigned turns_ = 0;         // its own thread's
+  unsigned turns_ = 0; // its own thread's
 };
 
 // Those that live, by a number that is never used again: a thread that ends must not touch one that has gone. Threads end
@@ -463,13 +372,6 @@ class shared_multiplexer final : public pool_multiplexer {
 
   // ---- who sleeps
 
-  // Sleepers in the upper half: one may be subtracted, by who has called it, before it has added itself.
-  static constexpr std::uint64_t one_call = 1, one_sleeper = std::uint64_t{1} << 32;
-  static std::uint32_t sleepers(std::uint64_t idle) noexcept {
-    return static_cast<std::uint32_t>(idle >> 32);
-  }
-  static bool calls(std::uint64_t idle) noexcept { return static_cast<std::uint32_t>(idle) != 0; }
-
   [[nodiscard]] bool has_work() const noexcept {
     if (everybodys_.has_work()) return true;
     for (slot const& s : slots())
@@ -485,27 +387,15 @@ class shared_multiplexer final : public pool_multiplexer {
     return false;
   }
 
-  // Something was posted: has one of those that sleep look, unless one is being woken already. See the top.
+  // Something was posted.
   void call_one() noexcept {
-    std::uint64_t const idle = idle_.load(std::memory_order_seq_cst);
-    if (sleepers(idle) != 0 && !calls(idle)) [[unlikely]]
-      call(idle);
-  }
-  [[gnu::noinline]] void call(std::uint64_t idle) noexcept {
-    do {
-      while (!idle_.compare_exchange_weak(idle, idle + one_call, std::memory_order_seq_cst))
-        if (sleepers(idle) == 0 || calls(idle)) return;
-      for (slot& s : slots()) {
-        if (!s.asleep.load(std::memory_order_relaxed) || !s.asleep.exchange(false, std::memory_order_seq_cst))
-          continue;
-        idle_.fetch_sub(one_sleeper, std::memory_order_seq_cst);
-        // Called: its after_sleep() ends the call. It is on its way there already if it no longer sleeps.
-        std::lock_guard const lock(s.engine_lock);
-        if (engine* const e = s.others_engine(); e != nullptr) e->poke();
-        return;
-      }
-      idle = idle_.fetch_sub(one_call, std::memory_order_seq_cst) - one_call;
-    } while (sleepers(idle) != 0 && !calls(idle) && has_work());
+    gate_.call_one(
+        slots(), [](slot& s) -> wake_gate<>::sleeper& { return s.sleeper; },
+        [](slot& s) {
+          std::lock_guard const lock(s.engine_lock);
+          if (engine* const e = s.others_engine(); e != nullptr) e->poke();
+        },
+        [this] { return has_work(); });
   }
 
   // On the thread of `s`, which has nothing to do: a share of what is everybody's, or else half of what another thread has.
@@ -525,7 +415,7 @@ class shared_multiplexer final : public pool_multiplexer {
   // Whether nothing is posted, running or in flight: all threads are on their way to sleep, and nobody wakes them. The last
   // of them to count itself sees that of all others.
   [[nodiscard]] bool is_quiet() const noexcept {
-    if (sleepers(idle_.load(std::memory_order_seq_cst)) != static_cast<std::uint32_t>(threads_) ||
+    if (gate_.sleepers() != static_cast<std::uint32_t>(threads_) ||
         pending_.load(std::memory_order_acquire) != 0)
       return false;
     for (slot const& s : slots()) {
@@ -557,7 +447,7 @@ class shared_multiplexer final : public pool_multiplexer {
   std::atomic<phase> phase_{phase::open};
   slot everybodys_;
   alignas(64) std::atomic<int> posting_{0}; // threads inside post(), that do not run this
-  alignas(64) std::atomic<std::uint64_t> idle_{0};
+  alignas(64) wake_gate<> gate_;
   alignas(64) std::atomic<int> pending_{0};
 };
 
@@ -587,9 +477,7 @@ bool slot::has_shared() noexcept { return !all->is_over() && all->has_work(); }
 
 bool slot::before_sleep() noexcept {
   if (all->is_over()) return false; // only waits for what it has cancelled
-  counted_ = true;
-  asleep.store(true, std::memory_order_seq_cst);
-  all->idle_.fetch_add(shared_multiplexer::one_sleeper, std::memory_order_seq_cst);
+  all->gate_.lie_down(sleeper);
   if (all->has_work()) return true;
   if (all->phase_.load(std::memory_order_seq_cst) == shared_multiplexer::phase::closing && all->is_quiet()) {
     all->end();
@@ -599,15 +487,9 @@ bool slot::before_sleep() noexcept {
 }
 
 void slot::after_sleep() noexcept {
-  if (!counted_) return;
-  counted_ = false;
-  if (asleep.exchange(false, std::memory_order_seq_cst)) {
-    all->idle_.fetch_sub(shared_multiplexer::one_sleeper, std::memory_order_seq_cst);
-    return; // nobody called
-  }
-  // The call is over once something was taken, or nothing found; from here on another may be made.
+  if (!all->gate_.rise(sleeper)) return;
   all->fetch(*this);
-  all->idle_.fetch_sub(shared_multiplexer::one_call, std::memory_order_seq_cst);
+  all->gate_.answered();
   if (has_more_than_one() || all->has_work_beside(*this)) all->call_one();
 }
 

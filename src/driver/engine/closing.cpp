@@ -1,0 +1,167 @@
+// Descriptors that are closed, operations that are destroyed, and the end.
+
+#include "core/thread_token.hpp"
+#include "driver/engine/rooms.hpp"
+#include "driver/registry.hpp"
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/threads.hpp"
+
+namespace unio::driver {
+
+engine::~engine() {
+  shut_down();
+  // A worker whose operation has ended here may not have returned from telling so.
+  while (with_workers_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+  // Nor may who posted the last that ran, a coroutine's way back, say.
+  while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+  if (doorbell_fd_ >= 0) sys::close(doorbell_fd_);
+}
+
+backend::~backend() {
+  if (owns_doorbell_ && doorbell_fd_ >= 0) sys::close(doorbell_fd_);
+}
+
+void engine::finish(io_operation& op) noexcept {
+  // Not this thread's: it is its own thread that takes it to its end.
+  if (!on_own_thread()) {
+    while (!op.finished() && !inherited_by_fork()) sys::sched_yield();
+    return;
+  }
+  while (!op.finished()) {
+    result<int> const r = do_run(-1, forever);
+    if (!r.has_value() && inherited_by_fork())
+      break; // the parent's operation; this process has only its memory
+  }
+}
+
+void engine::abandon(io_operation& op) noexcept {
+  if (inherited_by_fork()) return;
+  cancel(op);
+  if (on_own_thread()) {
+    ++statistics.abandoned;
+    // One that waits for nothing but to be delivered need not drive the others: nobody is told. (Only then is the mark of
+    // its queue this thread's to read: a worker may have it.)
+    queue_next_inline();
+    if ((op.links.is.undelivered & io_operation::done) != 0 && (due_.contains(op) || ready_.contains(op))) {
+      unqueue(op);
+      int const counted = delivered_;
+      deliver_with_care(op);
+      delivered_ = counted;
+      count_landed();
+    }
+  }
+  finish(op);
+}
+
+void engine::cancel_all_on(int fd) noexcept {
+  descriptor* const d = descriptors_.find(fd);
+  if (d == nullptr) return;
+  for (io_operation* op = d->in_flight; op != nullptr;) {
+    io_operation* const next = op->links.next_on_handle;
+    if (op->fd() == fd) cancel(*op);
+    op = next;
+  }
+  if (several_descriptors_ == 0) return;
+  descriptors_.for_each([&](descriptor& other) {
+    for (io_operation* op = other.in_flight; op != nullptr;) {
+      io_operation* const next = op->links.next_on_handle;
+      if (op->fd() != fd && uses(*op, fd)) cancel(*op);
+      op = next;
+    }
+  });
+}
+
+bool engine::has_in_flight(int fd) noexcept {
+  auto has_one = [fd](descriptor const& d) {
+    for (io_operation* op = d.in_flight; op != nullptr; op = op->links.next_on_handle)
+      if (uses(*op, fd)) return true;
+    return false;
+  };
+  descriptor const* const d = descriptors_.find(fd);
+  bool found = d != nullptr && has_one(*d);
+  if (!found && several_descriptors_ != 0)
+    descriptors_.for_each([&](descriptor& other) { found = found || has_one(other); });
+  return found;
+}
+
+// A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is no reason.
+bool engine::go_on() noexcept {
+  result<int> const r = do_run(-1, forever);
+  return r.has_value() || r.error() == std::errc::not_enough_memory;
+}
+
+void engine::forget_here(int fd) noexcept {
+  if (inherited_by_fork()) return;
+  descriptor* const d = descriptors_.find(fd);
+  bool const tell = sys::in_flight(fd) != 0; // also if all have ended, but not all receivers were told yet
+  if (in_flight_ != 0 && has_in_flight(fd)) {
+    cancel_all_on(fd);
+    // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to return.
+    for (told const* t = telling_; t != nullptr; t = t->outer)
+      if (t->op != nullptr && t->op->links.is.undelivered == 0 && uses(*t->op, fd)) after_value(*t->op);
+    while (has_in_flight(fd)) {
+      if (!go_on()) break;
+      cancel_all_on(fd);
+    }
+  }
+  // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they: those of
+  // others may close handles as well, and would be nested in each other without bound.
+  for (operation_queue* const queue : {&due_, &ready_})
+    for (io_operation* op = tell ? queue->first() : nullptr; op != nullptr;) {
+      io_operation* const next = op->links.next;
+      bool const here = op->links.is.landed && uses(*op, fd);
+      if (here) queue->remove(*op);
+      if (here) deliver_with_care(*op);
+      op = here ? queue->first() : next;
+    }
+  if (d != nullptr && d->registered) {
+    backend_->unregister(fd, *d);
+    d->registered = false;
+  }
+}
+
+void engine::closing_call::invoke(work& w, bool run) noexcept {
+  auto& call = static_cast<closing_call&>(w);
+  registry::answer_call(call.self, run);
+}
+
+void engine::forget(int fd) noexcept {
+  if (inherited_by_fork()) return;
+  if (on_own_thread()) return forget_here(fd);
+  if (sys::in_flight(fd) != 0) registry::forget_in_all(fd);
+}
+
+void engine::drop_posted() noexcept {
+  take_posted();
+  posted_now_.append(posted_here_);
+  while (work* const w = posted_now_.pop()) {
+    (*w)(false);
+    posted_now_.append(posted_here_);
+  }
+}
+
+void engine::shut_down() noexcept {
+  closing_ = true;
+  open_ = false;
+  // What is dropped may take back what is queued: that is up to the thread that drops it.
+  if (is_idle()) owner_.store(this_thread_token(), std::memory_order_relaxed);
+  if (!inherited_by_fork() && bound_ && bind_error_ == 0) {
+    take_messages();
+    auto cancel_all = [this](descriptor& d) {
+      for (io_operation* op = d.in_flight; op != nullptr;) {
+        io_operation* const next = op->links.next_on_handle;
+        cancel(*op);
+        op = next;
+      }
+    };
+    if (in_flight_ != 0) descriptors_.for_each(cancel_all);
+    while (!is_idle() && go_on()) {
+    }
+  }
+  drop_posted();
+  registry::delist(*this); // nobody posts from here on
+  drop_posted();
+}
+
+} // namespace unio::driver

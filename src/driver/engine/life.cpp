@@ -1,0 +1,277 @@
+// From the backend to the result: an operation is armed, decoded, tried again, taken back, due.
+
+#include "core/pauses.hpp"
+#include "driver/engine/rooms.hpp"
+#include "driver/workers.hpp"
+#include "sys/descriptors.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+namespace unio::driver {
+
+using detail::pauses_that_grow;
+using detail::retries_that_grow;
+
+void engine::list(io_operation& op, descriptor& d) noexcept {
+  operation_links& l = op.links;
+  l.previous_on_handle = nullptr;
+  l.next_on_handle = d.in_flight;
+  if (d.in_flight != nullptr) d.in_flight->links.previous_on_handle = &op;
+  d.in_flight = &op;
+}
+
+void engine::unlist(io_operation& op, descriptor& d) noexcept {
+  operation_links& l = op.links;
+  if (l.previous_on_handle != nullptr) {
+    l.previous_on_handle->links.next_on_handle = l.next_on_handle;
+  } else {
+    d.in_flight = l.next_on_handle;
+  }
+  if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
+}
+
+void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
+  operation_links& l = op.links;
+  l.is.in_flight = true;
+  ++in_flight_;
+  if (shared_ != nullptr) shared_->count(1);
+  list(op, d);
+  op.for_each_descriptor([this](int fd) {
+    sys::enter_flight(fd);
+    descriptors_.find(fd); // so that relisting it cannot fail for want of memory
+  });
+  if (op.faces().for_each_descriptor != nullptr) ++several_descriptors_;
+  readiness const wants = op.faces().wants(op);
+  bool const has_deadline = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero();
+  l.due = has_deadline ? due(op.deadline()) : forever;
+  if (wants == readiness::time) {
+    l.due = std::min(l.due, op.faces().moment(op));
+    if (l.due != forever) deadlines_.insert(op);
+    return;
+  }
+  if (l.due != forever) deadlines_.insert(op);
+  if (has_members(op)) return;
+  if (op.is_multishot() && never_waits(op)) return restart(op);
+  backend_->arm(*this, op, how);
+}
+
+void engine::land(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  l.is.in_flight = false;
+  --in_flight_;
+  if (shared_ != nullptr) ++landed_;
+  unlist(op, *descriptors_.find(op.fd()));
+  l.is.landed = true;
+  if (l.is.in_heap) deadlines_.remove(op);
+  if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+}
+
+// For the threads that close its descriptors an operation is in flight until its receiver is about to be told.
+void engine::leave_flight(io_operation& op) noexcept {
+  op.links.is.landed = false;
+  op.for_each_descriptor(&sys::leave_flight);
+}
+
+void engine::process(io_operation& op, int res, unsigned flags) noexcept {
+  operation_links& l = op.links;
+  int const fd = op.fd();
+  outcome const o = op.faces().complete(op, res, flags);
+  relist(op, fd);
+  switch (o) {
+    case outcome::finished:
+      return settle(op, io_operation::value | io_operation::done);
+    case outcome::released:
+      return settle(op, io_operation::done);
+    case outcome::holding:
+      if (l.is.in_heap) deadlines_.remove(op); // its deadline was met
+      return settle(op, io_operation::value);
+    case outcome::more:
+      l.is.pauses = 0;
+      l.is.restart = (flags & flag_more) == 0;
+      return settle(op, io_operation::value);
+    case outcome::pause: {
+      bool const first = l.is.pauses == 0;
+      if (l.is.pauses < pauses_that_grow) ++l.is.pauses;
+      l.is.restart = (flags & flag_more) == 0;
+      if (first) return settle(op, io_operation::value);
+      return after_value(op);
+    }
+    case outcome::pending:
+      return;
+    case outcome::again:
+      if (l.is.cancel_wanted || l.is.timed_out) return process(op, -ECANCELED, 0);
+      l.is.polling = true;
+      return await_readiness(op);
+  }
+}
+
+void engine::member_ended(io_operation& chain) noexcept {
+  if (delivered_ > 0) --delivered_; // nobody outside of the chain was told of anything
+  if (chain.links.is.in_flight) (void)perform_now(chain);
+}
+
+bool engine::perform_now(io_operation& op) noexcept {
+  int const r = op.faces().perform(op, attempt::nonblocking);
+  if (r == -EAGAIN) return unready(op), false;
+  process(op, r, 0);
+  return true;
+}
+
+// An attempt would have waited. The operation learns which of its descriptors to wait on, the descriptor that it is empty.
+void engine::unready(io_operation& op) noexcept {
+  int const fd = op.fd();
+  op.faces().complete(op, -EAGAIN, 0);
+  relist(op, fd);
+  descriptors_.find(op.fd())->missed(op);
+}
+
+void engine::relist(io_operation& op, int old_fd) noexcept {
+  if (op.fd() == old_fd || !op.links.is.in_flight) [[likely]]
+    return;
+  unlist(op, *descriptors_.find(old_fd));
+  list(op, *descriptors_.find(op.fd()));
+}
+
+void engine::await_readiness(io_operation& op) noexcept {
+  switch (op.faces().wants(op)) {
+    case readiness::time:
+      return; // the deadline queue has it
+    case readiness::nothing:
+      return later_.push(op);
+    case readiness::retry:
+      return retry_later(op);
+    case readiness::worker:
+      return to_worker(op);
+    case readiness::readable:
+    case readiness::writable:
+    case readiness::exceptional:
+      return backend_->park(*this, op);
+  }
+}
+
+void engine::to_worker(io_operation& op) noexcept {
+  ++statistics.worker_jobs;
+  op.links.is.with_worker = true;
+  with_workers_.fetch_add(1, std::memory_order_relaxed);
+  give_to_worker(op);
+}
+
+// A call that was allowed to block and could not go on all the same (a file with a lease, a device) is tried again, and then
+// again after a while: nothing tells when it can.
+void engine::worker_returned(io_operation& op, int res) noexcept {
+  operation_links::marks& is = op.links.is;
+  if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
+  unready(op);
+  if (op.faces().wants(op) == readiness::worker && is.pauses != 0) return retry_later(op);
+  if (is.pauses == 0) is.pauses = 1;
+  is.polling = true;
+  await_readiness(op);
+}
+
+void engine::retry_later(io_operation& op) noexcept {
+  operation_links::marks& is = op.links.is;
+  int const milliseconds = detail::retry_ms(is.pauses);
+  if (is.pauses < retries_that_grow) ++is.pauses;
+  retry_after(op, milliseconds);
+}
+
+void engine::retry_after(io_operation& op, int milliseconds) noexcept {
+  operation_links& l = op.links;
+  if (l.is.in_heap) deadlines_.remove(op);
+  l.is.retrying = true;
+  l.deadline_due = l.due;
+  l.due = std::min(l.deadline_due, now() + std::int64_t{milliseconds} * 1'000'000);
+  deadlines_.insert(op);
+}
+
+// Gives an operation that has yielded a value, or has paused, to the driver again.
+void engine::restart(io_operation& op) noexcept {
+  if (!never_waits(op)) return backend_->arm(*this, op, attempted::no);
+  if (perform_now(op)) return;
+  op.set_outcome(-EAGAIN);
+  settle(op, io_operation::value | io_operation::done);
+}
+
+void engine::after_value(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (!op.is_multishot()) return; // only waits for the kernel to let go
+  bool const idle = l.is.restart;
+  if (l.is.cancel_wanted || l.is.timed_out) {
+    if (idle || take_back(op)) process(op, -ECANCELED, 0);
+    return;
+  }
+  if (!idle) return;
+  l.is.restart = false;
+  if (l.is.pauses != 0) return retry_after(op, detail::pause_ms(l.is.pauses));
+  restart(op);
+}
+
+// Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it ends.
+bool engine::take_back(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (l.is.with_worker) {
+    if (!take_from_workers(op)) return false;
+    l.is.with_worker = false;
+    with_workers_.fetch_sub(1, std::memory_order_relaxed);
+    return true;
+  }
+  if (later_.contains(op)) return later_.remove(op), true;
+  if (l.is.retrying || op.faces().wants(op) == readiness::time) {
+    l.is.retrying = false;
+    return true;
+  }
+  if (has_members(op)) return true; // its decoder asks the member that runs
+  return backend_->disarm(*this, op);
+}
+
+void engine::cancel(io_operation& op) noexcept {
+  if (op.is_atomic() && !on_own_thread()) {
+    if (op.ask(io_operation::request_cancel)) {
+      messages_.push(op);
+      poke();
+    }
+    return;
+  }
+  operation_links& l = op.links;
+  if (!l.is.in_flight || l.is.cancel_wanted || !op.faces().interruptible) return;
+  if (op.completed() && !op.is_multishot()) return;
+  ++statistics.cancels;
+  l.is.cancel_wanted = true;
+  if (l.is.undelivered != 0 || is_being_told(op)) return; // after_value() sees to it
+  if (take_back(op)) process(op, -ECANCELED, 0);
+}
+
+void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
+  operation_links& l = op.links;
+  deadlines_.remove(op);
+  if (l.is.retrying && l.deadline_due > now_ns) {
+    l.is.retrying = false;
+    l.due = l.deadline_due;
+    if (l.due != forever) deadlines_.insert(op);
+    return restart(op);
+  }
+  if (op.faces().wants(op) == readiness::time && perform_now(op)) return;
+  ++statistics.timeouts;
+  l.is.timed_out = true;
+  if (l.is.undelivered != 0) return;
+  if (!take_back(op)) return;
+  // Bytes beat the deadline: whatever is there by now is taken.
+  if (op.faces().wants(op) != readiness::time && perform_now(op)) return;
+  process(op, -ECANCELED, 0);
+}
+
+// What ends here is delivered before what else is ready: a timer must not wait until a long queue has been served.
+void engine::expire(bound const& b) noexcept {
+  if (deadlines_.earliest() == nullptr) return;
+  std::int64_t const now_ns = now();
+  while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
+    io_operation& op = *deadlines_.earliest();
+    expire_one(op, now_ns);
+    if (op.links.is.with_worker || !ready_.contains(op)) continue; // the mark of its queue may be a worker's
+    ready_.remove(op);
+    due_.push(op);
+  }
+}
+
+} // namespace unio::driver

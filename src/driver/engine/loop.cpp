@@ -1,0 +1,232 @@
+// A turn; the backend, and another one in its place.
+
+#include "driver/choose.hpp"
+#include "driver/engine/rooms.hpp"
+
+#include <unio/detail/promise.hpp>
+
+#include <algorithm>
+
+namespace unio::driver {
+
+int engine::reap(std::int64_t until) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
+  int const e = backend_->reap(*this, until);
+  return e >= 0 ? e : change_backend(e);
+}
+
+// The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel has not begun
+// is armed again there. What it may have begun is never performed again, and its memory is the kernel's until the old one
+// says that the kernel holds nothing any more.
+int engine::change_backend(int why) noexcept {
+  std::unique_ptr<backend> next = backend_after(*backend_, why, doorbell_fd_);
+  if (next == nullptr) return why;
+  backend_->leave(*this);
+  leaving_ = std::move(backend_);
+  backend_ = std::move(next);
+  if (int const b = backend_->bind(*this); b != 0) return b;
+  bool any_stays = false;
+  descriptors_.for_each([&](descriptor& d) {
+    for (io_operation* op = d.in_flight; op != nullptr;) {
+      io_operation* const following = op->links.next_on_handle;
+      operation_links& l = op->links;
+      bool const stays = l.is.submitted;
+      bool const with_backend = !stays && !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
+                                l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time &&
+                                !has_members(*op);
+      if (with_backend) {
+        l.is.polling = false;
+        if (l.is.cancel_wanted || l.is.timed_out) {
+          process(*op, -ECANCELED, 0);
+        } else {
+          backend_->arm(*this, *op, attempted::no);
+        }
+      }
+      // One whose value is still to be delivered is armed again after that.
+      if (!stays && op->is_multishot() && l.is.undelivered != 0 && l.is.in_flight) l.is.restart = true;
+      any_stays = any_stays || stays;
+      op = following;
+    }
+  });
+  if (!any_stays) leaving_.reset();
+  return 0;
+}
+
+// Nothing wakes this thread when the kernel is done with what the backend before had: it looks now and then.
+std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
+  constexpr std::int64_t between_looks_ns = 5'000'000;
+  bool const gone = leaving_->has_left(*this);
+  if (gone) leaving_.reset();
+  if (has_ready()) return 0;
+  return gone || until == 0 ? until : std::min(until, now() + between_looks_ns);
+}
+
+void engine::look_at(io_operation& op) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    (void)reap_leaving(0);
+  if (op.links.is.undelivered != 0) return;
+  if (int const e = backend_->look_at(*this, op); e < 0) (void)change_backend(e);
+}
+
+unio::capabilities engine::capabilities() const {
+  unio::capabilities c;
+  backend_->describe(c);
+  c.why = why_this_driver(backend_->why_no_ring());
+  return c;
+}
+
+// Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0 or a negative
+// native code.
+int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
+  int r = reap(until);
+  for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
+    take_messages();
+    if (timers) {
+      expire(bound(*this, turn_budget, forever));
+      serve_due(b);
+    }
+    r = reap(0);
+  }
+  if (r < 0) return r;
+  take_messages();
+  alone_ = waiting() + due_.size() <= 1;
+  return 0;
+}
+
+// Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep otherwise, though
+// what it was to wait for has come.
+template <class Turn> result<int> engine::within_turn(Turn turn) noexcept {
+  if (!delivering_) [[likely]] {
+    budget_ = turn_budget;
+    return turn();
+  }
+  queue_next_inline();
+  int const counted = std::exchange(delivered_, 0);
+  bool const ended = told_end_;
+  result<int> const r = turn();
+  delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
+  told_end_ = told_end_ || ended;
+  return r;
+}
+
+result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  return within_turn([&]() noexcept -> result<int> {
+    bound const b(*this, max_items, until);
+    take_messages();
+    if (!is_idle()) {
+      if (int const e = fetch(b, 0, false); e != 0) return detail::to_error_code(e);
+      serve(b, turn_budget / 2, false);
+      count_landed();
+    }
+    int const n = take_delivered();
+    return n != 0 ? n : is_idle() ? 0 : -1;
+  });
+}
+
+result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  return within_turn([&]() noexcept -> result<int> {
+    expire(bound(*this, max_items, until));
+    alone_ = waiting() + due_.size() <= 1;
+    serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
+    count_landed();
+    int const n = take_delivered();
+    return n != 0 ? n : is_idle() ? 0 : -1;
+  });
+}
+
+result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  if (!delivering_) budget_ = turn_budget;
+  return run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
+}
+
+result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  bool const outer = delivering_;
+  result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
+  if (outer && r.has_value() && *r < 0) told_end_ = true; // it was woken, say: so is the run() further up
+  return r;
+}
+
+result<int> engine::turns(int max_items, std::int64_t until) noexcept {
+  detail::resume_scope const scope;
+  told_end_ = false;
+  bound const b(*this, max_items, forever);
+  bool const limited = max_items >= 0;
+  for (;;) {
+    budget_ = turn_budget;
+    // Where a turn may not serve all, posted work, timers and the kernel's results take turns in beginning.
+    unsigned const rotation = limited ? rotation_++ : 0;
+    bool const posted_last = (rotation & 1) != 0 && !is_idle();
+    int ran = posted_last ? 0 : run_posted_again(b);
+    take_messages();
+    expire(bound(*this, turn_budget, forever));
+    count_landed();
+    int const before = ran + delivered_;
+    // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
+    bool const idle = is_idle() && (shared_ == nullptr || before != 0 || shared_->pending() == landed_);
+    if (idle) {
+      woken_.store(false, std::memory_order_relaxed);
+      bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
+      if (before == 0 && more && !b.spent()) continue;
+      return ran + take_delivered();
+    }
+    std::int64_t sleep_until = 0;
+    if (before == 0 && !has_ready() && !has_posted() && until != 0) {
+      sleep_until = std::min(until, next_due());
+    }
+    int const e = fetch(b, sleep_until, true);
+    if (e != 0 && !has_results()) return detail::to_error_code(e);
+    if (sleep_until != 0) expire(bound(*this, turn_budget, forever));
+    ran += serve(b, (rotation & 2) != 0 ? 0 : turn_budget / 2, true);
+    if (posted_last) ran += run_posted_again(b);
+    count_landed();
+    if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
+    if (e != 0) return detail::to_error_code(e);
+    if (std::exchange(told_end_, false)) return -1; // whoever runs this may wait for just that end
+    if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
+    if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
+  }
+}
+
+io_status engine::poll(io_operation& op) noexcept {
+  if (!op.started()) return io_status::not_started;
+  if (op.completed() || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
+  operation_links& l = op.links;
+  if (inherited_by_fork()) { // the parent's; this process has only a copy of its memory
+    op.set_outcome(detail::native(error::inherited_by_fork));
+    op.deliver(io_operation::value | io_operation::done);
+    return io_status::completed;
+  }
+  if (!delivering_) budget_ = turn_budget;
+  if (l.is.in_flight && l.is.undelivered == 0) {
+    if (l.is.in_heap && l.due <= now()) {
+      expire_one(op, now());
+    } else if (has_members(op)) {
+      poll_member(op.faces().member(op));
+    } else if (l.is.with_worker || later_.contains(op)) {
+      take_messages();
+    } else if (!l.is.retrying) {
+      look_at(op);
+    }
+    take_messages();
+  }
+  if (l.is.undelivered == 0) return io_status::pending;
+  deliver_now(op);
+  return io_status::completed;
+}
+
+void engine::poll_member(io_operation& m) noexcept {
+  if (!m.completed()) {
+    (void)poll(m);
+    return;
+  }
+  // Its value is known; the chain goes on once the kernel has let go of its buffers.
+  if (m.links.is.undelivered == 0) look_at(m);
+  if (m.links.is.undelivered != 0) deliver_now(m);
+}
+
+} // namespace unio::driver

@@ -1,0 +1,145 @@
+// What comes from other threads, and what is posted; sleeping and waking.
+
+#include "core/thread_token.hpp"
+#include "driver/engine/rooms.hpp"
+#include "sys/calls.hpp"
+
+namespace unio::driver {
+
+bool engine::before_sleep() noexcept {
+  sleeping_.store(true, std::memory_order_seq_cst);
+  bool const awake = !posted_.empty() || !messages_.empty() || !worker_done_.empty() ||
+                     woken_.load(std::memory_order_seq_cst) ||
+                     (shared_ != nullptr && shared_->before_sleep());
+  if (awake) after_sleep();
+  return awake;
+}
+
+void engine::post(work& w) noexcept {
+  if (owner_.load(std::memory_order_relaxed) == this_thread_token() &&
+      open_) { // it is awake, and nobody else looks
+    return posted_here_.push(w);
+  }
+  posting_.fetch_add(1, std::memory_order_relaxed);
+  posted_.push(w); // from here on `w` may run, and whatever it lets go on end this engine
+  poke();
+  posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in ~engine
+}
+
+void engine::take_posted() noexcept {
+  for (work* w = posted_.take(); w != nullptr;) {
+    work* const next = w->next;
+    posted_here_.push(*w);
+    w = next;
+  }
+}
+
+bool engine::withdraw(work& w) noexcept {
+  if (!on_own_thread()) return false;
+  take_posted();
+  return posted_now_.remove(w) || posted_here_.remove(w);
+}
+
+io_multiplexer::runner engine::run_by() const noexcept {
+  void const* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == nullptr) return runner::none_yet;
+  return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
+}
+
+void engine::wake() noexcept {
+  woken_.store(true, std::memory_order_seq_cst);
+  poke();
+}
+
+bool engine::poke() noexcept {
+  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed before. One that
+  // is awake is only looked at: its cache line stays where it is.
+  bool const slept =
+      sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst);
+  std::uint64_t const one = 1;
+  if (slept && doorbell_fd_ >= 0) sys::write(doorbell_fd_, &one, sizeof one);
+  return slept;
+}
+
+void engine::worker_done(io_operation& op) noexcept {
+  worker_done_.push(op);
+  poke();
+  with_workers_.fetch_sub(
+      1, std::memory_order_release); // pairs with the acquire in ~engine, which may follow at once
+}
+
+void engine::take_messages() noexcept {
+  queue_next_inline();
+  for (io_operation* op = messages_.take(); op != nullptr;) {
+    io_operation* const next = op->next_message();
+    std::uint32_t const asked = op->take_requests();
+    if ((asked & io_operation::request_start) != 0) {
+      bool const outer =
+          std::exchange(delivering_, true); // it may end at once, but not be told, and gone, yet
+      begin(*op);
+      queue_next_inline();
+      delivering_ = outer;
+    }
+    if ((asked & io_operation::request_cancel) != 0) cancel(*op);
+    operation_links& l = op->links;
+    if (l.is.undelivered != 0 &&
+        l.is.queue == static_cast<std::uint8_t>(queue_name::none)) { // deferred by deliver()
+      --deferred_;
+      ready_.push(*op);
+    }
+    op = next;
+  }
+  for (io_operation* op = worker_done_.take(); op != nullptr;) {
+    io_operation* const next = op->links.next;
+    op->links.next = nullptr;
+    op->links.is.with_worker = false;
+    worker_returned(*op, op->outcome_value());
+    op = next;
+  }
+  for (io_operation* const last = later_.last(); !later_.empty();) {
+    io_operation& op = *later_.pop();
+    bool const was_last = &op == last;
+    if (!perform_now(op)) await_readiness(op);
+    if (was_last) break; // what comes back is for the next turn
+  }
+}
+
+int engine::run_posted(bound const& b, int at_most) noexcept {
+  int n = 0;
+  bool const outer = std::exchange(delivering_, true);
+  int const outer_quiet = quiet_;
+  take_posted();
+  posted_now_.append(posted_here_); // what they post is for the next turn
+  bool const only_one = posted_now_.has_one();
+  for (int left = at_most; left != 0 && !posted_now_.empty() && b.take(); --left) {
+    work& w = *posted_now_.pop();
+    ++n;
+    begin_work(only_one);
+    w();
+  }
+  if (shared_ != nullptr) {
+    int const shared = shared_->run_shared(b.left());
+    b.spend(shared);
+    n += shared;
+  }
+  queue_next_inline();
+  delivering_ = outer;
+  quiet_ = outer ? outer_quiet : turn_budget;
+  return n;
+}
+
+// Of several threads one that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile as
+// well, but not without bound.
+int engine::run_posted_again(bound const& b) noexcept {
+  int ran = 0;
+  for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {
+    // While others wait, they have their turn after so many.
+    bool const others = in_flight_ != 0 || has_results();
+    int const n = run_posted(b, others ? turn_budget : std::numeric_limits<int>::max());
+    ran += n;
+    if (n == 0 || shared_ == nullptr || !is_idle()) break;
+  }
+  return ran;
+}
+
+} // namespace unio::driver

@@ -1,0 +1,78 @@
+// src/driver/engine/rooms.hpp: what the rooms of the engine share.
+//
+//   start.cpp     an operation begins: it is tried, or given to the backend
+//   life.cpp      from there to its result: armed, decoded, tried again, cancelled, due
+//   delivery.cpp  from the result to the receiver: the queues, and whose turn it is
+//   mailbox.cpp   what comes from other threads and what is posted; sleeping and waking
+//   loop.cpp      a turn; the backend, and another one in its place
+//   closing.cpp   descriptors that are closed, operations that are destroyed, the end
+
+#pragma once
+
+#include "driver/engine.hpp"
+
+#include <limits>
+#include <utility>
+
+namespace unio::driver {
+
+inline constexpr std::int64_t forever = deadline::forever;
+inline constexpr unsigned all_events = io_operation::value | io_operation::done;
+
+inline bool uses(io_operation const& op, int fd) noexcept {
+  bool found = false;
+  op.for_each_descriptor([&](int each) { found = found || each == fd; });
+  return found;
+}
+
+/// Made of other operations, which wait in its stead.
+inline bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
+
+inline bool never_waits(io_operation const& op) noexcept {
+  return op.deadline().is_zero() && op.faces().interruptible;
+}
+
+/// It is tried, and then it ends.
+inline bool is_only_tried(io_operation const& op) noexcept { return never_waits(op) && !op.is_multishot(); }
+
+/// How much one call may do: so many items, until then.
+class engine::bound {
+ public:
+  bound(engine const& e, int max_items, std::int64_t until) noexcept
+      : engine_(e), left_(max_items < 0 ? std::numeric_limits<int>::max() : max_items), until_(until) {}
+  /// True if one more may be done, which it then counts. The first may always: a bound shorter than looking takes must
+  /// not keep a loop from getting anywhere.
+  bool take() const noexcept {
+    if (left_ <= 0 || (until_ != forever && taken_ && is_late())) return false;
+    --left_;
+    taken_ = true;
+    return true;
+  }
+  void spend(int n) const noexcept { left_ -= n; }
+  [[nodiscard]] bool spent() const noexcept { return left_ <= 0; }
+  [[nodiscard]] bool is_over() const noexcept { return spent() || (until_ != forever && is_late()); }
+  [[nodiscard]] int left() const noexcept { return left_; }
+
+ private:
+  [[gnu::noinline]] bool is_late() const noexcept { return engine_.now() >= until_; }
+
+  engine const& engine_;
+  mutable int left_;
+  mutable bool taken_ = false;
+  std::int64_t until_;
+};
+
+// Call before touching ready_ outside the loops that use pop_ready().
+inline void engine::queue_next_inline() noexcept {
+  if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));
+}
+
+inline void engine::unqueue(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
+
+// What has landed counts as pending for the other threads until its receivers have run: they may start more.
+inline void engine::count_landed() noexcept {
+  if (landed_ == 0 || delivering_ || has_results()) return;
+  shared_->count(-std::exchange(landed_, 0));
+}
+
+} // namespace unio::driver
