@@ -42,7 +42,7 @@ class UNIO_API chain : public io_operation {
   /// The member that runs. Preconditions: !is_over().
   [[nodiscard]] io_operation& current() noexcept { return member(position_); }
   /// Each descriptor of a member that has not done its part.
-  void for_each_to_come(void (*f)(int fd, void* context), void* context) const;
+  void for_each_to_come(void (*f)(int fd, void* context), void* context);
   void begin() noexcept;
   /// Starts who is to run, until one has to wait. False: one waits.
   bool run(attempt how) noexcept;
@@ -76,6 +76,7 @@ class UNIO_API chain : public io_operation {
 
  private:
   [[nodiscard]] io_operation& member(std::size_t i) noexcept { return entries_[i].operation(*this); }
+  static void for_each_of(io_operation& op, void (*f)(int fd, void* context), void* context);
   void pass() noexcept;
   [[nodiscard]] int refusal() const noexcept;
   void tighten(io_operation& member) noexcept;

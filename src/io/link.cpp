@@ -36,14 +36,22 @@ void chain::choose_multiplexer() noexcept {
   }
 }
 
-void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) const {
-  for (std::size_t i = position_; i < count_; ++i)
-    entries_[i].operation(const_cast<chain&>(*this)).for_each_descriptor([=](int fd) { f(fd, context); });
+// Each descriptor of an operation. Of a chain among the members all that it ever uses, so that as many leave flight as entered it,
+// wherever it is by then.
+void chain::for_each_of(io_operation& op, void (*f)(int fd, void* context), void* context) {
+  if (&op.faces() != &link_faces) return op.for_each_descriptor([=](int fd) { f(fd, context); });
+  auto& c = static_cast<chain&>(op);
+  for (std::size_t i = 0; i != c.count_; ++i) for_each_of(c.member(i), f, context);
 }
 
 // What is still to come counts as in flight, so that closing it ends the chain. What has been passed does not.
+void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) {
+  for (std::size_t i = position_; i < count_; ++i) for_each_of(member(i), f, context);
+}
+
 void chain::pass() noexcept {
-  if (links.is.in_flight || links.is.landed) current().for_each_descriptor(&sys::leave_flight);
+  bool const is_counted = links.is.in_flight || links.is.landed;
+  if (is_counted) for_each_of(current(), [](int fd, void*) { sys::leave_flight(fd); }, nullptr);
   ++position_;
 }
 
@@ -183,7 +191,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 void reclaim(io_operation& op) noexcept { self(op).reclaim_members(); }
 
 void for_each_descriptor(io_operation const& op, void (*f)(int fd, void* context), void* context) {
-  static_cast<detail::chain const&>(op).for_each_to_come(f, context);
+  static_cast<detail::chain&>(const_cast<io_operation&>(op)).for_each_to_come(f, context);
 }
 
 io_operation& member(io_operation& op) noexcept { return self(op).current(); }

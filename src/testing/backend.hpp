@@ -52,7 +52,7 @@ class simulated_backend final : public driver::backend {
     unsigned delay;
   };
 
-  void submit(driver::engine& e) noexcept;
+  void submit(driver::engine& e) noexcept override;
   void ask_to_end(io_operation& op) noexcept;
   void cancel_entry(std::uint64_t user_data) noexcept;
   /// True if the entry has ended.
