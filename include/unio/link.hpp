@@ -76,7 +76,6 @@ class UNIO_API chain : public io_operation {
 
  private:
   [[nodiscard]] io_operation& member(std::size_t i) noexcept { return entries_[i].operation(*this); }
-  static void for_each_of(io_operation& op, void (*f)(int fd, void* context), void* context);
   void pass() noexcept;
   [[nodiscard]] int refusal() const noexcept;
   void tighten(io_operation& member) noexcept;
@@ -84,6 +83,7 @@ class UNIO_API chain : public io_operation {
   static unio::deadline& deadline_of(io_operation& member) noexcept;
 
   entry const* entries_;
+  chain* outer_ = nullptr; // the chain that this one is a member of, while that runs
   std::uint16_t count_;
   std::uint16_t position_ = 0;
   bool broken_ = false;    // the member that runs did not do its part

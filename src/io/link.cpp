@@ -36,22 +36,16 @@ void chain::choose_multiplexer() noexcept {
   }
 }
 
-// Each descriptor of an operation. Of a chain among the members all that it ever uses, so that as many leave flight as entered it,
-// wherever it is by then.
-void chain::for_each_of(io_operation& op, void (*f)(int fd, void* context), void* context) {
-  if (&op.faces() != &link_faces) return op.for_each_descriptor([=](int fd) { f(fd, context); });
-  auto& c = static_cast<chain&>(op);
-  for (std::size_t i = 0; i != c.count_; ++i) for_each_of(c.member(i), f, context);
-}
-
-// What is still to come counts as in flight, so that closing it ends the chain. What has been passed does not.
 void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) {
-  for (std::size_t i = position_; i < count_; ++i) for_each_of(member(i), f, context);
+  for (std::size_t i = position_; i < count_; ++i)
+    member(i).for_each_descriptor([=](int fd) { f(fd, context); });
 }
 
+// What is still to come counts as in flight, so that closing it ends the chain. What has been passed does not: for the chains, too,
+// that this one is a member of.
 void chain::pass() noexcept {
-  bool const is_counted = links.is.in_flight || links.is.landed;
-  if (is_counted) for_each_of(current(), [](int fd, void*) { sys::leave_flight(fd); }, nullptr);
+  for (chain const* c = this; c != nullptr; c = c->outer_)
+    if (c->links.is.in_flight || c->links.is.landed) current().for_each_descriptor(&sys::leave_flight);
   ++position_;
 }
 
@@ -75,7 +69,10 @@ void chain::begin() noexcept {
   for (std::size_t i = 0; i != count_; ++i) {
     io_operation& m = member(i);
     if (m.started()) m.reset();
-    if (&m.faces() == &link_faces) static_cast<chain&>(m).begin();
+    if (&m.faces() == &link_faces) {
+      static_cast<chain&>(m).outer_ = this;
+      static_cast<chain&>(m).begin();
+    }
     m.set_outcome(-ECANCELED);
     entries_[i].bind(*this);
   }

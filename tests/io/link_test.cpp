@@ -7,6 +7,7 @@
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 #include "support/temporary_directory.hpp"
+#include "sys/descriptors.hpp"
 
 #include <unio/unio.hpp>
 
@@ -481,6 +482,34 @@ TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
   put(b.writer, "abc");
   drive([&] { return op.finished(); });
   EXPECT_TRUE(seen.result->has_value());
+}
+
+// A chain in a chain: each of its descriptors leaves flight as often as it entered it, wherever the inner one was meanwhile.
+TEST_P(link, goes_on_when_a_handle_that_a_chain_in_it_needs_no_more_is_closed) {
+  auto a = make_pipe(), b = make_pipe(), c = make_pipe();
+  int const first = b.reader.native_handle(), second = c.reader.native_handle();
+  char room[2][3];
+  auto chain = unio::link(
+      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room[0])),
+                 async_read(c.reader, mutable_buffer(room[1]))),
+      async_write(a.writer, const_buffer("y", 1)));
+  auto seen = outcome_of(chain);
+  auto op = connected(std::move(chain), seen);
+  op.start();
+  turns();
+  EXPECT_GT(unio::sys::in_flight(first), 0);
+  put(b.writer, "abc");
+  turns();
+  EXPECT_EQ(unio::sys::in_flight(first), 0);
+  EXPECT_GT(unio::sys::in_flight(second), 0);
+  ASSERT_TRUE(b.reader.close());
+  turns();
+  EXPECT_FALSE(op.finished());
+  put(c.writer, "abc");
+  drive([&] { return op.finished(); });
+  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_EQ(unio::sys::in_flight(second), 0);
+  EXPECT_EQ(unio::sys::in_flight(a.writer.native_handle()), 0);
 }
 
 TEST_P(link, may_be_destroyed_in_flight) {
