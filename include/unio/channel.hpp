@@ -35,8 +35,9 @@ inline constexpr channel_values channel_values_of{
 
 /// A channel of values of some type.
 ///
-/// A value for which a receiver waits is kept for it until it goes on, and takes its place meanwhile: so it goes nowhere
-/// if that one never does. Without a place there is still one for this purpose, used only while somebody waits to receive.
+/// A value for which a receiver waits is kept for it until it goes on, and takes its place meanwhile: so it
+/// goes nowhere if that one never does. Without a place there is still one for this purpose, used only while
+/// somebody waits to receive.
 class UNIO_API channel_queue final : public wait_queue {
  public:
   channel_queue(std::size_t capacity, channel_values const& values);
@@ -77,10 +78,18 @@ class UNIO_API channel_queue final : public wait_queue {
   std::size_t kept_ = 0; // so many of them are for receivers that are about to go on
 };
 
+/// What a send yields.
+[[nodiscard]] inline result<void> sent(wait_outcome o) noexcept {
+  if (o == wait_outcome::granted) [[likely]]
+    return {};
+  return error_of(o);
+}
+
 /// Sends a value, which stays where it is until then.
 class channel_send : private wait_awaiter {
  public:
-  channel_send(channel_queue& c, void* value) noexcept : wait_awaiter(c), value_(value) {}
+  channel_send(channel_queue& c, void* value) noexcept
+      : wait_awaiter(c, channel_queue::sends), value_(value) {}
 
   bool await_ready(environment const& e) noexcept {
     if (stop_requested(e)) return true;
@@ -89,9 +98,9 @@ class channel_send : private wait_awaiter {
     return outcome_ != wait_outcome::none;
   }
   bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-    return suspend(h, e, value_, channel_queue::sends);
+    return suspend(h, e, value_);
   }
-  [[nodiscard]] result<void> await_resume() noexcept { return resumed_with_result(); }
+  [[nodiscard]] result<void> await_resume() noexcept { return sent(resumed()); }
 
  protected:
   void set_value(void* value) noexcept { value_ = value; }
@@ -123,7 +132,7 @@ template <class T> class channel_send_copy : private channel_send {
 
 template <class T> class channel_receive : private wait_awaiter {
  public:
-  explicit channel_receive(channel_queue& c) noexcept : wait_awaiter(c) {}
+  explicit channel_receive(channel_queue& c) noexcept : wait_awaiter(c, channel_queue::receives) {}
   channel_receive(channel_receive&& other) noexcept : wait_awaiter(std::move(other)) {}
   channel_receive& operator=(channel_receive&&) = delete;
   ~channel_receive() {
@@ -138,7 +147,7 @@ template <class T> class channel_receive : private wait_awaiter {
     return outcome_ != wait_outcome::none;
   }
   bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-    if (suspend(h, e, &value_, channel_queue::receives)) return true;
+    if (suspend(h, e, &value_)) return true;
     has_value_ = outcome_ == wait_outcome::granted;
     return false;
   }
@@ -165,24 +174,27 @@ template <class T> class channel_receive : private wait_awaiter {
 
 } // namespace detail
 
-/// A queue of at most `capacity` values between coroutines. A capacity of zero is a rendezvous: a value is sent when somebody
-/// waits to receive it.
+/// A queue of at most `capacity` values between coroutines. With a capacity of zero a value is sent once a
+/// coroutine waits to receive it.
 ///
-/// Values         of a type that can be moved and destroyed without exceptions, which must not use the channel. Each sender's arrive in the order in which it
-///                sent them; each arrives once
+/// Values         of a type that can be moved and destroyed without exceptions, which must not use the
+///                channel. Each sender's arrive in the order in which it sent them; each arrives once
 /// Fairness       first come, first served, senders and receivers; nobody overtakes those who wait
-/// Resumes        on the executor of the coroutine's environment, by posting: never inside the call that lets it go on
-/// Cancellation   by the environment's stop token, from any thread. Sent is sent, and received is received: who is told of the
-///                stop has not sent, or has not received
-/// Failed sends   leave the value with the caller: `co_await c.send(std::move(v))` moves from `v` only if it is sent. So does
-///                one that is cancelled, or whose coroutine is destroyed before
-/// Destruction    of a coroutine that waits forgets it. A value that was meant for it stays where it is in the queue, for the
-///                next. On the thread of its executor
-/// Lifetime       outlives the waiting: each co_await, until it has returned. Its destructor destroys what was not received
+/// Resumes        on the executor of the coroutine's environment, by posting: never inside the call that lets
+///                it go on
+/// Cancellation   by the environment's stop token, from any thread. Sent is sent, and received is received:
+///                who is told of the stop has not sent, or has not received
+/// Failed sends   leave the value with the caller: `co_await c.send(std::move(v))` moves from `v` only if it
+///                is sent. So does one that is cancelled, or whose coroutine is destroyed before
+/// Destruction    of a coroutine that waits forgets it. A value that was meant for it stays where it is in
+///                the queue, for the next. On the thread of its executor
+/// Lifetime       outlives the waiting: each co_await, until it has returned. Its destructor destroys what
+///                was not received
 /// Awaited by     coroutines that have an environment, as task<T> has
-/// Thread safety  all of it from any thread, but for construction and destruction; also by who is no coroutine, but for co_await
-/// Cost           one allocation, when it is made. A send and a receive: one atomic compare-and-swap each and two moves in all, three
-///                where the receiver need not wait; a post for each who had to wait
+/// Thread safety  all of it from any thread, but for construction and destruction; also by who is no
+///                coroutine, but for co_await
+/// Cost           one allocation, when it is made. A send and a receive: one atomic compare-and-swap each and
+///                two moves in all, three where the receiver need not wait; a post for each who had to wait
 /// Size           104 bytes
 template <class T> class channel {
   static_assert(std::is_object_v<T> && std::is_nothrow_move_constructible_v<T> &&
@@ -198,8 +210,8 @@ template <class T> class channel {
   /// `co_await c.send(std::move(v))` waits until there is room for `v`.
   ///
   /// Returns   nothing; `v` has been moved from
-  /// Errors    EPIPE (std::errc::broken_pipe) once the channel is closed, as for a pipe that nobody will read;
-  ///           condition::canceled. Then `v` is as it was
+  /// Errors    EPIPE (std::errc::broken_pipe) once the channel is closed, as for a pipe that nobody will
+  ///           read; condition::canceled. Then `v` is as it was
   /// Lifetime  `v` outlives the co_await, as a temporary in it does
   [[nodiscard]] detail::channel_send send(T&& v) noexcept { return {queue_, std::addressof(v)}; }
   /// The same with a copy, which is made now.
@@ -210,13 +222,14 @@ template <class T> class channel {
   }
   /// Sends without waiting.
   ///
-  /// Errors  condition::would_block if there is no room, or somebody waits for it; EPIPE. Then `v` is as it was
-  result<void> try_send(T&& v) noexcept { return sent(queue_.try_send(std::addressof(v))); }
+  /// Errors  condition::would_block if there is no room, or somebody waits for it; EPIPE. Then `v` is as it
+  ///         was
+  result<void> try_send(T&& v) noexcept { return detail::sent(queue_.try_send(std::addressof(v))); }
   result<void> try_send(T const& v)
     requires std::is_copy_constructible_v<T>
   {
     T copy(v);
-    return sent(queue_.try_send(std::addressof(copy)));
+    return detail::sent(queue_.try_send(std::addressof(copy)));
   }
 
   /// `co_await c.receive()` waits until there is a value.
@@ -243,8 +256,8 @@ template <class T> class channel {
     return result<T>(std::unexpect, detail::receive_error(o));
   }
 
-  /// Nothing more can be sent. Those who wait to send are told so and keep their values; what was sent can still be received.
-  /// Again: nothing.
+  /// Nothing more can be sent. Those who wait to send are told so and keep their values; what was sent can
+  /// still be received. Again: nothing.
   void close() noexcept { queue_.close(); }
   [[nodiscard]] bool is_closed() const noexcept { return queue_.is_closed(); }
   /// How many values were sent and not received: a moment ago, if others use it.
@@ -252,12 +265,6 @@ template <class T> class channel {
   [[nodiscard]] std::size_t capacity() const noexcept { return queue_.capacity(); }
 
  private:
-  static result<void> sent(detail::wait_outcome o) noexcept {
-    if (o == detail::wait_outcome::granted) [[likely]]
-      return {};
-    return detail::error_of(o);
-  }
-
   detail::channel_queue queue_;
 };
 

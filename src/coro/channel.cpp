@@ -2,8 +2,10 @@
 //
 //   kept <= count <= places          the values that are kept are for receivers that have been posted
 //   somebody waits to receive  =>    every value is kept, or there is none
-//   somebody waits to send     =>    there is no room: with a capacity of zero, nobody waits to receive, or the place is taken
-//   closed                     =>    nobody waits to send; who waits to receive does so for values that are kept, and may come back
+//   somebody waits to send     =>    there is no room: with a capacity of zero, nobody waits to receive, or
+//                              the place is taken
+//   closed                     =>    nobody waits to send; who waits to receive does so for values that are
+//                              kept, and may come back
 
 #include <unio/channel.hpp>
 
@@ -92,7 +94,7 @@ wait_outcome channel_queue::receive_now(void* to, std::uint32_t word, waiter_lis
     return wait_outcome::granted;
   }
   if (count_ != 0) return wait_outcome::none;
-  if (!senders_.empty()) { // a rendezvous: nobody else waits to receive
+  if (!senders_.empty()) { // without a place between: no other waits to receive
     values_.move(to, senders_.first()->place);
     senders_.end_first(wait_outcome::granted, woken);
     return wait_outcome::granted;

@@ -1,15 +1,17 @@
-// How coroutines wait for each other: the life of a waiter, once, and what each thing that is waited for adds to it.
+// How coroutines wait for each other: the life of a waiter, once, and what each thing that is waited for adds
+// to it.
 //
 //                       ┌────────────────────────── canceled ◄───────┐
 //   suspend ── attach ──┤                                            │ stop
 //                       └─ lock ── admit ──┬─► waiting ──────────────┤
 //                                          │      │                  │ destruction: removed
 //                                          └──────┴─► granted, refused ── post ──► resumed
-//                                                                      └─────────► destroyed: taken back, given back
+//                                                                      └─────────► destroyed: given back
 //
-// Whatever ends the waiting does so under the lock of what is waited for, and so once. The stop token is asked first,
-// because from the moment that the waiter is in a list it may go on elsewhere. Nobody is posted under the lock, and nothing is
-// touched after it has been posted. A waiter whose turn is over (yields) is posted even if it need not wait.
+// Whatever ends the waiting does so under the lock of what is waited for, and so once. The stop token is
+// asked first, because from the moment that the waiter is in a list it may go on elsewhere. Nobody is posted
+// under the lock, and nothing is touched after it has been posted. A waiter whose turn is over (yields) is
+// posted even if it need not wait.
 
 #include "sys/calls.hpp"
 
@@ -20,7 +22,7 @@
 
 namespace unio::detail {
 
-// ---- waiting -----------------------------------------------------------------------------------------------------------
+// ---- waiting ----------------------------------------------------------------------------------------------
 
 std::uint32_t wait_queue::lock_word_contended() noexcept {
   for (int spins = 0;; ++spins) {
@@ -43,17 +45,8 @@ void waiter_list::post_each() noexcept {
   }
 }
 
-bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void* place,
-                           std::uint32_t amount) noexcept {
-  waiter_list woken;
-  if (suspend_and_wake(h, e, woken, place, amount)) return true;
-  woken.post_all();
-  return false;
-}
-
-bool wait_awaiter::suspend_and_wake(std::coroutine_handle<> h, environment const& e, waiter_list& woken,
-                                    void* place, std::uint32_t amount) noexcept {
-  waiter& w = *::new (static_cast<void*>(&waiter_)) waiter(*queue_, h, e, place, amount);
+bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void* place) noexcept {
+  waiter& w = *::new (static_cast<void*>(&waiter_)) waiter(*queue_, h, e, place, amount_);
   stop_token const stop = e.stop;
   if (stop.stop_possible() && !w.attach(stop)) {
     outcome_ = wait_outcome::canceled;
@@ -61,6 +54,7 @@ bool wait_awaiter::suspend_and_wake(std::coroutine_handle<> h, environment const
   }
   suspended_ = true;
   wait_queue& q = *queue_;
+  waiter_list woken;
   bool const yields = w.yields = yields_ && e.executor.has_turns();
   std::uint32_t word = q.lock_word();
   bool const ended = w.outcome == wait_outcome::canceled || q.admit(w, word, woken);
@@ -71,6 +65,7 @@ bool wait_awaiter::suspend_and_wake(std::coroutine_handle<> h, environment const
   if (stop.stop_possible()) w.detach(stop);
   suspended_ = false;
   outcome_ = w.outcome;
+  if (outcome_ == wait_outcome::granted) q.admitted(woken); // what is not granted wakes none
   return false;
 }
 
@@ -86,7 +81,7 @@ void waiter::stopped(stop_node& n) noexcept {
   waiter_list woken;
   std::uint32_t word = q.lock_word();
   if (w.outcome == wait_outcome::none) {
-    w.outcome = wait_outcome::canceled; // suspend_and_wake() is about to lock, on another thread
+    w.outcome = wait_outcome::canceled; // suspend() is about to lock, on another thread
   } else if (w.outcome == wait_outcome::waiting) {
     w.in->remove(w);
     w.outcome = wait_outcome::canceled;
@@ -123,7 +118,7 @@ std::error_code error_of(wait_outcome o) noexcept {
   return {e, std::system_category()};
 }
 
-// ---- permits -------------------------------------------------------------------------------------------------------------
+// ---- permits ----------------------------------------------------------------------------------------------
 
 void permits::serve(std::uint32_t& word, waiter_list& woken) noexcept {
   while (!waiters_.empty() && waiters_.first()->amount <= word / unit) {
@@ -188,7 +183,7 @@ void permits::set_contended() noexcept {
   woken.post_all();
 }
 
-// ---- events --------------------------------------------------------------------------------------------------------------
+// ---- events -----------------------------------------------------------------------------------------------
 
 bool event_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
   bool const is_set = (word & unit) != 0;
@@ -196,9 +191,6 @@ bool event_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
   if (!is_set) waiters_.push(w);
   return is_set;
 }
-
-void event_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
-void event_queue::give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
 
 void event_queue::set_contended() noexcept {
   waiter_list woken;
@@ -213,7 +205,7 @@ void event_queue::reset_contended() noexcept {
   unlock_word(word & ~unit);
 }
 
-// ---- latches -------------------------------------------------------------------------------------------------------------
+// ---- latches ----------------------------------------------------------------------------------------------
 
 bool latch_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
   bool const is_zero = word / unit == 0;
@@ -221,9 +213,6 @@ bool latch_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
   if (!is_zero) waiters_.push(w);
   return is_zero;
 }
-
-void latch_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
-void latch_queue::give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
 
 void latch_queue::count_down_contended(std::uint32_t n) noexcept {
   waiter_list woken;
@@ -235,9 +224,9 @@ void latch_queue::count_down_contended(std::uint32_t n) noexcept {
   woken.post_all();
 }
 
-// ---- barriers ------------------------------------------------------------------------------------------------------------
+// ---- rendezvous -------------------------------------------------------------------------------------------
 
-bool barrier_queue::admit(waiter& w, std::uint32_t&, waiter_list& woken) noexcept {
+bool rendezvous_queue::admit(waiter& w, std::uint32_t&, waiter_list& woken) noexcept {
   if (++arrived_ < expected_) {
     w.outcome = wait_outcome::waiting;
     waiters_.push(w);
@@ -249,27 +238,24 @@ bool barrier_queue::admit(waiter& w, std::uint32_t&, waiter_list& woken) noexcep
   return true;
 }
 
-void barrier_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept { --arrived_; }
-void barrier_queue::give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+void rendezvous_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept { --arrived_; }
 
-void barrier_queue::drop() noexcept {
+void rendezvous_queue::drop() noexcept {
   waiter_list woken;
   std::uint32_t const word = lock_word();
-  UNIO_EXPECTS(arrived_ < expected_, "more have left a barrier than take part");
+  UNIO_EXPECTS(arrived_ < expected_, "more have left a rendezvous than take part");
   bool const all = arrived_ == --expected_;
   if (all) {
     arrived_ = 0;
     waiters_.end_all(wait_outcome::granted, woken);
   }
   unlock_word(word);
-  if (all) complete(woken);
+  if (all) admitted(woken);
 }
 
-bool barrier_arrival::await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-  waiter_list woken;
-  if (suspend_and_wake(h, e, woken)) return true;
-  if (outcome_ == wait_outcome::granted) static_cast<barrier_queue*>(queue_)->complete(woken);
-  return false;
+void rendezvous_queue::admitted(waiter_list& woken) noexcept {
+  completion_(argument_);
+  woken.post_all(); // and this may be gone
 }
 
 } // namespace unio::detail

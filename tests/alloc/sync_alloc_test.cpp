@@ -44,7 +44,7 @@ TEST(sync_costs, are_nothing_for_who_need_not_wait) {
               (co_await a.wait()).value();
               unio::latch l(1);
               (co_await l.arrive_and_wait()).value();
-              unio::barrier<> b(1);
+              unio::rendezvous<> b(1);
               (co_await b.arrive_and_wait()).value();
               (co_await c.send(1)).value();
               EXPECT_EQ((co_await c.receive()).value(), 1);

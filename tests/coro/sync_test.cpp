@@ -1,4 +1,4 @@
-// Mutexes, semaphores, events, latches and barriers: who waits, in which order they go on and where, what a stop and a
+// Mutexes, semaphores, events, latches and rendezvous: who waits, in which order they go on and where, what a stop and a
 // destruction leave behind. On one thread, and between several.
 
 #include "coro/waiting.hpp"
@@ -66,7 +66,7 @@ using contended_semaphore = one_thread;
 using contended_auto_reset_event = one_thread;
 using contended_event = one_thread;
 using contended_latch = one_thread;
-using contended_barrier = one_thread;
+using contended_rendezvous = one_thread;
 
 // ---- async_mutex -------------------------------------------------------------------------------------------------
 
@@ -302,12 +302,12 @@ TEST_P(several_threads, share_the_permits_of_a_semaphore) {
   EXPECT_FALSE(s.try_acquire());
 }
 
-TEST_P(several_threads, meet_at_a_barrier_again_and_again) {
+TEST_P(several_threads, meet_again_and_again) {
   constexpr int rounds = 1000;
   int const n = GetParam();
   int phase = 0; // changed by the completion alone
   auto next = [&]() noexcept { ++phase; };
-  unio::barrier<decltype(next)> b(static_cast<std::uint32_t>(n), next);
+  unio::rendezvous<decltype(next)> b(static_cast<std::uint32_t>(n), next);
   on_threads(n, [&](int) {
     return [](decltype(b)& bar, int& p) -> task<> {
       unio::environment const& e = co_await unio::this_coro::environment;
@@ -642,12 +642,12 @@ TEST(latch, death_of_who_counts_below_zero) {
   EXPECT_DEATH(l.count_down(2), "below zero");
 }
 
-// ---- barrier -------------------------------------------------------------------------------------------------------------
+// ---- rendezvous ----------------------------------------------------------------------------------------------------------
 
-TEST_F(contended_barrier, calls_its_completion_before_anybody_goes_on) {
+TEST_F(contended_rendezvous, calls_its_completion_before_anybody_goes_on) {
   std::string& order = t.order;
   auto completion = [&]() noexcept { order += '!'; };
-  unio::barrier<decltype(completion)> b(2, completion);
+  unio::rendezvous<decltype(completion)> b(2, completion);
   auto twice = [&](char who) -> task<> {
     for (int i = 0; i != 2; ++i) {
       auto const r = co_await b.arrive_and_wait();
@@ -660,8 +660,8 @@ TEST_F(contended_barrier, calls_its_completion_before_anybody_goes_on) {
   EXPECT_EQ(order, "!BA!AB");
 }
 
-TEST_F(contended_barrier, waits_for_another_in_the_place_of_who_was_stopped_or_destroyed) {
-  unio::barrier<> b(3);
+TEST_F(contended_rendezvous, waits_for_another_in_the_place_of_who_was_stopped_or_destroyed) {
+  unio::rendezvous<> b(3);
   stop_source stop;
   auto wait = [&] { return b.arrive_and_wait(); };
   chain a(*m, waits(wait, t, 'A'), stop.get_token()), c(*m, waits(wait, t, 'C')), d(*m, waits(wait, t, 'D'));
@@ -679,8 +679,8 @@ TEST_F(contended_barrier, waits_for_another_in_the_place_of_who_was_stopped_or_d
   EXPECT_EQ(t.order, "aFDE");
 }
 
-TEST_F(contended_barrier, does_not_wait_for_who_has_left) {
-  unio::barrier<> b(3);
+TEST_F(contended_rendezvous, does_not_wait_for_who_has_left) {
+  unio::rendezvous<> b(3);
   auto wait = [&] { return b.arrive_and_wait(); };
   chain a(*m, waits(wait, t, 'A')), c(*m, waits(wait, t, 'C'));
   a.start();

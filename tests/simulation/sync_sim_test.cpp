@@ -183,7 +183,7 @@ TEST(simulated_events, let_nobody_through_who_was_not_let) {
   });
 }
 
-task<> arrives(unio::barrier<>& b, unio::latch& l, int& before, int& after, int n, dice& d) {
+task<> arrives(unio::rendezvous<>& b, unio::latch& l, int& before, int& after, int n, dice& d) {
   co_await yield(d);
   ++before;
   if (auto const r = co_await b.arrive_and_wait(); !r.has_value()) {
@@ -199,12 +199,12 @@ task<> arrives(unio::barrier<>& b, unio::latch& l, int& before, int& after, int 
   }
 }
 
-TEST(simulated_barrier, lets_as_many_through_as_take_part_or_nobody) {
+TEST(simulated_rendezvous, lets_as_many_through_as_take_part_or_nobody) {
   for_seeds(1000, [](simulation& s) {
     cast c(s);
     auto const n = static_cast<int>(1 + c.chance().below(4));
     auto const more = static_cast<int>(c.chance().below(3)); // in the place of those who are stopped
-    unio::barrier<> b(static_cast<std::uint32_t>(n));
+    unio::rendezvous<> b(static_cast<std::uint32_t>(n));
     unio::latch l(static_cast<std::uint32_t>(n + more));
     int before = 0, after = 0;
     for (int i = 0; i != n + more; ++i) c.add(arrives(b, l, before, after, n, c.chance()));

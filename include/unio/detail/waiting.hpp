@@ -1,12 +1,14 @@
 // unio/detail/waiting.hpp: what coroutines that wait for each other have in common.
 //
-// Here because a waiter lives in the frame of the coroutine that waits, and because what need not wait should cost a few
-// instructions where it is called. The rest is in src/coro/sync.cpp, once for all of sync.hpp and channel.hpp.
+// Here because a waiter lives in the frame of the coroutine that waits, and because what need not wait should
+// cost a few instructions where it is called. The rest is in src/coro/sync.cpp, once for all of sync.hpp and
+// channel.hpp.
 //
 //   waiter         one who waits: in its frame
 //   waiter_list    first come, first served
 //   wait_queue     a word, which is also a lock, and who waits for it
 //   wait_awaiter   the part of an awaitable that waits
+//   wait_awaitable what all of sync.hpp is awaited by
 
 #pragma once
 
@@ -18,6 +20,7 @@
 #include <atomic>
 #include <coroutine>
 #include <cstdint>
+#include <type_traits>
 
 namespace unio::detail {
 
@@ -95,10 +98,10 @@ class waiter_list {
 
 /// A word and who waits for it.
 ///
-/// The word is a lock (bit_locked), says whether somebody waits (bit_waiters), and holds a value (from `unit` upwards). Whoever
-/// finds neither bit set may change the value by one compare-and-swap; whoever has locked it owns all of it, the
-/// waiters too, and publishes what it has become by the store that unlocks. So nothing is touched after what lets others go
-/// on, and they may destroy it.
+/// The word is a lock (bit_locked), says whether somebody waits (bit_waiters), and holds a value (from `unit`
+/// upwards). Whoever finds neither bit set may change the value by one compare-and-swap; whoever has locked
+/// it owns all of it, the waiters too, and publishes what it has become by the store that unlocks. So nothing
+/// is touched after what lets others go on, and they may destroy it.
 class UNIO_API wait_queue {
  public:
   static constexpr std::uint32_t bit_locked = 1, bit_waiters = 2, unit = 4;
@@ -120,14 +123,18 @@ class UNIO_API wait_queue {
     word_.store((w & ~bit_waiters) | (waiters_.empty() ? 0 : bit_waiters), std::memory_order_release);
   }
 
-  // All three: locked. `word` is what it will be unlocked with; whom they add to `woken` is resumed after that.
+  // These three are called locked. `word` is what it will be unlocked with; what they add to `woken` is
+  // posted after that.
 
-  /// Somebody comes. True: its waiting has ended (outcome). False: it is in a list.
+  /// A waiter comes. True: its waiting has ended (outcome). False: it is in a list.
   virtual bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept = 0;
-  /// Somebody who waited was removed, and will not have what it waited for.
-  virtual void removed(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept = 0;
-  /// Somebody whose waiting had ended never went on: what it was given is for others.
-  virtual void give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept = 0;
+  /// A waiter was taken out of its list, and does not get what it waited for.
+  virtual void removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+  /// The waiting of `w` was granted, but its coroutine is destroyed: others get what it was given.
+  virtual void give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+
+  /// A waiter was admitted at once and is about to go on: posts those that it has woken. Not locked.
+  virtual void admitted(waiter_list& woken) noexcept { woken.post_all(); }
 
  protected:
   ~wait_queue() { UNIO_EXPECTS(waiters_.empty(), "something was destroyed that a coroutine waits for"); }
@@ -139,11 +146,11 @@ class UNIO_API wait_queue {
   std::uint32_t lock_word_contended() noexcept;
 };
 
-/// The part of an awaitable that waits. Movable until it is awaited; what is in here is not begun before.
+/// The part of an awaitable that waits. Movable until it is awaited; `waiter_` begins to live in suspend().
 class wait_awaiter {
  public:
-  explicit wait_awaiter(wait_queue& q) noexcept : queue_(&q) {}
-  wait_awaiter(wait_awaiter&& other) noexcept : queue_(other.queue_) {
+  explicit wait_awaiter(wait_queue& q, std::uint32_t amount) noexcept : queue_(&q), amount_(amount) {}
+  wait_awaiter(wait_awaiter&& other) noexcept : queue_(other.queue_), amount_(other.amount_) {
     UNIO_EXPECTS(!other.suspended_, "what a coroutine waits in was moved");
   }
   wait_awaiter& operator=(wait_awaiter&&) = delete;
@@ -163,24 +170,15 @@ class wait_awaiter {
   /// Whether it gives others a turn before it goes on, even if it need not wait: then it is suspended.
   bool yields() noexcept { return yields_ = turn_is_over(); }
   /// False: its waiting has ended already. True: it may have, and the coroutine may be gone.
-  UNIO_API bool suspend(std::coroutine_handle<> h, environment const& e, void* place = nullptr,
-                        std::uint32_t amount = 0) noexcept;
-  /// The same; leaves it to the caller to resume those in `woken`, if it is not suspended.
-  UNIO_API bool suspend_and_wake(std::coroutine_handle<> h, environment const& e, waiter_list& woken,
-                                 void* place = nullptr, std::uint32_t amount = 0) noexcept;
+  UNIO_API bool suspend(std::coroutine_handle<> h, environment const& e, void* place = nullptr) noexcept;
   /// How it has ended. The coroutine goes on.
   wait_outcome resumed() noexcept {
     if (suspended_) return resumed_elsewhere();
     return outcome_;
   }
-  [[nodiscard]] result<void> resumed_with_result() noexcept {
-    wait_outcome const o = resumed();
-    if (o == wait_outcome::granted) [[likely]]
-      return {};
-    return error_of(o);
-  }
 
   wait_queue* queue_;
+  std::uint32_t amount_; // how much of what it waits for
   wait_outcome outcome_ = wait_outcome::none;
 
  private:
@@ -192,6 +190,46 @@ class wait_awaiter {
   union {
     waiter waiter_; // from suspend() on; its destructor has nothing to do
   };
+};
+
+/// Waits for a `Queue` of sync.hpp. `Try`, a member of it, takes what is waited for if that needs no waiting;
+/// without one, the queue decides under its lock. Yields a `Value` made of the queue, or nothing.
+template <class Queue, auto Try, class Value = void>
+class [[nodiscard]] wait_awaitable : private wait_awaiter {
+ public:
+  explicit wait_awaitable(Queue& q, std::uint32_t n = 1) noexcept : wait_awaiter(q, n) {}
+
+  bool await_ready(environment const& e) noexcept {
+    if constexpr (requires { queue().arrive(amount_); }) queue().arrive(amount_);
+    if (stop_requested(e)) return true;
+    if constexpr (!std::is_null_pointer_v<decltype(Try)>) {
+      if (yields() || !try_now()) return false;
+      outcome_ = wait_outcome::granted;
+      return true;
+    }
+    return false;
+  }
+  bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept { return suspend(h, e); }
+  [[nodiscard]] result<Value> await_resume() noexcept {
+    wait_outcome const o = resumed();
+    if (o != wait_outcome::granted) [[unlikely]]
+      return error_of(o);
+    if constexpr (std::is_void_v<Value>) {
+      return {};
+    } else {
+      return Value(queue());
+    }
+  }
+
+ private:
+  [[nodiscard]] Queue& queue() const noexcept { return *static_cast<Queue*>(queue_); }
+  [[nodiscard]] bool try_now() noexcept {
+    if constexpr (requires { (queue().*Try)(amount_); }) {
+      return (queue().*Try)(amount_);
+    } else {
+      return (queue().*Try)();
+    }
+  }
 };
 
 } // namespace unio::detail
