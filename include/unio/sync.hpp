@@ -95,7 +95,7 @@ class [[nodiscard]] async_mutex::guard {
 
  private:
   friend class async_mutex;
-  template <class Queue, auto Try, class Value> friend class detail::wait_awaitable;
+  template <class Queue, auto Try, class Value, auto First> friend class detail::wait_awaitable;
   explicit guard(detail::permits& held) noexcept : held_(&held) {}
   detail::permits* held_ = nullptr;
 };
@@ -189,6 +189,8 @@ class event {
 class latch {
  public:
   using wait_awaitable = detail::wait_awaitable<detail::latch_queue, &detail::latch_queue::is_ready>;
+  using arrive_awaitable = detail::wait_awaitable<detail::latch_queue, &detail::latch_queue::is_ready, void,
+                                                  &detail::latch_queue::count_down>;
   static constexpr std::uint32_t max = detail::permits::max;
 
   /// Preconditions: n <= max
@@ -204,13 +206,13 @@ class latch {
   ///
   /// Returns  nothing
   /// Errors   condition::canceled
-  [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(queue_, 0); }
+  [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(queue_); }
   /// Counts down and waits.
   ///
   /// Errors         condition::canceled. It has been counted down nevertheless, for others rely on that
   /// Preconditions  as count_down()
-  [[nodiscard]] wait_awaitable arrive_and_wait(std::uint32_t n = 1) noexcept {
-    return wait_awaitable(queue_, n);
+  [[nodiscard]] arrive_awaitable arrive_and_wait(std::uint32_t n = 1) noexcept {
+    return arrive_awaitable(queue_, n);
   }
 
  private:

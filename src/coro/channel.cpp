@@ -103,46 +103,36 @@ wait_outcome channel_queue::receive_now(void* to, std::uint32_t word, waiter_lis
 }
 
 wait_outcome channel_queue::try_send(void* value) noexcept {
-  waiter_list woken;
-  std::uint32_t const word = lock_word();
-  wait_outcome const o = send_now(value, word, woken);
-  unlock_word(word);
-  woken.post_all();
+  wait_outcome o = wait_outcome::none;
+  locked([&](std::uint32_t word, waiter_list& woken) { o = send_now(value, word, woken); });
   return o;
 }
 
 wait_outcome channel_queue::try_receive(void* to) noexcept {
-  waiter_list woken;
-  std::uint32_t const word = lock_word();
-  wait_outcome const o = receive_now(to, word, woken);
-  unlock_word(word);
-  woken.post_all();
+  wait_outcome o = wait_outcome::none;
+  locked([&](std::uint32_t word, waiter_list& woken) { o = receive_now(to, word, woken); });
   return o;
 }
 
 void channel_queue::receive_kept(void* to) noexcept {
-  waiter_list woken;
-  std::uint32_t const word = lock_word();
-  --kept_;
-  take(to);
-  settle(word, woken);
-  unlock_word(word);
-  woken.post_all();
+  locked([this, to](std::uint32_t word, waiter_list& woken) {
+    --kept_;
+    take(to);
+    settle(word, woken);
+  });
 }
 
 void channel_queue::close() noexcept {
-  waiter_list woken;
-  std::uint32_t const word = lock_word() | unit;
-  senders_.end_all(wait_outcome::refused, woken);
-  settle(word, woken);
-  unlock_word(word);
-  woken.post_all();
+  locked([this](std::uint32_t& word, waiter_list& woken) {
+    word |= unit;
+    senders_.end_all(wait_outcome::refused, woken);
+    settle(word, woken);
+  });
 }
 
 std::size_t channel_queue::size() noexcept {
-  std::uint32_t const word = lock_word();
-  std::size_t const n = count_;
-  unlock_word(word);
+  std::size_t n = 0;
+  locked([&](std::uint32_t, waiter_list&) { n = count_; });
   return n;
 }
 

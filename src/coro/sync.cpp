@@ -78,39 +78,33 @@ wait_outcome wait_awaiter::resumed_elsewhere() noexcept {
 void waiter::stopped(stop_node& n) noexcept {
   auto& w = static_cast<waiter&>(n);
   wait_queue& q = *w.queue;
-  waiter_list woken;
-  std::uint32_t word = q.lock_word();
-  if (w.outcome == wait_outcome::none) {
-    w.outcome = wait_outcome::canceled; // suspend() is about to lock, on another thread
-  } else if (w.outcome == wait_outcome::waiting) {
-    w.in->remove(w);
-    w.outcome = wait_outcome::canceled;
-    woken.push(w);
-    q.removed(w, word, woken);
-  }
-  q.unlock_word(word);
-  woken.post_all();
+  q.locked([&w, &q](std::uint32_t& word, waiter_list& woken) {
+    if (w.outcome == wait_outcome::none) {
+      w.outcome = wait_outcome::canceled; // suspend() is about to lock, on another thread
+    } else if (w.outcome == wait_outcome::waiting) {
+      w.in->remove(w);
+      w.outcome = wait_outcome::canceled;
+      woken.push(w);
+      q.removed(w, word, woken);
+    }
+  });
 }
 
 // The coroutine is being destroyed.
 void wait_awaiter::leave() noexcept {
   waiter& w = waiter_;
   if (stop_token const stop = w.with->stop; stop.stop_possible()) w.detach(stop);
-  waiter_list woken;
-  std::uint32_t word = queue_->lock_word();
-  if (w.outcome == wait_outcome::waiting) {
+  bool waited = false;
+  queue_->locked([&](std::uint32_t& word, waiter_list& woken) {
+    waited = w.outcome == wait_outcome::waiting;
+    if (!waited) return;
     w.in->remove(w);
     queue_->removed(w, word, woken);
-    queue_->unlock_word(word);
-    return woken.post_all();
-  }
-  queue_->unlock_word(word);
+  });
+  if (waited) return;
   w.resume.take_back(w.with->executor);
   if (w.outcome != wait_outcome::granted) return;
-  word = queue_->lock_word();
-  queue_->give_back(w, word, woken);
-  queue_->unlock_word(word);
-  woken.post_all();
+  queue_->locked([&](std::uint32_t& word, waiter_list& woken) { queue_->give_back(w, word, woken); });
 }
 
 std::error_code error_of(wait_outcome o) noexcept {
@@ -155,32 +149,26 @@ bool permits::try_acquire_contended(std::uint32_t n) noexcept {
 }
 
 void permits::release_contended(std::uint32_t n) noexcept {
-  waiter_list woken;
-  std::uint32_t word = lock_word();
-  UNIO_EXPECTS(n <= max - word / unit, "a semaphore was given more permits than it can count");
-  word += n * unit;
-  serve(word, woken);
-  unlock_word(word);
-  woken.post_all();
+  locked([this, n](std::uint32_t& word, waiter_list& woken) {
+    UNIO_EXPECTS(n <= max - word / unit, "a semaphore was given more permits than it can count");
+    word += n * unit;
+    serve(word, woken);
+  });
 }
 
 void permits::unlock_contended() noexcept {
-  waiter_list woken;
-  std::uint32_t word = lock_word();
-  UNIO_EXPECTS(word / unit == 0, "a mutex was unlocked that nobody holds");
-  word += unit;
-  serve(word, woken);
-  unlock_word(word);
-  woken.post_all();
+  locked([this](std::uint32_t& word, waiter_list& woken) {
+    UNIO_EXPECTS(word / unit == 0, "a mutex was unlocked that nobody holds");
+    word += unit;
+    serve(word, woken);
+  });
 }
 
 void permits::set_contended() noexcept {
-  waiter_list woken;
-  std::uint32_t word = lock_word();
-  if (word / unit == 0) word += unit;
-  serve(word, woken);
-  unlock_word(word);
-  woken.post_all();
+  locked([this](std::uint32_t& word, waiter_list& woken) {
+    if (word / unit == 0) word += unit;
+    serve(word, woken);
+  });
 }
 
 // ---- events -----------------------------------------------------------------------------------------------
@@ -193,16 +181,14 @@ bool event_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
 }
 
 void event_queue::set_contended() noexcept {
-  waiter_list woken;
-  std::uint32_t const word = lock_word();
-  waiters_.end_all(wait_outcome::granted, woken);
-  unlock_word(word | unit);
-  woken.post_all();
+  locked([this](std::uint32_t& word, waiter_list& woken) {
+    waiters_.end_all(wait_outcome::granted, woken);
+    word |= unit;
+  });
 }
 
 void event_queue::reset_contended() noexcept {
-  std::uint32_t const word = lock_word();
-  unlock_word(word & ~unit);
+  locked([](std::uint32_t& word, waiter_list&) { word &= ~unit; });
 }
 
 // ---- latches ----------------------------------------------------------------------------------------------
@@ -215,13 +201,11 @@ bool latch_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
 }
 
 void latch_queue::count_down_contended(std::uint32_t n) noexcept {
-  waiter_list woken;
-  std::uint32_t word = lock_word();
-  UNIO_EXPECTS(n <= word / unit, "a latch was counted down below zero");
-  word -= n * unit;
-  if (word / unit == 0) waiters_.end_all(wait_outcome::granted, woken);
-  unlock_word(word);
-  woken.post_all();
+  locked([this, n](std::uint32_t& word, waiter_list& woken) {
+    UNIO_EXPECTS(n <= word / unit, "a latch was counted down below zero");
+    word -= n * unit;
+    if (word / unit == 0) waiters_.end_all(wait_outcome::granted, woken);
+  });
 }
 
 // ---- rendezvous -------------------------------------------------------------------------------------------

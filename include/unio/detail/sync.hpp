@@ -102,10 +102,6 @@ class UNIO_API latch_queue final : public wait_queue {
   [[nodiscard]] bool is_ready() const noexcept { // pairs with the release in count_down() and unlock_word()
     return word_.load(std::memory_order_acquire) / unit == 0;
   }
-  /// Before a wait begins: arrive_and_wait() counts down even if the wait is cancelled, wait() by 0.
-  void arrive(std::uint32_t n) noexcept {
-    if (n != 0) count_down(n);
-  }
   void count_down(std::uint32_t n) noexcept {
     std::uint32_t w = word_.load(std::memory_order_relaxed);
     // Only the last one wakes those that wait.

@@ -28,7 +28,7 @@ class wait_queue;
 class waiter_list;
 
 /// How waiting has ended.
-enum class wait_outcome : std::uint8_t {
+enum class wait_outcome : std::uint16_t {
   none,     ///< it has not begun
   waiting,  ///< it goes on
   granted,  ///< what was waited for has happened, or has been handed over
@@ -123,6 +123,15 @@ class UNIO_API wait_queue {
     word_.store((w & ~bit_waiters) | (waiters_.empty() ? 0 : bit_waiters), std::memory_order_release);
   }
 
+  /// Calls `f(word, woken)` under the lock, then posts those in `woken`.
+  template <class F> void locked(F f) noexcept {
+    waiter_list woken;
+    std::uint32_t word = lock_word();
+    f(word, woken);
+    unlock_word(word);
+    woken.post_all();
+  }
+
   // These three are called locked. `word` is what it will be unlocked with; what they add to `woken` is
   // posted after that.
 
@@ -178,7 +187,7 @@ class wait_awaiter {
   }
 
   wait_queue* queue_;
-  std::uint32_t amount_; // how much of what it waits for
+  std::uint32_t amount_; // how much of what it waits for. This and the next three are set by one store
   wait_outcome outcome_ = wait_outcome::none;
 
  private:
@@ -192,15 +201,16 @@ class wait_awaiter {
   };
 };
 
-/// Waits for a `Queue` of sync.hpp. `Try`, a member of it, takes what is waited for if that needs no waiting;
-/// without one, the queue decides under its lock. Yields a `Value` made of the queue, or nothing.
-template <class Queue, auto Try, class Value = void>
+/// Waits for a `Queue` of sync.hpp. `First`, a member of it, is called before anything else, even after a
+/// stop. `Try`, a member of it, takes what is waited for if that needs no waiting; without one, the queue
+/// decides under its lock. Yields a `Value` made of the queue, or nothing.
+template <class Queue, auto Try, class Value = void, auto First = nullptr>
 class [[nodiscard]] wait_awaitable : private wait_awaiter {
  public:
   explicit wait_awaitable(Queue& q, std::uint32_t n = 1) noexcept : wait_awaiter(q, n) {}
 
   bool await_ready(environment const& e) noexcept {
-    if constexpr (requires { queue().arrive(amount_); }) queue().arrive(amount_);
+    if constexpr (!std::is_null_pointer_v<decltype(First)>) (queue().*First)(amount_);
     if (stop_requested(e)) return true;
     if constexpr (!std::is_null_pointer_v<decltype(Try)>) {
       if (yields() || !try_now()) return false;
