@@ -3,181 +3,27 @@
 //   task<T>     lazy; one type, whoever runs it
 //   this_coro   what a coroutine knows of itself: its environment, its executor, its stop token
 //
-// A library's public functions return task<T> and live in a .cpp: neither the executor nor what they are made of shows.
+// A library's public functions return task<T> and live in a .cpp: neither the executor nor what they are made
+// of shows.
 
 #pragma once
 
-#include <unio/detail/promise.hpp>
-
-#include <concepts>
-#include <cstddef>
-#include <cstdint>
-#include <exception>
-#include <new>
+#include <unio/detail/task.hpp>
 
 namespace unio {
 
-template <class T = void> class task;
-
-namespace detail {
-
-/// What may follow co_return in a task<T>; for a reference: that which it refers to, which must outlive the task.
-template <class T, class U>
-concept can_result_in =
-    (!std::is_reference_v<T> && std::constructible_from<T, U>) ||
-    (std::is_reference_v<T> && std::is_lvalue_reference_v<T> == std::is_lvalue_reference_v<U> &&
-     std::convertible_to<std::remove_reference_t<U>*, std::remove_reference_t<T>*>);
-
-/// What others see of the promise of a task, however its coroutine was compiled: what it has come to.
-template <class T> class task_state : public promise_base {
-  using stored = std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, std::remove_cv_t<T>>;
-  // Frames are aligned as operator new aligns. What wants more finds its place in something larger.
-  static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
-  static constexpr bool is_over_aligned = alignof(stored) > frame_alignment;
-  struct larger {
-    alignas(frame_alignment) std::byte bytes[sizeof(stored) + alignof(stored) - frame_alignment];
-  };
-
- public:
-  task_state() noexcept {}
-  ~task_state() {
-    if (has_value()) stored_value().~stored();
-  }
-  template <class U>
-    requires can_result_in<T, U>
-  void emplace(U&& u) {
-    if constexpr (std::is_reference_v<T>) {
-      value_ = std::addressof(u);
-    } else {
-      ::new (static_cast<void*>(std::addressof(stored_value()))) stored(static_cast<U&&>(u));
-    }
-    set_has_value();
-  }
-  /// The value, where it lies; of a task<T&>: what it refers to. Preconditions: it has one.
-  [[nodiscard]] std::remove_reference_t<T>& value() noexcept {
-    if constexpr (std::is_reference_v<T>) {
-      return *value_;
-    } else {
-      return stored_value();
-    }
-  }
-  [[nodiscard]] T take() {
-    rethrow_if_failed();
-    if constexpr (std::is_reference_v<T>) {
-      return static_cast<T>(*value_);
-    } else {
-      return static_cast<stored&&>(stored_value());
-    }
-  }
-
- private:
-  [[nodiscard]] stored& stored_value() noexcept {
-    if constexpr (is_over_aligned) {
-      constexpr std::uintptr_t low = alignof(stored) - 1;
-      return *reinterpret_cast<stored*>((reinterpret_cast<std::uintptr_t>(&value_) + low) & ~low);
-    } else {
-      return value_;
-    }
-  }
-  union {
-    std::conditional_t<is_over_aligned, larger, stored> value_;
-  };
-};
-template <> class task_state<void> : public promise_base {
- public:
-  void take() const { rethrow_if_failed(); }
-};
-
-template <bool Tail> struct final_awaiter {
-  static constexpr bool await_ready() noexcept { return false; }
-  template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) noexcept {
-    return transfer<Tail>(h.promise().next());
-  }
-  [[noreturn]] static void await_resume() noexcept { __builtin_unreachable(); }
-};
-
-/// A task's coroutine, and how a coroutine with an environment awaits it. The task itself is what is awaited there: the frame
-/// of who awaits it holds nothing else.
-template <class T> class task_core {
- public:
-  static constexpr bool await_ready() noexcept { return false; }
-  template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) noexcept {
-    task_state<T>& child = child_.promise();
-    child.set_environment(h.promise().get_environment());
-    child.set_continuation(h);
-    return transfer<Promise::makes_tail_calls>(child_);
-  }
-  T await_resume() { return child_.promise().take(); }
-
- protected:
-  task_core() = default;
-  explicit task_core(std::coroutine_handle<task_state<T>> child) noexcept : child_(child) {}
-  std::coroutine_handle<task_state<T>> child_;
-};
-
-/// A task that is awaited by a coroutine of another kind, whose promise hands its environment on.
-template <class T> class task_awaiter {
- public:
-  explicit task_awaiter(std::coroutine_handle<task_state<T>> child) noexcept : child_(child) {}
-  static constexpr bool await_ready() noexcept { return false; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-    child_.promise().set_environment(e);
-    child_.promise().set_continuation(h);
-    return child_;
-  }
-  T await_resume() { return child_.promise().take(); }
-
- private:
-  std::coroutine_handle<task_state<T>> child_;
-};
-
-template <class T, bool Tail>
-class task_promise_base : public task_state<T>, public affine_promise<task_promise_base<T, Tail>, Tail> {
- public:
-  using affine_promise<task_promise_base, Tail>::await_transform;
-  static constexpr bool makes_tail_calls = Tail;
-  template <class U>
-  task_core<U>& await_transform(task<U>&& t, await_location where = UNIO_AWAITED_HERE) noexcept {
-    this->awaits_at(where);
-    (void)t.child();
-    task_core<U>& core = t;
-    return core;
-  }
-  static std::suspend_always initial_suspend() noexcept { return {}; }
-  static final_awaiter<Tail> final_suspend() noexcept { return {}; }
-  task<T> get_return_object() noexcept {
-    static_assert(sizeof(task_promise_base) == sizeof(task_state<T>) &&
-                  alignof(task_promise_base) == alignof(task_state<T>));
-    return task<T>(std::coroutine_handle<task_state<T>>::from_promise(*this));
-  }
-  void unhandled_exception() noexcept { this->fail(std::current_exception()); }
-};
-
-template <class T, bool Tail> class task_promise : public task_promise_base<T, Tail> {
- public:
-  template <class U = T>
-    requires can_result_in<T, U>
-  void return_value(U&& value) {
-    this->emplace(static_cast<U&&>(value));
-  }
-};
-template <bool Tail> class task_promise<void, Tail> : public task_promise_base<void, Tail> {
- public:
-  static void return_void() noexcept {}
-};
-
-} // namespace detail
-
-/// A coroutine that yields a T to the coroutine that awaits it. It begins when it is awaited, runs where that one runs, and
-/// is awaited once.
+/// A coroutine that yields a T to the coroutine that awaits it. It begins when it is awaited, runs where that
+/// one runs, and is awaited once.
 ///
 /// Resumes        on the executor of its environment, whatever it awaits
 /// Errors         an exception that leaves it is thrown by co_await
-/// Destruction    before it was awaited: nothing has run. While it is suspended: cancels the operation that it waits for
-///                and drives that one's multiplexer until it has finished; on the thread of its executor
+/// Destruction    before it was awaited: nothing has run. While it is suspended: cancels the operation that
+///                it waits for and drives that one's multiplexer until it has finished; on the thread of its
+///                executor
 /// Concurrency    one thread at a time, its executor's
 /// Cost           a frame from the pool; awaiting and going on is a jump each, in constant stack
-/// Parameters     live in the frame as they were declared: references, and what a lambda has captured, must outlive the task
+/// Parameters     live in the frame as they were declared: references, and what a lambda has captured, must
+///                outlive the task
 /// Moved-from     empty: can be assigned to and destroyed
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §6.3
@@ -216,6 +62,7 @@ template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail
 
  private:
   template <class U, bool Tail> friend class detail::task_promise_base;
+  template <class Of, class Task> friend class detail::child;
   explicit task(std::coroutine_handle<detail::task_state<T>> h) noexcept : detail::task_core<T>(h) {}
 };
 

@@ -19,7 +19,8 @@ namespace unio {
 
 class task_group;
 
-/// A result<void> that may be ignored: condition::canceled if the coroutine that waited in join() was asked to stop.
+/// A result<void> that may be ignored: condition::canceled if the coroutine that waited in join() was asked
+/// to stop.
 class joined : public result<void> {
  public:
   using result<void>::result;
@@ -27,39 +28,23 @@ class joined : public result<void> {
 
 namespace detail {
 
-/// One of a group's, in a block of the frame pool.
-class group_member : public end_listener {
- public:
-  group_member(function ended, void (*give_back)(group_member&) noexcept, task_group& of) noexcept
-      : end_listener(ended), destroy_(give_back), of_(of) {}
-  void destroy() noexcept { destroy_(*this); }
-  [[nodiscard]] task_group& of() const noexcept { return of_; }
-
- private:
-  friend class unio::task_group;
-  void (*destroy_)(group_member&) noexcept;
-  task_group& of_;
-  group_member* next_ = nullptr;
-  group_member* previous_ = nullptr;
-};
-
+class group_member;
 template <class T, class Handler> class member_of_group;
 
-/// For those that were started without a handler.
-struct tell_the_group {};
+struct tell_the_group {}; // for those that were started without a handler
 
 } // namespace detail
 
 /// Tasks that run side by side in the scope of the coroutine that declares it.
 ///
 /// Runs on        the executor of the environment that it was made with; start() and join() belong there, too
-/// Errors         an exception that leaves a task started without a handler asks all others to stop, and is thrown by join();
-///                those that come later are dropped
-/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that waits in join(), ask all to stop,
-///                also those started later
-/// Destruction    with tasks still there asks them to stop and destroys them where they are suspended; handlers are not
-///                called. On the thread of the executor; on one of several threads join() first. `co_await join()` is the
-///                good way to leave
+/// Errors         an exception that leaves a task started without a handler asks all others to stop, and is
+///                thrown by join(); those that come later are dropped
+/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that waits in join(),
+///                ask all to stop, also those started later
+/// Destruction    with tasks still there asks them to stop and destroys them where they are suspended;
+///                handlers are not called. On the thread of the executor; on one of several threads join()
+///                first. `co_await join()` is the good way to leave
 /// Thread safety  request_stop() and running() from any thread, while it is known to live
 /// Lifetime       pinned. What its tasks refer to outlives it
 /// Cost           of a task: a block from the frame pool beside its frame, no allocation. No lock that waits
@@ -80,8 +65,8 @@ class UNIO_API task_group : private detail::children {
   template <class T> void start(task<T> t) { start(std::move(t), detail::tell_the_group()); }
   /// The same, and its end is told to the handler, also when that is an exception, which then stops nobody.
   ///
-  /// Calls  `handler(task_outcome<T>)`, on the executor, when the task's frame and block have been given back. It must not
-  ///        throw, and may start others
+  /// Calls  `handler(task_outcome<T>)`, on the executor, when the task's frame and block have been given
+  ///        back. It must not throw, and may start others
   template <class T, class Handler>
     requires(std::same_as<Handler, detail::tell_the_group> || std::invocable<Handler&, task_outcome<T>>)
   void start(task<T> t, Handler handler);
@@ -92,21 +77,20 @@ class UNIO_API task_group : private detail::children {
   /// How many have not ended. While nobody joins it.
   [[nodiscard]] std::size_t running() const noexcept { return left_.load(std::memory_order_acquire) - 1; }
 
-  /// Waits until all have ended, those included that are started meanwhile. Afterwards the group can be used again; one that
-  /// was asked to stop stays so.
+  /// Waits until all have ended, those included that are started meanwhile. Afterwards the group can be used
+  /// again; one that was asked to stop stays so.
   ///
   /// Returns        nothing; condition::canceled if it waited, and the waiting coroutine was asked to stop
   /// Throws         the first exception that left a task without a handler, once
-  /// Cancellation   a stop of the waiting coroutine, which need not be the group's, asks the tasks to stop; join()
-  ///                waits for their end. So `timeout(1s, group.join())` stops them after a second
+  /// Cancellation   a stop of the waiting coroutine, which need not be the group's, asks the tasks to stop;
+  ///                join() waits for their end. So `timeout(1s, group.join())` stops them after a second
   /// Destruction    of the waiting coroutine leaves the group as it was before; on the thread of the executor
   /// Concurrency    one at a time
   [[nodiscard]] join_awaitable join() noexcept;
 
  private:
   template <class T, class Handler> friend class detail::member_of_group;
-  void enter(detail::group_member& m) noexcept;
-  void run(std::coroutine_handle<> child) noexcept;
+  void run(detail::group_member& m, std::coroutine_handle<> child) noexcept;
   void leave(detail::group_member& m) noexcept;
   void fail(std::exception_ptr e) noexcept;
   std::coroutine_handle<> begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,
@@ -122,101 +106,6 @@ class UNIO_API task_group : private detail::children {
   std::atomic<bool> locked_{false}; // the list: they may end on several threads
 };
 
-class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
- public:
-  explicit join_awaitable(task_group& g) noexcept : stop_node(&stop_came), group_(g) {}
-  join_awaitable(join_awaitable const& other) noexcept
-      : join_awaitable(other.group_) {} // before it is awaited
-  join_awaitable& operator=(join_awaitable const&) = delete;
-  ~join_awaitable() {
-    if (!waits_) return;
-    stop_listening();
-    group_.forget_to_wait();
-  }
-  [[nodiscard]] bool await_ready() const noexcept { return group_.running() == 0; }
-  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-    waits_ = true;
-    stop_ = e.stop;
-    if (stop_.stop_possible() && !attach(stop_)) group_.request_stop();
-    return group_.begin_to_wait(*this, h, e);
-  }
-  joined await_resume() {
-    if (waits_) stop_listening(); // before the group is used again
-    waits_ = false;
-    return group_.end_to_wait(stop_.stop_requested());
-  }
-
- private:
-  friend class task_group;
-  void forget_group() noexcept {
-    stop_listening();
-    waits_ = false;
-  }
-  static void stop_came(stop_node& n) noexcept { static_cast<join_awaitable&>(n).group_.request_stop(); }
-  void stop_listening() noexcept {
-    if (stop_.stop_possible()) detach(stop_);
-  }
-
-  task_group& group_;
-  stop_token stop_; // of the waiting coroutine
-  bool waits_ = false;
-};
-
-inline task_group::join_awaitable task_group::join() noexcept { return join_awaitable(*this); }
-
-namespace detail {
-
-template <class T, class Handler> class member_of_group final : public group_member {
- public:
-  member_of_group(task<T> t, Handler handler, task_group& of) noexcept
-      : group_member(&ended, &give_back, of), task_(std::move(t)), handler_(std::move(handler)) {}
-  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
-  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
-
-  std::coroutine_handle<> prepare(environment const& e) noexcept {
-    auto const child = task_.child();
-    child.promise().set_environment(e);
-    stands_for("task_group");
-    child.promise().set_continuation(static_cast<end_listener&>(*this));
-    return child;
-  }
-
- private:
-  static std::coroutine_handle<> ended(end_listener& l) noexcept {
-    auto& self = static_cast<member_of_group&>(l);
-    task_group& group = self.of();
-    if constexpr (std::same_as<Handler, tell_the_group>) {
-      std::exception_ptr e = self.task_.child().promise().exception();
-      group.leave(self);
-      delete &self;
-      if (e != nullptr) group.fail(std::move(e));
-    } else {
-      task_outcome<T> outcome = outcome_of(self.task_.child().promise());
-      Handler handler = std::move(self.handler_);
-      group.leave(self);
-      delete &self;
-      handler(std::move(outcome));
-    }
-    return group.count_down();
-  }
-  static void give_back(group_member& m) noexcept { delete &static_cast<member_of_group&>(m); }
-
-  task<T> task_;
-  [[no_unique_address]] Handler handler_;
-};
-
-} // namespace detail
-
-template <class T, class Handler>
-  requires(std::same_as<Handler, detail::tell_the_group> || std::invocable<Handler&, task_outcome<T>>)
-void task_group::start(task<T> t, Handler handler) {
-  using member = detail::member_of_group<T, Handler>;
-  static_assert(alignof(member) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
-                "blocks of the pool are not aligned so far");
-  auto* const m = new member(std::move(t), std::move(handler), *this);
-  std::coroutine_handle<> const child = m->prepare(environment_);
-  enter(*m);
-  run(child);
-}
-
 } // namespace unio
+
+#include <unio/detail/task_group.hpp>

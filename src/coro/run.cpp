@@ -36,8 +36,9 @@ struct nobody {
 
 } // namespace
 
-// What is waited for may come from another thread: a wait without end keeps run() from saying that nothing is pending, and
-// is what the other thread cancels. Whoever wakes says when it has left, for the waiting thread then lets go of all this.
+// What is waited for may come from another thread: a wait without end keeps run() from saying that nothing is
+// pending, and is what the other thread cancels. Whoever wakes says when it has left, for the waiting thread
+// then lets go of all this.
 result<void> blocker::wait(io_multiplexer* m) noexcept {
   if (m == nullptr) {
     for (std::uint32_t s; ((s = state_.load(std::memory_order_acquire)) & bit_woken) == 0;)
@@ -78,17 +79,13 @@ result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept {
   return m;
 }
 
-std::coroutine_handle<> run_on_base::go(std::coroutine_handle<> child, promise_base& promise,
-                                        std::coroutine_handle<> h, environment const& e,
-                                        executor_ref there) noexcept {
+std::coroutine_handle<> run_on_base::go(std::coroutine_handle<> child, std::coroutine_handle<> h,
+                                        environment const& e, executor_ref there) noexcept {
   caller_ = h;
-  stands_for("run_on", h);
   callers_ = &e;
   environment_ = e;
   environment_.executor = there;
   if (io_multiplexer* const m = there.multiplexer(); m != nullptr) environment_.multiplexer = m;
-  promise.set_environment(environment_);
-  promise.set_continuation(static_cast<end_listener&>(*this));
   if (there == e.executor) return child;
   environment_.abandon = &lost;
   environment_.root = this;
@@ -100,16 +97,15 @@ std::coroutine_handle<> run_on_base::go(std::coroutine_handle<> child, promise_b
   return there.dispatch(hop_); // from here on it may return at any moment, and the caller go on
 }
 
-std::coroutine_handle<> run_on_base::ended(end_listener& l) noexcept {
-  auto& self = static_cast<run_on_base&>(l);
-  if (self.place_.load(std::memory_order_acquire) == place::here) return self.caller_;
-  self.stop_from_caller_.reset();
-  executor_ref const back = self.callers_->executor;
-  self.hop_ = resumption(self.caller_, self.callers_);
+std::coroutine_handle<> run_on_base::child_ended() noexcept {
+  if (place_.load(std::memory_order_acquire) == place::here) return caller_;
+  stop_from_caller_.reset();
+  executor_ref const back = callers_->executor;
+  hop_ = resumption(caller_, callers_);
   place expected = place::there;
-  if (self.place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
-    return back.dispatch(self.hop_);
-  self.ended_.wake(); // and this is gone
+  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
+    return back.dispatch(hop_);
+  ended_.wake(); // and this is gone
   return std::noop_coroutine();
 }
 
@@ -117,7 +113,7 @@ std::coroutine_handle<> run_on_base::ended(end_listener& l) noexcept {
 void run_on_base::lost(environment const& e) noexcept {
   auto& self = *static_cast<run_on_base*>(e.root);
   self.is_lost_ = true;
-  resume(ended(self));
+  resume(self.child_ended());
 }
 
 void run_on_base::call_back() noexcept {

@@ -17,13 +17,15 @@ void task_group::unlock() noexcept {
   locked_.notify_one();
 }
 
-void task_group::enter(detail::group_member& m) noexcept {
+void task_group::run(detail::group_member& m, std::coroutine_handle<> child) noexcept {
   left_.fetch_add(1, std::memory_order_relaxed);
   lock();
   m.next_ = first_;
   if (first_ != nullptr) first_->previous_ = &m;
   first_ = &m;
   unlock();
+  detail::resume_scope const scope;
+  child.resume();
 }
 
 void task_group::leave(detail::group_member& m) noexcept {
@@ -31,11 +33,6 @@ void task_group::leave(detail::group_member& m) noexcept {
   (m.previous_ != nullptr ? m.previous_->next_ : first_) = m.next_;
   if (m.next_ != nullptr) m.next_->previous_ = m.previous_;
   unlock();
-}
-
-void task_group::run(std::coroutine_handle<> child) noexcept {
-  detail::resume_scope const scope;
-  child.resume();
 }
 
 void task_group::fail(std::exception_ptr e) noexcept {
@@ -68,7 +65,8 @@ void task_group::forget_to_wait() noexcept {
   stop_listening(); // waits for a stop that is just coming from above
   joiner_ = nullptr;
   bool const had_ended = left_.fetch_add(1, std::memory_order_acq_rel) == 0;
-  // Then request_stop() was the last to hold it, on another thread perhaps, which is about to post its caller.
+  // Then request_stop() was the last to hold it, on another thread perhaps, which is about to post its
+  // caller.
   while (had_ended && !is_posted()) sys::sched_yield();
   take_back();
   gone_on();
@@ -103,7 +101,7 @@ task_group::~task_group() {
     if (first_ != nullptr) first_->previous_ = nullptr;
     unlock();
     if (m == nullptr) break;
-    m->destroy(); // may drive a multiplexer, on which others end, or start more
+    m->destroy_(*m); // may drive a multiplexer, on which others end, or start more
   }
   take_back();
 }

@@ -1,9 +1,10 @@
 // The bound of a timeout. What is counted, in this order:
 //
-//   the child · whoever starts the timer, until that has been done · the timer, until it has fired or was stopped
+//   the child · whoever starts the timer, until that has been done · the timer, until it has fired or was
+//   stopped
 //
-// The timer is abandoned at once where it cannot be on another thread than the child ends on; otherwise it is cancelled, and
-// the caller goes on when it has ended.
+// The timer is abandoned at once where it cannot be on another thread than the child ends on; otherwise it is
+// cancelled, and the caller goes on when it has ended.
 
 #include "sys/calls.hpp"
 
@@ -24,12 +25,9 @@ bool has_come(deadline d) noexcept {
 
 } // namespace
 
-std::coroutine_handle<> timeout_base::start(std::coroutine_handle<> child, promise_base& promise,
-                                            std::coroutine_handle<> h, environment const& e) noexcept {
+std::coroutine_handle<> timeout_base::start(std::coroutine_handle<> child, std::coroutine_handle<> h,
+                                            environment const& e) noexcept {
   begin(h, e, 2);
-  stands_for("timeout", h);
-  promise.set_environment(environment_);
-  promise.set_continuation(static_cast<end_listener&>(*this));
   bool const late = has_come(deadline_);
   if (late) {
     why_ = to_error_code(-ETIMEDOUT);
@@ -50,7 +48,8 @@ void timeout_base::start_timer() noexcept {
   timer_handle t(deadline_, &m);
   timer_.emplace(t, *this);
   hold();
-  // On the one thread of a multiplexer that is also the executor, the child can end only after this has returned.
+  // On the one thread of a multiplexer that is also the executor, the child can end only after this has
+  // returned.
   bool const here =
       environment_.executor.multiplexer() == &m && m.run_by() != io_multiplexer::runner::another_thread;
   if (!here) timer_->make_atomic();
@@ -60,10 +59,9 @@ void timeout_base::start_timer() noexcept {
   if ((state_.fetch_or(has_timer, std::memory_order_acq_rel) & has_ended) != 0) stop_timer();
 }
 
-std::coroutine_handle<> timeout_base::child_ended(end_listener& l) noexcept {
-  auto& self = static_cast<timeout_base&>(l);
-  if ((self.state_.fetch_or(has_ended, std::memory_order_acq_rel) & has_timer) != 0) self.stop_timer();
-  return self.one_ended();
+std::coroutine_handle<> timeout_base::child_ended() noexcept {
+  if ((state_.fetch_or(has_ended, std::memory_order_acq_rel) & has_timer) != 0) stop_timer();
+  return one_ended();
 }
 
 // By one who is counted.

@@ -14,15 +14,6 @@ void children::listen_again() noexcept {
   if (from_.stop_possible() && !attach(from_)) stop_.request_stop();
 }
 
-std::coroutine_handle<> children::start_in_order(std::coroutine_handle<> const* first,
-                                                 std::size_t n) noexcept {
-  if (n > 1) {
-    resume_scope const scope;
-    for (std::size_t i = 0; i + 1 != n; ++i) first[i].resume();
-  }
-  return first[n - 1];
-}
-
 std::coroutine_handle<> children::count_down() noexcept {
   // Releases what this one has done to whoever is last, and acquires what the others have done.
   if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();

@@ -8,8 +8,8 @@
 //          │            ▲                  ▲
 //          └── a stop ──┘ holds them open ─┘
 //
-// Who asks them to stop counts as one of them meanwhile: the caller, whose frame all of this lies in, goes on only once
-// nobody is in the middle of asking.
+// Who asks them to stop counts as one of them meanwhile: the caller, whose frame all of this lies in, goes on
+// only once nobody is in the middle of asking.
 
 #pragma once
 
@@ -17,8 +17,6 @@
 #include <unio/stop_token.hpp>
 
 #include <atomic>
-#include <concepts>
-#include <cstddef>
 #include <cstdint>
 
 namespace unio::detail {
@@ -28,8 +26,8 @@ class UNIO_API children : private stop_node {
   children(children const&) = delete;
   children& operator=(children const&) = delete;
 
-  /// One of those that were counted has ended. Says who goes on: the caller, if that was the last. It runs where the children
-  /// do, and this is there.
+  /// One of those that were counted has ended. Says who goes on: the caller, if that was the last. It runs
+  /// where the children do, and this is there.
   std::coroutine_handle<> one_ended() noexcept {
     // Nobody else counts any more when there is one left, except a stop that comes from above.
     if (left_.load(std::memory_order_acquire) == 1 && !from_.stop_possible()) return caller_;
@@ -52,7 +50,8 @@ class UNIO_API children : private stop_node {
   void listen(environment const& e, std::uint32_t n) noexcept;
   /// After the last has ended, when more are to come.
   void listen_again() noexcept;
-  /// Starts them in this order, each until it suspends: all but the last, whose handle it returns. Preconditions: n > 0.
+  /// Starts them in this order, each until it suspends: all but the last, whose handle it returns.
+  /// Preconditions: n > 0.
   static std::coroutine_handle<> start_in_order(std::coroutine_handle<> const* first, std::size_t n) noexcept;
 
   /// The caller has gone on.
@@ -60,8 +59,8 @@ class UNIO_API children : private stop_node {
     caller_ = nullptr;
     posted_.store(false, std::memory_order_relaxed);
   }
-  /// True from begin() until the caller has gone on. If it is destroyed before that: abandon(), then all who are counted
-  /// are destroyed, then take_back().
+  /// True from begin() until the caller has gone on. If it is destroyed before that: abandon(), then all who
+  /// are counted are destroyed, then take_back().
   [[nodiscard]] bool is_waiting() const noexcept { return caller_ != nullptr; }
   void abandon() noexcept;
   void take_back() noexcept {

@@ -1,7 +1,7 @@
 // unio/detail/promise.hpp: what the promises of unio's coroutines have in common.
 //
-// Here because the compiler must see it to make a coroutine: how one goes on when another has ended, and how the environment
-// reaches what is awaited.
+// Here because the compiler must see it to make a coroutine: how one goes on when another has ended, and how
+// the environment reaches what is awaited.
 //
 //   end_listener      told when a coroutine has ended, instead of a coroutine that goes on
 //   promise_base      who goes on; the environment
@@ -34,8 +34,8 @@ inline constexpr executor_tag executor{};       ///< executor_ref
 inline constexpr stop_token_tag stop_token{};   ///< stop_token
 } // namespace this_coro
 
-/// Can be awaited affinely: it resumes the coroutine where the environment says. `await_ready(environment const&)` is
-/// called instead of await_ready() where there is one.
+/// Can be awaited affinely: it resumes the coroutine where the environment says. `await_ready(environment
+/// const&)` is called instead of await_ready() where there is one.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §6
 template <class A>
@@ -48,8 +48,8 @@ namespace detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
 
-/// Told that a coroutine has ended; says who goes on. It is called while that coroutine is suspended for the last time,
-/// and may destroy it.
+/// Told that a coroutine has ended; says who goes on. It is called while that coroutine is suspended for the
+/// last time, and may destroy it.
 class alignas(8) end_listener : public tracked_listener<UNIO_TRACKS_PENDING> {
  public:
   using function = std::coroutine_handle<> (*)(end_listener&) noexcept;
@@ -60,10 +60,12 @@ class alignas(8) end_listener : public tracked_listener<UNIO_TRACKS_PENDING> {
   function function_;
 };
 
-/// Goes on with `h`. Where the compiler makes no tail calls: from a loop further up on the stack, if there is one.
+/// Goes on with `h`. Where the compiler makes no tail calls: from a loop further up on the stack, if there is
+/// one.
 UNIO_API void resume_from_loop(std::coroutine_handle<> h) noexcept;
 
-/// Resumes `h` for somebody who is no coroutine: when it returns, nothing that it set going is left to a loop further up.
+/// Resumes `h` for somebody who is no coroutine: when it returns, nothing that it set going is left to a loop
+/// further up.
 UNIO_API void resume(std::coroutine_handle<> h) noexcept;
 
 /// Around what waits for coroutines: what is resumed inside of it has gone on when it is left.
@@ -87,7 +89,8 @@ template <bool Tail> auto transfer(std::coroutine_handle<> h) noexcept {
   }
 }
 
-/// Who goes on when a coroutine has ended, its environment, and what it has come to, in two words: frames are many.
+/// Who goes on when a coroutine has ended, its environment, and what it has come to, in two words: frames are
+/// many.
 class promise_base : public tracked_coroutine<UNIO_TRACKS_PENDING>, public pooled_frames {
  public:
   promise_base() noexcept {}
@@ -180,8 +183,8 @@ std::coroutine_handle<> suspend_with(Awaiter& a, Arguments&&... arguments) {
   }
 }
 
-/// What is kept of what is awaited, in the frame of who awaits it: a small object itself, so that the frame need not hold
-/// it and where it is; otherwise a reference, for a temporary lives as long as the co_await.
+/// What is kept of what is awaited, in the frame of who awaits it: a small object itself, so that the frame
+/// need not hold it and where it is; otherwise a reference, for a temporary lives as long as the co_await.
 template <class A>
 using kept_awaitable = std::conditional_t<std::is_rvalue_reference_v<A> &&
                                               std::is_trivially_copyable_v<std::remove_reference_t<A>> &&
@@ -304,7 +307,8 @@ template <class Awaiter, bool Tail> class foreign_awaiter {
   Awaiter awaited_;
 };
 
-/// The part of a promise that gives its environment to what is awaited. `Promise` derives from this and from promise_base.
+/// The part of a promise that gives its environment to what is awaited. `Promise` derives from this and from
+/// promise_base.
 template <class Promise, bool Tail> class affine_promise {
   environment const& with() noexcept { return static_cast<Promise*>(this)->promise_base::get_environment(); }
 

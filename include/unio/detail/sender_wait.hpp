@@ -1,4 +1,5 @@
-// unio/detail/sender_wait.hpp: the part of unio/execution.hpp that knows nothing of the standard's vocabulary.
+// unio/detail/sender_wait.hpp: the part of unio/execution.hpp that knows nothing of the standard's
+// vocabulary.
 //
 //   stop_gate            how an operation and a stop from another thread meet
 //   standard_stop_token  a stop token, as the standard wants it
@@ -55,7 +56,8 @@ struct standard_stop_token : stop_token {
   bool operator==(standard_stop_token const&) const = default;
 };
 
-/// A coroutine that waits for a sender. In no template: who goes on, and what may end it. src/coro/execution.cpp.
+/// A coroutine that waits for a sender. In no template: who goes on, and what may end it.
+/// src/coro/execution.cpp.
 class UNIO_API sender_wait {
  public:
   sender_wait() = default;

@@ -1,0 +1,61 @@
+// unio/detail/as_task.hpp: whatever can be awaited becomes a task, for when.hpp and timeout.hpp.
+
+#pragma once
+
+#include <unio/run.hpp>
+
+#include <concepts>
+#include <iterator>
+#include <type_traits>
+#include <utility>
+
+namespace unio::detail {
+
+template <class T> struct is_task : std::false_type {};
+template <class T> struct is_task<task<T>> : std::true_type {};
+
+template <class A>
+concept can_be_awaited = requires(A&& a) { awaiter_of(static_cast<A&&>(a)).await_resume(); };
+
+template <class A> struct task_value {
+  using awaited = decltype(awaiter_of(std::declval<A>()).await_resume());
+  using type =
+      std::conditional_t<std::is_rvalue_reference_v<awaited>, std::remove_reference_t<awaited>, awaited>;
+};
+template <class T> struct task_value<task<T>> {
+  using type = T;
+};
+template <class A> using task_value_t = typename task_value<A>::type;
+
+template <class T, class A> task<T> await_in_task(A a) {
+  if constexpr (std::is_void_v<T>) {
+    co_await static_cast<A&&>(a);
+  } else {
+    co_return co_await static_cast<A&&>(a);
+  }
+}
+
+template <class A> task<task_value_t<A>> as_task(A&& a) {
+  if constexpr (is_task<A>::value) {
+    return static_cast<A&&>(a);
+  } else if constexpr (std::is_lvalue_reference_v<A> || !std::move_constructible<A>) {
+    return await_in_task<task_value_t<A>, A&&>(static_cast<A&&>(a));
+  } else {
+    return await_in_task<task_value_t<A>, A>(static_cast<A&&>(a));
+  }
+}
+
+template <class R>
+concept task_range = requires(R& r) {
+  { std::begin(r) == std::end(r) } -> std::convertible_to<bool>;
+  requires is_task<std::remove_cvref_t<decltype(*std::begin(r))>>::value;
+};
+
+/// std::expected and its kin: may be a failure without being an exception.
+template <class T>
+concept fallible = requires(T const& v) {
+  { v.has_value() } -> std::convertible_to<bool>;
+  v.error();
+};
+
+} // namespace unio::detail

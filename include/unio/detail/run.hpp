@@ -1,0 +1,218 @@
+// unio/detail/run.hpp: what stands behind unio/run.hpp.
+//
+//   async_root         the root of a chain that owns itself: async_run
+//   waited_root        the root of a chain on the stack of the thread that waits for it: run, sync_wait
+//   blocker            that thread, meanwhile
+//   run_on_awaitable   a task that is away, and its way back
+
+#pragma once
+
+#include <unio/detail/child.hpp>
+#include <unio/run.hpp>
+
+#include <atomic>
+#include <optional>
+
+namespace unio {
+namespace detail {
+
+template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
+  if (std::exception_ptr e = r.exception(); e != nullptr) return task_outcome<T>(std::unexpect, std::move(e));
+  if constexpr (std::is_void_v<T>) {
+    return {};
+  } else if constexpr (std::is_reference_v<T>) {
+    std::remove_reference_t<T>& referred = r.take();
+    return std::addressof(referred);
+  } else {
+    return task_outcome<T>(std::in_place, r.take());
+  }
+}
+
+/// An exception that is reported nowhere else: ends the program, saying which.
+[[noreturn]] UNIO_API void unhandled(std::exception_ptr e) noexcept;
+[[noreturn]] UNIO_API void throw_error(std::error_code why);
+
+struct let_it_end {
+  template <class Outcome> void operator()(Outcome const& outcome) const noexcept {
+    if (!outcome.has_value()) unhandled(outcome.error());
+  }
+};
+
+/// Lives in the frame pool, until the task has ended.
+template <class Executor, class T, class Handler>
+class async_root final : public root<async_root<Executor, T, Handler>, Executor, T> {
+  using base = root<async_root, Executor, T>;
+
+ public:
+  static constexpr char const* what = "async_run";
+  async_root(Executor executor, task<T> t, Handler handler, run_options const& options)
+      : base(std::move(executor), std::move(t), options.stop, options.frames), handler_(std::move(handler)) {
+    static_assert(alignof(async_root) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                  "blocks of the pool are not aligned so far");
+  }
+  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
+
+  std::coroutine_handle<> child_ended() noexcept {
+    task_outcome<T> outcome = outcome_of<T>(this->state());
+    [[maybe_unused]] Executor const executor = std::move(this->executor_); // until the handler has returned
+    Handler handler = std::move(handler_);
+    delete this;
+    handler(std::move(outcome));
+    return std::noop_coroutine();
+  }
+  void dropped() noexcept { delete this; }
+
+ private:
+  Handler handler_;
+};
+
+/// One thread waits until it is woken, by whatever thread.
+class blocker {
+ public:
+  /// Blocks; or, if `m` is not null, runs that meanwhile. Errors: as m->run(); then it was not woken.
+  UNIO_API result<void> wait(io_multiplexer* m = nullptr) noexcept;
+  /// Once. It may be gone when this returns.
+  UNIO_API void wake() noexcept;
+  [[nodiscard]] bool is_awake() const noexcept {
+    return (state_.load(std::memory_order_acquire) & bit_woken) != 0; // pairs with the release in wake()
+  }
+
+ private:
+  static constexpr std::uint32_t bit_woken = 1, bit_running = 2, bit_left = 4;
+  std::atomic<std::uint32_t> state_{0};
+  io_operation* sleep_ = nullptr; // while a multiplexer is run: an operation without end, to be cancelled;
+  void const* thread_ = nullptr;  // and who runs it
+};
+
+/// `m`, if it is for this thread to run it while it waits, and can be run; null if not.
+UNIO_API result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept;
+
+template <class Executor, class T>
+class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
+ public:
+  static constexpr char const* what = "run";
+  waited_root(Executor e, task<T> t, run_options const& options)
+      : root<waited_root, Executor, T>(std::move(e), std::move(t), options.stop, options.frames) {}
+
+  std::coroutine_handle<> child_ended() noexcept {
+    ran_ = true;
+    woken_.wake(); // and this is gone
+    return std::noop_coroutine();
+  }
+  void dropped() noexcept { woken_.wake(); }
+  /// Blocks, running `m` meanwhile if that is not null, until the task has ended. What it has come to.
+  T wait(io_multiplexer* m) {
+    if (result<void> const r = woken_.wait(m); !r.has_value()) throw_error(r.error());
+    if (!ran_) throw_error(make_error_code(error::multiplexer_destroyed));
+    return this->state().take();
+  }
+
+ private:
+  blocker woken_;
+  bool ran_ = false;
+};
+
+/// Awaits a task elsewhere. In no template: what does not depend on the executor and the value.
+class run_on_base {
+ public:
+  UNIO_API std::coroutine_handle<> child_ended() noexcept;
+
+ protected:
+  run_on_base() = default;
+  run_on_base(run_on_base const&) = delete;
+  run_on_base& operator=(run_on_base const&) = delete;
+  ~run_on_base() = default;
+
+  /// `child` is prepared with environment_.
+  UNIO_API std::coroutine_handle<> go(std::coroutine_handle<> child, std::coroutine_handle<> h,
+                                      environment const& e, executor_ref there) noexcept;
+  void returned() {
+    place_.store(place::here, std::memory_order_relaxed);
+    if (is_lost_) throw_error(make_error_code(error::multiplexer_destroyed));
+  }
+  bool is_away() const noexcept { return place_.load(std::memory_order_relaxed) != place::here; }
+  /// Destroyed while the task is away: asks it to stop, and waits until it has ended.
+  UNIO_API void call_back() noexcept;
+
+  environment environment_; // the task's
+
+ private:
+  enum class place : unsigned char { here, there, returning, called_back };
+  static void lost(environment const& e) noexcept;
+  struct pass_on {
+    stop_source& to;
+    void operator()() const noexcept { to.request_stop(); }
+  };
+
+  environment const* callers_ = nullptr;
+  std::coroutine_handle<> caller_;
+  resumption hop_;
+  stop_source stop_;
+  std::optional<stop_callback<pass_on>> stop_from_caller_;
+  blocker ended_;
+  bool is_lost_ = false; // the task never ended: its multiplexer did
+  std::atomic<place> place_{place::here};
+};
+
+template <class Executor, class T>
+class [[nodiscard]] run_on_awaitable : public child<run_on_awaitable<Executor, T>, task<T>>,
+                                       public run_on_base {
+ public:
+  static constexpr char const* what = "run_on";
+  run_on_awaitable(Executor executor, task<T>&& t)
+      : child<run_on_awaitable, task<T>>(std::move(t)), executor_(std::move(executor)) {}
+  run_on_awaitable(run_on_awaitable&& other)
+      : child<run_on_awaitable, task<T>>(std::move(other)),
+        run_on_base(),
+        executor_(std::move(other.executor_)) {}
+  run_on_awaitable& operator=(run_on_awaitable&&) = delete;
+  ~run_on_awaitable() {
+    if (is_away()) call_back();
+  }
+
+  static constexpr bool await_ready() noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    return go(this->prepare(environment_, h), h, e, executor_);
+  }
+  T await_resume() {
+    returned();
+    return this->state().take();
+  }
+
+ private:
+  Executor executor_;
+};
+
+} // namespace detail
+
+template <is_executor Executor, class T, class Handler>
+  requires std::invocable<Handler&, task_outcome<T>>
+void async_run(Executor executor, task<T> t, Handler handler, run_options const& options) {
+  UNIO_EXPECTS(static_cast<bool>(t), "an empty task was run");
+  using root = detail::async_root<Executor, T, Handler>;
+  (new root(std::move(executor), std::move(t), std::move(handler), options))->post();
+}
+template <is_executor Executor, class T>
+void async_run(Executor executor, task<T> t, run_options const& options) {
+  async_run(std::move(executor), std::move(t), detail::let_it_end(), options);
+}
+template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options) {
+  UNIO_EXPECTS(m.run_by() != io_multiplexer::runner::another_thread, "another thread runs this multiplexer");
+  detail::waited_root<multiplexer_executor, T> root(m.executor(), std::move(t), options);
+  root.begin();
+  return root.wait(&m);
+}
+template <is_executor Executor, class T>
+T sync_wait(Executor executor, task<T> t, run_options const& options) {
+  detail::waited_root<Executor, T> root(std::move(executor), std::move(t), options);
+  result<io_multiplexer*> const here = detail::run_while_waiting(root.multiplexer());
+  if (!here.has_value()) detail::throw_error(here.error());
+  root.post();
+  return root.wait(*here);
+}
+template <is_executor Executor, class T> auto run_on(Executor executor, task<T> t) {
+  return detail::run_on_awaitable<Executor, T>(std::move(executor), std::move(t));
+}
+
+} // namespace unio

@@ -1,0 +1,112 @@
+// unio/detail/task_group.hpp: what stands behind unio/task_group.hpp.
+
+#pragma once
+
+#include <unio/detail/child.hpp>
+#include <unio/task_group.hpp>
+
+namespace unio {
+namespace detail {
+
+/// One of a group's, in a block of the frame pool.
+class group_member {
+ public:
+  explicit group_member(void (*destroy)(group_member&) noexcept) noexcept : destroy_(destroy) {}
+
+ private:
+  friend class unio::task_group;
+  void (*destroy_)(group_member&) noexcept;
+  group_member* next_ = nullptr;
+  group_member* previous_ = nullptr;
+};
+
+template <class T, class Handler>
+class member_of_group final : public group_member, public child<member_of_group<T, Handler>, task<T>> {
+ public:
+  static constexpr char const* what = "task_group";
+  member_of_group(task<T>&& t, Handler&& handler, task_group& of) noexcept
+      : group_member(&destroy),
+        child<member_of_group, task<T>>(std::move(t)),
+        of_(of),
+        handler_(std::move(handler)) {}
+  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
+  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
+
+  std::coroutine_handle<> child_ended() noexcept {
+    task_group& group = of_;
+    group.leave(*this);
+    if constexpr (std::same_as<Handler, tell_the_group>) {
+      std::exception_ptr e = this->state().exception();
+      delete this;
+      if (e != nullptr) group.fail(std::move(e));
+    } else {
+      task_outcome<T> outcome = outcome_of(this->state());
+      Handler handler = std::move(handler_);
+      delete this;
+      handler(std::move(outcome));
+    }
+    return group.count_down();
+  }
+
+ private:
+  static void destroy(group_member& m) noexcept { delete &static_cast<member_of_group&>(m); }
+
+  task_group& of_;
+  [[no_unique_address]] Handler handler_;
+};
+
+} // namespace detail
+
+class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
+ public:
+  explicit join_awaitable(task_group& g) noexcept : stop_node(&stop_came), group_(g) {}
+  join_awaitable(join_awaitable const& other) noexcept
+      : join_awaitable(other.group_) {} // before it is awaited
+  join_awaitable& operator=(join_awaitable const&) = delete;
+  ~join_awaitable() {
+    if (!waits_) return;
+    stop_listening();
+    group_.forget_to_wait();
+  }
+  [[nodiscard]] bool await_ready() const noexcept { return group_.running() == 0; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    waits_ = true;
+    stop_ = e.stop;
+    if (stop_.stop_possible() && !attach(stop_)) group_.request_stop();
+    return group_.begin_to_wait(*this, h, e);
+  }
+  joined await_resume() {
+    if (waits_) stop_listening(); // before the group is used again
+    waits_ = false;
+    return group_.end_to_wait(stop_.stop_requested());
+  }
+
+ private:
+  friend class task_group;
+  void forget_group() noexcept {
+    stop_listening();
+    waits_ = false;
+  }
+  static void stop_came(stop_node& n) noexcept { static_cast<join_awaitable&>(n).group_.request_stop(); }
+  void stop_listening() noexcept {
+    if (stop_.stop_possible()) detach(stop_);
+  }
+
+  task_group& group_;
+  stop_token stop_; // of the waiting coroutine
+  bool waits_ = false;
+};
+
+inline task_group::join_awaitable task_group::join() noexcept { return join_awaitable(*this); }
+
+template <class T, class Handler>
+  requires(std::same_as<Handler, detail::tell_the_group> || std::invocable<Handler&, task_outcome<T>>)
+void task_group::start(task<T> t, Handler handler) {
+  using member = detail::member_of_group<T, Handler>;
+  static_assert(alignof(member) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
+                "blocks of the pool are not aligned so far");
+  auto* const m = new member(std::move(t), std::move(handler), *this);
+  run(*m, m->prepare(environment_));
+}
+
+} // namespace unio

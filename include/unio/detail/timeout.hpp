@@ -1,0 +1,151 @@
+// unio/detail/timeout.hpp: what stands behind unio/timeout.hpp.
+
+#pragma once
+
+#include <unio/detail/child.hpp>
+#include <unio/detail/children.hpp>
+#include <unio/timeout.hpp>
+
+#include <optional>
+
+namespace unio {
+namespace detail {
+
+/// Runs one child and, once that is suspended, a timer. In no template: what does not depend on the value.
+class UNIO_API timeout_base : public children {
+ public:
+  std::coroutine_handle<> child_ended() noexcept;
+
+ protected:
+  explicit timeout_base(deadline d) noexcept : deadline_(d) {}
+  ~timeout_base() = default;
+
+  /// `child` is prepared with environment_.
+  std::coroutine_handle<> start(std::coroutine_handle<> child, std::coroutine_handle<> h,
+                                environment const& e) noexcept;
+  /// True if the timer was the first to ask the child to stop.
+  [[nodiscard]] bool has_passed() const noexcept { return by_timer_; }
+  /// Why: condition::timed_out, or what kept the timer from being started.
+  [[nodiscard]] std::error_code why() const noexcept { return why_; }
+  /// Is `e` a std::system_error of condition::canceled?
+  static bool is_canceled(std::exception_ptr const& e) noexcept;
+
+  deadline const& bound() const noexcept { return deadline_; }
+  void abandon_timer() noexcept;
+
+ private:
+  // The timer itself. Where the child may end on another thread than it runs on, that thread cancels it.
+  class timer : public async_wait {
+   public:
+    timer(timer_handle& t, timeout_base& of) noexcept : async_wait(t), of_(of) { set_notification(&fired); }
+    timer& operator=(timer&&) = delete;
+    ~timer() { abandon(); }
+    void make_atomic() noexcept { set_atomic(link_); }
+    using async_wait::abandon;
+
+   private:
+    static void fired(io_operation& op, unsigned events) noexcept;
+    io_operation* link_ = nullptr;
+    timeout_base& of_;
+  };
+  enum : unsigned char { has_timer = 1, has_ended = 2 };
+
+  void start_timer() noexcept;
+  void stop_timer() noexcept;
+
+  deadline deadline_;
+  std::error_code why_;
+  std::optional<timer> timer_;
+  std::atomic<unsigned char> state_{0};
+  bool by_timer_ = false;
+};
+
+/// A result or its kin. A std::expected, whose error() is a reference, is a value like any other: one of a
+/// bool, made from an error, would hold a value.
+template <class T>
+concept fallible_with_code =
+    fallible<T> && std::constructible_from<T, std::error_code> && requires(T const& v) {
+      { v.error() } -> std::same_as<std::error_code>;
+    };
+
+template <class T> struct timed_value {
+  using type = result<T>;
+};
+template <fallible_with_code T> struct timed_value<T> {
+  using type = T;
+};
+template <class T> struct timed_value<T&> {
+  using type = result<T*>;
+};
+
+template <class T>
+class [[nodiscard]] timeout_awaitable : public timeout_base, public child<timeout_awaitable<T>, task<T>> {
+  using value_type = typename timed_value<T>::type;
+
+ public:
+  static constexpr char const* what = "timeout";
+  timeout_awaitable(deadline d, task<T>&& t) noexcept
+      : timeout_base(d), child<timeout_awaitable, task<T>>(std::move(t)) {}
+  timeout_awaitable(timeout_awaitable&& other) noexcept
+      : timeout_base(other.bound()), child<timeout_awaitable, task<T>>(std::move(other)) {}
+  ~timeout_awaitable() {
+    if (!is_waiting()) [[likely]]
+      return;
+    abandon();
+    this->drop();
+    abandon_timer();
+    take_back();
+  }
+
+  static constexpr bool await_ready() noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    return start(this->prepare(environment_, h), h, e);
+  }
+  value_type await_resume() {
+    gone_on();
+    task_state<T>& s = this->state();
+    if (has_passed()) [[unlikely]] {
+      if (s.has_failed() && is_canceled(s.exception())) return failed();
+      if constexpr (fallible_with_code<T>) {
+        if (!s.has_failed() && !s.value().has_value() && s.value().error() == condition::canceled)
+          return late(s.value());
+      }
+    }
+    if constexpr (std::is_void_v<T>) {
+      s.take();
+      return {};
+    } else if constexpr (std::is_reference_v<T>) {
+      std::remove_reference_t<T>& referred = s.take();
+      return value_type(std::in_place, std::addressof(referred));
+    } else if constexpr (fallible_with_code<T>) {
+      return s.take();
+    } else {
+      return value_type(std::in_place, s.take()); // T may be an error, or anything
+    }
+  }
+
+ private:
+  value_type failed() const {
+    if constexpr (fallible_with_code<T>) {
+      return value_type(why());
+    } else {
+      return value_type(std::unexpect, why());
+    }
+  }
+  // Bytes that had moved before it was stopped stay in the result.
+  template <class R> R late(R& canceled) const {
+    if constexpr (requires { R(why(), canceled.bytes_transferred()); }) {
+      return R(why(), canceled.bytes_transferred());
+    } else {
+      return R(why());
+    }
+  }
+};
+
+} // namespace detail
+
+template <detail::can_be_awaited A> auto timeout(deadline bound, A&& x) {
+  return detail::timeout_awaitable<detail::task_value_t<A>>(bound, detail::as_task<A>(static_cast<A&&>(x)));
+}
+
+} // namespace unio

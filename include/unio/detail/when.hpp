@@ -1,0 +1,213 @@
+// unio/detail/when.hpp: what stands behind unio/when.hpp.
+//
+//   gathered    one task, in the frame of the coroutine that waits for all of them
+//   several     tasks that were given one by one
+//   range_of    tasks that stay in a range
+//   gathering   starts them, and is awaited: the same for both
+
+#pragma once
+
+#include <unio/detail/child.hpp>
+#include <unio/detail/children.hpp>
+#include <unio/when.hpp>
+
+namespace unio::detail {
+
+template <class T> bool has_succeeded(task_state<T>& s) noexcept {
+  if (s.has_failed()) return false;
+  if constexpr (fallible<T>) {
+    return s.value().has_value();
+  } else {
+    return true;
+  }
+}
+
+/// The tasks have ended in some order: which was first.
+class gatherer : public children {
+ public:
+  template <waiting_for What, class T> std::coroutine_handle<> ended(task_state<T>& s) noexcept {
+    if constexpr (What == waiting_for::values) {
+      if (s.has_failed() && is_first(first_failed_, s)) [[unlikely]]
+        ask_to_stop();
+    } else if constexpr (What == waiting_for::first) {
+      if (!has_succeeded(s)) {
+        is_first(first_failed_, s);
+      } else if (is_first(first_, s)) {
+        ask_to_stop();
+      }
+    }
+    return one_ended();
+  }
+
+ protected:
+  /// The first that has succeeded; if none has, the first that has failed. Throws what left that one.
+  [[nodiscard]] promise_base* first() const {
+    promise_base* p = first_.load(std::memory_order_relaxed);
+    if (p == nullptr) p = first_failed_.load(std::memory_order_relaxed);
+    if (p != nullptr && p->has_failed()) [[unlikely]]
+      rethrow(p->exception());
+    return p;
+  }
+
+ private:
+  static bool is_first(std::atomic<promise_base*>& first, promise_base& p) noexcept {
+    promise_base* none = nullptr;
+    return first.compare_exchange_strong(none, &p, std::memory_order_relaxed);
+  }
+  std::atomic<promise_base*> first_{nullptr};
+  std::atomic<promise_base*> first_failed_{nullptr};
+};
+
+template <waiting_for What, class Task> class gathered : public child<gathered<What, Task>, Task> {
+ public:
+  static constexpr char const* what = "when_all or when_any";
+  using child<gathered, Task>::child;
+  std::coroutine_handle<> prepare(gatherer& of, environment const& e) noexcept {
+    of_ = &of;
+    return child<gathered, Task>::prepare(e, of.caller());
+  }
+  std::coroutine_handle<> child_ended() noexcept { return of_->template ended<What>(this->state()); }
+
+ private:
+  gatherer* of_ = nullptr;
+};
+
+template <class T> auto value_of(task_state<T>& s) {
+  if constexpr (std::is_void_v<T>) {
+    s.take();
+    return std::tuple<>();
+  } else {
+    return std::tuple<T>(s.take());
+  }
+}
+
+template <waiting_for What, class... T> class several {
+ public:
+  explicit several(task<T>... tasks) noexcept : nodes_(std::move(tasks)...) {}
+
+  static constexpr std::size_t size() noexcept { return sizeof...(T); }
+  template <class F> void for_each(F f) noexcept {
+    std::apply([&f](auto&... node) { (f(node), ...); }, nodes_);
+  }
+  auto values() {
+    return std::apply(
+        [](auto&... node) {
+          if constexpr (!(std::is_void_v<T> && ...)) return std::tuple_cat(value_of(node.state())...);
+        },
+        nodes_);
+  }
+  std::tuple<task_outcome<T>...> outcomes() {
+    return std::apply(
+        [](auto&... node) { return std::tuple<task_outcome<T>...>(outcome_of(node.state())...); }, nodes_);
+  }
+  when_any_result<T...> first(promise_base const* winner) {
+    std::size_t index = 0;
+    std::apply([&](auto&... node) { (void)((&node.state() == winner || (++index, false)) || ...); }, nodes_);
+    return {index, outcomes()};
+  }
+  void drop() noexcept {
+    std::apply([](auto&... node) { (node.drop(), ...); }, nodes_);
+  }
+
+ private:
+  std::tuple<gathered<What, task<T>>...> nodes_;
+};
+
+template <waiting_for What, class Iterator, class T> class range_of {
+  using node = gathered<What, task_elsewhere<T>>;
+  static_assert(std::is_trivially_destructible_v<node>);
+
+ public:
+  range_of(Iterator first, Iterator last) : begin_(first), end_(last) {
+    for (; first != last; ++first) ++n_;
+    if (n_ == 0) return;
+    nodes_ = static_cast<node*>(frame_pool::allocate(n_ * sizeof(node)));
+    node* at = nodes_;
+    for (first = begin_; first != last; ++first)
+      ::new (static_cast<void*>(at++)) node(task_elsewhere<T>(*first));
+  }
+  range_of(range_of&& other) noexcept
+      : begin_(other.begin_), end_(other.end_), n_(other.n_), nodes_(std::exchange(other.nodes_, nullptr)) {}
+  range_of& operator=(range_of&&) = delete;
+  ~range_of() {
+    if (nodes_ != nullptr) frame_pool::deallocate(nodes_, n_ * sizeof(node));
+  }
+
+  [[nodiscard]] std::size_t size() const noexcept { return n_; }
+  template <class F> void for_each(F f) noexcept {
+    for (std::size_t i = 0; i != n_; ++i) f(nodes_[i]);
+  }
+  void drop() noexcept {
+    for (Iterator i = begin_; i != end_; ++i) *i = {};
+  }
+  auto values() {
+    if constexpr (!std::is_void_v<T>) return task_values<Iterator, T>(begin_, end_);
+  }
+  when_any_of_result<T> first(promise_base const* winner) {
+    std::size_t index = 0;
+    while (&nodes_[index].state() != winner) ++index;
+    if constexpr (std::is_void_v<T>) {
+      return {index};
+    } else {
+      return {index, nodes_[index].state().take()};
+    }
+  }
+
+ private:
+  Iterator begin_, end_;
+  std::size_t n_ = 0;
+  node* nodes_ = nullptr;
+};
+
+template <waiting_for What, class Members> class [[nodiscard]] gathering : gatherer {
+ public:
+  explicit gathering(Members members) noexcept : members_(std::move(members)) {}
+  gathering(gathering&& other) noexcept : members_(std::move(other.members_)) {}
+  gathering& operator=(gathering&&) = delete;
+  ~gathering() {
+    if (!is_waiting()) [[likely]]
+      return;
+    abandon();
+    members_.drop();
+    take_back();
+  }
+
+  [[nodiscard]] bool await_ready() const noexcept { return members_.size() == 0; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    begin(h, e, static_cast<std::uint32_t>(members_.size()));
+    std::coroutine_handle<> last;
+    resume_scope const scope;
+    members_.for_each([&](auto& node) {
+      if (last) last.resume();
+      last = node.prepare(*this, environment_);
+    });
+    return last;
+  }
+  auto await_resume() {
+    gone_on();
+    promise_base* const winner = first();
+    if constexpr (What == waiting_for::values) {
+      return members_.values();
+    } else if constexpr (What == waiting_for::outcomes) {
+      return members_.outcomes();
+    } else {
+      return members_.first(winner);
+    }
+  }
+
+ private:
+  Members members_;
+};
+
+template <waiting_for What, class... A> auto gather(A&&... a) {
+  using members = several<What, task_value_t<A>...>;
+  return gathering<What, members>(members(as_task<A>(static_cast<A&&>(a))...));
+}
+template <waiting_for What, class R> auto gather_range(R& tasks) {
+  using iterator = decltype(std::begin(tasks));
+  using value = typename std::remove_cvref_t<decltype(*std::begin(tasks))>::value_type;
+  using members = range_of<What, iterator, value>;
+  return gathering<What, members>(members(std::begin(tasks), std::end(tasks)));
+}
+
+} // namespace unio::detail
