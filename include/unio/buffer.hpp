@@ -118,59 +118,21 @@ template <class Buffer> class buffer_list {
   /// The number of buffers.
   [[nodiscard]] constexpr std::size_t size() const noexcept { return count_; }
   [[nodiscard]] constexpr bool empty() const noexcept { return count_ == 0; }
-  [[nodiscard]] constexpr Buffer operator[](std::size_t i) const noexcept {
-    if (count_ <= 1) return one_;
-    return i + 1 == count_ ? Buffer(many_.first[i].data(), many_.last_size) : many_.first[i];
-  }
+  [[nodiscard]] constexpr Buffer operator[](std::size_t i) const noexcept;
   [[nodiscard]] constexpr Buffer front() const noexcept { return (*this)[0]; }
 
   /// The number of bytes in all buffers together.
-  [[nodiscard]] constexpr std::size_t bytes() const noexcept {
-    if (count_ <= 1) return one_.size();
-    std::size_t n = many_.last_size;
-    for (std::size_t i = 0; i + 1 < count_; ++i) n += many_.first[i].size();
-    return n;
-  }
+  [[nodiscard]] constexpr std::size_t bytes() const noexcept;
 
   /// The same list, cut to its first `n` bytes.
-  [[nodiscard]] constexpr buffer_list first(std::size_t n) const noexcept {
-    if (n == 0) return {};
-    if (count_ <= 1) return n < one_.size() ? buffer_list(Buffer(one_.data(), n)) : *this;
-    std::size_t left = n;
-    for (std::size_t i = 0; i < count_; ++i) {
-      Buffer const here = (*this)[i];
-      if (left <= here.size()) {
-        if (i == 0) return buffer_list(Buffer(here.data(), left));
-        buffer_list cut = *this;
-        cut.count_ = i + 1;
-        cut.many_.last_size = left;
-        return cut;
-      }
-      left -= here.size();
-    }
-    return *this;
-  }
+  [[nodiscard]] constexpr buffer_list first(std::size_t n) const noexcept;
 
   /// The buffers as one array, for the kernel. Valid as long as this object and the caller's array are.
   [[nodiscard]] constexpr Buffer const* array() const noexcept { return count_ <= 1 ? &one_ : many_.first; }
 
-  class iterator {
-   public:
-    using value_type = Buffer;
-    using difference_type = std::ptrdiff_t;
-    constexpr iterator() = default;
-    constexpr iterator(buffer_list const* list, std::size_t i) noexcept : list_(list), i_(i) {}
-    constexpr Buffer operator*() const noexcept { return (*list_)[i_]; }
-    constexpr iterator& operator++() noexcept { return ++i_, *this; }
-    constexpr iterator operator++(int) noexcept { return {list_, i_++}; }
-    constexpr bool operator==(iterator const&) const = default;
-
-   private:
-    buffer_list const* list_ = nullptr;
-    std::size_t i_ = 0;
-  };
-  [[nodiscard]] constexpr iterator begin() const noexcept { return {this, 0}; }
-  [[nodiscard]] constexpr iterator end() const noexcept { return {this, count_}; }
+  class iterator;
+  [[nodiscard]] constexpr iterator begin() const noexcept;
+  [[nodiscard]] constexpr iterator end() const noexcept;
 
  private:
   // The caller's array, of which the last buffer may be cut short.
@@ -190,3 +152,5 @@ using mutable_buffers = buffer_list<mutable_buffer>;
 using const_buffers = buffer_list<const_buffer>;
 
 } // namespace unio
+
+#include <unio/detail/buffer.hpp>

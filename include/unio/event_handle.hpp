@@ -28,9 +28,9 @@ class UNIO_API async_wait_event : public io_operation, public detail::standard_s
     if (r < 0) return detail::to_error_code(r);
     return count_;
   }
-  [[nodiscard]] std::uint64_t* count() noexcept { return &count_; }
 
  private:
+  friend struct detail::operation_access;
   std::uint64_t count_ = 0;
 };
 

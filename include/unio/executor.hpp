@@ -26,6 +26,9 @@ class executor_ref;
 class inline_executor;
 class frame_allocator;
 struct environment;
+namespace detail {
+template <class E> struct erased_executor;
+}
 
 /// A node that an executor or a multiplexer runs later. Derive from it; it must live until it has run.
 ///
@@ -104,7 +107,8 @@ class executor_ref {
   executor_ref() = default;
   template <class E>
     requires(!std::same_as<E, executor_ref> && is_executor<E>)
-  executor_ref(E const& e) noexcept : operations_(&operations_for<E>), executor_(&e) {} // NOLINT: implicit
+  executor_ref(E const& e) noexcept
+      : operations_(&detail::erased_executor<E>::operations), executor_(&e) {} // NOLINT: implicit
   executor_ref(operations const& o, void const* executor) noexcept : operations_(&o), executor_(executor) {}
 
   explicit operator bool() const noexcept { return operations_ != nullptr; }
@@ -126,35 +130,6 @@ class executor_ref {
   }
 
  private:
-  template <class E> static std::coroutine_handle<> dispatch_to(void const* e, resumption& r) noexcept {
-    return static_cast<E const*>(e)->dispatch(r);
-  }
-  template <class E> static void post_to(void const* e, work& w) noexcept {
-    static_cast<E const*>(e)->post(w);
-  }
-  template <class E> static bool withdraw_from(void const* e, work& w) noexcept {
-    if constexpr (requires(E const& ex) { ex.withdraw(w); }) {
-      return static_cast<E const*>(e)->withdraw(w);
-    } else {
-      UNIO_EXPECTS(
-          false, "a coroutine was destroyed that its executor is about to resume, and cannot be told not to");
-    }
-  }
-  template <class E> static bool equal(void const* a, void const* b) noexcept {
-    return *static_cast<E const*>(a) == *static_cast<E const*>(b);
-  }
-  template <class E> static io_multiplexer* multiplexer_of(void const* e) noexcept {
-    if constexpr (requires(E const& ex) { ex.multiplexer(); }) {
-      return static_cast<E const*>(e)->multiplexer();
-    } else {
-      return nullptr;
-    }
-  }
-  template <class E>
-  static constexpr operations operations_for{&dispatch_to<E>,    &post_to<E>,
-                                             &withdraw_from<E>,  &equal<E>,
-                                             &multiplexer_of<E>, !std::same_as<E, inline_executor>};
-
   operations const* operations_ = nullptr;
   void const* executor_ = nullptr;
 };
@@ -188,3 +163,5 @@ struct environment {
 };
 
 } // namespace unio
+
+#include <unio/detail/executor.hpp>

@@ -152,20 +152,14 @@ class UNIO_API async_open : public io_operation, public detail::standard_sender<
   [[nodiscard]] result_type result() noexcept;
 
   [[nodiscard]] path_view name() const noexcept { return name_; }
-  [[nodiscard]] int open_flags() const noexcept { return open_flags_; }
-  [[nodiscard]] int refused() const noexcept { return refused_; }
-  [[nodiscard]] bool always_new() const noexcept { return always_new_; }
-  /// True if what may be created is to be durable before it is returned: an fsync after the open.
-  [[nodiscard]] bool wants_barrier() const noexcept { return wants_barrier_; }
-  /// For its decoder: what was opened.
-  void set_opened(handle_kind what) noexcept { opened_ = what; }
 
  private:
+  friend struct detail::operation_access;
   path_view name_;
   int open_flags_ = 0;
   int refused_ = 0; // why the arguments cannot be taken, or 0
-  bool always_new_ = false;
-  bool wants_barrier_ = false;
+  [[maybe_unused]] bool always_new_ = false;
+  bool wants_barrier_ = false; // what may be created is durable before it is returned
   handle_kind opened_ = handle_kind::file;
   caching caching_ = caching::all;
   flag flags_ = flag::none;

@@ -85,7 +85,7 @@ class UNIO_API file_lock {
   void release() noexcept;
 
  private:
-  friend class detail::lock_operation;
+  friend struct detail::operation_access;
   int take(int fd, extent_type first, extent_type last, lock_kind kind, bool sleeps) noexcept;
   void give_back() noexcept;
   bool list() noexcept;
@@ -116,19 +116,13 @@ class UNIO_API lock_operation : public io_operation {
     return static_cast<file_lock&&>(held_);
   }
 
-  // For its file.
-  /// A lock, or a negative code: why not, and -EAGAIN if not now.
-  int take(bool sleeps) noexcept {
-    return refused_ != 0 ? refused_ : held_.take(fd(), first_, last_, kind_, sleeps);
-  }
-  void give_back() noexcept { held_ = {}; }
-
  protected:
   lock_operation() = default;
   lock_operation(operation_faces const& faces, file_handle& h, extent_type offset, extent_type bytes,
                  lock_kind kind, unio::deadline d) noexcept;
 
  private:
+  friend struct operation_access;
   file_lock held_; // until somebody asks for it
   extent_type first_ = 0;
   extent_type last_ = 0;

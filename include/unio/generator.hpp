@@ -8,10 +8,8 @@
 
 #include <unio/frames.hpp>
 
-#include <concepts>
 #include <coroutine>
 #include <cstddef>
-#include <exception>
 #include <iterator>
 #include <type_traits>
 #include <utility>
@@ -21,62 +19,8 @@ namespace unio {
 template <class T> class generator;
 
 namespace detail {
-
-[[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
-
-/// What `co_yield` of a generator of T takes, and how: what is yielded lies in the coroutine's frame, and its address
-/// is handed on. An lvalue where the sequence is of values is copied, so that nobody moves from the coroutine's own.
-template <class T> struct yielding {
-  using reference = std::conditional_t<std::is_reference_v<T>, T, T&&>;
-  using value = std::remove_cvref_t<T>;
-  using pointer = std::remove_reference_t<T>*;
-  static constexpr bool copies_lvalues =
-      std::is_rvalue_reference_v<reference> &&
-      std::constructible_from<value, std::remove_reference_t<reference> const&>;
-};
-
-template <class T> class generator_promise : public frame_memory {
-  using types = yielding<T>;
-  using pointer = typename types::pointer;
-
- public:
-  generator<T> get_return_object() noexcept;
-  static std::suspend_always initial_suspend() noexcept { return {}; }
-  static std::suspend_always final_suspend() noexcept { return {}; }
-
-  std::suspend_always yield_value(typename types::reference item) noexcept {
-    item_ = __builtin_addressof(item);
-    return {};
-  }
-  auto yield_value(std::remove_reference_t<T> const& item)
-    requires types::copies_lvalues
-  {
-    struct copied : std::suspend_always {
-      explicit copied(std::remove_reference_t<T> const& from) : copy(from) {}
-      void await_suspend(std::coroutine_handle<generator_promise> h) noexcept {
-        h.promise().item_ = __builtin_addressof(copy);
-      }
-      typename types::value copy;
-    };
-    return copied(item);
-  }
-  static void return_void() noexcept {}
-  void unhandled_exception() noexcept { exception_ = std::current_exception(); }
-  template <class A> void await_transform(A&&) = delete; // nobody would resume it: see async_generator
-
-  [[nodiscard]] pointer item() const noexcept { return item_; }
-  /// To the next item, or the end, which an exception is as well.
-  void advance(std::coroutine_handle<generator_promise> self) {
-    self.resume();
-    if (self.done() && exception_ != nullptr) [[unlikely]]
-      rethrow(std::exchange(exception_, nullptr));
-  }
-
- private:
-  pointer item_ = nullptr;
-  std::exception_ptr exception_;
-};
-
+template <class T> struct yielding;
+template <class T> class generator_promise;
 } // namespace detail
 
 /// A coroutine that yields items to whoever iterates over it, on their thread. It begins with begin(), and computes an
@@ -159,8 +103,6 @@ template <class T> class [[nodiscard]] generator {
   handle handle_;
 };
 
-template <class T> generator<T> detail::generator_promise<T>::get_return_object() noexcept {
-  return generator<T>(std::coroutine_handle<generator_promise>::from_promise(*this));
-}
-
 } // namespace unio
+
+#include <unio/detail/generator.hpp>

@@ -65,10 +65,8 @@ class UNIO_API async_close : public io_operation, public detail::standard_sender
   ~async_close();
   [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
 
-  /// For its decoder: the descriptor is gone.
-  void set_closed() noexcept { closed_ = true; }
-
  private:
+  friend struct detail::operation_access;
   void close_if_still_open() noexcept;
   bool closed_ = false;
 };
@@ -179,8 +177,6 @@ class UNIO_API handle {
   caching caching_ = caching::all;
 };
 
-inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexcept
-    : io_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
 UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 
 /// Reads until at least one byte has arrived.
@@ -202,19 +198,8 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
   using result_type = io_result<mutable_buffers>;
   async_read() = default;
   async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return result_of(outcome_value(), request_); }
-
-  /// For blocking calls: reads without making an operation of it, where that is all there is to do. What result_of()
-  /// takes, or not_at_once.
-  [[nodiscard]] static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
-                                   unio::deadline const& d) noexcept;
-  static constexpr int not_at_once = std::numeric_limits<int>::min();
-  [[nodiscard]] static result_type result_of(int outcome, io_request<mutable_buffers> const& request,
-                                             unio::deadline const& = {}) noexcept {
-    if (outcome < 0) [[unlikely]]
-      return detail::to_error_code(outcome);
-    auto const bytes = static_cast<std::size_t>(outcome);
-    return {request.buffers.first(bytes), bytes};
+  [[nodiscard]] result_type result() const noexcept {
+    return detail::transfer_result(outcome_value(), request_.buffers);
   }
 
   /// What is asked for. Once a mapped file was read its buffer is the view.
@@ -225,13 +210,16 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
     io_operation::reset();
     request_ = next;
   }
-  /// For what does not fill the request's memory: where the bytes are instead. It still asks for as many, so that it can
-  /// be started again.
-  void set_view(std::byte* at) noexcept { request_.buffers = mutable_buffer(at, request_.buffers.bytes()); }
-  [[nodiscard]] io_handle* source() const noexcept { return source_; }
 
  private:
+  friend struct detail::operation_access;
+  template <class Sender, class Handle, class... Arguments>
+  friend typename Sender::result_type detail::blocking_on(Handle&, Arguments const&...) noexcept;
+  // Reads without making an operation of it, where that is all there is to do. What it would come to, or not_at_once.
+  static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
+                     unio::deadline const& d) noexcept;
   static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
+  static constexpr int not_at_once = std::numeric_limits<int>::min();
 
   io_request<mutable_buffers> request_;
   io_handle* source_ = nullptr;
@@ -259,10 +247,7 @@ class UNIO_API async_write : public io_operation, public detail::standard_sender
   async_write() = default;
   async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    int const n = outcome_value();
-    if (n < 0) return detail::to_error_code(n);
-    auto const bytes = static_cast<std::size_t>(n);
-    return {request_.buffers.first(bytes), bytes};
+    return detail::transfer_result(outcome_value(), request_.buffers);
   }
 
   [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
@@ -342,23 +327,10 @@ class UNIO_API io_handle : public handle {
   using handle::handle;
 };
 
-inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d) noexcept
-    : io_operation(detail::read_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      request_(request),
-      source_(&h) {}
-inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
-                               unio::deadline const& d) noexcept {
-  if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
-  return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), d.is_zero());
-}
-inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
-    : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      request_(request) {}
-inline async_barrier::async_barrier(io_handle& h, barrier_kind what, unio::deadline d) noexcept
-    : io_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
-
 UNIO_SENDER_FORMS(async_read, (io_handle & h, io_request<mutable_buffers> request), h, request)
 UNIO_SENDER_FORMS(async_write, (io_handle & h, io_request<const_buffers> request), h, request)
 UNIO_SENDER_FORMS(async_barrier, (io_handle & h, barrier_kind what), h, what)
 
 } // namespace unio
+
+#include <unio/detail/handle.hpp>

@@ -45,10 +45,10 @@ class UNIO_API mapped_file_handle : public file_handle {
   io_result<mutable_buffers> read_copy(io_request<mutable_buffers> request) noexcept;
   result<void> close() noexcept;
 
-  /// For async_read: where the wanted bytes are. Returns how many, or a negative native code.
-  std::int64_t view(extent_type offset, std::size_t bytes, std::byte*& where) noexcept;
-
  private:
+  friend struct detail::operation_access;
+  // For async_read: where the wanted bytes are. Returns how many, or a negative native code.
+  std::int64_t view(extent_type offset, std::size_t bytes, std::byte*& where) noexcept;
   explicit mapped_file_handle(file_handle&& f) noexcept;
   result<void> map(extent_type length, extent_type reserve) noexcept;
   void unmap() noexcept;

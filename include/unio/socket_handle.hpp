@@ -33,12 +33,11 @@ class UNIO_API async_connect : public io_operation, public detail::standard_send
   async_connect(socket_handle& h, endpoint const& to, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
   [[nodiscard]] endpoint const& to() const noexcept { return to_; }
-  [[nodiscard]] bool begun() const noexcept { return begun_; }
-  void set_begun(bool b) noexcept { begun_ = b; }
 
  private:
+  friend struct detail::operation_access;
   endpoint to_;
-  bool begun_ = false;
+  [[maybe_unused]] bool begun_ = false; // the kernel is at it (src/op/connect.cpp)
 };
 
 /// Accepts one connection.
@@ -88,19 +87,14 @@ class UNIO_API async_send_zero_copy : public io_operation,
   async_send_zero_copy() = default;
   async_send_zero_copy(socket_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    int const n = outcome_value();
-    if (n < 0) return detail::to_error_code(n);
-    auto const bytes = static_cast<std::size_t>(n);
-    return {request_.buffers.first(bytes), bytes};
+    return detail::transfer_result(outcome_value(), request_.buffers);
   }
   [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
-  /// True once it is known that this socket cannot avoid the copy.
-  [[nodiscard]] bool copies() const noexcept { return copies_; }
-  void set_copies(bool b) noexcept { copies_ = b; }
 
  private:
+  friend struct detail::operation_access;
   io_request<const_buffers> request_;
-  bool copies_ = false;
+  [[maybe_unused]] bool copies_ = false;
 };
 
 /// One end of a connection. Offsets are ignored. Writes never raise SIGPIPE.
@@ -177,30 +171,11 @@ class UNIO_API listening_socket_handle : public handle {
   explicit listening_socket_handle(int fd) noexcept : handle(fd, handle_kind::listening_socket) {}
 };
 
-inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
-    : io_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
-inline async_accept::async_accept(operation_faces const& faces, listening_socket_handle& h,
-                                  unio::deadline d) noexcept
-    : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
-inline async_accept::async_accept(listening_socket_handle& h, unio::deadline d) noexcept
-    : async_accept(detail::accept_faces, h, d) {}
-inline async_accept_many::async_accept_many(listening_socket_handle& h, unio::deadline d) noexcept
-    : async_accept(detail::accept_many_faces, h, d) {
-  set_multishot();
-}
-inline async_accept::result_type async_accept::result() noexcept {
-  int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
-  return socket_handle(fd);
-}
-inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<const_buffers> request,
-                                                  unio::deadline d) noexcept
-    : io_operation(detail::send_zero_copy_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      request_(request) {}
-
 UNIO_SENDER_FORMS(async_connect, (socket_handle & h, endpoint const& to), h, to)
 UNIO_SENDER_FORMS(async_accept, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle & h, io_request<const_buffers> request), h, request)
 
 } // namespace unio
+
+#include <unio/detail/socket_handle.hpp>

@@ -42,16 +42,12 @@ class UNIO_API async_splice : public io_operation, public detail::standard_sende
     return {static_cast<std::size_t>(n), static_cast<std::size_t>(n)};
   }
   [[nodiscard]] splice_request const& request() const noexcept { return request_; }
+  /// The descriptors.
   [[nodiscard]] int from() const noexcept { return from_; }
   [[nodiscard]] int to() const noexcept { return to_; }
-  /// Which side it waits for: readable the source, writable the destination, worker neither.
-  [[nodiscard]] readiness waits_for() const noexcept { return waits_for_; }
-  void wait_for(readiness side) noexcept {
-    waits_for_ = side;
-    set_fd(side == readiness::writable ? to_ : from_);
-  }
 
  private:
+  friend struct detail::operation_access;
   static bool is_file(io_handle const& h) noexcept {
     return h.kind() == handle_kind::file || h.kind() == handle_kind::mapped_file;
   }

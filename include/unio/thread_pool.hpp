@@ -7,14 +7,15 @@
 
 #pragma once
 
-#include <unio/frames.hpp>
 #include <unio/multiplexer.hpp>
 
 #include <concepts>
-#include <new>
-#include <utility>
+#include <type_traits>
 
 namespace unio {
+namespace detail {
+template <class F> struct posted;
+}
 
 /// Threads that run one multiplexer between them. An operation that a coroutine awaits is started on the engine of the thread
 /// that the coroutine runs on, and ends there; posted work is run by whoever has nothing to do. Two coroutines may run at
@@ -63,9 +64,7 @@ class UNIO_API thread_pool {
   template <class F>
     requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
   void post(F&& f) {
-    void* const memory = frame_pool::allocate(sizeof(posted<std::decay_t<F>>));
-    auto* const item = ::new (memory) posted<std::decay_t<F>>(static_cast<F&&>(f));
-    post(static_cast<work&>(*item));
+    post(detail::posted<std::decay_t<F>>::make(static_cast<F&&>(f)));
   }
 
   /// Has its threads end soon, and returns. Each finishes what it is running, and cancels what is in flight.
@@ -75,17 +74,6 @@ class UNIO_API thread_pool {
   void join() noexcept;
 
  private:
-  template <class F> struct posted final : work {
-    template <class G> explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
-    static void invoke(work& w, bool run) noexcept {
-      auto& self = static_cast<posted&>(w);
-      F f(static_cast<F&&>(self.f));
-      self.~posted(); // its block serves what `f` posts
-      frame_pool::deallocate(&self, sizeof(posted));
-      if (run) f();
-    }
-    F f;
-  };
   class state;
 
   state* state_;
@@ -94,3 +82,5 @@ class UNIO_API thread_pool {
 };
 
 } // namespace unio
+
+#include <unio/detail/posted.hpp>

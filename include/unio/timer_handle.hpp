@@ -25,12 +25,12 @@ class UNIO_API async_wait : public io_operation, public detail::standard_sender<
   async_wait() = default;
   explicit async_wait(timer_handle& t, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
-  /// The moment waited for, and the same resolved to the steady clock in ns when the operation was started.
   [[nodiscard]] unio::deadline moment() const noexcept { return moment_; }
+  /// The same on the steady clock, in ns: known from start() on.
   [[nodiscard]] std::int64_t due() const noexcept { return due_; }
-  void set_due(std::int64_t ns) noexcept { due_ = ns; }
 
  private:
+  friend struct detail::operation_access;
   unio::deadline moment_;
   std::int64_t due_ = -1;
 };

@@ -4,6 +4,7 @@
 
 #include "handle/names.hpp"
 #include "io/multiplexers.hpp"
+#include "op/access.hpp"
 #include "sys/descriptors.hpp"
 
 #include <fcntl.h>
@@ -236,11 +237,11 @@ handle_kind take_in(int fd, int flags) noexcept {
 }
 
 int open_plain(async_open& op) noexcept {
-  if (op.refused() != 0) return op.refused();
-  int const fd = open_at(op.fd(), op.name().c_str(), op.open_flags(), new_file_permissions);
-  if (fd < 0 || !op.wants_barrier()) return fd;
+  if (op::access::refused(op) != 0) return op::access::refused(op);
+  int const fd = open_at(op.fd(), op.name().c_str(), op::access::open_flags(op), new_file_permissions);
+  if (fd < 0 || !op::access::wants_barrier(op)) return fd;
   if (int const failed = make_durable(fd); failed < 0) {
-    if ((op.open_flags() & O_EXCL) != 0) sys::unlinkat(op.fd(), op.name().c_str(), 0);
+    if ((op::access::open_flags(op) & O_EXCL) != 0) sys::unlinkat(op.fd(), op.name().c_str(), 0);
     sys::close(fd);
     return failed;
   }
@@ -248,18 +249,18 @@ int open_plain(async_open& op) noexcept {
 }
 
 int open_always_new(async_open& op) noexcept {
-  if (op.refused() != 0) return op.refused();
+  if (op::access::refused(op) != 0) return op::access::refused(op);
   char const* const name = op.name().c_str();
   std::size_t const n = directory_part(name);
   if (n == op.name().size()) return n == 0 ? -ENOENT : -EISDIR; // as openat(2) with O_CREAT
   detail::path_buffer sibling;
   std::memcpy(sibling.text, name, n);
   int const fd = detail::with_random_name(sibling, n, [&](char const* candidate) {
-    return open_at(op.fd(), candidate, op.open_flags(), new_file_permissions);
+    return open_at(op.fd(), candidate, op::access::open_flags(op), new_file_permissions);
   });
   if (fd < 0) return fd;
 
-  int failed = op.wants_barrier() ? make_durable(fd) : 0;
+  int failed = op::access::wants_barrier(op) ? make_durable(fd) : 0;
   if (failed >= 0) failed = static_cast<int>(sys::renameat(op.fd(), sibling.text, op.fd(), name, 0));
   if (failed >= 0) return fd;
   sys::unlinkat(op.fd(), sibling.text, 0);

@@ -1,5 +1,6 @@
 // async_close: giving a descriptor back.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/kernel_abi.hpp"
 
@@ -25,7 +26,7 @@ int perform(io_operation& op, attempt how) noexcept {
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  static_cast<async_close&>(op).set_closed();
+  op::access::closed(op) = true;
   // On Linux the descriptor is gone even when a signal cut the wait short (close(2), NOTES).
   op.set_outcome(res == -EINTR ? 0 : res);
   return outcome::finished;

@@ -1,5 +1,6 @@
 // async_connect: reaching a peer.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/kernel_abi.hpp"
 
@@ -11,12 +12,11 @@ namespace unio {
 namespace {
 
 async_connect& self(io_operation& op) noexcept { return static_cast<async_connect&>(op); }
-async_connect const& self(io_operation const& op) noexcept { return static_cast<async_connect const&>(op); }
 
-void begin(io_operation& op) noexcept { self(op).set_begun(false); }
+void begin(io_operation& op) noexcept { op::access::begun(op) = false; }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  if (self(op).begun()) return false; // the kernel is at it; what is left is to wait and ask
+  if (op::access::begun(op)) return false; // the kernel is at it; what is left is to wait and ask
   sqe.opcode = IORING_OP_CONNECT;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).to().data());
@@ -26,7 +26,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 
 readiness wants(io_operation const& op) noexcept {
   // A Unix socket whose peer's backlog is full is not told when there is room again.
-  return self(op).begun() ? readiness::writable : readiness::retry;
+  return op::access::begun(op) ? readiness::writable : readiness::retry;
 }
 
 int perform(io_operation& op, attempt) noexcept {
@@ -35,12 +35,12 @@ int perform(io_operation& op, attempt) noexcept {
   switch (-r) {
     case EINTR: // goes on in the background, as EINPROGRESS
     case EINPROGRESS:
-      self(op).set_begun(true);
+      op::access::begun(op) = true;
       return -EAGAIN;
     case EALREADY:
-      return self(op).begun() ? -EAGAIN : r;
+      return op::access::begun(op) ? -EAGAIN : r;
     case EISCONN:
-      return self(op).begun() ? 0 : r; // the second call of one that succeeded in the background
+      return op::access::begun(op) ? 0 : r; // the second call of one that succeeded in the background
     default:
       return r;
   }

@@ -4,6 +4,7 @@
 // F_OFD_SETLKW could only be woken by a signal. So an attempt that found it held is repeated after a while; only a blocking
 // call that nothing may end sleeps in the kernel.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 
 #include <unio/file_lock.hpp>
@@ -11,14 +12,12 @@
 namespace unio {
 namespace {
 
-detail::lock_operation& self(io_operation& op) noexcept { return static_cast<detail::lock_operation&>(op); }
-
-void give_back(io_operation& op) noexcept { self(op).give_back(); }
+void give_back(io_operation& op) noexcept { op::access::give_back_lock(op); }
 
 readiness wants(io_operation const&) noexcept { return readiness::retry; }
 
 int perform(io_operation& op, attempt how) noexcept {
-  return self(op).take(how == attempt::blocking && op.deadline().is_none());
+  return op::access::take_lock(op, how == attempt::blocking && op.deadline().is_none());
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }

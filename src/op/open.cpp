@@ -1,6 +1,7 @@
 // async_open: from a name to a file.
 
 #include "handle/file.hpp"
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
@@ -11,32 +12,32 @@ namespace unio {
 namespace {
 
 async_open& self(io_operation& op) noexcept { return static_cast<async_open&>(op); }
-async_open const& self(io_operation const& op) noexcept { return static_cast<async_open const&>(op); }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   // creation::always_new and a barrier after creation are several calls.
-  if (self(op).refused() != 0 || self(op).always_new() || self(op).wants_barrier()) return false;
+  if (op::access::refused(op) != 0 || op::access::always_new(op) || op::access::wants_barrier(op))
+    return false;
   sqe.opcode = IORING_OP_OPENAT;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).name().c_str());
-  sqe.open_flags = static_cast<std::uint32_t>(self(op).open_flags());
+  sqe.open_flags = static_cast<std::uint32_t>(op::access::open_flags(op));
   sqe.len = new_file_permissions;
   return true;
 }
 
 readiness wants(io_operation const& op) noexcept {
-  return self(op).refused() != 0 ? readiness::nothing : readiness::worker;
+  return op::access::refused(op) != 0 ? readiness::nothing : readiness::worker;
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (self(op).refused() != 0) return self(op).refused();
+  if (op::access::refused(op) != 0) return op::access::refused(op);
   if (how == attempt::nonblocking) return -EAGAIN;
-  return self(op).always_new() ? open_always_new(self(op)) : open_plain(self(op));
+  return op::access::always_new(op) ? open_always_new(self(op)) : open_plain(self(op));
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
   int const fd = res >= 0 ? sys::above_standard(res) : res;
-  if (fd >= 0) self(op).set_opened(take_in(fd, self(op).open_flags()));
+  if (fd >= 0) op::access::set_opened(op, take_in(fd, op::access::open_flags(op)));
   return op::decode(op, fd);
 }
 

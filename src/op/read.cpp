@@ -1,5 +1,6 @@
 // async_read: everything there is to know about reading, for every driver.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
@@ -86,11 +87,11 @@ int perform(io_operation& op, attempt how) noexcept {
     return 0;
   switch (op.kind()) {
     case handle_kind::mapped_file: {
-      auto& file = static_cast<mapped_file_handle&>(*self(op).source());
+      mapped_file_handle& file = op::access::mapped_file(op);
       std::byte* where = nullptr;
       std::int64_t const n =
-          file.view(request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
-      if (n > 0) self(op).set_view(where);
+          op::access::view(file, request.offset, std::min(request.buffers.bytes(), op::max_bytes), where);
+      if (n > 0) op::access::set_view(op, where);
       return static_cast<int>(n);
     }
     case handle_kind::file:

@@ -1,5 +1,6 @@
 // async_send_zero_copy: sending pages without copying them; two completions, one for the bytes and one for the pages.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/kernel_abi.hpp"
 
@@ -12,7 +13,6 @@ namespace {
 
 static_assert(sys::op_send_zero_copy == IORING_OP_SEND_ZC);
 
-async_send_zero_copy& self(io_operation& op) noexcept { return static_cast<async_send_zero_copy&>(op); }
 async_send_zero_copy const& self(io_operation const& op) noexcept {
   return static_cast<async_send_zero_copy const&>(op);
 }
@@ -23,11 +23,11 @@ const_buffer first_buffer(io_operation const& op) noexcept {
   return {};
 }
 
-void begin(io_operation& op) noexcept { self(op).set_copies(false); }
+void begin(io_operation& op) noexcept { op::access::copies(op) = false; }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   const_buffer const b = first_buffer(op);
-  if (b.empty() || self(op).copies()) return false;
+  if (b.empty() || op::access::copies(op)) return false;
   sqe.opcode = IORING_OP_SEND_ZC;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(b.data());
@@ -50,14 +50,14 @@ int perform(io_operation& op, attempt) noexcept {
 outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   bool const notified = (flags & IORING_CQE_F_NOTIF) != 0;
   bool const more = (flags & IORING_CQE_F_MORE) != 0; // a notification follows, even after some errors
-  if (notified) return self(op).copies() ? outcome::again : outcome::released;
-  if (res == -EOPNOTSUPP && !self(op).copies()) { // a Unix socket, say
-    self(op).set_copies(true);
+  if (notified) return op::access::copies(op) ? outcome::again : outcome::released;
+  if (res == -EOPNOTSUPP && !op::access::copies(op)) { // a Unix socket, say
+    op::access::copies(op) = true;
     return more ? outcome::pending : outcome::again;
   }
   outcome const o = op::decode(op, res);
   if (o == outcome::again && more) {
-    self(op).set_copies(true);
+    op::access::copies(op) = true;
     return outcome::pending;
   }
   return o == outcome::finished && more ? outcome::holding : o;

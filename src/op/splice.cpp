@@ -1,5 +1,6 @@
 // async_splice: moving bytes inside the kernel.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/kernel_abi.hpp"
 #include "sys/sigpipe.hpp"
@@ -16,13 +17,13 @@ async_splice& self(io_operation& op) noexcept { return static_cast<async_splice&
 async_splice const& self(io_operation const& op) noexcept { return static_cast<async_splice const&>(op); }
 
 void begin(io_operation& op) noexcept {
-  self(op).wait_for(is_file(op.kind()) ? readiness::worker : readiness::readable);
+  op::access::wait_for(op, is_file(op.kind()) ? readiness::worker : readiness::readable);
 }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   async_splice const& s = self(op);
   // Between pipes and sockets readiness and the system call are cheaper than the kernel thread that the ring would use.
-  if (s.request().bytes == 0 || s.waits_for() != readiness::worker) return false;
+  if (s.request().bytes == 0 || op::access::waits_for(op) != readiness::worker) return false;
   sqe.opcode = IORING_OP_SPLICE;
   sqe.fd = s.to();
   sqe.off = s.request().to_offset;
@@ -33,7 +34,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 }
 
 readiness wants(io_operation const& op) noexcept {
-  return self(op).request().bytes == 0 ? readiness::nothing : self(op).waits_for();
+  return self(op).request().bytes == 0 ? readiness::nothing : op::access::waits_for(op);
 }
 
 // Which side was not ready: a pipe or socket without data, or one without room. A file is always ready.
@@ -72,7 +73,7 @@ int perform(io_operation& op, attempt how) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
   outcome const o = op::decode(op, res);
-  if (o == outcome::again) self(op).wait_for(unready_side(self(op)));
+  if (o == outcome::again) op::access::wait_for(op, unready_side(self(op)));
   return o;
 }
 

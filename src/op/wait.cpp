@@ -1,5 +1,6 @@
 // async_wait: waiting for a timer's moment. No driver is asked: the multiplexer's deadline queue holds it.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/due.hpp"
 
@@ -10,11 +11,13 @@ namespace {
 
 async_wait& self(io_operation& op) noexcept { return static_cast<async_wait&>(op); }
 
-void begin(io_operation& op) noexcept { self(op).set_due(sys::due(self(op).moment())); }
+void begin(io_operation& op) noexcept { op::access::due(op) = sys::due(self(op).moment()); }
 
 readiness wants(io_operation const&) noexcept { return readiness::time; }
 
-int perform(io_operation& op, attempt) noexcept { return sys::steady_now() >= self(op).due() ? 0 : -EAGAIN; }
+int perform(io_operation& op, attempt) noexcept {
+  return sys::steady_now() >= op::access::due(op) ? 0 : -EAGAIN;
+}
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 

@@ -1,5 +1,6 @@
 // async_wait_event: waiting for an eventfd.
 
+#include "op/access.hpp"
 #include "op/face.hpp"
 #include "sys/kernel_abi.hpp"
 
@@ -8,15 +9,13 @@
 namespace unio {
 namespace {
 
-async_wait_event& self(io_operation& op) noexcept { return static_cast<async_wait_event&>(op); }
-
 constexpr std::size_t counter_size = sizeof(std::uint64_t); // eventfd(2): a read takes exactly eight bytes
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.opcode = IORING_OP_READ;
   sqe.fd = op.fd();
   sqe.off = static_cast<std::uint64_t>(-1);
-  sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).count());
+  sqe.addr = reinterpret_cast<std::uintptr_t>(op::access::count(op));
   sqe.len = counter_size;
   return true;
 }
@@ -24,7 +23,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 readiness wants(io_operation const&) noexcept { return readiness::readable; }
 
 int perform(io_operation& op, attempt) noexcept {
-  return op::uninterrupted([&] { return sys::read(op.fd(), self(op).count(), counter_size); });
+  return op::uninterrupted([&] { return sys::read(op.fd(), op::access::count(op), counter_size); });
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/detail/holding.hpp>
 
 #include <atomic>
 #include <cstddef>

@@ -18,6 +18,8 @@
 
 namespace unio::detail {
 
+struct operation_access; // what the operations' files know of them (src/op/access.hpp)
+
 /// The result of an operation that yields nothing but success.
 inline io_result<void> void_result(io_operation const& op) noexcept {
   int const r = op.outcome_value();
@@ -25,9 +27,21 @@ inline io_result<void> void_result(io_operation const& op) noexcept {
   return {};
 }
 
+/// That of one that moves bytes: the buffers that were filled or drained.
+template <class Buffers> io_result<Buffers> transfer_result(int outcome, Buffers const& buffers) noexcept {
+  if (outcome < 0) [[unlikely]]
+    return to_error_code(outcome);
+  auto const bytes = static_cast<std::size_t>(outcome);
+  return {buffers.first(bytes), bytes};
+}
+
 template <class Sender> typename Sender::result_type blocking(Sender sender) noexcept {
   sender.run_blocking();
   return sender.result();
+}
+
+template <class Request> auto const& buffers_of(Request const& request, deadline const&) noexcept {
+  return request.buffers;
 }
 
 /// The same for an operation on a handle, which some can do without having been made.
@@ -35,7 +49,7 @@ template <class Sender, class Handle, class... Arguments>
 typename Sender::result_type blocking_on(Handle& h, Arguments const&... arguments) noexcept {
   if constexpr (requires { Sender::at_once(h, arguments...); })
     if (int const outcome = Sender::at_once(h, arguments...); outcome != Sender::not_at_once) [[likely]]
-      return Sender::result_of(outcome, arguments...);
+      return transfer_result(outcome, buffers_of(arguments...));
   Sender sender(h, arguments...);
   sender.run_blocking();
   return sender.result();

@@ -1,0 +1,40 @@
+// unio/detail/executor.hpp: what an executor_ref refers to.
+
+#pragma once
+
+#include <unio/executor.hpp>
+
+#include <concepts>
+#include <coroutine>
+
+namespace unio::detail {
+
+/// The functions of an executor whose type is not known.
+template <class E> struct erased_executor {
+  static std::coroutine_handle<> dispatch(void const* e, resumption& r) noexcept {
+    return static_cast<E const*>(e)->dispatch(r);
+  }
+  static void post(void const* e, work& w) noexcept { static_cast<E const*>(e)->post(w); }
+  static bool withdraw(void const* e, work& w) noexcept {
+    if constexpr (requires(E const& ex) { ex.withdraw(w); }) {
+      return static_cast<E const*>(e)->withdraw(w);
+    } else {
+      UNIO_EXPECTS(
+          false, "a coroutine was destroyed that its executor is about to resume, and cannot be told not to");
+    }
+  }
+  static bool equal(void const* a, void const* b) noexcept {
+    return *static_cast<E const*>(a) == *static_cast<E const*>(b);
+  }
+  static io_multiplexer* multiplexer(void const* e) noexcept {
+    if constexpr (requires(E const& ex) { ex.multiplexer(); }) {
+      return static_cast<E const*>(e)->multiplexer();
+    } else {
+      return nullptr;
+    }
+  }
+  static constexpr executor_ref::operations operations{
+      &dispatch, &post, &withdraw, &equal, &multiplexer, !std::same_as<E, inline_executor>};
+};
+
+} // namespace unio::detail

@@ -1,0 +1,174 @@
+// unio/detail/link.hpp: a chain of operations, whatever its members are, and what knows them.
+
+#pragma once
+
+#include <unio/deadline.hpp>
+#include <unio/error.hpp>
+#include <unio/operation.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+namespace unio::detail {
+
+extern UNIO_API operation_faces const link_faces;
+
+/// A chain, whatever its members are. In no template, so that there is one of it, in src/io/link.cpp.
+class UNIO_API chain : public io_operation {
+ public:
+  /// How many members have done all that they were asked to do; the next one, if there is one, runs or has ended the chain.
+  [[nodiscard]] std::size_t completed_members() const noexcept { return position_; }
+  [[nodiscard]] bool is_complete() const noexcept { return position_ == count_; }
+  /// Makes it startable again with the same members. Preconditions: not started, or finished.
+  void reset() noexcept;
+
+  // For its faces and the multiplexer.
+
+  /// Nobody of it runs any more, and nobody will.
+  [[nodiscard]] bool is_over() const noexcept { return broken_ || is_complete(); }
+  /// The member that runs. Preconditions: !is_over().
+  [[nodiscard]] io_operation& current() noexcept { return member(position_); }
+  /// Each descriptor of a member that has not done its part.
+  void for_each_to_come(void (*f)(int fd, void* context), void* context);
+  void begin() noexcept;
+  /// Starts who is to run, until one has to wait. False: one waits.
+  bool run(attempt how) noexcept;
+  /// Starts nobody any more, and asks the one that runs to end.
+  void stop() noexcept;
+  /// Gives back what members have obtained.
+  void reclaim_members() noexcept;
+
+ protected:
+  /// What a chain asks of a member, whose type it does not know.
+  struct entry {
+    io_operation& (*operation)(chain&) noexcept;
+    void (*bind)(chain&) noexcept; ///< its end is told to the chain
+    bool (*in_full)(chain&) noexcept;
+  };
+
+  chain(unio::deadline d, entry const* entries, std::size_t count) noexcept
+      : io_operation(link_faces, handle_kind::none, -1, nullptr, {}),
+        entries_(entries),
+        count_(static_cast<std::uint16_t>(count)),
+        within_(d) {}
+  chain(chain&&) = default;
+  chain& operator=(chain&&) = default;
+  ~chain() = default;
+
+  /// Its members are known: it runs where they do.
+  void choose_multiplexer() noexcept;
+  /// A chain that ended without having run (its multiplexer could not): the first member says why.
+  void pass_on_failure() noexcept;
+  void told(io_operation& member, unsigned events) noexcept;
+
+ private:
+  [[nodiscard]] io_operation& member(std::size_t i) noexcept { return entries_[i].operation(*this); }
+  void pass() noexcept;
+  [[nodiscard]] int refusal() const noexcept;
+  void tighten(io_operation& member) noexcept;
+  void loosen(io_operation& member) noexcept;
+  static unio::deadline& deadline_of(io_operation& member) noexcept;
+
+  entry const* entries_;
+  chain* outer_ = nullptr; // the chain that this one is a member of, while that runs
+  std::uint16_t count_;
+  std::uint16_t position_ = 0;
+  bool broken_ = false;    // the member that runs did not do its part
+  bool stopped_ = false;   // no other member is started
+  bool advancing_ = false; // run() is under way
+  unio::deadline within_;
+  unio::deadline own_; // that of the member that runs, which has the chain's for so long
+  std::int64_t due_ = unio::deadline::forever;
+};
+
+/// One of a chain. Destroyed with the chain, which has ended by then; but not in a child made by fork.
+template <class Sender> class link_member : public Sender {
+ public:
+  explicit link_member(Sender&& s) noexcept : Sender(static_cast<Sender&&>(s)) {}
+  link_member(link_member&&) = default;
+  link_member& operator=(link_member&&) = default;
+  ~link_member() { this->abandon(); }
+
+  template <class Chain> void bind(Chain& whole) noexcept {
+    whole_ = &whole;
+    this->set_quiet();
+    this->set_notification([](io_operation& op, unsigned events) noexcept {
+      auto& self = static_cast<link_member&>(op);
+      static_cast<Chain&>(*self.whole_).member_told(op, events);
+    });
+  }
+
+  [[nodiscard]] bool in_full() noexcept {
+    Sender const& s = *this;
+    if (s.outcome_value() < 0) return false;
+    auto const n = static_cast<std::size_t>(s.outcome_value());
+    if constexpr (std::derived_from<Sender, chain>) {
+      return s.is_complete();
+    } else if constexpr (requires { s.request().buffers.bytes(); }) {
+      return n == s.request().buffers.bytes();
+    } else if constexpr (requires { s.request().bytes; }) {
+      return n == s.request().bytes;
+    } else {
+      return true;
+    }
+  }
+
+ private:
+  chain* whole_ = nullptr;
+};
+
+template <class S>
+concept linkable =
+    std::derived_from<S, io_operation> && std::movable<S> && requires { typename S::result_type; };
+
+/// A chain and its members: all of async_link but its face.
+template <class... Senders> class linked : public chain {
+ protected:
+  explicit linked(unio::deadline d, Senders&&... members) noexcept
+      : chain(d, entries.data(), sizeof...(Senders)), members_(std::move(members)...) {
+    choose_multiplexer();
+  }
+
+  template <class Result> Result result_as() noexcept {
+    return result_of<Result>(std::index_sequence_for<Senders...>());
+  }
+
+  std::tuple<link_member<Senders>...> members_;
+
+ private:
+  template <class> friend class link_member;
+  void member_told(io_operation& op, unsigned events) noexcept { told(op, events); }
+
+  template <std::size_t I> static constexpr entry entry_of() noexcept {
+    return {[](chain& c) noexcept -> io_operation& { return of<I>(c); },
+            [](chain& c) noexcept { of<I>(c).bind(static_cast<linked&>(c)); },
+            [](chain& c) noexcept { return of<I>(c).in_full(); }};
+  }
+  template <std::size_t I> static auto& of(chain& c) noexcept {
+    return std::get<I>(static_cast<linked&>(c).members_);
+  }
+  static constexpr std::array<entry, sizeof...(Senders)> entries =
+      []<std::size_t... I>(std::index_sequence<I...>) {
+        return std::array<entry, sizeof...(Senders)>{entry_of<I>()...};
+      }(std::index_sequence_for<Senders...>());
+
+  template <class Result, std::size_t... I> Result result_of(std::index_sequence<I...>) noexcept {
+    pass_on_failure();
+    std::tuple<typename Senders::result_type...> each{std::get<I>(members_).result()...};
+    std::error_code why;
+    if (!is_complete()) {
+      why = make_error_code(unio::error::truncated);
+      ((I == completed_members() && std::get<I>(each).error() ? void(why = std::get<I>(each).error())
+                                                              : void()),
+       ...);
+    }
+    return {std::move(each), completed_members(), why};
+  }
+};
+
+} // namespace unio::detail

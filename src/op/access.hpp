@@ -1,0 +1,78 @@
+// src/op/access.hpp: what the operations' files know of their operations beyond what programs see.
+
+#pragma once
+
+#include <unio/event_handle.hpp>
+#include <unio/file_handle.hpp>
+#include <unio/mapped_file_handle.hpp>
+#include <unio/socket_handle.hpp>
+#include <unio/splice.hpp>
+#include <unio/timer_handle.hpp>
+
+#include <type_traits>
+
+namespace unio::detail {
+
+/// The state of operations that is nobody's but theirs. Each takes the operation that its name says, as an io_operation.
+struct operation_access {
+  template <class To, class From> static auto& as(From& op) noexcept {
+    return static_cast<std::conditional_t<std::is_const_v<From>, To const, To>&>(op);
+  }
+
+  // async_close: its descriptor is gone.
+  template <class O> static auto& closed(O& op) noexcept { return as<async_close>(op).closed_; }
+
+  // async_read: its handle; and where its bytes are instead, if it does not fill the request's memory. It still asks for as
+  // many, so that it can be started again.
+  static mapped_file_handle& mapped_file(io_operation& op) noexcept {
+    return static_cast<mapped_file_handle&>(*as<async_read>(op).source_);
+  }
+  static std::int64_t view(mapped_file_handle& f, extent_type at, std::size_t n, std::byte*& where) noexcept {
+    return f.view(at, n, where);
+  }
+  static void set_view(io_operation& op, std::byte* at) noexcept {
+    mutable_buffers& buffers = as<async_read>(op).request_.buffers;
+    buffers = mutable_buffer(at, buffers.bytes());
+  }
+
+  // async_connect: the kernel is at it.
+  template <class O> static auto& begun(O& op) noexcept { return as<async_connect>(op).begun_; }
+
+  // async_send_zero_copy: it is known that this socket cannot avoid the copy.
+  template <class O> static auto& copies(O& op) noexcept { return as<async_send_zero_copy>(op).copies_; }
+
+  // async_open: why the arguments cannot be taken, or 0; the system's flags; whether it takes a new inode put in place of the
+  // old one, and an fsync behind it; what was opened.
+  template <class O> static int refused(O& op) noexcept { return as<async_open>(op).refused_; }
+  template <class O> static int open_flags(O& op) noexcept { return as<async_open>(op).open_flags_; }
+  template <class O> static bool always_new(O& op) noexcept { return as<async_open>(op).always_new_; }
+  template <class O> static bool wants_barrier(O& op) noexcept { return as<async_open>(op).wants_barrier_; }
+  static void set_opened(io_operation& op, handle_kind what) noexcept { as<async_open>(op).opened_ = what; }
+
+  // async_splice: the side that it waits for: readable the source, writable the destination, worker neither.
+  template <class O> static readiness waits_for(O& op) noexcept { return as<async_splice>(op).waits_for_; }
+  static void wait_for(io_operation& op, readiness side) noexcept {
+    auto& s = as<async_splice>(op);
+    s.waits_for_ = side;
+    s.set_fd(side == readiness::writable ? s.to_ : s.from_);
+  }
+
+  // async_wait: its moment on the steady clock, in ns, from its start on.
+  template <class O> static auto& due(O& op) noexcept { return as<async_wait>(op).due_; }
+
+  // async_wait_event: where the count goes.
+  static std::uint64_t* count(io_operation& op) noexcept { return &as<async_wait_event>(op).count_; }
+
+  // async_lock_range, async_lock_file: a lock, or a negative code that says why not, -EAGAIN if only not now.
+  static int take_lock(io_operation& op, bool sleeps) noexcept {
+    auto& l = as<lock_operation>(op);
+    return l.refused_ != 0 ? l.refused_ : l.held_.take(l.fd(), l.first_, l.last_, l.kind_, sleeps);
+  }
+  static void give_back_lock(io_operation& op) noexcept { as<lock_operation>(op).held_ = {}; }
+};
+
+} // namespace unio::detail
+
+namespace unio::op {
+using access = detail::operation_access;
+}
