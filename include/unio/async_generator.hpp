@@ -22,17 +22,18 @@ template <class T, bool Tail> class async_generator_promise;
 template <class T> class next_awaitable;
 } // namespace detail
 
-/// A coroutine that yields items to the coroutine that asks for them, and may await in between. It begins when it is asked
-/// for the first item, and computes nothing ahead.
+/// A coroutine that yields items to the coroutine that asks for them, and may await in between. It begins
+/// when it is asked for the first item, and computes nothing ahead.
 ///
-/// Items          as those of generator: of async_generator<T> the consumer may move, of async_generator<T const&> it
-///                sees what is yielded. An item lives until the next one is asked for
-/// Resumes        where the coroutine runs that asks: it has that one's environment, its stop token too, while it is
-///                asked. Another coroutine, elsewhere, may ask for the next item
-/// Errors         an exception that leaves it is thrown by next(); afterwards the sequence has ended
-/// Destruction    on the thread that it runs on, before it was asked, while it has yielded, or while it waits for something:
-///                cancels that, and drives its multiplexer until it has finished. Of a coroutine that waits in next():
-///                destroys the generator's coroutine as well, and the generator is empty
+/// Items          as those of generator: of async_generator<T> the consumer may move, of async_generator<T
+///                const&> it sees what is yielded. An item lives until the next one is asked for
+/// Resumes        where the asking coroutine runs, with that coroutine's environment and stop token, until
+///                the item is there. Another coroutine, elsewhere, may ask for the next item
+/// Errors         an exception that leaves it is thrown by next(), and ends the sequence
+/// Destruction    on the thread that it runs on: before the first item, after an item, or while it waits for
+///                an operation, which is cancelled and its multiplexer driven until it has finished.
+///                Destroying a coroutine that waits in next() destroys the generator's coroutine too, and
+///                leaves the generator empty
 /// Thread safety  distinct: safe; shared: no
 /// Moved-from     empty: may be assigned to and destroyed. Not to be moved while next() is awaited
 /// Cost           one frame from the pool; an item costs two transfers, and nothing on the heap
@@ -57,12 +58,13 @@ template <class T> class [[nodiscard]] async_generator {
 
   explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
 
-  /// The next item: `co_await g.next()` is its address, null at the end, and again null if it is asked after that.
+  /// The next item: `co_await g.next()` is its address, null at the end, and again null if it is asked after
+  /// that.
   ///
   /// Throws         what leaves the coroutine, once
   /// Preconditions  not empty; one coroutine at a time asks; it has an environment, as a task has
-  /// Cancellation   what the coroutine awaits sees the stop token of who asks. What becomes of it is the coroutine's
-  ///                affair: it may end, yield what it has, or go on
+  /// Cancellation   the coroutine sees the stop token of the coroutine that asks, and decides what to do:
+  ///                end, yield what it has, or continue
   [[nodiscard]] detail::next_awaitable<T> next() noexcept { return detail::next_awaitable<T>(handle_); }
 
  private:

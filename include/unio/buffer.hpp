@@ -1,6 +1,7 @@
 // unio/buffer.hpp: the memory that an operation reads into or writes from.
 //
-//   mutable_buffer, const_buffer     one piece of memory; the layout of iovec, so that arrays of them go to the kernel
+//   mutable_buffer, const_buffer     one piece of memory; the layout of iovec, so that arrays of them go to
+//                                    the kernel
 //   mutable_buffers, const_buffers   one buffer held by value, or a view of the caller's array of them
 
 #pragma once
@@ -19,19 +20,22 @@ class mutable_buffer;
 class const_buffer;
 
 namespace detail {
-/// What a buffer may be made of: plain values. An array of buffers is a list of them, not memory to read into.
+/// What a buffer may be made of: plain values. An array of buffers is a list of them, not memory to read
+/// into.
 template <class T>
 concept plain_content =
     std::is_trivially_copyable_v<T> && !std::same_as<std::remove_cv_t<T>, mutable_buffer> &&
     !std::same_as<std::remove_cv_t<T>, const_buffer>;
 } // namespace detail
 
-/// Memory that may be written to: a pointer and a size in bytes. Laid out as `struct iovec` (checked in src/sys).
+/// Memory that may be written to: a pointer and a size in bytes. Laid out as `struct iovec` (checked in
+/// src/sys).
 class mutable_buffer {
  public:
   constexpr mutable_buffer() = default;
   constexpr mutable_buffer(void* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
-  /// From anything contiguous whose elements are trivially copyable: an array, std::vector<char>, std::span<std::byte>.
+  /// From anything contiguous whose elements are trivially copyable: an array, std::vector<char>,
+  /// std::span<std::byte>.
   template <class Range>
     requires(!std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> &&
              requires(Range& r) {
@@ -84,11 +88,12 @@ class const_buffer {
   std::size_t size_ = 0;
 };
 
-/// A scatter or gather list: one buffer held by value, or a view of the caller's array of buffers, which goes to the
-/// kernel as it is. A result is the same list cut to the bytes that were moved; the caller's array is never changed.
+/// A scatter or gather list: one buffer held by value, or a view of the caller's array of buffers, which goes
+/// to the kernel as it is. A result is the same list cut to the bytes that were moved; the caller's array is
+/// never changed.
 ///
-/// Buffers        a view: the array (not only the memory it names) must live until the operation has finished. A list of
-///                one is never a view
+/// Buffers        a view: the array (not only the memory it names) must live until the operation has
+///                finished. A list of one is never a view
 /// Thread safety  distinct objects: safe; shared: reading is safe
 /// Size           24 bytes
 template <class Buffer> class buffer_list {

@@ -1,4 +1,4 @@
-// unio/buffered_stream.hpp: streams with memory between them and the program, for what comes and goes in small pieces.
+// unio/buffered_stream.hpp: streams with a buffer in the program, for data in small pieces.
 //
 //   buffered_reader   read · peek · consume · lines, over any read stream
 //   buffered_writer   write · flush, over any write stream
@@ -8,8 +8,8 @@
 //   auto text = unio::lines(socket);
 //   while (auto line = co_await text.next()) use(*line);
 //
-// They are streams themselves: read(), write(), copy() take them. What is in memory already is had without suspending, and
-// without a frame, but for every 64th time, when others have a turn (yield.hpp).
+// They are streams themselves: read(), write() and copy() take them. What is already in memory is returned
+// without suspending and without a frame; only every 64th call gives other coroutines a turn (yield.hpp).
 
 #pragma once
 
@@ -22,8 +22,8 @@ namespace unio {
 
 inline constexpr std::size_t default_buffer_bytes = 4096;
 
-/// Reads a stream ahead, as much as fits in its memory. Stopped, out of time or failed, it has lost nothing: what has come
-/// stays until it is read or consumed.
+/// Reads a stream ahead, as much as fits in its memory. A stop, a deadline or an error loses nothing: the
+/// bytes that arrived stay until they are read or consumed.
 ///
 /// Thread safety  none; one operation at a time
 /// Lifetime       the stream and the caller's memory outlive it; it outlives its operations; does not move
@@ -37,21 +37,21 @@ class UNIO_API buffered_reader {
   /// What has been read ahead. Valid until the next operation.
   [[nodiscard]] const_buffer buffered() const noexcept { return {memory_.data() + begin_, end_ - begin_}; }
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
-  /// Forgets the first `n` bytes of what has been read ahead. Preconditions: there are so many.
+  /// Drops the first `n` bytes that have been read ahead. Preconditions: at least `n` have.
   void consume(std::size_t n) noexcept;
 
-  /// As read_stream says: what has been read ahead, otherwise a read. One with as much room as this has goes straight to
-  /// the stream. Offsets are ignored.
+  /// Yields the bytes that have been read ahead; otherwise reads. A request with at least capacity() bytes of
+  /// room goes straight to the stream. Offsets are ignored. See read_stream.
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_read> co_read(io_request<mutable_buffers> request,
                                                                           deadline d = {}) noexcept {
     return detail::buffered_awaitable<detail::buffered_read>({this, request, d});
   }
 
-  /// Reads ahead until there are `bytes`, and shows all that there are, without consuming any.
+  /// Reads ahead until `bytes` bytes have arrived, and shows all that have, without consuming any.
   ///
   /// Returns  at least `bytes` bytes. Valid until the next operation
-  /// Errors   condition::end_of_stream or truncated if the stream ended before; std::errc::message_size for more than
-  ///          capacity(); otherwise as read(). bytes_transferred() is how many are there
+  /// Errors   condition::end_of_stream or truncated if the stream ended before; std::errc::message_size for
+  ///          more than capacity(); otherwise as read(). bytes_transferred() is how many are there
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_peek> co_peek(std::size_t bytes = 1,
                                                                           deadline d = {}) noexcept {
     return detail::buffered_awaitable<detail::buffered_peek>({this, bytes, d});
@@ -59,9 +59,11 @@ class UNIO_API buffered_reader {
 
   /// Reads a line, and consumes it.
   ///
-  /// Returns  the line without its "\n" or "\r\n"; the last may do without. Valid until the next operation
-  /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not fit: it stays,
-  ///          to be looked at with buffered() and consumed; otherwise as read(), and what there is of the line stays
+  /// Returns  the line without its "\n" or "\r\n", which the last line need not have. Valid until the next
+  ///          operation
+  /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not
+  ///          fit: look at it with buffered() and consume it; otherwise as read(), and the part of the line
+  ///          that arrived stays
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept {
     return detail::buffered_awaitable<detail::buffered_line>({this, d});
   }
@@ -74,9 +76,9 @@ class UNIO_API buffered_reader {
   task<io_result<const_buffer>> peek_slowly(std::size_t bytes, deadline d);
   task<io_result<std::string_view>> read_line_slowly(deadline d);
   [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
-  // Makes what is free one piece, behind what is there.
+  // Makes the free memory one piece, behind the bytes that are there.
   mutable_buffers make_room() noexcept;
-  // Takes what has come to the room that was made. How many bytes.
+  // Takes over the bytes that were read into that room. Returns how many.
   std::size_t take(io_result<mutable_buffers> const& got) noexcept;
   std::size_t give(mutable_buffers const& to) noexcept;
   // A line of `n` bytes, its end included.
@@ -87,10 +89,10 @@ class UNIO_API buffered_reader {
   detail::buffer_memory memory_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::error_code failed_; // came together with bytes; told when they are gone
+  std::error_code failed_; // an error that came together with bytes; reported when they are consumed
 };
 
-/// Gathers what is written to a stream. Nothing is written by the destructor, which cannot wait: flush first.
+/// Collects what is written to a stream. The destructor cannot wait and writes nothing: flush first.
 ///
 /// Thread safety, lifetime, cost  as buffered_reader
 class UNIO_API buffered_writer {
@@ -99,14 +101,14 @@ class UNIO_API buffered_writer {
       : stream_(to), memory_(bytes) {}
   buffered_writer(any_write_stream to, mutable_buffer memory) noexcept : stream_(to), memory_(memory) {}
 
-  /// What was taken and is not written yet.
+  /// The bytes that were taken and are not written yet.
   [[nodiscard]] const_buffer unwritten() const noexcept { return {memory_.data() + begin_, end_ - begin_}; }
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
 
-  /// As write_stream says: takes what fits, at once; when nothing does, flushes first. What is as large as its memory goes
-  /// straight to the stream when nothing is before it. Offsets are ignored.
+  /// Takes what fits, at once; if nothing fits, flushes first. A request of at least capacity() bytes goes
+  /// straight to the stream if nothing is unwritten. Offsets are ignored. See write_stream.
   ///
-  /// Errors  as flush(), whose they are: then none of the request was taken
+  /// Errors  those of co_flush(): then none of the request was taken
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_write> co_write(io_request<const_buffers> request,
                                                                             deadline d = {}) noexcept {
     return detail::buffered_awaitable<detail::buffered_write>({this, request, d});
@@ -114,8 +116,8 @@ class UNIO_API buffered_writer {
 
   /// Writes all that was taken.
   ///
-  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error. The others stay, to be flushed
-  ///          again
+  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error. The rest stays, to
+  ///          be flushed again
   /// Errors   as write()
   [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
 
@@ -131,7 +133,7 @@ class UNIO_API buffered_writer {
   std::size_t end_ = 0;
 };
 
-/// Both directions of a stream. They do not know of each other: flush before waiting for an answer.
+/// Both directions of a stream, independent of each other: flush before waiting for an answer.
 class buffered_stream : public buffered_reader, public buffered_writer {
  public:
   explicit buffered_stream(any_stream s, std::size_t read_bytes = default_buffer_bytes,
@@ -158,7 +160,7 @@ class line_reader : public buffered_reader {
   return line_reader(from, memory);
 }
 
-/// As copy() from a stream; what was read and could not be written stays in the reader.
+/// As copy() from a stream; bytes that were read and could not be written stay in the reader.
 UNIO_API task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to,
                                            extent_type limit = no_limit, deadline d = {});
 inline task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d) {

@@ -5,8 +5,8 @@
 //
 //   unio::start(unio::async_read(socket, room), [](unio::io_result<unio::mutable_buffers> r) { … });
 //
-// For programs that are written in callbacks. What a coroutine would keep in its frame is here a block, which the next
-// operation finds again.
+// For programs that are written in callbacks. Each operation has a block of the frame pool in place of a
+// coroutine's frame; the next operation reuses it.
 
 #pragma once
 
@@ -28,24 +28,25 @@ concept handler_of = std::derived_from<Sender, io_operation> &&
 
 } // namespace detail
 
-/// Starts an operation, and goes on. Its result is given to `handler`.
+/// Starts an operation and returns. `handler` is called with its result.
 ///
-/// Effects        starts `sender` on its handle's multiplexer; where that has none, on the executor's or, without one, the
-///                calling thread's own
-/// Calls          `handler(result)`, once, when the operation has finished: without an executor on the thread that runs the
-///                multiplexer, possibly before start() returns; but never inside of another handler, so that handlers that
-///                start the next operation do not nest. With an executor: there; posted, unless it is the multiplexer's own.
-///                The handler must not throw
+/// Effects        starts `sender` on its handle's multiplexer; if it has none, on the executor's or, without
+///                an executor, on the calling thread's own
+/// Calls          `handler(result)`, once, when the operation has finished. Without an executor: on the
+///                thread that runs the multiplexer, possibly before start() returns, but never inside another
+///                handler, so handlers that start the next operation do not nest. With an executor: there;
+///                posted, unless it is the multiplexer's own executor. The handler must not throw
 /// Errors         in the result; std::bad_alloc, before anything was started
 /// Preconditions  not an operation that yields many values: those are connected to a receiver
 /// Buffers        the caller's, until the handler is called
-/// Concurrency    where another thread runs the multiplexer, that one starts the operation
-/// Cancellation   by `stop`, from any thread, as io_operation::cancel(). After a stop it does not start; the handler is
-///                told condition::canceled then too, later, as if it had been posted. The token's source must outlive it
-/// Lifetime       the operation, the handler and the executor are in one block, which is given back before the handler is
-///                called: an operation that it starts finds the block that was just freed. If the multiplexer ends first, the
-///                operation does too, and the handler is told; if the executor ends before the handler's turn has come, it is
-///                destroyed and not called
+/// Concurrency    if another thread runs the multiplexer, that thread starts the operation
+/// Cancellation   by `stop`, from any thread, as io_operation::cancel(). After a stop the operation does not
+///                start; the handler still gets condition::canceled, later, as if posted. The token's source
+///                must outlive the operation
+/// Lifetime       the operation, the handler and the executor share one block, which is freed before the
+///                handler is called, so the operation that the handler starts reuses it. If the multiplexer
+///                ends first, the operation ends and the handler is called with that error. If the executor
+///                ends before the handler's turn, the handler is destroyed without being called
 /// Cost           one block from the frame pool; after warm-up no allocation and no lock
 /// Source         *Coroutine-first asynchronous I/O* §10.2
 template <class Sender, class Handler>

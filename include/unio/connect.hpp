@@ -1,6 +1,6 @@
-// unio/connect.hpp: from a described operation to one that runs.
+// unio/connect.hpp: binding an operation to a receiver, and awaiting it.
 //
-//   connect(sender, receiver)   an operation bound to who is told
+//   connect(sender, receiver)   an operation bound to its receiver
 //   io_operation_connection     start · poll · cancel · reset
 //   io_awaitable                the same operation, awaited by a coroutine
 //   receiver_of                 what a receiver must offer
@@ -19,8 +19,9 @@
 
 namespace unio {
 
-/// A receiver is told the result as early as it is known (set_value), and then, always, once and last, that state and
-/// buffers may be reused (set_done). There is no set_error: failure is in the result. Neither may throw.
+/// A receiver gets the result as early as it is known (set_value). Last, always and exactly once, set_done
+/// says that state and buffers may be reused. There is no set_error: failure is in the result. Neither may
+/// throw.
 template <class Receiver, class Sender>
 concept receiver_of = requires(Receiver& r, typename Sender::result_type result) {
   r.set_value(std::move(result));
@@ -30,8 +31,9 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
 /// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread
-/// Destruction   of one in flight cancels it and drives its multiplexer until it has finished: that can wait. The receiver
-///               is not told any more. Not allowed inside set_value; allowed inside set_done
+/// Destruction   of a connection in flight cancels the operation and drives its multiplexer until it has
+///               finished, which may wait. The receiver is not called any more. Not allowed inside set_value;
+///               allowed inside set_done
 /// Cost          no allocation, no lock, no exception
 /// Source        D2052R0 §4.3
 template <class Sender, class Receiver> class io_operation_connection : public Sender {
@@ -62,7 +64,7 @@ template <class Sender, class Receiver> class io_operation_connection : public S
   Receiver receiver_;
 };
 
-/// Binds a described operation to who is told of its result. Starts nothing.
+/// Binds a described operation to the receiver of its result. Starts nothing.
 template <class Sender, class Receiver>
   requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
            receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
@@ -71,14 +73,17 @@ template <class Sender, class Receiver>
       std::forward<Sender>(sender), std::forward<Receiver>(receiver));
 }
 
-/// The same operation, awaited. Starts in await_ready(); what completes inline does not suspend the coroutine.
+/// An operation as an awaitable. Starts in await_ready(); if it completes inline, the coroutine is not
+/// suspended.
 ///
-/// Resumes       where the coroutine's environment says, once the operation has finished; a coroutine that has none: on
-///               the thread that runs the multiplexer
-/// Runs on       its handle's multiplexer; where that has none, the environment's, or else the thread's own. Another
-///               thread may be running it
-/// Cancellation  by the environment's stop token, from any thread: as io_operation::cancel(). After a stop it does not start
-/// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has finished
+/// Resumes       on the executor of the coroutine's environment, once the operation has finished; without an
+///               environment, on the thread that runs the multiplexer
+/// Runs on       its handle's multiplexer; where that has none, the environment's, or else the thread's own.
+///               Another thread may be running it
+/// Cancellation  by the environment's stop token, from any thread: as io_operation::cancel(). After a stop it
+///               does not start
+/// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has
+///               finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
 template <class Sender> class [[nodiscard]] io_awaitable : private detail::awaiting, private Sender {
@@ -101,7 +106,7 @@ template <class Sender> class [[nodiscard]] io_awaitable : private detail::await
     if (this->is_awaited()) awaiting::leave(*this);
   }
 
-  /// By the promise of a coroutine that has an environment, before anything else.
+  /// Called first, by the promise of a coroutine that has an environment.
   void bind(environment const& e) noexcept { awaiting::bind(e); }
   bool await_ready() noexcept {
     if (awaiting::is_bound()) {

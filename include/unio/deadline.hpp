@@ -1,6 +1,7 @@
 // unio/deadline.hpp: how long an operation may wait.
 //
-//   deadline   none · a span on the steady clock · a point on the steady or the system clock · zero: do not wait
+//   deadline   none · a span on the steady clock · a point on the steady or the system clock · zero: do not
+//              wait
 
 #pragma once
 
@@ -15,9 +16,9 @@ namespace unio {
 /// How long an operation may wait. Converts implicitly from a duration or a time point, so that
 /// `h.read(request, 10ms)` and `h.read(request, steady_clock::now() + 1s)` both work.
 ///
-/// A duration counts from the moment the operation is started. A point on the system clock is converted to the steady
-/// clock at that moment: a later step of the system clock does not move it. What is negative is zero; what is further
-/// away than 292 years is for ever.
+/// A duration counts from the moment the operation is started. A point on the system clock is converted to
+/// the steady clock at that moment: a later step of the system clock does not move it. Negative spans are
+/// zero; anything further away than 292 years is for ever.
 ///
 /// Size  16 bytes
 class deadline {

@@ -60,11 +60,12 @@ class UNIO_API endpoint {
 
 /// Parses an address with its port. Host names are not resolved.
 ///
-/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence that names the
-///         text and what is wrong with it
+/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence
+///         that names the text and what is wrong with it
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
-/// The text that parse_endpoint would read back as `e`; "unix:" for an unnamed Unix socket, nothing for no address.
+/// The text that parse_endpoint would read back as `e`; "unix:" for an unnamed Unix socket, nothing for no
+/// address.
 UNIO_API std::string to_string(endpoint const& e);
 
 } // namespace unio

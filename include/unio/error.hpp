@@ -3,8 +3,8 @@
 //   condition   portable conditions: compare any std::error_code with these
 //   error       the few codes of unio's own, for what the system has no errno for
 //
-// The codes of the operating system are kept as they come (std::system_category). A program compares conditions,
-// not codes: `if (r.error() == unio::condition::timed_out)`.
+// The codes of the operating system are kept as they come (std::system_category). A program compares
+// conditions, not codes: `if (r.error() == unio::condition::timed_out)`.
 
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace unio {
 
-/// What a program asks about an error. `==` between a std::error_code and one of these works for the system's codes and
-/// for unio's own.
+/// The conditions that a program tests for. A std::error_code compares with them by `==`, whether it is the
+/// system's or unio's.
 enum class condition {
   end_of_stream = 1, ///< the peer has closed its writing side and all its bytes were read
   canceled,          ///< the operation was cancelled before it moved anything
@@ -56,7 +56,8 @@ inline std::error_code make_error_code(error e) noexcept { return {static_cast<i
 
 namespace detail {
 
-/// Operations carry their outcome as one int: >= 0, or a negative native code: -errno, or -(own_error_base + error).
+/// Operations carry their outcome as one int: >= 0, or a negative native code: -errno, or -(own_error_base +
+/// error).
 inline constexpr int own_error_base = 4096; // above every errno (the kernel's MAX_ERRNO is 4095)
 
 constexpr int native(error e) noexcept { return -(own_error_base + static_cast<int>(e)); }
@@ -68,7 +69,7 @@ inline std::error_code to_error_code(int native_code) noexcept {
   return {code, std::system_category()};
 }
 
-/// The other way round, for what system calls, allocations and unio's own functions say.
+/// The inverse, for the codes of system calls, allocations and unio's own functions.
 inline int to_native(std::error_code const& e) noexcept {
   return e.category() == error_category() ? native(static_cast<error>(e.value())) : -e.value();
 }

@@ -1,4 +1,4 @@
-// unio/event_handle.hpp: something that one thread signals and another waits for.
+// unio/event_handle.hpp: a counter that one thread signals and another waits for.
 
 #pragma once
 
@@ -14,7 +14,7 @@ extern UNIO_API operation_faces const wait_event_faces;
 
 /// Waits until an event is signalled, and takes the signals.
 ///
-/// Returns       how often it was signalled since it was last waited for (at least 1)
+/// Returns       how often the event was signalled since the last wait (at least 1)
 /// Errors        condition::timed_out, would_block, canceled
 /// Cancellation  signals that were taken are returned
 /// Runs as       io_uring READ · read(2) on readiness
@@ -46,7 +46,7 @@ class UNIO_API event_handle : public handle {
   /// wait, try_wait, …, co_wait, …: see async_wait_event.
   UNIO_VERB_FORMS(wait, async_wait_event, ())
 
-  /// Wakes who waits. Never waits itself: a counter that is full stays so.
+  /// Wakes the waiting operation. Never waits: a full counter stays full.
   result<void> signal(std::uint64_t count = 1) noexcept;
 
  private:

@@ -31,8 +31,9 @@ template <class Sender> class sender_awaitable;
 /// A task as a sender.
 ///
 /// Effects        once it is connected and started: the task runs on `executor`
-/// Completes      there: set_value with what it returns; set_error(std::exception_ptr) with what leaves it; set_stopped() if
-///                that says condition::canceled after the receiver's stop token was asked, if it was asked before the task
+/// Completes      on the executor: set_value with the task's result; set_error(std::exception_ptr) with an
+///                exception that leaves it; set_stopped() if that exception is condition::canceled after a
+///                stop was requested through the receiver's token, if a stop was requested before the task
 ///                began, or if the executor ended first
 /// Cancellation   the receiver's stop token is the task's
 /// Cost           no block but the task's own frame
@@ -41,8 +42,8 @@ template <is_executor Executor, class T>
   return {std::move(executor), std::move(t)};
 }
 
-/// An executor as a scheduler: `schedule(as_scheduler(executor))` completes there, by post(); set_stopped() if the executor
-/// ended first, or a stop was requested. Schedulers of equal executors are equal.
+/// An executor as a scheduler: `schedule(as_scheduler(executor))` completes there, by post(); set_stopped()
+/// if the executor ended first, or a stop was requested. Schedulers of equal executors are equal.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §4
 template <is_executor Executor>
@@ -52,12 +53,13 @@ template <is_executor Executor>
 
 /// A sender, awaited: `co_await as_awaitable(sender)`.
 ///
-/// Returns        what set_value has: nothing, a value, or a std::tuple of several
-/// Throws         what set_error has, a std::error_code as std::system_error; std::system_error with condition::canceled for
-///                set_stopped
-/// Resumes        where the coroutine's environment says, whatever thread completes the sender
+/// Returns        the arguments of set_value: nothing, a value, or a std::tuple of several
+/// Throws         the argument of set_error, a std::error_code as std::system_error; for set_stopped,
+///                std::system_error with condition::canceled
+/// Resumes        on the executor of the coroutine's environment, whichever thread completes the sender
 /// Cancellation   the environment's stop token is the receiver's
-/// Destruction    of a coroutine suspended here asks the sender to stop, and waits until it has completed
+/// Destruction    of a coroutine suspended here requests a stop of the sender, and waits until it has
+///                completed
 /// Cost           no allocation of unio's
 template <class Sender>
 [[nodiscard]] detail::sender_awaitable<std::remove_cvref_t<Sender>> as_awaitable(Sender&& sender) {
@@ -68,10 +70,12 @@ template <class Sender>
 
 /// Every operation that yields one result is a sender. What std::execution::connect makes of it:
 ///
-/// Completes     when the operation has finished, by set_value(result); an error is in the result. By set_stopped() if the
-///               receiver's stop token ended it before it moved anything. Never by set_error
+/// Completes     when the operation has finished, by set_value(result); an error is in the result. By
+///               set_stopped() if the receiver's stop token ended it before it moved anything. Never by
+///               set_error
 /// Resumes on    the thread that runs its multiplexer; inside start() if it could be done at once
-/// Runs on       its handle's multiplexer, or else the starting thread's own. Another thread may be running it
+/// Runs on       its handle's multiplexer, or else the starting thread's own. Another thread may be running
+///               it
 /// Cancellation  by the receiver's stop token, from any thread
 /// Cost          no allocation; no lock but the stop token's
 template <class Sender>

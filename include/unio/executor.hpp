@@ -5,10 +5,11 @@
 //   is_executor       dispatch · post · ==
 //   executor_ref      any executor, in two words
 //   inline_executor   here and now
-//   environment       what flows down a chain of coroutines: executor, stop token, multiplexer, frame allocator
+//   environment       what flows down a chain of coroutines: executor, stop token, multiplexer, frame
+//                     allocator
 //
-// One interface serves coroutines, which return what dispatch() returns from await_suspend, and everybody else, who resumes
-// it: `ex.dispatch(r).resume()`.
+// A coroutine returns the result of dispatch() from await_suspend; other code resumes it:
+// `ex.dispatch(r).resume()`.
 
 #pragma once
 
@@ -50,17 +51,18 @@ class work {
   function function_;
 };
 
-/// Work that resumes a coroutine. It lives in the coroutine's frame, in what it awaits. If its multiplexer ends first, the
-/// chain of coroutines that it belongs to is destroyed.
+/// Work that resumes a coroutine. It lives in the coroutine's frame, in what it awaits. If its multiplexer
+/// ends first, the chain of coroutines that it belongs to is destroyed.
 class resumption : public work {
  public:
   explicit resumption(std::coroutine_handle<> h = {}, environment const* e = nullptr) noexcept
       : work(&invoke), handle_(h), environment_(e) {}
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
-  /// Has it not resumed after all, because its coroutine is being destroyed. Preconditions: it was given to dispatch() or
-  /// post() of `e`, and its coroutine has not been resumed; on the thread that `e` would resume it on.
+  /// Takes it back from the queue, because its coroutine is being destroyed. Preconditions: it was given to
+  /// dispatch() or post() of `e`, and its coroutine has not been resumed; called on the thread that `e` would
+  /// resume it on.
   UNIO_API void take_back(executor_ref e) noexcept;
-  /// So that an executor whose dispatch takes a handle is one as well.
+  /// So that an executor whose dispatch() takes a coroutine handle qualifies too.
   operator std::coroutine_handle<>() const noexcept { return handle_; } // NOLINT: implicit on purpose
 
  private:
@@ -74,11 +76,11 @@ class resumption : public work {
 ///   dispatch(r)   if it is allowed to run here and now: r.handle(), which the caller resumes or returns from
 ///                 await_suspend. Otherwise posts `r` and returns std::noop_coroutine()
 ///   post(w)       runs `w` later, never inside this call; from any thread; allocates nothing
-///   ==            the same place: one may go on without asking
+///   ==            the same place: work of one may run on the other without dispatching
 ///
 /// It may also offer `io_multiplexer* multiplexer() const`, which then runs the I/O of its coroutines, and
-/// `bool withdraw(work&) const`, which takes back what was posted and has not run: needed to destroy a coroutine that
-/// is about to be resumed.
+/// `bool withdraw(work&) const`, which takes back what was posted and has not run: needed to destroy a
+/// coroutine that is about to be resumed.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §4
 template <class E>
@@ -116,12 +118,13 @@ class executor_ref {
     return operations_->dispatch(executor_, r);
   }
   void post(work& w) const noexcept { operations_->post(executor_, w); }
-  /// Takes back what was posted. True: `w` is in no queue any more. False: it has run, or is about to on another thread.
+  /// Takes back posted work. True: `w` is in no queue any more. False: it has run, or is about to run on
+  /// another thread.
   bool withdraw(work& w) const noexcept { return operations_->withdraw(executor_, w); }
-  /// Who runs the I/O of its coroutines; null: whoever is the thread's own.
+  /// The multiplexer that runs the I/O of its coroutines; null: the thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }
 
-  /// Whether posting lets others go on first. False for inline_executor.
+  /// Whether other work runs before what is posted. False for inline_executor.
   [[nodiscard]] bool has_turns() const noexcept { return operations_->has_turns; }
 
   bool operator==(executor_ref const& other) const noexcept {
@@ -134,7 +137,8 @@ class executor_ref {
   void const* executor_ = nullptr;
 };
 
-/// Runs everything where it is asked to, at once: for tests, and for what resumes on whatever thread completes it.
+/// Runs everything at once, on the calling thread: for tests, and for coroutines that resume on the thread
+/// that completes what they await.
 ///
 /// Thread safety  distinct and shared: safe
 class inline_executor {
@@ -145,8 +149,8 @@ class inline_executor {
   bool operator==(inline_executor const&) const = default;
 };
 
-/// What a chain of coroutines runs with. The root of the chain, or whoever changes a part of it for those below (run_on,
-/// timeout, when_all), owns it; everybody below refers to it.
+/// What a chain of coroutines runs with. The root of the chain owns it, and so does each coroutine that
+/// changes a part of it for those below (run_on, timeout, when_all); the coroutines below refer to it.
 struct environment {
   executor_ref executor; ///< where its coroutines run
   stop_token stop;       ///< whether they were asked to end
@@ -154,11 +158,12 @@ struct environment {
       nullptr; ///< who runs the I/O of handles that were not told; null: the thread's own
   frame_allocator* frames =
       nullptr; ///< where frames come from that take this as their first parameter; null: the pool
-  /// Ends the chain from its root: it is suspended, and nobody will ever resume it. Null: nobody owns it.
+  /// Destroys the chain from its root, when it is suspended and nothing can resume it any more. Null: the
+  /// chain has no owner.
   void (*abandon)(environment const&) noexcept = nullptr;
   void* root = nullptr; ///< for abandon()
 
-  /// For coroutines with a parameter `environment const&`: their frames come from `frames`.
+  /// Coroutines with a parameter `environment const&` take their frames from `frames`.
   [[nodiscard]] frame_allocator* get_frame_allocator() const noexcept { return frames; }
 };
 

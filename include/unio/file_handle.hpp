@@ -18,10 +18,11 @@
 
 namespace unio {
 
-/// A zero-terminated path, viewed. Made from what is zero-terminated, so that it is never copied; a std::string_view is not.
+/// A view of a zero-terminated path. It is made only from zero-terminated text, and so is never copied; a
+/// std::string_view is not.
 ///
-/// Errors  what uses it reports error::embedded_nul for a std::string with a NUL inside, and ENAMETOOLONG for a name over
-///         255 bytes or a path over 4095
+/// Errors  functions that take it report error::embedded_nul for a std::string with a NUL inside, and
+///         ENAMETOOLONG for a name of more than 255 bytes or a path of more than 4095
 /// Buffers the text must live as long as the operation that uses it
 class path_view {
  public:
@@ -63,28 +64,33 @@ class UNIO_API file_handle : public io_handle {
  public:
   file_handle() = default;
 
-  /// Opens or creates a file, with the permissions 0666 less what the umask takes. mode::write also reads; mode::append
-  /// only appends; mode::none and mode::attributes open an existing name without touching what it stands for (O_PATH).
+  /// Opens or creates a file, with the permissions 0666 less what the umask takes. mode::write also reads;
+  /// mode::append only appends; mode::none and mode::attributes open an existing name without opening the
+  /// file (O_PATH).
   ///
-  /// Returns  the handle, close-on-exec. What is not a regular file opens without waiting (O_NONBLOCK). A FIFO, and a device
-  ///          that has no position (a terminal), are then read and written as a pipe_handle is
-  /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for wishes that contradict each
-  ///          other (to truncate what is only read, to create without access). Nothing is created on failure
-  /// Cost     three system calls, for a name that exists may lead to anything; one where it must not exist;
-  ///          creation::always_new three; caching::safety_barriers one more where it may create
+  /// Returns  the handle, close-on-exec. Anything but a regular file is opened without waiting (O_NONBLOCK).
+  ///          A FIFO, or a device without a position (a terminal), is then read and written like a
+  ///          pipe_handle
+  /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for contradictory
+  ///          arguments (to truncate a file opened for reading, to create without access). Nothing is created
+  ///          on failure
+  /// Cost     three system calls, because an existing name may be anything; one if it must not exist; three
+  ///          with creation::always_new; one more with caching::safety_barriers if it may create
   /// Runs as  openat(2); see async_open for the awaited form
   /// Source   D2052R0 §4.1
   static result<file_handle> file(path_handle const& base, path_view name, mode m = mode::read,
                                   creation c = creation::open_existing, caching k = caching::all,
                                   flag f = flag::none) noexcept;
-  /// A new file with a random name in `directory` (by default the directory for temporary files: TMPDIR, or /tmp), which is
-  /// removed when the handle is closed. Only its owner may read it. Errors: as file(); EINVAL for a '/' in `prefix`.
+  /// A new file with a random name in `directory` (by default the directory for temporary files: TMPDIR, or
+  /// /tmp), which is removed when the handle is closed. Only its owner may read it. Errors: as file(); EINVAL
+  /// for a '/' in `prefix`.
   static result<file_handle> temp_file(path_handle const& directory = {},
                                        path_view prefix = "unio-") noexcept;
-  /// A file that has no name and never had one; gone with its last handle. Where the filesystem cannot do that
+  /// A file that never has a name, and disappears with its last handle. On a filesystem without that
   /// (EOPNOTSUPP) it has a random name for a moment.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
-  /// A new file with a random name that begins with `prefix`, in `directory`. It stays. Only its owner may read it.
+  /// A new file with a random name that begins with `prefix`, in `directory`. It stays. Only its owner may
+  /// read it.
   static result<file_handle> uniquely_named_file(path_handle const& directory,
                                                  path_view prefix = "") noexcept;
 
@@ -94,15 +100,15 @@ class UNIO_API file_handle : public io_handle {
 
   /// Its length in bytes.
   [[nodiscard]] result<extent_type> maximum_extent() const noexcept;
-  /// Makes it `size` bytes long; what is added reads as zero. Errors: EFBIG, EINVAL, EPERM as ftruncate(2). Returns `size`.
+  /// Sets its length; added bytes read as zero. Errors: EFBIG, EINVAL, EPERM as ftruncate(2). Returns `size`.
   result<extent_type> truncate(extent_type size) noexcept;
-  /// Makes `bytes` from `offset` read as zero and gives their storage back where the filesystem can; writes zeros where it
-  /// cannot. The length does not change. Errors: EFBIG, ENOSPC, EPERM as fallocate(2); EOPNOTSUPP where only writing is
-  /// possible and the file was opened for appending.
+  /// Makes `bytes` from `offset` read as zero and gives their storage back where the filesystem can; writes
+  /// zeros where it cannot. The length does not change. Errors: EFBIG, ENOSPC, EPERM as fallocate(2);
+  /// EOPNOTSUPP where only writing is possible and the file was opened for appending.
   result<void> zero(extent_type offset, extent_type bytes) noexcept;
-  /// Removes its name, wherever it was renamed to, after checking that the name still leads to this inode. A file that
-  /// another process puts there between the check and the removal is removed instead: Linux has no removal on condition.
-  /// Errors: ENOENT if it does not; as unlinkat(2).
+  /// Removes its current name, after checking that the name still leads to this inode. If another process
+  /// puts another file there between the check and the removal, that file is removed: Linux has no
+  /// conditional removal. Errors: ENOENT if the name leads elsewhere; as unlinkat(2).
   result<void> unlink() noexcept;
 
   /// lock_range, try_lock_range, try_lock_range_for, …, co_lock_range, …: see async_lock_range.
@@ -111,19 +117,20 @@ class UNIO_API file_handle : public io_handle {
   /// lock_file, try_lock_file, try_lock_file_for, …, co_lock_file, …: see async_lock_file.
   UNIO_VERB_FORMS(lock_file, async_lock_file, (lock_kind kind), kind)
 
-  /// A second handle on the same open description: they share the position. It uses no multiplexer of its own, and its
-  /// end removes no name.
+  /// A second handle on the same open description, with which it shares the position. It has no multiplexer
+  /// of its own, and closing it removes no name.
   [[nodiscard]] result<file_handle> clone() const noexcept;
-  /// Closes it; caching::safety_barriers first makes everything durable, flag::unlink_on_close removes the name.
+  /// Closes it; caching::safety_barriers first makes everything durable, flag::unlink_on_close removes the
+  /// name.
   result<void> close() noexcept;
-  /// The same as an operation. What flag and caching ask for is done before it starts, and may wait.
+  /// The same as an operation. The work that flag and caching ask for is done before it starts, and may wait.
   [[nodiscard]] io_awaitable<async_close> co_close() && noexcept {
     (void)before_close();
     return static_cast<handle&&>(*this).co_close();
   }
 
  protected:
-  /// What closing means beyond giving up the descriptor. Returns the first thing that failed.
+  /// What closing does before the descriptor is closed. Returns the first error.
   std::error_code before_close() noexcept;
 
   friend class async_open;
@@ -135,7 +142,7 @@ class UNIO_API file_handle : public io_handle {
 /// Opens a file; see file_handle::file.
 ///
 /// Returns       the handle
-/// Cancellation  a file that was opened all the same is returned
+/// Cancellation  a file that was opened nevertheless is returned
 /// Buffers       `base` and the text of `name` must live until it has finished
 /// Runs as       io_uring OPENAT · openat(2) on a thread that may block · openat(2)
 class UNIO_API async_open : public io_operation, public detail::standard_sender<async_open> {

@@ -5,34 +5,42 @@
 //   async_lock_range   file_handle::lock_range, try_lock_range, co_lock_range, …
 //   async_lock_file    file_handle::lock_file, try_lock_file, co_lock_file, …
 //
-// They are open-file-description locks (fcntl(2), F_OFD_SETLK), never the POSIX locks of a process: where a kernel or a
-// filesystem has none, locking fails. The owner of a lock is what one open() made. What it guarantees:
+// They are open-file-description locks (fcntl(2), F_OFD_SETLK), never the POSIX locks of a process: where a
+// kernel or a filesystem has none, locking fails. The owner of a lock is what one open() made. What it
+// guarantees:
 //
-//   holder killed          the kernel gives the lock back with the last descriptor of the open file: when the process ends,
-//                          unless a child or who was sent the descriptor still has it. Nobody is told. While operations on
-//                          that very descriptor are in flight on an io_uring, or if it is registered with one, that may be
-//                          some 40 ms after the end of the process (measured on Linux 6.18): lock with a descriptor of its
-//                          own, which nothing is read or written through
+//   holder killed          the kernel releases the lock when the last descriptor of the open file is closed:
+//                          at the end of the process, unless a child or a process that received the
+//                          descriptor still has it. The next owner is not informed. If operations on this
+//                          descriptor are in flight on an io_uring, or it is registered with one, the release
+//                          may come some 40 ms after the end of the process (measured on Linux 6.18): use a
+//                          separate descriptor for locking only
 //   power loss             nothing is stored: nothing to recover
-//   NFS                    as the server's lock service has it, between clients; ENOLCK without one. A client that was cut off
-//                          from its server for too long loses its locks (fcntl(2), "Lost locks"). Not tested
-//   threads of one process handles that were opened separately exclude each other, as processes do. One handle is one owner:
-//                          what overlaps a lock that it holds, or is just being locked through it, is refused with EDEADLK,
-//                          for the kernel would grant it, and the first to be unlocked would unlock both. Through a clone of
-//                          the handle that cannot be noticed, and is a mistake
-//   fork                   the child shares the open file, and with it the lock: held until one of the two calls unlock(), or
-//                          both have closed it. What the child destroys of its parent's guards unlocks nothing
+//   NFS                    between clients as the server's lock service provides; ENOLCK without one. A
+//                          client that is cut off from its server for too long loses its locks (fcntl(2),
+//                          "Lost locks"). Not tested
+//   threads of one process separately opened handles exclude each other, as processes do. One handle is one
+//                          owner: a lock that overlaps another one held or being acquired through the same
+//                          handle is refused with EDEADLK, because the kernel would grant it and the first
+//                          unlock would release both. An overlap through a clone of the handle cannot be
+//                          detected, and is the caller's mistake
+//   fork                   the child shares the open file and its lock, which is held until one of the two
+//                          calls unlock() or both have closed the file. Destroying the parent's guards in the
+//                          child unlocks nothing
 //   another descriptor on the inode closed
 //                          no effect
-//   fairness               none: all who wait try again, and those who sleep in the kernel before those who come back later
-//   waiting cost           a blocking call without deadline and multiplexer sleeps in the kernel. All else tries again after
-//                          1, 2, 4 and then every 8 ms, with one system call, and occupies no thread
+//   fairness               none: all waiters retry; those asleep in the kernel come before those that retry
+//                          later
+//   waiting cost           a blocking call without deadline and multiplexer sleeps in the kernel. All others
+//                          retry after 1, 2, 4 and then every 8 ms, with one system call each, and occupy no
+//                          thread
 //   acquire cost           one system call, and one to unlock, each linear in the number of locks on the file
-//   many entities          one guard for each range. Whoever takes several takes them by rising offset, or waits for ever for
-//                          one who waits for him: the kernel looks for no deadlocks
+//   many entities          one guard for each range. Lock several ranges in the order of their offsets: the
+//                          kernel detects no deadlocks
 //   shared mode            yes; not from one kind to the other
 //
-// Who does not ask for a lock is not kept out. flock(2) neither sees nor respects these (it does on NFS); POSIX locks do.
+// The locks are advisory: they stop no process that does not ask for one. flock(2) neither sees nor respects
+// them (on NFS it does); POSIX locks do.
 
 #pragma once
 
@@ -47,22 +55,24 @@ class lock_operation;
 extern UNIO_API operation_faces const lock_range_faces, lock_file_faces;
 } // namespace detail
 
-/// A shared lock goes together with other shared ones. It needs a handle that may read, an exclusive one a handle that may
-/// write.
+/// Shared locks do not exclude each other. A shared lock needs a handle that may read, an exclusive one a
+/// handle that may write.
 enum class lock_kind : std::uint8_t { shared, exclusive };
 
-/// Holds a lock on a range of bytes, or nothing. Its destruction unlocks exactly that range, as long as its handle is open.
+/// Holds a lock on a range of bytes, or nothing. Its destruction unlocks exactly that range, as long as its
+/// handle is open.
 ///
 /// Thread safety  distinct: safe, also on one handle; shared: no
 /// Moved-from     holds nothing
-/// Lifetime       the handle outlives it: closing the handle gives the lock back, and the guard then does nothing
+/// Lifetime       the handle outlives it: closing the handle gives the lock back, and the guard then does
+///                nothing
 /// Cost           one system call when it unlocks; one mutex of the process, never held during a system call
 /// Size           48 bytes
 class UNIO_API file_lock {
  public:
   file_lock() = default;
   file_lock(file_lock&& other) noexcept;
-  /// Unlocks what it held before.
+  /// Releases the lock that it held before.
   file_lock& operator=(file_lock&& other) noexcept;
   ~file_lock() {
     if (fd_ >= 0) give_back();
@@ -72,7 +82,7 @@ class UNIO_API file_lock {
   explicit operator bool() const noexcept { return is_held(); }
   [[nodiscard]] lock_kind kind() const noexcept { return kind_; }
   [[nodiscard]] extent_type offset() const noexcept { return first_; }
-  /// All from offset() to the largest offset there is, 2^63 - 1, where it holds the whole file.
+  /// For a lock on the whole file: up to the largest offset, 2^63 - 1.
   [[nodiscard]] extent_type bytes() const noexcept { return last_ - first_ + 1; }
 
   /// Unlocks now.
@@ -80,8 +90,8 @@ class UNIO_API file_lock {
   /// Returns  nothing; also if it holds nothing, or its handle was closed
   /// Errors   ENOLCK, EIO, … as fcntl(2). It then holds the lock as before
   result<void> unlock() noexcept;
-  /// Forgets the lock without unlocking it. It is held until the handle is closed, or what is locked through the handle
-  /// covers it: that is how one kind becomes the other without a moment in between.
+  /// Forgets the lock without unlocking it. The lock is held until the handle is closed, or until another
+  /// lock through the handle covers its range: so one kind becomes the other without a gap.
   void release() noexcept;
 
  private:
@@ -105,11 +115,11 @@ class UNIO_API file_lock {
 
 namespace detail {
 
-/// What locking a range and locking a file have in common, which is all but the range.
+/// What locking a range and locking a file have in common.
 class UNIO_API lock_operation : public io_operation {
  public:
   using result_type = io_result<file_lock>;
-  /// The lock, the first time that it is asked; after that a guard that holds nothing.
+  /// The lock on the first call; later a guard that holds nothing.
   [[nodiscard]] result_type result() noexcept {
     int const r = outcome_value();
     if (r < 0) return detail::to_error_code(r);
@@ -123,7 +133,7 @@ class UNIO_API lock_operation : public io_operation {
 
  private:
   friend struct operation_access;
-  file_lock held_; // until somebody asks for it
+  file_lock held_; // until result() is called
   extent_type first_ = 0;
   extent_type last_ = 0;
   int refused_ = 0; // why there is no such range, or 0
@@ -135,17 +145,18 @@ class UNIO_API lock_operation : public io_operation {
 /// Locks `bytes` bytes from `offset` on, which need not exist.
 ///
 /// Returns       the guard
-/// Errors        condition::would_block, timed_out, canceled: then nothing is locked. EDEADLK: it overlaps what is locked through
-///               this handle. EBADF: the handle was not opened for what the kind needs. EINVAL: no bytes. EOVERFLOW: it ends
-///               beyond the largest offset, 2^63 - 1. ENOLCK: the filesystem has no locks, or the kernel no memory. Others as
-///               fcntl(2). EACCES counts as "held by another", for some network filesystems say it that way
+/// Errors        condition::would_block, timed_out, canceled: then nothing is locked. EDEADLK: it overlaps a
+///               lock through this handle. EBADF: the handle was not opened for the access that the kind
+///               needs. EINVAL: no bytes. EOVERFLOW: it ends beyond the largest offset, 2^63 - 1. ENOLCK: the
+///               filesystem has no locks, or the kernel no memory. Others as fcntl(2). EACCES counts as "held
+///               by another", for some network filesystems say it that way
 /// Preconditions the handle is open, and outlives operation and guard
 /// Buffers       none
 /// Concurrency   any number of operations on a handle, of any number of threads
-/// Cancellation  a lock that was obtained all the same is returned, and given back if nobody takes it
+/// Cancellation  a lock that was obtained all the same is returned; if result() is not called, it is released
 /// Cost          no allocation; see above
-/// Runs as       F_OFD_SETLK, again after a while, on every driver: rings have no operation for it, and it takes no thread ·
-///               blocking without a deadline F_OFD_SETLKW
+/// Runs as       F_OFD_SETLK, retried, on every driver: rings have no operation for it, and no thread is
+///               occupied · blocking without a deadline F_OFD_SETLKW
 /// Source        fcntl(2), "Open file description locks"
 class UNIO_API async_lock_range : public detail::lock_operation,
                                   public detail::standard_sender<async_lock_range> {

@@ -1,10 +1,11 @@
 // unio/frames.hpp: where the frames of coroutines come from.
 //
-//   frame_pool            the pool of all: a list of free blocks per thread and size, over a bounded global one
-//   frame_allocator       an allocator of one's own; has_frame_allocator: an object that has one
+//   frame_pool            the default: lists of free blocks per thread and size, over a bounded global pool
+//   frame_allocator       a user's allocator; has_frame_allocator: an object that has one
 //
-// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there (the second, because
-// the first parameter of a member function is its object); every other from the pool. After warm-up neither asks the heap.
+// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there (the
+// second, because the first parameter of a member function is its object); any other from the pool, which
+// after warm-up does not ask the heap.
 
 #pragma once
 
@@ -17,7 +18,7 @@
 
 namespace unio {
 
-/// Gives frames of coroutines, and takes them back. A frame may be given back by another thread than took it.
+/// Allocates the frames of coroutines. Another thread may free a frame than the one that allocated it.
 class UNIO_API frame_allocator {
  public:
   frame_allocator() = default;
@@ -48,13 +49,14 @@ concept has_frame_allocator = requires(T& t) {
 
 /// The pool that frames come from by default, and the other blocks that unio needs per coroutine.
 ///
-/// Sizes          up to 1 KiB multiples of 64 bytes; from there up to 128 KiB eight to a doubling, so that what a block has
-///                more than was asked for is less than an eighth of it; what is larger comes from the heap as it is
-/// Thread safety  all of it from any thread. A block may be given back by another thread than took it
-/// Bounds         a thread keeps at most 64 free blocks of a size up to 1 KiB, and of each larger size 32 KiB, or two blocks
-///                where that is more: 4.3 MiB if it keeps all it may of every size. All threads together leave at most
-///                64 MiB in the global pool. What is more goes back to the heap
-/// Cost           a few instructions; a lock once in 32 blocks where one thread takes and another gives back, up to 1 KiB
+/// Sizes          multiples of 64 bytes up to 1 KiB; from there up to 128 KiB eight sizes per doubling, so
+///                that less than an eighth of a block is unused; larger blocks come straight from the heap
+/// Thread safety  all of it from any thread. Another thread may free a block than the one that allocated it
+/// Bounds         a thread keeps at most 64 free blocks of each size up to 1 KiB, and of each larger size 32
+///                KiB or two blocks, whichever is more: 4.3 MiB at most. The global pool holds at most 64
+///                MiB. The rest goes back to the heap
+/// Cost           a few instructions; for blocks up to 1 KiB that one thread allocates and another frees, a
+///                lock once in 32 blocks
 class frame_pool {
  public:
   struct statistics {
@@ -62,9 +64,9 @@ class frame_pool {
     std::size_t global_bytes = 0;      ///< free, in the global pool
     std::uint64_t heap_blocks = 0; ///< taken from the heap so far, by all threads, and not given back to it
   };
-  /// What is held just now.
+  /// The memory that is held at the moment.
   [[nodiscard]] UNIO_API static statistics held() noexcept;
-  /// Gives what is free in the calling thread's lists and in the global pool back to the heap.
+  /// Returns the free blocks of the calling thread's lists and of the global pool to the heap.
   UNIO_API static void trim() noexcept;
 
   /// A block of at least `size` bytes, aligned as by operator new. Throws std::bad_alloc.

@@ -1,8 +1,8 @@
-// unio/generator.hpp: a sequence that is computed while it is looked at.
+// unio/generator.hpp: a sequence that is computed item by item.
 //
 //   generator<T>   a coroutine that yields; an input range
 //
-// For sequences whose coroutine waits for something there is unio/async_generator.hpp.
+// For coroutines that await something see unio/async_generator.hpp.
 
 #pragma once
 
@@ -23,20 +23,21 @@ template <class T> struct yielding;
 template <class T> class generator_promise;
 } // namespace detail
 
-/// A coroutine that yields items to whoever iterates over it, on their thread. It begins with begin(), and computes an
-/// item when it is asked for; it may go on for ever.
+/// A coroutine that yields items to the loop that iterates over it, on the loop's thread. It starts at
+/// begin(), computes each item when it is needed, and may be endless.
 ///
 ///   unio::generator<int> below(int n) { for (int i = 0; i < n; ++i) co_yield i; }
 ///   for (int i : below(10)) …
 ///
-/// Items          of generator<T> are T&&, as of std::generator: they may be moved from, and an lvalue that is yielded is
-///                copied first. generator<T&> and generator<T const&> refer to what is yielded and copy nothing. An item
-///                lives until the iterator moves on
-/// Errors         an exception that leaves the coroutine leaves begin() or ++; afterwards the sequence has ended
+/// Items          of generator<T> are T&&, as of std::generator: they may be moved from, and an lvalue that
+///                is yielded is copied first. generator<T&> and generator<T const&> refer to what is yielded
+///                and copy nothing. An item lives until the iterator moves on
+/// Errors         an exception that leaves the coroutine is thrown by begin() or ++, and ends the sequence
 /// Destruction    at any time: destroys what the coroutine holds
-/// Thread safety  distinct: safe; shared: no. Another thread may go on with it
+/// Thread safety  distinct: safe; shared: no. Another thread may continue it
 /// Moved-from     empty: may be assigned to and destroyed
-/// Cost           one frame from the pool, or from the allocator of one of its first two parameters (unio/frames.hpp)
+/// Cost           one frame from the pool, or from the allocator of one of its first two parameters
+///                (unio/frames.hpp)
 /// Size           8 bytes
 /// Source         CppCon 2015, *Coroutines*; std::generator
 template <class T> class [[nodiscard]] generator {

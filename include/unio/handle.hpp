@@ -1,4 +1,4 @@
-// unio/handle.hpp: something of the operating system's that is open.
+// unio/handle.hpp: an open descriptor, and the operations that every kind of handle has.
 //
 //   handle       owns one descriptor
 //   io_handle    a handle that bytes can be read from and written to
@@ -49,11 +49,12 @@ class UNIO_API async_poll : public io_operation, public detail::standard_sender<
   readiness what_ = readiness::readable;
 };
 
-/// Closes a descriptor that it took from a handle. Cancels what is in flight on it first, as handle::close() does.
+/// Closes a descriptor that it took from a handle. First cancels the operations in flight on it, as
+/// handle::close() does.
 ///
 /// Errors         as close(2); the descriptor is gone in any case
-/// Cancellation   none: closing has begun when it has started
-/// Destruction    one that was never started closes the descriptor
+/// Cancellation   none: a close that has started is not undone
+/// Destruction    if it was never started, the destructor closes the descriptor
 /// Runs as        io_uring CLOSE · close(2) on a thread that may block · close(2)
 class UNIO_API async_close : public io_operation, public detail::standard_sender<async_close> {
  public:
@@ -74,8 +75,8 @@ class UNIO_API async_close : public io_operation, public detail::standard_sender
 /// Owns one descriptor, which is close-on-exec from birth and never 0, 1 or 2.
 ///
 /// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else
-/// Moved-from     closed. Operations in flight go on: they hold the descriptor, not the handle. One that was described but
-///                not started refers to the handle
+/// Moved-from     closed. Operations in flight continue: they hold the descriptor, not the handle. An
+///                operation that was described but not started refers to the handle
 /// Lifetime       a multiplexer given to set_multiplexer() must outlive the handle
 /// Size           16 bytes
 class UNIO_API handle {
@@ -92,7 +93,7 @@ class UNIO_API handle {
   };
   /// What the system may keep in memory.
   enum class caching : std::uint8_t {
-    none, ///< nothing: O_DIRECT and O_SYNC; buffers, offsets and sizes must be aligned for the device (else EINVAL)
+    none, ///< nothing (O_DIRECT, O_SYNC); buffers, offsets and sizes must be aligned for the device (EINVAL)
     only_metadata,      ///< O_DIRECT
     reads,              ///< reads; writes reach the device before they return (O_SYNC)
     reads_and_metadata, ///< as reads, but only what is needed to read the data back (O_DSYNC)
@@ -122,31 +123,33 @@ class UNIO_API handle {
   [[nodiscard]] int native_handle() const noexcept { return fd_; }
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
 
-  /// Closes it: cancels what is in flight on it, in this thread's multiplexer and every other, waits until the last of it
-  /// has finished (receivers are told condition::canceled), and closes the descriptor, whose number can not be taken by
-  /// another before that.
+  /// Closes it: cancels the operations in flight on it, in every thread's multiplexer, waits until the last
+  /// one has finished (receivers get condition::canceled), and only then closes the descriptor, so that its
+  /// number is not reused earlier.
   ///
-  /// Returns        nothing; also for a handle that is closed
+  /// Returns        nothing; also for a closed handle
   /// Errors         as close(2); the descriptor is gone in any case
-  /// Preconditions  where another thread's multiplexer has an operation on it, that thread is running its multiplexer, or is
-  ///                in a close() of its own
-  /// Cost           one system call; one more where epoll knows the descriptor
+  /// Preconditions  if another thread's multiplexer has an operation on it, that thread runs its multiplexer
+  ///                or is inside a close() of its own
+  /// Cost           one system call; one more if the descriptor is registered with epoll
   result<void> close() noexcept;
 
-  /// Gives up the descriptor without closing it, after cancelling what is in flight on it.
+  /// Gives up the descriptor without closing it, after cancelling the operations in flight on it.
   [[nodiscard]] int release() noexcept;
 
-  /// A second handle on the same open description, close-on-exec, which uses no multiplexer of its own. Errors: EMFILE.
+  /// A second handle on the same open description, close-on-exec, which uses no multiplexer of its own.
+  /// Errors: EMFILE.
   [[nodiscard]] result<handle> clone() const noexcept;
 
-  /// Where it is now, as the kernel knows it: follows renames. Ends in " (deleted)" when it has no name any more.
+  /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name any
+  /// more.
   [[nodiscard]] result<std::string> current_path() const;
 
   /// The multiplexer that runs its operations: the one set, or the calling thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept {
     return multiplexer_ != nullptr ? multiplexer_ : &this_thread::multiplexer();
   }
-  /// True if one was set. Blocking calls then keep that multiplexer's other operations moving while they wait.
+  /// True if one was set. Blocking calls then drive that multiplexer's other operations while they wait.
   [[nodiscard]] bool has_multiplexer() const noexcept { return multiplexer_ != nullptr; }
   /// The one set, or null.
   [[nodiscard]] io_multiplexer* own_multiplexer() const noexcept { return multiplexer_; }
@@ -182,16 +185,19 @@ UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 /// Reads until at least one byte has arrived.
 ///
 /// Effects       fills `request.buffers` in order, from `request.offset` where the handle can seek
-/// Returns       the buffers filled (1 byte … size of all; no buffer at the end of the stream, and at once if the request
-///               has no room). A mapped file returns a view of its map instead: use what is returned
+/// Returns       the buffers filled (1 byte … size of all; no buffer at the end of the stream, and at once if
+///               the request has no room). A mapped file returns a view of its map instead: use the buffers
+///               that are returned
 /// Errors        condition::timed_out, would_block, canceled (then no byte moved); otherwise as readv(2)
 /// Preconditions the handle is open and readable
-/// Buffers       the caller's; untouched by others until the operation has finished
+/// Buffers       the caller's; nothing else may touch them until the operation has finished
 /// Concurrency   one read and one write per handle at a time; distinct handles are independent
-/// Cancellation  bytes that arrived first are returned: a transfer is never reported as cancelled. A transfer from a
-///               regular file that the kernel has begun is not interrupted
-/// Cost          no allocation, no copy; one system call when ready, two more for each wait (poll and the call again)
-/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same, with poll(2)
+/// Cancellation  bytes that arrived first are returned: a transfer is never reported as cancelled. A transfer
+///               from a regular file that the kernel has begun is not interrupted
+/// Cost          no allocation, no copy; one system call when ready, two more for each wait (poll and the
+///               call again)
+/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same,
+///               with poll(2)
 /// Source        D2052R0 §4.1; readv(2), recv(2)
 class UNIO_API async_read : public io_operation, public detail::standard_sender<async_read> {
  public:
@@ -202,7 +208,7 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
     return detail::transfer_result(outcome_value(), request_.buffers);
   }
 
-  /// What is asked for. Once a mapped file was read its buffer is the view.
+  /// The request. After reading a mapped file its buffer is the view.
   [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
   using io_operation::reset;
   /// Makes it startable again with another request.
@@ -215,7 +221,8 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
   friend struct detail::operation_access;
   template <class Sender, class Handle, class... Arguments>
   friend typename Sender::result_type detail::blocking_on(Handle&, Arguments const&...) noexcept;
-  // Reads without making an operation of it, where that is all there is to do. What it would come to, or not_at_once.
+  // Reads without constructing an operation, if a plain system call suffices. Returns its outcome, or
+  // not_at_once.
   static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
                      unio::deadline const& d) noexcept;
   static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
@@ -229,17 +236,19 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
 ///
 /// Effects       takes from `request.buffers` in order, to `request.offset` where the handle can seek
 /// Returns       the buffers taken (1 byte … size of all; none at once if the request is empty)
-/// Errors        condition::timed_out, would_block, canceled (then no byte moved); EPIPE when nobody can read any more, EFBIG
-///               at RLIMIT_FSIZE (neither with a signal); otherwise as writev(2)
+/// Errors        condition::timed_out, would_block, canceled (then no byte moved); EPIPE if the reading end
+///               is closed, EFBIG at RLIMIT_FSIZE (neither raises a signal); otherwise as writev(2)
 /// Preconditions the handle is open and writable
-/// Buffers       the caller's; not changed by unio, and not to be changed by others until the operation has finished
+/// Buffers       the caller's; unio does not change them, and nothing else may until the operation has
+///               finished
 /// Concurrency   one read and one write per handle at a time; distinct handles are independent
-/// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is not
-///               interrupted: there the deadline bounds the wait to begin
-/// Cost          no allocation, no copy; one system call when ready, two more for each wait. A pipe on Linux before 6.18,
-///               and a file where there is an RLIMIT_FSIZE, needs two calls more to keep the signal away. The first write to a
-///               file in a tick of the kernel's clock asks for that limit: a call more
-/// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same, with poll(2)
+/// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is
+///               not interrupted: there the deadline bounds the wait to begin
+/// Cost          no allocation, no copy; one system call when ready, two more for each wait. On a pipe before
+///               Linux 6.18, and on a file under an RLIMIT_FSIZE, two more calls keep the signal away. The
+///               first write to a file in each tick of the kernel's clock reads that limit: one more call
+/// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the
+///               same, with poll(2)
 /// Source        D2052R0 §4.1; writev(2), send(2)
 class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {
  public:
@@ -272,9 +281,9 @@ enum class barrier_kind : std::uint8_t {
 
 /// Orders earlier writes before later ones, and makes them durable where the kind says so.
 ///
-/// Returns       nothing; what cannot be made durable (a pipe, a socket) is a success without effect
-/// Errors        EIO, ENOSPC, EDQUOT as fsync(2): reported once by the kernel, so treat the data as lost
-/// Cancellation  none once it has begun; the deadline bounds the wait to begin
+/// Returns       nothing; on a pipe or a socket, which cannot be made durable, it succeeds without effect
+/// Errors        EIO, ENOSPC, EDQUOT as fsync(2): the kernel reports them once, so treat the data as lost
+/// Cancellation  none once it has begun; the deadline bounds the wait before that
 /// Cost          one system call; as slow as the device
 /// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)
 /// Source        D2052R0 §4.2; fsync(2), sync_file_range(2)
@@ -291,7 +300,8 @@ class UNIO_API async_barrier : public io_operation, public detail::standard_send
   barrier_kind what_ = barrier_kind::wait_all;
 };
 
-/// A handle that bytes can be read from and written to, in every style, with the same arguments and the same result.
+/// A handle that bytes can be read from and written to, in every style, with the same arguments and the same
+/// result.
 ///
 /// Thread safety, moved-from state, lifetime  as handle
 /// Size                                       16 bytes
@@ -303,15 +313,16 @@ class UNIO_API io_handle : public handle {
   using const_buffers_type = const_buffers;
 
   io_handle() = default;
-  /// Takes a descriptor made elsewhere. It is made non-blocking and close-on-exec, and moved above 2 if it is not.
-  /// Non-blocking is a property of what is open, not of the descriptor: other processes that have it, as a shell has the
-  /// terminal, notice. Regular files stay as they are.
+  /// Takes over a descriptor made elsewhere, makes it non-blocking and close-on-exec, and moves it above 2 if
+  /// necessary. Non-blocking mode belongs to the open description: other processes that share it, as a shell
+  /// shares the terminal, are affected. Regular files stay as they are.
   ///
-  /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream: of messages, bytes would
-  ///         be lost, and an empty one would read as the end; as fcntl(2). On failure the descriptor is still the caller's
+  /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream,
+  ///         because bytes of messages would be lost and an empty message would read as the end; as fcntl(2).
+  ///         On failure the descriptor is still the caller's
   static result<io_handle> adopt(int fd) noexcept;
 
-  /// The most buffers that one call takes; more are not an error: the rest is simply not moved.
+  /// The most buffers that one call takes. More are no error: the rest is not moved.
   [[nodiscard]] static constexpr std::size_t max_buffers() noexcept { return 1024; }
 
   /// read, try_read, try_read_for, try_read_until, co_read, …: see async_read.
@@ -320,7 +331,7 @@ class UNIO_API io_handle : public handle {
   UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers> request), request)
   /// barrier, try_barrier, …, co_barrier, …: see async_barrier.
   UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind what), what)
-  /// Data and metadata are durable.
+  /// Makes data and metadata durable.
   io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
 
  protected:

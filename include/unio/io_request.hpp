@@ -1,4 +1,4 @@
-// unio/io_request.hpp: what is asked of an operation that moves bytes, and what comes back.
+// unio/io_request.hpp: the request and the result of an operation that moves bytes.
 //
 //   io_request<Buffers>   buffers and an offset, the same for every kind of handle
 //   io_result<T>          result<T> that also says how many bytes moved
@@ -13,10 +13,12 @@ namespace unio {
 /// A position in, or a length of, something that can seek, in bytes.
 using extent_type = std::uint64_t;
 
-/// The offset that means "where the handle is": the current position of a file, and nothing at all for a pipe.
+/// The offset that means "where the handle is": the current position of a file, and nothing at all for a
+/// pipe.
 inline constexpr extent_type no_offset = static_cast<extent_type>(-1);
 
-/// Buffers, and the offset to move them at. What cannot seek ignores the offset, so generic code need not branch.
+/// Buffers, and the offset to move them at. What cannot seek ignores the offset, so generic code need not
+/// branch.
 ///
 /// Source  D2052R0 §4.1
 template <class Buffers> struct io_request {
@@ -32,8 +34,9 @@ template <class Buffers> struct io_request {
       : buffers(static_cast<T&&>(b)), offset(at) {}
 };
 
-/// The outcome of an operation: a value (for a transfer the buffers that were filled or drained, which may lie elsewhere
-/// than the ones passed in), or an error; and the number of bytes that moved, which is meaningful beside an error too.
+/// The outcome of an operation: a value (for a transfer the buffers that were filled or drained, which may
+/// lie elsewhere than the ones passed in), or an error; and the number of bytes that moved, which is
+/// meaningful beside an error too.
 ///
 /// A single operation that moved bytes is a success, whatever stop or deadline raced it.
 ///

@@ -1,11 +1,12 @@
-// unio/link.hpp: operations that run one after the other, with nobody in between.
+// unio/link.hpp: operations that run one after the other, as one operation.
 //
-//   link(a, b, …), link(deadline, a, b, …)   one operation made of them: to be connected, or started with a handler
+//   link(a, b, …), link(deadline, a, b, …)   one operation made of them: to be connected, or started with a
+//                                            handler
 //   co_link(…)                               the same, awaited
 //   sync_link(…)                             the same, blocking
-//   try_link(…), try_co_link(…), try_sync_link(…)   none of them waits
+//   try_link(…), try_co_link(…), try_sync_link(…)   no member waits
 //   async_link                               what link() makes: a sender
-//   link_result                              what each of them came to, and how far the chain came
+//   link_result                              the members' results, and how far the chain came
 //
 //   auto [got, put] = co_await unio::co_link(async_read(from, {room, at}), async_write(to, {room, at}));
 
@@ -21,7 +22,7 @@
 
 namespace unio {
 
-/// What the members of a chain came to, in their order. `auto [a, b] = …` takes it apart.
+/// The results of a chain's members, in their order. `auto [a, b] = …` takes it apart.
 ///
 /// Moved-from  the members' results are moved from
 /// Size        those of the members' results, and 24 bytes
@@ -30,13 +31,13 @@ template <class... Results> class [[nodiscard]] link_result {
   link_result(std::tuple<Results...> each, std::size_t completed, std::error_code why) noexcept
       : each_(std::move(each)), completed_(completed), why_(why) {}
 
-  /// How many of the first did all that they were asked to do. The next has an error, or moved less than it was asked to;
-  /// those after that did not run, and say condition::canceled.
+  /// How many members, from the first on, did all that they were asked to do. The next one failed or moved
+  /// less; the ones after it did not run and report condition::canceled.
   [[nodiscard]] std::size_t completed() const noexcept { return completed_; }
-  /// All of them did.
+  /// Whether all of them did.
   [[nodiscard]] bool has_value() const noexcept { return completed_ == sizeof...(Results); }
   explicit operator bool() const noexcept { return has_value(); }
-  /// What ended the chain: the error of the first that did not do its part; condition::truncated if that one moved less
+  /// What ended the chain: the error of the first member that failed; condition::truncated if it moved less
   /// than it was asked to.
   [[nodiscard]] std::error_code error() const noexcept { return why_; }
   /// The bytes that all of them moved together.
@@ -45,7 +46,7 @@ template <class... Results> class [[nodiscard]] link_result {
                       each_);
   }
 
-  /// What the member `I` came to.
+  /// The result of member `I`.
   template <std::size_t I> [[nodiscard]] auto& get() & noexcept { return std::get<I>(each_); }
   template <std::size_t I> [[nodiscard]] auto const& get() const& noexcept { return std::get<I>(each_); }
   template <std::size_t I> [[nodiscard]] auto&& get() && noexcept { return std::get<I>(std::move(each_)); }
@@ -56,23 +57,28 @@ template <class... Results> class [[nodiscard]] link_result {
   std::error_code why_;
 };
 
-/// Runs operations one after the other, as one operation. The next one is started when the one before has finished and
-/// has done all that it was asked to do, without the caller's, a receiver's or a coroutine's turn in between.
+/// Runs operations one after the other, as one operation. Each is started when the previous one has finished
+/// and has done all that it was asked to do; no turn of the caller, a receiver or a coroutine comes in
+/// between.
 ///
-/// Effects       as those of the members, in their order. A failure, and a transfer of less than was asked for (at the end of
-///               a file, say), end the chain: the members after it are not started
-/// Returns       what each of them came to: see link_result. Bytes that any of them moved are in its result
+/// Effects       those of the members, in their order. A failure ends the chain, and so does a transfer of
+///               less than was asked for (at the end of a file, say): the members after it are not started
+/// Returns       the result of each: see link_result. Bytes that a member moved are in its result
 /// Errors        of the members: their own; of those that did not run: condition::canceled
-/// Preconditions none of the members was started, yields many values, or is of an atomic_ form; handles that were given a
+/// Preconditions none of the members was started, yields many values, or is of an atomic_ form; handles that
+/// were given a
 ///               multiplexer were given the same one
-/// Buffers       the callers' of the members; two members may use the same ones. Untouched by others until all has finished
-/// Concurrency   as the members: no other operation is in between, unless it is started while the chain runs
-/// Deadline      for the whole: the member that runs when it passes ends with condition::timed_out, unless it can be done at
-///               that moment; no other is started after it. Members may have their own, which count from their start. Zero:
-///               none of the members waits
-/// Cancellation  of the one that runs, as its own; the others are not started
-/// Closing       the handle of a member that has not run yet cancels the chain
-/// Cost          no allocation, no copy; the members' system calls, and no turn of the loop for those that need not wait
+/// Buffers       the members' buffers are the caller's, and may be shared between members. Nothing else may
+///               touch them until the chain has finished
+/// Concurrency   as the members; other operations on their handles may run in between only if they are
+///               started meanwhile
+/// Deadline      for the whole chain: the member that runs when it passes ends with condition::timed_out,
+///               unless it can be done at that moment; no further member is started. Members may have
+///               deadlines of their own, which count from their start. Zero: no member waits
+/// Cancellation  of the running member, as its own; the others are not started
+/// Closing       closing the handle of a member that has not run yet cancels the chain
+/// Cost          no allocation, no copy; the members' system calls, and no turn of the loop for members that
+///               need not wait
 /// Runs as       the members, each as its own · blocking: one blocking call after the other
 /// Source        FEATURES L-03; io_uring_enter(2), IOSQE_IO_LINK
 template <class... Senders>
@@ -84,9 +90,9 @@ class async_link : public detail::linked<Senders...>, public detail::standard_se
       : detail::linked<Senders...>(d, std::move(members)...) {}
   explicit async_link(Senders... members) noexcept : async_link(unio::deadline(), std::move(members)...) {}
 
-  /// A member, to be described anew (`chain.member<0>().reset(…)`). Preconditions: not started, or reset.
+  /// A member, for describing it again (`chain.member<0>().reset(…)`). Preconditions: not started, or reset.
   template <std::size_t I> [[nodiscard]] auto& member() noexcept { return std::get<I>(this->members_); }
-  /// How many members have done all that they were asked to do, and whether that is all of them.
+  /// How many members have done all that they were asked to do; whether all have.
   using detail::chain::completed_members;
   using detail::chain::is_complete;
   /// Makes it startable again with the same members. Preconditions: not started, or finished.
@@ -109,7 +115,7 @@ template <detail::linkable... Senders>
 [[nodiscard]] async_link<Senders...> link(deadline d, Senders... members) noexcept {
   return async_link<Senders...>(d, std::move(members)...);
 }
-/// None of them waits.
+/// A chain of which no member waits.
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
 [[nodiscard]] async_link<Senders...> try_link(Senders... members) noexcept {

@@ -6,23 +6,23 @@
 
 namespace unio {
 
-/// A file mapped into memory. read() copies nothing: it returns where the bytes are in the map, whatever buffers were
-/// passed (their sizes say how much is wanted). write() goes through the kernel, so that a full disk is an error and not a
-/// signal; what was written is seen in the map at once. The map itself is read only, however the file was opened: storing
-/// into it is a segmentation fault.
+/// A file mapped into memory. read() copies nothing: it returns where the bytes are in the map; the buffers
+/// passed to it only say how many bytes are wanted. write() goes through the kernel, so that a full disk is
+/// an error and not a signal; its bytes appear in the map at once. The map is always read-only: storing into
+/// it is a segmentation fault.
 ///
-/// The view that read() returns stays valid until the handle is closed or update_map() moves the map. If another process
-/// makes the file shorter, touching a view beyond its new end raises SIGBUS: read_copy() is for files that others may
-/// truncate.
+/// The view that read() returns stays valid until the handle is closed or update_map() moves the map. If
+/// another process shortens the file, touching a view beyond the new end raises SIGBUS: use read_copy() for
+/// files that other processes may truncate.
 ///
-/// Thread safety  as file_handle; reading views from several threads is safe while nobody calls truncate or update_map
+/// Thread safety  as file_handle; several threads may read views while none calls truncate() or update_map()
 /// Size           48 bytes
 class UNIO_API mapped_file_handle : public file_handle {
  public:
   mapped_file_handle() = default;
-  /// Opens and maps a file. `reserve_bytes` of address space are kept for it to grow into (0: the length, rounded up to
-  /// 1 MiB, twice). Errors: as file_handle::file and mmap(2): EACCES for mode::append, ENODEV for what is not a regular
-  /// file, ENOMEM where the address space is limited.
+  /// Opens and maps a file. `reserve_bytes` of address space are kept for it to grow into (0: the length,
+  /// rounded up to 1 MiB, twice). Errors: as file_handle::file and mmap(2): EACCES for mode::append, ENODEV
+  /// for what is not a regular file, ENOMEM where the address space is limited.
   static result<mapped_file_handle> mapped_file(path_handle const& base, path_view name, mode m = mode::read,
                                                 creation c = creation::open_existing,
                                                 extent_type reserve_bytes = 0, caching k = caching::all,
@@ -34,14 +34,15 @@ class UNIO_API mapped_file_handle : public file_handle {
 
   /// The start of the map, or null if the file is empty.
   [[nodiscard]] std::byte* address() const noexcept { return length_ != 0 ? map_ : nullptr; }
-  /// How many bytes of the map stand for the file, as far as this handle knows.
+  /// The length of the file, as this handle last saw it.
   [[nodiscard]] extent_type length() const noexcept { return length_; }
-  /// Takes in what others did to the file's length. Returns it. Moves the map, and so invalidates views, only if the
+  /// Looks up the file's current length and returns it. Moves the map, and so invalidates views, only if the
   /// file outgrew the reservation.
   result<extent_type> update_map() noexcept;
   /// Sets the length of file and map. As update_map() about views.
   result<extent_type> truncate(extent_type size) noexcept;
-  /// Copies into the request's buffers through the kernel: never raises SIGBUS, whatever others do to the file.
+  /// Copies into the request's buffers through the kernel. Never raises SIGBUS, even if another process
+  /// truncates the file.
   io_result<mutable_buffers> read_copy(io_request<mutable_buffers> request) noexcept;
   result<void> close() noexcept;
 

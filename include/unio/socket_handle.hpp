@@ -22,8 +22,8 @@ extern UNIO_API operation_faces const connect_faces, accept_faces, accept_many_f
 /// Connects a socket to an address.
 ///
 /// Returns       nothing
-/// Errors        ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, … as connect(2); condition::timed_out, would_block, canceled:
-///               then close the socket, for it may still be connecting
+/// Errors        ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, … as connect(2); condition::timed_out,
+///               would_block, canceled: then close the socket, for it may still be connecting
 /// Concurrency   nothing else on the socket until it has finished
 /// Runs as       io_uring CONNECT · connect(2), then its outcome when writable
 class UNIO_API async_connect : public io_operation, public detail::standard_sender<async_connect> {
@@ -43,8 +43,8 @@ class UNIO_API async_connect : public io_operation, public detail::standard_send
 /// Accepts one connection.
 ///
 /// Returns       the connection's socket, close-on-exec and non-blocking; ask it for remote_endpoint()
-/// Errors        condition::timed_out, would_block, canceled; EMFILE, ENFILE, ENOBUFS, ENOMEM as accept(2). A connection
-///               that was reset before it could be accepted is not an error: the wait goes on
+/// Errors        condition::timed_out, would_block, canceled; EMFILE, ENFILE, ENOBUFS, ENOMEM as accept(2). A
+///               connection that was reset before it could be accepted is no error: the wait continues
 /// Cancellation  a connection that was accepted all the same is returned; nothing leaks
 /// Runs as       io_uring ACCEPT · accept4(2) on readiness
 class UNIO_API async_accept : public io_operation, public detail::standard_sender<async_accept> {
@@ -53,19 +53,20 @@ class UNIO_API async_accept : public io_operation, public detail::standard_sende
   async_accept() = default;
   explicit async_accept(listening_socket_handle& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() noexcept;
-  /// Whether to accept again, after a pause: EMFILE, ENFILE, ENOBUFS, ENOMEM; EPERM, which a firewall says of one
-  /// connection.
+  /// Whether to accept again after a pause: true for EMFILE, ENFILE, ENOBUFS, ENOMEM, and EPERM, by which a
+  /// firewall refuses one connection.
   [[nodiscard]] static bool may_go_on(std::error_code why) noexcept;
 
  protected:
   async_accept(operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
 };
 
-/// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value for each,
-/// then once for what ended it (condition::canceled, timed_out, …), then set_done.
+/// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value
+/// for each, then once for what ended it (condition::canceled, timed_out, …), then set_done.
 ///
-/// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they begin, and
-///          accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds again
+/// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they
+///          begin; accepting then pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
+///          again
 /// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
 class UNIO_API async_accept_many : public async_accept {
  public:
@@ -73,8 +74,8 @@ class UNIO_API async_accept_many : public async_accept {
   explicit async_accept_many(listening_socket_handle& h, unio::deadline d = {}) noexcept;
 };
 
-/// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no longer needs
-/// the pages. The buffers belong to the kernel until then.
+/// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no
+/// longer needs the pages. The buffers belong to the kernel until then.
 ///
 /// Effects  takes from the first buffer of the request that is not empty
 /// Errors, cancellation  as async_write. Where the kernel or the socket cannot avoid the copy it is made
@@ -126,9 +127,10 @@ class UNIO_API socket_handle : public io_handle {
   /// Options, as setsockopt(2) and tcp(7) name them.
   result<void> no_delay(bool on) noexcept;
   result<void> keep_alive(bool on) noexcept;
-  /// Seconds that close() lets unsent data go on being sent; 0: reset the connection at once; < 0: the default.
+  /// Seconds for which unsent data is still sent after close(); 0: reset the connection at once; < 0: the
+  /// default.
   result<void> linger(int seconds) noexcept;
-  /// Bytes. The kernel doubles what it is told; the getters return what it made of it.
+  /// Bytes. The kernel doubles the value; the getters return the doubled one.
   result<void> send_buffer(int bytes) noexcept;
   result<void> receive_buffer(int bytes) noexcept;
   [[nodiscard]] result<int> send_buffer() const noexcept;
@@ -158,12 +160,13 @@ struct listen_options {
 class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
-  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, … as bind(2), listen(2).
+  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, … as bind(2),
+  /// listen(2).
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
 
   UNIO_VERB_FORMS(accept, async_accept, ())
 
-  /// Where it listens; tells the port that was chosen when 0 was asked for.
+  /// Where it listens, with the port that was chosen if 0 was asked for.
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
 
  private:

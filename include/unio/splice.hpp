@@ -10,21 +10,25 @@ namespace detail {
 extern UNIO_API operation_faces const splice_faces;
 }
 
-/// What to move: at least one of the two handles is a pipe. Offsets are for the one that can seek.
+/// What to move. At least one of the two handles is a pipe; the offsets are for the other one, if it can
+/// seek.
 struct splice_request {
   std::size_t bytes = 0;
   extent_type from_offset = no_offset;
   extent_type to_offset = no_offset;
 };
 
-/// Moves up to `bytes` from one handle to another inside the kernel, as soon as at least one byte can be moved.
+/// Moves up to `bytes` from one handle to another inside the kernel, as soon as at least one byte can be
+/// moved.
 ///
 /// Returns       how many bytes moved; 0 at the end of the source
-/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EINVAL if neither is a pipe; EPIPE
+/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EINVAL if neither is a
+///               pipe; EPIPE
 /// Cancellation  bytes that moved are reported
 /// Cost          no copy; one system call when both are ready
-/// Runs as       io_uring POLL_ADD, then splice(2) (the ring's own SPLICE always takes a kernel thread, so only a regular
-///               file uses it) · splice(2) on readiness, for a regular file on a thread that may block · the same with poll(2)
+/// Runs as       io_uring POLL_ADD, then splice(2) (the ring's own SPLICE always takes a kernel thread, and
+///               so is used for regular files only) · splice(2) on readiness, for a regular file on a thread
+///               that may block · the same with poll(2)
 /// Source        splice(2)
 class UNIO_API async_splice : public io_operation, public detail::standard_sender<async_splice> {
  public:

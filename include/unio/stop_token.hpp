@@ -1,10 +1,11 @@
-// unio/stop_token.hpp: asking what is under way to end soon.
+// unio/stop_token.hpp: asking running operations and coroutines to end soon.
 //
-//   stop_source     asks; lives where it is declared, allocates nothing
-//   stop_token      says whether it was asked: one word, which may say that nobody ever will
-//   stop_callback   a function to call when it is asked
+//   stop_source     requests a stop; lives where it is declared, allocates nothing
+//   stop_token      says whether a stop was requested, or that none ever can be; one word
+//   stop_callback   a function that is called when a stop is requested
 //
-// As std::stop_source and its kin, but nothing is shared and nothing allocated: the source must outlive its tokens.
+// Like std::stop_source and the others, but without shared ownership and allocation: the source must outlive
+// its tokens.
 
 #pragma once
 
@@ -20,7 +21,7 @@ namespace unio {
 
 class stop_source;
 
-/// Whether a stop was requested. Default: it never will be, which costs those who look nothing.
+/// Whether a stop was requested. Default: none ever will be; asking is then free.
 ///
 /// Thread safety  distinct: safe; shared: safe
 /// Lifetime       its source outlives it
@@ -39,7 +40,7 @@ class stop_token {
   stop_source* source_ = nullptr;
 };
 
-/// What a source calls when it is asked: the part of a stop_callback that is not a template. It may not be moved while
+/// What a source calls on a request: the part of a stop_callback that is no template. It must not move while
 /// it is attached.
 class stop_node {
  public:
@@ -48,11 +49,11 @@ class stop_node {
   stop_node(stop_node const&) = delete;
   stop_node& operator=(stop_node const&) = delete;
 
-  /// From now on called, once, when a stop is requested. False: one was already; then it is not called.
-  /// Preconditions: a stop is possible; not attached.
+  /// Registers it: it is called once, when a stop is requested. False: a stop was requested already, and it
+  /// is not called. Preconditions: a stop is possible; not attached.
   UNIO_API bool attach(stop_token token) noexcept;
-  /// From now on not called. Waits for a call that another thread is making; inside of that call it returns at once.
-  /// Preconditions: `token` is the one that it was attached to, or tried to be.
+  /// Unregisters it. Waits for a call that another thread is making; inside that call it returns at once.
+  /// Preconditions: `token` is the one passed to attach().
   UNIO_API void detach(stop_token token) noexcept;
 
  private:
@@ -62,11 +63,11 @@ class stop_node {
   function function_;
 };
 
-/// Asks all who hold its tokens to stop.
+/// Requests a stop from all holders of its tokens.
 ///
 /// Thread safety  all of it from any thread
 /// Lifetime       outlives its tokens and callbacks
-/// Cost           no allocation; an uncontended lock for each callback that comes, goes or is called
+/// Cost           no allocation; an uncontended lock for each callback that is attached, detached or called
 class stop_source {
  public:
   stop_source() = default;
@@ -79,7 +80,7 @@ class stop_source {
     return (state_.load(std::memory_order_acquire) & bit_requested) !=
            0; // pairs with the release in request_stop()
   }
-  /// Calls the callbacks, on this thread. True for the first request; those that follow do nothing.
+  /// Calls the callbacks, on this thread. True for the first request; later ones do nothing.
   UNIO_API bool request_stop() noexcept;
 
  private:
@@ -99,7 +100,8 @@ inline bool stop_token::stop_requested() const noexcept {
   return source_ != nullptr && source_->stop_requested();
 }
 
-/// Calls `f()` once when a stop is requested: by the thread that requests it, or at once if that has happened.
+/// Calls `f()` once when a stop is requested: by the thread that requests it, or at once if that has
+/// happened.
 ///
 /// Lifetime     its destructor waits for a call that another thread is making; `f` may destroy what holds it
 /// Concurrency  `f` must not throw and should do little: it runs inside request_stop()

@@ -1,7 +1,7 @@
-// unio/stream.hpp: bytes that come and go in order, whatever carries them.
+// unio/stream.hpp: byte streams of any kind, and what is done with them.
 //
-//   read_stream, write_stream, stream               what bytes can be read from, written to, both
-//   any_read_stream, any_write_stream, any_stream   any of them, referred to in two words
+//   read_stream, write_stream, stream               types that can be read from, written to, both
+//   any_read_stream, any_write_stream, any_stream   a reference to any of them, in two words
 //   read, write                                     all of it
 //   read_until                                      up to a delimiter
 //   copy                                            from one stream to another
@@ -9,8 +9,8 @@
 //
 //   unio::io_result<std::size_t> const copied = co_await unio::copy(file, socket);
 //
-// The functions are in no template: a stream that is no handle of unio's costs them a frame for each of its transfers, a
-// handle costs none. Lines and buffering are in unio/buffered_stream.hpp.
+// The functions are no templates: each transfer on a stream that is no handle of unio's costs a frame, on a
+// handle none. For lines and buffering see unio/buffered_stream.hpp.
 
 #pragma once
 
@@ -23,17 +23,19 @@
 
 namespace unio {
 
-/// Something that bytes can be read from: `co_await s.co_read(request)` yields an io_result<mutable_buffers>. It may take a
-/// deadline behind the request.
+/// A type whose bytes can be read: `co_await s.co_read(request)` yields an io_result<mutable_buffers>.
+/// co_read may take a deadline after the request.
 ///
 /// With room in the request a read waits until at least one byte has arrived. Then it yields
 ///
-///   no error   the buffers that were filled: 1 byte … size of all. They may lie elsewhere than those passed in
-///   no error   and no byte: the end of the stream. As an error (condition::end_of_stream) it is reported by those who
-///              needed more: read(), read_until(), co_peek()
-///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before it happened
+///   no error   the buffers that were filled: 1 byte … size of all. They may lie elsewhere than those passed
+///              in
+///   no error   and no byte: the end of the stream. Functions that need more bytes (read(), read_until(),
+///              co_peek()) report it as condition::end_of_stream
+///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before it
+///              happened
 ///
-/// Without room it yields no byte and no error, at once, and looks at nothing. The handles of unio are read streams.
+/// Without room it yields no byte and no error, at once. The handles of unio are read streams.
 ///
 /// Concurrency  one read and one write at a time
 /// Source       D2052R0 §4.1; cppcoro, readable_stream
@@ -42,8 +44,8 @@ concept read_stream = requires(S& s, io_request<mutable_buffers> request) {
   { s.co_read(request) } -> detail::awaits<io_result<mutable_buffers>>;
 };
 
-/// Something that bytes can be written to: `co_await s.co_write(request)` yields an io_result<const_buffers>. It may take a
-/// deadline behind the request.
+/// A type that takes bytes: `co_await s.co_write(request)` yields an io_result<const_buffers>. co_write may
+/// take a deadline after the request.
 ///
 /// With bytes in the request a write waits until at least one byte was taken. Then it yields
 ///
@@ -62,10 +64,12 @@ concept stream = read_stream<S> && write_stream<S>;
 
 class any_stream;
 
-/// Any read stream, referred to. A stream converts to it implicitly. Default: none.
+/// A reference to any read stream, which converts to it implicitly. Default: none.
 ///
-/// Lifetime  the stream outlives it, and does not move. What derives from io_handle is read as the handle that it is
-/// Cost      of a read on a handle: none; on a stream whose co_read returns a task: none; on any other: a frame
+/// Lifetime  the stream outlives it, and does not move. A class derived from io_handle is read as its
+///           io_handle
+/// Cost      of a read on a handle: none; on a stream whose co_read returns a task: none; on any other: a
+///           frame
 /// Size      16 bytes
 class any_read_stream : public detail::stream_reference {
  public:
@@ -80,7 +84,7 @@ class any_read_stream : public detail::stream_reference {
                                                                       deadline d = {}) const;
 };
 
-/// Any write stream, referred to; as any_read_stream.
+/// A reference to any write stream; as any_read_stream.
 class any_write_stream : public detail::stream_reference {
  public:
   any_write_stream() = default;
@@ -94,7 +98,7 @@ class any_write_stream : public detail::stream_reference {
                                                                         deadline d = {}) const;
 };
 
-/// Any stream, referred to; as any_read_stream.
+/// A reference to any stream; as any_read_stream.
 class any_stream : public detail::stream_reference {
  public:
   any_stream() = default;
@@ -115,8 +119,8 @@ class any_stream : public detail::stream_reference {
 inline any_read_stream::any_read_stream(any_stream s) noexcept : stream_reference(s) {}
 inline any_write_stream::any_write_stream(any_stream s) noexcept : stream_reference(s) {}
 
-/// Bytes that are appended to a container, up to a limit: std::string, std::vector of chars or bytes, or anything like them
-/// with data, size, capacity and resize. Refers to it.
+/// A reference to a container that bytes are appended to, up to a limit: std::string, std::vector of chars or
+/// bytes, or any other with data, size, capacity and resize.
 ///
 /// Lifetime  the container outlives it
 /// Errors    what resize() throws
@@ -149,20 +153,22 @@ class dynamic_buffer {
   std::size_t max_size_;
 };
 
-// What follows are tasks: what they refer to must outlive them. Their deadline bounds the whole of them: a span counts from
-// when they begin. It is looked at between transfers and by those streams that take one; a deadline of zero does all that can
-// be done without waiting. What has moved is said beside every error: stopped or out of time, bytes_transferred() tells
-// how far they came.
+// The functions below are tasks: what they refer to must outlive them. The deadline is for the whole task: a
+// span counts from its start. It is checked between transfers, and passed on to streams that take one; a
+// deadline of zero does all that can be done without waiting. Beside every error bytes_transferred() says how
+// far the task came.
 
 /// Reads until the request's buffers are full.
 ///
-/// Effects       fills `request.buffers`, and nothing else: what a stream has elsewhere is copied there
-/// Returns       the request's buffers. An error that came with the last byte is left to the next read
-/// Errors        condition::end_of_stream if the stream ended before the first byte, truncated if it did before the last;
-///               timed_out, would_block, canceled; the stream's own
+/// Effects       fills `request.buffers`, and nothing else: bytes that a stream returns in other memory are
+///               copied there
+/// Returns       the request's buffers. An error that comes with the last byte is left to the next read
+/// Errors        condition::end_of_stream if the stream ended before the first byte, truncated if it did
+///               before the last; timed_out, would_block, canceled; the stream's own
 /// Preconditions see read_stream
 /// Buffers       the caller's, an array of buffers included
-/// Cancellation  by the environment's stop token, which the stream's reads see; what was read is told
+/// Cancellation  by the environment's stop token, which the stream's reads see; bytes_transferred() says what
+///               was read
 /// Cost          a frame from the pool; the stream's reads
 UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request,
                                                deadline d = {});
@@ -171,34 +177,36 @@ UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<
 ///
 /// Effects       takes from `request.buffers` in order
 /// Returns       the request's buffers
-/// Errors        condition::timed_out, would_block, canceled; EIO if the stream takes nothing without saying why; the
-///               stream's own (EPIPE)
+/// Errors        condition::timed_out, would_block, canceled; EIO if the stream takes nothing without saying
+///               why; the stream's own (EPIPE)
 /// Buffers, cancellation, cost  as read()
 UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request,
                                               deadline d = {});
 
-/// Reads until `into` contains the delimiter. It looks at what is there first, and may read beyond: take off what was used
-/// before the next call.
+/// Reads until `into` contains the delimiter. Searches the bytes that are in `into` already, and may read
+/// beyond the delimiter: remove what was used before the next call.
 ///
-/// Effects       appends what it reads; keeps it whatever happens
+/// Effects       appends what it reads, also if it fails later
 /// Returns       the size of `into` up to the end of the delimiter; bytes_transferred() is what was appended
-/// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and `into` is not;
-///               std::errc::message_size if `into` is as large as it may be; otherwise as read()
+/// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and
+///               `into` is not; std::errc::message_size if `into` is as large as it may be; otherwise as
+///               read()
 /// Preconditions the delimiter is not empty
 /// Buffers       the delimiter's text must outlive the task
 /// Cost          a frame from the pool; the container's growth, none once its capacity suffices
 UNIO_API task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into,
                                                  std::string_view delimiter, deadline d = {});
 
-/// No limit to how much is copied.
+/// copy() without a limit.
 inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 
-/// Copies until the end of `from`, or until `limit` bytes have moved. Between two handles of which one is a pipe nothing is
-/// brought into the program; otherwise in blocks of 64 KiB.
+/// Copies until the end of `from`, or until `limit` bytes have moved. If both are handles and one of them is
+/// a pipe, the bytes stay in the kernel; otherwise it copies blocks of 64 KiB.
 ///
 /// Returns       how many bytes reached `to`: less than `limit` if `from` ended
-/// Errors        as read() and write(), but the end of the stream is none. bytes_transferred() is what reached `to`. Up to
-///               a block may have been read and not written: where that matters, copy from a buffered_reader, which keeps it
+/// Errors        as read() and write(), except that the end of the stream is none. bytes_transferred() is
+///               what reached `to`. Up to one block may have been read and not written; a buffered_reader as
+///               source keeps it
 /// Concurrency   a read of `from` and a write of `to`, one at a time
 /// Cost          a frame and, unless it splices, a block from the pool
 /// Runs as       splice(2) · reads and writes

@@ -4,9 +4,9 @@
 //   simulation_options   the seed, and what may happen
 //   simulation           pipes, sockets and files of its own, a multiplexer for them, and a virtual clock
 //
-// All that is left to chance is drawn from one seed: the order of completions, how much a call moves, when
-// the kernel gets to it, whether a cancel comes too late. A test that fails prints its seed, and the seed
-// replays the failure exactly.
+// One seed decides everything random: the order of completions, how much a call moves, when the kernel gets
+// to it, whether a cancel comes too late. A test that fails prints its seed, and the seed replays the failure
+// exactly.
 //
 //   for (std::uint64_t seed = 0; seed != 1000; ++seed) {
 //     unio::testing::simulation s(unio::testing::simulation_options::from_seed(seed));
@@ -38,7 +38,7 @@ namespace unio::testing {
 struct simulation_options {
   std::uint64_t seed = 0;
 
-  bool reorder = true;           ///< what is ready completes in any order
+  bool reorder = true;           ///< ready operations complete in any order
   bool delays = true;            ///< the kernel gets to an operation some turns later; so does its result
   bool short_transfers = true;   ///< a call moves fewer bytes than it could, at least one
   bool late_cancels = true;      ///< a cancel may find that the operation has transferred, or is transferring
@@ -56,8 +56,7 @@ struct simulation_options {
   std::size_t stream_capacity = 212992; ///< bytes that each direction of a connection holds
   bool record = false;                  ///< trace() keeps a line for each thing that happened
 
-  /// A random half of what may happen, chosen by the seed: faults that many others would hide are found this
-  /// way.
+  /// A random half of the options, chosen by the seed: this finds faults that the other options would hide.
   [[nodiscard]] static simulation_options from_seed(std::uint64_t seed) noexcept;
   /// Nothing is left to chance: every operation is done when it can be, in the order in which it came.
   [[nodiscard]] static simulation_options orderly(std::uint64_t seed = 0) noexcept;
@@ -66,16 +65,17 @@ struct simulation_options {
 /// A simulated system. While it lives, descriptors from 2^28 upwards are its own, and so is its thread's
 /// clock; every other descriptor is the system's, as always.
 ///
-/// Its handles are used as any other, in every style: with its multiplexer, which they are told to use; or,
-/// after set_multiplexer(nullptr), with blocking calls. Regular files are performed on the simulation's
-/// thread, never by another. Numbers of descriptors are given out lowest first, so that whatever holds on to
-/// a closed one meets its next owner.
+/// Its handles are used like any other, in every style: with its multiplexer, which is set on them, or, after
+/// set_multiplexer(nullptr), with blocking calls. Operations on regular files run on the simulation's thread.
+/// The lowest free descriptor number is used first, so that code which keeps a closed one meets its next
+/// owner.
 ///
 /// What is simulated: reading and writing in all forms, close, shutdown, accept, poll, zero-copy send,
-/// barriers, the length of files, dup, fcntl. Locks on files are now and then held by somebody else, unless
-/// simulation_options::delays is false; nothing else contends for them. Pipes and connections behave as Linux's pipes and connected
-/// Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer closed without having read
-/// everything. splice(2), names and addresses, and async_connect are not; they fail with EBADF or EINVAL.
+/// barriers, the length of files, dup, fcntl. Locks on files are sometimes held by an imaginary process,
+/// unless simulation_options::delays is false; nothing else contends for them. Pipes and connections behave
+/// as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer
+/// closed without having read everything. splice(2), names and addresses, and async_connect are not; they
+/// fail with EBADF or EINVAL.
 ///
 /// Time           moves only while the simulation sleeps, to the next deadline, event or completion, and with
 ///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; a
@@ -87,13 +87,12 @@ struct simulation_options {
 /// Size           one pointer
 class UNIO_API simulation {
  public:
-  /// Preconditions: no other simulation exists, and nobody else replaces system calls before this one has
+  /// Preconditions: no other simulation exists, and nothing else replaces system calls before this one has
   /// ended.
   explicit simulation(simulation_options options = {});
   simulation(simulation const&) = delete;
   simulation& operator=(simulation const&) = delete;
-  /// Ends what is in flight, and puts the system calls back as they were. Preconditions: its handles are
-  /// closed.
+  /// Ends the operations in flight, and restores the system calls. Preconditions: its handles are closed.
   ~simulation();
 
   /// Runs operations on simulated handles, and timers; capabilities().driver is "simulated". A run() that
@@ -114,10 +113,10 @@ class UNIO_API simulation {
 
   /// The virtual clock. Begins at the same moment in every simulation.
   [[nodiscard]] std::chrono::steady_clock::time_point now() const noexcept;
-  /// Lets time pass. What became due meanwhile happens when the multiplexer is run.
+  /// Lets time pass. Events that became due happen when the multiplexer is run.
   void advance(std::chrono::nanoseconds d);
-  /// Has `f` run after so much time, by whoever sleeps then: as a posted item of the multiplexer, or inside a
-  /// blocking call. Time itself only reaches it while somebody sleeps or advances it.
+  /// Runs `f` after the time `d`: as work posted to the multiplexer, or inside a blocking call. Time moves
+  /// only while the simulation sleeps or advance() is called.
   void after(std::chrono::nanoseconds d, std::function<void()> f);
 
   /// The n-th call from now (1: the next) named `call` on simulated descriptors fails with `error`, an errno.

@@ -17,18 +17,20 @@ namespace detail {
 template <class F> struct posted;
 }
 
-/// Threads that run one multiplexer between them. An operation that a coroutine awaits is started on the engine of the thread
-/// that the coroutine runs on, and ends there; posted work is run by whoever has nothing to do. Two coroutines may run at
-/// once: those that share something belong on a strand.
+/// Threads that run one multiplexer between them. An operation that a coroutine awaits starts and ends on the
+/// engine of the thread that the coroutine runs on; posted work is run by an idle thread. Two coroutines may
+/// run at once: those that share data belong on a strand.
 ///
-/// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and take no signals but
-///               for their own faults
-/// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one thread at a time, and
+/// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and
+///               take no signals but for their own faults
+/// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one
+/// thread at a time, and
 ///               not from a thread of the pool, which is checked
-/// Lifetime      must outlive the handles that were told to use its multiplexer, and whoever posts
-/// Destruction   as stop() and join(): operations in flight end with condition::canceled and their coroutines go on with that;
-///               work that is still queued then is told that it will not run, which destroys the tasks that async_run has
-///               started. A task that waits for something else than I/O, or its turn, is up to whoever resumes it
+/// Lifetime      must outlive the handles that use its multiplexer, and the threads that post to it
+/// Destruction   as stop() and join(): operations in flight end with condition::canceled, and their
+///               coroutines continue with that. Work that is still queued is called with `run` false, which
+///               destroys the tasks that async_run has started. A task that waits for something else must be
+///               resumed by that
 /// Cost          a thread and its engine each (see io_multiplexer::best_available)
 /// Source        *Coroutine-first asynchronous I/O* §4.2
 class UNIO_API thread_pool {
@@ -44,10 +46,10 @@ class UNIO_API thread_pool {
   thread_pool& operator=(thread_pool const&) = delete;
   ~thread_pool();
 
-  /// Runs coroutines and work on any of its threads. On one of them dispatch() does not post. Cheap to copy; equal to all
-  /// others of this pool.
+  /// Runs coroutines and work on any of its threads. On one of them dispatch() does not post. Cheap to copy;
+  /// all executors of a pool are equal.
   [[nodiscard]] executor_type executor() const noexcept { return executor_type(*multiplexer_); }
-  /// Who runs the I/O of its coroutines, for handles that are to be told.
+  /// The multiplexer that runs the I/O of its coroutines, for handle::set_multiplexer().
   [[nodiscard]] io_multiplexer& multiplexer() const noexcept { return *multiplexer_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   /// Whether the calling thread is one of its threads.
@@ -55,9 +57,9 @@ class UNIO_API thread_pool {
     return multiplexer_->run_by() == io_multiplexer::runner::this_thread;
   }
 
-  /// Has one of its threads run `w` later. From any thread; allocates nothing.
+  /// Runs `w` later on one of its threads. From any thread; allocates nothing.
   void post(work& w) noexcept { multiplexer_->post(w); }
-  /// Has one of its threads call `f()` later, which must not throw.
+  /// Calls `f()` later on one of its threads. It must not throw.
   ///
   /// Errors  std::bad_alloc; then `f` was not taken
   /// Cost    a block from the frame pool
@@ -67,10 +69,11 @@ class UNIO_API thread_pool {
     post(detail::posted<std::decay_t<F>>::make(static_cast<F&&>(f)));
   }
 
-  /// Has its threads end soon, and returns. Each finishes what it is running, and cancels what is in flight.
+  /// Asks its threads to end soon, and returns. Each finishes its current work, and cancels its operations in
+  /// flight.
   void stop() noexcept;
-  /// Waits until nothing is queued, running or in flight, or until stop() was called; then until the threads have ended.
-  /// What is posted afterwards is told by the destructor that it will not run.
+  /// Waits until nothing is queued, running or in flight, or until stop() is called; then until the threads
+  /// have ended. Work that is posted afterwards does not run; the destructor calls it with `run` false.
   void join() noexcept;
 
  private:

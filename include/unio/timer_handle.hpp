@@ -16,8 +16,8 @@ extern UNIO_API operation_faces const wait_faces, no_op_faces;
 ///
 /// Returns       nothing, once the moment has come
 /// Errors        condition::timed_out or would_block if its own deadline comes first; canceled
-/// Cost          no descriptor, no system call of its own: the multiplexer sleeps no longer than its earliest deadline.
-///               O(log pending)
+/// Cost          no descriptor, no system call of its own: the multiplexer sleeps no longer than its earliest
+///               deadline. O(log pending)
 /// Runs as       the multiplexer's deadline queue · poll(2)
 class UNIO_API async_wait : public io_operation, public detail::standard_sender<async_wait> {
  public:
@@ -37,7 +37,7 @@ class UNIO_API async_wait : public io_operation, public detail::standard_sender<
 
 /// A moment to wait for. Holds no descriptor: a million timers cost their own memory and nothing else.
 ///
-/// Thread safety  distinct: safe; shared: no. A wait in flight goes on with the moment it was described with
+/// Thread safety  distinct: safe; shared: no. A wait in flight keeps the moment it was described with
 class UNIO_API timer_handle {
  public:
   timer_handle() = default;
@@ -69,8 +69,8 @@ inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
     : io_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d), moment_(t.moment()) {}
 UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
 
-/// Does nothing, and completes in a later turn of the loop: how a coroutine lets others go first, and what the overhead of
-/// a driver is measured with.
+/// Does nothing, and completes in a later turn of the loop. Lets other coroutines run first, and measures the
+/// overhead of a driver.
 ///
 /// Errors   none; it completes before a cancel could matter
 /// Runs as  io_uring NOP · the next turn of the loop · sched_yield(2)

@@ -1,4 +1,4 @@
-// unio/detail/async_generator.hpp: the promise of an async_generator, and who asks it for an item.
+// unio/detail/async_generator.hpp: the promise of an async_generator, and what next() returns.
 
 #pragma once
 
@@ -15,8 +15,8 @@ namespace detail {
 
 class next_base;
 
-/// What others see of the promise of an async_generator, however its coroutine was compiled: the item that it yields, and
-/// who waits for it.
+/// What others see of the promise of an async_generator, however its coroutine was compiled: the item that it
+/// yields, and who waits for it.
 struct async_generator_state : promise_base {
   /// The item, or what left the coroutine, which is thrown once.
   void* take(bool ended) {
@@ -37,7 +37,7 @@ class next_base {
   next_base(next_base const& other) noexcept : generator_(other.generator_) {}
   next_base& operator=(next_base const&) = delete;
   ~next_base() {
-    // The coroutine that waits for it is being destroyed: nobody is left to whom it could yield.
+    // The waiting coroutine is being destroyed: there is no consumer any more.
     if (suspended_) std::exchange(*generator_, nullptr).destroy();
   }
 
@@ -87,7 +87,7 @@ class async_generator_promise : public async_generator_state,
   static void* address(std::remove_reference_t<T>& item) noexcept {
     return const_cast<void*>(static_cast<void const volatile*>(__builtin_addressof(item)));
   }
-  /// Goes on with whoever asked for the item.
+  /// Resumes the coroutine that asked for the item.
   struct handing_over {
     static constexpr bool await_ready() noexcept { return false; }
     template <class Promise> auto await_suspend(std::coroutine_handle<Promise> h) noexcept {

@@ -14,8 +14,9 @@ class io_operation;
 
 namespace unio::detail {
 
-/// What an awaited operation has beside itself: whose it is, and its place among what a stop ends. In no template, so that
-/// there is one of it, in src/io/awaiting.cpp. It comes before the operation: see set_atomic().
+/// What an awaited operation has beside itself: whose it is, and its place among what a stop ends. In no
+/// template, so that there is one of it, in src/io/awaiting.cpp. It comes before the operation: see
+/// set_atomic().
 class awaiting : public stop_node {
  public:
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
@@ -23,8 +24,8 @@ class awaiting : public stop_node {
 
   void bind(environment const& e) noexcept { environment_ = &e; }
   [[nodiscard]] bool is_bound() const noexcept { return environment_ != nullptr; }
-  /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does. It may have
-  /// finished then.
+  /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does.
+  /// It may have finished then.
   UNIO_API void start(io_operation& op) noexcept;
   /// False: it need not be suspended, for it will not start.
   UNIO_API bool suspend(io_operation& op, std::coroutine_handle<> h) noexcept;

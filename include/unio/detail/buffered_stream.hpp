@@ -19,8 +19,9 @@ class buffered_writer;
 
 namespace unio::detail {
 
-/// Something that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(), which leaves
-/// the answer if there is one, slowly(), and after_others(), which gives others a turn and then does either.
+/// Something that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(),
+/// which leaves the answer if there is one, slowly(), and after_others(), which gives others a turn and then
+/// does either.
 template <class Question> class [[nodiscard]] buffered_awaitable {
   using answer_type = typename Question::answer_type;
 

@@ -14,9 +14,9 @@
 
 namespace unio::detail {
 
-/// What an operation that was started with a handler has beside itself: its turn on an executor, and its place among what
-/// a stop ends. In no template, so that there is one of it, in src/io/callback.cpp. It comes before the operation: see
-/// set_atomic().
+/// What an operation that was started with a handler has beside itself: its turn on an executor, and its
+/// place among what a stop ends. In no template, so that there is one of it, in src/io/callback.cpp. It comes
+/// before the operation: see set_atomic().
 class calling_back : public work, public stop_node {
  public:
   calling_back(work::function on_turn, stop_node::function on_stop, stop_token stop) noexcept

@@ -5,8 +5,8 @@
 //   frame_memory     a promise whose frames may come from an allocator of a parameter's
 //   promise_for      which of the two
 //
-// Here because the few instructions of taking and giving back are worth inlining: a chain of a hundred tasks does
-// nothing else.
+// Here because the few instructions of taking and giving back are worth inlining: a chain of a hundred tasks
+// does nothing else.
 
 #pragma once
 
@@ -27,8 +27,8 @@ inline constexpr std::size_t frame_large = 128 * 1024; // sizes up to this: eigh
 inline constexpr std::size_t frame_small_sizes = frame_small / frame_step;
 inline constexpr std::size_t frame_sizes = frame_small_sizes + 8 * 7;
 
-// The four highest bits of size - 1 are 1xxx: xxx says which of the eight sizes it is, the number of the bits below them which
-// doubling; frame_first_below in the first one.
+// The four highest bits of size - 1 are 1xxx: xxx says which of the eight sizes it is, the number of the bits
+// below them which doubling; frame_first_below in the first one.
 inline constexpr std::size_t frame_first_below = 7;
 
 constexpr std::size_t frame_size_index(std::size_t size) noexcept {
@@ -46,15 +46,16 @@ constexpr std::size_t frame_size_of(std::size_t index) noexcept {
 struct free_frame {
   free_frame* next;
 };
-// The lists and their rooms apart: so they take half of what pairs with padding would of the little memory that a program
-// has for the thread-local variables of libraries that it loads later (below).
+// The lists and their rooms apart: so they take half of what pairs with padding would of the little memory
+// that a program has for the thread-local variables of libraries that it loads later (below).
 struct frame_lists {
   free_frame* first[frame_sizes];
   // How many more may be kept; 0 also before the first use and while the thread ends.
   std::uint8_t room[frame_sizes];
 };
 
-// Never a function call to reach it, also from a shared library: the lists are small, and there from the thread's start.
+// Never a function call to reach it, also from a shared library: the lists are small, and there from the
+// thread's start.
 [[gnu::tls_model("initial-exec")]] extern UNIO_API constinit thread_local frame_lists this_threads_frames;
 
 [[nodiscard]] UNIO_API void* refill_frames(std::size_t size);
@@ -98,8 +99,8 @@ struct pooled_frames {
   static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
 };
 
-/// Base of a promise: its frames come from the pool, or from the allocator of one of the first two parameters. Behind each
-/// frame stands who takes it back.
+/// Base of a promise: its frames come from the pool, or from the allocator of one of the first two
+/// parameters. A word behind each frame says where to return it.
 class frame_memory {
   using give_back = void (*)(void* frame, std::size_t size) noexcept;
 
@@ -171,8 +172,8 @@ inline constexpr bool gives_frames<First, Second, Rest...> =
 /// The promise of such a coroutine. The others do without the word behind each frame.
 template <class Promise> class with_given_frames : public Promise, public frame_memory {
  public:
-  // Both bases have these. Functions that forward, because Clang 21 and 22 crash on a coroutine whose promise chooses by
-  // using-declarations.
+  // Both bases have these. Functions that forward, because Clang 21 and 22 crash on a coroutine whose promise
+  // chooses by using-declarations.
   template <class... Parameters>
     requires requires(std::size_t n, Parameters&... p) { frame_memory::operator new(n, p...); }
   [[gnu::always_inline]] static void* operator new(std::size_t size, Parameters&... parameters) {

@@ -14,8 +14,9 @@ namespace unio::detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
 
-/// What `co_yield` of a generator of T takes, and how: what is yielded lies in the coroutine's frame, and its address
-/// is handed on. An lvalue where the sequence is of values is copied, so that nobody moves from the coroutine's own.
+/// What `co_yield` of a generator of T takes, and how: what is yielded lies in the coroutine's frame, and its
+/// address is handed on. An lvalue yielded by a sequence of values is copied, so that the consumer cannot
+/// move from the coroutine's own object.
 template <class T> struct yielding {
   using reference = std::conditional_t<std::is_reference_v<T>, T, T&&>;
   using value = std::remove_cvref_t<T>;
@@ -55,7 +56,7 @@ template <class T> class generator_promise : public frame_memory {
   template <class A> void await_transform(A&&) = delete; // nobody would resume it: see async_generator
 
   [[nodiscard]] pointer item() const noexcept { return item_; }
-  /// To the next item, or the end, which an exception is as well.
+  /// Advances to the next item or the end; an exception is an end too.
   void advance(std::coroutine_handle<generator_promise> self) {
     self.resume();
     if (self.done() && exception_ != nullptr) [[unlikely]]

@@ -15,8 +15,8 @@
 
 namespace unio::fs::detail {
 
-// The entities of a request in the one order in which everybody takes them: ascending, each once, exclusive if anybody wanted
-// that. Up to eight need no memory of their own.
+// The entities of a request in the order in which all users lock them: ascending, each once, exclusive if one
+// of the duplicates is. Up to eight need no allocation.
 class UNIO_API entity_list {
  public:
   entity_list() noexcept {}
@@ -60,7 +60,7 @@ class UNIO_API entity_list {
     small_[0] = e;
     size_ = 1;
   }
-  /// Into the one order, each once. Who locks does it, when the values are those that count.
+  /// Sorts them into the common order, each once. Implementations call it when the values are final.
   void canonicalize() noexcept {
     if (size_ > 1) sort_and_merge();
   }
@@ -103,7 +103,7 @@ class UNIO_API entity_list {
   };
 };
 
-/// Nobody owns the word now, and nothing is noted beside it. False: somebody waits for it, or there is more to say; it is owned still.
+/// Releases the word and its note. False: a waiter or another mark needs the slow path; it is still owned.
 template <class Word> bool disown_word(Word& word, Word& note, std::uint64_t me) noexcept {
   std::atomic_signal_fence(std::memory_order_seq_cst); // a death while the owner is at work is noted
   note.store(0, std::memory_order_relaxed);            // first: the next owner writes its own
@@ -111,7 +111,7 @@ template <class Word> bool disown_word(Word& word, Word& note, std::uint64_t me)
   return word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
 }
 
-/// Who owns words in memory that say whose they are.
+/// The owner of words in memory that name their owner.
 struct word_owner {
   std::uint64_t number = 0;
   unsigned generation = 0; // how often this process and those before it had forked when it was opened

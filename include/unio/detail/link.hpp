@@ -1,4 +1,4 @@
-// unio/detail/link.hpp: a chain of operations, whatever its members are, and what knows them.
+// unio/detail/link.hpp: a chain of operations, apart from the types of its members, and with them.
 
 #pragma once
 
@@ -21,7 +21,8 @@ extern UNIO_API operation_faces const link_faces;
 /// A chain, whatever its members are. In no template, so that there is one of it, in src/io/link.cpp.
 class UNIO_API chain : public io_operation {
  public:
-  /// How many members have done all that they were asked to do; the next one, if there is one, runs or has ended the chain.
+  /// How many members have done all that they were asked to do; the next one, if there is one, runs or has
+  /// ended the chain.
   [[nodiscard]] std::size_t completed_members() const noexcept { return position_; }
   [[nodiscard]] bool is_complete() const noexcept { return position_ == count_; }
   /// Makes it startable again with the same members. Preconditions: not started, or finished.
@@ -29,16 +30,16 @@ class UNIO_API chain : public io_operation {
 
   // For its faces and the multiplexer.
 
-  /// Nobody of it runs any more, and nobody will.
+  /// No member runs any more, and none will.
   [[nodiscard]] bool is_over() const noexcept { return broken_ || is_complete(); }
   /// The member that runs. Preconditions: !is_over().
   [[nodiscard]] io_operation& current() noexcept { return member(position_); }
   /// Each descriptor of a member that has not done its part.
   void for_each_to_come(void (*f)(int fd, void* context), void* context);
   void begin() noexcept;
-  /// Starts who is to run, until one has to wait. False: one waits.
+  /// Starts members until one has to wait. False: one waits.
   bool run(attempt how) noexcept;
-  /// Starts nobody any more, and asks the one that runs to end.
+  /// Starts no further member, and cancels the running one.
   void stop() noexcept;
   /// Gives back what members have obtained.
   void reclaim_members() noexcept;

@@ -1,5 +1,6 @@
-// unio/detail/map_slot.hpp: a slot of memory_map's file, and what it takes to own one that is free. Here because that should cost a
-// few instructions where it is asked for; all else is in src/fs/map_protocol.hpp, the file's other parts in src/fs/map_layout.hpp.
+// unio/detail/map_slot.hpp: a slot of memory_map's file, and what it takes to own one that is free. Here
+// because that should cost a few instructions where it is asked for; all else is in src/fs/map_protocol.hpp,
+// the file's other parts in src/fs/map_layout.hpp.
 
 #pragma once
 
@@ -45,8 +46,8 @@ template <class Word> bool own_word(Word& word, std::uint64_t me) noexcept {
   return word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst);
 }
 
-/// Owns a slot that nobody holds, for the entity of this value, while the map counts. False: it is not as simple; `disown` has let go
-/// of what was owned by then.
+/// Takes a free slot for the entity of this value, while the map is in use. False: the slow path is needed,
+/// and `disown` has released what was taken.
 template <class Slot, class Epoch, class Disown>
 bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& epoch, Disown disown) noexcept {
   if (!own_word(s.word, me)) [[unlikely]]
@@ -56,7 +57,8 @@ bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& ep
     return false;
   }
   s.held.store(note_of(value), std::memory_order_relaxed); // read by those who find this user dead
-  // Whoever is killed has done all instructions before some point, so the compiler alone must keep the order.
+  // A killed process has executed all instructions up to some point, so only the compiler must keep the
+  // order.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   return true;
 }

@@ -35,7 +35,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
     std::size_t (*slot_of)(std::uint64_t value) noexcept;
   };
   int open(path_handle const& base, path_view name, parameters p, map_visibility v, deadline d) noexcept;
-  /// Owns a slot that nobody holds. False: it is not as simple.
+  /// Takes a free slot. False: the slow path is needed.
   [[nodiscard]] bool own_at_once(entities_guard& guard, std::uint64_t value, std::size_t slot) noexcept {
     if (quick_.slots == nullptr || quick_.me.is_inherited()) [[unlikely]]
       return false;

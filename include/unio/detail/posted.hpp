@@ -9,7 +9,7 @@
 
 namespace unio::detail {
 
-/// A function to be called by whoever runs the work, in a block of the frame pool.
+/// A function as work, in a block of the frame pool.
 template <class F> struct posted final : work {
   template <class G> static work& make(G&& g) {
     void* const memory = frame_pool::allocate(sizeof(posted));

@@ -1,6 +1,7 @@
 // unio/detail/senders.hpp: the templates behind unio/execution.hpp.
 //
-// Here because the standard's vocabulary is templates: operation states, senders and receivers have to be seen to be connected.
+// Here because the standard's vocabulary is templates: operation states, senders and receivers have to be
+// seen to be connected.
 
 #pragma once
 
@@ -17,7 +18,8 @@
 
 namespace unio::detail {
 
-// ---- operations ---------------------------------------------------------------------------------------------------
+// ---- operations
+// ---------------------------------------------------------------------------------------------------
 
 template <class Sender> struct standard_completions {
   using type = ex::completion_signatures<ex::set_value_t(typename Sender::result_type), ex::set_stopped_t()>;
@@ -90,7 +92,8 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>, S
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;
 };
 
-// ---- executors ----------------------------------------------------------------------------------------------------
+// ---- executors
+// ----------------------------------------------------------------------------------------------------
 
 template <class Executor> class executor_scheduler;
 
@@ -156,7 +159,8 @@ template <class Executor> class executor_scheduler {
   Executor executor_;
 };
 
-// ---- tasks --------------------------------------------------------------------------------------------------------
+// ---- tasks
+// --------------------------------------------------------------------------------------------------------
 
 template <class Executor, class T, class Receiver> class task_operation : end_listener, work {
   using token_type = ex::stop_token_of_t<ex::env_of_t<Receiver>>;
@@ -257,7 +261,8 @@ template <class Executor, class T> class task_sender {
   task<T> task_;
 };
 
-// ---- awaiting -----------------------------------------------------------------------------------------------------
+// ---- awaiting
+// -----------------------------------------------------------------------------------------------------
 
 /// The one set_value signature of a sender, as a value.
 template <class Signatures> struct value_of_signatures;

@@ -78,7 +78,8 @@ template <class S> struct erased_stream {
   static constexpr stream_operations operations{&read, &write};
 };
 
-/// What the three kinds of reference share: an io_handle (no operations), or anything else with how it is used.
+/// What the three kinds of reference share: an io_handle (no operations), or anything else with how it is
+/// used.
 class stream_reference {
  public:
   stream_reference() = default;

@@ -9,7 +9,8 @@
 //   try_verb_until(arguments…, point)    waits at most until then
 //   co_verb, try_co_verb, try_co_verb_for, try_co_verb_until   the same, awaited
 //
-// and, beside the handle, UNIO_SENDER_FORMS declares try_S, try_S_for, try_S_until, and the same for atomic_S.
+// and, beside the handle, UNIO_SENDER_FORMS declares try_S, try_S_for, try_S_until, and the same for
+// atomic_S.
 
 #pragma once
 
@@ -55,8 +56,8 @@ typename Sender::result_type blocking_on(Handle& h, Arguments const&... argument
   return sender.result();
 }
 
-/// The form of a sender whose state several threads may touch. Only this one has the link by which the requests of other
-/// threads are queued: most operations have no use for it.
+/// The form of a sender whose state several threads may touch. Only this one has the link by which the
+/// requests of other threads are queued: most operations have no use for it.
 template <class Sender> class atomic_form : message_link<atomic_form<Sender>>, public Sender {
   using link = message_link<atomic_form>;
 

@@ -1,4 +1,5 @@
-// unio/fs/atomic_append.hpp: a shared_fs_mutex that is a queue in a file: whoever asks appends a record, and waits for those before it.
+// unio/fs/atomic_append.hpp: a shared_fs_mutex that is a queue in a file: each request appends a record, and
+// waits for the earlier ones.
 //
 //   atomic_append   the mutex
 //
@@ -6,24 +7,30 @@
 //   std::array both{unio::fs::entity_of("account 7"), unio::fs::entity_of("account 9")};
 //   auto held = m.lock(both).value();
 //
-//   holder killed       recovered by whoever waits next, at once; told by owner_died, once for each entity, also if the dead one was only
-//                       about to get it. A second death, of who recovers, changes nothing
-//   power loss          what the file says of requests of before is taken for their deaths and told; what had not reached the disk is not
+//   holder killed       recovered at once by the next waiter; owner_died reports it once for each entity,
+//                       also if the dead process was still waiting for its turn. The death of a recovering
+//                       process changes nothing
+//   power loss          requests that the file records from before count as deaths and are reported; those
+//                       that had not reached the disk are not
 //   NFS                 refused (EOPNOTSUPP): appending is not atomic there
 //   threads of one process   exclude each other
-//   fork                the child has nothing of it; error::inherited_by_fork
+//   fork                the child cannot use it: error::inherited_by_fork
 //   another descriptor on the inode closed   changes nothing
-//   fairness            in the order of arrival, of the records in the file
-//   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it tries, 20 µs to 2 ms apart
-//   acquire cost        three system calls, and two to let go, for one entity or for ten. All that was asked since the oldest request that is not
-//                       let go is read: 128 bytes each, so that one lock held for long makes all others slower
-//   many entities       up to 40,960; in one step
-//   shared mode         yes: those who share do not wait for each other
+//   fairness            in the order of the records in the file
+//   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it retries,
+//                       20 µs to 2 ms apart
+//   acquire cost        three system calls, and two to unlock, for one entity or for ten. It reads all
+//                       requests since the oldest one that is still held, 128 bytes each, so one lock held
+//                       for long slows all others
+//   many entities       up to 40,960, in one step
+//   shared mode         yes: shared owners do not wait for each other
 //
-// The file grows by 128 bytes for each ten entities of a lock; what is done is given back to the filesystem (its length stays), and the length
-// is set back when somebody opens it alone. A filesystem whose files end at 16 TiB ends after 10^11 locks without such a moment (EFBIG).
+// The file grows by 128 bytes for each ten entities of a lock. Finished records are returned to the
+// filesystem while the length stays; the length is reset when a process opens the file alone. Without such a
+// moment a filesystem whose files end at 16 TiB fails after 10^11 locks (EFBIG).
 //
-// The file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have it.
+// The file must stay where it is: a process that opens its path after it was removed gets another file, and
+// does not exclude the users of the first.
 
 #pragma once
 
@@ -48,9 +55,10 @@ class UNIO_API atomic_append final : public shared_fs_mutex {
   /// Opens the lock file, or makes one.
   ///
   /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, different_lock_file;
-  ///         EPERM for a file of another owner; EOPNOTSUPP on a filesystem that other machines write to; ENOLCK; as openat(2). The file is not changed then;
-  ///         condition::timed_out, would_block for a deadline of zero
-  /// Waiting until the deadline, while another opens it, however long that one is stopped
+  ///         EPERM for a file of another owner; EOPNOTSUPP on a filesystem that other machines write to;
+  ///         ENOLCK; as openat(2). The file is not changed then; condition::timed_out, would_block for a
+  ///         deadline of zero
+  /// Waiting until the deadline, while another process opens it, even if that one is stopped
   [[nodiscard]] static result<atomic_append> open(path_handle const& base, path_view name,
                                                   deadline d = {}) noexcept;
   [[nodiscard]] static result<atomic_append> open(path_view name, deadline d = {}) noexcept {

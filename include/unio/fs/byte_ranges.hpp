@@ -6,30 +6,39 @@
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //   if (held.owner_died()) repair();
 //
-//   holder killed        the kernel releases at once; the next exclusive or shared owner is told, once (within the bounds below)
-//   power loss           nobody holds anything afterwards; whether owner_died is told depends on what the filesystem had written
-//   NFS                  as far as its locks go; owner_died is never told on a filesystem whose files other machines change
+//   holder killed        the kernel releases at once; owner_died is reported once, to the next exclusive or
+//                        shared owner (within the bounds below)
+//   power loss           nothing is held afterwards; whether owner_died is reported depends on what the
+//                        filesystem had written
+//   NFS                  as reliable as its locks; owner_died is never reported on a filesystem whose files
+//                        other machines change
 //   threads of one process  exclude each other like processes, also through two objects
-//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it holds
+//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it
+//                        holds
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions
-//   fairness             the kernel's: all who wait are woken and race; exclusive waits while shared ones come and go
-//   waiting cost         asleep in the kernel; with a deadline it looks again every 20 µs to 2 ms
+//   fairness             the kernel's: all waiters are woken and race; an exclusive request waits while
+//                        shared owners come and go
+//   waiting cost         sleeps in the kernel; with a deadline it retries every 20 µs to 2 ms
 //   acquire cost         one fcntl(2) for each entity, one to release all
-//   many entities        as many as the kernel has memory for; its list is walked for each: 10,000 take about two seconds
-//   shared mode          yes, mixed in one request; shared ones never wait for each other
+//   many entities        as many as the kernel has memory for; each walks the kernel's list: 10,000 take
+//                        about two seconds
+//   shared mode          yes, mixed in one request; shared owners never wait for each other
 //
-// Bounds of owner_died: that file has room for 65,536 deaths and holders at a time, eight for each hash of the value; an owner
-// for whom there was none is not told of. A shared owner that is told and dies in turn leaves it to the next exclusive one. Users that
-// see the lock file in different directories (bind-mounted alone into a container, or renamed) exclude each other, but have notes of their own: a death
-// is told to those alone that have the dead one's. The same holds for users of earlier versions, whose notes were in the lock file.
+// Bounds of owner_died: the notes have room for 65,536 deaths and holders at a time, eight for each hash of
+// the value; the death of an owner without room is not reported. If a shared owner got owner_died and dies
+// too, the next exclusive owner gets it. Users that see the lock file in different directories (bind-mounted
+// alone into a container, or renamed) exclude each other but have separate notes: a death is reported only to
+// users of the same notes. The same holds for users of earlier versions, whose notes were in the lock file.
 //
-// The file must stay where it is: whoever opens its path after it was removed gets another one. Its users go on if it is cut off
-// (`: > lock`); the next who opens it makes it anew. The notes are in a hidden file beside it, ".lock.notes" beside "lock", whose name
-// therefore has at most 248 bytes. The directory must let the first user make it, and remove one that is another lock file's; it stays when
-// the lock file is removed. To truncate it ends its users by SIGBUS; to remove it loses the notes. It has the lock file's group
-// and mode. Who changes those of the lock file changes both: unio follows only where the user that opens them owns the hidden one. Users
-// of one group must not share a lock file in a directory that all may write: there the hidden file must be the lock file's owner's,
-// root's or one's own (EPERM).
+// The file must stay where it is: a process that opens its path after it was removed gets another file. Its
+// users are not affected if it is truncated (`: > lock`); the next process that opens it writes it anew. The
+// notes are in a hidden file beside it, ".lock.notes" beside "lock", so the lock file's name has at most 248
+// bytes. The directory must let the first user create the hidden file, and remove one that belongs to another
+// lock file; it stays when the lock file is removed. Truncating it ends its users by SIGBUS; removing it
+// loses the notes. It has the lock file's group and mode. If you change those of the lock file, change both:
+// unio adapts the hidden file only if the user that opens them owns it. Users of one group must not share a
+// lock file in a directory that all may write: there the hidden file must belong to the lock file's owner, to
+// root or to the user (EPERM).
 
 #pragma once
 
@@ -48,16 +57,18 @@ namespace unio::fs {
 /// Size           16 bytes; 516 KiB of address space and of the file
 class UNIO_API byte_ranges final : public shared_fs_mutex {
  public:
-  /// Entities of a greater value cannot be locked: EINVAL, before anything is.
+  /// Entities of a greater value cannot be locked: EINVAL, and nothing is locked.
   static constexpr std::uint64_t greatest_value = (std::uint64_t{1} << 63) - 3;
 
   /// Opens the lock file, or makes one, readable and writable by its owner.
   ///
   /// Effects  none on a file that is not a lock file of this kind
-  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, several_names, writable_by_all,
-  ///          different_lock_file, newer_lock_file, damaged_lock_file; ENAMETOOLONG; ENOLCK and the like where the filesystem has no locks; ENOSPC; as openat(2);
-  ///          condition::timed_out, would_block for a deadline of zero
-  /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is stopped between them
+  /// Errors   ELOOP for a link, EISDIR, EPERM for another's file; error::not_a_lock_file, several_names,
+  ///          writable_by_all, different_lock_file, newer_lock_file, damaged_lock_file; ENAMETOOLONG; ENOLCK
+  ///          and the like where the filesystem has no locks; ENOSPC; as openat(2); condition::timed_out,
+  ///          would_block for a deadline of zero
+  /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is
+  ///          stopped between them
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges
   static result<byte_ranges> open(path_handle const& base, path_view name, deadline d = {}) noexcept;
   static result<byte_ranges> open(path_view name, deadline d = {}) noexcept {

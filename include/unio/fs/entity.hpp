@@ -1,8 +1,8 @@
 // unio/fs/entity.hpp: what a shared_fs_mutex locks.
 //
-//   entity          63 bits that the program chooses, and whether it is to be alone with them
+//   entity          63 bits that the program chooses, and whether they are locked exclusively
 //   entity_of       the entity of a name
-//   random_entity   one that nobody else has
+//   random_entity   one that is different from all others
 
 #pragma once
 
@@ -28,7 +28,7 @@ struct entity {
   explicit constexpr entity(std::uint64_t v, bool alone = true) noexcept
       : value(v & ~(std::uint64_t{1} << 63)), exclusive(alone) {}
 
-  /// The same, to be shared with others that share it.
+  /// The same, to be locked shared.
   [[nodiscard]] constexpr entity shared() const noexcept { return entity(value, false); }
 
   friend constexpr bool operator==(entity a, entity b) noexcept {
@@ -37,13 +37,13 @@ struct entity {
 };
 static_assert(sizeof(entity) == 8);
 
-/// The entity of a name: the same for the same bytes, in all processes and versions. Two names get the same one by chance
-/// once in 2^63; then they exclude each other, which is slow but right.
+/// The entity of a name: the same for the same bytes, in all processes and versions. Two names get the same
+/// one by chance once in 2^63; then they exclude each other, which is slow but right.
 ///
 /// Cost  FNV-1a and a mixing step: some 1 ns a byte; no allocation
 [[nodiscard]] UNIO_API entity entity_of(std::string_view name, bool exclusive = true) noexcept;
 [[nodiscard]] UNIO_API entity entity_of(std::span<std::byte const> bytes, bool exclusive = true) noexcept;
-/// One that nobody else has. Errors: as getrandom(2).
+/// A random one, different from all others. Errors: as getrandom(2).
 [[nodiscard]] UNIO_API result<entity> random_entity(bool exclusive = true) noexcept;
 
 } // namespace unio::fs

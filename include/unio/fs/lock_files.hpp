@@ -1,26 +1,35 @@
-// unio/fs/lock_files.hpp: a shared_fs_mutex whose entities are files in a directory: `ls` shows what is locked.
+// unio/fs/lock_files.hpp: a shared_fs_mutex whose entities are files in a directory: `ls` shows what is
+// locked.
 //
-//   lock_files   an entity is a file named by its value in 16 hexadecimal digits, which is there while somebody holds it
+//   lock_files   an entity is a file named by its value in 16 hexadecimal digits, which exists while the
+//                entity is held
 //
 //   auto m = unio::fs::lock_files::open("/var/lib/shop/locks").value();
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //   if (held.owner_died()) repair();
 //
-//   holder killed        the kernel releases at once; the next exclusive or shared owner is told, once
-//   power loss           nobody holds anything afterwards; whether owner_died is told depends on what the filesystem had written
-//   NFS                  as far as its locks go; nineteen system calls for each entity there, to see past its caches
+//   holder killed        the kernel releases at once; owner_died is reported once, to the next exclusive or
+//                        shared owner
+//   power loss           nothing is held afterwards; whether owner_died is reported depends on what the
+//                        filesystem had written
+//   NFS                  as reliable as its locks; nineteen system calls for each entity there, to see past
+//                        its caches
 //   threads of one process  exclude each other like processes, also through two objects
-//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it holds
+//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it
+//                        holds
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions
-//   fairness             none: who comes when a file is removed may overtake those who waited for it; exclusive waits while
-//                        shared ones come and go
-//   waiting cost         asleep in the kernel; with a deadline it looks again every 20 µs to 2 ms
-//   acquire cost         a file made and removed, its lock, its mode: seven system calls for each entity, eight to share one
-//   many entities        one descriptor for each: error::too_many_entities above RLIMIT_NOFILE, EMFILE when others use them up
-//   shared mode          yes, mixed in one request; shared ones never wait for each other
+//   fairness             none: a request that comes when a file is removed may overtake the waiters; an
+//                        exclusive request waits while shared owners come and go
+//   waiting cost         sleeps in the kernel; with a deadline it retries every 20 µs to 2 ms
+//   acquire cost         a file made and removed, its lock, its mode: seven system calls for each entity,
+//                        eight to share one
+//   many entities        one descriptor for each: error::too_many_entities above RLIMIT_NOFILE, EMFILE when
+//                        others use them up
+//   shared mode          yes, mixed in one request; shared owners never wait for each other
 //
-// Only this user's processes share it: a file of another owner is refused. A holder that is killed leaves its file behind,
-// until the next owner of that entity lets go. try_lock of an entity that is being let go may say that it is held.
+// Only processes of one user share it: a file of another owner is refused. A holder that is killed leaves its
+// file behind, until the next owner of that entity unlocks it. try_lock of an entity that is just being
+// unlocked may report it as held.
 
 #pragma once
 
@@ -40,9 +49,10 @@ class UNIO_API lock_files final : public shared_fs_mutex {
  public:
   /// Opens the directory, which must exist.
   ///
-  /// Errors  ENOTDIR, ELOOP for a link, EPERM for another's directory, error::writable_by_all;
-  ///         EACCES, EROFS where no file can be made; ENOLCK and the like where the filesystem has no locks. lock() has the same
-  ///         for what lies at the name of an entity, error::several_names, and error::not_a_lock_file for anything but an empty file
+  /// Errors  ENOTDIR, ELOOP for a link, EPERM for another's directory, error::writable_by_all; EACCES, EROFS
+  ///         where no file can be made; ENOLCK and the like where the filesystem has no locks. lock() has the
+  ///         same for what lies at the name of an entity, error::several_names, and error::not_a_lock_file
+  ///         for anything but an empty file
   /// Source  AFIO v2, algorithm::shared_fs_mutex::lock_files
   static result<lock_files> open(path_handle const& base, path_view name) noexcept;
   static result<lock_files> open(path_view name) noexcept { return open(path_handle(), name); }

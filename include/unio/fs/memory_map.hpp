@@ -1,50 +1,64 @@
-// unio/fs/memory_map.hpp: a shared_fs_mutex in memory that all processes map: a few nanoseconds, no system call.
+// unio/fs/memory_map.hpp: a shared_fs_mutex in shared memory: a few nanoseconds, no system call.
 //
-//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a file beside the lock file, ".lock.map" beside "lock"
+//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a file beside the lock file,
+//                                       ".lock.map" beside "lock"
 //   fibonacci_hash, fnv1a_hash, adaptive_spin   what its parameters may be
-//   map_visibility                      whether this user can see what the others write into the map
+//   map_visibility                      whether this user can see what others write into the map
 //
 //   auto m = unio::fs::memory_map<>::open("/var/lib/shop/lock").value();
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //
-// Entities are hashed onto slots, so two entities may exclude each other although they differ. A thread that holds one and asks for another
-// therefore waits for itself, for ever, if both have the same slot (of 4096, one pair in 4096; of 100 entities it is likely that some two do).
-// Ask for all in one call, or with a deadline.
+// Entities are hashed onto slots, so two different entities may exclude each other. A thread that holds one
+// and asks for another waits for itself for ever if both have the same slot (with 4096 slots one pair in
+// 4096; among 100 entities probably some pair). Ask for all in one call, or with a deadline.
 //
-//   holder killed       recovered by whoever waits next, within 50 ms, or by the next who opens or tries; owner_died tells the next owner
-//                       of the same entity, once. If one that shares the entity was told and dies, the next exclusive owner is told; sharers that
-//                       come before may not be. A second death, of who recovers, changes nothing.
-//                       A slot has room for four entities whose owners died and which nobody has asked for since, and for three of one
-//                       request. Beyond that the next owner of any entity of the slot is told, and the one it concerns may not be.
-//                       A user that cannot see the map tells of the deaths of those that can, until
-//                       one of these was told; its own death is not told
-//   power loss          the file may say that users of before hold something: the first who opens it recovers them, and the next owners are told
-//   NFS                 seen from another machine the map cannot be kept in step: such a user makes all users change over to
-//                       locks of the kernel on the file's bytes, until none is left (see map_visibility)
+//   holder killed       recovered by the next waiter within 50 ms, or by the next process that opens the file
+//                       or tries to lock; owner_died reports it once, to the next owner of the same entity.
+//                       If a shared owner got it and dies, the next exclusive owner gets it; shared owners in
+//                       between may not. The death of a recovering process changes nothing. A slot has room
+//                       for four entities whose owners died and which have not been locked since, and for
+//                       three of one request. Beyond that the next owner of any entity of the slot gets
+//                       owner_died, and the owner of the right one may not. A user that cannot see the map
+//                       reports the deaths of users that can, until one of those got it; its own death is not
+//                       reported
+//   power loss          the file may record owners from before: the first process that opens it recovers
+//                       them, and the next owners get owner_died
+//   NFS                 the map is not consistent between machines: a user on another machine makes all users
+//                       change over to kernel locks on the file's bytes, until no such user is left (see
+//                       map_visibility)
 //   threads of one process   exclude each other
-//   fork                the child has nothing of it: no lock, no map; error::inherited_by_fork
+//   fork                the child has neither locks nor map: error::inherited_by_fork
 //   another descriptor on the inode closed   changes nothing
-//   fairness            whoever comes may overtake those that sleep, for 200 µs; then the one that sleeps longest gets it
-//   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to see whether the owner lives
-//   acquire cost        one atomic exchange for each slot, and one to let go; degraded: a system call for each, too, and one to let go;
-//                       for who cannot see the map four for each, six on a filesystem that other machines write to
+//   fairness            a new request may overtake sleeping ones, for 200 µs; then the one that has slept
+//                       longest is served
+//   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to check that
+//                       the owner lives
+//   acquire cost        one atomic exchange for each slot, and one to unlock; degraded: also a system call
+//                       for each, and one to unlock; a user that cannot see the map needs four for each, six
+//                       on a filesystem that other machines write to
 //   many entities       any number; in ascending order of their slots
-//   shared mode         yes: one atomic operation in, one out, for each user the first and last of whose threads comes and goes
+//   shared mode         yes: one atomic operation when a user's first thread enters, one when its last thread
+//                       leaves
 //
-// When the filesystem has written a page of the file back, the next lock in that page is a page fault: half a millisecond was seen, and more
-// while its journal is busy. Where the worst case matters the files belong on tmpfs (/dev/shm): what it says need not survive a restart.
+// After the filesystem has written a page of the file back, the next lock in that page takes a page fault:
+// half a millisecond was measured, more while the journal is busy. If the worst case matters, put the files
+// on tmpfs (/dev/shm): their contents need not survive a restart.
 //
-// The lock file must stay where it is: whoever opens its path after it was removed gets another one, and does not exclude those that have
-// it. If it is cut off (`: > lock`) its users go on, and others get error::damaged_lock_file until none is left; likewise if the map was
-// removed, or if they see the lock file in another directory than its users do (bind-mounted alone into a container, or renamed): share the directory.
-// Who may write these files can break the lock: to truncate the hidden map while it is in use still ends its users by SIGBUS. open()
-// refuses files that all may write. The directory must let the first user make the map, beside a lock file whose name has at most 250 bytes; the
-// map stays when the lock file is removed. It has the lock file's group and mode. Who changes those of the lock file changes both: unio
-// follows only where the user that opens them owns the map. Users of one group must not share a lock file in a directory that all
-// may write: there the map must be the lock file's owner's, root's or one's own (EPERM).
+// The lock file must stay where it is: a process that opens its path after it was removed gets another file,
+// and does not exclude the users of the first. If it is truncated (`: > lock`) its users are not affected,
+// and other processes get error::damaged_lock_file until no user is left; the same happens if the map was
+// removed, or if they see the lock file in another directory than its users do (bind-mounted alone into a
+// container, or renamed): share the directory. A process that may write these files can break the lock:
+// truncating the hidden map while it is in use ends its users by SIGBUS. open() refuses files that all may
+// write. The directory must let the first user create the map, beside a lock file whose name has at most 250
+// bytes; the map stays when the lock file is removed. It has the lock file's group and mode. If you change
+// those of the lock file, change both: unio adapts the map only if the user that opens them owns it. Users of
+// one group must not share a lock file in a directory that all may write: there the map must belong to the
+// lock file's owner, to root or to the user (EPERM).
 //
-// The version in the file is 2. A lock file of version 1 is made anew by the first who opens it alone, and error::different_lock_file while it has users;
-// users of version 1 find version 2 error::newer_lock_file.
+// The version in the file is 2. A lock file of version 1 is rewritten by the first process that opens it
+// alone; while it has users, opening it is error::different_lock_file. Users of version 1 get
+// error::newer_lock_file for version 2.
 
 #pragma once
 
@@ -59,8 +73,8 @@
 
 namespace unio::fs {
 
-/// One multiplication, by 2^64 over the golden ratio (Knuth, The Art of Computer Programming, 6.4): spreads what is already random, as
-/// entity_of() is, and numbers that follow each other.
+/// One multiplication, by 2^64 over the golden ratio (Knuth, The Art of Computer Programming, 6.4): good for
+/// values that are already random, as those of entity_of(), and for consecutive numbers.
 struct fibonacci_hash {
   static constexpr std::uint64_t id = 1; // in the file: all its users must hash alike. Own ones begin at 1000
   static constexpr std::uint64_t of(std::uint64_t value) noexcept {
@@ -78,7 +92,7 @@ struct fnv1a_hash {
   }
 };
 
-/// How often a slot is looked at before sleeping.
+/// How often a slot is tried before sleeping.
 struct adaptive_spin {
   static constexpr unsigned attempts = 200;
 };
@@ -100,13 +114,13 @@ class memory_map final : public detail::memory_map_base {
   static_assert(Slots > 0 && Slots <= (1u << 20), "between one and a million slots");
 
  public:
-  /// Opens the lock file, or makes one. The first user since the last was gone makes the map anew.
+  /// Opens the lock file, or creates it. The first user creates the map anew.
   ///
   /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, damaged_lock_file,
-  ///         different_lock_file (other parameters), too_many_users;
-  ///         EPERM for a file of another owner; ENAMETOOLONG; ENOSPC; ENOLCK; as openat(2). The file is not changed then;
-  ///         condition::timed_out, would_block for a deadline of zero
-  /// Waiting until the deadline, while another opens it, however long that one is stopped
+  ///         different_lock_file (other parameters), too_many_users; EPERM for a file of another owner;
+  ///         ENAMETOOLONG; ENOSPC; ENOLCK; as openat(2). The file is not changed then; condition::timed_out,
+  ///         would_block for a deadline of zero
+  /// Waiting until the deadline, while another process opens it, even if that one is stopped
   /// Cost    some twenty system calls
   [[nodiscard]] static result<memory_map> open(path_handle const& base, path_view name,
                                                map_visibility v = map_visibility::automatic,
@@ -126,7 +140,7 @@ class memory_map final : public detail::memory_map_base {
     return open({}, name, map_visibility::automatic, d);
   }
 
-  /// As shared_fs_mutex::lock(), inline where one entity is wanted that nobody holds.
+  /// As shared_fs_mutex::lock(), inline for a single entity that is free.
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
     result<entities_guard> r;
     if (!e.exclusive || !own_at_once(*r, e.value, slot_of(e.value))) [[unlikely]]

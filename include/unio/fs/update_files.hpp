@@ -1,6 +1,7 @@
-// unio/fs/update_files.hpp: several files of one directory tree replaced as one: all or none, whatever dies meanwhile.
+// unio/fs/update_files.hpp: replaces several files of a directory tree as one: all or none, even after a
+// crash.
 //
-//   update_files   holds the locks of some files; reads them, prepares what replaces them, commits
+//   update_files   locks some files, reads them, prepares their replacements, and commits
 //
 //   std::array<unio::path_view, 2> const names{"from", "to"};
 //   auto u = unio::fs::update_files::begin(mutex, tree, names).value();
@@ -9,21 +10,25 @@
 //   u.replace(1, more).value();
 //   u.commit().value();                           // without it nothing has happened
 //
-//   holder killed       before commit() has decided: nothing has changed; afterwards all is changed, by the next begin() or
-//                       begin_shared() that names one of the files. Nothing has to be done about the mutex's owner_died
-//   power loss          the same: what is named was written first, and a decision is on the disk before commit() acts on it
-//   who reads           under the locks, from begin() or begin_shared(): all old or all new. Without them: each file whole, old
-//                       or new, but of several some may be old and some new
-//   who writes without the locks   is overwritten, or overwrites
-//   NFS                 as far as the mutex goes; renames there may be reported as failed although they were done
+//   holder killed       before commit() has decided: nothing has changed; afterwards the next begin() or
+//                       begin_shared() that names one of the files completes the change. The mutex's
+//                       owner_died needs no handling
+//   power loss          the same: the new files are on the disk before the decision, and the decision before
+//                       commit() acts on it
+//   readers             under the locks, from begin() or begin_shared(): all old or all new. Without them:
+//                       each file whole, old or new, but of several files some may be old and some new
+//   writers without the locks   are overwritten, or overwrite
+//   NFS                 as reliable as the mutex; renames there may be reported as failed although they were
+//                       done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
-//   cost                108 system calls for two files of one folder, read and replaced, with byte_ranges; seven of them wait for the
-//                       disk: one for each file, two for each folder, three more
+//   cost                108 system calls for two files of one folder, read and replaced, with byte_ranges;
+//                       seven of them wait for the disk: one for each file, two for each folder, three more
 //
-// A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path) is what is locked.
-// The tree's users must all use the same mutex. Beside the files there are, in their folders, .NAME.unio-new (what will replace NAME),
-// and in the tree .unio-update.lock (who commits), .unio-update (a decision), .unio-update.new (one in the making).
+// A file is a path relative to the tree, without "." and "..", and without links on the way; entity_of(path)
+// is what is locked. The tree's users must all use the same mutex. It makes further files: beside each file
+// .NAME.unio-new (the replacement of NAME), and in the tree .unio-update.lock (locked by a commit),
+// .unio-update (a decision) and .unio-update.new (a decision that is being written).
 
 #pragma once
 
@@ -44,23 +49,27 @@ namespace unio::fs {
 /// Size           a pointer
 class UNIO_API update_files {
  public:
-  /// Locks the files, to be alone with them.
+  /// Locks the files exclusively.
   ///
-  /// Effects       completes an update of one of them that was interrupted after it was decided, and removes what one that was not has left
+  /// Effects       completes an interrupted update of one of them that was decided, and removes the leftovers
+  ///               of one that was not
   /// Returns       the update; nothing is replaced yet. A file that does not exist may be named: it is made
-  /// Errors        EINVAL for no path, one that is absolute, that has an empty part, "." or "..", that is named twice, that begins with
-  ///               .unio-update or ends with .unio-new; ENAMETOOLONG for a name of more than 245 bytes; ELOOP for a link (ENOTDIR for
-  ///               one on the way), EISDIR, ENXIO for what is no regular file; ENOENT without its folder; error::damaged_lock_file,
-  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for a decision that is none; ENOMEM;
-  ///               as shared_fs_mutex::lock() and openat(2). Nothing is locked then
+  /// Errors        EINVAL for no path, one that is absolute, that has an empty part, "." or "..", that is
+  ///               named twice, that begins with .unio-update or ends with .unio-new; ENAMETOOLONG for a name
+  ///               of more than 245 bytes; ELOOP for a link (ENOTDIR for one on the way), EISDIR, ENXIO for
+  ///               what is no regular file; ENOENT without its folder; error::damaged_lock_file,
+  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for a decision that is
+  ///               none; ENOMEM; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
   /// Waiting       until `d`, for the locks
-  /// Cost          for each file four system calls and two for each folder on its way, beside those of the mutex
+  /// Cost          for each file four system calls and two for each folder on its way, beside those of the
+  ///               mutex
   [[nodiscard]] static result<update_files> begin(shared_fs_mutex& mutex, path_handle const& tree,
                                                   std::span<path_view const> paths,
                                                   deadline d = {}) noexcept {
     return begin(mutex, tree, paths, true, d);
   }
-  /// As begin(), to read them together with others that read. Needs no permission to write unless there is something to complete.
+  /// As begin(), but locks them shared, for reading. Needs no permission to write, unless there is an update
+  /// to complete.
   [[nodiscard]] static result<update_files> begin_shared(shared_fs_mutex& mutex, path_handle const& tree,
                                                          std::span<path_view const> paths,
                                                          deadline d = {}) noexcept {
@@ -69,7 +78,7 @@ class UNIO_API update_files {
 
   update_files(update_files&& other) noexcept;
   update_files& operator=(update_files&& other) noexcept;
-  /// Forgets what was not committed; lets go of the locks.
+  /// Drops what was not committed, and releases the locks.
   ~update_files();
 
   /// How many files it was begun with.
@@ -79,30 +88,33 @@ class UNIO_API update_files {
   /// True if commit() has decided and then failed: the next begin() completes it.
   [[nodiscard]] bool is_decided() const noexcept;
 
-  /// What the file has in it, not counting what replace() prepared.
+  /// The contents of the file, without what replace() prepared.
   ///
   /// Returns        all of its bytes, which last until the next contents(i), or as long as this object
   /// Errors         ENOENT if there is no such file; ENOMEM; error::inherited_by_fork; as openat(2), readv(2)
   /// Preconditions  i < size()
   [[nodiscard]] result<std::span<std::byte const>> contents(std::size_t i) noexcept;
 
-  /// Prepares what will replace the file: a new inode, of the same owner, group and permissions, on the disk when this returns. Its
-  /// extended attributes are not kept, and other names of the old inode keep that. The second time, what the first prepared is dropped.
+  /// Prepares what will replace the file: a new inode, of the same owner, group and permissions, on the disk
+  /// when this returns. Extended attributes are not kept, and other names of the old inode keep the old
+  /// inode. A second call drops what the first prepared.
   ///
   /// Errors         EBADF if begun shared; ENOSPC, EFBIG, EDQUOT; EPERM for an owner that cannot be kept;
-  ///                error::inherited_by_fork; as openat(2), write(2), fsync(2). commit() will fail for the same reason, unless another
-  ///                replace() of this file succeeds
+  ///                error::inherited_by_fork; as openat(2), write(2), fsync(2). commit() will fail for the
+  ///                same reason, unless another replace() of this file succeeds
   /// Preconditions  i < size()
   /// Cost           a dozen system calls, one of which waits for the disk
   result<void> replace(std::size_t i, std::span<std::byte const> bytes) noexcept;
 
-  /// Puts all that replace() prepared in place of the files, as one. Keeps the locks: more may be read, replaced and committed.
+  /// Puts all prepared replacements in place, as one. Keeps the locks: more files may be read, replaced and
+  /// committed.
   ///
   /// Effects       all or, if it fails, none; see is_decided() for the one exception
-  /// Errors        EBADF if begun shared; what replace() said; condition::timed_out, would_block if others of the tree are committing;
-  ///               error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing is changed then, and it may be tried again. If is_decided():
-  ///               some files are replaced and the others will be
-  /// Waiting       until `d` for other commits in the tree; not bounded by it, for the disk
+  /// Errors        EBADF if begun shared; what replace() said; condition::timed_out, would_block if others of
+  ///               the tree are committing; error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing is
+  ///               changed then, and it may be tried again. If is_decided(): some files are replaced and the
+  ///               others will be
+  /// Waiting       until `d` for other commits in the tree; unbounded for the disk
   /// Source        rename(2), fsync(2)
   result<void> commit(deadline d = {}) noexcept;
 
