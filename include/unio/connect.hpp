@@ -52,14 +52,7 @@ template <class Sender, class Receiver> class io_operation_connection : public S
   [[nodiscard]] Receiver& receiver() noexcept { return receiver_; }
 
  private:
-  static void notify(io_operation& op, unsigned events) noexcept {
-    auto& self = static_cast<io_operation_connection&>(op);
-    if ((events & io_operation::value) != 0) self.receiver_.set_value(self.result());
-    if ((events & io_operation::done) != 0) {
-      self.mark_finished();
-      self.receiver_.set_done(); // may destroy, move or restart the connection
-    }
-  }
+  static void notify(io_operation& op, unsigned events) noexcept;
 
   Receiver receiver_;
 };
@@ -88,56 +81,28 @@ template <class Sender, class Receiver>
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
 template <class Sender> class [[nodiscard]] io_awaitable : private detail::awaiting, private Sender {
  public:
-  explicit io_awaitable(Sender sender) : awaiting(&on_stop), Sender(std::move(sender)) {
-    this->set_notification(&notify);
-  }
-  template <class... Arguments>
-  explicit io_awaitable(std::in_place_t, Arguments&&... arguments)
-      : awaiting(&on_stop), Sender(static_cast<Arguments&&>(arguments)...) {
-    this->set_notification(&notify);
-  }
-  io_awaitable(io_awaitable&& other) : awaiting(&on_stop), Sender(static_cast<Sender&&>(other)) {}
-  io_awaitable& operator=(io_awaitable&& other) {
-    static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
-    return *this;
-  }
-  ~io_awaitable() {
-    this->abandon();
-    if (this->is_awaited()) awaiting::leave(*this);
-  }
+  using result_type = typename Sender::result_type;
 
-  /// Called first, by the promise of a coroutine that has an environment.
-  void bind(environment const& e) noexcept { awaiting::bind(e); }
-  bool await_ready() noexcept {
-    if (awaiting::is_bound()) {
-      awaiting::start(*this);
-    } else {
-      this->set_quiet();
-      io_operation::start();
-    }
-    return this->finished();
-  }
-  bool await_suspend(std::coroutine_handle<> h) noexcept { return awaiting::suspend(*this, h); }
+  explicit io_awaitable(Sender sender);
+  /// Of a sender that is made in place.
+  template <class... Arguments> explicit io_awaitable(std::in_place_t, Arguments&&... arguments);
+  io_awaitable(io_awaitable&& other);
+  io_awaitable& operator=(io_awaitable&& other);
+  ~io_awaitable();
 
-  bool await_ready(environment const& e) noexcept {
-    awaiting::bind(e);
-    awaiting::start(*this);
-    return this->finished();
-  }
-  bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept {
-    return awaiting::suspend(*this, h);
-  }
-
-  typename Sender::result_type await_resume() noexcept {
-    this->set_awaited(false);
-    return this->result();
-  }
+  // For co_await. bind() is called first, by the promise of a coroutine that has an environment.
+  void bind(environment const& e) noexcept;
+  bool await_ready() noexcept;
+  bool await_ready(environment const& e) noexcept;
+  bool await_suspend(std::coroutine_handle<> h) noexcept;
+  bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept;
+  result_type await_resume() noexcept;
 
  private:
-  static void notify(io_operation& op, unsigned events) noexcept {
-    if ((events & io_operation::done) != 0) static_cast<io_awaitable&>(op).awaiting::notify(op);
-  }
-  static void on_stop(stop_node& n) noexcept { awaiting::stop(static_cast<io_awaitable&>(n)); }
+  static void notify(io_operation& op, unsigned events) noexcept;
+  static void on_stop(stop_node& n) noexcept;
 };
 
 } // namespace unio
+
+#include <unio/detail/connect.hpp>

@@ -63,39 +63,21 @@ class deadline {
 
   /// The moment on the steady clock, in ns, given both clocks now. `forever` for none.
   [[nodiscard]] constexpr std::int64_t due(std::int64_t steady_now_ns,
-                                           std::int64_t system_now_ns) const noexcept {
-    switch (kind_) {
-      case kind::none:
-        return forever;
-      case kind::relative:
-        return add(steady_now_ns, ns_);
-      case kind::steady:
-        return ns_;
-      case kind::system:
-        return add(steady_now_ns, ns_ > system_now_ns ? ns_ - system_now_ns : 0);
-    }
-    return forever;
-  }
+                                           std::int64_t system_now_ns) const noexcept;
 
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
 
  private:
   constexpr deadline(kind k, std::int64_t ns) noexcept : ns_(ns), kind_(k) {}
 
-  static constexpr std::int64_t add(std::int64_t a, std::int64_t b) noexcept {
-    return b > forever - a ? forever : a + b;
-  }
+  static constexpr std::int64_t add(std::int64_t a, std::int64_t b) noexcept;
   template <class Rep, class Period>
-  static constexpr std::int64_t saturate(std::chrono::duration<Rep, Period> d) noexcept {
-    using wide = std::chrono::duration<long double, std::nano>;
-    long double const ns = wide(d).count();
-    if (ns >= 9.2233720368547758e18L) return forever;
-    if (ns <= -9.2233720368547758e18L) return std::numeric_limits<std::int64_t>::min() + 1;
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
-  }
+  static constexpr std::int64_t saturate(std::chrono::duration<Rep, Period> d) noexcept;
 
   std::int64_t ns_ = 0;
   kind kind_ = kind::none;
 };
 
 } // namespace unio
+
+#include <unio/detail/deadline.hpp>

@@ -8,10 +8,6 @@ namespace unio {
 
 class event_handle;
 
-namespace detail {
-extern UNIO_API operation_faces const wait_event_faces;
-}
-
 /// Waits until an event is signalled, and takes the signals.
 ///
 /// Returns       how often the event was signalled since the last wait (at least 1)

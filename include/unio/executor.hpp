@@ -152,12 +152,10 @@ class inline_executor {
 /// What a chain of coroutines runs with. The root of the chain owns it, and so does each coroutine that
 /// changes a part of it for those below (run_on, timeout, when_all); the coroutines below refer to it.
 struct environment {
-  executor_ref executor; ///< where its coroutines run
-  stop_token stop;       ///< whether they were asked to end
-  io_multiplexer* multiplexer =
-      nullptr; ///< who runs the I/O of handles that were not told; null: the thread's own
-  frame_allocator* frames =
-      nullptr; ///< where frames come from that take this as their first parameter; null: the pool
+  executor_ref executor;                 ///< where its coroutines run
+  stop_token stop;                       ///< whether they were asked to end
+  io_multiplexer* multiplexer = nullptr; ///< runs the I/O of handles that have none; null: the thread's own
+  frame_allocator* frames = nullptr;     ///< for coroutines with this as a parameter; null: the pool
   /// Destroys the chain from its root, when it is suspended and nothing can resume it any more. Null: the
   /// chain has no owner.
   void (*abandon)(environment const&) noexcept = nullptr;

@@ -40,10 +40,6 @@ class path_view {
   std::size_t size_ = 0;
 };
 
-namespace detail {
-extern UNIO_API operation_faces const open_faces;
-}
-
 /// A directory, as an anchor for relative paths. The default one stands for the working directory.
 class UNIO_API path_handle : public handle {
  public:

@@ -1,7 +1,7 @@
 // unio/file_lock.hpp: advisory locks on files and on ranges of their bytes. Included by file_handle.hpp.
 //
 //   lock_kind          shared or exclusive
-//   file_lock          holds a lock; its end gives it back
+//   file_lock          holds a lock; its destructor unlocks
 //   async_lock_range   file_handle::lock_range, try_lock_range, co_lock_range, …
 //   async_lock_file    file_handle::lock_file, try_lock_file, co_lock_file, …
 //
@@ -52,7 +52,6 @@ class file_handle;
 
 namespace detail {
 class lock_operation;
-extern UNIO_API operation_faces const lock_range_faces, lock_file_faces;
 } // namespace detail
 
 /// Shared locks do not exclude each other. A shared lock needs a handle that may read, an exclusive one a
@@ -102,8 +101,7 @@ class UNIO_API file_lock {
   void unlist() noexcept;
   void move_from(file_lock& other) noexcept;
 
-  file_lock* next_ =
-      nullptr; // the list of what is held through a descriptor of the same bucket (file_lock.cpp)
+  file_lock* next_ = nullptr; // in the list of its descriptor's bucket (src/handle/file_lock.cpp)
   file_lock** previous_ = nullptr;
   extent_type first_ = 0;
   extent_type last_ = 0;

@@ -25,10 +25,6 @@ namespace testing {
 struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
 }
 
-namespace detail {
-extern UNIO_API operation_faces const read_faces, write_faces, barrier_faces, poll_faces, close_faces;
-}
-
 /// Waits until the handle is readable, writable or in an exceptional condition; moves nothing.
 ///
 /// Returns        nothing

@@ -27,8 +27,7 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
  public:
   using base::base;
   result() = default;
-  result(std::error_code why) noexcept
-      : base(std::unexpect, why) {} // NOLINT: implicit, so that `return why;` works
+  result(std::error_code why) noexcept : base(std::unexpect, why) {} // NOLINT: for `return why;`
   template <class E>
     requires std::is_error_code_enum<E>::value
   result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
@@ -65,8 +64,7 @@ template <> class [[nodiscard]] result<void> : public std::expected<void, std::e
  public:
   using base::base;
   result() = default;
-  result(std::error_code why) noexcept
-      : base(std::unexpect, why) {} // NOLINT: implicit, so that `return why;` works
+  result(std::error_code why) noexcept : base(std::unexpect, why) {} // NOLINT: for `return why;`
   template <class E>
     requires std::is_error_code_enum<E>::value
   result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT

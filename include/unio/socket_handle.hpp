@@ -15,10 +15,6 @@ class socket_handle;
 class listening_socket_handle;
 struct socket_pair;
 
-namespace detail {
-extern UNIO_API operation_faces const connect_faces, accept_faces, accept_many_faces, send_zero_copy_faces;
-}
-
 /// Connects a socket to an address.
 ///
 /// Returns       nothing
@@ -149,11 +145,10 @@ struct socket_pair {
 };
 
 struct listen_options {
-  int backlog = 4096; ///< connections that wait to be accepted; the kernel bounds it (net.core.somaxconn)
+  int backlog = 4096;        ///< connections that wait to be accepted, at most net.core.somaxconn
   bool reuse_address = true; ///< SO_REUSEADDR
-  bool reuse_port =
-      false;             ///< SO_REUSEPORT: several sockets share the address, the kernel spreads connections
-  bool ipv6_only = true; ///< an IPv6 socket takes no IPv4 connections
+  bool reuse_port = false;   ///< SO_REUSEPORT: the kernel spreads connections over sockets of one address
+  bool ipv6_only = true;     ///< an IPv6 socket takes no IPv4 connections
 };
 
 /// Accepts connections.

@@ -6,10 +6,6 @@
 
 namespace unio {
 
-namespace detail {
-extern UNIO_API operation_faces const splice_faces;
-}
-
 /// What to move. At least one of the two handles is a pipe; the offsets are for the other one, if it can
 /// seek.
 struct splice_request {

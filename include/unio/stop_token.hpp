@@ -77,8 +77,8 @@ class stop_source {
 
   [[nodiscard]] stop_token get_token() noexcept { return stop_token(this); }
   [[nodiscard]] bool stop_requested() const noexcept {
-    return (state_.load(std::memory_order_acquire) & bit_requested) !=
-           0; // pairs with the release in request_stop()
+    // Pairs with the release in request_stop().
+    return (state_.load(std::memory_order_acquire) & bit_requested) != 0;
   }
   /// Calls the callbacks, on this thread. True for the first request; later ones do nothing.
   UNIO_API bool request_stop() noexcept;

@@ -8,10 +8,6 @@ namespace unio {
 
 class timer_handle;
 
-namespace detail {
-extern UNIO_API operation_faces const wait_faces, no_op_faces;
-}
-
 /// Waits for a timer's moment.
 ///
 /// Returns       nothing, once the moment has come

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <unio/deadline.hpp>
+#include <unio/detail/faces.hpp>
 #include <unio/error.hpp>
 #include <unio/operation.hpp>
 
@@ -15,8 +16,6 @@
 #include <utility>
 
 namespace unio::detail {
-
-extern UNIO_API operation_faces const link_faces;
 
 /// A chain, whatever its members are. In no template, so that there is one of it, in src/io/link.cpp.
 class UNIO_API chain : public io_operation {

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <unio/connect.hpp>
+#include <unio/detail/faces.hpp>
 #include <unio/io_request.hpp>
 
 namespace unio::detail {

@@ -1,7 +1,6 @@
 // unio/fs/shared_fs_mutex.hpp: a mutex over many names at once, shared by all processes that can open a path.
 //
-//   entity            what is locked: 63 bits that the program chooses, and whether it is to be alone with
-//                     them
+//   entity            what is locked: a number that the program chooses (unio/fs/entity.hpp)
 //   entities_guard    holds some entities; unlocks them in its destructor
 //   shared_fs_mutex   the abstract base of lock_files, byte_ranges, atomic_append and memory_map
 //   co_lock           the awaited form

@@ -1,0 +1,81 @@
+// unio/detail/connect.hpp: how an operation tells its receiver, or the coroutine that awaits it.
+
+#pragma once
+
+#include <unio/connect.hpp>
+
+#include <coroutine>
+#include <utility>
+
+namespace unio {
+
+template <class Sender, class Receiver>
+inline void io_operation_connection<Sender, Receiver>::notify(io_operation& op, unsigned events) noexcept {
+  auto& self = static_cast<io_operation_connection&>(op);
+  if ((events & io_operation::value) != 0) self.receiver_.set_value(self.result());
+  if ((events & io_operation::done) != 0) {
+    self.mark_finished();
+    self.receiver_.set_done(); // may destroy, move or restart the connection
+  }
+}
+
+template <class Sender>
+inline io_awaitable<Sender>::io_awaitable(Sender sender) : awaiting(&on_stop), Sender(std::move(sender)) {
+  this->set_notification(&notify);
+}
+template <class Sender>
+template <class... Arguments>
+inline io_awaitable<Sender>::io_awaitable(std::in_place_t, Arguments&&... arguments)
+    : awaiting(&on_stop), Sender(static_cast<Arguments&&>(arguments)...) {
+  this->set_notification(&notify);
+}
+template <class Sender>
+inline io_awaitable<Sender>::io_awaitable(io_awaitable&& other)
+    : awaiting(&on_stop), Sender(static_cast<Sender&&>(other)) {}
+template <class Sender> inline io_awaitable<Sender>& io_awaitable<Sender>::operator=(io_awaitable&& other) {
+  static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
+  return *this;
+}
+template <class Sender> inline io_awaitable<Sender>::~io_awaitable() {
+  this->abandon();
+  if (this->is_awaited()) awaiting::leave(*this);
+}
+
+template <class Sender> inline void io_awaitable<Sender>::bind(environment const& e) noexcept {
+  awaiting::bind(e);
+}
+template <class Sender> inline bool io_awaitable<Sender>::await_ready() noexcept {
+  if (awaiting::is_bound()) {
+    awaiting::start(*this);
+  } else {
+    this->set_quiet();
+    io_operation::start();
+  }
+  return this->finished();
+}
+template <class Sender> inline bool io_awaitable<Sender>::await_ready(environment const& e) noexcept {
+  awaiting::bind(e);
+  awaiting::start(*this);
+  return this->finished();
+}
+template <class Sender> inline bool io_awaitable<Sender>::await_suspend(std::coroutine_handle<> h) noexcept {
+  return awaiting::suspend(*this, h);
+}
+template <class Sender>
+inline bool io_awaitable<Sender>::await_suspend(std::coroutine_handle<> h, environment const&) noexcept {
+  return awaiting::suspend(*this, h);
+}
+template <class Sender>
+inline typename io_awaitable<Sender>::result_type io_awaitable<Sender>::await_resume() noexcept {
+  this->set_awaited(false);
+  return this->result();
+}
+
+template <class Sender> inline void io_awaitable<Sender>::notify(io_operation& op, unsigned events) noexcept {
+  if ((events & io_operation::done) != 0) static_cast<io_awaitable&>(op).awaiting::notify(op);
+}
+template <class Sender> inline void io_awaitable<Sender>::on_stop(stop_node& n) noexcept {
+  awaiting::stop(static_cast<io_awaitable&>(n));
+}
+
+} // namespace unio

@@ -1,0 +1,39 @@
+// unio/detail/deadline.hpp: arithmetic that stops at for ever.
+
+#pragma once
+
+#include <unio/deadline.hpp>
+
+#include <cstdint>
+#include <limits>
+
+namespace unio {
+
+constexpr std::int64_t deadline::add(std::int64_t a, std::int64_t b) noexcept {
+  return b > forever - a ? forever : a + b;
+}
+
+template <class Rep, class Period>
+constexpr std::int64_t deadline::saturate(std::chrono::duration<Rep, Period> d) noexcept {
+  using wide = std::chrono::duration<long double, std::nano>;
+  long double const ns = wide(d).count();
+  if (ns >= 9.2233720368547758e18L) return forever;
+  if (ns <= -9.2233720368547758e18L) return std::numeric_limits<std::int64_t>::min() + 1;
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(d).count();
+}
+
+constexpr std::int64_t deadline::due(std::int64_t steady_now_ns, std::int64_t system_now_ns) const noexcept {
+  switch (kind_) {
+    case kind::none:
+      return forever;
+    case kind::relative:
+      return add(steady_now_ns, ns_);
+    case kind::steady:
+      return ns_;
+    case kind::system:
+      return add(steady_now_ns, ns_ > system_now_ns ? ns_ - system_now_ns : 0);
+  }
+  return forever;
+}
+
+} // namespace unio
