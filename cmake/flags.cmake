@@ -9,6 +9,11 @@ if(UNIO_SANITIZE)
   add_link_options(-fsanitize=${UNIO_SANITIZE})
 endif()
 
+if(UNIO_LIBCXX)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-stdlib=libc++>)
+  add_link_options(-stdlib=libc++)
+endif()
+
 # unio_warnings: for all that is compiled here.
 add_library(unio_warnings INTERFACE)
 target_compile_options(unio_warnings INTERFACE

@@ -7,6 +7,7 @@ option(UNIO_BUILD_TOOLS         "Build the unio command"     ${PROJECT_IS_TOP_LE
 option(UNIO_BUILD_BENCHMARKS    "Build the benchmarks"       OFF)
 option(UNIO_WARNINGS_AS_ERRORS  "A warning stops the build"  OFF)
 option(UNIO_NO_EXCEPTIONS       "Build library and tests with -fno-exceptions -fno-rtti" OFF)
+option(UNIO_LIBCXX              "Build with libc++ instead of libstdc++ (clang)" OFF)
 option(UNIO_TRACK_PENDING       "unio::dump_pending tells since when and by whom operations are awaited" OFF)
 option(UNIO_TEST_HOOKS          "Compile the hooks that only tests use" OFF)
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include <unio/config.hpp>
-#include <unio/detail/chrono.hpp>
+#include <unio/detail/standard.hpp>
 
 #include <cstdint>
 #include <limits>

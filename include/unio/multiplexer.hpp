@@ -12,7 +12,7 @@
 #pragma once
 
 #include <unio/deadline.hpp>
-#include <unio/detail/unique_ptr.hpp>
+#include <unio/detail/standard.hpp>
 #include <unio/operation.hpp>
 #include <unio/result.hpp>
 

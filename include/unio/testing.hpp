@@ -18,7 +18,7 @@
 
 #pragma once
 
-#include <unio/detail/chrono.hpp>
+#include <unio/detail/standard.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>

@@ -24,10 +24,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <concepts>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -58,12 +58,16 @@ int say(int status, std::string_view about, std::string_view what) {
 
 // 1.5, 500ms, 2s, 0
 std::optional<unio::deadline> parsed(std::string_view text) {
-  double number = 0;
-  auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string_view const unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  if (text.empty() || text.find_first_not_of("0123456789.ems+-") != text.npos ||
+      !(text[0] >= '.' && text[0] <= '9'))
+    return {}; // strtod(3) would take signs, spaces and hexadecimal digits, too
+  std::string const copy(text);
+  char* unit_begins = nullptr; // not from_chars, which libc++ 19 does not have for double
+  double const number = std::strtod(copy.c_str(), &unit_begins);
+  std::string_view const unit(unit_begins);
   double const seconds = unit == "ms" ? number / 1000 : number;
-  bool const is_right = error == std::errc() && (unit.empty() || unit == "s" || unit == "ms") &&
-                        number >= 0 && seconds < 1e9; // which is not true of what is no number
+  bool const is_right =
+      unit_begins != copy.c_str() && (unit.empty() || unit == "s" || unit == "ms") && seconds < 1e9;
   if (!is_right) return {};
   if (seconds == 0) return unio::deadline::zero();
   return unio::deadline(
