@@ -1,5 +1,6 @@
-// unio/config.hpp: visibility, exceptions, assertions. The only header with conditional compilation.
+// unio/config.hpp: the version, visibility, exceptions, assertions. The only header with conditional compilation.
 //
+//   version_string      the version of the library
 //   UNIO_API            marks what the shared library exports
 //   UNIO_HAS_EXCEPTIONS 1 where result<T>::value() may throw, 0 where it ends the program instead
 //   UNIO_POOLS_FRAMES   false where a sanitizer must see frames of coroutines come from the heap and go back
@@ -9,6 +10,8 @@
 //   UNIO_EXPECTS(c, m)  a caller's mistake: always checked, ends the program with `m`
 
 #pragma once
+
+#include <string_view>
 
 #define UNIO_VERSION_MAJOR 0
 #define UNIO_VERSION_MINOR 1
@@ -71,13 +74,19 @@
 #define UNIO_AWAIT_ELIDABLE
 #endif
 
-namespace unio::detail {
+namespace unio {
+
+/// The version of the library that the program runs with, as "0.1.0".
+UNIO_API std::string_view version_string() noexcept;
+
+namespace detail {
 
 /// Prints `message` with where it was raised on standard error and aborts.
 [[noreturn]] UNIO_API void broken_precondition(char const* expression, char const* message, char const* file,
                                                int line) noexcept;
 
-} // namespace unio::detail
+} // namespace detail
+} // namespace unio
 
 #define UNIO_EXPECTS(expression, message) \
   (__builtin_expect(!!(expression), 1)    \

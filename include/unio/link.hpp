@@ -13,7 +13,7 @@
 #pragma once
 
 #include <unio/detail/link.hpp>
-#include <unio/handle.hpp>
+#include <unio/detail/verbs.hpp>
 
 #include <cstddef>
 #include <tuple>

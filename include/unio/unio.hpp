@@ -43,12 +43,3 @@
 #include <unio/timer_handle.hpp>
 #include <unio/when.hpp>
 #include <unio/yield.hpp>
-
-#include <string_view>
-
-namespace unio {
-
-/// The version of the library that the program runs with, as "0.1.0".
-UNIO_API std::string_view version_string() noexcept;
-
-} // namespace unio

@@ -2,7 +2,6 @@
 
 #include <unio/error.hpp>
 #include <unio/result.hpp>
-#include <unio/unio.hpp>
 
 #include <cerrno>
 #include <cstdio>

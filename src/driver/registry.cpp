@@ -17,15 +17,12 @@
 #include "driver/registry.hpp"
 
 #include "driver/engine.hpp"
-#include "io/multiplexers.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
 #include <mutex>
 
-namespace unio {
-namespace driver {
-
+namespace unio::driver {
 namespace {
 
 constinit std::mutex mutex;
@@ -178,13 +175,11 @@ void registry::forget_in_all(int fd) noexcept {
   }
 }
 
-} // namespace driver
-
-void detail::forget_everywhere(int fd, io_multiplexer* own) noexcept {
+void registry::forget_everywhere(int fd, io_multiplexer* own) noexcept {
   if (own != nullptr) own->forget(fd);
   io_multiplexer* const mine = this_thread::multiplexer_if_any();
   if (mine != nullptr && mine != own) mine->forget(fd);
-  if (sys::in_flight(fd) != 0) driver::registry::forget_in_all(fd);
+  if (sys::in_flight(fd) != 0) forget_in_all(fd);
 }
 
-} // namespace unio
+} // namespace unio::driver

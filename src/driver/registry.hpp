@@ -6,6 +6,10 @@
 #include <mutex>
 #include <string>
 
+namespace unio {
+class io_multiplexer;
+}
+
 namespace unio::driver {
 
 class engine;
@@ -16,6 +20,10 @@ class registry {
  public:
   static void enlist(engine& e) noexcept;
   static void delist(engine& e) noexcept;
+  /// Before a descriptor is given up: cancels the operations on it in `own` (or null), in this thread's
+  /// multiplexer and in every other that has some, waits until the last has finished, and has each forget the
+  /// descriptor. The caller bumps the descriptor's generation afterwards.
+  static void forget_everywhere(int fd, io_multiplexer* own) noexcept;
   /// Has every engine cancel what it has on `fd` and forget it. Returns when nothing is in flight on `fd` any more and no
   /// engine is busy with it. Meanwhile it does for the calling thread's engines what other threads ask of them.
   static void forget_in_all(int fd) noexcept;

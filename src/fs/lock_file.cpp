@@ -32,10 +32,12 @@ namespace unio::fs {
 namespace byte_lock {
 
 int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept {
-  return sys::ofd_lock(fd, at, 1, kind, false);
+  return sys::ofd_lock(fd, at, 1, kind == lock_kind::exclusive, false);
 }
 
-int lock(int fd, std::uint64_t at, lock_kind kind) noexcept { return sys::ofd_lock(fd, at, 1, kind, true); }
+int lock(int fd, std::uint64_t at, lock_kind kind) noexcept {
+  return sys::ofd_lock(fd, at, 1, kind == lock_kind::exclusive, true);
+}
 
 int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept {
   if (hooks::defect("L3") && due_ns == 0) return lock(fd, at, kind);

@@ -2,8 +2,8 @@
 
 #include "handle/file.hpp"
 
+#include "driver/registry.hpp"
 #include "handle/names.hpp"
-#include "io/multiplexers.hpp"
 #include "op/access.hpp"
 #include "sys/descriptors.hpp"
 
@@ -368,7 +368,7 @@ std::error_code file_handle::before_close() noexcept {
   std::error_code first;
   if (!is_open()) return first;
   if (caching_ == caching::safety_barriers) {
-    detail::forget_everywhere(fd_, multiplexer_); // the last writes come before the barrier
+    driver::registry::forget_everywhere(fd_, multiplexer_); // the last writes come before the barrier
     if (int const r = make_durable(fd_); r < 0) first = detail::to_error_code(r);
   }
   if (has(flags_, flag::unlink_on_close)) {

@@ -111,7 +111,7 @@ int file_lock::take(int fd, extent_type first, extent_type last, lock_kind kind,
     fd_ = -1;
     return -EDEADLK;
   }
-  int const r = sys::ofd_lock(fd, first, bytes_of(first, last), kind, sleeps);
+  int const r = sys::ofd_lock(fd, first, bytes_of(first, last), kind == lock_kind::exclusive, sleeps);
   if (r < 0) unlist();
   return r;
 }

@@ -1,7 +1,7 @@
 // Handles: how a descriptor is taken in, doubled and given up.
 
+#include "driver/registry.hpp"
 #include "handle/names.hpp"
-#include "io/multiplexers.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/handle.hpp>
@@ -83,7 +83,7 @@ int handle::release() noexcept {
   // Closed from here on for receivers that look at it while they are told of the cancellation.
   int const fd = std::exchange(fd_, -1);
   if (fd >= 0) {
-    detail::forget_everywhere(fd, multiplexer_);
+    driver::registry::forget_everywhere(fd, multiplexer_);
     sys::bump_generation(fd);
   }
   return fd;

@@ -1,4 +1,4 @@
-// src/io/multiplexers.hpp: the calling thread's multiplexer, and every one of the process.
+// src/io/multiplexers.hpp: the calling thread's multiplexer.
 
 #pragma once
 
@@ -39,10 +39,5 @@ inline io_multiplexer& choose(io_multiplexer* own, io_multiplexer* given) noexce
 inline bool is_run_elsewhere(io_multiplexer const& m) noexcept {
   return &m != shortcut.get() && m.run_by() == io_multiplexer::runner::another_thread;
 }
-
-/// Before a descriptor is given up: cancels the operations on it in `own` (or null), in this thread's
-/// multiplexer and in every other that has some, waits until the last has finished, and has each forget the
-/// descriptor. The caller bumps the descriptor's generation afterwards.
-void forget_everywhere(int fd, io_multiplexer* own) noexcept;
 
 } // namespace unio::detail

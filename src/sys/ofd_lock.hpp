@@ -7,8 +7,6 @@
 
 #pragma once
 
-#include <unio/file_lock.hpp>
-
 #include <cstdint>
 
 namespace unio::sys {
@@ -17,7 +15,7 @@ inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: of all f
 
 /// 0, or a negative errno: -EAGAIN where another holds some of it and `sleeps` is false. A lock of this description on the same bytes is
 /// converted, atomically. A signal does not end it.
-int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, lock_kind kind, bool sleeps) noexcept;
+int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, bool exclusive, bool sleeps) noexcept;
 int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept;
 /// Would an exclusive lock of this description on the byte have to wait? 1, 0, or a negative errno.
 int ofd_is_locked(int fd, std::uint64_t at) noexcept;

@@ -198,9 +198,7 @@ TEST_F(byte_ranges_, waits_for_notes_that_are_not_open_to_its_group_yet) {
   ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
   std::filesystem::permissions(path, std::filesystem::perms(0660));
   int const maker = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-  ASSERT_EQ(
-      unio::sys::ofd_lock(maker, unio::fs::ranges_layout::making_byte, 1, unio::lock_kind::exclusive, false),
-      0);
+  ASSERT_EQ(unio::sys::ofd_lock(maker, unio::fs::ranges_layout::making_byte, 1, true, false), 0);
   process one([&](process::channel& with) {
     ::close(maker);
     if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65533, 65533, 65533) != 0) return 9;
