@@ -1,4 +1,5 @@
-# What `cmake --install` puts where: headers, both libraries, the CMake package, unio.pc. The command adds itself.
+# What `cmake --install` puts where: headers, both libraries, the CMake package, unio.pc. The command adds
+# itself.
 
 include(CMakePackageConfigHelpers)
 

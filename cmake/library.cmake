@@ -21,8 +21,10 @@ set_target_properties(unio_objects PROPERTIES
   POSITION_INDEPENDENT_CODE ON
   CXX_VISIBILITY_PRESET hidden)
 target_include_directories(unio_objects PRIVATE ${PROJECT_SOURCE_DIR}/include)
-target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections) # a program takes what it uses
-target_compile_options(unio_objects PRIVATE -fno-semantic-interposition) # what is exported may be inlined all the same
+# A program takes what it uses.
+target_compile_options(unio_objects PRIVATE -ffunction-sections -fdata-sections)
+# What is exported may be inlined all the same.
+target_compile_options(unio_objects PRIVATE -fno-semantic-interposition)
 target_compile_definitions(unio_objects PRIVATE UNIO_VERSION_STRING="${PROJECT_VERSION}")
 # The only source that knows, so that a build directory can change between the two in seconds.
 set_source_files_properties(${PROJECT_SOURCE_DIR}/src/driver/choose.cpp PROPERTIES

@@ -18,4 +18,5 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
 
-set(UNIO_STDEXEC_DIR "" CACHE PATH "stdexec's headers, for the tests of unio/execution.hpp; empty: a stand-in of their own")
+set(UNIO_STDEXEC_DIR "" CACHE PATH
+  "stdexec's headers, for the tests of unio/execution.hpp; empty: a stand-in of their own")

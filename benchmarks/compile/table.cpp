@@ -1,5 +1,5 @@
-// compile: what a small echo server costs until it can run. The compilers are run here, as a build would run them; the server
-// that comes out has to echo.
+// compile: what a small echo server costs until it can run. The compilers are run here, as a build would run
+// them; the server that comes out has to echo.
 
 #include "runner/table.hpp"
 
@@ -40,7 +40,7 @@ using command_line = std::vector<std::string>;
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// ── other programs ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── other programs ─────────────────────────────────────────────────────────────────────────────────────────
 
 /// Where objects and servers go; removed at the end.
 class scratch {
@@ -115,7 +115,7 @@ cost run(command_line const& arguments, std::string const& says, int cpu) {
   return {.cpu_s = seconds(used.ru_utime) + seconds(used.ru_stime), .wall_s = wall};
 }
 
-// ── compilers ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── compilers ──────────────────────────────────────────────────────────────────────────────────────────────
 
 struct toolchain {
   std::string command;
@@ -157,7 +157,7 @@ std::vector<toolchain> toolchains(scratch const& at, bool only_one) {
   return out;
 }
 
-// ── servers ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── servers ────────────────────────────────────────────────────────────────────────────────────────────────
 
 struct server {
   std::string subject;

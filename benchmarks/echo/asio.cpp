@@ -1,6 +1,6 @@
-// An echo server on Boost.Asio, by callbacks or (variant `coroutines`) by coroutines. Compiled twice: on epoll, and on
-// io_uring (BOOST_ASIO_HAS_IO_URING, BOOST_ASIO_DISABLE_EPOLL). One thread, and Asio is told so, which saves it its locks
-// (Boost.Asio, concurrency hints).
+// An echo server on Boost.Asio, by callbacks or (variant `coroutines`) by coroutines. Compiled twice: on
+// epoll, and on io_uring (BOOST_ASIO_HAS_IO_URING, BOOST_ASIO_DISABLE_EPOLL). One thread, and Asio is told
+// so, which saves it its locks (Boost.Asio, concurrency hints).
 
 #include "server.h"
 

@@ -1,6 +1,7 @@
-/* An echo server on epoll, edge-triggered: one epoll_wait(2) for all that is ready, then a recv(2) and a send(2) each. A read that
-   does not fill its buffer has emptied the socket, so it is not tried in vain (epoll(7), questions and answers, 9); unless the
-   edge told of the end of the stream as well, of which there will be no other.
+/* An echo server on epoll, edge-triggered: one epoll_wait(2) for all that is ready, then a recv(2) and a
+   send(2) each. A read that does not fill its buffer has emptied the socket, so it is not tried in vain
+   (epoll(7), questions and answers, 9); unless the edge told of the end of the stream as well, of which there
+   will be no other.
 
    Variant `spliced`: a splice(2) into a pipe of the connection's and a splice(2) out of it each. */
 #define _GNU_SOURCE

@@ -1,5 +1,5 @@
-// fairness: the same servers as in echo, asked by many connections at once: whether each connection gets its share, and
-// what a timer and a connection that asks rarely feel of it.
+// fairness: the same servers as in echo, asked by many connections at once: whether each connection gets its
+// share, and what a timer and a connection that asks rarely feel of it.
 
 #include "echo/fairness.hpp"
 

@@ -1,5 +1,5 @@
-/* An echo server on libuv: uv_read_start once for each connection, into its one buffer. An answer is tried at once (uv_try_write); what
-   of it does not fit is written by uv_write, and reading stops meanwhile. */
+/* An echo server on libuv: uv_read_start once for each connection, into its one buffer. An answer is tried at
+   once (uv_try_write); what of it does not fit is written by uv_write, and reading stops meanwhile. */
 #include "server.h"
 
 #include <stdlib.h>

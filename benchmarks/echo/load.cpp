@@ -1,15 +1,18 @@
-// Makes an echo server work, and says what that cost it: so many connections, each of which sends a message, waits for all of it to come
-// back, compares it, and sends the next (a closed loop). On a ring of its own, because a load generator on epoll needs more of
-// its processor than the server of its own, and is the limit sooner.
+// Makes an echo server work, and says what that cost it: so many connections, each of which sends a message,
+// waits for all of it to come back, compares it, and sends the next (a closed loop). On a ring of its own,
+// because a load generator on epoll needs more of its processor than the server of its own, and is the limit
+// sooner.
 //
-//   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS [--slow MS] [--timer FILE]
+//   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS [--slow MS]
+//             [--timer FILE]
 //
-// --slow: one more connection beside them, which asks every so many milliseconds only and is counted on its own.
-// --timer: what the server's timer writes (echo/lateness.hpp); how late it fired in the measured part.
+// --slow: one more connection beside them, which asks every so many milliseconds only and is counted on its
+// own. --timer: what the server's timer writes (echo/lateness.hpp); how late it fired in the measured part.
 //
-// Prints one line as support/subject.hpp describes it, a sample or why there is none. The value is requests per second of the server's processor
-// time, which is read from its own clock (clock_getcpuclockid(3)) at the beginning and the end of the measured part; how
-// much of it was user and how much system time, from /proc/PID/stat, which counts in ticks.
+// Prints one line as support/subject.hpp describes it, a sample or why there is none. The value is requests
+// per second of the server's processor time, which is read from its own clock (clock_getcpuclockid(3)) at the
+// beginning and the end of the measured part; how much of it was user and how much system time, from
+// /proc/PID/stat, which counts in ticks.
 
 #include "echo/lateness.hpp"
 #include "support/histogram.hpp"
@@ -71,7 +74,7 @@ int check(char const* call, int r) {
   return r;
 }
 
-// ---- the server's time ---------------------------------------------------------------------------------------------
+// ---- the server's time ------------------------------------------------------------------------------------
 
 struct times {
   double total = 0; // seconds
@@ -114,7 +117,7 @@ double own_time() {
   return seconds(r.ru_utime) + seconds(r.ru_stime);
 }
 
-// ---- the load ------------------------------------------------------------------------------------------------------
+// ---- the load ---------------------------------------------------------------------------------------------
 
 struct connection {
   int fd = -1;
@@ -334,7 +337,7 @@ class load {
   std::unique_ptr<benchmarks::histogram> slow_latencies_ = std::make_unique<benchmarks::histogram>();
 };
 
-// ---- the command line ----------------------------------------------------------------------------------------------
+// ---- the command line -------------------------------------------------------------------------------------
 
 options options_from(int argc, char** argv) {
   options o;

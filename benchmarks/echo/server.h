@@ -1,9 +1,10 @@
-/* What the echo servers that unio is compared with have in common: the size of a connection's buffer, one option of its
-   socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT] [--timer FILE]` (port 0: any) and serves
-   until a signal ends it. They are measured from outside, by echo_load.
+/* What the echo servers that unio is compared with have in common: the size of a connection's buffer, one
+   option of its socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT]
+   [--timer FILE]` (port 0: any) and serves until a signal ends it. They are measured from outside, by
+   echo_load.
 
-   With `--timer FILE` a server also has a timer of 1 ms, which it arms again each time that it has fired, and appends a line to
-   FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
+   With `--timer FILE` a server also has a timer of 1 ms, which it arms again each time that it has fired, and
+   appends a line to FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
 
    The buffer is twice the largest message, so that a full one never hides that everything has been read. */
 #ifndef UNIO_BENCHMARKS_ECHO_SERVER_H

@@ -1,5 +1,5 @@
-// echo: servers that send back what they receive (liburing4cpp demo/echo_server). For each run a server is started, and echo_load
-// loads it and asks the kernel what that cost the server.
+// echo: servers that send back what they receive (liburing4cpp demo/echo_server). For each run a server is
+// started, and echo_load loads it and asks the kernel what that cost the server.
 
 #include "echo/servers.hpp"
 

@@ -1,5 +1,6 @@
-/* What the echo servers on io_uring in C have in common: a ring as liburing's documentation recommends it for one thread
-   (io_uring_setup(2), IORING_SETUP_SINGLE_ISSUER, IORING_SETUP_DEFER_TASKRUN; io_uring_register_ring_fd(3)), and a multishot accept. */
+/* What the echo servers on io_uring in C have in common: a ring as liburing's documentation recommends it for
+   one thread (io_uring_setup(2), IORING_SETUP_SINGLE_ISSUER, IORING_SETUP_DEFER_TASKRUN;
+   io_uring_register_ring_fd(3)), and a multishot accept. */
 #ifndef UNIO_BENCHMARKS_ECHO_URING_H
 #define UNIO_BENCHMARKS_ECHO_URING_H
 

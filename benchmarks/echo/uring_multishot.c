@@ -1,6 +1,7 @@
-/* An echo server on io_uring: one multishot receive for each connection, which takes its buffers from a ring that all share
-   (io_uring_setup_buf_ring(3)) and stays armed; an answer is sent out of the buffer that the question came in, which is
-   given back when it has been sent. An answer is sent whole (MSG_WAITALL); those of one connection, one after the other. */
+/* An echo server on io_uring: one multishot receive for each connection, which takes its buffers from a ring
+   that all share (io_uring_setup_buf_ring(3)) and stays armed; an answer is sent out of the buffer that the
+   question came in, which is given back when it has been sent. An answer is sent whole (MSG_WAITALL); those
+   of one connection, one after the other. */
 #define _GNU_SOURCE
 #include "server.h"
 #include "uring.h"
@@ -10,8 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Few, so that they stay in the processor's cache: a buffer is in use from its completion until its answer was sent, which is
-   usually within one turn. Without any a receive ends (ENOBUFS) and is started again when some have come back. */
+/* Few, so that they stay in the processor's cache: a buffer is in use from its completion until its answer
+   was sent, which is usually within one turn. Without any a receive ends (ENOBUFS) and is started again when
+   some have come back. */
 enum { buffers = 512, group = 0, none = -1 };
 
 struct connection {
@@ -31,7 +33,8 @@ static unsigned sizes[buffers]; /* of the answer in each */
 static int next_waiting[buffers];
 static struct connection* starved;
 
-/* user_data: the buffer's number in the upper 16 bits, the connection's address, in its lowest bit what it is. */
+/* user_data: the buffer's number in the upper 16 bits, the connection's address, in its lowest bit what it
+   is. */
 enum { tag_read, tag_write };
 
 static void receive(struct connection* c) {

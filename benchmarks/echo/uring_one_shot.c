@@ -1,10 +1,10 @@
-/* An echo server on io_uring, one entry for each read and each write. One io_uring_enter(2) submits all that was prepared and waits for
-   what is next. The read is told that its data is not there yet (IORING_RECVSEND_POLL_FIRST), for the peer waits for the
-   answer before it asks again.
+/* An echo server on io_uring, one entry for each read and each write. One io_uring_enter(2) submits all that
+   was prepared and waits for what is next. The read is told that its data is not there yet
+   (IORING_RECVSEND_POLL_FIRST), for the peer waits for the answer before it asks again.
 
-   Variant `linked`: the answer and the next read are submitted together, the read linked to the answer, whose completion is
-   not reported when it succeeds (IOSQE_IO_LINK, IOSQE_CQE_SKIP_SUCCESS). An answer that is sent in part only breaks the chain,
-   hence MSG_WAITALL. */
+   Variant `linked`: the answer and the next read are submitted together, the read linked to the answer, whose
+   completion is not reported when it succeeds (IOSQE_IO_LINK, IOSQE_CQE_SKIP_SUCCESS). An answer that is sent
+   in part only breaks the chain, hence MSG_WAITALL. */
 #define _GNU_SOURCE
 #include "server.h"
 #include "uring.h"
@@ -55,7 +55,8 @@ static void accepted(struct io_uring* ring, int fd) {
 }
 
 static void has_read(struct io_uring* ring, struct connection* c, int n) {
-  /* What follows a failed link ends too: a read that was cancelled is the end of a connection whose answer failed. */
+  /* What follows a failed link ends too: a read that was cancelled is the end of a connection whose answer
+     failed. */
   if (n <= 0) {
     end(c);
     return;

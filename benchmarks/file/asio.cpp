@@ -61,7 +61,8 @@ asio::awaitable<void, executor> read_all(source& s, file_type& file, unsigned ch
 template <class F> sample run(reading const& r, F begin) {
   asio::io_context io(1);
   const aligned_blocks room = make_blocks(r.depth);
-  // Asio gives the kernel one read of a file object after the other (io_uring_service, a queue for each): one for each reader.
+  // Asio gives the kernel one read of a file object after the other (io_uring_service, a queue for each): one
+  // for each reader.
   std::deque<file_type> files;
   for (unsigned i = 0; i < r.depth; ++i) {
     descriptor opened = open_for(r.data, r.direct);

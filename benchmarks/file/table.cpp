@@ -31,7 +31,8 @@ child_program start_fio(std::vector<std::string> arguments, int cpu) {
   }
 }
 
-// fio chooses its own random blocks, looks at no data, and starts anew for each run: only its own clock counts.
+// fio chooses its own random blocks, looks at no data, and starts anew for each run: only its own clock
+// counts.
 sample run_fio(bool direct, unsigned depth, int cpu, std::uint64_t operations) {
   const data_file d = the_data();
   child_program fio =

@@ -1,4 +1,5 @@
-/* Bare liburing: `depth` reads in flight; what has ended is replaced, all of a turn's in one io_uring_enter. */
+/* Bare liburing: `depth` reads in flight; what has ended is replaced, all of a turn's in one
+   io_uring_enter. */
 
 #include "uring.h"
 

@@ -10,7 +10,8 @@ extern "C" {
 
 struct uring_reader;
 
-/* `room` has `depth` blocks; `registered`: the kernel keeps file and memory pinned. Null: *error is an errno. */
+/* `room` has `depth` blocks; `registered`: the kernel keeps file and memory pinned. Null: *error is an
+   errno. */
 struct uring_reader* uring_open(int fd, unsigned char* room, unsigned depth, int registered, int* error);
 /* Reads so many blocks of the sequence. 0, an errno, or -1 for what is not what the file has. */
 int uring_read(struct uring_reader* u, uint64_t operations, uint64_t blocks);

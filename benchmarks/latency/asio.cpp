@@ -1,7 +1,7 @@
 // latency_asio, latency_asio_uring: Asio, as one thread uses it: nothing is locked
-// (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/core/concurrency_hint.html), executors are not
-// type-erased, and Asio recycles the memory of its operations and coroutines by itself. It sleeps in run(), or spins on
-// poll(), which never sleeps.
+// (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/core/concurrency_hint.html), executors
+// are not type-erased, and Asio recycles the memory of its operations and coroutines by itself. It sleeps in
+// run(), or spins on poll(), which never sleeps.
 //
 // Which of both a file is compiled for: BOOST_ASIO_HAS_IO_URING and BOOST_ASIO_DISABLE_EPOLL, or neither
 // (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/implementation.html).
@@ -32,7 +32,7 @@ const std::string on = "";
 const std::string on = ", io_uring";
 #endif
 
-// ---- callbacks ------------------------------------------------------------------------------------------------------
+// ---- callbacks --------------------------------------------------------------------------------------------
 
 template <class Stream> class talker {
  public:
@@ -66,7 +66,7 @@ struct with_callbacks {
   }
 };
 
-// ---- coroutines -----------------------------------------------------------------------------------------------------
+// ---- coroutines -------------------------------------------------------------------------------------------
 
 // An operation that is not started before it is awaited is awaited as it is, without a coroutine around it.
 template <class Stream> asio::awaitable<void, executor> talk_all(Stream& in, Stream& out, rounds& r) {
@@ -88,7 +88,7 @@ struct with_coroutines {
   }
 };
 
-// ---- how to wait, and what for --------------------------------------------------------------------------------------
+// ---- how to wait, and what for ----------------------------------------------------------------------------
 
 struct asleep {
   static void wait(asio::io_context& context) { context.run(); }

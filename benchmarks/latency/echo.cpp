@@ -18,7 +18,8 @@ bool change_blocking(int fd, bool blocks) noexcept {
   return flags >= 0 && ::fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK) == 0;
 }
 
-// So many attempts in vain take longer than any subject needs to answer: then it, or its processor, is taken by something else.
+// So many attempts in vain take longer than any subject needs to answer: then it, or its processor, is taken
+// by something else.
 constexpr unsigned patience = 1000;
 
 void echo_for_ever(int in, int out, bool spins) noexcept {

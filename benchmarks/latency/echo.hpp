@@ -1,7 +1,7 @@
 // The peer of a conversation: a process that sends back whatever arrives.
 //
-// It spins on a processor of its own, so that a round trip shows how the subject waits and not how the peer does. Where both
-// may only use the same processor it sleeps instead.
+// It spins on a processor of its own, so that a round trip shows how the subject waits and not how the peer
+// does. Where both may only use the same processor it sleeps instead.
 #pragma once
 
 #include "support/helper_process.hpp"

@@ -1,4 +1,5 @@
-/* A conversation on epoll. It waits before it reads: an echo is never there yet when the message has just been sent. */
+/* A conversation on epoll. It waits before it reads: an echo is never there yet when the message has just
+   been sent. */
 #pragma once
 
 #include "latency/rounds.h"

@@ -17,8 +17,9 @@ struct conversation {
   std::size_t bytes = 1;
 };
 
-/// Has `talk(rounds&)` exchange the messages, and checks the echoes. The value is the median round trip in microseconds.
-/// Each trip is from the end of the one before to the arrival of its echo: nothing that a subject does is left out.
+/// Has `talk(rounds&)` exchange the messages, and checks the echoes. The value is the median round trip in
+/// microseconds. Each trip is from the end of the one before to the arrival of its echo: nothing that a
+/// subject does is left out.
 benchmarks::sample measure_trips(std::uint64_t operations, conversation const& c,
                                  std::function<void(rounds&)> const& talk);
 

@@ -7,7 +7,8 @@
 namespace benchmarks {
 namespace {
 
-// The same number for all: of the worst one in ten thousand there must be some, and more trips find a worse one.
+// The same number for all: of the worst one in ten thousand there must be some, and more trips find a worse
+// one.
 constexpr std::uint64_t trips = 10'256;
 
 bool is_quick(benchmark_case const& c) {

@@ -38,7 +38,7 @@ template <class Result> bool is_whole(Result const& moved, rounds const& r) noex
   return moved.bytes_transferred() == r.bytes;
 }
 
-// ---- the styles -----------------------------------------------------------------------------------------------------
+// ---- the styles -------------------------------------------------------------------------------------------
 
 void blocking(ends& e, rounds& r) {
   do {
@@ -126,7 +126,7 @@ unio::task<> await_all(ends& e, rounds& r) {
 
 void awaited(ends& e, rounds& r, unio::io_multiplexer& m) { unio::run(m, await_all(e, r)); }
 
-// ---- the cases ------------------------------------------------------------------------------------------------------
+// ---- the cases --------------------------------------------------------------------------------------------
 
 benchmarks::sample run_blocking(std::uint64_t operations, conversation const& c) {
   echo peer(c.over);

@@ -15,8 +15,8 @@ struct uring_talker* uring_open(int in, int out, int is_socket) {
   struct uring_talker* t = calloc(1, sizeof *t);
   if (t == NULL) return NULL;
   t->is_socket = is_socket;
-  /* The last flag has the kernel say in shared memory that there is work to be done for a completion, so that who spins
-     need not ask (io_uring_setup(2)). */
+  /* The last flag has the kernel say in shared memory that there is work to be done for a completion, so that
+     who spins need not ask (io_uring_setup(2)). */
   struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN |
                                        IORING_SETUP_TASKRUN_FLAG};
   int e = io_uring_queue_init_params(8, &t->ring, &p);
@@ -37,7 +37,8 @@ void uring_close(struct uring_talker* t) {
   free(t);
 }
 
-/* The message goes out while it is submitted; only the echo's completion is asked for, and a message's if it fails. */
+/* The message goes out while it is submitted; only the echo's completion is asked for, and a message's if it
+   fails. */
 static void prepare(struct uring_talker* t, struct rounds* r) {
   struct io_uring_sqe* const message = io_uring_get_sqe(&t->ring);
   struct io_uring_sqe* const echo = io_uring_get_sqe(&t->ring);

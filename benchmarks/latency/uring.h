@@ -11,7 +11,8 @@ struct uring_talker;
 
 /* The descriptors block: io_uring does not wait for what does not. Null: see errno. */
 struct uring_talker* uring_open(int in, int out, int is_socket);
-/* Asleep in io_uring_enter, or looking at the completion queue until there is something. Returns 0, or -errno. */
+/* Asleep in io_uring_enter, or looking at the completion queue until there is something. Returns 0, or
+   -errno. */
 int uring_talk(struct uring_talker* t, int spins, struct rounds* r);
 void uring_close(struct uring_talker* t);
 

@@ -1,5 +1,5 @@
-// The peers: what the kernel, the filesystem, the C library and the processor offer. One primitive for each entity, taken in
-// ascending order, let go in descending order.
+// The peers: what the kernel, the filesystem, the C library and the processor offer. One primitive for each
+// entity, taken in ascending order, let go in descending order.
 //
 //   flock_files    flock(2), a file each
 //   ofd_ranges     F_OFD_SETLKW of fcntl(2), a byte each of one file

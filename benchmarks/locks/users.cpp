@@ -57,7 +57,8 @@ class run_folder {
   std::string path_;
 };
 
-// A T in memory that is shared with children. No destructor is run: a process that was killed may still be in it.
+// A T in memory that is shared with children. No destructor is run: a process that was killed may still be in
+// it.
 template <class T> class shared_memory {
  public:
   explicit shared_memory(std::string const& file = "") {

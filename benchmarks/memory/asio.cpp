@@ -1,11 +1,12 @@
-// memory_asio, memory_asio_uring: Boost.Asio, as one thread uses it (BOOST_ASIO_CONCURRENCY_HINT_UNSAFE: nothing is locked).
+// memory_asio, memory_asio_uring: Boost.Asio, as one thread uses it (BOOST_ASIO_CONCURRENCY_HINT_UNSAFE:
+// nothing is locked).
 //
 //   asio callbacks            an object per connection, shared with its callbacks
 //   asio coroutines           a coroutine per connection: any_io_executor, use_awaitable
 //   asio coroutines, tuned    the io_context's own executor, deferred
 //
-// Which of both drivers a file is compiled for: BOOST_ASIO_HAS_IO_URING and BOOST_ASIO_DISABLE_EPOLL, or neither
-// (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/implementation.html).
+// Which of both drivers a file is compiled for: BOOST_ASIO_HAS_IO_URING and BOOST_ASIO_DISABLE_EPOLL, or
+// neither (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/implementation.html).
 
 #include "memory/memory.hpp"
 
@@ -52,7 +53,7 @@ void end_program(std::exception_ptr e) {
   if (e) std::rethrow_exception(e);
 }
 
-// ── callbacks ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── callbacks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 template <std::size_t Size> class session : public std::enable_shared_from_this<session<Size>> {
  public:
@@ -104,7 +105,7 @@ void serve_callbacks(std::string const& address, std::size_t buffer) {
   context.run();
 }
 
-// ── coroutines ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── coroutines ─────────────────────────────────────────────────────────────────────────────────────────────
 
 struct as_documented {
   using executor = asio::any_io_executor;
@@ -155,7 +156,7 @@ template <class Form> struct coroutines {
   }
 };
 
-// ── coroutines that wait ───────────────────────────────────────────────────────────────────────────────────────
+// ── coroutines that wait ───────────────────────────────────────────────────────────────────────────────────
 
 template <class Form> class waiting : public memory::waiting {
  public:

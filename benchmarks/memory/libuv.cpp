@@ -1,5 +1,5 @@
-// memory_libuv: a block per connection that begins with libuv's handle. Where it has no buffer, libuv is given the shared one
-// when there is something to be read: it asks for it then.
+// memory_libuv: a block per connection that begins with libuv's handle. Where it has no buffer, libuv is
+// given the shared one when there is something to be read: it asks for it then.
 
 #include "memory/memory.hpp"
 #include "memory/servers.h"

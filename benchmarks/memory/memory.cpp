@@ -45,7 +45,7 @@ constexpr std::array<std::uint64_t, 2> coroutines = {10'000, 1'000'000};
   throw std::system_error(errno, std::generic_category(), what);
 }
 
-// ── a process and its memory ───────────────────────────────────────────────────────────────────────────────────
+// ── a process and its memory ───────────────────────────────────────────────────────────────────────────────
 
 // Allocates nothing, since it may look at its own process.
 double private_bytes(pid_t pid) {
@@ -123,7 +123,7 @@ class process {
   int from_ = -1;
 };
 
-// ── connections ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── connections ────────────────────────────────────────────────────────────────────────────────────────────
 
 // Both processes have as many; a handful is for pipes and the library's own.
 void allow_descriptors(std::uint64_t n) {
@@ -197,7 +197,8 @@ sample measure_connections(server serve, std::size_t buffer, std::uint64_t n) {
   });
   clients them(address);
   for (int i = 0; i < 500 && !them.connect(); ++i) (void)measured.word(10); // five seconds to begin
-  // Each has been idle before and is idle again: whatever is made for the first bytes is there. They fill the buffer.
+  // Each has been idle before and is idle again: whatever is made for the first bytes is there. They fill the
+  // buffer.
   const std::size_t bytes = buffer != 0 ? buffer : 1024;
   them.connect_to(already_there);
   them.talk(0, bytes);
@@ -210,7 +211,7 @@ sample measure_connections(server serve, std::size_t buffer, std::uint64_t n) {
           .extra = {{"process KiB before", before / 1024}}};
 }
 
-// ── coroutines ─────────────────────────────────────────────────────────────────────────────────────────────────
+// ── coroutines ─────────────────────────────────────────────────────────────────────────────────────────────
 
 sample measure_coroutines(std::unique_ptr<waiting> (*make)(), std::uint64_t n) {
   const process measured([&](int to) {

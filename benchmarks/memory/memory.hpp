@@ -3,8 +3,9 @@
 //   idle_connections   of a server whose clients have said something and then say nothing
 //   suspended          of a program whose coroutines wait
 //
-// Counted is what is private to the process and was written to (Private_Dirty of /proc/PID/smaps_rollup, proc(5)), between a
-// hundred of them and so many more: the heap with all that it wastes, stacks, tables; no code, and nothing of the kernel's.
+// Counted is what is private to the process and was written to (Private_Dirty of /proc/PID/smaps_rollup,
+// proc(5)), between a hundred of them and so many more: the heap with all that it wastes, stacks, tables; no
+// code, and nothing of the kernel's.
 #pragma once
 
 #include "support/subject.hpp"
@@ -19,15 +20,16 @@
 
 namespace memory {
 
-/// A server that runs until it is killed, and sends back what it gets. It listens at an abstract Unix address (without the 0
-/// in front). Each connection reads into `buffer` bytes of its own; 0: it waits until there is something to be read, then
-/// reads it into `shared_buffer` and writes it from there, waiting if it must.
+/// A server that runs until it is killed, and sends back what it gets. It listens at an abstract Unix address
+/// (without the 0 in front). Each connection reads into `buffer` bytes of its own; 0: it waits until there is
+/// something to be read, then reads it into `shared_buffer` and writes it from there, waiting if it must.
 using server = void (*)(std::string const& address, std::size_t buffer);
 
 inline constexpr std::size_t shared_buffer_size = 4096;
 extern char shared_buffer[shared_buffer_size];
 
-/// Appends cases: all sizes of buffers, all counts. If `serve` returns or throws, that is what the case fails with.
+/// Appends cases: all sizes of buffers, all counts. If `serve` returns or throws, that is what the case fails
+/// with.
 void idle_connections(std::vector<benchmarks::benchmark_case>& to, std::string const& subject, server serve);
 
 /// For servers: calls `f(std::integral_constant<std::size_t, size of the buffer>)`.

@@ -1,7 +1,8 @@
 // memory_unio: unio, on both drivers.
 //
 //   unio awaited        a coroutine per connection
-//   unio multiplexed    an object per connection, with receivers; reading and writing by turns, their operations share room
+//   unio multiplexed    an object per connection, with receivers; reading and writing by turns, their
+//                       operations share room
 //   unio callbacks      an object per connection, shared with its callbacks
 
 #include "memory/memory.hpp"
@@ -55,7 +56,7 @@ bool answer(unio::socket_handle& s) {
   return n != 0 && s.write(std::string_view(memory::shared_buffer, n)).bytes_transferred() == n;
 }
 
-// ── awaited ────────────────────────────────────────────────────────────────────────────────────────────────────
+// ── awaited ────────────────────────────────────────────────────────────────────────────────────────────────
 
 template <std::size_t Size> unio::task<> echo(unio::socket_handle s) {
   if constexpr (Size == 0) {
@@ -86,7 +87,7 @@ template <class Driver> void serve_awaited(std::string const& address, std::size
   memory::with_buffer(buffer, [&](auto size) { unio::run(m, accept<size()>(listen_at(address))); });
 }
 
-// ── multiplexed ────────────────────────────────────────────────────────────────────────────────────────────────
+// ── multiplexed ────────────────────────────────────────────────────────────────────────────────────────────
 
 template <std::size_t Size> class peer {
  public:
@@ -165,7 +166,7 @@ template <class Driver> void serve_multiplexed(std::string const& address, std::
   });
 }
 
-// ── callbacks ──────────────────────────────────────────────────────────────────────────────────────────────────
+// ── callbacks ──────────────────────────────────────────────────────────────────────────────────────────────
 
 template <std::size_t Size> class session : public std::enable_shared_from_this<session<Size>> {
  public:
@@ -222,7 +223,7 @@ template <class Driver> void serve_callbacks(std::string const& address, std::si
   for (;;) m.run().value();
 }
 
-// ── coroutines that wait ───────────────────────────────────────────────────────────────────────────────────────
+// ── coroutines that wait ───────────────────────────────────────────────────────────────────────────────────
 
 class waiting : public memory::waiting {
  public:

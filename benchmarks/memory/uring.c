@@ -1,4 +1,5 @@
-/* One ring; a block per connection, which has one request in flight: a receive into its buffer, or, where it has none, a poll. */
+/* One ring; a block per connection, which has one request in flight: a receive into its buffer, or, where it
+   has none, a poll. */
 #define _GNU_SOURCE
 #include "memory/connection.h"
 #include "memory/servers.h"

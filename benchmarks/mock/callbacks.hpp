@@ -60,8 +60,8 @@ void async_io(socket& s, Executor const& executor, Handler handler) {
 // ── what is composed of it ─────────────────────────────────────────────────────────────────────────────
 //
 // Operations and executor are moved member by member, as those of a library are that hold more than pointers.
-// Left to the compiler, moving is copying bytes, which g++ 12 does in pieces of 16 through the stack instead of
-// keeping the members in registers: a request of 100 I/Os then takes half as long again.
+// Left to the compiler, moving is copying bytes, which g++ 12 does in pieces of 16 through the stack instead
+// of keeping the members in registers: a request of 100 I/Os then takes half as long again.
 
 template <class Executor, class Handler> class read_some_operation {
  public:

@@ -1,7 +1,7 @@
 // mock: what composing asynchronous operations costs, when the I/O itself costs nothing.
 //
-// The table of *Coroutine-first asynchronous I/O* §11, with more subjects in the same run. To add one: a file that defines
-// it, its declaration in subjects.hpp, its line below.
+// The table of *Coroutine-first asynchronous I/O* §11, with more subjects in the same run. To add one: a file
+// that defines it, its declaration in subjects.hpp, its line below.
 
 #include "mock/subjects.hpp"
 

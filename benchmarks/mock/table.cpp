@@ -1,4 +1,5 @@
-// mock: composed operations whose I/O costs nothing. The programs of other compilers' builds stand beside ours, in the same rounds.
+// mock: composed operations whose I/O costs nothing. The programs of other compilers' builds stand beside
+// ours, in the same rounds.
 
 #include "runner/table.hpp"
 

@@ -1,8 +1,9 @@
 // unio's coroutines: every level is a unio::task, in a client that is one as well.
 //
-// The leaf is what the library's own co_X is: an awaitable whose state is queued as it is, here preallocated in the
-// socket as §5.1 of the paper has it. Two subjects: each level above it a task; and async_read_some a plain awaitable
-// too, as read_some is in the library (handle::co_read), so that tasks begin at the third level.
+// The leaf is what the library's own co_X is: an awaitable whose state is queued as it is, here preallocated
+// in the socket as §5.1 of the paper has it. Two subjects: each level above it a task; and async_read_some a
+// plain awaitable too, as read_some is in the library (handle::co_read), so that tasks begin at the third
+// level.
 
 #include "mock/context.hpp"
 #include "mock/subjects.hpp"

@@ -1,6 +1,6 @@
 // pipe_asio, pipe_asio_uring: Asio, as one thread uses it: nothing is locked
-// (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/core/concurrency_hint.html), executors are not
-// type-erased, and Asio recycles the memory of its operations and coroutines by itself.
+// (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/core/concurrency_hint.html), executors
+// are not type-erased, and Asio recycles the memory of its operations and coroutines by itself.
 //
 // Which of both a file is compiled for: BOOST_ASIO_HAS_IO_URING and BOOST_ASIO_DISABLE_EPOLL, or neither
 // (https://www.boost.org/doc/libs/1_81_0/doc/html/boost_asio/overview/implementation.html).

@@ -45,7 +45,7 @@ void run_until_read(unio::io_multiplexer& m, reader& r) {
   while (r.more()) m.run().value();
 }
 
-// ---- the styles -----------------------------------------------------------------------------------------------------
+// ---- the styles -------------------------------------------------------------------------------------------
 
 void blocking(reader& r) {
   while (r.take(r.from().read(r.room()))) {
@@ -112,7 +112,7 @@ unio::task<> await_all(reader& r) {
 
 void awaited(reader& r, unio::io_multiplexer& m) { unio::run(m, await_all(r)); }
 
-// ---- the cases ------------------------------------------------------------------------------------------------------
+// ---- the cases --------------------------------------------------------------------------------------------
 
 benchmarks::sample run_blocking(std::uint64_t operations) {
   full_pipe pipe;

@@ -14,7 +14,8 @@ struct uring_reader {
   unsigned char memory[buffer_count];
 };
 
-/* As io_uring_setup(2) has it for one thread: it alone submits, and completions are worked off when it waits. */
+/* As io_uring_setup(2) has it for one thread: it alone submits, and completions are worked off when it
+   waits. */
 static int open_ring(struct uring_reader* r, int fd) {
   struct io_uring_params p = {
       .flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_CQSIZE,
@@ -84,8 +85,8 @@ static int read_singly(struct uring_reader* r, struct bytes* b) {
   }
 }
 
-/* Takes what has completed, and gives its buffers back. Returns 1 if the read goes on, 0 if it has to be started
-   again, or -errno. */
+/* Takes what has completed, and gives its buffers back. Returns 1 if the read goes on, 0 if it has to be
+   started again, or -errno. */
 static int take_completed(struct uring_reader* r, struct bytes* b) {
   int goes_on = 1, error = 0;
   unsigned head, seen = 0, used = 0;

@@ -25,17 +25,28 @@ constexpr double chart_width = 860;
 constexpr double label_width = 270;
 
 constexpr std::string_view style = R"(
-:root { color-scheme: light dark; --back: #fff; --text: #1c2024; --faint: #60646c; --rule: #d9dce1; --peer: #a9b0ba; --ours: #0b68cb;
-  --c0: #0b68cb; --c1: #c2410c; --c2: #15803d; --c3: #9333ea; --c4: #b45309; --c5: #0e7490; --c6: #be185d; --c7: #4d7c0f; }
-@media (prefers-color-scheme: dark) { :root { --back: #15181c; --text: #e6e8eb; --faint: #a0a6af; --rule: #363c44; --peer: #6b7480; --ours: #5aa9ff;
-  --c0: #5aa9ff; --c1: #fb923c; --c2: #4ade80; --c3: #c084fc; --c4: #fbbf24; --c5: #22d3ee; --c6: #f472b6; --c7: #a3e635; } }
-body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px; margin: 2rem auto; padding: 0 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 3rem; border-top: 1px solid var(--rule); padding-top: 1.2rem; } h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
+:root { color-scheme: light dark; --back: #fff; --text: #1c2024; --faint: #60646c; --rule: #d9dce1;
+  --peer: #a9b0ba; --ours: #0b68cb;
+  --c0: #0b68cb; --c1: #c2410c; --c2: #15803d; --c3: #9333ea; --c4: #b45309; --c5: #0e7490; --c6: #be185d;
+  --c7: #4d7c0f; }
+@media (prefers-color-scheme: dark) { :root { --back: #15181c; --text: #e6e8eb; --faint: #a0a6af;
+  --rule: #363c44; --peer: #6b7480; --ours: #5aa9ff;
+  --c0: #5aa9ff; --c1: #fb923c; --c2: #4ade80; --c3: #c084fc; --c4: #fbbf24; --c5: #22d3ee; --c6: #f472b6;
+  --c7: #a3e635; } }
+body { background: var(--back); color: var(--text); font: 15px/1.5 system-ui, sans-serif; max-width: 1100px;
+  margin: 2rem auto; padding: 0 1rem; }
+h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 3rem; border-top: 1px solid var(--rule);
+  padding-top: 1.2rem; } h3 { font-size: 1rem; margin: 1.4rem 0 .3rem; }
 p.faint, caption { color: var(--faint); } nav a { margin-right: 1em; color: var(--ours); }
-svg { display: block; max-width: 100%; height: auto; font: 12px system-ui, sans-serif; } svg text { fill: var(--text); } svg .faint { fill: var(--faint); }
-.peer { fill: var(--peer); } .ours { fill: var(--ours); } .whisker, .axis { stroke: var(--text); fill: none; } .grid { stroke: var(--rule); fill: none; }
-.scroll { overflow-x: auto; } table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; font-size: 13px; }
-th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--rule); text-align: right; white-space: nowrap; } th.left, td.left { text-align: left; } tr.ours-row td { font-weight: 600; }
+svg { display: block; max-width: 100%; height: auto; font: 12px system-ui, sans-serif; }
+  svg text { fill: var(--text); } svg .faint { fill: var(--faint); }
+.peer { fill: var(--peer); } .ours { fill: var(--ours); } .whisker, .axis { stroke: var(--text); fill: none; }
+  .grid { stroke: var(--rule); fill: none; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; margin: .8rem 0;
+  font-variant-numeric: tabular-nums; font-size: 13px; }
+th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--rule); text-align: right;
+  white-space: nowrap; }
+  th.left, td.left { text-align: left; } tr.ours-row td { font-weight: 600; }
 .flag { color: var(--faint); font-weight: 400; }
 )";
 

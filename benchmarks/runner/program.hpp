@@ -11,8 +11,8 @@
 
 namespace benchmarks {
 
-/// A program that was started, with its standard output, and its input too, as pipes. Destroyed: told to end (its input
-/// ends, SIGTERM), then killed if it does not, and waited for.
+/// A program that was started, with its standard output, and its input too, as pipes. Destroyed: told to end
+/// (its input ends, SIGTERM), then killed if it does not, and waited for.
 class child_program {
  public:
   /// Starts it on processor `cpu`, unless that is -1. Throws if it cannot be started.

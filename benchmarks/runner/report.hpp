@@ -40,13 +40,13 @@ inline constexpr double spread_worth_a_flag = 0.10;
 /// How many times as good as the other: above 1 `of` is better. Nothing if one of them was not measured.
 std::optional<double> ratio(report const& r, row const& of, row const& to);
 
-/// The row of the table's reference, of the best peer, with the same parameters (but those that say how a subject was
-/// built: a peer without a "compiler" is everybody's). Null: there is none.
+/// The row of the table's reference, of the best peer, with the same parameters (but those that say how a
+/// subject was built: a peer without a "compiler" is everybody's). Null: there is none.
 row const* reference_of(report const& r, row const& of);
 row const* best_peer_of(report const& r, row const& of);
 
-/// Rows with the same parameters together, groups in the order in which they were given, the best of each first and what is not
-/// available last.
+/// Rows with the same parameters together, groups in the order in which they were given, the best of each
+/// first and what is not available last.
 std::vector<std::vector<row const*>> grouped(report const& r);
 
 /// Three significant digits, without an exponent.

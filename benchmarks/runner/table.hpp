@@ -41,8 +41,8 @@ struct table {
 /// A subject is ours if its name begins with "unio"; all others are peers.
 bool is_ours(std::string const& subject);
 
-/// The cases of the program `name`, which is started and lives as long as one of them. If it is not there or cannot be
-/// understood: one case that is not available, and why.
+/// The cases of the program `name`, which is started and lives as long as one of them. If it is not there or
+/// cannot be understood: one case that is not available, and why.
 std::vector<benchmark_case> program_cases(settings const& s, std::string const& name);
 
 /// As often as needed: more += program_cases(...).

@@ -25,7 +25,8 @@ void end_measuring();
 std::optional<figure> counted(std::uint64_t operations, std::uint64_t allocations_before);
 } // namespace detail
 
-/// Runs `f`, which does all the operations of one run. What a subject prepares stays outside. The value is nanoseconds per operation.
+/// Runs `f`, which does all the operations of one run. What a subject prepares stays outside. The value is
+/// nanoseconds per operation.
 template <class F> sample measure(std::uint64_t operations, F&& f) {
   const std::uint64_t allocations_before = allocations();
   detail::begin_measuring();

@@ -4,11 +4,13 @@
 //   figure          something measured beside the value: a name with its unit, and a number
 //   sample          what one run of a case gave
 //   benchmark_case  one subject under one set of parameters
-//   subject_main    the main program of whatever has cases: lists them, runs one, or serves them to the runner
+//   subject_main    the main program of whatever has cases: lists them, runs one, or serves them to the
+//                   runner
 //
-// Such a program, started with `--serve`, speaks lines on standard output and input; fields are separated by tabs:
+// Such a program, started with `--serve`, speaks lines on standard output and input; fields are separated by
+// tabs:
 //
-//   it says    case <operations, 0: to be found> <subject> <name>=<value> ...      once per case, numbered from 0
+//   it says    case <operations, 0: to be found> <subject> <name>=<value> ...      once per case, from 0 on
 //              missing <reason> <subject> <name>=<value> ...
 //              end
 //   it is told run <case> <operations> <nothing | allocations | system_calls>

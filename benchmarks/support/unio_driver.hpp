@@ -13,7 +13,8 @@ namespace benchmarks {
 /// The names of the drivers, as rows and capabilities() have them.
 inline constexpr char const* both_drivers[] = {"io_uring", "epoll"};
 
-/// A fresh one for the calling thread. Throws if it cannot be had: falling back would be another row's figure.
+/// A fresh one for the calling thread. Throws if it cannot be had: falling back would be another row's
+/// figure.
 inline std::unique_ptr<unio::io_multiplexer> multiplexer_on(std::string const& driver) {
   ::setenv("UNIO_DRIVER", driver == "io_uring" ? "uring" : driver.c_str(), 1); // read whenever one is made
   auto made = unio::io_multiplexer::best_available();

@@ -22,7 +22,8 @@ class receiving {
 
   [[nodiscard]] unsigned char* room() noexcept { return room_.data(); }
   [[nodiscard]] std::size_t room_bytes() const noexcept { return room_.size(); }
-  /// Into the room. True: there is more to come. It also ends with what was not sent: then got() is less than wanted().
+  /// Into the room. True: there is more to come. It also ends with what was not sent: then got() is less than
+  /// wanted().
   bool took(std::size_t n) noexcept {
     if (n == 0 || !is_stream(room_.data(), n, got_)) return false;
     got_ += n;

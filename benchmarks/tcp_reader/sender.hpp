@@ -8,7 +8,8 @@
 
 namespace benchmarks {
 
-/// Connected over loopback; writes `bytes` of the stream in blocks of 256 KiB once it is told to. Throws if it cannot be had.
+/// Connected over loopback; writes `bytes` of the stream in blocks of 256 KiB once it is told to. Throws if
+/// it cannot be had.
 class sender {
  public:
   explicit sender(std::uint64_t bytes);

@@ -1,4 +1,5 @@
-/* The loop that a program means, and what becomes of it where nothing may wait: a machine that a loop on epoll drives. */
+/* The loop that a program means, and what becomes of it where nothing may wait: a machine that a loop on
+   epoll drives. */
 
 #include "state_machine.h"
 

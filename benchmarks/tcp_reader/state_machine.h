@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* Each reads `wanted` bytes from the socket and says how many came: fewer if the stream ended, or something else was received.
-   Negative: -errno. */
+/* Each reads `wanted` bytes from the socket and says how many came: fewer if the stream ended, or something
+   else was received. Negative: -errno. */
 int64_t read_with_recv(int socket, unsigned char* room, size_t room_bytes, uint64_t wanted);
 /* The socket does not block. */
 int64_t read_with_states(int socket, unsigned char* room, size_t room_bytes, uint64_t wanted);

@@ -36,7 +36,8 @@ sample callbacks(int hint, int batch, std::uint64_t operations) {
   return s;
 }
 
-// With the executor's own type: any_io_executor, the default, would cost a call through a table, and more, each time.
+// With the executor's own type: any_io_executor, the default, would cost a call through a table, and more,
+// each time.
 using executor = asio::io_context::executor_type;
 
 template <class Token>

@@ -22,7 +22,7 @@ void check(std::int64_t left) {
   if (left > 0) throw std::runtime_error("not all that was started ran");
 }
 
-// ---- the no-op ----------------------------------------------------------------------------------------------------
+// ---- the no-op --------------------------------------------------------------------------------------------
 
 struct starts_again {
   std::int64_t* left = nullptr;
@@ -60,7 +60,7 @@ unio::task<> no_op_again(std::int64_t& left) {
   while (left-- > 0) (co_await unio::co_no_op()).value();
 }
 
-// ---- a task that lets others go first -----------------------------------------------------------------------------
+// ---- a task that lets others go first ---------------------------------------------------------------------
 
 struct reschedule {
   unio::resumption self{};
@@ -86,7 +86,7 @@ sample awaited(Coroutine f, std::string const& driver, std::size_t batch, std::u
   return s;
 }
 
-// ---- what is posted -----------------------------------------------------------------------------------------------
+// ---- what is posted ---------------------------------------------------------------------------------------
 
 template <class Where> struct poster : unio::work {
   poster(Where to, std::int64_t& of) noexcept : work(&posts_again), where(to), left(&of) {}

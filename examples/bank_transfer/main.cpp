@@ -1,6 +1,8 @@
-// Shows     two files changed as one: a transfer between two accounts, each a file, that nothing can tear apart.
+// Shows     two files changed as one: a transfer between two accounts, each a file, that nothing can tear
+//           apart.
 // Run       build/release/examples/example_bank_transfer [FOLDER [TRANSFERS]]
-//           build/release/examples/example_bank_transfer --kill TIMES   a child transfers and is killed, TIMES times; the total stays
+//           build/release/examples/example_bank_transfer --kill TIMES   a child transfers and is killed,
+//                                                                       TIMES times; the total stays
 // Read next include/unio/fs/update_files.hpp
 
 #include "killing.hpp"

@@ -1,5 +1,6 @@
-// Shows     a pipeline of coroutines: one reads lines from a pipe, three work on them, one collects. Channels between them hold
-//           what is on its way, and make whoever is too fast wait; closing one ends those behind it.
+// Shows     a pipeline of coroutines: one reads lines from a pipe, three work on them, one collects. Channels
+//           between them hold what is on its way, and make whoever is too fast wait; closing one ends those
+//           behind it.
 // Run       build/release/examples/example_channel_pipeline
 // Read next include/unio/channel.hpp, include/unio/sync.hpp, ../echo_server/main.cpp
 

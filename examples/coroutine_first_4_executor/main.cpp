@@ -1,5 +1,5 @@
-// Shows     *Coroutine-first asynchronous I/O* §4: what an executor is, and executor_ref, which refers to any.
-//           This one runs what it was given when it is told to, on the thread that tells it.
+// Shows     *Coroutine-first asynchronous I/O* §4: what an executor is, and executor_ref, which refers to
+//           any. This one runs what it was given when it is told to, on the thread that tells it.
 // Run       build/release/examples/example_coroutine_first_4_executor
 // Read next ../coroutine_first_5_socket/main.cpp, <unio/executor.hpp>
 
@@ -16,7 +16,8 @@ class manual_context {
   class executor {
    public:
     explicit executor(manual_context& c) noexcept : context_(&c) {}
-    // Inside of run() a coroutine may go on at once. Otherwise it is queued, by a node that it brings with it.
+    // Inside of run() a coroutine may go on at once. Otherwise it is queued, by a node that it brings with
+    // it.
     [[nodiscard]] std::coroutine_handle<> dispatch(unio::resumption& r) const noexcept {
       if (context_->running_) return r.handle();
       context_->push(r);

@@ -1,5 +1,5 @@
-// Shows     *Coroutine-first asynchronous I/O* §5: an I/O object whose operation is allocated once, with it, and is
-//           itself what is queued. What it is made of could stand in a .cpp: only the awaitable shows.
+// Shows     *Coroutine-first asynchronous I/O* §5: an I/O object whose operation is allocated once, with it,
+//           and is itself what is queued. What it is made of could stand in a .cpp: only the awaitable shows.
 // Run       build/release/examples/example_coroutine_first_5_socket
 // Read next ../coroutine_first_6_affine_awaitable/main.cpp
 

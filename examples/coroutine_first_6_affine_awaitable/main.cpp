@@ -1,5 +1,6 @@
-// Shows     *Coroutine-first asynchronous I/O* §6: the affine protocol. An awaitable is given the environment of who
-//           awaits it, and brings the coroutine back to its executor, from whatever thread it completes on.
+// Shows     *Coroutine-first asynchronous I/O* §6: the affine protocol. An awaitable is given the environment
+//           of who awaits it, and brings the coroutine back to its executor, from whatever thread it
+//           completes on.
 // Run       build/release/examples/example_coroutine_first_6_affine_awaitable
 // Read next ../coroutine_first_7_run_on/main.cpp, docs/explanation/coroutines.md
 

@@ -1,5 +1,5 @@
-// Shows     *Coroutine-first asynchronous I/O* §9: an I/O object that gives its coroutines their frames. All others come
-//           from a pool, whose blocks go round.
+// Shows     *Coroutine-first asynchronous I/O* §9: an I/O object that gives its coroutines their frames. All
+//           others come from a pool, whose blocks go round.
 // Run       build/release/examples/example_coroutine_first_9_frame_allocator
 // Read next <unio/frames.hpp>
 

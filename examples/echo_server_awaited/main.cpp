@@ -1,7 +1,8 @@
-// Shows     a server whose connections are tasks: a limit to how long each may be idle, and a clean end when SIGINT or
-//           SIGTERM comes: no more connections, those that are open are asked to stop, and then it leaves. Without
-//           arguments it is its own client, and sends itself the signal.
-// Run       build/release/examples/example_echo_server_awaited [ADDRESS], such as 127.0.0.1:7777 or unix:/tmp/echo
+// Shows     a server whose connections are tasks: a limit to how long each may be idle, and a clean end when
+//           SIGINT or SIGTERM comes: no more connections, those that are open are asked to stop, and then it
+//           leaves. Without arguments it is its own client, and sends itself the signal.
+// Run       build/release/examples/example_echo_server_awaited [ADDRESS], such as 127.0.0.1:7777 or
+//           unix:/tmp/echo
 // Read next ../echo_server/main.cpp: the same with receivers; <unio/stream.hpp>, <unio/run.hpp>
 
 #include <unio/stream.hpp>
@@ -32,8 +33,8 @@ void handle_signals() {
   for (int const signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
 }
 
-// One connection. It ends with its stream, after 30 seconds of silence, when its peer takes nothing for as long, or when it
-// is asked to stop.
+// One connection. It ends with its stream, after 30 seconds of silence, when its peer takes nothing for as
+// long, or when it is asked to stop.
 // README.md shows this.
 unio::task<> echo(unio::socket_handle socket) {
   std::array<char, 4096> room;
@@ -89,7 +90,7 @@ class server {
 
 unio::task<> wait_for_signal() { (void)co_await end_wanted.co_wait(); }
 
-// ---- a client ------------------------------------------------------------------------------------------------------------
+// ---- a client ---------------------------------------------------------------------------------------------
 
 bool echoed = false;
 

@@ -1,5 +1,5 @@
-// Shows     locks on files: two processes count in one file, and none of their steps is lost; waiting for a lock until a
-//           deadline, and in a coroutine; ranges of one file, locked separately.
+// Shows     locks on files: two processes count in one file, and none of their steps is lost; waiting for a
+//           lock until a deadline, and in a coroutine; ranges of one file, locked separately.
 // Run       build/release/examples/example_file_lock
 // Read next <unio/file_lock.hpp>, for what a lock guarantees
 

@@ -1,5 +1,5 @@
-// All that users of this library see: a task. Sockets, buffers and the protocol are in dictionary.cpp, and so is everything
-// that would have to be compiled again if they changed.
+// All that users of this library see: a task. Sockets, buffers and the protocol are in dictionary.cpp, and so
+// is everything that would have to be compiled again if they changed.
 
 #pragma once
 

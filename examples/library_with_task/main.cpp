@@ -1,5 +1,5 @@
-// Shows     a library that does I/O and whose header says nothing of it: its functions return tasks, which run wherever the
-//           program that uses it runs its own.
+// Shows     a library that does I/O and whose header says nothing of it: its functions return tasks, which
+//           run wherever the program that uses it runs its own.
 // Run       build/release/examples/example_library_with_task
 // Read next dictionary.hpp, dictionary.cpp; <unio/task.hpp>, <unio/buffered_stream.hpp>
 

@@ -1,5 +1,6 @@
-// Shows     linked operations: a file is copied by pairs of a read and the write of what it read. The write follows
-//           from the end of the read, without a turn of the program's in between; eight pairs are under way at a time.
+// Shows     linked operations: a file is copied by pairs of a read and the write of what it read. The write
+//           follows from the end of the read, without a turn of the program's in between; eight pairs are
+//           under way at a time.
 // Run       build/release/examples/example_linked_copy [FROM TO]
 // Read next <unio/link.hpp>
 

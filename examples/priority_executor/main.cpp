@@ -1,5 +1,5 @@
-// Shows     an executor of one's own that composes with unio's: of what waits to run, the most urgent runs first. Around it
-//           strands, which keep the tasks of each in order; beneath it a multiplexer.
+// Shows     an executor of one's own that composes with unio's: of what waits to run, the most urgent runs
+//           first. Around it strands, which keep the tasks of each in order; beneath it a multiplexer.
 // Run       build/release/examples/example_priority_executor
 // Read next include/unio/executor.hpp: what an executor offers
 
@@ -15,8 +15,8 @@ namespace {
 
 enum class level : std::size_t { urgent, normal, idle };
 
-/// What waits, by level, and the turn that runs the first of it on `Inner`. For an inner executor with one thread: nothing here
-/// is locked.
+/// What waits, by level, and the turn that runs the first of it on `Inner`. For an inner executor with one
+/// thread: nothing here is locked.
 template <unio::is_executor Inner> class priority_queue : private unio::work {
  public:
   explicit priority_queue(Inner inner) : work(&take_turn), inner_(std::move(inner)) {}

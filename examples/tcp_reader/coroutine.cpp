@@ -1,4 +1,5 @@
-// The coroutine waits: blocking.cpp with co_await where the thread would have. State, buffer and socket are its variables.
+// The coroutine waits: blocking.cpp with co_await where the thread would have. State, buffer and socket are
+// its variables.
 
 #include "tcp_reader.hpp"
 

@@ -1,5 +1,6 @@
-// Shows     CppCon 2015, *Coroutines: a negative overhead abstraction*: one small program as blocking calls, as callbacks, as
-//           a state machine written by hand, and as a coroutine. Compare the four files; they do the same.
+// Shows     CppCon 2015, *Coroutines: a negative overhead abstraction*: one small program as blocking calls,
+//           as callbacks, as a state machine written by hand, and as a coroutine. Compare the four files;
+//           they do the same.
 // Run       build/release/examples/example_tcp_reader
 // Read next blocking.cpp, callbacks.cpp, state_machine.cpp, coroutine.cpp, in this order
 

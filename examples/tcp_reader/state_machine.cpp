@@ -1,5 +1,5 @@
-// What the compiler makes of coroutine.cpp, by hand: one function, a number that says where it goes on, and everything that
-// lives across a wait in the object. All waits have one receiver, which calls that function.
+// What the compiler makes of coroutine.cpp, by hand: one function, a number that says where it goes on, and
+// everything that lives across a wait in the object. All waits have one receiver, which calls that function.
 
 #include "tcp_reader.hpp"
 

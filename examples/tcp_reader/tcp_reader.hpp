@@ -1,5 +1,5 @@
-// The same small program written four times: connects, reads into 4 KiB until `total` bytes have come or the stream ends,
-// and tells how many are missing.
+// The same small program written four times: connects, reads into 4 KiB until `total` bytes have come or the
+// stream ends, and tells how many are missing.
 
 #pragma once
 

@@ -1,4 +1,5 @@
-// Shows     a pool of threads that runs tasks and their I/O, and a strand, on which tasks share without a lock.
+// Shows     a pool of threads that runs tasks and their I/O, and a strand, on which tasks share without a
+//           lock.
 // Run       build/release/examples/example_thread_pool
 // Read next ../priority_executor/main.cpp: an executor of one's own
 

@@ -1,5 +1,5 @@
-// Shows     bounds on what is composed of many operations: timeout, when_any, when_all and a task_group, none of which
-//           lets go of what it has started.
+// Shows     bounds on what is composed of many operations: timeout, when_any, when_all and a task_group, none
+//           of which lets go of what it has started.
 // Run       build/release/examples/example_timeouts
 // Read next ../deadlines/main.cpp, <unio/when.hpp>, <unio/timeout.hpp>, <unio/task_group.hpp>
 

@@ -1,4 +1,5 @@
-// src/fs/append_layout.hpp: the lock file of atomic_append. docs/explanation/shared-fs-mutexes.md describes it.
+// src/fs/append_layout.hpp: the lock file of atomic_append. docs/explanation/shared-fs-mutexes.md describes
+// it.
 //
 //   0        append_header, one page
 //   4096     cells of 128 bytes; a request is one or more that follow each other

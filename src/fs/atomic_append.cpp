@@ -1,16 +1,19 @@
 // atomic_append: a queue in a file.
 //
 //   ask        lock the byte of a new id; append the record
-//   wait       look at the records before it; while one conflicts and is not done: sleep on the byte of the youngest of those
+//   wait       look at the records before it; while one conflicts and is not done: sleep on the byte of the
+//              youngest of those
 //   let go     mark the record as done; unlock the byte
 //
-// The byte is locked before the record can be seen and unlocked after it is done, and the kernel unlocks it when its owner dies. So a
-// record that is not done, but whose byte can be had, is of somebody who died: its state is changed to "died" by whoever finds it, under
-// recovery_byte. The next owner of one of its entities takes note of it and says so in the record (told).
+// The byte is locked before the record can be seen and unlocked after it is done, and the kernel unlocks it
+// when its owner dies. So a record that is not done, but whose byte can be had, is of somebody who died: its
+// state is changed to "died" by whoever finds it, under recovery_byte. The next owner of one of its entities
+// takes note of it and says so in the record (told).
 //
-// A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at all. A request of several
-// cells may be seen in part for a moment. What a full filesystem leaves of a cell has no valid checksum, and whoever finds that its own
-// record does not begin at a multiple of 128 fills up and appends it again.
+// A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
+// all. A request of several cells may be seen in part for a moment. What a full filesystem leaves of a cell
+// has no valid checksum, and whoever finds that its own record does not begin at a multiple of 128 fills up
+// and appends it again.
 
 #include "fs/append_layout.hpp"
 #include "fs/hooks.hpp"
@@ -183,8 +186,8 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   return 0;
 }
 
-// Nobody else has it open. The records of users who died while nobody looked are still to be told of, so the queue is emptied only
-// if nobody died in it.
+// Nobody else has it open. The records of users who died while nobody looked are still to be told of, so the
+// queue is emptied only if nobody died in it.
 int atomic_append::state::make_header(bool fresh) noexcept {
   struct stat s;
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
@@ -273,8 +276,8 @@ int atomic_append::state::append(request& r, detail::entity_list const& entities
   return -EIO;
 }
 
-// Makes the file end where a record may begin, so that one half of a record does not make all behind it unreadable. Alone, since all append
-// whole records only.
+// Makes the file end where a record may begin, so that one half of a record does not make all behind it
+// unreadable. Alone, since all append whole records only.
 int atomic_append::state::fill_up(request const& r, detail::waiting how) noexcept {
   if (int const e =
           byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
@@ -297,7 +300,8 @@ int atomic_append::state::write_state(int fd, std::uint64_t at, layout::state s)
   return write_at(fd, &value, sizeof value, at + offsetof(cell, state));
 }
 
-// Calls f(offset, cell) for each valid cell that begins in [from, to), until it returns false or the file ends.
+// Calls f(offset, cell) for each valid cell that begins in [from, to), until it returns false or the file
+// ends.
 template <class F>
 int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f) noexcept {
   cell some[32];
@@ -317,8 +321,8 @@ int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_
 
 // ── waiting ────────────────────────────────────────────────────────────────────────────────────────────────
 
-// What is before this request. Where it lies itself is found on the way, which saves a call. -ENOENT: it is not where a record may begin.
-// What is before the oldest that is not done is not looked at again.
+// What is before this request. Where it lies itself is found on the way, which saves a call. -ENOENT: it is
+// not where a record may begin. What is before the oldest that is not done is not looked at again.
 int atomic_append::state::look(request& r, detail::entity_list const& entities, seen& what) noexcept {
   what.obstacle = {};
   std::uint64_t const from = first.load(std::memory_order_relaxed);
@@ -477,7 +481,8 @@ int atomic_append::state::take_notes(request const& r, detail::entity_list const
   return e != 0 ? e : failed;
 }
 
-// Says in its own record that it was told of entity `i`, for those who find it dead. Of what it owns they are told anyway.
+// Says in its own record that it was told of entity `i`, for those who find it dead. Of what it owns they are
+// told anyway.
 int atomic_append::state::note_told(request const& r, detail::entity_list const& entities,
                                     std::size_t i) noexcept {
   if (entities[i].exclusive != 0) return 0;
@@ -490,7 +495,8 @@ int atomic_append::state::note_told(request const& r, detail::entity_list const&
 
 // ── letting go ─────────────────────────────────────────────────────────────────────────────────────────────
 
-// If it cannot be marked as done (EIO) the next in line finds it dead: told of a death that was none, but not stuck.
+// If it cannot be marked as done (EIO) the next in line finds it dead: told of a death that was none, but not
+// stuck.
 void atomic_append::state::finish(request const& r) noexcept {
   int const e = write_state(r.fd, r.at, layout::done);
   hooks::step("unlock.done");
@@ -499,8 +505,9 @@ void atomic_append::state::finish(request const& r) noexcept {
   hooks::step("unlock.unlocked");
 }
 
-// A death that nobody was told of would keep all behind it from being forgotten: it is moved to the end, unless somebody between is to
-// be told of it. Whoever comes to be behind the copy finds both, until the first is done; nobody else is left then.
+// A death that nobody was told of would keep all behind it from being forgotten: it is moved to the end,
+// unless somebody between is to be told of it. Whoever comes to be behind the copy finds both, until the
+// first is done; nobody else is left then.
 int atomic_append::state::carry_notes(request const& r) noexcept {
   if (byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) != 0)
     return 0; // somebody else is at it

@@ -1,11 +1,14 @@
-// unio::fs::byte_ranges: the lock file, the kernel's locks on its bytes, and the notes by which a death is noticed.
+// unio::fs::byte_ranges: the lock file, the kernel's locks on its bytes, and the notes by which a death is
+// noticed.
 //
-// A note says: an exclusive owner of this entity has not let go. It is written after the lock was taken and wiped before it is given
-// up, so who gets the lock and finds one has outlived its owner. A word changes as follows (id: value + 1):
+// A note says: an exclusive owner of this entity has not let go. It is written after the lock was taken and
+// wiped before it is given up, so who gets the lock and finds one has outlived its owner. A word changes as
+// follows (id: value + 1):
 //
 // clang-format off
 //
-//   0         → id          its exclusive owner; another entity's may want the same word: hence compare-and-swap
+//   0         → id          its exclusive owner; another entity's may want the same word: hence
+//                           compare-and-swap
 //   id        → 0           its exclusive owner lets go
 //   id        → id          a new exclusive owner finds it: it is told, and the note is its own from now on
 //   id        → id | told   a shared owner finds it; of several one wins the compare-and-swap and is told
@@ -14,8 +17,8 @@
 //
 // clang-format on
 //
-// Notes are written when all entities of a request are locked. Who dies earlier has owned nothing and leaves the notes of others as they
-// were; so does a request that fails.
+// Notes are written when all entities of a request are locked. Who dies earlier has owned nothing and leaves
+// the notes of others as they were; so does a request that fails.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
@@ -180,7 +183,8 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
   return e;
 }
 
-// With the lock on `making_byte`. Notes of another lock file are never changed: that may have been removed, and have users still.
+// With the lock on `making_byte`. Notes of another lock file are never changed: that may have been removed,
+// and have users still.
 int byte_ranges::state::make_notes() noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
     bool made = false;
@@ -304,7 +308,8 @@ result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name, d
   return byte_ranges(std::move(s));
 }
 
-// held.words: the descriptor; how many entities are shared ones whose owner's death was told to us. They are put first.
+// held.words: the descriptor; how many entities are shared ones whose owner's death was told to us. They are
+// put first.
 int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
   if (s.file.is_inherited()) return unio::detail::native(error::inherited_by_fork);

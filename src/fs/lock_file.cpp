@@ -133,7 +133,8 @@ int check_magic(char const* found, char const* ours) noexcept {
 
 namespace {
 
-// All descriptors from here, by their number. A child closes them before it does anything else: it would hold its parent's locks.
+// All descriptors from here, by their number. A child closes them before it does anything else: it would hold
+// its parent's locks.
 class open_descriptors {
  public:
   std::mutex mutex; // of the calls below
@@ -230,7 +231,8 @@ struct descriptor_path {
   char text[32];
 };
 
-// What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor has no side effects.
+// What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor
+// has no side effects.
 int check(int path_fd, bool wants_directory, struct stat const* beside, bool trusts_group,
           struct stat& s) noexcept {
   if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
@@ -249,8 +251,8 @@ int check(int path_fd, bool wants_directory, struct stat const* beside, bool tru
   return is_trusted ? 0 : -EPERM;
 }
 
-// May those of the group make what lies beside a lock file? Where everybody may write the directory, a file of the group is no sign of one
-// of its members: a directory gives its group to what is made in it (S_ISGID).
+// May those of the group make what lies beside a lock file? Where everybody may write the directory, a file
+// of the group is no sign of one of its members: a directory gives its group to what is made in it (S_ISGID).
 bool trusts_group(int directory, struct stat const& lock) noexcept {
   struct stat s;
   return (lock.st_mode & S_IWGRP) != 0 && sys::fstat(directory, &s) == 0 && (s.st_mode & S_IWOTH) == 0;
@@ -262,7 +264,8 @@ void share_like(int fd, struct stat const& lock) noexcept {
   (void)sys::fchmod(fd, lock.st_mode & (has_group ? 0666U : 0606U));
 }
 
-// The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared afterwards.
+// The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared
+// afterwards.
 int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
   descriptor_path const anew(path_fd);
   int const fd = lock_file::open_remembered(AT_FDCWD, anew.text, flags, 0);
@@ -463,8 +466,9 @@ lock_file& lock_file::operator=(lock_file&& other) noexcept {
 
 bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_generation(); }
 
-// A size of before, a file that was removed, a page that was written elsewhere: FUSE believes what it has for as long as its server said,
-// and a lock does not change that; NFS asks again when a file is opened or locked (nfs(5), "Close-to-open cache consistency").
+// A size of before, a file that was removed, a page that was written elsewhere: FUSE believes what it has for
+// as long as its server said, and a lock does not change that; NFS asks again when a file is opened or locked
+// (nfs(5), "Close-to-open cache consistency").
 int lock_file::refresh(int fd) noexcept {
   struct statx ignored;
   auto const r = sys::uninterrupted(

@@ -7,7 +7,8 @@
 //   file   byte 0      marked   nobody, or who
 //   ──────────────────────────────────────────────────────────────────────────────────────────────────────
 //   none                        nobody
-//   yes    free        no       nobody: its maker has not locked it yet, or died before; or shared owners died
+//   yes    free        no       nobody: its maker has not locked it yet, or died before; or shared owners
+//                               died
 //   yes    free        yes      an exclusive owner died (or a shared one that had been told of such a death)
 //   yes    exclusive   no       who is about to own it, or about to remove it
 //   yes    exclusive   yes      its exclusive owner
@@ -16,27 +17,33 @@
 //
 // clang-format on
 //
-// The mark is the owner's execute permission. It is set when byte 0 is locked exclusively, never when the file is made: between making
-// and locking another may take the lock, who would think that it had outlived an owner. It is set when all entities of a request are
-// locked, so who dies earlier has owned nothing.
+// The mark is the owner's execute permission. It is set when byte 0 is locked exclusively, never when the
+// file is made: between making and locking another may take the lock, who would think that it had outlived an
+// owner. It is set when all entities of a request are locked, so who dies earlier has owned nothing.
 //
-// A lock counts only if afterwards the name still leads to the locked file. A file is removed only by who has byte 0 exclusively, and
-// only unmarked or by the owner whose mark it is. So of two who have locked files of the same name one has a file without a name, sees
-// that, and begins again. In particular:
+// A lock counts only if afterwards the name still leads to the locked file. A file is removed only by who has
+// byte 0 exclusively, and only unmarked or by the owner whose mark it is. So of two who have locked files of
+// the same name one has a file without a name, sees that, and begins again. In particular:
 //
 // clang-format off
 //
-//   made, not yet locked      another may lock it first, own it and remove it: the maker waits like others, then begins again
-//   waiting for a file        everybody who waited for one that is removed gets its lock in turn and begins again
-//   the last shared owners    each tries to get byte 0 exclusively, and if it cannot, gives it up and tries once more: the last one to
-//                             try succeeds and removes the file, unless it is marked or not the named one any more
+//   made, not yet locked      another may lock it first, own it and remove it: the maker waits like others,
+//                             then begins again
+//   waiting for a file        everybody who waited for one that is removed gets its lock in turn and begins
+//                             again
+//   the last shared owners    each tries to get byte 0 exclusively, and if it cannot, gives it up and tries
+//                             once more: the last one to try succeeds and removes the file, unless it is
+//                             marked or not the named one any more
 //   killed                    leaves an empty file behind. Who next owns it and lets go removes it
-//   a request that fails      removes the files that it could have owned, but for those that were marked when it came
-//   a lock that fails         leaves the file (EIO, ENOLCK …): another process may have locked it, and it is harmless
+//   a request that fails      removes the files that it could have owned, but for those that were marked when
+//                             it came
+//   a lock that fails         leaves the file (EIO, ENOLCK …): another process may have locked it, and it is
+//                             harmless
 //
-// Where other machines change the files, a removed one may keep a name there is no telling of: NFS and FUSE rename what somebody has
-// open (".nfs…"), and the name may be believed to lead to it for a while. So who removes a file there first says so in its mode. Who gets
-// the lock of such a file begins again; if the name leads to it still, who said so has died, and it is removed before.
+// Where other machines change the files, a removed one may keep a name there is no telling of: NFS and FUSE
+// rename what somebody has open (".nfs…"), and the name may be believed to lead to it for a while. So who
+// removes a file there first says so in its mode. Who gets the lock of such a file begins again; if the name
+// leads to it still, who said so has died, and it is removed before.
 //
 // clang-format on
 
@@ -224,7 +231,8 @@ int lock_files::state::is_named(char const* name, struct stat const& s) const no
   return named.st_ino == s.st_ino && named.st_dev == s.st_dev ? 1 : 0;
 }
 
-// The name, and the file to which it leads and which is locked exclusively. If that fails it stays, but nobody died.
+// The name, and the file to which it leads and which is locked exclusively. If that fails it stays, but
+// nobody died.
 void lock_files::state::remove(char const* name, int fd) const noexcept {
   auto e = directory.is_remote() ? sys::fchmod(fd, removed) : 0;
   hooks::step("lock_files.before_unlink");
@@ -235,7 +243,8 @@ void lock_files::state::remove(char const* name, int fd) const noexcept {
 int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const noexcept {
   file_name const name(e);
   auto const kind = e.exclusive ? lock_kind::exclusive : lock_kind::shared;
-  // ESTALE says that another machine has removed it: nfs(5). Or that the server has lost it all, if it says so again and again.
+  // ESTALE says that another machine has removed it: nfs(5). Or that the server has lost it all, if it says
+  // so again and again.
   constexpr int most_stale = 20;
   int stale = 0;
   pause wait(how.due_ns, how.spin);

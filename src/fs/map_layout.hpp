@@ -1,5 +1,5 @@
-// src/fs/map_layout.hpp: the lock file of memory_map, as it lies on disk and in memory. Little-endian machines only share it with
-// their like; docs/explanation/shared-fs-mutexes.md describes it.
+// src/fs/map_layout.hpp: the lock file of memory_map, as it lies on disk and in memory. Little-endian
+// machines only share it with their like; docs/explanation/shared-fs-mutexes.md describes it.
 //
 //   0        map_header, one page
 //   4096     map_user × 320
@@ -42,7 +42,8 @@ inline constexpr std::uint64_t kept_mask = died_bit | noted_bit | told_mask; // 
 constexpr std::uint64_t owner_of(std::uint64_t word) noexcept { return word & owner_mask; }
 constexpr std::uint64_t told_of(std::uint64_t word) noexcept { return (word & told_mask) >> told_shift; }
 
-/// What belongs to a slot and is not looked at where nobody waits and nobody has died. `More` and `Dead` are bounds, see map_protocol.hpp.
+/// What belongs to a slot and is not looked at where nobody waits and nobody has died. `More` and `Dead` are
+/// bounds, see map_protocol.hpp.
 template <template <class> class Atomic, std::size_t More, std::size_t Dead> struct alignas(64) basic_notes {
   static_assert(Dead <= 4);
   Atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release goes to one that sleeps
@@ -54,7 +55,8 @@ template <template <class> class Atomic, std::size_t More, std::size_t Dead> str
 using map_notes = basic_notes<std::atomic, 2, 4>;
 static_assert(sizeof(map_notes) == 64);
 
-/// In `more`: there are more entities than there is room for. No note of one: those have their highest bit set.
+/// In `more`: there are more entities than there is room for. No note of one: those have their highest bit
+/// set.
 inline constexpr std::uint64_t any_entity = 1;
 
 constexpr std::uint64_t teller_of(std::uint64_t told_of, std::size_t i) noexcept {

@@ -1,23 +1,27 @@
-// src/fs/map_protocol.hpp: the slots of memory_map: owned, shared, slept for, and recovered when who held them has died.
+// src/fs/map_protocol.hpp: the slots of memory_map: owned, shared, slept for, and recovered when who held
+// them has died.
 //
 // A slot's word:    owner (16 bits: the number of a user, 0: nobody)
 //                   waiting   somebody sleeps on `turn`
 //                   reserved  let go for one of those that have slept; others wait
 //                   noted     entities of the slot whose owner died are noted in `dead`
-//                   died      an owner died, and its entity found no room there: told to the next owner, whatever its entity
-//                   told      (16 bits) the number of one who shares the slot and was told of that; if it dies so must be told the next
+//                   died      an owner died, and its entity found no room there: told to the next owner,
+//                             whatever its entity
+//                   told      (16 bits) the number of one who shares the slot and was told of that; if it
+//                             dies so must be told the next
 // and a bit for each user in `readers`, set while one or more of its threads share the slot.
 //
 //   to own      word: nobody ──CAS──► me; then wait until no bit in `readers` is set
 //   to share    set my bit; if the word has an owner, clear it again and wait
 //
-// Both orders are sequentially consistent, so that one of the two sees the other (Dekker). The state of the slot
-// says who owns and who shares it at every moment between two instructions: that is what makes it recoverable. A count of
-// readers would not be: who dies between counting and noting leaves it wrong.
+// Both orders are sequentially consistent, so that one of the two sees the other (Dekker). The state of the
+// slot says who owns and who shares it at every moment between two instructions: that is what makes it
+// recoverable. A count of readers would not be: who dies between counting and noting leaves it wrong.
 //
-// A slot is that of many entities. Its owner notes which ones it has, in `held` and `more`, when it has locked all of its request, and wipes
-// that before it lets go. Who recovers a dead owner copies these notes to `dead` before the slot is free, so that whoever has the
-// slot next finds them there if it asked for that entity. A note changes as follows:
+// A slot is that of many entities. Its owner notes which ones it has, in `held` and `more`, when it has
+// locked all of its request, and wipes that before it lets go. Who recovers a dead owner copies these notes
+// to `dead` before the slot is free, so that whoever has the slot next finds them there if it asked for that
+// entity. A note changes as follows:
 //
 //   0           → entity       who recovers its dead owner
 //   entity      → 0            a new owner of the entity is told; from now on it is noted in `held`
@@ -25,22 +29,24 @@
 //   entity, by n → 0           that one lets go
 //   entity, by n → entity      that one has died: who recovers it
 //
-// `dead` changes only while a dead owner is in the word, or by who owns or shares the slot. It has room for four entities, and what an owner notes for
-// three; what exceeds that becomes `died`.
+// `dead` changes only while a dead owner is in the word, or by who owns or shares the slot. It has room for
+// four entities, and what an owner notes for three; what exceeds that becomes `died`.
 //
-// Who has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is idempotent: each word is changed
-// by one atomic operation that depends on the dead number alone, and the number is free for others only after the last.
+// Who has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is
+// idempotent: each word is changed by one atomic operation that depends on the dead number alone, and the
+// number is free for others only after the last.
 //
-// `Environment` is what all this stands on: memory_map.cpp has the real one, tests/memory_model one in which every interleaving, and every
-// store that the memory model lets a load see, is tried.
+// `Environment` is what all this stands on: memory_map.cpp has the real one, tests/memory_model one in which
+// every interleaving, and every store that the memory model lets a load see, is tried.
 //
 //   slot, notes, atomic<T>             basic_slot, basic_notes, of its atomics
 //   relax(), yield(), now()            the processor's pause, sched_yield(2), the steady clock
 //   sleep_on(word, seen, until_ns)     futex(2); may return for any reason
 //   wake_sleepers(word, how_many)      how many of them slept
 //   is_alive(user)                     1, 0 or a negative errno
-//   alone_with(user, undo)             calls `undo` while nobody else can recover this dead user or take its number. 0; -EAGAIN: it lives, or
-//                                      somebody else is at it; another negative errno
+//   alone_with(user, undo)             calls `undo` while nobody else can recover this dead user or take its
+//                                      number. 0; -EAGAIN: it lives, or somebody else is at it; another
+//                                      negative errno
 //   forget(user)                       nothing of it is left
 //   step(name), defect(id)             hooks.hpp
 
@@ -68,7 +74,8 @@ inline constexpr std::int64_t last_probe_ns = 50'000'000;
 inline constexpr std::uint64_t fair_after_ns = 200'000;
 inline constexpr std::uint64_t reserved_for_ns = 20'000'000; // long enough to be given a processor
 
-// Of one user's threads: how many share a slot. The top bit is a lock for the few instructions that change bit and count together.
+// Of one user's threads: how many share a slot. The top bit is a lock for the few instructions that change
+// bit and count together.
 template <class Environment> class sharers {
   using env = Environment;
 
@@ -188,8 +195,8 @@ template <class Environment> class protocol {
     granted(held, noted);
     return 0;
   }
-  /// All slots are locked. Notes what is owned, for those who may find this user dead, and takes the notes of deaths, which are for one owner
-  /// each: if it dies, it is noted again.
+  /// All slots are locked. Notes what is owned, for those who may find this user dead, and takes the notes of
+  /// deaths, which are for one owner each: if it dies, it is noted again.
   void granted(detail::holding& held, bool noted) noexcept {
     note_owned(held);
     if (noted) [[unlikely]]
@@ -244,8 +251,8 @@ template <class Environment> class protocol {
     env_.forget(user);
   }
 
-  // Nobody else has it open: none of those that are noted lives, and nobody sleeps. What is no number of a user is undone, too,
-  // and times of before a restart.
+  // Nobody else has it open: none of those that are noted lives, and nobody sleeps. What is no number of a
+  // user is undone, too, and times of before a restart.
   void recover_all_slots() noexcept {
     for (std::size_t i = 0; i != size_; ++i) {
       slot& s = slots_[i];
@@ -278,14 +285,16 @@ template <class Environment> class protocol {
   }
   static constexpr std::size_t part_of(std::uint64_t user) noexcept { return (user - 1) / 64; }
 
-  // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may have been killed.
+  // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may
+  // have been killed.
   [[nodiscard]] bool is_free(slot const& s, std::uint64_t word, waits const& w) const noexcept {
     if (owner_of(word) != 0) return false;
     return (word & reserved_bit) == 0 || w.has_slept() ||
            is_past(notes_of(s).fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns,
                    fair_after_ns + reserved_for_ns);
   }
-  // A moment further ahead than it can have been set is of another clock: a time namespace has its own (time_namespaces(7)).
+  // A moment further ahead than it can have been set is of another clock: a time namespace has its own
+  // (time_namespaces(7)).
   static bool is_past(std::uint64_t moment, std::uint64_t most_ahead) noexcept {
     auto const now = static_cast<std::uint64_t>(env::now());
     return moment <= now || moment - now > most_ahead;
@@ -464,7 +473,8 @@ template <class Environment> class protocol {
 
   // ── notes of entities ────────────────────────────────────────────────────────────────────────────────────
 
-  // In holding::words[1]: something is noted in `more`; and, for each of the first that were asked for, that its sharer was told.
+  // In holding::words[1]: something is noted in `more`; and, for each of the first that were asked for, that
+  // its sharer was told.
   static constexpr std::uint64_t has_more = 1;
   static constexpr std::uint64_t was_told(std::size_t asked) noexcept {
     return asked < 63 ? std::uint64_t{2} << asked : 0;
@@ -639,8 +649,9 @@ template <class Environment> class protocol {
       }
     }
   }
-  // Whoever waits finds it free, and the notes of what its owner had. They are in the word before they are wiped here, and that is
-  // before anybody else may own it, so that who recovers may die between any two of these steps.
+  // Whoever waits finds it free, and the notes of what its owner had. They are in the word before they are
+  // wiped here, and that is before anybody else may own it, so that who recovers may die between any two of
+  // these steps.
   void disown_for_dead(std::size_t i, std::uint64_t user) noexcept {
     slot& s = slots_[i];
     std::uint64_t const noted = env::defect("untold") ? 0 : copy_owned(i);
@@ -679,8 +690,8 @@ template <class Environment> class protocol {
     return died_bit;
   }
 
-  // Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another negative errno. Does not wait:
-  // whoever is at it may have been stopped.
+  // Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another
+  // negative errno. Does not wait: whoever is at it may have been stopped.
   int recover(std::uint64_t user) noexcept {
     return env_.alone_with(user, [&] {
       env::step("recover.dead");

@@ -1,14 +1,15 @@
 // memory_map: locks in a map that all users share, which survive the death of any of them.
 //
-// map_protocol.hpp has what happens in the slots; here is what it stands on (the file, its users, their deaths), and what replaces it
-// while the map does not count.
+// map_protocol.hpp has what happens in the slots; here is what it stands on (the file, its users, their
+// deaths), and what replaces it while the map does not count.
 //
-// A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel lets go of that, whatever becomes of the process. Who
-// recovers what it held takes its byte first.
+// A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel lets go of that,
+// whatever becomes of the process. Who recovers what it held takes its byte first.
 //
-// Degrading. A user that cannot see the map makes the epoch odd (in the file). Who has locked slots looks at the epoch afterwards, and
-// lets go again if it is odd; so who has the kernel's lock of a slot has only to wait for those that looked before.
-// From then on nobody locks in the map without that. The epoch becomes even when somebody opens the file alone.
+// Degrading. A user that cannot see the map makes the epoch odd (in the file). Who has locked slots looks at
+// the epoch afterwards, and lets go again if it is odd; so who has the kernel's lock of a slot has only to
+// wait for those that looked before. From then on nobody locks in the map without that. The epoch becomes
+// even when somebody opens the file alone.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
@@ -60,7 +61,8 @@ struct map_machine {
   static void yield() noexcept { sys::sched_yield(); }
   static std::int64_t now() noexcept { return sys::steady_now(); }
 
-  // Not FUTEX_PRIVATE_FLAG: others map the same file. What goes wrong (a signal, another value) is another look.
+  // Not FUTEX_PRIVATE_FLAG: others map the same file. What goes wrong (a signal, another value) is another
+  // look.
   static void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t until_ns) noexcept {
     timespec const t{.tv_sec = until_ns / 1'000'000'000, .tv_nsec = until_ns % 1'000'000'000};
     (void)sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_BITSET, seen,
@@ -249,8 +251,9 @@ int detail::memory_map_base::state::make_header(bool fresh) noexcept {
   return r == -EINVAL ? 0 : static_cast<int>(r);
 }
 
-// The map of this very lock file. Whoever is alone makes one where there is none; it never changes the size of one that is there, for it may
-// be that of a lock file of the same name which was removed, and has users still.
+// The map of this very lock file. Whoever is alone makes one where there is none; it never changes the size
+// of one that is there, for it may be that of a lock file of the same name which was removed, and has users
+// still.
 int detail::memory_map_base::state::open_map(bool alone) noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
     bool made = false;
@@ -275,8 +278,9 @@ int detail::memory_map_base::state::open_map(bool alone) noexcept {
   return -EBUSY;
 }
 
-// 0, or why it is nothing that may be removed. Who is alone knows its map by the lock file's inode, as the lock file may have been beside
-// another map meanwhile: seen through another directory, or renamed. Who is not must have the one that the others have.
+// 0, or why it is nothing that may be removed. Who is alone knows its map by the lock file's inode, as the
+// lock file may have been beside another map meanwhile: seen through another directory, or renamed. Who is
+// not must have the one that the others have.
 int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcept {
   struct stat s;
   if (auto const r = sys::fstat(map_file.fd(), &s); r < 0) return static_cast<int>(r);
@@ -342,8 +346,8 @@ int detail::memory_map_base::state::map_it() noexcept {
   return 0;
 }
 
-// A number whose byte nobody holds. What its last user left behind is recovered first, as after a death: guards may have been
-// released for good.
+// A number whose byte nobody holds. What its last user left behind is recovered first, as after a death:
+// guards may have been released for good.
 int detail::memory_map_base::state::take_number() noexcept {
   for (std::uint64_t n = 1; n <= layout::users; ++n) {
     int const e = byte_lock::try_lock(file.fd(), layout::user_bytes + n, lock_kind::exclusive);
@@ -399,8 +403,9 @@ void detail::memory_map_base::state::recover_all() noexcept {
 
 // ── degraded ───────────────────────────────────────────────────────────────────────────────────────────────
 
-// The kernel's lock of each slot, and under it the map's: whoever holds that has held it since before the epoch changed. A user that
-// sees the map goes on to note there what it holds, so that others are told of its death.
+// The kernel's lock of each slot, and under it the map's: whoever holds that has held it since before the
+// epoch changed. A user that sees the map goes on to note there what it holds, so that others are told of its
+// death.
 int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept {
   int const fd = more.take(file);
   if (fd < 0) return fd;
@@ -429,7 +434,8 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   return 0;
 }
 
-// A lock taken and given back makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has to be told.
+// A lock taken and given back makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has
+// to be told.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(map_file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
   byte_lock::unlock(map_file.fd(), layout::sync_byte);
@@ -437,8 +443,8 @@ int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std:
   return read_at(map_file.fd(), to, n, at);
 }
 
-// Whoever holds the slot in the map has held it since before the epoch changed. This user cannot write there, so the note of a death
-// stays for one who can.
+// Whoever holds the slot in the map has held it since before the epoch changed. This user cannot write there,
+// so the note of a death stays for one who can.
 int detail::memory_map_base::state::await_map(entity e, waiting how, holding& held) noexcept {
   pause wait(how.due_ns, how.spin);
   for (;;) {
@@ -479,8 +485,8 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, holding& he
   }
 }
 
-// Is there a note of one of the entities that were asked for, or does a dead owner of the slot, who noted `owned`, have one of them? 1, 0 or
-// a negative native code.
+// Is there a note of one of the entities that were asked for, or does a dead owner of the slot, who noted
+// `owned`, have one of them? 1, 0 or a negative native code.
 int detail::memory_map_base::state::has_note(std::size_t index, std::uint64_t owned,
                                              detail::entity_list const& entities) noexcept {
   constexpr std::size_t words = sizeof(map_notes) / sizeof(std::uint64_t);

@@ -7,7 +7,8 @@
 //   0        notes_header, one page
 //   4096     death notes: buckets of words
 //
-// Locks of the kernel: on the byte at the value of each entity, though the file does not reach as far; on making_byte while it is made.
+// Locks of the kernel: on the byte at the value of each entity, though the file does not reach as far; on
+// making_byte while it is made.
 
 #pragma once
 
@@ -50,7 +51,8 @@ struct notes_header {
   std::uint32_t words;
 };
 
-// A note is the value of an entity + 1, so that 0 is none, and perhaps this bit: a shared owner has been told.
+// A note is the value of an entity + 1, so that 0 is none, and perhaps this bit: a shared owner has been
+// told.
 inline constexpr std::uint64_t told_bit = std::uint64_t{1} << 63;
 
 } // namespace unio::fs::ranges_layout

@@ -17,8 +17,8 @@ namespace unio::fs {
 
 // ── entities ───────────────────────────────────────────────────────────────────────────────────────────────
 
-// FNV-1a, whose low bits are weak for short names, and the mixing step of splitmix64. Both are part of what processes of
-// different versions must agree on: never change them.
+// FNV-1a, whose low bits are weak for short names, and the mixing step of splitmix64. Both are part of what
+// processes of different versions must agree on: never change them.
 entity entity_of(std::span<std::byte const> bytes, bool exclusive) noexcept {
   std::uint64_t h = 0xcbf29ce484222325;
   for (std::byte const b : bytes) h = (h ^ static_cast<std::uint64_t>(b)) * 0x100000001b3;
@@ -53,8 +53,9 @@ namespace {
 std::uint64_t key_of(entity e) noexcept { return std::uint64_t{e.value} << 1 | e.exclusive; }
 entity of_key(std::uint64_t key) noexcept { return entity(key >> 1, (key & 1) != 0); }
 
-// A sorting network for up to `Most`: what std::sort costs for so few are its mispredicted branches, and here are none. The exchanges
-// are those of the odd-even merge sort (K. E. Batcher, "Sorting networks and their applications", 1968).
+// A sorting network for up to `Most`: what std::sort costs for so few are its mispredicted branches, and here
+// are none. The exchanges are those of the odd-even merge sort (K. E. Batcher, "Sorting networks and their
+// applications", 1968).
 template <std::size_t Most, std::size_t N>
 void sort_few(entity* entities, std::size_t n, std::uint8_t const (&exchanges)[N][2]) noexcept {
   std::uint64_t keys[Most];

@@ -1,21 +1,25 @@
 // update_files: several files replaced as one.
 //
-//   begin      lock the files. A decision that names one of them is of somebody who died, since it is only there while its maker holds
-//              them: complete it. Remove what somebody who died undecided has left beside them
+//   begin      lock the files. A decision that names one of them is of somebody who died, since it is only
+//              there while its maker holds them: complete it. Remove what somebody who died undecided has
+//              left beside them
 //   replace    write .NAME.unio-new, to the disk
-//   commit     take the turn of the tree (a byte of .unio-update.lock); complete the decision of somebody who died, if there is one
+//   commit     take the turn of the tree (a byte of .unio-update.lock); complete the decision of somebody who
+//              died, if there is one
 //              write .unio-update.new, to the disk; rename it to .unio-update, to the disk      ← decided
 //              rename each .NAME.unio-new to NAME, to the disk
 //              remove .unio-update, from the disk; give the turn back
 //
-// Completing is the last but one step again: a .NAME.unio-new that is not there any more was renamed. The decision goes from the disk
-// before the locks do, so that it cannot come back after a power loss and find the next update's .NAME.unio-new.
+// Completing is the last but one step again: a .NAME.unio-new that is not there any more was renamed. The
+// decision goes from the disk before the locks do, so that it cannot come back after a power loss and find
+// the next update's .NAME.unio-new.
 //
-// A decision of files that others hold may be completed by whoever has the turn: they hold them, but have not read them, because they wait
-// for the turn themselves in begin().
+// A decision of files that others hold may be completed by whoever has the turn: they hold them, but have not
+// read them, because they wait for the turn themselves in begin().
 //
-// The decision:  magic, version, number of files, size and checksum of the whole; then for each file the length of its path in
-//                four bytes, and the path. The names of what replaces them follow from that.
+// The decision:  magic, version, number of files, size and checksum of the whole; then for each file the
+//                length of its path in four bytes, and the path. The names of what replaces them follow from
+//                that.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"

@@ -17,8 +17,8 @@ int open_plain(async_open& op) noexcept;
 /// what is returned.
 int open_always_new(async_open& op) noexcept;
 
-/// What was opened with `flags`. A regular file loses O_NONBLOCK, which was only for the case that the name led to something
-/// else. Asks no server, so that a thread that runs a multiplexer may do it.
+/// What was opened with `flags`. A regular file loses O_NONBLOCK, which was only for the case that the name
+/// led to something else. Asks no server, so that a thread that runs a multiplexer may do it.
 handle_kind take_in(int fd, int flags) noexcept;
 
 } // namespace unio

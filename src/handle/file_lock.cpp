@@ -1,8 +1,8 @@
 // Guards of file locks, and what this process knows of the locks that it holds.
 //
-// For the kernel one open file is one owner: it grants what overlaps a lock of the same owner, merges the two, and unlocking
-// one takes bytes from the other. So every guard is listed by its descriptor, from before its lock is asked for until after it
-// was given back, and what overlaps is refused.
+// For the kernel one open file is one owner: it grants what overlaps a lock of the same owner, merges the
+// two, and unlocking one takes bytes from the other. So every guard is listed by its descriptor, from before
+// its lock is asked for until after it was given back, and what overlaps is refused.
 
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
@@ -25,8 +25,9 @@ namespace {
 
 constexpr extent_type largest_offset = std::numeric_limits<std::int64_t>::max(); // off_t
 
-// Guards by the number of their descriptor. Guards are in a list rather than in a table, so that holding one more allocates
-// nothing; who holds thousands through one handle pays for walking it, as for walking the kernel's own list.
+// Guards by the number of their descriptor. Guards are in a list rather than in a table, so that holding one
+// more allocates nothing; who holds thousands through one handle pays for walking it, as for walking the
+// kernel's own list.
 constexpr unsigned buckets = 64;
 constinit std::mutex mutex;
 constinit file_lock* held[buckets] = {};

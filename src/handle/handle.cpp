@@ -36,7 +36,8 @@ result<int> socket_option(int fd, int name) noexcept {
 result<handle_kind> kind_of_socket(int fd) noexcept {
   result<int> const type = socket_option(fd, SO_TYPE);
   if (!type) return type.error();
-  // Of a message what does not fit into the buffers is lost, and an empty one would read as the end of the stream.
+  // Of a message what does not fit into the buffers is lost, and an empty one would read as the end of the
+  // stream.
   if (*type != SOCK_STREAM) return detail::to_error_code(-EPROTOTYPE);
   result<int> const listening = socket_option(fd, SO_ACCEPTCONN);
   if (!listening) return listening.error();

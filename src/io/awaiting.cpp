@@ -1,4 +1,5 @@
-// A coroutine that waits for an operation, and what its environment adds: where it is resumed, and what may end it.
+// A coroutine that waits for an operation, and what its environment adds: where it is resumed, and what may
+// end it.
 //
 //   await_ready ── start ──► finished: goes on without suspending
 //        │                        ▲
@@ -6,9 +7,9 @@
 //              │           ▲
 //              └── stop ───┘ (cancel)
 //
-// Where a stop is possible it may come from any thread, so the operation is one of those that any thread may cancel. One
-// whose multiplexer another thread runs is started last of all, when the coroutine is suspended, since it may go on elsewhere
-// at once.
+// Where a stop is possible it may come from any thread, so the operation is one of those that any thread may
+// cancel. One whose multiplexer another thread runs is started last of all, when the coroutine is suspended,
+// since it may go on elsewhere at once.
 
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
@@ -69,7 +70,8 @@ void awaiting::notify(io_operation& op) noexcept {
   if (e->stop.stop_possible()) detach(e->stop);
   static_assert(sizeof(resumption) <= sizeof(operation_links) &&
                 alignof(resumption) <= alignof(operation_links));
-  // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their place.
+  // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their
+  // place.
   auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
   executor_ref const executor = e->executor;
   op.mark_finished();

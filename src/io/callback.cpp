@@ -1,8 +1,8 @@
 // An operation that was started with a handler: what a stop and other threads add.
 //
-// On its own thread it is started first and can be stopped after that, for it can only end inside of start() or when that
-// thread turns to its multiplexer. One whose multiplexer another thread runs may end, and be gone, as soon as it has started;
-// so the stop comes first, and waits for the start.
+// On its own thread it is started first and can be stopped after that, for it can only end inside of start()
+// or when that thread turns to its multiplexer. One whose multiplexer another thread runs may end, and be
+// gone, as soon as it has started; so the stop comes first, and waits for the start.
 
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"

@@ -7,8 +7,9 @@
 //                                            │ the last, or not in full
 //                                            └──► io_multiplexer::member_ended: perform() has the result
 //
-// Members are quiet, as if a coroutine awaited them: what completes inside of its start is not delivered, and the next
-// follows in the same loop. So a chain that need not wait takes no turn of the multiplexer and constant stack.
+// Members are quiet, as if a coroutine awaited them: what completes inside of its start is not delivered, and
+// the next follows in the same loop. So a chain that need not wait takes no turn of the multiplexer and
+// constant stack.
 
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
@@ -22,7 +23,7 @@
 namespace unio {
 namespace detail {
 
-// ---- the members ------------------------------------------------------------------------------------------------------
+// ---- the members ------------------------------------------------------------------------------------------
 
 void chain::choose_multiplexer() noexcept {
   for (std::size_t i = 0; i != count_; ++i) {
@@ -56,7 +57,7 @@ void chain::reclaim_members() noexcept {
   }
 }
 
-// ---- running ----------------------------------------------------------------------------------------------------------
+// ---- running ----------------------------------------------------------------------------------------------
 
 void chain::reset() noexcept {
   io_operation::reset();
@@ -80,7 +81,8 @@ void chain::begin() noexcept {
   if (!within_.is_zero()) due_ = sys::due(within_);
 }
 
-// Why the next member is not started, or 0. The first one is in any case: what can be done at once beats the deadline.
+// Why the next member is not started, or 0. The first one is in any case: what can be done at once beats the
+// deadline.
 int chain::refusal() const noexcept {
   if (stopped_) return -ECANCELED;
   return position_ != 0 && due_ != deadline::forever && sys::steady_now() >= due_ ? -ETIMEDOUT : 0;
@@ -160,7 +162,7 @@ void chain::pass_on_failure() noexcept {
 
 } // namespace detail
 
-// ---- the faces --------------------------------------------------------------------------------------------------------
+// ---- the faces --------------------------------------------------------------------------------------------
 
 namespace {
 

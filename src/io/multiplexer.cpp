@@ -66,7 +66,7 @@ std::string to_string(capabilities const& c) {
   return text;
 }
 
-// ---- the calling thread's own ---------------------------------------------------------------------------------------
+// ---- the calling thread's own -----------------------------------------------------------------------------
 
 namespace {
 

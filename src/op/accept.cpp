@@ -23,7 +23,8 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 
 readiness wants(io_operation const&) noexcept { return readiness::readable; }
 
-// Errors of a connection that ended while it waited to be accepted, which accept(2) advises to treat like "try again".
+// Errors of a connection that ended while it waited to be accepted, which accept(2) advises to treat like
+// "try again".
 bool concerns_the_connection(int error) noexcept {
   switch (-error) {
     case ECONNABORTED:
@@ -41,8 +42,8 @@ bool concerns_the_connection(int error) noexcept {
   }
 }
 
-// Errors that may be gone after a pause. EPERM: a firewall forbids this connection, says accept(2); what else says so (a
-// filter, a security module) may say it for ever, so it is not tried again at once.
+// Errors that may be gone after a pause. EPERM: a firewall forbids this connection, says accept(2); what else
+// says so (a filter, a security module) may say it for ever, so it is not tried again at once.
 bool may_pass(int error) noexcept {
   return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM || error == -EPERM;
 }

@@ -1,4 +1,5 @@
-// src/op/face.hpp: what the operations' files share: the tail of every decoder, and buffers as the kernel takes them.
+// src/op/face.hpp: what the operations' files share: the tail of every decoder, and buffers as the kernel
+// takes them.
 
 #pragma once
 
@@ -16,7 +17,8 @@
 
 namespace unio::op {
 
-/// sys::uninterrupted, as what perform() returns: no caller sees EINTR, and no call moves more than an int can say.
+/// sys::uninterrupted, as what perform() returns: no caller sees EINTR, and no call moves more than an int
+/// can say.
 template <class Call> int uninterrupted(Call call) noexcept {
   return static_cast<int>(sys::uninterrupted(call));
 }
@@ -43,10 +45,11 @@ inline outcome decode(io_operation& op, int res) noexcept {
 inline constexpr std::size_t max_bytes = 0x7ffff000; // MAX_RW_COUNT: the most that one call moves
 inline constexpr std::size_t max_vectors = 1024;     // UIO_MAXIOV
 
-/// A list of buffers as readv(2) takes it: with room for at least one byte if the list has some, for a transfer of nothing
-/// reads as the end of the stream. Moving less than asked is always allowed, so what one call does not take is left out, and
-/// so is the last buffer of a list that was cut short inside of it: the caller's array is never changed. One piece of memory
-/// is held by value, and goes by the shorter system calls.
+/// A list of buffers as readv(2) takes it: with room for at least one byte if the list has some, for a
+/// transfer of nothing reads as the end of the stream. Moving less than asked is always allowed, so what one
+/// call does not take is left out, and so is the last buffer of a list that was cut short inside of it: the
+/// caller's array is never changed. One piece of memory is held by value, and goes by the shorter system
+/// calls.
 class vectors {
  public:
   template <class Buffer> explicit vectors(buffer_list<Buffer> const& list) noexcept {

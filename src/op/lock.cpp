@@ -1,8 +1,8 @@
 // async_lock_range and async_lock_file: open-file-description locks.
 //
-// No driver can wait for a lock: there is nothing to poll, a ring has no operation for it, and a thread that sleeps in
-// F_OFD_SETLKW could only be woken by a signal. So an attempt that found it held is repeated after a while; only a blocking
-// call that nothing may end sleeps in the kernel.
+// No driver can wait for a lock: there is nothing to poll, a ring has no operation for it, and a thread that
+// sleeps in F_OFD_SETLKW could only be woken by a signal. So an attempt that found it held is repeated after
+// a while; only a blocking call that nothing may end sleeps in the kernel.
 
 #include "op/access.hpp"
 #include "op/face.hpp"

@@ -57,8 +57,8 @@ int read_file(io_operation const& op, io_request<mutable_buffers> const& request
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }
 
-// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a hang-up only
-// if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
+// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a
+// hang-up only if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
 bool had_a_writer(int fd) noexcept {
   pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
   timespec const now{};

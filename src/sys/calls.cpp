@@ -1,5 +1,5 @@
-// The kernel's own answers. Raw system calls where the C library would add something: a cancellation point, a copy of
-// the arguments, or a name that depends on feature macros.
+// The kernel's own answers. Raw system calls where the C library would add something: a cancellation point, a
+// copy of the arguments, or a name that depends on feature macros.
 
 #include "sys/calls.hpp"
 

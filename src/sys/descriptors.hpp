@@ -2,7 +2,8 @@
 //
 //   above_standard   keeps 0, 1 and 2 free of what unio opens
 //   generation       tells a number from the same number after it was closed and taken again
-//   in_flight        how many operations some driver holds on a number, and a thread's way to wait for their end
+//   in_flight        how many operations some driver holds on a number, and a thread's way to wait for their
+//                    end
 //   uninterrupted    a system call that is not to end because of a signal
 //
 // The table is static and indexed by the number, so that neither looking nor counting allocates or locks.
@@ -66,14 +67,15 @@ inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexce
   }
 }
 
-/// Whether its bytes go past the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or not.
-/// Noted by whoever makes a handle of it, forgotten with the number.
+/// Whether its bytes go past the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or
+/// not. Noted by whoever makes a handle of it, forgotten with the number.
 inline constexpr std::uint32_t direct_bit = 1U << 31;
 inline void note_direct(int fd) noexcept { note_waited(fd, direct_bit, true); }
 inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
 
-/// Whether it is a file that was taken in with O_NONBLOCK: a ring then believes that its filesystem can do without waiting,
-/// and reads and writes in the caller's context (io_uring/rw.c, io_file_supports_nowait). Noted and forgotten in the same way.
+/// Whether it is a file that was taken in with O_NONBLOCK: a ring then believes that its filesystem can do
+/// without waiting, and reads and writes in the caller's context (io_uring/rw.c, io_file_supports_nowait).
+/// Noted and forgotten in the same way.
 inline constexpr std::uint32_t nonblocking_bit = 1U << 30;
 inline void note_nonblocking(int fd) noexcept { note_waited(fd, nonblocking_bit, true); }
 inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking_bit); }
@@ -104,7 +106,8 @@ inline void leave_flight(int fd) noexcept {
   if ((before & awaited_bit) != 0) [[unlikely]]
     tell_closing_threads();
 }
-/// From here on each operation that leaves changes closing_news. An operation that has left before is seen by in_flight().
+/// From here on each operation that leaves changes closing_news. An operation that has left before is seen by
+/// in_flight().
 inline void await_landings(int fd) noexcept {
   if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_or(awaited_bit, std::memory_order_acquire);
 }

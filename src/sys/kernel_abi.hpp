@@ -1,6 +1,7 @@
 // src/sys/kernel_abi.hpp: what newer kernels define and the installed headers may not.
 //
-// Each constant with the kernel that brought it. Whether the running kernel has it is asked by trying, never by version.
+// Each constant with the kernel that brought it. Whether the running kernel has it is asked by trying, never
+// by version.
 
 #pragma once
 
@@ -11,13 +12,16 @@
 
 namespace unio::sys {
 
-/// Linux 6.18, include/uapi/linux/fs.h (RWF_NOSIGNAL): a write to a broken pipe fails without raising SIGPIPE.
+/// Linux 6.18, include/uapi/linux/fs.h (RWF_NOSIGNAL): a write to a broken pipe fails without raising
+/// SIGPIPE.
 inline constexpr int rwf_nosignal = 0x00000100;
 
-/// Linux 6.6, include/uapi/linux/io_uring.h (IORING_SETUP_NO_SQARRAY): the submission queue has no index array.
+/// Linux 6.6, include/uapi/linux/io_uring.h (IORING_SETUP_NO_SQARRAY): the submission queue has no index
+/// array.
 inline constexpr std::uint32_t setup_no_sqarray = 1u << 16;
 
-/// Linux 6.15, include/uapi/linux/io_uring.h: waiting in io_uring_enter is not accounted as waiting for a disk.
+/// Linux 6.15, include/uapi/linux/io_uring.h: waiting in io_uring_enter is not accounted as waiting for a
+/// disk.
 inline constexpr std::uint32_t enter_no_iowait = 1u << 7;
 inline constexpr std::uint32_t feature_no_iowait = 1u << 17;
 

@@ -1,7 +1,7 @@
 // src/sys/kernel_call.hpp: entering the kernel.
 //
-// syscall(2) moves all arguments by one place and keeps errno, which nobody here reads: a good part of what a short call
-// costs in user space. So where the way in is known, it stands here.
+// syscall(2) moves all arguments by one place and keeps errno, which nobody here reads: a good part of what a
+// short call costs in user space. So where the way in is known, it stands here.
 
 #pragma once
 
@@ -24,8 +24,8 @@ template <class T> long in_register(T argument) noexcept {
 
 #if defined(__x86_64__) && !defined(__ILP32__)
 
-// AMD64 ABI, A.2.1: the number and the result in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11 are lost.
-// The result is -errno or more.
+// AMD64 ABI, A.2.1: the number and the result in rax, arguments in rdi, rsi, rdx, r10, r8, r9; rcx and r11
+// are lost. The result is -errno or more.
 
 inline long enter_kernel(long number, long a = 0, long b = 0, long c = 0) noexcept {
   long result;

@@ -3,7 +3,8 @@
 //   ofd_lock        takes, converts or gives back a lock on a range of bytes
 //   ofd_is_locked   asks without taking
 //
-// A lock belongs to the open description. Two ranges of one description merge, and giving one back takes bytes from the other.
+// A lock belongs to the open description. Two ranges of one description merge, and giving one back takes
+// bytes from the other.
 
 #pragma once
 
@@ -13,8 +14,8 @@ namespace unio::sys {
 
 inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: of all files
 
-/// 0, or a negative errno: -EAGAIN where another holds some of it and `sleeps` is false. A lock of this description on the same bytes is
-/// converted, atomically. A signal does not end it.
+/// 0, or a negative errno: -EAGAIN where another holds some of it and `sleeps` is false. A lock of this
+/// description on the same bytes is converted, atomically. A signal does not end it.
 int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, bool exclusive, bool sleeps) noexcept;
 int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept;
 /// Would an exclusive lock of this description on the byte have to wait? 1, 0, or a negative errno.

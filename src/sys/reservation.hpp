@@ -1,4 +1,5 @@
-// src/sys/reservation.hpp: an array that is as large as it may ever get, of which only what is touched takes memory.
+// src/sys/reservation.hpp: an array that is as large as it may ever get, of which only what is touched takes
+// memory.
 //
 // So that growing is a page fault and not an allocation, and elements never move.
 

@@ -1,4 +1,5 @@
-// No allocation and no lock for an operation with a handler, once warm; a handler finds the block that was just freed.
+// No allocation and no lock for an operation with a handler, once warm; a handler finds the block that was
+// just freed.
 
 #include "alloc/counting.hpp"
 

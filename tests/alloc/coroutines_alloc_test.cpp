@@ -1,4 +1,5 @@
-// Coroutines cost no allocation and no lock once they are warm: run, async_run, run_on, awaited operations, nested tasks.
+// Coroutines cost no allocation and no lock once they are warm: run, async_run, run_on, awaited operations,
+// nested tasks.
 
 #include "alloc/counting.hpp"
 

@@ -1,5 +1,5 @@
-// thread_pool.hpp, strand.hpp: posting, dispatching, strands and whole tasks on a pool allocate nothing and lock no mutex once
-// warm; counted on the threads of the pool as well.
+// thread_pool.hpp, strand.hpp: posting, dispatching, strands and whole tasks on a pool allocate nothing and
+// lock no mutex once warm; counted on the threads of the pool as well.
 
 #include "alloc/counting.hpp"
 
@@ -23,8 +23,8 @@ void until(std::atomic<int> const& n, int wanted) {
   while (n.load(std::memory_order_acquire) < wanted) std::this_thread::yield();
 }
 
-/// What each thread of a pool, and the calling one, spend on `body()`, which is called `warm_up` times before. The threads meet:
-/// each of them is asked.
+/// What each thread of a pool, and the calling one, spend on `body()`, which is called `warm_up` times
+/// before. The threads meet: each of them is asked.
 class all_threads {
  public:
   explicit all_threads(thread_pool& p) : pool_(p), spent_(static_cast<std::size_t>(p.size())) {}
@@ -155,8 +155,8 @@ TEST_P(on_a_pool_of, a_task_that_goes_from_strand_to_strand_allocates_nothing) {
   std::atomic<bool> over = false;
   all_threads threads(pool_);
   unio::async_run(here, hops(there, rounds, over, ended));
-  // Frames that one thread takes and another gives back move in batches until each thread has enough: warm is a stretch of two
-  // thousand rounds without an allocation, and it must come.
+  // Frames that one thread takes and another gives back move in batches until each thread has enough: warm is
+  // a stretch of two thousand rounds without an allocation, and it must come.
   std::uint64_t allocated = 1;
   for (int stretch = 0; stretch != 200 && allocated != 0; ++stretch) {
     costs const inside = threads.sum();

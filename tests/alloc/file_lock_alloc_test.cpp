@@ -1,5 +1,5 @@
-// Locking a file and unlocking it allocates nothing, whether it has to wait or not. (It does lock a mutex: guards are
-// listed for the whole process.)
+// Locking a file and unlocking it allocates nothing, whether it has to wait or not. (It does lock a mutex:
+// guards are listed for the whole process.)
 
 #include "alloc/counting.hpp"
 

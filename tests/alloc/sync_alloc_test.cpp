@@ -1,4 +1,5 @@
-// No allocation and no lock of pthreads: neither for what need not wait, nor for waiting, handing over and being stopped.
+// No allocation and no lock of pthreads: neither for what need not wait, nor for waiting, handing over and
+// being stopped.
 
 #include "alloc/counting.hpp"
 

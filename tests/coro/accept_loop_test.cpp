@@ -1,5 +1,5 @@
-// unio/accept_loop.hpp: for_each_connection. What it does when descriptors are short is in tests/kernel/accept_test.cpp, and at
-// random in tests/simulation/accept_loop_sim_test.cpp.
+// unio/accept_loop.hpp: for_each_connection. What it does when descriptors are short is in
+// tests/kernel/accept_test.cpp, and at random in tests/simulation/accept_loop_sim_test.cpp.
 
 #include "support/drivers.hpp"
 

@@ -1,5 +1,5 @@
-// A coroutine resumes on its executor: whoever completes what it awaits, wherever, however; and it can be destroyed
-// at each of these points.
+// A coroutine resumes on its executor: whoever completes what it awaits, wherever, however; and it can be
+// destroyed at each of these points.
 
 #include "support/other_thread.hpp"
 
@@ -26,7 +26,7 @@ using unio::task;
     EXPECT_EQ(e, executor_before);                                   \
   } while (false)
 
-// ---- happy ---------------------------------------------------------------------------------------------------
+// ---- happy ------------------------------------------------------------------------------------------------
 
 TEST(affine, this_coro_tells_of_the_environment) {
   auto const m = a_multiplexer();
@@ -90,7 +90,8 @@ TEST(affine, resumes_here_when_another_thread_runs_the_operation) {
   unio::run(body(other.multiplexer()));
 }
 
-// All forms of await_suspend, with and without operator co_await, resumed at once, here, or on another thread.
+// All forms of await_suspend, with and without operator co_await, resumed at once, here, or on another
+// thread.
 std::atomic<int> resumed_elsewhere{0};
 std::vector<std::thread> threads;
 void resume_elsewhere(std::coroutine_handle<> h) {
@@ -180,7 +181,7 @@ TEST(affine, awaitables_may_ask_for_the_environment_from_the_start) {
   EXPECT_EQ(unio::run(body()), 9);
 }
 
-// ---- error ---------------------------------------------------------------------------------------------------
+// ---- error ------------------------------------------------------------------------------------------------
 
 TEST(affine, resumes_here_when_a_foreign_awaitable_throws) {
   auto body = []() -> task<int> {
@@ -211,7 +212,7 @@ TEST(affine, resumes_here_when_a_foreign_awaitable_throws) {
   threads.clear();
 }
 
-// ---- cancel --------------------------------------------------------------------------------------------------
+// ---- cancel -----------------------------------------------------------------------------------------------
 
 TEST(affine, resumes_here_after_a_stop_from_another_thread) {
   auto body = []() -> task<bool> {
@@ -231,7 +232,7 @@ TEST(affine, resumes_here_after_a_stop_from_another_thread) {
   }
 }
 
-// ---- lifetime ------------------------------------------------------------------------------------------------
+// ---- lifetime ---------------------------------------------------------------------------------------------
 
 TEST(affine, a_chain_on_its_way_back_from_another_thread_can_be_destroyed) {
   auto const m = a_multiplexer();
@@ -282,8 +283,8 @@ TEST(affine, a_chain_that_waits_for_something_foreign_can_be_destroyed) {
   EXPECT_FALSE(event.set());
 }
 
-// What resumes coroutines from the middle of a coroutine: with compilers that make no tail calls, all that was set going
-// has gone on when it returns.
+// What resumes coroutines from the middle of a coroutine: with compilers that make no tail calls, all that
+// was set going has gone on when it returns.
 TEST(affine, a_chain_within_a_running_coroutine_is_not_left_behind) {
   auto inner = []() -> task<int> {
     auto level = [](int n) -> task<int> { co_return n; };

@@ -1,4 +1,5 @@
-// Awaited operations and the stop: before, while, after; from here and from elsewhere. Bytes that moved are reported.
+// Awaited operations and the stop: before, while, after; from here and from elsewhere. Bytes that moved are
+// reported.
 
 #include "support/other_thread.hpp"
 
@@ -36,7 +37,7 @@ std::size_t left_in(unio::anonymous_pipe& p) {
   return r.has_value() ? r.bytes_transferred() : 0;
 }
 
-// ---- cancel --------------------------------------------------------------------------------------------------
+// ---- cancel -----------------------------------------------------------------------------------------------
 
 TEST(awaiting, after_a_stop_starts_nothing) {
   auto const m = a_multiplexer();
@@ -92,7 +93,8 @@ TEST(awaiting, stopped_after_its_completion_reports_the_bytes) {
   }
 }
 
-// Cases 4, 7, 14: a stop and a completion from other threads, at once, and a deadline: one result each, no byte lost.
+// Cases 4, 7, 14: a stop and a completion from other threads, at once, and a deadline: one result each, no
+// byte lost.
 void races(unio::io_multiplexer& m, unio::io_multiplexer& runs_the_pipe, unio::deadline d) {
   for (int i = 0; i < 300; ++i) {
     auto pipe = unio::pipe_handle::anonymous().value();
@@ -137,7 +139,7 @@ TEST(awaiting, a_stop_against_a_completion_on_another_threads_multiplexer_ends_o
   races(*m, other.multiplexer(), 100us);
 }
 
-// ---- lifetime ------------------------------------------------------------------------------------------------
+// ---- lifetime ---------------------------------------------------------------------------------------------
 
 // Case 9: destroyed while another thread completes or stops what it waits for.
 TEST(awaiting, destroyed_against_a_completion_and_a_stop_from_other_threads_is_gone) {

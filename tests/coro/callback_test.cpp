@@ -1,5 +1,5 @@
-// callback.hpp: where and when handlers are called, chains of them, stops from this thread and others, what ends first, and
-// whose block is free when a handler is called; on real drivers and on the simulation.
+// callback.hpp: where and when handlers are called, chains of them, stops from this thread and others, what
+// ends first, and whose block is free when a handler is called; on real drivers and on the simulation.
 
 #include "simulation/support.hpp"
 
@@ -332,7 +332,8 @@ TEST(start, is_refused_on_the_executor_after_a_stop) {
   EXPECT_EQ(where, w.id());
 }
 
-// A stop from one thread, a byte from another, and a third that runs the operation: each byte is read once or still there.
+// A stop from one thread, a byte from another, and a third that runs the operation: each byte is read once or
+// still there.
 TEST(start, stopped_by_another_thread_loses_no_byte) {
   for (bool const elsewhere : {false, true}) {
     worker w;

@@ -1,4 +1,5 @@
-// Channels: what is sent arrives once and in order, whoever is stopped or destroyed meanwhile. On one thread, and between several.
+// Channels: what is sent arrives once and in order, whoever is stopped or destroyed meanwhile. On one thread,
+// and between several.
 
 #include "coro/waiting.hpp"
 
@@ -77,7 +78,7 @@ struct one_channel : testing::Test {
   }
 };
 
-// ---- happy -------------------------------------------------------------------------------------------------------------
+// ---- happy ------------------------------------------------------------------------------------------------
 
 TEST_F(one_channel, keeps_values_in_order_up_to_its_capacity) {
   channel<parcel> c(2);
@@ -187,7 +188,7 @@ TEST_F(one_channel, holds_values_of_any_alignment) {
   }
 }
 
-// ---- closing -----------------------------------------------------------------------------------------------------------
+// ---- closing ----------------------------------------------------------------------------------------------
 
 TEST_F(one_channel, that_is_closed_is_drained_and_takes_no_more) {
   channel<parcel> c(2);
@@ -234,7 +235,7 @@ TEST_F(one_channel, tells_the_end_to_those_who_waited_behind_the_last_value) {
   EXPECT_EQ(run(), "-1.");
 }
 
-// ---- stops ---------------------------------------------------------------------------------------------------------------
+// ---- stops ------------------------------------------------------------------------------------------------
 
 TEST_F(one_channel, does_nothing_for_those_who_come_after_a_stop) {
   channel<parcel> c(2);
@@ -277,7 +278,7 @@ TEST_F(one_channel, what_was_sent_or_received_beats_the_stop) {
   EXPECT_EQ(run(), "+3");
 }
 
-// ---- destruction -----------------------------------------------------------------------------------------------------------
+// ---- destruction ------------------------------------------------------------------------------------------
 
 TEST_F(one_channel, forgets_those_who_are_destroyed_while_they_wait) {
   channel<parcel> full(1), empty(1);
@@ -332,7 +333,7 @@ TEST_F(one_channel, destroys_what_was_not_received) {
   EXPECT_EQ(parcel::alive, 0);
 }
 
-// ---- many ----------------------------------------------------------------------------------------------------------------
+// ---- many -------------------------------------------------------------------------------------------------
 
 class capacities : public testing::TestWithParam<std::size_t> {};
 INSTANTIATE_TEST_SUITE_P(, capacities, testing::Values(0, 1, 3, 1024), testing::PrintToStringParamName());
@@ -418,7 +419,7 @@ TEST_P(capacities, deliver_from_threads_that_are_no_coroutines) {
   EXPECT_EQ(sum.load(), std::uint64_t(n) * (n - 1) / 2);
 }
 
-// ---- a stop against a hand-over, from two other threads ----------------------------------------------------------------
+// ---- a stop against a hand-over, from two other threads ---------------------------------------------------
 
 constexpr int races = 1500;
 

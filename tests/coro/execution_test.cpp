@@ -1,7 +1,8 @@
-// execution.hpp: operations, tasks and executors as senders of the standard's vocabulary, and senders awaited by tasks.
+// execution.hpp: operations, tasks and executors as senders of the standard's vocabulary, and senders awaited
+// by tasks.
 //
-// Where neither the standard library nor stdexec has that vocabulary, against tests/support/execution, which is the part of it
-// that the tests need.
+// Where neither the standard library nor stdexec has that vocabulary, against tests/support/execution, which
+// is the part of it that the tests need.
 
 #include <version>
 

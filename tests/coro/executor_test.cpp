@@ -1,5 +1,5 @@
-// executor.hpp: what is an executor and what is not; any executor in two words; a coroutine resumes on its executor, whatever
-// it waits for and however that ends; executors of a program's own.
+// executor.hpp: what is an executor and what is not; any executor in two words; a coroutine resumes on its
+// executor, whatever it waits for and however that ends; executors of a program's own.
 
 #include <unio/unio.hpp>
 
@@ -118,7 +118,7 @@ TEST(executor_ref, passes_on_what_it_is_asked) {
   EXPECT_EQ(w.ran, 1);
 }
 
-// ---- a coroutine resumes on its executor --------------------------------------------------------------------
+// ---- a coroutine resumes on its executor ------------------------------------------------------------------
 
 /// An executor of a program's own: says what runs on it, over another.
 template <class Inner> class marking {

@@ -18,7 +18,7 @@ using unio::task;
 
 void fill(void* p, std::size_t n) { std::memset(p, 0x5a, n); }
 
-// ---- the pool ------------------------------------------------------------------------------------------------
+// ---- the pool ---------------------------------------------------------------------------------------------
 
 TEST(frame_pool, gives_memory_of_every_size) {
   std::vector<std::pair<void*, std::size_t>> taken;
@@ -164,7 +164,7 @@ TEST(frame_pool, can_be_used_while_a_thread_ends) {
   EXPECT_EQ(frame_pool::held().heap_blocks, before.heap_blocks);
 }
 
-// ---- allocators of one's own ---------------------------------------------------------------------------------
+// ---- allocators of one's own ------------------------------------------------------------------------------
 
 class watching : public unio::frame_allocator {
  public:

@@ -1,5 +1,5 @@
-// generator.hpp and async_generator.hpp: what they yield and when, ends, exceptions, where their coroutines run, stops,
-// destruction at every point, and a million items in constant stack.
+// generator.hpp and async_generator.hpp: what they yield and when, ends, exceptions, where their coroutines
+// run, stops, destruction at every point, and a million items in constant stack.
 
 #include <unio/async_generator.hpp>
 #include <unio/generator.hpp>
@@ -489,7 +489,8 @@ struct abandoned {
   abandoned() { p.reader.set_multiplexer(m.get()); }
 };
 
-// GCC 12 lays out the frame of a coroutine wrongly that awaits in a condition and declares no variable: hence the item.
+// GCC 12 lays out the frame of a coroutine wrongly that awaits in a condition and declares no variable: hence
+// the item.
 task<> consume(async_generator<int> g) {
   while (int const* i = co_await g.next()) (void)i;
 }

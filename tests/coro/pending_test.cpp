@@ -1,4 +1,5 @@
-// unio/pending.hpp: dump_pending and its signal. What it says of coroutines is there where the library tracks them.
+// unio/pending.hpp: dump_pending and its signal. What it says of coroutines is there where the library tracks
+// them.
 
 #include "support/temporary_directory.hpp"
 

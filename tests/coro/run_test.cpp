@@ -34,7 +34,7 @@ task<std::thread::id> says_where() {
   co_return std::this_thread::get_id();
 }
 
-// ---- run -----------------------------------------------------------------------------------------------------
+// ---- run --------------------------------------------------------------------------------------------------
 
 TEST(run, yields_the_value_or_throws) {
   EXPECT_EQ(unio::run(waits_a_little(3)), 3);
@@ -159,7 +159,7 @@ TEST(run, within_a_coroutine_runs_the_others_meanwhile) {
   EXPECT_EQ(others, 3);
 }
 
-// ---- async_run -----------------------------------------------------------------------------------------------
+// ---- async_run --------------------------------------------------------------------------------------------
 
 TEST(async_run, tells_its_handler_of_values_references_and_exceptions) {
   auto const m = a_multiplexer();
@@ -279,7 +279,7 @@ TEST(async_run, tasks_on_a_multiplexer_that_ends_do_so_before_wherever_they_are)
   }
 }
 
-// ---- sync_wait -----------------------------------------------------------------------------------------------
+// ---- sync_wait --------------------------------------------------------------------------------------------
 
 TEST(sync_wait, waits_for_another_thread) {
   other_thread other;
@@ -352,7 +352,7 @@ TEST(sync_wait, throws_when_the_multiplexer_ends_first) {
   EXPECT_EQ(alive, 0);
 }
 
-// ---- run_on --------------------------------------------------------------------------------------------------
+// ---- run_on -----------------------------------------------------------------------------------------------
 
 TEST(run_on, goes_there_and_comes_back_in_both_directions) {
   other_thread other;
@@ -419,7 +419,8 @@ TEST(run_on, hands_the_stop_on) {
   }
 }
 
-// The caller is destroyed while its task is away: that one is called back, even if it needs the caller's thread to end.
+// The caller is destroyed while its task is away: that one is called back, even if it needs the caller's
+// thread to end.
 TEST(run_on, calls_the_task_back_when_its_caller_is_destroyed) {
   other_thread other;
   auto const m = a_multiplexer();

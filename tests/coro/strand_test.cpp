@@ -1,5 +1,5 @@
-// strand.hpp: one at a time, in order, on whatever executor; where dispatch goes on at once; strands inside of strands;
-// taking back; the end of what it runs on.
+// strand.hpp: one at a time, in order, on whatever executor; where dispatch goes on at once; strands inside
+// of strands; taking back; the end of what it runs on.
 
 #include <unio/unio.hpp>
 
@@ -273,7 +273,7 @@ TEST(strand, coroutines_whose_io_ends_on_other_threads_come_back_to_it) {
   EXPECT_FALSE(c.collided);
 }
 
-// ---- strands inside of strands, and over others ------------------------------------------------------------
+// ---- strands inside of strands, and over others -----------------------------------------------------------
 
 TEST(strand, one_inside_another_runs_in_both) {
   thread_pool pool(2);

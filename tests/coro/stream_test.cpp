@@ -1,7 +1,9 @@
-// stream.hpp and buffered_stream.hpp: what is a stream; whole reads and writes; delimiters; copying; buffers and lines.
+// stream.hpp and buffered_stream.hpp: what is a stream; whole reads and writes; delimiters; copying; buffers
+// and lines.
 //
-// On pipes, sockets and files of the driver under test, and on a scripted stream, which moves as much at a time as it is
-// told and fails when it is told. Where a stream has something, and how much of it comes at once, is tried at every byte.
+// On pipes, sockets and files of the driver under test, and on a scripted stream, which moves as much at a
+// time as it is told and fails when it is told. Where a stream has something, and how much of it comes at
+// once, is tried at every byte.
 
 #include "support/temporary_directory.hpp"
 
@@ -102,10 +104,10 @@ template <class T> class beside {
   std::optional<unio::task_outcome<T>> outcome_;
 };
 
-// ---- a scripted stream -----------------------------------------------------------------------------------------------
+// ---- a scripted stream ------------------------------------------------------------------------------------
 
-// Yields `source`, and takes into `sink`, by the script: how many bytes at most, and what goes wrong then. After the script:
-// `most` at a time.
+// Yields `source`, and takes into `sink`, by the script: how many bytes at most, and what goes wrong then.
+// After the script: `most` at a time.
 struct scripted {
   struct step {
     std::size_t bytes;
@@ -151,8 +153,8 @@ struct scripted {
   }
 };
 
-// Yields views of its own memory, as a mapped file does, through an awaitable that knows no environment; takes no deadline;
-// cannot be written.
+// Yields views of its own memory, as a mapped file does, through an awaitable that knows no environment;
+// takes no deadline; cannot be written.
 struct viewed {
   std::string source;
   std::size_t most;
@@ -193,7 +195,7 @@ struct from_elsewhere {
   [[nodiscard]] awaiter co_read(io_request<mutable_buffers> request) { return {request.buffers, {}}; }
 };
 
-// ---- what is a stream ------------------------------------------------------------------------------------------------
+// ---- what is a stream -------------------------------------------------------------------------------------
 
 struct not_a_stream {
   static task<int> co_read(io_request<mutable_buffers>);
@@ -276,7 +278,7 @@ TEST(any_stream, goes_on_where_it_was_after_a_stream_that_completes_elsewhere) {
   EXPECT_EQ(text_of(run_here(unio::read(s, room)).value()), "xxx"); // run_here() checks the thread
 }
 
-// ---- read ------------------------------------------------------------------------------------------------------------
+// ---- read -------------------------------------------------------------------------------------------------
 
 TEST(read, fills_the_buffer_however_short_the_transfers_are) {
   std::string const text = numbered(40);
@@ -470,7 +472,7 @@ TEST(read, may_be_destroyed_while_it_waits) {
   }
 }
 
-// ---- write -----------------------------------------------------------------------------------------------------------
+// ---- write ------------------------------------------------------------------------------------------------
 
 TEST(write, takes_everything_however_short_the_transfers_are) {
   std::string const text = numbered(12);
@@ -559,7 +561,7 @@ TEST(write, to_a_file_goes_on_from_its_offset) {
   EXPECT_EQ(file.maximum_extent().value(), 8U);
 }
 
-// ---- read_until ------------------------------------------------------------------------------------------------------
+// ---- read_until -------------------------------------------------------------------------------------------
 
 TEST(read_until, finds_the_delimiter_wherever_the_transfers_are_split) {
   std::string const text = "GET / HTTP/1.1\r\nHost: x\r\n\r\nbody";
@@ -631,7 +633,7 @@ TEST(read_until, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
   EXPECT_EQ(into, "xyz");
 }
 
-// ---- copy ------------------------------------------------------------------------------------------------------------
+// ---- copy -------------------------------------------------------------------------------------------------
 
 TEST(copy, moves_everything_however_short_both_sides_are) {
   std::string const text = numbered(30);
@@ -886,7 +888,7 @@ TEST(copy, may_be_destroyed_while_it_waits) {
   }
 }
 
-// ---- buffered reading ------------------------------------------------------------------------------------------------
+// ---- buffered reading -------------------------------------------------------------------------------------
 
 TEST(buffered_reader, reads_ahead_once_for_many_small_reads) {
   scripted s{.source = numbered(100)};
@@ -985,7 +987,7 @@ TEST(buffered_reader, takes_views_of_a_stream_into_its_memory) {
   EXPECT_EQ(room, v.source);
 }
 
-// ---- lines -----------------------------------------------------------------------------------------------------------
+// ---- lines ------------------------------------------------------------------------------------------------
 
 task<std::vector<std::string>> all_lines(unio::line_reader& from, std::error_code& why) {
   std::vector<std::string> all;
@@ -1088,7 +1090,7 @@ TEST(lines, that_came_before_an_error_come_before_it) {
   EXPECT_EQ(run_here(next_line(reader)).value(), "c");
 }
 
-// ---- buffered writing ------------------------------------------------------------------------------------------------
+// ---- buffered writing -------------------------------------------------------------------------------------
 
 TEST(buffered_writer, writes_small_pieces_together_when_it_is_flushed) {
   scripted s;

@@ -22,7 +22,7 @@ using unio::result;
 using unio::semaphore;
 using unio::stop_source;
 
-// ---- tasks that wait and say what became of it ------------------------------------------------------------------
+// ---- tasks that wait and say what became of it ------------------------------------------------------------
 
 struct told {
   std::string order; // a letter for each who went on; of one who was cancelled, a small one
@@ -68,7 +68,7 @@ using contended_event = one_thread;
 using contended_latch = one_thread;
 using contended_rendezvous = one_thread;
 
-// ---- async_mutex -------------------------------------------------------------------------------------------------
+// ---- async_mutex ------------------------------------------------------------------------------------------
 
 TEST(async_mutex, is_held_by_one_until_its_guard_ends) {
   async_mutex m;
@@ -342,7 +342,8 @@ TEST_P(several_threads, take_turns_with_events_that_reset_themselves) {
   EXPECT_EQ(counter, n * rounds);
 }
 
-// What is awaited ends with the one who waits, on its thread, while the other one may not have returned from letting it go.
+// What is awaited ends with the one who waits, on its thread, while the other one may not have returned from
+// letting it go.
 struct published {
   std::atomic<event*> e{nullptr};
   std::atomic<latch*> l{nullptr};
@@ -388,7 +389,7 @@ TEST(threads, may_destroy_what_has_let_them_go) {
   on_threads(2, [&](int i) { return i == 0 ? makes_and_destroys(p) : lets_go(p); });
 }
 
-// ---- a stop against a hand-over, from two other threads --------------------------------------------------------------
+// ---- a stop against a hand-over, from two other threads ---------------------------------------------------
 
 constexpr int races = 1500;
 
@@ -477,7 +478,7 @@ TEST(event, raced_by_a_stop_ends_the_wait_once) {
   EXPECT_EQ(all.granted + all.canceled, races);
 }
 
-// ---- semaphore ---------------------------------------------------------------------------------------------------------
+// ---- semaphore --------------------------------------------------------------------------------------------
 
 TEST(semaphore, counts_its_permits) {
   semaphore s(2);
@@ -540,7 +541,7 @@ TEST_F(contended_semaphore, counts_up_to_its_maximum) {
   EXPECT_DEATH(s.release(), "more permits");
 }
 
-// ---- events ------------------------------------------------------------------------------------------------------------
+// ---- events -----------------------------------------------------------------------------------------------
 
 TEST(event, stays_set_until_it_is_reset) {
   event e;
@@ -606,7 +607,7 @@ TEST_F(contended_auto_reset_event, lets_one_go_on_each_time) {
   EXPECT_FALSE(e.try_wait());
 }
 
-// ---- latch ---------------------------------------------------------------------------------------------------------------
+// ---- latch ------------------------------------------------------------------------------------------------
 
 TEST_F(contended_latch, lets_all_go_on_once_it_is_zero) {
   latch l(3);
@@ -696,7 +697,7 @@ TEST_F(contended_rendezvous, does_not_wait_for_who_has_left) {
   EXPECT_TRUE(d.ended());
 }
 
-// ---- all of them -----------------------------------------------------------------------------------------------------------
+// ---- all of them ------------------------------------------------------------------------------------------
 
 // A guard in a result, a temporary in the same expression: what compilers have got wrong.
 TEST_F(one_thread, forms_of_awaiting_that_compilers_have_got_wrong) {

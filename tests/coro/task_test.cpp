@@ -20,7 +20,7 @@ using unio::task;
 static_assert(sizeof(task<>) == sizeof(void*) && sizeof(task<std::string>) == sizeof(void*));
 static_assert(std::is_nothrow_move_constructible_v<task<int>> && !std::is_copy_constructible_v<task<int>>);
 
-// ---- happy ---------------------------------------------------------------------------------------------------
+// ---- happy ------------------------------------------------------------------------------------------------
 
 task<> mark(bool& ran) {
   ran = true;
@@ -91,7 +91,7 @@ TEST(task, yields_values_that_are_const_or_over_aligned) {
   }
 }
 
-// ---- error ---------------------------------------------------------------------------------------------------
+// ---- error ------------------------------------------------------------------------------------------------
 
 task<int> fails(int depth, int& unwound) {
   struct on_exit {
@@ -160,7 +160,7 @@ TEST(task, awaited_when_empty_ends_the_program) {
   EXPECT_DEATH((unio::async_run(unio::this_thread::multiplexer(), task<>())), "an empty task was");
 }
 
-// ---- lifetime ------------------------------------------------------------------------------------------------
+// ---- lifetime ---------------------------------------------------------------------------------------------
 
 task<> holds(counted, unio::pipe_handle& from, std::array<char, 4>& to) {
   (void)co_await from.co_read(unio::mutable_buffer(to));
@@ -279,7 +279,7 @@ TEST(task, destroys_the_whole_chain_below_it) {
   EXPECT_FALSE(never.has_waiter());
 }
 
-// ---- in coroutines of other types ----------------------------------------------------------------------------
+// ---- in coroutines of other types -------------------------------------------------------------------------
 
 // A coroutine of somebody else's that hands an environment on, as the protocol asks for.
 class guest {
@@ -337,7 +337,7 @@ TEST(task, can_be_awaited_by_coroutines_of_other_types) {
   EXPECT_EQ(value, 11);
 }
 
-// ---- frames that cannot be had ----------------------------------------------------------------------------------
+// ---- frames that cannot be had ----------------------------------------------------------------------------
 
 // Gives frames until the n-th, which it refuses, and knows how many are out.
 class refusing {

@@ -1,5 +1,5 @@
-// thread_pool.hpp: what runs where; posting from many threads; I/O on the pool; stopping, joining and destroying with work
-// queued, running and in flight; that a thread that sleeps is woken.
+// thread_pool.hpp: what runs where; posting from many threads; I/O on the pool; stopping, joining and
+// destroying with work queued, running and in flight; that a thread that sleeps is woken.
 
 #include <unio/unio.hpp>
 

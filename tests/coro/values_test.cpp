@@ -1,4 +1,5 @@
-// Values that are themselves errors, results or anything, carried by all that carries values: none is taken for a failure.
+// Values that are themselves errors, results or anything, carried by all that carries values: none is taken
+// for a failure.
 
 #include <unio/unio.hpp>
 

@@ -1,5 +1,5 @@
-// What the tests of sync.hpp and channel.hpp share: tasks that can be started and destroyed at any moment, on multiplexers of
-// several threads.
+// What the tests of sync.hpp and channel.hpp share: tasks that can be started and destroyed at any moment, on
+// multiplexers of several threads.
 
 #pragma once
 
@@ -17,7 +17,8 @@ namespace test {
 using unio::io_multiplexer;
 using unio::task;
 
-/// So many times, or a tenth of it where a sanitizer looks on, which the pool of frames makes way for as well.
+/// So many times, or a tenth of it where a sanitizer looks on, which the pool of frames makes way for as
+/// well.
 constexpr int often(int times) { return UNIO_POOLS_FRAMES ? times : times / 10; }
 
 inline std::unique_ptr<io_multiplexer> make_multiplexer() {
@@ -64,8 +65,8 @@ inline void run_posted(io_multiplexer& m) {
   }
 }
 
-/// Runs `make(i)` on a multiplexer and a thread of its own each, until all have ended. The multiplexers end last: whoever lets
-/// another go on may still be posting when that one has ended.
+/// Runs `make(i)` on a multiplexer and a thread of its own each, until all have ended. The multiplexers end
+/// last: whoever lets another go on may still be posting when that one has ended.
 template <class Make> void on_threads(int n, Make make) {
   std::vector<std::unique_ptr<io_multiplexer>> multiplexers;
   for (int i = 0; i != n; ++i) multiplexers.push_back(make_multiplexer());

@@ -24,7 +24,7 @@ using namespace test;
 using unio::co_yield_now;
 using namespace std::chrono_literals;
 
-// ---- co_yield_now ----------------------------------------------------------------------------------------------------
+// ---- co_yield_now -----------------------------------------------------------------------------------------
 
 TEST(co_yield_now, lets_the_others_go_on_first) {
   auto const m = make_multiplexer();
@@ -86,7 +86,7 @@ TEST(co_yield_now, works_on_pools_and_strands) {
   EXPECT_EQ(unio::sync_wait(one, body(1000)), 1000);
 }
 
-// ---- awaits that are ready at once -----------------------------------------------------------------------------------
+// ---- awaits that are ready at once ------------------------------------------------------------------------
 
 // Counts how often it had a turn until `stop`.
 task<> takes_turns(int& turns, bool const& stop) {

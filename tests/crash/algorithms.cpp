@@ -37,7 +37,9 @@ unsigned itself(std::uint64_t value) { return static_cast<unsigned>(value); }
 // clang-format off
 algorithm const all[] = {
     {"memory_map",
-     [](std::string const& d, unsigned, std::string& why) { return made_of(small_map::open(d + "/lock"), why); },
+     [](std::string const& d, unsigned, std::string& why) {
+       return made_of(small_map::open(d + "/lock"), why);
+     },
      lock_as<small_map>, itself, telling::once, 2},
     {"memory_map_with_one_from_afar",
      [](std::string const& d, unsigned user, std::string& why) {

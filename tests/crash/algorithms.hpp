@@ -20,7 +20,8 @@ enum class telling {
 
 struct algorithm {
   char const* name;
-  /// In `directory`, which is empty at first. `user` differs for each that opens it. Null, with `why`, if that fails.
+  /// In `directory`, which is empty at first. `user` differs for each that opens it. Null, with `why`, if
+  /// that fails.
   std::unique_ptr<unio::fs::shared_fs_mutex> (*open)(std::string const& directory, unsigned user,
                                                      std::string& why);
   /// As the class itself locks, which may be another way than that of the base.

@@ -24,7 +24,8 @@ struct random_options {
   int threads = 2; // of each process
   std::int64_t span_ms = 500;
   std::int64_t kill_every_ms = 0; // 0: nobody
-  /// What the directory of temporary files is called on other machines: the processes take turns among them, and nobody is called slow.
+  /// What the directory of temporary files is called on other machines: the processes take turns among them,
+  /// and nobody is called slow.
   std::vector<std::string> elsewhere = {};
 };
 /// `grants`: how many requests were granted.

@@ -10,7 +10,8 @@ namespace crash {
 using step_handler = void (*)(char const* name) noexcept;
 void on_step(step_handler f) noexcept;
 
-/// Plants a defect in this process and its children, until the end of the object: the harnesses must notice it.
+/// Plants a defect in this process and its children, until the end of the object: the harnesses must notice
+/// it.
 class planted {
  public:
   explicit planted(char const* id) noexcept;

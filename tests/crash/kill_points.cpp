@@ -1,5 +1,6 @@
-// check_kill_points, check_double_faults, check_pause_points: scenes of two processes, the victim and the partner. The victim is
-// killed or stopped at its n-th step, for every n that it has. What then holds is seen by the partner, by a newcomer, or both.
+// check_kill_points, check_double_faults, check_pause_points: scenes of two processes, the victim and the
+// partner. The victim is killed or stopped at its n-th step, for every n that it has. What then holds is seen
+// by the partner, by a newcomer, or both.
 
 #include "crash/harness.hpp"
 #include "crash/hook_modes.hpp"
@@ -193,7 +194,8 @@ class performance {
     current = &*stage_;
   }
 
-  // The partner acts, waits for the victim's end, and then wants everything; unless it is to have left before.
+  // The partner acts, waits for the victim's end, and then wants everything; unless it is to have left
+  // before.
   void begin(bool partner_stays) {
     stage& s = *stage_;
     unsigned const number = s.judge.begin(algorithm_);

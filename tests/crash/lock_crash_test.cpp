@@ -1,11 +1,14 @@
-// The harnesses of harness.hpp, small: each algorithm must pass, and each planted defect must be noticed by one of them at least.
+// The harnesses of harness.hpp, small: each algorithm must pass, and each planted defect must be noticed by
+// one of them at least.
 //
 //   lock_crash_tests                          what CI runs: a part of the cases, in less than two minutes
 //   lock_crash_tests --full                   all of them
 //   lock_crash_tests --seed N                 other random scripts
-//   lock_crash_tests --soak SECONDS [--algorithm NAME]   eight processes, random scripts, SIGKILL every few milliseconds
-//     [--elsewhere DIRECTORY]...                           where others of them see the directory of temporary files ($TMPDIR): on a
-//                                                          filesystem of other machines, mounted twice (scripts/check-nfs)
+//   lock_crash_tests --soak SECONDS [--algorithm NAME]   eight processes, random scripts, SIGKILL every few
+//                                                        milliseconds
+//     [--elsewhere DIRECTORY]...                           where others of them see the directory of
+//                                                          temporary files ($TMPDIR): on a filesystem of
+//                                                          other machines, mounted twice (scripts/check-nfs)
 
 #include "crash/algorithms.hpp"
 #include "crash/harness.hpp"

@@ -1,9 +1,9 @@
-// Who holds what, in memory that all workers share and the mutex under test knows nothing of: it notices when two are where
-// one should be, and when a death is told wrongly.
+// Who holds what, in memory that all workers share and the mutex under test knows nothing of: it notices when
+// two are where one should be, and when a death is told wrongly.
 //
-// A worker notes what it wants before it asks for it, enters when it was granted, leaves before it gives it back, and then takes the
-// note away. Who is about to be killed is marked as doomed first, so that after its death everybody can see what it held
-// for certain (holder), and what it may have held (wants_alone).
+// A worker notes what it wants before it asks for it, enters when it was granted, leaves before it gives it
+// back, and then takes the note away. Who is about to be killed is marked as doomed first, so that after its
+// death everybody can see what it held for certain (holder), and what it may have held (wants_alone).
 //
 //   entered by an owner        nobody else alive may be in, as owner or sharing
 //   told of a death            a doomed one wanted it alone, and nobody was told of that yet
@@ -214,8 +214,8 @@ class oracle {
       return may != 0 && (r.consumed.fetch_or(may) & may) != may;
     };
     for_each(held_by_the_dead, [&](unsigned k) { justified |= consume(at(holders[k])); });
-    // Otherwise of one that may have had it, or had been told. Of several such nobody knows which it was, and for which of its keys, so
-    // none is used up.
+    // Otherwise of one that may have had it, or had been told. Of several such nobody knows which it was, and
+    // for which of its keys, so none is used up.
     unsigned candidates = 0;
     record* candidate = nullptr;
     for (unsigned n = 0; n != used() && !justified; ++n)

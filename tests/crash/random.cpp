@@ -1,5 +1,5 @@
-// check_at_random: processes with threads ask for random entities in random ways, for a while. If some are killed meanwhile
-// others take their places.
+// check_at_random: processes with threads ask for random entities in random ways, for a while. If some are
+// killed meanwhile others take their places.
 
 #include "crash/harness.hpp"
 #include "crash/oracle.hpp"

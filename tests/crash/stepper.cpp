@@ -1,8 +1,9 @@
-// check_interleavings, check_late_joiner: real processes that stop at every hook and go on when they are told to, one at a time.
+// check_interleavings, check_late_joiner: real processes that stop at every hook and go on when they are told
+// to, one at a time.
 //
-// A schedule is who goes on, at each point where several could. Without a choice the one that ran goes on until it is blocked
-// (asleep, in the kernel, not at a hook) or has ended; choosing another while it could go on is a preemption. All schedules
-// with few of those are tried, each from the beginning, with new processes.
+// A schedule is who goes on, at each point where several could. Without a choice the one that ran goes on
+// until it is blocked (asleep, in the kernel, not at a hook) or has ended; choosing another while it could go
+// on is a preemption. All schedules with few of those are tried, each from the beginning, with new processes.
 
 #include "crash/harness.hpp"
 #include "crash/hook_modes.hpp"
@@ -297,7 +298,8 @@ std::string check_interleavings(algorithm const& a, thoroughness const& t, unsig
   return {};
 }
 
-// One has opened the file, but not joined those that use it, when it is removed; another makes a new one. Then both must use that.
+// One has opened the file, but not joined those that use it, when it is removed; another makes a new one.
+// Then both must use that.
 std::string check_late_joiner(algorithm const& a) {
   test::temporary_directory const directory;
   struct stage {

@@ -14,7 +14,8 @@
 
 namespace crash {
 
-/// Time that this thread spent neither running nor waiting for a processor: what a busy machine takes is nobody's mistake.
+/// Time that this thread spent neither running nor waiting for a processor: what a busy machine takes is
+/// nobody's mistake.
 class sleep_clock {
  public:
   sleep_clock();
@@ -54,8 +55,8 @@ class worker {
   /// It may be stopped: what takes long is no mistake.
   void ignore_time() noexcept { is_timed_ = false; }
 
-  /// Asks; if it was granted: enters, calls `inside`, leaves, gives back. False: refused, as it may be. Complains of an error, of a
-  /// try that waited, of a deadline that was not kept.
+  /// Asks; if it was granted: enters, calls `inside`, leaves, gives back. False: refused, as it may be.
+  /// Complains of an error, of a try that waited, of a deadline that was not kept.
   template <class F>
   bool request(std::span<unio::fs::entity const> entities, how h, std::chrono::nanoseconds span, F&& inside) {
     if (!acquire(entities, h, span)) return false;

@@ -1,5 +1,5 @@
-// atomic_append: its calls, its queue, what is told of deaths however long it takes, and which files it accepts. What all mutexes have in
-// common is in shared_fs_mutex_test.cpp.
+// atomic_append: its calls, its queue, what is told of deaths however long it takes, and which files it
+// accepts. What all mutexes have in common is in shared_fs_mutex_test.cpp.
 
 #include "fs/append_layout.hpp"
 #include "fs/lock_file_fixture.hpp"
@@ -290,7 +290,8 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   expect_refused(whole.substr(0, layout::cells_at - 1), error::damaged_lock_file); // a part of a copy
 }
 
-// Between asking for the file's length and reading its header, which now says that the queue begins behind that length.
+// Between asking for the file's length and reading its header, which now says that the queue begins behind
+// that length.
 TEST_F(atomic_append_, is_opened_while_others_move_the_queue_on) {
   static atomic_append* user = nullptr;
   static int locks = 0;

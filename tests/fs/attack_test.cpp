@@ -1,5 +1,5 @@
-// What lies at a lock's path while somebody else changes it all the time: no file of another is touched, nothing hangs. And users
-// in other pid namespaces, whose numbers mean nothing here.
+// What lies at a lock's path while somebody else changes it all the time: no file of another is touched,
+// nothing hangs. And users in other pid namespaces, whose numbers mean nothing here.
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"

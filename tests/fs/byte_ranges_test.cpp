@@ -1,5 +1,5 @@
-// byte_ranges: which files it accepts, what it makes of them, its notes of deaths and their bounds. What all mutexes have in common is in
-// shared_fs_mutex_test.cpp.
+// byte_ranges: which files it accepts, what it makes of them, its notes of deaths and their bounds. What all
+// mutexes have in common is in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"

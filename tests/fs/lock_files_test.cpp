@@ -1,4 +1,5 @@
-// lock_files: what lies in the directory and when, what it refuses there. What all mutexes have in common is in shared_fs_mutex_test.cpp.
+// lock_files: what lies in the directory and when, what it refuses there. What all mutexes have in common is
+// in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/process.hpp"

@@ -1,5 +1,5 @@
-// memory_map: which files it accepts, its users, deaths in the map, and users that cannot see it. What all mutexes have in common is in
-// shared_fs_mutex_test.cpp.
+// memory_map: which files it accepts, its users, deaths in the map, and users that cannot see it. What all
+// mutexes have in common is in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
@@ -303,7 +303,8 @@ TEST_F(memory_map_, is_not_kept_by_a_reservation_for_one_who_never_comes) {
   EXPECT_TRUE(keeps_it_open.try_lock(a).has_value());
 }
 
-// Its clock may be hours ahead (time_namespaces(7)), so that what it reserved would be reserved for as long here.
+// Its clock may be hours ahead (time_namespaces(7)), so that what it reserved would be reserved for as long
+// here.
 TEST_F(memory_map_, is_not_kept_by_a_moment_of_another_time_namespace) {
   memory_map<> m = open();
   memory_map<> other = open();

@@ -1,4 +1,5 @@
-// Other processes, for what has to happen between them: they run a piece of the test, tell when they are so far, and are killed.
+// Other processes, for what has to happen between them: they run a piece of the test, tell when they are so
+// far, and are killed.
 
 #pragma once
 

@@ -1,5 +1,5 @@
-// What every shared_fs_mutex promises, for each of them: exclusion, sharing, trying, deadlines, deaths, forks. Another algorithm
-// takes part by a line in `algorithms`.
+// What every shared_fs_mutex promises, for each of them: exclusion, sharing, trying, deadlines, deaths,
+// forks. Another algorithm takes part by a line in `algorithms`.
 
 #include "fs/append_layout.hpp"
 #include "fs/map_layout.hpp"
@@ -321,7 +321,8 @@ TEST_P(shared_fs_mutex_, excludes_threads_of_several_processes) {
   expect_exclusion(c);
 }
 
-// The first to come makes the file, the last to leave leaves it as it is: nobody is with another one than the others.
+// The first to come makes the file, the last to leave leaves it as it is: nobody is with another one than the
+// others.
 TEST_P(shared_fs_mutex_, excludes_processes_that_open_and_close_it_all_the_time) {
   checker& c = shared_checker();
   std::vector<process> all;
@@ -642,8 +643,8 @@ TEST_P(shared_fs_mutex_, recovers_ten_thousand_entities) {
 
 // ── fork, exec, descriptors ────────────────────────────────────────────────────────────────────────────────
 
-// A lock whose descriptor a ring knows may outlive a killed process for a while: none of these is known to one. In the child a read is
-// with the kernel, and a timer was, on which it waited for the lock.
+// A lock whose descriptor a ring knows may outlive a killed process for a while: none of these is known to
+// one. In the child a read is with the kernel, and a timer was, on which it waited for the lock.
 unio::task<> lock_and_read(shared_fs_mutex& m, unio::pipe_handle& in, process::channel& with) {
   auto const held = co_await unio::fs::co_lock(m, a);
   bool const has_ring = std::string(unio::this_thread::multiplexer().capabilities().driver) == "io_uring";

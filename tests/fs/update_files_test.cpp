@@ -1,6 +1,7 @@
 // What unio/fs/update_files.hpp promises: several files replaced as one, whoever dies where, whatever fails.
 //
-// Built with UNIO_FS_HOOKS it also has a process killed at each step of an update, and who recovers it at each step of that.
+// Built with UNIO_FS_HOOKS it also has a process killed at each step of an update, and who recovers it at
+// each step of that.
 
 #include "fs/hooks.hpp"
 #include "fs/process.hpp"
@@ -400,7 +401,8 @@ TEST_F(update_files_, does_nothing_in_a_child_of_fork) {
   EXPECT_EQ(text("a"), "new a");
 }
 
-// Transfers between random pairs of eight files, from four processes that are killed in between: the sum stays.
+// Transfers between random pairs of eight files, from four processes that are killed in between: the sum
+// stays.
 TEST_F(update_files_, conserves_a_sum_whoever_is_killed) {
   std::vector<std::string> accounts;
   for (int i = 0; i != 8; ++i) {

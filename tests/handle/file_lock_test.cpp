@@ -1,5 +1,5 @@
-// file_lock.hpp: locks on files and ranges, their guards, and each line of the header's table of guarantees that this machine
-// can show. Every style on every driver: tests/op/operations_test.cpp.
+// file_lock.hpp: locks on files and ranges, their guards, and each line of the header's table of guarantees
+// that this machine can show. Every style on every driver: tests/op/operations_test.cpp.
 
 #include "support/calls.hpp"
 #include "support/drivers.hpp"
@@ -73,7 +73,8 @@ bool is_free(locked_file const& f, extent_type offset, extent_type bytes) {
 
 bool is_free(locked_file const& f) { return is_free(f, 0, largest + 1); }
 
-// Runs `body` on a file in each filesystem that is at hand: the one for temporary files, tmpfs, and where this was built.
+// Runs `body` on a file in each filesystem that is at hand: the one for temporary files, tmpfs, and where
+// this was built.
 template <class Body> void on_each_filesystem(Body body) {
   std::vector<std::string> places = {std::filesystem::temp_directory_path().string(), "/dev/shm"};
   places.push_back(std::filesystem::read_symlink("/proc/self/exe").parent_path().string());
@@ -443,7 +444,7 @@ TEST(file_lock, asks_more_and_more_seldom_while_a_deadline_runs) {
   }
 }
 
-// ---- deadlines and cancellation ----------------------------------------------------------------------------
+// ---- deadlines and cancellation ---------------------------------------------------------------------------
 
 // Plays on each driver, with a file that is locked by another handle, and looks that nothing is left behind.
 template <class Body> void on_each_driver(Body body) {
@@ -618,7 +619,7 @@ TEST(file_lock, is_granted_to_who_awaits_it_once_it_is_free) {
   });
 }
 
-// ---- threads of one process --------------------------------------------------------------------------------
+// ---- threads of one process -------------------------------------------------------------------------------
 
 TEST(file_lock, excludes_threads_that_opened_the_file_separately) {
   on_each_filesystem([](locked_file const& f) {
@@ -659,7 +660,7 @@ TEST(file_lock, of_distinct_ranges_is_taken_by_many_threads_through_one_handle) 
   EXPECT_TRUE(is_free(f));
 }
 
-// ---- what becomes of its handle ------------------------------------------------------------------------------
+// ---- what becomes of its handle ---------------------------------------------------------------------------
 
 TEST(file_lock, is_not_lost_when_another_descriptor_of_the_file_is_closed) {
   on_each_filesystem([](locked_file const& f) {
@@ -707,7 +708,7 @@ TEST(file_lock, of_a_mapped_file_is_that_of_the_file) {
   EXPECT_EQ(other.try_lock_file(exclusive).error(), condition::would_block);
 }
 
-// ---- processes -----------------------------------------------------------------------------------------------
+// ---- processes --------------------------------------------------------------------------------------------
 
 TEST(file_lock, excludes_processes) {
   on_each_filesystem([](locked_file const& f) {

@@ -127,7 +127,8 @@ TEST(file, knows_a_named_pipe_and_a_terminal_from_a_file) {
   EXPECT_EQ(fifo.clone().value().kind(), handle_kind::pipe);
 }
 
-// A ring takes O_NONBLOCK for the filesystem's word that it never waits, and then waits for it in the caller's thread.
+// A ring takes O_NONBLOCK for the filesystem's word that it never waits, and then waits for it in the
+// caller's thread.
 TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
   test::temporary_directory const directory;
   directory.write("a", "");
@@ -560,7 +561,8 @@ TEST(file, reports_that_no_descriptor_is_left) {
   EXPECT_EQ(file_handle::file(directory.handle(), "a").error(), std::errc::too_many_files_open);
 }
 
-// With O_DIRECT an attempt waits for the device although it is told not to (RWF_NOWAIT): reads would follow each other.
+// With O_DIRECT an attempt waits for the device although it is told not to (RWF_NOWAIT): reads would follow
+// each other.
 TEST(file, without_a_cache_is_not_read_inline) {
   auto m = unio::io_multiplexer::best_available().value(); // the handles forget themselves there
   if (std::string_view(m->capabilities().driver) != "io_uring")

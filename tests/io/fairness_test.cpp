@@ -1,5 +1,6 @@
-// What multiplexer.hpp and yield.hpp promise about turns: everything that is ready is served once before anything is served
-// twice, in every style and on every driver; timers and posted work have their turn beside it.
+// What multiplexer.hpp and yield.hpp promise about turns: everything that is ready is served once before
+// anything is served twice, in every style and on every driver; timers and posted work have their turn beside
+// it.
 
 #include "support/drivers.hpp"
 
@@ -28,7 +29,7 @@ using unio::io_multiplexer;
 using unio::socket_handle;
 using unio::task;
 
-// ---- a server in several styles --------------------------------------------------------------------------------------
+// ---- a server in several styles ---------------------------------------------------------------------------
 
 constexpr std::size_t room_bytes = 64;
 
@@ -206,7 +207,7 @@ TEST_P(fairness_in, links_each_connection_gets_as_much) {
   each_gets_as_much("links");
 }
 
-// ---- what is always ready --------------------------------------------------------------------------------------------
+// ---- what is always ready ---------------------------------------------------------------------------------
 
 task<> reads_bytes(unio::pipe_handle& p, int& count, bool const& stop) {
   char byte;
@@ -229,8 +230,8 @@ TEST_P(fairness, of_many_that_are_always_ready_none_is_ahead_of_another_by_more_
       ASSERT_EQ(::write(pipes[i].writer.native_handle(), text.data(), text.size()), 2000);
     }
     for (std::size_t i = 0; i != n; ++i) unio::async_run(*m_, reads_bytes(pipes[i].reader, counts[i], stop));
-    // A turn serves each once, and then may complete up to 64 in all: so many rounds of two (what it was resumed with, and
-    // one on the spot), of which the last may not reach all of them.
+    // A turn serves each once, and then may complete up to 64 in all: so many rounds of two (what it was
+    // resumed with, and one on the spot), of which the last may not reach all of them.
     for (int turn = 0; turn != 8; ++turn) {
       ASSERT_GT(m_->try_run().value(), 0);
       auto const [fewest, most] = std::ranges::minmax(counts);
@@ -263,7 +264,7 @@ TEST_P(fairness, what_is_alone_completes_64_in_a_row) {
   }
 }
 
-// ---- turns inside of turns, and without run() -------------------------------------------------------------------------
+// ---- turns inside of turns, and without run() -------------------------------------------------------------
 
 struct then {
   std::function<void()> on_done;
@@ -354,7 +355,7 @@ TEST_P(fairness, a_receiver_that_polls_another_does_not_renew_its_turn) {
   while (!pending.finished()) (void)m_->run();
 }
 
-// ---- where a turn may do little --------------------------------------------------------------------------------------
+// ---- where a turn may do little ---------------------------------------------------------------------------
 
 // Posts itself for ever.
 struct restless : unio::work {

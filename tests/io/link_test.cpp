@@ -1,7 +1,8 @@
-// link.hpp: operations that run one after the other. What ends a chain and what becomes of the rest, on each driver; who
-// may close, cancel, destroy and fork in the middle; chains within chains.
+// link.hpp: operations that run one after the other. What ends a chain and what becomes of the rest, on each
+// driver; who may close, cancel, destroy and fork in the middle; chains within chains.
 //
-// That every style gives the same result is in op/operations_test.cpp (link_…), chance in simulation/link_sim_test.cpp.
+// That every style gives the same result is in op/operations_test.cpp (link_…), chance in
+// simulation/link_sim_test.cpp.
 
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
@@ -49,7 +50,8 @@ std::ptrdiff_t count_descriptors() {
 
 class link : public testing::TestWithParam<std::string> {
  protected:
-  // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a fresh one.
+  // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a
+  // fresh one.
   void SetUp() override {
     auto made = test::make_multiplexer(GetParam().c_str());
     if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
@@ -114,7 +116,7 @@ template <class Chain> auto connected(Chain chain, outcome<Chain>& to) {
 }
 template <class Chain> outcome<Chain> outcome_of(Chain const&) { return {}; }
 
-// ---- what it does -----------------------------------------------------------------------------------------------------
+// ---- what it does -----------------------------------------------------------------------------------------
 
 TEST_P(link, runs_its_members_in_their_order) {
   auto from = make_file("hello world");
@@ -353,7 +355,7 @@ TEST_P(link, of_many_goes_on_beside_others) {
   for (lane const& l : lanes) EXPECT_EQ(std::string_view(l.room[1], 4), "lane");
 }
 
-// ---- what ends it -----------------------------------------------------------------------------------------------------
+// ---- what ends it -----------------------------------------------------------------------------------------
 
 TEST_P(link, that_is_canceled_keeps_the_bytes_that_moved) {
   auto a = make_pipe(), b = make_pipe();
@@ -451,7 +453,7 @@ TEST_P(link, that_may_not_wait_does_what_it_can) {
   EXPECT_EQ(r.get<2>().error(), condition::canceled);
 }
 
-// ---- closing, destroying, forking --------------------------------------------------------------------------------------
+// ---- closing, destroying, forking -------------------------------------------------------------------------
 
 TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
   auto a = make_pipe(), b = make_pipe();
@@ -669,7 +671,7 @@ TEST_P(link, is_run_by_the_thread_of_many_that_started_it) {
   EXPECT_EQ(get(p.reader), "abc");
 }
 
-// ---- awaited -----------------------------------------------------------------------------------------------------------
+// ---- awaited ----------------------------------------------------------------------------------------------
 
 TEST_P(link, is_stopped_with_the_task_that_awaits_it) {
   auto a = make_pipe();

@@ -81,7 +81,8 @@ ISOLATED_TEST(kernel_accept, of_each_connection_pauses_without_descriptors_and_g
     server.set_multiplexer(m.get());
     submit_all(*m); // a ring is set up by now
     {
-      // The multiplexer has waited once by now: what UBSan meets for the first time it needs a descriptor to look at.
+      // The multiplexer has waited once by now: what UBSan meets for the first time it needs a descriptor to
+      // look at.
       auto p = unio::pipe_handle::anonymous().value();
       p.reader.set_multiplexer(m.get());
       char byte;
@@ -170,8 +171,8 @@ ISOLATED_TEST(kernel_accept, goes_on_after_connections_that_died_while_they_wait
   }
 }
 
-// The same for many; and where a firewall forbids one, which is reported, and then paused after: who else says EPERM may say it
-// for ever. On a ring no call of ours fails, so its decoder is asked as well.
+// The same for many; and where a firewall forbids one, which is reported, and then paused after: who else
+// says EPERM may say it for ever. On a ring no call of ours fails, so its decoder is asked as well.
 ISOLATED_TEST(kernel_accept, of_many_goes_on_after_what_concerns_one_connection) {
   auto const m = made_multiplexer();
   auto [accepting, port] = listener(m.get());

@@ -330,8 +330,8 @@ ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are
   EXPECT_TRUE(peer.sees_end());
 }
 
-// What a thread of the kernel may be performing while io_uring is forbidden: an append, and a read into memory that must
-// stay the kernel's until it holds nothing any more.
+// What a thread of the kernel may be performing while io_uring is forbidden: an append, and a read into
+// memory that must stay the kernel's until it holds nothing any more.
 struct at_work {
   explicit at_work(unio::io_multiplexer& on)
       : m(on),

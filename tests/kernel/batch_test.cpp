@@ -1,5 +1,5 @@
-// Sends that are started in a turn that has other work: a ring performs them with the rest of the turn, the other drivers at
-// once. Nobody can tell: promises P1, P2, P3.
+// Sends that are started in a turn that has other work: a ring performs them with the rest of the turn, the
+// other drivers at once. Nobody can tell: promises P1, P2, P3.
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
@@ -56,7 +56,8 @@ struct reader {
   unio::io_operation_connection<unio::async_write, tell> write;
 };
 
-// Readers whose reads all have ended before any receiver is told: the first of them starts what it starts while the others wait.
+// Readers whose reads all have ended before any receiver is told: the first of them starts what it starts
+// while the others wait.
 struct crowd {
   crowd(unio::io_multiplexer& on, std::size_t n, std::function<void(reader&)> then) : m(on) {
     for (std::size_t i = 0; i < n; ++i) readers.emplace_back(m, then);
@@ -182,7 +183,8 @@ ISOLATED_TEST(kernel_batch, closing_ends_a_send_that_was_started_a_moment_before
   }
 }
 
-// Who looks at one operation only, again and again, takes no turns; the sends of others have to go all the same.
+// Who looks at one operation only, again and again, takes no turns; the sends of others have to go all the
+// same.
 ISOLATED_TEST(kernel_batch, sends_go_while_only_another_operation_is_polled) {
   auto const m = made_multiplexer();
   crowd all(*m, 4, [](reader& r) { r.send(unio::const_buffer(r.memory.data(), r.bytes)); });

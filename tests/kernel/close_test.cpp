@@ -467,7 +467,8 @@ ISOLATED_TEST(kernel_close, by_another_thread_ends_what_is_in_flight) {
   expect_nothing_in_flight(*m);
 }
 
-// The number that is closed is one that the chain has not come to: nothing is in flight on it but the wish to use it.
+// The number that is closed is one that the chain has not come to: nothing is in flight on it but the wish to
+// use it.
 ISOLATED_TEST(kernel_close, by_another_thread_ends_a_chain_before_it_meets_the_numbers_next_owner) {
   auto const m = made_multiplexer();
   {
@@ -504,7 +505,8 @@ template <class Reached> void await(Reached reached, char const* what) {
   std::_Exit(1);
 }
 
-// Engines are asked newest first. The first of them ends while the second one is slow to answer; the third has the read.
+// Engines are asked newest first. The first of them ends while the second one is slow to answer; the third
+// has the read.
 ISOLATED_TEST(kernel_close, by_another_thread_finds_what_is_in_flight_though_a_thread_ends_meanwhile) {
   connection c = local_connection(nullptr);
   std::array<char, 16> memory{};

@@ -399,7 +399,8 @@ ISOLATED_TEST(kernel_file, moves_bytes_though_the_list_begins_with_buffers_witho
   expect_nothing_in_flight(*m);
 }
 
-// FIFOs and terminals under a name that was opened as a file: ready when there are bytes, without end before that.
+// FIFOs and terminals under a name that was opened as a file: ready when there are bytes, without end before
+// that.
 ISOLATED_TEST(kernel_file, that_is_a_named_pipe_or_a_terminal_is_waited_for) {
   auto const m = made_multiplexer();
   temporary_directory const directory;

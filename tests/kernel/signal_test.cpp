@@ -370,8 +370,8 @@ void mixed_workload(unio::io_multiplexer& m, temporary_directory const& director
 
 volatile sig_atomic_t handled_by;
 
-// A program that blocks a signal for a while expects that nothing of it is handled meanwhile. With every thread that the
-// library makes: of a pool, for a file where there is no ring, for dumps.
+// A program that blocks a signal for a while expects that nothing of it is handled meanwhile. With every
+// thread that the library makes: of a pool, for a file where there is no ring, for dumps.
 ISOLATED_TEST(kernel_signal, is_handled_by_no_thread_of_the_library) {
   EXPECT_EQ(in_child([] { // dumping goes on for as long as the process
               auto const m = made_multiplexer();

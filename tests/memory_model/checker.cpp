@@ -173,7 +173,8 @@ class explorer {
   void let_die(death& d);
   void let_time_pass();
 
-  // which operations depend on each other, and what happened in which order (of the execution, not of the memory model)
+  // which operations depend on each other, and what happened in which order (of the execution, not of the
+  // memory model)
   struct access {
     std::uint8_t at;
     bool writes;
@@ -559,7 +560,8 @@ explorer::accesses explorer::accesses_of(int t) const {
   }
   thread_state const& s = threads[static_cast<std::size_t>(t)];
   operation const& op = s.next;
-  // Loads in S of what others store outside it depend on each other: one that sees more lets the next see no less.
+  // Loads in S of what others store outside it depend on each other: one that sees more lets the next see no
+  // less.
   bool const in_s = op.what == action::load && op.order == std::memory_order_seq_cst;
   a.add(op.location, op.writes || (in_s && is_mixed_[op.location]));
   if (s.may_die) a.add(life_of(t), false);
@@ -622,8 +624,8 @@ void explorer::find_races_of_deaths() {
   }
 }
 
-// Some thread that can begin what happened since, without `e` and what depends on it, is tried before `e` (the source sets of Abdulla, Aronis,
-// Jonsson, Sagonas, POPL 2014).
+// Some thread that can begin what happened since, without `e` and what depends on it, is tried before `e`
+// (the source sets of Abdulla, Aronis, Jonsson, Sagonas, POPL 2014).
 void explorer::add_race(int t, event const& e, vector_clock const& clock) {
   if (e.thread < 0 || e.thread == t || e.is_before(clocks_[static_cast<std::size_t>(t)])) return;
   threads_set seen = 0;

@@ -1,39 +1,50 @@
-// tests/memory_model/checker.hpp: tries every execution of a few threads that the memory model of C++ allows, within the bounds below.
+// tests/memory_model/checker.hpp: tries every execution of a few threads that the memory model of C++ allows,
+// within the bounds below.
 //
 //   atomic<T>, plain<T>   what the threads share: as std::atomic; as a variable that needs a lock
 //   kernel_locks          locks that the kernel keeps and gives up when their holder dies
 //   world                 one execution: its threads, deaths, sleepers and clock
 //   explore()             all executions; what went wrong first, and how it came to it
 //
-// The threads run the real code, on stacks of their own, one at a time. At each operation on something shared the explorer decides who goes
-// on, and each load which store it reads. An execution is run from its beginning for each choice (depth first, no state is kept).
+// The threads run the real code, on stacks of their own, one at a time. At each operation on something shared
+// the explorer decides who goes on, and each load which store it reads. An execution is run from its
+// beginning for each choice (depth first, no state is kept).
 //
-// Semantics. Views, as in the operational accounts of release and acquire (Lahav, Giannarakis, Vafeiadis, "Taming Release-Acquire Consistency",
-// POPL 2016; Kang, Hur, Lahav, Vafeiadis, Dreyer, "A Promising Semantics for Relaxed-Memory Concurrency", POPL 2017, without its promises):
+// Semantics. Views, as in the operational accounts of release and acquire (Lahav, Giannarakis, Vafeiadis,
+// "Taming Release-Acquire Consistency", POPL 2016; Kang, Hur, Lahav, Vafeiadis, Dreyer, "A Promising
+// Semantics for Relaxed-Memory Concurrency", POPL 2017, without its promises):
 //
-//   * A location has the list of its stores, in modification order. A thread has a view: for each location the oldest store that it may still
-//     read. A load reads any store that is not older, and the view follows ([intro.races]: the four coherences).
-//   * A release stores the thread's view with the value; an acquire that reads it joins it to its own. A read-modify-write reads the
-//     last store and passes on the view of that one: it continues a release sequence. A compare-exchange that fails is a load, of any store it may
-//     read that has another value.
-//   * seq_cst ([atomics.order]): the order S is the order in which such operations are executed. A seq_cst load reads no store older
-//     than the newest that a seq_cst operation on that location stored or read before. Nothing passes from one location to another: S orders,
-//     it does not synchronize. (A global view for all locations would be stronger than the standard and would hide errors.)
-//   * plain data must not be accessed twice, once to write, unless one happens before the other (vector clocks): an error otherwise.
+//   * A location has the list of its stores, in modification order. A thread has a view: for each location
+//     the oldest store that it may still read. A load reads any store that is not older, and the view follows
+//     ([intro.races]: the four coherences).
+//   * A release stores the thread's view with the value; an acquire that reads it joins it to its own. A
+//     read-modify-write reads the last store and passes on the view of that one: it continues a release
+//     sequence. A compare-exchange that fails is a load, of any store it may read that has another value.
+//   * seq_cst ([atomics.order]): the order S is the order in which such operations are executed. A seq_cst
+//     load reads no store older than the newest that a seq_cst operation on that location stored or read
+//     before. Nothing passes from one location to another: S orders, it does not synchronize. (A global view
+//     for all locations would be stronger than the standard and would hide errors.)
+//   * plain data must not be accessed twice, once to write, unless one happens before the other (vector
+//     clocks): an error otherwise.
 //
-// What it leaves out, so that it might miss errors: loads that read stores executed later (load buffering; the compilers and processors
-// that RC11 describes do not do it: Lahav, Vafeiadis, Kang, Hur, Dreyer, "Repairing Sequential Consistency in C/C++11", PLDI 2017); an S against which
-// relaxed loads read; a store that goes before one in the modification order that was executed earlier. The last is noticed: `unordered`
-// counts stores that had another place to go. compare_exchange_weak does not fail for no reason: that is one more turn of a loop.
+// What it leaves out, so that it might miss errors: loads that read stores executed later (load buffering;
+// the compilers and processors that RC11 describes do not do it: Lahav, Vafeiadis, Kang, Hur, Dreyer,
+// "Repairing Sequential Consistency in C/C++11", PLDI 2017); an S against which relaxed loads read; a store
+// that goes before one in the modification order that was executed earlier. The last is noticed: `unordered`
+// counts stores that had another place to go. compare_exchange_weak does not fail for no reason: that is one
+// more turn of a loop.
 //
-// Sleeping. futex(2) compares with the newest value and goes to sleep, in one step: that is what the kernel's lock of the bucket and the fences of
-// both sides come to (Linux, kernel/futex/waitwake.c, "Basic futex operation and ordering guarantees"). It synchronizes nothing. Whom a wake-up
-// finds is a choice. A sleeper's time runs out only when nobody else can do anything ("stall"): if nobody had died, somebody was forgotten, and
-// that is an error. One that `may_expire` may give up at any moment, or find that its time has passed when it is woken.
+// Sleeping. futex(2) compares with the newest value and goes to sleep, in one step: that is what the kernel's
+// lock of the bucket and the fences of both sides come to (Linux, kernel/futex/waitwake.c, "Basic futex
+// operation and ordering guarantees"). It synchronizes nothing. Whom a wake-up finds is a choice. A sleeper's
+// time runs out only when nobody else can do anything ("stall"): if nobody had died, somebody was forgotten,
+// and that is an error. One that `may_expire` may give up at any moment, or find that its time has passed
+// when it is woken.
 //
-// Reduction. Dynamic partial order reduction (Flanagan, Godefroid, POPL 2005; with the source sets of Abdulla, Aronis, Jonsson, Sagonas, POPL
-// 2014) and sleep sets (Godefroid, LNCS 1032), or a bound on preemptions (Musuvathi, Qadeer, PLDI 2007) where that is too much; without either for
-// the checker's own tests. The reduction knows nothing of sleepers that `may_expire`, and says so.
+// Reduction. Dynamic partial order reduction (Flanagan, Godefroid, POPL 2005; with the source sets of
+// Abdulla, Aronis, Jonsson, Sagonas, POPL 2014) and sleep sets (Godefroid, LNCS 1032), or a bound on
+// preemptions (Musuvathi, Qadeer, PLDI 2007) where that is too much; without either for the checker's own
+// tests. The reduction knows nothing of sleepers that `may_expire`, and says so.
 
 #pragma once
 
@@ -122,8 +133,8 @@ class world {
  public:
   /// The threads' code; they are numbered from 0. Called while the execution is set up.
   void thread(std::function<void()> body);
-  /// This thread may die, before any of its steps that changes something (of one before a step that only looks nobody could tell). Several die
-  /// in the order of these calls. `then` is called at that moment.
+  /// This thread may die, before any of its steps that changes something (of one before a step that only
+  /// looks nobody could tell). Several die in the order of these calls. `then` is called at that moment.
   void may_die(int victim, std::function<void()> then = {});
   /// Called when all threads have ended.
   void at_end(std::function<void()> check);

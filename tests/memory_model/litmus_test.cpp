@@ -1,5 +1,6 @@
-// The checker itself: that it allows what the memory model allows, and nothing else, on programs whose answers are known (Alglave, Maranget,
-// Tautschnig, "Herding Cats", TOPLAS 2014, for their names); that it notices races and forgotten sleepers; that the reduction loses nothing.
+// The checker itself: that it allows what the memory model allows, and nothing else, on programs whose
+// answers are known (Alglave, Maranget, Tautschnig, "Herding Cats", TOPLAS 2014, for their names); that it
+// notices races and forgotten sleepers; that the reduction loses nothing.
 
 #include "memory_model/checker.hpp"
 
@@ -34,7 +35,8 @@ struct outcome {
   [[nodiscard]] bool has(char const* one) const { return all.contains(one); }
 };
 
-// What is read by the threads, in all executions: by the reduced search, which must find what the full one finds.
+// What is read by the threads, in all executions: by the reduced search, which must find what the full one
+// finds.
 template <class F> outcome outcomes_of(F const& threads) {
   auto const run = [&](options const& o) {
     outcome found;
@@ -245,7 +247,8 @@ TEST(memory_model, a_thread_dies_between_any_two_steps_and_lets_go_of_its_locks)
   EXPECT_EQ(o.all, (std::set<std::string>{"0000", "1100", "2100", "3100"}));
 }
 
-// Programs of two and three threads, three operations each, any operations of any order, sleeping and dying among them.
+// Programs of two and three threads, three operations each, any operations of any order, sleeping and dying
+// among them.
 TEST(memory_model, the_reduction_finds_what_the_full_search_finds_in_random_programs) {
   std::uint64_t executions[2] = {};
   for (unsigned seed = 1; seed != 1500; ++seed) {

@@ -1,12 +1,16 @@
-// memory_map's slots (src/fs/map_protocol.hpp, and the quick way of include/unio/detail) in every execution that the memory model of C++ allows:
-// the same templates as in the library, over the atomics, the futex and the deaths of checker.hpp.
+// memory_map's slots (src/fs/map_protocol.hpp, and the quick way of include/unio/detail) in every execution
+// that the memory model of C++ allows: the same templates as in the library, over the atomics, the futex and
+// the deaths of checker.hpp.
 //
 // What is claimed in each execution:
 //
-//   exclusion      what an owner writes and those who share read is no data race, and nobody else is inside with an owner
-//   no forgetting  unless somebody died nobody sleeps until a probe; after deaths everybody gets in all the same
-//   telling        who owns an entity next after its owner died inside is told, and again if that one dies; nobody is told of more deaths than
-//                  there were, or of the death of who had another entity of the slot, but where there is no room for notes
+//   exclusion      what an owner writes and those who share read is no data race, and nobody else is inside
+//                  with an owner
+//   no forgetting  unless somebody died nobody sleeps until a probe; after deaths everybody gets in all the
+//                  same
+//   telling        who owns an entity next after its owner died inside is told, and again if that one dies;
+//                  nobody is told of more deaths than there were, or of the death of who had another entity
+//                  of the slot, but where there is no room for notes
 //   in the end     nothing is owned, shared or reserved by those that live
 //
 // The mutants, weaker orders and forgotten steps, must each be found out in some case.
@@ -579,7 +583,8 @@ TEST_P(memory_model_map, holds_in_every_execution) {
               static_cast<unsigned long long>(r.stalls), took.count());
   EXPECT_EQ(r.error, "") << r.how;
   EXPECT_TRUE(r.is_complete) << r.pruned << " too long";
-  // The one plain store that has another place to go lets go of a count of sharers, past attempts to take it that fail.
+  // The one plain store that has another place to go lets go of a count of sharers, past attempts to take it
+  // that fail.
   if (std::string_view(c.name).find("of one user") == std::string_view::npos) {
     EXPECT_EQ(r.unordered, 0u);
   }

@@ -93,9 +93,9 @@ bool is_ready(int fd, short events, int milliseconds) {
 
 // Writes until there is no room, and none will appear although nobody reads. Returns how many bytes that was.
 //
-// TCP keeps what is under way until that is acknowledged, and sends when a timer says so what the other side (`reader`) has still room for.
-// So it is full when nothing is under way and the window is shut. Single bytes it would keep in far more memory than it had promised
-// to have, and then drop them, again and again.
+// TCP keeps what is under way until that is acknowledged, and sends when a timer says so what the other side
+// (`reader`) has still room for. So it is full when nothing is under way and the window is shut. Single bytes
+// it would keep in far more memory than it had promised to have, and then drop them, again and again.
 std::size_t fill(int fd, int reader) {
   std::string const block(16384, 'x');
   std::size_t n = 0;

@@ -1,5 +1,5 @@
-// for_each_connection with accepting failing at random: each connection is given to the function once, what is stopped or
-// destroyed ends, and no descriptor stays open.
+// for_each_connection with accepting failing at random: each connection is given to the function once, what
+// is stopped or destroyed ends, and no descriptor stays open.
 
 #include "simulation/support.hpp"
 

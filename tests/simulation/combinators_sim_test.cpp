@@ -1,5 +1,5 @@
-// when_all, when_any, timeout and task_group over simulated pipes: whatever is stopped, and whenever, no byte is lost, every
-// child ends once, and nothing stays open.
+// when_all, when_any, timeout and task_group over simulated pipes: whatever is stopped, and whenever, no byte
+// is lost, every child ends once, and nothing stays open.
 
 #include "support.hpp"
 

@@ -1,5 +1,5 @@
-// Tasks that exchange bytes over simulated pipes, stopped and destroyed at random: no byte is lost or out of order, all
-// end, nothing stays open.
+// Tasks that exchange bytes over simulated pipes, stopped and destroyed at random: no byte is lost or out of
+// order, all end, nothing stays open.
 
 #include "simulation/support.hpp"
 

@@ -1,5 +1,5 @@
-// Locks on simulated files, which somebody else holds now and then: every operation ends once, and what was locked is
-// unlocked, whatever is cancelled, times out or is destroyed meanwhile.
+// Locks on simulated files, which somebody else holds now and then: every operation ends once, and what was
+// locked is unlocked, whatever is cancelled, times out or is destroyed meanwhile.
 
 #include "simulation/support.hpp"
 #include "support/calls.hpp"

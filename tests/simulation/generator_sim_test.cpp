@@ -1,5 +1,5 @@
-// async_generator on the simulation: whatever the order of completions and the moment of a stop or of destruction, every
-// byte that was read is yielded once, and in order.
+// async_generator on the simulation: whatever the order of completions and the moment of a stop or of
+// destruction, every byte that was read is yielded once, and in order.
 
 #include "support.hpp"
 

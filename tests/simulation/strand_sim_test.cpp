@@ -1,4 +1,5 @@
-// Tasks on strands over the simulated multiplexer: one at a time, whatever is stopped, dispatched, posted or hops between them.
+// Tasks on strands over the simulated multiplexer: one at a time, whatever is stopped, dispatched, posted or
+// hops between them.
 
 #include "simulation/support.hpp"
 

@@ -1,5 +1,5 @@
-// Streams on the simulation: transfers of any size, delays, stops and deadlines at any moment. Every byte arrives once, in
-// order, and what did not arrive is where it was.
+// Streams on the simulation: transfers of any size, delays, stops and deadlines at any moment. Every byte
+// arrives once, in order, and what did not arrive is where it was.
 
 #include "support.hpp"
 

@@ -1,6 +1,6 @@
-// What coroutines wait for each other with, on the simulation: tasks that yield, are stopped and are destroyed at moments that
-// the simulation's number draws. Whatever happens, a mutex has one holder, no permit and no value is lost or doubled, and who
-// waits ends.
+// What coroutines wait for each other with, on the simulation: tasks that yield, are stopped and are
+// destroyed at moments that the simulation's number draws. Whatever happens, a mutex has one holder, no
+// permit and no value is lost or doubled, and who waits ends.
 
 #include "coro/waiting.hpp"
 #include "simulation/support.hpp"

@@ -270,7 +270,8 @@ void decide(unio::fs::shared_fs_mutex& m, test::temporary_directory const& tree,
   std::filesystem::remove(in_the_way);
 }
 
-// Replacing some files. Returns how often that allocated, and counts in `reported` how often it said that it failed.
+// Replacing some files. Returns how often that allocated, and counts in `reported` how often it said that it
+// failed.
 long update(bool is_decided, long n, long& reported) {
   test::temporary_directory const tree;
   test::temporary_directory const beside;
@@ -312,7 +313,8 @@ void update_each() {
   }
 }
 
-// What throws, where there are exceptions: each allocation that fails becomes one, and the next attempt is well.
+// What throws, where there are exceptions: each allocation that fails becomes one, and the next attempt is
+// well.
 #ifdef __cpp_exceptions
 template <class F> void throws_each(char const* what, F f) {
   auto const fails = [&](long n) {

@@ -9,7 +9,8 @@
 
 namespace test {
 
-/// Sets RLIMIT_FSIZE, and waits for the tick of the kernel's clock with which unio notices (src/sys/sigpipe.hpp).
+/// Sets RLIMIT_FSIZE, and waits for the tick of the kernel's clock with which unio notices
+/// (src/sys/sigpipe.hpp).
 inline bool limit_file_size(rlim_t most_bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0) return false;

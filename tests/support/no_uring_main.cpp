@@ -2,11 +2,13 @@
 //
 //   no_uring [--errno NAME] [--calls setup|later|all] [--kill] COMMAND...
 //
-//   --errno   what the denied calls fail with: EPERM (the default), ENOSYS, ENOMEM, EINVAL, EACCES, EOPNOTSUPP, EMFILE
+//   --errno   what the denied calls fail with: EPERM (the default), ENOSYS, ENOMEM, EINVAL, EACCES,
+//             EOPNOTSUPP, EMFILE
 //   --calls   setup: io_uring_setup · later: io_uring_enter and io_uring_register · all (the default)
 //   --kill    a denied call kills the process with SIGSYS instead
 //
-// Exit status: the command's; 2 wrong usage · 125 no filter could be installed · 126, 127 the command could not be run.
+// Exit status: the command's; 2 wrong usage · 125 no filter could be installed · 126, 127 the command could
+// not be run.
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -130,7 +130,8 @@ class foreign_event {
   std::atomic<void*> state_{nullptr};
 };
 
-/// Awaits what a callable does with the handle: the least foreign awaitable. `F` returns void, bool or a handle.
+/// Awaits what a callable does with the handle: the least foreign awaitable. `F` returns void, bool or a
+/// handle.
 template <class F> struct suspends_with {
   F f;
   static bool await_ready() noexcept { return false; }

@@ -1,6 +1,6 @@
 // A million operations that complete inline, on a thread with a stack of 64 KiB: connected ones whose
-// receiver starts the next, and awaited ones; tasks that await a million ready operations and a million ready tasks;
-// and a hundred thousand nested tasks. Whatever the compiler does about tail calls: this is built
+// receiver starts the next, and awaited ones; tasks that await a million ready operations and a million ready
+// tasks; and a hundred thousand nested tasks. Whatever the compiler does about tail calls: this is built
 // without and with optimisation.
 //
 // Exit status: 0, or the program dies of its stack. With the argument "canary" a child uses a little stack

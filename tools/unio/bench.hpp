@@ -5,8 +5,8 @@
 
 namespace bench {
 
-/// Becomes unio_bench, with the arguments behind "bench". Returns only if it cannot be started: then it has said why
-/// on standard error, and this is the exit status.
+/// Becomes unio_bench, with the arguments behind "bench". Returns only if it cannot be started: then it has
+/// said why on standard error, and this is the exit status.
 [[nodiscard]] int run(char** arguments);
 
 } // namespace bench

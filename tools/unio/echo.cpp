@@ -1,11 +1,13 @@
 // unio echo: the same server, in several ways.
 //
-// Each thread has a multiplexer, a listening socket (SO_REUSEPORT: the kernel spreads the connections) and the connections that
-// it accepted; nothing is shared. A signal handler signals an event of each thread, which then stops accepting, shuts its
-// connections down, so that their reads and writes end, and leaves when the last one has.
+// Each thread has a multiplexer, a listening socket (SO_REUSEPORT: the kernel spreads the connections) and
+// the connections that it accepted; nothing is shared. A signal handler signals an event of each thread,
+// which then stops accepting, shuts its connections down, so that their reads and writes end, and leaves when
+// the last one has.
 //
-// An error of accepting is no reason to end: the server says so, pauses and accepts again. Where it cannot go on (the listening
-// socket is gone, a thread cannot start, nothing can be waited for) the process ends with status 1.
+// An error of accepting is no reason to end: the server says so, pauses and accepts again. Where it cannot go
+// on (the listening socket is gone, a thread cannot start, nothing can be waited for) the process ends with
+// status 1.
 
 #include "echo.hpp"
 
@@ -81,7 +83,8 @@ class connection {
   connection* previous_ = nullptr;
 };
 
-// True for errors that concern the listening socket or the system call itself: every later attempt would fail as well.
+// True for errors that concern the listening socket or the system call itself: every later attempt would fail
+// as well.
 bool is_lasting(std::error_code e) noexcept {
   for (std::errc const lasting : {std::errc::bad_file_descriptor, std::errc::not_a_socket,
                                   std::errc::invalid_argument, std::errc::function_not_supported})
@@ -171,7 +174,7 @@ class server {
   unio::io_operation_connection<unio::async_wait, after_pause> pause_;
 };
 
-// ---- operations and their receivers --------------------------------------------------------------------------------
+// ---- operations and their receivers -----------------------------------------------------------------------
 
 /// Reads, writes back what it read, reads again. It ends, and is no more, when the stream does.
 class peer : connection {
@@ -236,7 +239,7 @@ class multiplexed_server final : public server {
   void serve(unio::socket_handle socket) override { new peer(std::move(socket), open()); }
 };
 
-// ---- tasks ---------------------------------------------------------------------------------------------------------
+// ---- tasks ------------------------------------------------------------------------------------------------
 
 unio::task<> awaited(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
@@ -283,8 +286,8 @@ bool is_shortage(std::error_code e) noexcept {
 
 thread_local std::error_code pipe_error; // said once, until a pipe is made or the error is another
 
-// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket. Where there is no descriptor left
-// for a pipe the connection waits for one: others end and give theirs back.
+// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket. Where there is
+// no descriptor left for a pipe the connection waits for one: others end and give theirs back.
 unio::task<> spliced(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   auto pipe = unio::pipe_handle::anonymous();
@@ -309,8 +312,8 @@ unio::task<> spliced(unio::socket_handle s, connection*& first) {
   }
 }
 
-// The answer and the next read are one operation. (A read and its answer cannot be: how much came is not known before, and what
-// moves less than it was asked to ends a chain.)
+// The answer and the next read are one operation. (A read and its answer cannot be: how much came is not
+// known before, and what moves less than it was asked to ends a chain.)
 unio::task<> linked(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   std::array<char, buffer_size> room;
@@ -342,7 +345,7 @@ class task_server final : public server {
   service of_one_;
 };
 
-// ---- the modes -----------------------------------------------------------------------------------------------------
+// ---- the modes --------------------------------------------------------------------------------------------
 
 struct mode {
   std::string_view name;
@@ -375,7 +378,7 @@ mode const& mode_named(std::string const& name) {
   throw CLI::ValidationError("--mode", fmt::format("the choices are {}, not {}", names, name));
 }
 
-// ---- the timer -----------------------------------------------------------------------------------------------------
+// ---- the timer --------------------------------------------------------------------------------------------
 
 struct closing {
   void operator()(std::FILE* f) const noexcept { std::fclose(f); }
@@ -389,8 +392,8 @@ log_file open_log(std::string const& name) {
   return f;
 }
 
-/// A timer of a millisecond beside the connections, armed again each time it has fired. It writes a line each time: when
-/// it was due and how late it fired, both in ns of the steady clock.
+/// A timer of a millisecond beside the connections, armed again each time it has fired. It writes a line each
+/// time: when it was due and how late it fired, both in ns of the steady clock.
 class lateness_log {
  public:
   explicit lateness_log(std::FILE* to) : to_(to), timer_(period) {
@@ -439,7 +442,7 @@ class lateness_log {
   unio::io_operation_connection<unio::async_wait, fired> wait_;
 };
 
-// ---- threads and signals -------------------------------------------------------------------------------------------
+// ---- threads and signals ----------------------------------------------------------------------------------
 
 // One for each thread. Written by the signal handler, awaited by the threads.
 std::span<unio::event_handle> ends_wanted;
@@ -494,8 +497,8 @@ unio::io_multiplexer& own_multiplexer() {
   return here;
 }
 
-// A turn of the loop. Without one nothing in flight could be ended either, so that a failure ends the process, and with it the
-// sockets of all threads.
+// A turn of the loop. Without one nothing in flight could be ended either, so that a failure ends the
+// process, and with it the sockets of all threads.
 void run_once(unio::io_multiplexer& here) {
   auto const r = here.run();
   if (r) return;
@@ -553,7 +556,8 @@ template <class Function> std::jthread start_thread(Function f) {
   }
 }
 
-// A process that was killed keeps its sockets until the kernel has torn its rings down, some milliseconds later.
+// A process that was killed keeps its sockets until the kernel has torn its rings down, some milliseconds
+// later.
 unio::result<unio::listening_socket_handle> listen_soon(unio::endpoint const& at, unio::listen_options how) {
   auto const until = std::chrono::steady_clock::now() + 500ms;
   for (;;) {
@@ -564,8 +568,8 @@ unio::result<unio::listening_socket_handle> listen_soon(unio::endpoint const& at
   }
 }
 
-// The first picks the port, where any will do. It listens before it allows others (SO_REUSEPORT), which only this process then
-// adds: a second server finds the address in use.
+// The first picks the port, where any will do. It listens before it allows others (SO_REUSEPORT), which only
+// this process then adds: a second server finds the address in use.
 std::vector<unio::listening_socket_handle> listen(options const& o) {
   bool const is_ipv6 = o.address.find(':') != std::string::npos;
   std::string const text =

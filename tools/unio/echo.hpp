@@ -23,8 +23,9 @@ struct options {
 /// Adds the command's options, which will be found in `o`.
 void describe(CLI::App& app, options& o);
 
-/// Serves until SIGINT or SIGTERM, then ends the connections that are open. An error of accepting is said on stderr, and accepting
-/// goes on after a pause. Returns the command's exit status: 0, or 1 if it could not serve, or not go on (stderr says why).
+/// Serves until SIGINT or SIGTERM, then ends the connections that are open. An error of accepting is said on
+/// stderr, and accepting goes on after a pause. Returns the command's exit status: 0, or 1 if it could not
+/// serve, or not go on (stderr says why).
 [[nodiscard]] int run(options const& o);
 
 } // namespace echo

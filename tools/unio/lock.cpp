@@ -1,7 +1,8 @@
 // unio lock: a command that runs while its names are locked.
 //
-// The command is a child and has none of the lock's descriptors. Signals wait in this process's mask from the moment it has the lock, so
-// that nothing but SIGKILL ends it before the command has ended; what is sent to it is passed on.
+// The command is a child and has none of the lock's descriptors. Signals wait in this process's mask from the
+// moment it has the lock, so that nothing but SIGKILL ends it before the command has ended; what is sent to
+// it is passed on.
 
 #include "lock.hpp"
 

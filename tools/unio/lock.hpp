@@ -22,18 +22,21 @@ struct options {
   bool status = false;
 };
 
-/// Puts what is behind the first "--" into o.command, word by word, and returns the end of what is before: CLI11 makes two words of "[a,b]".
+/// Puts what is behind the first "--" into o.command, word by word, and returns the end of what is before:
+/// CLI11 makes two words of "[a,b]".
 [[nodiscard]] char** take_command(int argc, char** argv, options& o);
 
 /// Adds the command's options, which will be found in `o`.
 void describe(CLI::App& app, options& o);
 
-/// Locks, runs the command, lets go when that has ended. Returns the exit status: the command's, 128 + the signal that ended it, 124 if
-/// the time was over before; 125 if locking failed, 126 if the command cannot be executed, 127 if it was not found (one line on stderr
-/// says what); 2 for options that contradict each other.
+/// Locks, runs the command, lets go when that has ended. Returns the exit status: the command's, 128 + the
+/// signal that ended it, 124 if the time was over before; 125 if locking failed, 126 if the command cannot be
+/// executed, 127 if it was not found (one line on stderr says what); 2 for options that contradict each
+/// other.
 [[nodiscard]] int run(options const& o);
 
-/// Prints who holds what. Returns the exit status: 0, or 1 if it cannot be seen (one line on stderr says why).
+/// Prints who holds what. Returns the exit status: 0, or 1 if it cannot be seen (one line on stderr says
+/// why).
 [[nodiscard]] int show_status(options const& o);
 
 /// What is locked when no name is given.

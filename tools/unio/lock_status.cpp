@@ -1,8 +1,10 @@
-// unio lock --status: who holds what, as the kernel and the lock file tell it. Nothing is opened for writing, nothing is locked.
+// unio lock --status: who holds what, as the kernel and the lock file tell it. Nothing is opened for writing,
+// nothing is locked.
 //
-// The kernel's locks are listed in /proc/PID/fdinfo/N (proc(5)), for the processes that this user may look into. What others hold is
-// asked of the kernel piece by piece (F_OFD_GETLK, fcntl_locking(2)), which does not say who. A thread that sleeps for a lock is found by
-// the system call that it is in (/proc/PID/task/TID/syscall); who has a deadline tries now and then, and does not show.
+// The kernel's locks are listed in /proc/PID/fdinfo/N (proc(5)), for the processes that this user may look
+// into. What others hold is asked of the kernel piece by piece (F_OFD_GETLK, fcntl_locking(2)), which does
+// not say who. A thread that sleeps for a lock is found by the system call that it is in
+// (/proc/PID/task/TID/syscall); who has a deadline tries now and then, and does not show.
 
 #include "complain.hpp"
 #include "lock.hpp"
@@ -416,7 +418,8 @@ void show_atomic_append(lock_file const& f, table& t) {
   }
 }
 
-// An entity is a file of that name (src/fs/lock_files.cpp): byte 0 is locked by who has it; executable while an owner is alone with it.
+// An entity is a file of that name (src/fs/lock_files.cpp): byte 0 is locked by who has it; executable while
+// an owner is alone with it.
 void show_lock_files(std::string const& path, table& t) {
   input const folder(AT_FDCWD, path);
   if (folder.fd() < 0) fail(path, errno);

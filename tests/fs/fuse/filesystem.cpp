@@ -252,7 +252,8 @@ void create(fuse_req_t r, fuse_ino_t parent, char const* name, mode_t mode, file
   fuse_reply_create(r, &e, f);
 }
 
-// The locks of an open file end with it. The kernel does not ask for that: it says whose locks to remove for POSIX locks only.
+// The locks of an open file end with it. The kernel does not ask for that: it says whose locks to remove for
+// POSIX locks only.
 void release(fuse_req_t r, fuse_ino_t i, file_info* f) {
   store& all = store_of(r);
   all.asked();

@@ -1,12 +1,15 @@
-// A filesystem in memory, served through FUSE by a child process, whose operations fail as a test tells them to.
+// A filesystem in memory, served through FUSE by a child process, whose operations fail as a test tells them
+// to.
 //
-//   test::fuse::filesystem fs({.machines = 2});       two mounts of the same files, each with caches of its own
+//   test::fuse::filesystem fs({.machines = 2});       two mounts of the same files, each with caches of its
+//                                                     own
 //   if (!fs.is_mounted()) GTEST_SKIP() << fs.why_not();
 //   fs->lock_error = ENOLCK;                          from now on
 //   … fs.path(0) …
 //
-// Nothing stays behind, however the test ends: mounts lie in a mount namespace of this process and are detached by the destructor;
-// the server ends with this process, and after a minute at most, which ends what waits for it with ENOTCONN.
+// Nothing stays behind, however the test ends: mounts lie in a mount namespace of this process and are
+// detached by the destructor; the server ends with this process, and after a minute at most, which ends what
+// waits for it with ENOTCONN.
 
 #pragma once
 

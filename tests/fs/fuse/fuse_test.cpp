@@ -1,5 +1,5 @@
-// The locks on a filesystem of a server: what they say when it fails, on two machines with caches of their own, and that a lock is a
-// lock there. memory_map changes over by itself on it.
+// The locks on a filesystem of a server: what they say when it fails, on two machines with caches of their
+// own, and that a lock is a lock there. memory_map changes over by itself on it.
 
 #include "fs/fuse/filesystem.hpp"
 #include "fs/lock_file_fixture.hpp"
@@ -360,7 +360,8 @@ class fuse_fault : public testing::TestWithParam<std::tuple<fault, algorithm>> {
   void end() {
     if (what().where != nullptr) (*fs.operator->()).*(what().where) = 0;
   }
-  // What is done to the lock file says what is wrong, at once; does not go on asking; and nothing is wrong afterwards.
+  // What is done to the lock file says what is wrong, at once; does not go on asking; and nothing is wrong
+  // afterwards.
   template <class Body> void expect_told(moment when, Body body) {
     long const before = fs->requests;
     begin();
@@ -547,7 +548,8 @@ TEST(fuse_memory_map, changes_over_by_itself_and_maps_nothing) {
   }
 }
 
-// One on another machine that sees the map, and has locked in it before: as its word and the lock on its byte say.
+// One on another machine that sees the map, and has locked in it before: as its word and the lock on its byte
+// say.
 TEST(fuse_memory_map, sees_what_is_locked_in_the_map_whatever_is_cached) {
   test::fuse::filesystem const fs({.machines = 2, .cached_for = 60});
   SKIP_UNLESS_MOUNTED(fs);

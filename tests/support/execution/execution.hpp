@@ -1,6 +1,6 @@
-// The least of the standard's senders and receivers (P2300R10, [exec]) that unio/execution.hpp can be tested against where
-// neither the standard library nor stdexec has them. Only for tests: no domains, no environments but queries, no algorithms but
-// just, then and sync_wait.
+// The least of the standard's senders and receivers (P2300R10, [exec]) that unio/execution.hpp can be tested
+// against where neither the standard library nor stdexec has them. Only for tests: no domains, no
+// environments but queries, no algorithms but just, then and sync_wait.
 
 #pragma once
 
@@ -231,8 +231,8 @@ template <class... V> struct completion {
   bool stopped = false;
 };
 
-/// Blocks until the sender has completed; `turn()` is called meanwhile, to run what needs this thread. Unlike the standard's it
-/// reports all three ways, and takes a stop token.
+/// Blocks until the sender has completed; `turn()` is called meanwhile, to run what needs this thread. Unlike
+/// the standard's it reports all three ways, and takes a stop token.
 template <class... V, sender S, class Turn>
 completion<V...> wait_for(S&& s, inplace_stop_token stop, Turn turn) {
   struct shared {
