@@ -8,6 +8,7 @@
 #include <unio/channel.hpp>
 #include <unio/sync.hpp>
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
