@@ -1,6 +1,7 @@
 // unio/accept_loop.hpp: a server's connections, one after the other, also when something is short.
 //
-//   for_each_connection(listener, f)   within a coroutine: accepts until it is stopped or the listening socket fails
+//   for_each_connection(listener, f)   within a coroutine: accepts until it is stopped or the listening
+//                                      socket fails
 //
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
 //   result<void> const ended = co_await for_each_connection(listener, start);
@@ -32,13 +33,14 @@ struct tell_nobody {
 
 /// Within a coroutine: accepts connections and calls `f` with each.
 ///
-/// Calls         `f(socket_handle)`. If that returns something that can be awaited, a task for example, awaits it before it
-///               accepts the next connection: this is how to bound their number.
+/// Calls         `f(socket_handle)`. If that returns something that can be awaited, a task for example,
+///               awaits it before it accepts the next connection: this is how to bound their number.
 ///               `on_shortage(std::error_code)` once each time a shortage begins
-/// Returns       why it has ended, never a success: condition::canceled after a stop; what the listening socket failed
-///               with; why there is no driver
-/// Errors        EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM do not end it: it pauses for 5 ms, then longer, up to 100 ms,
-///               and goes on. Connections wait in the backlog meanwhile; it passes over one that dies there
+/// Returns       why it has ended, never a success: condition::canceled after a stop; what the listening
+///               socket failed with; why there is no driver
+/// Errors        EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM do not end it: it pauses for 5 ms, then longer, up
+///               to 100 ms, and goes on. Connections wait in the backlog meanwhile; it passes over one that
+///               dies there
 /// Throws        what `f` and `on_shortage` throw
 /// Resumes       on the executor of the coroutine's environment; `f` is called there
 /// Cancellation  by the environment's stop token. A connection that was accepted all the same is given to `f`

@@ -1,4 +1,5 @@
-// unio/config.hpp: the version, visibility, exceptions, assertions. The only header with conditional compilation.
+// unio/config.hpp: the version, visibility, exceptions, assertions. The only header with conditional
+// compilation.
 //
 //   version_string      the version of the library
 //   UNIO_API            marks what the shared library exports
@@ -6,7 +7,8 @@
 //   UNIO_POOLS_FRAMES   false where a sanitizer must see frames of coroutines come from the heap and go back
 //   UNIO_TAIL_CALLS     true where one coroutine resumes another in constant stack
 //   UNIO_COPIES_AWAITERS true where the compiler copies what is awaited by reference
-//   UNIO_TRACKS_PENDING true where unio::dump_pending can tell who awaits what, and since when (CMake: UNIO_TRACK_PENDING)
+//   UNIO_TRACKS_PENDING true where unio::dump_pending can tell who awaits what, and since when
+//                       (CMake: UNIO_TRACK_PENDING)
 //   UNIO_EXPECTS(c, m)  a caller's mistake: always checked, ends the program with `m`
 
 #pragma once
@@ -36,9 +38,9 @@
 #define UNIO_POOLS_FRAMES true
 #endif
 
-// GCC makes a tail call of it only when it optimises (GCC PR 100897), and under no sanitizer; Clang always does. -O1 and -Og
-// cannot be told from -O2 here, and leave it out: whoever compiles coroutines with them adds -foptimize-sibling-calls, or
-// each co_await in a row of ready ones costs stack.
+// GCC makes a tail call of it only when it optimises (GCC PR 100897), and under no sanitizer; Clang always
+// does. -O1 and -Og cannot be told from -O2 here, and leave it out: whoever compiles coroutines with them
+// adds -foptimize-sibling-calls, or each co_await in a row of ready ones costs stack.
 #if defined(__clang__) || \
     (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
 #define UNIO_TAIL_CALLS true

@@ -6,8 +6,8 @@
 //   multiplexer_executor         runs coroutines where a multiplexer is run
 //   this_thread::multiplexer()   the calling thread's own, made on first use
 //
-// Three prices of asking: io_operation_connection::poll() looks at one operation; complete_io() completes what is ready;
-// run() sleeps until something is.
+// Three prices of asking: io_operation_connection::poll() looks at one operation; complete_io() completes
+// what is ready; run() sleeps until something is.
 
 #pragma once
 
@@ -63,10 +63,10 @@ class multiplexer_executor;
 
 /// Runs operations. Abstract: a third party can write one; unio's are made by best_available().
 ///
-/// Thread safety  post() and wake() from any thread; everything else from the one thread that runs it, or from as many
-///                as best_available(threads) was told
-/// Lifetime       must outlive the handles that were told to use it. Destroying it cancels what is in flight and waits
-///                for it to finish
+/// Thread safety  post() and wake() from any thread; everything else from the one thread that runs it, or
+///                from as many as best_available(threads) was told
+/// Lifetime       must outlive the handles that were told to use it. Destroying it cancels what is in flight
+///                and waits for it to finish
 class UNIO_API io_multiplexer {
  public:
   io_multiplexer() = default;
@@ -74,11 +74,12 @@ class UNIO_API io_multiplexer {
   io_multiplexer& operator=(io_multiplexer const&) = delete;
   virtual ~io_multiplexer();
 
-  /// Makes the best multiplexer that this system offers to `threads` threads: io_uring, or epoll where io_uring is
-  /// missing or forbidden (capabilities().why says so).
+  /// Makes the best multiplexer that this system offers to `threads` threads: io_uring, or epoll where
+  /// io_uring is missing or forbidden (capabilities().why says so).
   ///
-  /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with UNIO_DRIVER=uring what
-  ///                io_uring_setup(2) said; EINVAL if UNIO_RING_ENTRIES is not 1 to 32768; EMFILE, ENFILE, ENOMEM
+  /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with
+  ///                UNIO_DRIVER=uring what io_uring_setup(2) said; EINVAL if UNIO_RING_ENTRIES is not 1 to
+  ///                32768; EMFILE, ENFILE, ENOMEM
   /// Preconditions  threads >= 1
   /// Cost           a few system calls, a few hundred KiB of memory for the rings of each thread
   static result<std::unique_ptr<io_multiplexer>> best_available(int threads = 1) noexcept;
@@ -86,10 +87,10 @@ class UNIO_API io_multiplexer {
   /// Completes operations that are ready, never waiting. Does not look at deadlines.
   ///
   /// Effects      submits what was started since the last turn, takes all that is ready, calls receivers. One
-  ///              io_uring_enter(2) or epoll_pwait2(2), and another one while the kernel has more than that brings: some twenty
-  ///              completions of a ring, 128 descriptors
-  /// Returns      > 0: how many values were delivered since the last such call, those delivered inside start() included;
-  ///              < 0: operations are pending, none is ready; 0: nothing is pending
+  ///              io_uring_enter(2) or epoll_pwait2(2), and another one while the kernel has more than that
+  ///              brings: some twenty completions of a ring, 128 descriptors
+  /// Returns      > 0: how many values were delivered since the last such call, those delivered inside
+  ///              start() included; < 0: operations are pending, none is ready; 0: nothing is pending
   /// Errors       error::inherited_by_fork; what io_uring_enter(2) or epoll_pwait(2) say and cannot be helped
   /// Concurrency  the thread that runs this multiplexer
   /// Cost         O(ready); no allocation, no lock
@@ -97,14 +98,15 @@ class UNIO_API io_multiplexer {
   result<int> complete_io(int max_items = -1) noexcept {
     return do_complete_io(max_items, deadline::forever);
   }
-  /// The same, not starting another delivery once `bound` (a duration or a time point) has passed; one that is ready is
-  /// delivered in any case.
+  /// The same, not starting another delivery once `bound` (a duration or a time point) has passed; one that
+  /// is ready is delivered in any case.
   result<int> complete_io_within(deadline bound, int max_items = -1) noexcept {
     return do_complete_io(max_items, due(bound));
   }
 
-  /// Ends operations whose deadline has passed. As complete_io(), for deadlines. One that the kernel holds (a ring's) is
-  /// only asked to end: complete_io() says what became of it, for bytes that have moved beat the deadline.
+  /// Ends operations whose deadline has passed. As complete_io(), for deadlines. One that the kernel holds (a
+  /// ring's) is only asked to end: complete_io() says what became of it, for bytes that have moved beat the
+  /// deadline.
   ///
   /// Cost    O(log pending) for each deadline that has passed; no system call but the clock
   /// Source  D2052R0 §4.3.1
@@ -113,7 +115,8 @@ class UNIO_API io_multiplexer {
     return do_timeout_io(max_items, due(bound));
   }
 
-  /// Runs what was posted. Returns how many ran; 0 if nothing was posted. What is posted meanwhile runs in a later call.
+  /// Runs what was posted. Returns how many ran; 0 if nothing was posted. What is posted meanwhile runs in a
+  /// later call.
   ///
   /// Source  D2052R0 §4.3.2
   result<int> invoke_posted_items(int max_items = -1) noexcept {
@@ -125,12 +128,12 @@ class UNIO_API io_multiplexer {
 
   /// All three in a loop, until one of them did something; sleeps while nothing is ready.
   ///
-  /// Fairness everything that is ready is served once before anything is served twice: first come, first served. While others
-  ///          wait, a coroutine that is resumed may complete one operation without being suspended; one that is alone 64. After 64
-  ///          completions timers and posted work have their turn
-  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0: nothing pending and
-  ///          nothing posted; < 0: woken by wake(), an operation ended whose value had been told before, or (for the bounded
-  ///          forms) the time is over
+  /// Fairness everything that is ready is served once before anything is served twice: first come, first
+  ///          served. While others wait, a coroutine that is resumed may complete one operation without being
+  ///          suspended; one that is alone 64. After 64 completions timers and posted work have their turn
+  /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0:
+  ///          nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value had
+  ///          been told before, or (for the bounded forms) the time is over
   /// Cost     as complete_io()
   /// Source   D2052R0 §4.3.2
   result<int> run(int max_items = -1) noexcept { return do_run(max_items, deadline::forever); }
@@ -145,8 +148,8 @@ class UNIO_API io_multiplexer {
     return do_run(max_items, due(t));
   }
 
-  /// Has `w` run later by a thread that runs this multiplexer. From any thread; allocates nothing. The multiplexer must
-  /// live until post() has returned, also if `w` is what ends it.
+  /// Has `w` run later by a thread that runs this multiplexer. From any thread; allocates nothing. The
+  /// multiplexer must live until post() has returned, also if `w` is what ends it.
   virtual void post(work& w) noexcept = 0;
   /// Has `f()` run later by a thread that runs this multiplexer. From any thread; one allocation.
   ///
@@ -160,8 +163,8 @@ class UNIO_API io_multiplexer {
     return {};
   }
 
-  /// Takes back what was posted. True: `w` is in no queue any more. False: it has run, or another thread has taken it.
-  /// Cost: O(posted); for the destruction of what is about to run.
+  /// Takes back what was posted. True: `w` is in no queue any more. False: it has run, or another thread has
+  /// taken it. Cost: O(posted); for the destruction of what is about to run.
   virtual bool withdraw(work& w) noexcept;
 
   /// Makes one sleeping run() return. From any thread and from signal handlers.
@@ -182,19 +185,20 @@ class UNIO_API io_multiplexer {
   virtual void start(io_operation& op) noexcept = 0;
   virtual io_status poll(io_operation& op) noexcept = 0;
   virtual void cancel(io_operation& op) noexcept = 0;
-  /// Cancels all that is in flight on a descriptor, waits until it has finished, and forgets the descriptor, which is
-  /// about to be closed. From any thread.
+  /// Cancels all that is in flight on a descriptor, waits until it has finished, and forgets the descriptor,
+  /// which is about to be closed. From any thread.
   virtual void forget(int fd) noexcept = 0;
   /// Drives `op` until it has finished. The thread that runs this multiplexer.
   virtual void finish(io_operation& op) noexcept = 0;
   /// Cancels `op` and drives it until it has finished, because it is being destroyed.
   virtual void abandon(io_operation& op) noexcept;
-  /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says whether it was
-  /// the last. One that does not want to be told performs a chain from time to time.
+  /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says
+  /// whether it was the last. One that does not want to be told performs a chain from time to time.
   virtual void member_ended(io_operation& chain) noexcept;
 
  protected:
-  /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the moment to sleep until.
+  /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the moment to sleep
+  /// until.
   virtual result<int> do_complete_io(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_timeout_io(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept = 0;
@@ -242,8 +246,9 @@ inline multiplexer_executor io_multiplexer::executor() noexcept { return multipl
 
 namespace this_thread {
 
-/// The calling thread's own multiplexer, made by best_available(1) on first use. If none can be made (no descriptors
-/// left), one is returned on which every operation ends at once with that error; the next call tries again.
+/// The calling thread's own multiplexer, made by best_available(1) on first use. If none can be made (no
+/// descriptors left), one is returned on which every operation ends at once with that error; the next call
+/// tries again.
 UNIO_API io_multiplexer& multiplexer() noexcept;
 
 /// The same, but null if this thread has not made one.

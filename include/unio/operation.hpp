@@ -1,6 +1,7 @@
 // unio/operation.hpp: the state of one operation, whoever runs it.
 //
-//   io_operation      what every operation has: its faces, its handle, its deadline, its place in a multiplexer's lists
+//   io_operation      what every operation has: its faces, its handle, its deadline, its place in a
+//                     multiplexer's lists
 //   operation_faces   the four functions through which a driver runs an operation, and how it waits
 //
 // The life of an operation:
@@ -10,8 +11,8 @@
 //                                   1 … n     kernel may still     (may be destroyed, moved, reset)
 //                                             hold the buffers)
 //
-// Programs use the operations that the handles' headers declare (async_read, async_accept, …) through unio::connect or
-// co_await. This header is for those who write an operation or a multiplexer.
+// Programs use the operations that the handles' headers declare (async_read, async_accept, …) through
+// unio::connect or co_await. This header is for those who write an operation or a multiplexer.
 
 #pragma once
 
@@ -34,8 +35,8 @@ namespace detail {
 class awaiting;
 class calling_back;
 class chain;
-/// The link through which the requests of other threads for an atomic form are queued, as a base of `Owner` that comes before
-/// the operation.
+/// The link through which the requests of other threads for an atomic form are queued, as a base of `Owner`
+/// that comes before the operation.
 template <class Owner> struct message_link {
   io_operation* next_message_ = nullptr;
 };
@@ -112,7 +113,8 @@ enum class inline_attempt : std::uint8_t {
 /// Which way bytes go through the descriptor that an operation waits on.
 enum class direction : std::uint8_t { in, out, either }; // either: as wants() says
 
-/// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation (src/op).
+/// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation
+/// (src/op).
 struct operation_faces {
   char const* name;               ///< as in async_NAME
   inline_attempt tries;           ///< see inline_attempt
@@ -124,8 +126,9 @@ struct operation_faces {
   readiness (*wants)(io_operation const&) noexcept; ///< what it waits for
   int (*perform)(io_operation&, attempt) noexcept;  ///< the system call: >= 0, or -errno
   using performed = void (*)(io_operation&, int, void* context) noexcept;
-  /// Of one without begin() that moves bytes one way, and whose end is any result above 0: perform(nonblocking), the result given
-  /// to `performed`, last of all. So that nothing stands between a short system call and what follows it.
+  /// Of one without begin() that moves bytes one way, and whose end is any result above 0:
+  /// perform(nonblocking), the result given to `performed`, last of all. So that nothing stands between a
+  /// short system call and what follows it.
   void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
   outcome (*complete)(io_operation&, int res, unsigned flags) noexcept; ///< the only decoder of a result
   void (*reclaim)(io_operation&) noexcept = nullptr; ///< gives back what was obtained but not wanted
@@ -135,15 +138,15 @@ struct operation_faces {
       nullptr; ///< of one that waits for a time: steady clock, ns
   io_operation& (*member)(io_operation&) noexcept =
       nullptr; ///< of one that is made of others: the one that runs
-  /// Whether it is cheaper performed with others than at once, if others wait anyway: it rarely has to wait, or has rarely
-  /// anything to do yet.
+  /// Whether it is cheaper performed with others than at once, if others wait anyway: it rarely has to wait,
+  /// or has rarely anything to do yet.
   bool (*goes_with_others)(io_operation const&) noexcept = nullptr;
   bool lends_buffers =
       false; ///< the kernel may keep its buffers longer than until the result: see outcome::holding
 };
 
-/// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The pointers mean
-/// nothing until the multiplexer sets them; only the marks below are cleared by start().
+/// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The
+/// pointers mean nothing until the multiplexer sets them; only the marks below are cleared by start().
 struct operation_links {
   io_operation* next; ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
   union {
@@ -187,14 +190,15 @@ struct operation_links {
 
 /// The state of an operation. Contains no type of the operating system, allocates nothing, throws nothing.
 ///
-/// Thread safety  one thread at a time; the atomic_ forms may be started, polled and cancelled from any thread
+/// Thread safety  one thread at a time; the atomic_ forms may be started, polled and cancelled from any
+///                thread
 /// Lifetime       pinned from start() until finished(); see io_operation_connection about destruction
 class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDING> {
  public:
   enum event : unsigned { value = 1, done = 2 };
 
-  /// Starts it on its handle's multiplexer; where that has none, on `m` or, null, the calling thread's own. May complete
-  /// and finish before returning. Preconditions: described (not started, or reset).
+  /// Starts it on its handle's multiplexer; where that has none, on `m` or, null, the calling thread's own.
+  /// May complete and finish before returning. Preconditions: described (not started, or reset).
   void start(io_multiplexer* m = nullptr) noexcept;
   /// Looks whether it has completed, doing as little as possible; delivers the result if so. Never waits.
   io_status poll() noexcept {
@@ -203,7 +207,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
       return io_status::completed;
     return (s & bit_started) != 0 ? look() : io_status::not_started;
   }
-  /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has completed.
+  /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has
+  /// completed.
   void cancel() noexcept;
   /// Makes it startable again with the same arguments. Preconditions: not started, or finished.
   void reset() noexcept {
@@ -212,8 +217,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
     state().store(0, std::memory_order_relaxed);
   }
 
-  /// Runs it here and now, with blocking system calls or, if its handle was given a multiplexer, by driving that.
-  /// Afterwards it has finished, and nobody was told: ask for its result.
+  /// Runs it here and now, with blocking system calls or, if its handle was given a multiplexer, by driving
+  /// that. Afterwards it has finished, and nobody was told: ask for its result.
   void run_blocking() noexcept;
 
   [[nodiscard]] bool started() const noexcept { return (load() & bit_started) != 0; }
@@ -242,7 +247,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
   /// True for the forms whose state several threads may touch.
   [[nodiscard]] bool is_atomic() const noexcept { return message_link_ != 0; }
-  /// True when nobody is to be told of an inline completion because the caller looks for it itself (co_await).
+  /// True when nobody is to be told of an inline completion because the caller looks for it itself
+  /// (co_await).
   [[nodiscard]] bool is_quiet() const noexcept { return quiet_; }
   /// True for an operation that yields many values (multishot).
   [[nodiscard]] bool is_multishot() const noexcept { return multishot_; }
@@ -250,7 +256,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// The value, or a negative native code. Written by complete().
   [[nodiscard]] int outcome_value() const noexcept { return result_; }
   void set_outcome(int value_or_native_error) noexcept { result_ = value_or_native_error; }
-  /// What a native code of -ECANCELED means for this operation: timed out, if its deadline was what stopped it.
+  /// What a native code of -ECANCELED means for this operation: timed out, if its deadline was what stopped
+  /// it.
   [[nodiscard]] int canceled_code() const noexcept;
 
   /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
@@ -263,8 +270,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
   void mark_finished() noexcept { set(bit_completed | bit_finished); }
 
-  // Requests of other threads to an atomic form. The one that finds no request outstanding queues the operation with its
-  // multiplexer; the multiplexer delivers `done` only once no request is outstanding, so that none can outlive it.
+  // Requests of other threads to an atomic form. The one that finds no request outstanding queues the
+  // operation with its multiplexer; the multiplexer delivers `done` only once no request is outstanding, so
+  // that none can outlive it.
 
   enum request : std::uint32_t { request_start = 16, request_cancel = 32 };
   /// From any thread. True: the caller must queue it.
@@ -278,7 +286,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   std::uint32_t take_requests() noexcept {
     return state().fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
   }
-  /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after take_requests().
+  /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after
+  /// take_requests().
   bool close_to_requests() noexcept {
     if (!is_atomic()) return true;
     std::uint32_t const before = state().fetch_or(bit_closing, std::memory_order_acq_rel);
@@ -318,8 +327,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
   void set_quiet(bool on = true) noexcept { quiet_ = on; }
-  /// `link`, a member of a class derived from this one, is for next_message(). It lies at most a kilobyte away: in a base that
-  /// comes before this one (detail::message_link), so that the size of what follows does not matter.
+  /// `link`, a member of a class derived from this one, is for next_message(). It lies at most a kilobyte
+  /// away: in a base that comes before this one (detail::message_link), so that the size of what follows does
+  /// not matter.
   void set_atomic(io_operation*& link) noexcept {
     auto const bytes = reinterpret_cast<std::intptr_t>(&link) - reinterpret_cast<std::intptr_t>(this);
     auto const pointers = bytes / static_cast<std::intptr_t>(sizeof(io_operation*));
@@ -334,8 +344,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] bool is_awaited() const noexcept { return awaited_; }
   void set_awaited(bool on) noexcept { awaited_ = on; }
 
-  /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and gives back
-  /// what it had obtained. Called by the destructors of what holds an operation.
+  /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and
+  /// gives back what it had obtained. Called by the destructors of what holds an operation.
   void abandon() noexcept {
     if (in_flight()) [[unlikely]]
       abandon_in_flight();
@@ -381,8 +391,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   std::int8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
   int fd_ = -1;
   int result_ = 0;
-  // Others touch it through state(). Not a std::atomic, because a description that is passed on belongs to one thread, and
-  // compilers leave no atomic out of a copy that they could do without.
+  // Others touch it through state(). Not a std::atomic, because a description that is passed on belongs to
+  // one thread, and compilers leave no atomic out of a copy that they could do without.
   mutable std::uint32_t state_ = 0;
 };
 

@@ -10,14 +10,16 @@ namespace unio {
 
 /// Ignores SIGPIPE in this process, and tells the library that it stays ignored.
 ///
-/// The library never raises SIGPIPE, with or without this call. But splice(2) has no flag against it, nor has writing to a pipe
-/// before Linux 6.18: there the signal is blocked in the calling thread for the length of each call.
+/// The library never raises SIGPIPE, with or without this call. But splice(2) has no flag against it, nor has
+/// writing to a pipe before Linux 6.18: there the signal is blocked in the calling thread for the length of
+/// each call.
 ///
-/// Preconditions  nothing changes the disposition of SIGPIPE afterwards. Where something does, such a call may raise it
+/// Preconditions  nothing changes the disposition of SIGPIPE afterwards. Where something does, such a call
+///                may raise it
 /// Errors         none that Linux is known to give
 /// Concurrency    from any thread, at any time; best at the start of the program
-/// Cost           one system call; saves two for each splice and for each write to such a pipe, and a third where a splice moves
-///                fewer bytes than it was asked to
+/// Cost           one system call; saves two for each splice and for each write to such a pipe, and a third
+///                where a splice moves fewer bytes than it was asked to
 /// Source         signal(7), pipe(7)
 UNIO_API result<void> ignore_sigpipe() noexcept;
 

@@ -61,17 +61,17 @@ class strand_state : private work {
 
 } // namespace detail
 
-/// Runs its coroutines and works on another executor: one after the other, in the order in which they were posted, on
-/// whatever thread that executor runs them. What only they use needs no lock.
+/// Runs its coroutines and works on another executor: one after the other, in the order in which they were
+/// posted, on whatever thread that executor runs them. What only they use needs no lock.
 ///
 ///   dispatch(r)   goes on at once if the calling thread is running this strand, otherwise posts
 ///   post(w)       one atomic exchange; if the strand was idle, a post to the inner executor as well
 ///
 /// Thread safety  distinct and shared: safe. withdraw() inside of the strand, or while nobody posts to it
 /// Fairness       after 64 in a row the inner executor is given its turn
-/// Lifetime       copies share one state, which lives until the last of them has gone and its queue is empty. The inner
-///                executor is copied; what that stands for must outlive it. If the inner executor ends first, so do the coroutines
-///                that wait for their turn
+/// Lifetime       copies share one state, which lives until the last of them has gone and its queue is empty.
+///                The inner executor is copied; what that stands for must outlive it. If the inner executor
+///                ends first, so do the coroutines that wait for their turn
 /// Cost           one block from the frame pool for all copies; no allocation afterwards, no lock
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §4.2

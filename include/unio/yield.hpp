@@ -18,8 +18,8 @@ namespace unio {
 
 namespace detail {
 
-/// Counts an await that may not have to wait. True for every 64th since a coroutine was resumed from a loop: it gives others a
-/// turn even if it is ready.
+/// Counts an await that may not have to wait. True for every 64th since a coroutine was resumed from a loop:
+/// it gives others a turn even if it is ready.
 [[nodiscard]] UNIO_API bool turn_is_over() noexcept;
 class [[nodiscard]] yield_awaitable {
  public:
@@ -48,7 +48,8 @@ class [[nodiscard]] yield_awaitable {
 
 } // namespace detail
 
-/// `co_await co_yield_now()` suspends the coroutine and queues it behind everything that its executor has to run.
+/// `co_await co_yield_now()` suspends the coroutine and queues it behind everything that its executor has to
+/// run.
 ///
 /// Effects       other coroutines, posted work, timers and I/O have their turn; then it goes on
 /// Returns       nothing
@@ -61,8 +62,9 @@ class [[nodiscard]] yield_awaitable {
 /// Runs as       executor_ref::post(). On inline_executor, which has no queue, it does nothing
 /// Source        none
 ///
-/// What is computed between two awaits holds everybody else up. Awaits that need not wait are counted by the library: after
-/// 64 of them (channels, mutexes and their kin, buffered streams, I/O that completes at once) the others have a turn.
+/// What is computed between two awaits holds everybody else up. Awaits that need not wait are counted by the
+/// library: after 64 of them (channels, mutexes and their kin, buffered streams, I/O that completes at once)
+/// the others have a turn.
 [[nodiscard]] inline detail::yield_awaitable co_yield_now() noexcept { return {}; }
 
 } // namespace unio

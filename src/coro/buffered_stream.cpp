@@ -20,7 +20,7 @@ template <class Question> task<typename Question::answer_type> give_a_turn(Quest
 }
 } // namespace
 
-// ---- reading ---------------------------------------------------------------------------------------------------------
+// ---- reading ----------------------------------------------------------------------------------------------
 
 void buffered_reader::consume(std::size_t n) noexcept {
   UNIO_EXPECTS(n <= size(), "more was consumed than had been read ahead");
@@ -159,7 +159,7 @@ task<io_result<std::string_view>> buffered_reader::read_line_slowly(deadline d) 
   }
 }
 
-// ---- writing ---------------------------------------------------------------------------------------------------------
+// ---- writing ----------------------------------------------------------------------------------------------
 
 std::size_t buffered_writer::take(const_buffers const& from) noexcept {
   std::size_t taken = 0;
@@ -218,7 +218,7 @@ task<io_result<void>> buffered_writer::co_flush(deadline d) {
   co_return io_result<void>(result<void>(), moved);
 }
 
-// ---- copying ---------------------------------------------------------------------------------------------------------
+// ---- copying ----------------------------------------------------------------------------------------------
 
 task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, extent_type limit, deadline d) {
   time_limit const time(d);

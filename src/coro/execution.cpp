@@ -2,7 +2,8 @@
 //
 // A coroutine that waits for a sender:
 //
-//   here ── before_start ──► starting ── after_start ──► waiting ── completed ──► returning ── resumed ──► here
+//   here ── before_start ──► starting ── after_start ──► waiting ── completed ──► returning ── resumed ──►
+//   here
 //                               │ completed                 │ leave
 //                               ▼                           ▼
 //                            returning: goes on         called_back: waits for completed
@@ -54,8 +55,8 @@ bool sender_wait::after_start() noexcept {
   return place_.compare_exchange_strong(expected, place::waiting, std::memory_order_acq_rel);
 }
 
-// What a stop completes goes on later: whoever asked for it is still up on the stack, with sources that may be the
-// coroutine's.
+// What a stop completes goes on later: whoever asked for it is still up on the stack, with sources that may
+// be the coroutine's.
 void sender_wait::pass_on_stop() noexcept {
   stopping_.store(this_thread_token(), std::memory_order_relaxed);
   stop_.request_stop();

@@ -1,5 +1,5 @@
-// The slow half of the frame pool: between a thread's lists and the heap stands a global pool of full batches, so that a
-// thread that only takes and one that only gives back meet once in a batch.
+// The slow half of the frame pool: between a thread's lists and the heap stands a global pool of full
+// batches, so that a thread that only takes and one that only gives back meet once in a batch.
 
 #include <unio/frames.hpp>
 
@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::size_t global_bytes_limit = 64 << 20;
 
-// Every size has a list, and its index leads back to it; none is more than an eighth larger than what it is for.
+// Every size has a list, and its index leads back to it; none is more than an eighth larger than what it is
+// for.
 consteval bool sizes_are_right() {
   for (std::size_t index = 0, before = 0; index != frame_sizes; ++index) {
     std::size_t const size = frame_size_of(index);
@@ -49,8 +50,8 @@ void set_room(std::size_t index, std::uint32_t n) noexcept {
   this_threads_frames.room[index] = static_cast<std::uint8_t>(n);
 }
 
-// A batch in the global pool: its first block links to the rest of it, and stands in the list of batches by its second
-// word.
+// A batch in the global pool: its first block links to the rest of it, and stands in the list of batches by
+// its second word.
 struct batch_head : free_frame {
   batch_head* next_batch;
 };
@@ -162,7 +163,8 @@ void* refill_frames(std::size_t size) {
   std::size_t const index = frame_size_index(size);
   if (lists_are_open()) {
     frame_lists& mine = this_threads_frames;
-    // A caller that was compiled with a sanitizer looks into no list; the library, compiled without, still keeps one.
+    // A caller that was compiled with a sanitizer looks into no list; the library, compiled without, still
+    // keeps one.
     if (mine.first[index] != nullptr) return take_from_list(index, 1);
     if (free_frame* const taken = take_batch(index); taken != nullptr) {
       mine.first[index] = taken->next;

@@ -100,8 +100,8 @@ std::string target_of(int fd) {
   return l.waiting();
 }
 
-// Suspended coroutines below this one's, from the innermost outwards. They stay suspended: what they wait for is in flight
-// on this thread.
+// Suspended coroutines below this one's, from the innermost outwards. They stay suspended: what they wait for
+// is in flight on this thread.
 [[maybe_unused]] void describe_chain(std::string& text, detail::tracked_operation<true> const& op) {
   std::coroutine_handle<> h = op.coroutine();
   for (int depth = 0; h && depth != 1000; ++depth) {

@@ -1,7 +1,7 @@
 // A strand: a queue that many threads push to, and whoever has its turn runs.
 //
-// The queue is Dmitry Vyukov's for many producers and one consumer, linked through the works themselves. `last_` also says
-// whose turn it is:
+// The queue is Dmitry Vyukov's for many producers and one consumer, linked through the works themselves.
+// `last_` also says whose turn it is:
 //
 //   last_ == null           idle: nobody runs it. Who pushes then has its turn posted to the inner executor
 //   last_ == &placeholder_  empty, and somebody has the turn
@@ -11,12 +11,13 @@
 //          null?  first_ = w, post the turn           empty: last_ from &placeholder_ to null, idle
 //          else   before->next = w                    else: post the turn again
 //
-// A push is wait-free. Between its exchange and its link the runner cannot see what follows, and waits for the link: a work
-// stays valid until it is run, and is not run before it is known what comes behind it.
+// A push is wait-free. Between its exchange and its link the runner cannot see what follows, and waits for
+// the link: a work stays valid until it is run, and is not run before it is known what comes behind it.
 //
-// Order. What one work did happens before the next: within a turn by sequence; from turn to turn by the inner executor's
-// post; across idleness by `last_`, which the end of a turn releases and the push that finds it null acquires (and which then
-// posts). What the poster did happens before its work by the release of the link, or of the post.
+// Order. What one work did happens before the next: within a turn by sequence; from turn to turn by the inner
+// executor's post; across idleness by `last_`, which the end of a turn releases and the push that finds it
+// null acquires (and which then posts). What the poster did happens before its work by the release of the
+// link, or of the post.
 
 #include "sys/calls.hpp"
 

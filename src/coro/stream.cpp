@@ -69,14 +69,15 @@ task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffe
   co_return io_result<const_buffers>(result<const_buffers>(request.buffers), rest.moved());
 }
 
-// ---- read_until ------------------------------------------------------------------------------------------------------
+// ---- read_until -------------------------------------------------------------------------------------------
 
 namespace {
 
 constexpr std::size_t least_room = 512;
 constexpr std::size_t most_room = 16 * 1024; // what is added is written with zeros first
 
-// Room at the end of a container; what was not filled is taken off again, also if the task is destroyed meanwhile.
+// Room at the end of a container; what was not filled is taken off again, also if the task is destroyed
+// meanwhile.
 class appended {
  public:
   appended(dynamic_buffer to, std::size_t room) : to_(to), size_(to.size()) { to_.resize(size_ + room); }
@@ -146,7 +147,7 @@ task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer int
   }
 }
 
-// ---- copy ------------------------------------------------------------------------------------------------------------
+// ---- copy -------------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -167,8 +168,8 @@ bool may_splice(any_read_stream from, any_write_stream to) noexcept {
           b->kind() == handle_kind::named_pipe);
 }
 
-// What kinds do not tell: a file that only appends, a device, a descriptor that is simulated. Reading and writing say what
-// is really wrong, if anything is.
+// What kinds do not tell: a file that only appends, a device, a descriptor that is simulated. Reading and
+// writing say what is really wrong, if anything is.
 bool refuses_to_splice(std::error_code e) noexcept {
   return e.category() == std::system_category() &&
          (e.value() == EINVAL || e.value() == EBADF || e.value() == ENOSYS || e.value() == EOPNOTSUPP);

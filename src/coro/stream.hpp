@@ -1,4 +1,5 @@
-// src/coro/stream.hpp: what whole transfers share: how long they may take, what of a list is left, how much moved.
+// src/coro/stream.hpp: what whole transfers share: how long they may take, what of a list is left, how much
+// moved.
 
 #pragma once
 
@@ -15,7 +16,8 @@ namespace unio::detail {
 
 inline std::error_code system_error(int code) noexcept { return {code, std::system_category()}; }
 
-/// The deadline of a whole transfer: a moment, once it has begun. Zero stays zero: whatever can be done without waiting.
+/// The deadline of a whole transfer: a moment, once it has begun. Zero stays zero: whatever can be done
+/// without waiting.
 class time_limit {
  public:
   explicit time_limit(deadline d) noexcept : deadline_(d) {
@@ -35,8 +37,8 @@ class time_limit {
   std::int64_t due_ns_ = deadline::forever;
 };
 
-/// What is left of a list of buffers. The caller's array stays as it is, so the rest of a buffer that was moved in part goes
-/// alone.
+/// What is left of a list of buffers. The caller's array stays as it is, so the rest of a buffer that was
+/// moved in part goes alone.
 template <class Buffer> class unmoved {
  public:
   explicit unmoved(buffer_list<Buffer> const& all) noexcept : all_(all), left_(all.bytes()) { skip_empty(); }

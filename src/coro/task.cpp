@@ -48,7 +48,7 @@ way_back way_back::to(executor_ref executor, resumption& r, std::atomic<bool>& l
   co_await dispatched{executor, r, left};
 }
 
-// ---- where there are no tail calls -----------------------------------------------------------------------------------
+// ---- where there are no tail calls ------------------------------------------------------------------------
 
 namespace {
 // The innermost loop of this thread that resumes coroutines, and what it is to resume next.

@@ -1,8 +1,10 @@
 // The threads of a pool. What they share is in driver/shared.cpp, how they sleep in driver/wake_gate.hpp.
 //
 //   open ── join(), and nothing to do ──┐
-//     │                                 ├──► over: each thread cancels what is in flight on its engine, waits for it and ends;
-//     └── stop() ───────────────────────┘    then the joining thread tells what is still queued that it will not run
+//     │                                 ├──► over: each thread cancels what is in flight on its engine, waits
+//                                       for it and ends;
+//     └── stop() ───────────────────────┘    then the joining thread tells what is still queued that it will
+//                                            not run
 //
 // In this order, because a coroutine may be destroyed only when nobody resumes another part of it.
 

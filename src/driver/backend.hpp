@@ -21,7 +21,8 @@ enum class attempted : std::uint8_t {
 
 class backend {
  public:
-  /// `doorbell_fd`: an eventfd, whose every write wakes the thread that sleeps in reap(); -1: it never really sleeps.
+  /// `doorbell_fd`: an eventfd, whose every write wakes the thread that sleeps in reap(); -1: it never really
+  /// sleeps.
   explicit backend(int doorbell_fd = -1) noexcept : doorbell_fd_(doorbell_fd) {}
   backend(backend const&) = delete;
   backend& operator=(backend const&) = delete;
@@ -37,28 +38,30 @@ class backend {
   virtual int bind(engine&) noexcept { return 0; }
   /// Gives the kernel an operation that is in flight, or parks it.
   virtual void arm(engine&, io_operation& op, attempted) noexcept = 0;
-  /// Whether an operation on a stream socket, which might be performed at once, is better performed with others: it saves
-  /// system calls. If so it is armed next.
+  /// Whether an operation on a stream socket, which might be performed at once, is better performed with
+  /// others: it saves system calls. If so it is armed next.
   virtual bool prefers_batch(engine&, io_operation const& op) noexcept = 0;
   /// Waits for readiness of the operation's descriptor, then performs it.
   virtual void park(engine&, io_operation& op) noexcept = 0;
   /// Takes an operation back. False: the kernel has it; it will complete, sooner for having been asked.
   virtual bool disarm(engine&, io_operation& op) noexcept = 0;
-  /// Submits what is armed, gives what is ready to engine::process, and if nothing is, sleeps until `until` (steady
-  /// clock, ns; 0: does not sleep) unless engine::before_sleep() objects. At most one system call.
-  /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says that this backend
-  /// cannot go on.
+  /// Submits what is armed, gives what is ready to engine::process, and if nothing is, sleeps until `until`
+  /// (steady clock, ns; 0: does not sleep) unless engine::before_sleep() objects. At most one system call.
+  /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says
+  /// that this backend cannot go on.
   virtual int reap(engine&, std::int64_t until) noexcept = 0;
   /// Gives the kernel what is armed and takes nothing in, where a turn is long.
   virtual void submit(engine&) noexcept {}
-  /// Looks for the completion of one operation. Returns 0, or the code that says that this backend cannot go on.
+  /// Looks for the completion of one operation. Returns 0, or the code that says that this backend cannot go
+  /// on.
   virtual int look_at(engine&, io_operation& op) noexcept = 0;
   /// The descriptor is about to be closed; nothing is in flight on it.
   virtual void unregister(int, descriptor&) noexcept {}
   [[nodiscard]] virtual std::int64_t now() const noexcept;
   /// All but `why`. Allocates nothing.
   virtual void describe(capabilities&) const noexcept {}
-  /// Where this runs instead of io_uring: what io_uring said, or 0 if it was not wanted. Otherwise needs_no_reason.
+  /// Where this runs instead of io_uring: what io_uring said, or 0 if it was not wanted. Otherwise
+  /// needs_no_reason.
   [[nodiscard]] virtual int why_no_ring() const noexcept { return needs_no_reason; }
   static constexpr int needs_no_reason = 1;
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
@@ -67,7 +70,8 @@ class backend {
 
   /// Gives up all operations but those that the kernel may be performing: these stay `submitted`.
   virtual void leave(engine&) noexcept {}
-  /// Processes those that have ended since. True: the kernel holds nothing any more, and nothing is left here.
+  /// Processes those that have ended since. True: the kernel holds nothing any more, and nothing is left
+  /// here.
   virtual bool has_left(engine&) noexcept { return true; }
 
  protected:

@@ -26,8 +26,8 @@ std::string_view setting(char const* name) noexcept {
   return text != nullptr ? text : "";
 }
 
-// UNIO_RING_ENTRIES: how many operations one turn can submit. For tests (1) and for those who count every page. 0: it is
-// set to something else.
+// UNIO_RING_ENTRIES: how many operations one turn can submit. For tests (1) and for those who count every
+// page. 0: it is set to something else.
 unsigned ring_entries() noexcept {
   std::string_view const text = setting("UNIO_RING_ENTRIES");
   if (text.empty()) return default_ring_entries;
@@ -123,8 +123,8 @@ result<std::unique_ptr<backend>> best_backend() noexcept {
   if (name == "epoll") return make_epoll(0);
   result<std::unique_ptr<backend>> ring = try_uring(entries);
   if (ring.has_value() || name == "uring") return ring;
-  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is short for longer
-  // than somebody may wait is as good a reason.
+  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is
+  // short for longer than somebody may wait is as good a reason.
   int const code = -ring.error().value(); // a system error: an errno
   bool const is_short = code == -ENOMEM || code == -EAGAIN || code == -EBUSY;
   if (!means_unavailable(code) && !is_short) return ring;

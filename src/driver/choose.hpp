@@ -14,24 +14,26 @@ namespace unio::driver {
 
 /// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
 ///
-/// Errors  error::unknown_driver; EINVAL if UNIO_RING_ENTRIES is not a number from 1 to 32768; what io_uring_setup(2) said
+/// Errors  error::unknown_driver; EINVAL if UNIO_RING_ENTRIES is not a number from 1 to 32768; what
+///         io_uring_setup(2) said
 result<std::unique_ptr<backend>> best_backend() noexcept;
 
-/// One line about an error of best_backend(). Where a variable of the environment is the cause it names it and its value.
+/// One line about an error of best_backend(). Where a variable of the environment is the cause it names it
+/// and its value.
 std::string why_none(std::error_code const& error);
 
 /// Whether the io_uring driver was compiled.
 bool has_uring() noexcept;
 
-/// The backend to go on with, and with the same doorbell, when `current` could not for the reason `native_code`: epoll if
-/// it was io_uring that was forbidden, otherwise null.
+/// The backend to go on with, and with the same doorbell, when `current` could not for the reason
+/// `native_code`: epoll if it was io_uring that was forbidden, otherwise null.
 std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept;
 
 /// The sentence for backend::why_no_ring(). It is made only for who asks, for that allocates.
 std::string why_this_driver(int native_code);
 
-/// Whether an error of io_uring_setup(2) or io_uring_enter(2) means that io_uring is missing or forbidden, rather than
-/// that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).
+/// Whether an error of io_uring_setup(2) or io_uring_enter(2) means that io_uring is missing or forbidden,
+/// rather than that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).
 bool means_unavailable(int native_code) noexcept;
 
 } // namespace unio::driver

@@ -11,11 +11,12 @@
 
 namespace unio::driver {
 
-/// The adaptive inline attempt: whether trying the system call at once has lately been worth it, for one direction of one
-/// descriptor.
+/// The adaptive inline attempt: whether trying the system call at once has lately been worth it, for one
+/// direction of one descriptor.
 ///
-/// A hit adds one, up to 3; a miss takes three. Below zero the driver is asked at once, except for every 32nd operation,
-/// which tries again. A driver that is told when readiness changes (epoll) knows better: empty until then.
+/// A hit adds one, up to 3; a miss takes three. Below zero the driver is asked at once, except for every 32nd
+/// operation, which tries again. A driver that is told when readiness changes (epoll) knows better: empty
+/// until then.
 class predictor {
  public:
   [[nodiscard]] bool worth_trying() noexcept {
@@ -72,8 +73,8 @@ struct descriptor {
   }
 };
 
-/// Descriptors by number. Numbers above a million share entries with lower ones: what is kept is only ever a hint, or
-/// checked against the operation's own descriptor.
+/// Descriptors by number. Numbers above a million share entries with lower ones: what is kept is only ever a
+/// hint, or checked against the operation's own descriptor.
 class descriptor_table {
  public:
   /// Null when there is no address space for the table.
@@ -84,8 +85,8 @@ class descriptor_table {
     if (i >= used_) used_ = i + 1;
     descriptor& d = entries_[i];
     if (std::uint32_t const g = sys::generation(fd); d.generation != g) [[unlikely]] {
-      // The number stands for something else than when we last looked. Operations that are still in flight on it (a
-      // clash of numbers above a million) stay listed.
+      // The number stands for something else than when we last looked. Operations that are still in flight on
+      // it (a clash of numbers above a million) stay listed.
       io_operation* const in_flight = d.in_flight;
       d = descriptor{};
       d.in_flight = in_flight;

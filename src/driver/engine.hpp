@@ -1,9 +1,10 @@
 // src/driver/engine.hpp: what the drivers have in common. One engine belongs to one thread.
 //
-// The engine takes operations through their life: tries them inline, hands them to its backend, keeps their deadlines,
-// decodes what comes back, and calls receivers, always from a loop and never from inside another receiver, so that a
-// million operations that complete at once use constant stack. A backend (epoll, io_uring, simulation) only says how to
-// wait: arm, park, disarm, reap. It may be changed while operations are in flight: when io_uring is forbidden later.
+// The engine takes operations through their life: tries them inline, hands them to its backend, keeps their
+// deadlines, decodes what comes back, and calls receivers, always from a loop and never from inside another
+// receiver, so that a million operations that complete at once use constant stack. A backend (epoll,
+// io_uring, simulation) only says how to wait: arm, park, disarm, reap. It may be changed while operations
+// are in flight: when io_uring is forbidden later.
 //
 //   start ──try──► settle ──────────────┐
 //     │                                 ├─► ready ──► deliver ──► receiver
@@ -11,12 +12,13 @@
 //                 ▲              │
 //                 └──── again ◄──┘
 //
-// Fairness. Everything that is ready stands in one queue, first come, first served; what completes inline while others wait
-// goes to its end. A turn fetches all that the kernel has and serves all that is then in the queue, each once. A short queue is
-// served again, in whole rounds, until 64 operations have completed. So everything that is ready is served once before anything is
-// served twice. After each 64, timers and posted work have their turn.
-// To be served is: a receiver is called, or a coroutine is resumed, which may complete one more operation on the spot (the
-// answer to the request that it has read). Only what has the turn to itself may complete 64.
+// Fairness. Everything that is ready stands in one queue, first come, first served; what completes inline
+// while others wait goes to its end. A turn fetches all that the kernel has and serves all that is then in
+// the queue, each once. A short queue is served again, in whole rounds, until 64 operations have completed.
+// So everything that is ready is served once before anything is served twice. After each 64, timers and
+// posted work have their turn. To be served is: a receiver is called, or a coroutine is resumed, which may
+// complete one more operation on the spot (the answer to the request that it has read). Only what has the
+// turn to itself may complete 64.
 
 #pragma once
 
@@ -32,12 +34,13 @@ namespace unio::driver {
 /// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
 inline constexpr unsigned flag_more = 1u << 1;
 
-/// How many operations complete before timers and posted work have their turn, and before the kernel is asked again if that
-/// is not later.
+/// How many operations complete before timers and posted work have their turn, and before the kernel is asked
+/// again if that is not later.
 inline constexpr int turn_budget = 64;
 /// How often a turn asks the kernel while it has more than one call brings.
 inline constexpr int calls_per_turn = 64;
-/// How many a coroutine that was resumed may complete inline, without being suspended, while others wait for their turn.
+/// How many a coroutine that was resumed may complete inline, without being suspended, while others wait for
+/// their turn.
 inline constexpr int inline_beside_others = 1;
 
 /// Work and counts that several engines share: a multiplexer of several threads.
@@ -81,11 +84,13 @@ class engine final : public io_multiplexer {
 
   /// A worker has performed `op`, whose outcome_value() is what the call returned. From any thread.
   void worker_done(io_operation& op) noexcept;
-  /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any thread.
+  /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any
+  /// thread.
   bool poke() noexcept;
   /// On its way to sleep, or asleep, and not yet woken. From any thread.
   [[nodiscard]] bool is_asleep() const noexcept { return sleeping_.load(std::memory_order_seq_cst); }
-  /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another one.
+  /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another
+  /// one.
   void close() noexcept { shut_down(); }
   [[nodiscard]] bool on_own_thread() const noexcept;
   /// When the next of the deadlines is due, which may have come since a turn began.

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::int64_t forever = deadline::forever;
 
-// Which of the two calls of a wait comes first. A call that is ready costs one system call, trying first; one that is not
-// costs three. A reader that had to wait the last time polls first: two. What it learns from is how long poll(2) took:
-// below this it did not sleep.
+// Which of the two calls of a wait comes first. A call that is ready costs one system call, trying first; one
+// that is not costs three. A reader that had to wait the last time polls first: two. What it learns from is
+// how long poll(2) took: below this it did not sleep.
 constexpr std::int64_t did_not_sleep_ns = 3'000;
 
 // The bit of sys::note_waited, or 0 for what does not learn.
@@ -64,8 +64,8 @@ void run_inline(io_operation& op) noexcept {
     std::int64_t wake = until;
     if (wants == readiness::time) wake = std::min(wake, f.moment(op));
     bool const on_descriptor = waits_for_descriptor(wants);
-    // Nothing tells when to go on; nor does it of a call that may block, and could not all the same: a file with a lease.
-    // That one is first tried again at once.
+    // Nothing tells when to go on; nor does it of a call that may block, and could not all the same: a file
+    // with a lease. That one is first tried again at once.
     if (!on_descriptor && wants != readiness::time) {
       bool const at_once = wants == readiness::worker && retries == 0;
       wake = std::min(

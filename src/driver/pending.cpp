@@ -13,7 +13,8 @@
 namespace unio::driver {
 namespace {
 
-// A question to one engine. The last of the two that use it destroys it: the thread that asks may have given up.
+// A question to one engine. The last of the two that use it destroys it: the thread that asks may have given
+// up.
 struct question : work {
   question(engine& e, registry::describer d) noexcept : work(&answer), about(e), describe(d) {}
   static void answer(work& w, bool run) noexcept {

@@ -19,9 +19,9 @@ constexpr short poll_events(readiness r) noexcept {
   }
 }
 
-/// The same for a ring's POLL_ADD. A ring leaves POLLPRI out when it compares a wake-up with what is waited for
-/// (IO_ASYNC_POLL_COMMON in io_uring/poll.c), and would sleep on. Every kernel function that announces urgent data announces
-/// POLLRDBAND too.
+/// The same for a ring's POLL_ADD. A ring leaves POLLPRI out when it compares a wake-up with what is waited
+/// for (IO_ASYNC_POLL_COMMON in io_uring/poll.c), and would sleep on. Every kernel function that announces
+/// urgent data announces POLLRDBAND too.
 constexpr unsigned ring_poll_events(readiness r) noexcept {
   auto const events = static_cast<unsigned>(poll_events(r));
   return r == readiness::exceptional ? events | POLLRDBAND : events;

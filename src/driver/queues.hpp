@@ -57,8 +57,8 @@ class operation_queue {
   queue_name name_;
 };
 
-/// Operations by operation_links::due. Insertion O(1); removal of the earliest or of any other O(log n) amortised
-/// (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap, 1986).
+/// Operations by operation_links::due. Insertion O(1); removal of the earliest or of any other O(log n)
+/// amortised (Fredman, Sedgewick, Sleator, Tarjan: The pairing heap, 1986).
 ///
 /// `heap_previous` is the left sibling, or for a first child the parent.
 class deadline_queue {
@@ -100,7 +100,8 @@ class deadline_queue {
     a->links.heap_child = b;
     return a;
   }
-  // Two passes, left to right in pairs and back, without recursion: the pairs are chained through heap_previous.
+  // Two passes, left to right in pairs and back, without recursion: the pairs are chained through
+  // heap_previous.
   static io_operation* meld_siblings(io_operation* first) noexcept {
     io_operation* pairs = nullptr;
     while (first != nullptr) {
@@ -170,7 +171,8 @@ class work_queue {
   work* last_ = nullptr;
 };
 
-/// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that links them.
+/// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that
+/// links them.
 template <class T, class Link> class inbox {
  public:
   void push(T& item) noexcept {
@@ -178,8 +180,8 @@ template <class T, class Link> class inbox {
     do Link::next(item) = head;
     while (!head_.compare_exchange_weak(head, &item, std::memory_order_seq_cst, std::memory_order_relaxed));
   }
-  /// seq_cst on both sides: pairs with the sleeper's flag (engine::sleep), so that either the sleeper sees the item or
-  /// the pusher sees the sleeper.
+  /// seq_cst on both sides: pairs with the sleeper's flag (engine::sleep), so that either the sleeper sees
+  /// the item or the pusher sees the sleeper.
   [[nodiscard]] bool empty() const noexcept { return head_.load(std::memory_order_seq_cst) == nullptr; }
   [[nodiscard]] T* take() noexcept {
     if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;

@@ -2,17 +2,18 @@
 //
 //   closing thread                               each engine, on its own thread
 //   list the closing, post closing_call to all
-//   in flight on it: 0, and no engine busy? ──►   closing_call: takes the closings that it was asked about, one by one:
-//     yes: take it off the list, return             busy + 1; cancel, wait for the ends, tell the receivers; busy - 1
-//     no:  answer for the engines of this thread,
+//   in flight on it: 0, and no engine busy? ──►   closing_call: takes the closings that it was asked about,
+//   one by one:
+//     yes: take it off the list, return             busy + 1; cancel, wait for the ends, tell the receivers;
+//     busy - 1 no:  answer for the engines of this thread,
 //          sleep until closing_news changes
 //
-// Only the engines that have an operation on the descriptor are waited for: the thread of another one may never run it
-// again. Such an engine finds out later that the closing is gone from the list. What is posted to it is a part of the
-// engine, and not of the closing, which lies on the closing thread's stack.
+// Only the engines that have an operation on the descriptor are waited for: the thread of another one may
+// never run it again. Such an engine finds out later that the closing is gone from the list. What is posted
+// to it is a part of the engine, and not of the closing, which lies on the closing thread's stack.
 //
-// The count of operations in flight may be too high for good: in a child of fork it contains the parent's, and numbers above
-// a million share counts. Then the end is that every engine has answered.
+// The count of operations in flight may be too high for good: in a child of fork it contains the parent's,
+// and numbers above a million share counts. Then the end is that every engine has answered.
 
 #include "driver/registry.hpp"
 
@@ -69,7 +70,7 @@ void registry::delist(engine& e) noexcept {
   sys::tell_closing_threads(); // who may have waited for its answer
 }
 
-// ---- descriptors that are closed --------------------------------------------------------------------------------------
+// ---- descriptors that are closed --------------------------------------------------------------------------
 
 // Lists a closing and asks every engine that has been used. Under the lock.
 void registry::list(closing& c) noexcept {

@@ -14,8 +14,8 @@ namespace unio::driver {
 
 class engine;
 
-/// A lock and two lists, touched when an engine is made or destroyed, and when a descriptor is closed that another thread's
-/// engine has an operation on.
+/// A lock and two lists, touched when an engine is made or destroyed, and when a descriptor is closed that
+/// another thread's engine has an operation on.
 class registry {
  public:
   static void enlist(engine& e) noexcept;
@@ -24,8 +24,9 @@ class registry {
   /// multiplexer and in every other that has some, waits until the last has finished, and has each forget the
   /// descriptor. The caller bumps the descriptor's generation afterwards.
   static void forget_everywhere(int fd, io_multiplexer* own) noexcept;
-  /// Has every engine cancel what it has on `fd` and forget it. Returns when nothing is in flight on `fd` any more and no
-  /// engine is busy with it. Meanwhile it does for the calling thread's engines what other threads ask of them.
+  /// Has every engine cancel what it has on `fd` and forget it. Returns when nothing is in flight on `fd` any
+  /// more and no engine is busy with it. Meanwhile it does for the calling thread's engines what other
+  /// threads ask of them.
   static void forget_in_all(int fd) noexcept;
   /// Has every engine described, on its own thread.
   using describer = void (*)(engine&, std::string& text);
@@ -37,8 +38,8 @@ class registry {
   static closing* closings;
 
   static std::mutex& all_mutex() noexcept;
-  /// The newest engine that is older than that of the number, or null. Under the lock. A walk that lets go of the lock goes
-  /// on with it, and misses no engine because others have come or gone.
+  /// The newest engine that is older than that of the number, or null. Under the lock. A walk that lets go of
+  /// the lock goes on with it, and misses no engine because others have come or gone.
   static engine* older_than(std::uint64_t number) noexcept;
   static void list(closing& c) noexcept;
   static void unlist(closing& c) noexcept;

@@ -1,23 +1,25 @@
 // A multiplexer that several threads run: an engine for each of them.
 //
-// Operations stay on the engine of the thread that started them, so that caches stay warm and a ring has one submitter.
-// What is shared is posted work, and the count of what is pending, so that run() knows when there is nothing left to wait
-// for.
+// Operations stay on the engine of the thread that started them, so that caches stay warm and a ring has one
+// submitter. What is shared is posted work, and the count of what is pending, so that run() knows when there
+// is nothing left to wait for.
 //
-// Posted work. Each thread has a slot: an inbox, into which anybody pushes with one compare-and-exchange, and behind it a
-// queue under a lock that is held for a few instructions. One more slot belongs to nobody: it takes what threads post that
-// run nothing here.
+// Posted work. Each thread has a slot: an inbox, into which anybody pushes with one compare-and-exchange, and
+// behind it a queue under a lock that is held for a few instructions. One more slot belongs to nobody: it
+// takes what threads post that run nothing here.
 //
 //   post, by a thread of the multiplexer ──► its own slot ──┐                  ┌── runs it, one by one
 //                                                           ├──► a slot's queue┤
-//   post, by another thread ──► everybody's slot ── a share ┘                  └── half of it, to a thread with nothing to do
+//   post, by another thread ──► everybody's slot ── a share ┘                  └── half of it, to a thread
+//   with nothing to do
 //
-// Everything that waits can be taken by whoever is idle, and taken back; only what runs is out of the queues, and for a
-// moment what moves from one to another.
+// Everything that waits can be taken by whoever is idle, and taken back; only what runs is out of the queues,
+// and for a moment what moves from one to another.
 //
 // Sleeping: see wake_gate.hpp.
 //
-// With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain store.
+// With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain
+// store.
 
 #include "driver/shared.hpp"
 
@@ -55,7 +57,8 @@ class slot final : public shared_state, public work_slot {
   // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
   short_lock engine_lock;
   std::atomic<engine*> runs{nullptr};
-  /// For another thread than its own. Acquire; pairs with the release in mine(): who sees the engine sees it as it was made.
+  /// For another thread than its own. Acquire; pairs with the release in mine(): who sees the engine sees it
+  /// as it was made.
   [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
   wake_gate<>::sleeper sleeper;
 
@@ -63,8 +66,8 @@ class slot final : public shared_state, public work_slot {
   unsigned turns_ = 0; // its own thread's
 };
 
-// Those that live, by a number that is never used again: a thread that ends must not touch one that has gone. Threads end
-// after static objects are destroyed.
+// Those that live, by a number that is never used again: a thread that ends must not touch one that has gone.
+// Threads end after static objects are destroyed.
 static_assert(std::is_trivially_destructible_v<std::mutex>);
 constinit std::mutex living_mutex;
 constinit shared_multiplexer* living = nullptr;
@@ -137,8 +140,8 @@ class shared_multiplexer final : public pool_multiplexer {
     return runner::another_thread;
   }
 
-  // One that sleeps, or else whichever there is. An engine that is just being woken, or ends, is passed over: its lock may
-  // be held by the thread that a signal handler interrupts.
+  // One that sleeps, or else whichever there is. An engine that is just being woken, or ends, is passed over:
+  // its lock may be held by the thread that a signal handler interrupts.
   void wake() noexcept override {
     for (bool const sleeping : {true, false})
       for (slot& s : slots()) {
@@ -150,7 +153,8 @@ class shared_multiplexer final : public pool_multiplexer {
   }
 
   unio::capabilities capabilities() const override {
-    // Another thread's engine may be setting itself up at this moment: only the calling thread's own is asked.
+    // Another thread's engine may be setting itself up at this moment: only the calling thread's own is
+    // asked.
     engine const* const e = my_engine();
     unio::capabilities c = e != nullptr ? e->capabilities() : offered_;
     if (e == nullptr) c.why = why_this_driver(why_no_ring_);
@@ -398,7 +402,8 @@ class shared_multiplexer final : public pool_multiplexer {
         [this] { return has_work(); });
   }
 
-  // On the thread of `s`, which has nothing to do: a share of what is everybody's, or else half of what another thread has.
+  // On the thread of `s`, which has nothing to do: a share of what is everybody's, or else half of what
+  // another thread has.
   bool fetch(slot& s) noexcept {
     if (everybodys_.has_work() && everybodys_.give(s, threads_, 64)) return true;
     return steal(s);
@@ -412,8 +417,8 @@ class shared_multiplexer final : public pool_multiplexer {
     return false;
   }
 
-  // Whether nothing is posted, running or in flight: all threads are on their way to sleep, and nobody wakes them. The last
-  // of them to count itself sees that of all others.
+  // Whether nothing is posted, running or in flight: all threads are on their way to sleep, and nobody wakes
+  // them. The last of them to count itself sees that of all others.
   [[nodiscard]] bool is_quiet() const noexcept {
     if (gate_.sleepers() != static_cast<std::uint32_t>(threads_) ||
         pending_.load(std::memory_order_acquire) != 0)
@@ -455,7 +460,8 @@ int slot::run_shared(int max_items) noexcept {
   if (max_items <= 0 || all->is_over()) return 0;
   // What is everybody's must not wait for ever behind what this thread posts to itself.
   if (all->everybodys_.has_work()) all->everybodys_.give(*this, all->threads_, 64);
-  // Nor what waits behind a work that takes long, though all others are always busy with what they post themselves.
+  // Nor what waits behind a work that takes long, though all others are always busy with what they post
+  // themselves.
   if (all->threads_ != 1 && ++turns_ % 64 == 0) all->steal(*this);
   if (!has_work() && (all->threads_ == 1 || !all->fetch(*this))) return 0;
   int left = 0;

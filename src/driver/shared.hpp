@@ -11,11 +11,12 @@ class shared_state;
 /// An engine on the best backend; `shared`: what it shares with others, or null.
 result<std::unique_ptr<io_multiplexer>> make_engine(shared_state* shared) noexcept;
 
-/// For n > 1 threads: an engine for each thread that uses it, made on its first use and ended with the thread.
+/// For n > 1 threads: an engine for each thread that uses it, made on its first use and ended with the
+/// thread.
 result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noexcept;
 
-/// The same for the threads of a pool, which enter it, run it until it is over, and leave it. While nothing is pending, run()
-/// sleeps.
+/// The same for the threads of a pool, which enter it, run it until it is over, and leave it. While nothing
+/// is pending, run() sleeps.
 class pool_multiplexer : public io_multiplexer {
  public:
   /// Makes the calling thread's engine.

@@ -1,17 +1,18 @@
 // src/driver/wake_gate.hpp: who is woken when something was queued for several threads.
 //
-// One word counts the sleepers, and the calls: sleepers that are being woken. At most one call is under way at a time; the thread
-// that was called takes something, and calls the next if there is more.
+// One word counts the sleepers, and the calls: sleepers that are being woken. At most one call is under way
+// at a time; the thread that was called takes something, and calls the next if there is more.
 //
 //   post:   push (seq_cst)                          sleep:  asleep = true; sleepers + 1 (seq_cst)
 //           read the word (seq_cst)                         look at all inboxes and queues (seq_cst)
 //           sleepers, and no call? calls + 1, call          something? then not
 //
-// No wake-up is lost. The seq_cst operations have one order. If the push is before the sleeper's look, the sleeper stays up.
-// Otherwise its count is before the reading of the word, so that the poster sees a sleeper. It then calls one, or leaves it to
-// the call that is under way: the thread that ends that call subtracts it first (a modification after the one that the poster has
-// read) and looks at the queues afterwards, where the push is visible, and calls again. What was moved between the two looks is
-// in the hands of a thread that is awake, and which looks at everything before it sleeps.
+// No wake-up is lost. The seq_cst operations have one order. If the push is before the sleeper's look, the
+// sleeper stays up. Otherwise its count is before the reading of the word, so that the poster sees a sleeper.
+// It then calls one, or leaves it to the call that is under way: the thread that ends that call subtracts it
+// first (a modification after the one that the poster has read) and looks at the queues afterwards, where the
+// push is visible, and calls again. What was moved between the two looks is in the hands of a thread that is
+// awake, and which looks at everything before it sleeps.
 //
 // tests/memory_model/gate_test.cpp tries every execution of it that the memory model of C++ allows.
 
@@ -37,7 +38,8 @@ template <template <class> class Atomic = std::atomic> class wake_gate {
     s.asleep_.exchange(true, std::memory_order_seq_cst);
     idle_.fetch_add(one_sleeper, std::memory_order_seq_cst);
   }
-  /// True: it was called. It must take something, if anything is left, then say answered(), then look whether there is more.
+  /// True: it was called. It must take something, if anything is left, then say answered(), then look whether
+  /// there is more.
   bool rise(sleeper& s) noexcept {
     if (!s.counted_) return false;
     s.counted_ = false;
@@ -48,8 +50,9 @@ template <template <class> class Atomic = std::atomic> class wake_gate {
   /// The call is over: from here on another may be made.
   void answered() noexcept { idle_.fetch_add(0 - one_call, std::memory_order_seq_cst); }
 
-  /// Something was queued (seq_cst): has a thread that sleeps look, unless one is being woken already. `all` are the places,
-  /// `sleeper_of(p)` is its sleeper, `wake(p)` wakes its thread if that sleeps, `has_work()` looks at all queues (seq_cst).
+  /// Something was queued (seq_cst): has a thread that sleeps look, unless one is being woken already. `all`
+  /// are the places, `sleeper_of(p)` is its sleeper, `wake(p)` wakes its thread if that sleeps, `has_work()`
+  /// looks at all queues (seq_cst).
   template <class Places, class SleeperOf, class Wake, class HasWork>
   void call_one(Places&& all, SleeperOf sleeper_of, Wake wake, HasWork has_work) noexcept {
     std::uint64_t idle = idle_.load(std::memory_order_seq_cst);
@@ -62,7 +65,8 @@ template <template <class> class Atomic = std::atomic> class wake_gate {
   }
 
  private:
-  // Sleepers in the upper half: one may be subtracted, by the thread that calls it, before it has added itself.
+  // Sleepers in the upper half: one may be subtracted, by the thread that calls it, before it has added
+  // itself.
   static constexpr std::uint64_t one_call = 1, one_sleeper = std::uint64_t{1} << 32;
   static bool wants_call(std::uint64_t idle) noexcept {
     return (idle >> 32) != 0 && static_cast<std::uint32_t>(idle) == 0;

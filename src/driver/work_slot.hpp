@@ -28,8 +28,8 @@ class short_lock {
   std::atomic<bool> held_{false};
 };
 
-/// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock that is held for a few
-/// instructions.
+/// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock
+/// that is held for a few instructions.
 class alignas(64) work_slot {
  public:
   /// From any thread. seq_cst by the inbox.
@@ -78,8 +78,8 @@ class alignas(64) work_slot {
   }
 
  private:
-  // Empties the inbox into the queue. A thread that sees the inbox empty (acquire) must not see nothing queued, so a promise is
-  // counted before the inbox is emptied (release).
+  // Empties the inbox into the queue. A thread that sees the inbox empty (acquire) must not see nothing
+  // queued, so a promise is counted before the inbox is emptied (release).
   void collect() noexcept {
     if (inbox_.empty()) return;
     int n = queued_.load(std::memory_order_relaxed);

@@ -75,8 +75,8 @@ class pool {
   int idle_ = 0;
 };
 
-// Never destroyed: its threads use it until the process ends. A child made by fork has none of the threads, and perhaps a
-// lock that one of them held: it begins with a new pool in the place of the old.
+// Never destroyed: its threads use it until the process ends. A child made by fork has none of the threads,
+// and perhaps a lock that one of them held: it begins with a new pool in the place of the old.
 pool& workers() noexcept {
   alignas(pool) static std::byte storage[sizeof(pool)];
   static std::atomic_flag making;

@@ -1,7 +1,7 @@
 // src/driver/workers.hpp: threads that may block, for what readiness means nothing for.
 //
-// At most four for the whole process, made when first needed, ended with it. A job is an operation; performing it is a
-// blocking system call. A forked child makes its own.
+// At most four for the whole process, made when first needed, ended with it. A job is an operation;
+// performing it is a blocking system call. A forked child makes its own.
 
 #pragma once
 

@@ -42,8 +42,8 @@ void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) {
     member(i).for_each_descriptor([=](int fd) { f(fd, context); });
 }
 
-// What is still to come counts as in flight, so that closing it ends the chain. What has been passed does not: for the chains, too,
-// that this one is a member of.
+// What is still to come counts as in flight, so that closing it ends the chain. What has been passed does
+// not: for the chains, too, that this one is a member of.
 void chain::pass() noexcept {
   for (chain const* c = this; c != nullptr; c = c->outer_)
     if (c->links.is.in_flight || c->links.is.landed) current().for_each_descriptor(&sys::leave_flight);

@@ -13,7 +13,8 @@
 
 namespace unio::detail {
 
-/// The state of operations that is nobody's but theirs. Each takes the operation that its name says, as an io_operation.
+/// The state of operations that is nobody's but theirs. Each takes the operation that its name says, as an
+/// io_operation.
 struct operation_access {
   template <class To, class From> static auto& as(From& op) noexcept {
     return static_cast<std::conditional_t<std::is_const_v<From>, To const, To>&>(op);
@@ -22,8 +23,8 @@ struct operation_access {
   // async_close: its descriptor is gone.
   template <class O> static auto& closed(O& op) noexcept { return as<async_close>(op).closed_; }
 
-  // async_read: its handle; and where its bytes are instead, if it does not fill the request's memory. It still asks for as
-  // many, so that it can be started again.
+  // async_read: its handle; and where its bytes are instead, if it does not fill the request's memory. It
+  // still asks for as many, so that it can be started again.
   static mapped_file_handle& mapped_file(io_operation& op) noexcept {
     return static_cast<mapped_file_handle&>(*as<async_read>(op).source_);
   }
@@ -41,8 +42,8 @@ struct operation_access {
   // async_send_zero_copy: it is known that this socket cannot avoid the copy.
   template <class O> static auto& copies(O& op) noexcept { return as<async_send_zero_copy>(op).copies_; }
 
-  // async_open: why the arguments cannot be taken, or 0; the system's flags; whether it takes a new inode put in place of the
-  // old one, and an fsync behind it; what was opened.
+  // async_open: why the arguments cannot be taken, or 0; the system's flags; whether it takes a new inode put
+  // in place of the old one, and an fsync behind it; what was opened.
   template <class O> static int refused(O& op) noexcept { return as<async_open>(op).refused_; }
   template <class O> static int open_flags(O& op) noexcept { return as<async_open>(op).open_flags_; }
   template <class O> static bool always_new(O& op) noexcept { return as<async_open>(op).always_new_; }

@@ -23,10 +23,12 @@ template <class Call> int uninterrupted(Call call) noexcept {
   return static_cast<int>(sys::uninterrupted(call));
 }
 
-/// What may go with others: a send rarely has to wait, and a peer that was just answered has rarely asked again.
+/// What may go with others: a send rarely has to wait, and a peer that was just answered has rarely asked
+/// again.
 inline bool is_socket(io_operation const& op) noexcept { return op.kind() == handle_kind::stream_socket; }
 
-/// The tail of a decoder, after bytes and the operation's own errors: a stop that hid nothing, "not yet", an error.
+/// The tail of a decoder, after bytes and the operation's own errors: a stop that hid nothing, "not yet", an
+/// error.
 inline outcome decode_error(io_operation& op, int res) noexcept {
   if (res == -EAGAIN) return outcome::again;
   if (res == -EINTR && !op.links.is.cancel_wanted) return outcome::again;

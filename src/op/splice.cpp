@@ -22,7 +22,8 @@ void begin(io_operation& op) noexcept {
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   async_splice const& s = self(op);
-  // Between pipes and sockets readiness and the system call are cheaper than the kernel thread that the ring would use.
+  // Between pipes and sockets readiness and the system call are cheaper than the kernel thread that the ring
+  // would use.
   if (s.request().bytes == 0 || op::access::waits_for(op) != readiness::worker) return false;
   sqe.opcode = IORING_OP_SPLICE;
   sqe.fd = s.to();
@@ -45,7 +46,8 @@ readiness unready_side(async_splice const& s) noexcept {
   sys::poll(p, 2, &now);
   if (p[0].revents == 0) return readiness::readable;
   if (p[1].revents == 0) return readiness::writable;
-  // Both are by now: which of them was not, no edge will tell. For a file it was only that reading or writing it may wait.
+  // Both are by now: which of them was not, no edge will tell. For a file it was only that reading or writing
+  // it may wait.
   return is_file(s.kind()) ? readiness::worker : readiness::retry;
 }
 

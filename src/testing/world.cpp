@@ -416,7 +416,8 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
       return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
     case F_OFD_SETLK: {
       if (d->kind != thing::file) return -EBADF;
-      // Nobody here can open a file a second time, so it is a process elsewhere that has a lock on it for a while.
+      // Nobody here can open a file a second time, so it is a process elsewhere that has a lock on it for a
+      // while.
       bool const unlocks = reinterpret_cast<struct flock const*>(argument)->l_type == F_UNLCK;
       return leave(call::fcntl, fd, !unlocks && options.delays && random.one_in(3) ? -EAGAIN : 0);
     }

@@ -1,5 +1,5 @@
-// Mutexes, semaphores, events, latches and rendezvous: who waits, in which order they go on and where, what a stop and a
-// destruction leave behind. On one thread, and between several.
+// Mutexes, semaphores, events, latches and rendezvous: who waits, in which order they go on and where, what a
+// stop and a destruction leave behind. On one thread, and between several.
 
 #include "coro/waiting.hpp"
 
@@ -643,7 +643,7 @@ TEST(latch, death_of_who_counts_below_zero) {
   EXPECT_DEATH(l.count_down(2), "below zero");
 }
 
-// ---- rendezvous ----------------------------------------------------------------------------------------------------------
+// ---- rendezvous -------------------------------------------------------------------------------------------
 
 TEST_F(contended_rendezvous, calls_its_completion_before_anybody_goes_on) {
   std::string& order = t.order;

@@ -486,7 +486,8 @@ TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
   EXPECT_TRUE(seen.result->has_value());
 }
 
-// A chain in a chain: each of its descriptors leaves flight as often as it entered it, wherever the inner one was meanwhile.
+// A chain in a chain: each of its descriptors leaves flight as often as it entered it, wherever the inner one
+// was meanwhile.
 TEST_P(link, goes_on_when_a_handle_that_a_chain_in_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe(), c = make_pipe();
   int const first = b.reader.native_handle(), second = c.reader.native_handle();

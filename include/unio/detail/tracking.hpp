@@ -1,7 +1,7 @@
 // unio/detail/tracking.hpp: what is remembered for unio::dump_pending, where the library was built to do so.
 //
-// Here because it is part of promises and operations, and must cost them nothing where it is off: the templates for `false`
-// are empty.
+// Here because it is part of promises and operations, and must cost them nothing where it is off: the
+// templates for `false` are empty.
 
 #pragma once
 

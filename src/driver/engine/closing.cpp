@@ -40,8 +40,8 @@ void engine::abandon(io_operation& op) noexcept {
   cancel(op);
   if (on_own_thread()) {
     ++statistics.abandoned;
-    // One that waits for nothing but to be delivered need not drive the others: nobody is told. (Only then is the mark of
-    // its queue this thread's to read: a worker may have it.)
+    // One that waits for nothing but to be delivered need not drive the others: nobody is told. (Only then is
+    // the mark of its queue this thread's to read: a worker may have it.)
     queue_next_inline();
     if ((op.links.is.undelivered & io_operation::done) != 0 && (due_.contains(op) || ready_.contains(op))) {
       unqueue(op);
@@ -85,7 +85,8 @@ bool engine::has_in_flight(int fd) noexcept {
   return found;
 }
 
-// A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is no reason.
+// A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is
+// no reason.
 bool engine::go_on() noexcept {
   result<int> const r = do_run(-1, forever);
   return r.has_value() || r.error() == std::errc::not_enough_memory;
@@ -97,7 +98,8 @@ void engine::forget_here(int fd) noexcept {
   bool const tell = sys::in_flight(fd) != 0; // also if all have ended, but not all receivers were told yet
   if (in_flight_ != 0 && has_in_flight(fd)) {
     cancel_all_on(fd);
-    // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to return.
+    // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to
+    // return.
     for (told const* t = telling_; t != nullptr; t = t->outer)
       if (t->op != nullptr && t->op->links.is.undelivered == 0 && uses(*t->op, fd)) after_value(*t->op);
     while (has_in_flight(fd)) {
@@ -105,8 +107,8 @@ void engine::forget_here(int fd) noexcept {
       cancel_all_on(fd);
     }
   }
-  // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they: those of
-  // others may close handles as well, and would be nested in each other without bound.
+  // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they:
+  // those of others may close handles as well, and would be nested in each other without bound.
   for (operation_queue* const queue : {&due_, &ready_})
     for (io_operation* op = tell ? queue->first() : nullptr; op != nullptr;) {
       io_operation* const next = op->links.next;

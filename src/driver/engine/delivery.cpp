@@ -31,7 +31,8 @@ void engine::settle(io_operation& op, unsigned events) noexcept {
   ready_.push(op);
 }
 
-// The same for one that never was in flight: delivered at once, unless a receiver is running or others wait for their turn.
+// The same for one that never was in flight: delivered at once, unless a receiver is running or others wait
+// for their turn.
 void engine::settle_inline(io_operation& op) noexcept {
   if (op.is_quiet() && quiet_ > 0) { // its coroutine is still running and will look
     --quiet_;
@@ -79,7 +80,8 @@ inline io_operation* engine::pop_ready() noexcept {
   deliver_with_care(op);
 }
 
-// One that was in flight, that other threads may touch, that has ended in part only, or while such a one is told.
+// One that was in flight, that other threads may touch, that has ended in part only, or while such a one is
+// told.
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
@@ -119,7 +121,8 @@ bool engine::is_being_told(io_operation const& op) const noexcept {
   return false;
 }
 
-// While others wait for their turn, a coroutine may complete no more inline than answers what it was resumed with.
+// While others wait for their turn, a coroutine may complete no more inline than answers what it was resumed
+// with.
 inline void engine::serve_one(io_operation& op) noexcept {
   --budget_;
   int const granted = alone_ && !has_results() ? budget_ : inline_beside_others;
@@ -138,8 +141,8 @@ template <class May> [[gnu::always_inline]] inline void engine::serve_alone(May 
   }
 }
 
-// From start(), outside of any receiver and with nothing else ready: delivers what completed inline, and what its receiver
-// starts.
+// From start(), outside of any receiver and with nothing else ready: delivers what completed inline, and what
+// its receiver starts.
 void engine::deliver_inline() noexcept {
   delivering_ = true;
   alone_ = true;
@@ -161,9 +164,9 @@ void engine::serve_due(bound const& b) noexcept {
   quiet_ = outer ? outer_quiet : turn_budget;
 }
 
-// Serves the queue in whole rounds: first all that is in it, each once, and then again what has come behind it, as long as all
-// of that fits into what is left of the budget. A long round is interrupted after each 64 completions, if `ticks`. Returns how
-// much posted work it has run meanwhile.
+// Serves the queue in whole rounds: first all that is in it, each once, and then again what has come behind
+// it, as long as all of that fits into what is left of the budget. A long round is interrupted after each 64
+// completions, if `ticks`. Returns how much posted work it has run meanwhile.
 int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
   bool const outer = std::exchange(delivering_, true);
   int const outer_quiet = quiet_;

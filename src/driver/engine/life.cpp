@@ -67,7 +67,8 @@ void engine::land(io_operation& op) noexcept {
   if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
 }
 
-// For the threads that close its descriptors an operation is in flight until its receiver is about to be told.
+// For the threads that close its descriptors an operation is in flight until its receiver is about to be
+// told.
 void engine::leave_flight(io_operation& op) noexcept {
   op.links.is.landed = false;
   op.for_each_descriptor(&sys::leave_flight);
@@ -118,7 +119,8 @@ bool engine::perform_now(io_operation& op) noexcept {
   return true;
 }
 
-// An attempt would have waited. The operation learns which of its descriptors to wait on, the descriptor that it is empty.
+// An attempt would have waited. The operation learns which of its descriptors to wait on, the descriptor that
+// it is empty.
 void engine::unready(io_operation& op) noexcept {
   int const fd = op.fd();
   op.faces().complete(op, -EAGAIN, 0);
@@ -157,8 +159,8 @@ void engine::to_worker(io_operation& op) noexcept {
   give_to_worker(op);
 }
 
-// A call that was allowed to block and could not go on all the same (a file with a lease, a device) is tried again, and then
-// again after a while: nothing tells when it can.
+// A call that was allowed to block and could not go on all the same (a file with a lease, a device) is tried
+// again, and then again after a while: nothing tells when it can.
 void engine::worker_returned(io_operation& op, int res) noexcept {
   operation_links::marks& is = op.links.is;
   if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
@@ -207,7 +209,8 @@ void engine::after_value(io_operation& op) noexcept {
   restart(op);
 }
 
-// Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it ends.
+// Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it
+// ends.
 bool engine::take_back(io_operation& op) noexcept {
   operation_links& l = op.links;
   if (l.is.with_worker) {
@@ -261,7 +264,8 @@ void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
   process(op, -ECANCELED, 0);
 }
 
-// What ends here is delivered before what else is ready: a timer must not wait until a long queue has been served.
+// What ends here is delivered before what else is ready: a timer must not wait until a long queue has been
+// served.
 void engine::expire(bound const& b) noexcept {
   if (deadlines_.earliest() == nullptr) return;
   std::int64_t const now_ns = now();

@@ -16,9 +16,9 @@ int engine::reap(std::int64_t until) noexcept {
   return e >= 0 ? e : change_backend(e);
 }
 
-// The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel has not begun
-// is armed again there. What it may have begun is never performed again, and its memory is the kernel's until the old one
-// says that the kernel holds nothing any more.
+// The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel
+// has not begun is armed again there. What it may have begun is never performed again, and its memory is the
+// kernel's until the old one says that the kernel holds nothing any more.
 int engine::change_backend(int why) noexcept {
   std::unique_ptr<backend> next = backend_after(*backend_, why, doorbell_fd_);
   if (next == nullptr) return why;
@@ -76,8 +76,8 @@ unio::capabilities engine::capabilities() const {
   return c;
 }
 
-// Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0 or a negative
-// native code.
+// Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0
+// or a negative native code.
 int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   int r = reap(until);
   for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
@@ -94,8 +94,8 @@ int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   return 0;
 }
 
-// Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep otherwise, though
-// what it was to wait for has come.
+// Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep
+// otherwise, though what it was to wait for has come.
 template <class Turn> result<int> engine::within_turn(Turn turn) noexcept {
   if (!delivering_) [[likely]] {
     budget_ = turn_budget;

@@ -52,8 +52,8 @@ void engine::wake() noexcept {
 }
 
 bool engine::poke() noexcept {
-  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed before. One that
-  // is awake is only looked at: its cache line stays where it is.
+  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed
+  // before. One that is awake is only looked at: its cache line stays where it is.
   bool const slept =
       sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst);
   std::uint64_t const one = 1;
@@ -128,8 +128,8 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
   return n;
 }
 
-// Of several threads one that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile as
-// well, but not without bound.
+// Of several threads one that has nothing in flight has nothing to ask the kernel for: it runs what was
+// posted meanwhile as well, but not without bound.
 int engine::run_posted_again(bound const& b) noexcept {
   int ran = 0;
   for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {

@@ -40,8 +40,8 @@ class engine::bound {
  public:
   bound(engine const& e, int max_items, std::int64_t until) noexcept
       : engine_(e), left_(max_items < 0 ? std::numeric_limits<int>::max() : max_items), until_(until) {}
-  /// True if one more may be done, which it then counts. The first may always: a bound shorter than looking takes must
-  /// not keep a loop from getting anywhere.
+  /// True if one more may be done, which it then counts. The first may always: a bound shorter than looking
+  /// takes must not keep a loop from getting anywhere.
   bool take() const noexcept {
     if (left_ <= 0 || (until_ != forever && taken_ && is_late())) return false;
     --left_;

@@ -37,8 +37,8 @@ int engine::ensure_bound() noexcept {
   return bind_error_;
 }
 
-// What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with; what it leaves
-// out, and what is rare, is done by the functions behind it.
+// What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with;
+// what it leaves out, and what is rare, is done by the functions behind it.
 void engine::start(io_operation& op) noexcept {
   if (op.is_atomic())
       [[unlikely]] // by another thread, perhaps, which must not look at anything of this one's

@@ -1,12 +1,12 @@
 // The backend on epoll: perform(), else wait for an edge and perform() again.
 //
-// A descriptor is registered once, edge-triggered and for both directions, when an operation first has to wait on it, and
-// stays so until its handle is closed: one epoll_ctl(2) per connection. An edge can not be missed: an operation waits
-// only after perform() said -EAGAIN, and what becomes ready after that raises an edge (epoll(7)); what became ready
-// before the registration is reported by it.
+// A descriptor is registered once, edge-triggered and for both directions, when an operation first has to
+// wait on it, and stays so until its handle is closed: one epoll_ctl(2) per connection. An edge can not be
+// missed: an operation waits only after perform() said -EAGAIN, and what becomes ready after that raises an
+// edge (epoll(7)); what became ready before the registration is reported by it.
 //
-// The event carries the descriptor and its generation, so that an edge of a descriptor that was closed while a
-// duplicate lives on never reaches an operation on the number's next owner.
+// The event carries the descriptor and its generation, so that an edge of a descriptor that was closed while
+// a duplicate lives on never reaches an operation on the number's next owner.
 
 #include "driver/epoll/epoll.hpp"
 
@@ -43,7 +43,8 @@ class epoll_backend final : public backend {
     e.await_readiness(op);
   }
 
-  // A peer that was just answered has asked again by the next turn more often than at once, and an attempt in vain is a call.
+  // A peer that was just answered has asked again by the next turn more often than at once, and an attempt in
+  // vain is a call.
   bool prefers_batch(engine& e, io_operation const& op) noexcept override {
     return e.has_company() && op.faces().wants(op) == readiness::readable;
   }
@@ -53,7 +54,8 @@ class epoll_backend final : public backend {
     if (d.registered) return;
     epoll_event event{.events = all_edges, .data = {.u64 = tag(op.fd())}};
     std::int64_t r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, op.fd(), &event);
-    // Left over from a number that was closed behind our back while a duplicate lives: it has to report afresh.
+    // Left over from a number that was closed behind our back while a duplicate lives: it has to report
+    // afresh.
     if (r == -EEXIST) r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_MOD, op.fd(), &event);
     if (r == -EPERM) return e.to_worker(op); // readiness means nothing for it, as for a regular file
     if (r < 0) return e.process(op, static_cast<int>(r), 0);

@@ -22,8 +22,8 @@ namespace {
 
 constexpr std::uint32_t always = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
 
-// From the best to the most modest. A kernel that does not know a flag says EINVAL; versions are not asked, for features
-// are backported and broken independently of them.
+// From the best to the most modest. A kernel that does not know a flag says EINVAL; versions are not asked,
+// for features are backported and broken independently of them.
 constexpr std::uint32_t wishes[] = {
     always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
         IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | sys::setup_no_sqarray,
@@ -34,8 +34,9 @@ constexpr std::uint32_t wishes[] = {
     always | IORING_SETUP_R_DISABLED,
 };
 
-// Without these the kernel is older than what the driver knows how to use: completions that are never dropped, one
-// mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. All are in Linux 5.11.
+// Without these the kernel is older than what the driver knows how to use: completions that are never
+// dropped, one mapping, a timeout for waiting, and operations that wait for readiness inside the kernel. All
+// are in Linux 5.11.
 constexpr std::uint32_t needed =
     IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
 
@@ -69,8 +70,8 @@ ring::~ring() {
   io_uring_queue_exit(&ring_);
 }
 
-// The registration keeps the ring alive, and its operations with it, until the thread ends. In another thread the same
-// place is another ring's.
+// The registration keeps the ring alive, and its operations with it, until the thread ends. In another thread
+// the same place is another ring's.
 int ring::unregister() noexcept {
   if (!registered_) return 0;
   if (registered_by_ != this_threads_number()) return -EPERM;
@@ -114,7 +115,8 @@ int ring::open(unsigned entries) noexcept {
         fork_generation_ = sys::fork_generation();
         return 0;
       }
-      // Short of memory that may be locked (before Linux 5.12), or of contiguous memory: a smaller one may fit.
+      // Short of memory that may be locked (before Linux 5.12), or of contiguous memory: a smaller one may
+      // fit.
       if (last != -ENOMEM || n <= fewest_entries) break;
     }
     if (last != -EINVAL) return last;
@@ -126,8 +128,8 @@ int ring::enable() noexcept {
   if (std::int64_t const r = sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_ENABLE_RINGS, nullptr, 0);
       r < 0)
     return static_cast<int>(r);
-  // Saves looking the descriptor up on each call. A kernel that cannot is no worse off. A ring whose operations are
-  // performed without entering must be able to end while the thread lives (prepare_end()).
+  // Saves looking the descriptor up on each call. A kernel that cannot is no worse off. A ring whose
+  // operations are performed without entering must be able to end while the thread lives (prepare_end()).
   io_uring_rsrc_update update{};
   update.offset = ~0u;
   update.data = static_cast<std::uint64_t>(ring_.ring_fd);
@@ -137,8 +139,8 @@ int ring::enable() noexcept {
     registered_by_ = this_threads_number();
     enter_fd_ = static_cast<int>(update.offset);
   }
-  // Kernel threads for what can only block (pipes and sockets that cannot poll, say): without a bound there may be
-  // thousands (liburing#420). 0 leaves the bound for regular files, four for each processor, as it is.
+  // Kernel threads for what can only block (pipes and sockets that cannot poll, say): without a bound there
+  // may be thousands (liburing#420). 0 leaves the bound for regular files, four for each processor, as it is.
   unsigned workers[2] = {0, max_unbounded_workers};
   sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_IOWQ_MAX_WORKERS, workers, 2);
   return 0;
@@ -177,7 +179,8 @@ int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
     }
   }
   std::int64_t const r = sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
-  // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing (tokio#8185).
+  // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing
+  // (tokio#8185).
   sq.sqe_head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
   return r < 0 && r != -ETIME && r != -EINTR ? static_cast<int>(r) : 0;
 }
@@ -201,8 +204,8 @@ int ring::prepare_end() noexcept {
   return static_cast<int>(r);
 }
 
-// A mapping of the ring keeps it from ending, but its pages may be kept: a pipe does (vmsplice(2)), and what the kernel
-// writes into them later is read from it.
+// A mapping of the ring keeps it from ending, but its pages may be kept: a pipe does (vmsplice(2)), and what
+// the kernel writes into them later is read from it.
 void ring::keep_results() noexcept {
   int ends[2];
   if (sys::pipe(ends, O_CLOEXEC | O_NONBLOCK) < 0) return;

@@ -1,4 +1,5 @@
-// src/driver/uring/ring.hpp: one io_uring: its two queues in user memory, and the one system call that moves them on.
+// src/driver/uring/ring.hpp: one io_uring: its two queues in user memory, and the one system call that moves
+// them on.
 //
 // liburing maps the queues. Entering goes through sys::io_uring_enter, so that tests can make it fail.
 
@@ -19,8 +20,8 @@ class ring {
   ring& operator=(ring const&) = delete;
   ~ring();
 
-  /// Sets it up with as many of the wanted features as the kernel takes, and with fewer entries where memory is short.
-  /// Disabled until enable(), so that the thread that will run it becomes its only submitter.
+  /// Sets it up with as many of the wanted features as the kernel takes, and with fewer entries where memory
+  /// is short. Disabled until enable(), so that the thread that will run it becomes its only submitter.
   /// Returns 0, or what io_uring_setup(2) said to the most modest wish.
   int open(unsigned entries) noexcept;
   /// From the thread that will use it from now on.
@@ -37,8 +38,9 @@ class ring {
   void put_back() noexcept { --ring_.sq.sqe_tail; }
   [[nodiscard]] unsigned unsubmitted() const noexcept { return ring_.sq.sqe_tail - ring_.sq.sqe_head; }
 
-  /// Publishes what was got, submits it, and waits for `wait_for` completions, at most for `timeout_ns` (< 0: for ever).
-  /// Returns 0 or -errno; -ETIME and -EINTR are not errors. What the kernel did not take stays in the queue.
+  /// Publishes what was got, submits it, and waits for `wait_for` completions, at most for `timeout_ns` (< 0:
+  /// for ever). Returns 0 or -errno; -ETIME and -EINTR are not errors. What the kernel did not take stays in
+  /// the queue.
   int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
 
   /// The user_data of each entry that the kernel did not take.
@@ -47,16 +49,17 @@ class ring {
     for (unsigned i = sq.sqe_head; i != sq.sqe_tail; ++i) f(sq.sqes[i & sq.ring_mask].user_data);
   }
 
-  // How a ring ends that may not be entered any more. Its operations go on after its descriptor was closed, and nothing tells
-  // of their ends but the end of the whole.
+  // How a ring ends that may not be entered any more. Its operations go on after its descriptor was closed,
+  // and nothing tells of their ends but the end of the whole.
 
-  /// So that it can end while its thread lives, and that the end can be seen: gives the registration back and has the ring
-  /// hold the far end of a pipe, which the kernel closes when nothing of the ring is left. Returns 0 or -errno.
+  /// So that it can end while its thread lives, and that the end can be seen: gives the registration back and
+  /// has the ring hold the far end of a pipe, which the kernel closes when nothing of the ring is left.
+  /// Returns 0 or -errno.
   int prepare_end() noexcept;
   /// Gives it up. Its queues are empty until has_ended().
   void leave() noexcept;
-  /// True once the kernel holds nothing any more. peek() then tells what has completed since leave(), where the kernel lets
-  /// that be kept (from Linux 6.10 on).
+  /// True once the kernel holds nothing any more. peek() then tells what has completed since leave(), where
+  /// the kernel lets that be kept (from Linux 6.10 on).
   bool has_ended() noexcept;
 
   /// True if the kernel has something for us that only entering brings forth.

@@ -1,7 +1,7 @@
 // src/driver/uring/slots.hpp: names for operations that the kernel can hold without holding a pointer.
 //
-// user_data is a slot's number and its generation. A completion whose generation is not the slot's current one is of an
-// operation that has gone, and reaches nobody (tokio#8112, mio CVE-2024-27308).
+// user_data is a slot's number and its generation. A completion whose generation is not the slot's current
+// one is of an operation that has gone, and reaches nobody (tokio#8112, mio CVE-2024-27308).
 
 #pragma once
 
@@ -17,7 +17,8 @@ class slot_table {
  public:
   static constexpr std::uint32_t none = 0;
 
-  /// A slot for `op`, or `none` if four million operations are in flight or there is no address space for the table.
+  /// A slot for `op`, or `none` if four million operations are in flight or there is no address space for the
+  /// table.
   std::uint32_t take(io_operation& op) noexcept {
     std::uint32_t i = free_;
     if (i != none) {

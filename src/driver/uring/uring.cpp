@@ -4,9 +4,9 @@
 //                   ▲                                               │
 //                   └──────── readiness only (POLL_ADD) ◄── -EAGAIN ┘
 //
-// Nothing is told to the kernel before the next turn, which submits all that was started since the last one, asks for
-// cancellations, and takes what is ready, in one io_uring_enter. What does not fit into the submission queue waits for
-// the turn after that; nothing is ever dropped for want of room.
+// Nothing is told to the kernel before the next turn, which submits all that was started since the last one,
+// asks for cancellations, and takes what is ready, in one io_uring_enter. What does not fit into the
+// submission queue waits for the turn after that; nothing is ever dropped for want of room.
 
 #include "driver/uring/uring.hpp"
 
@@ -66,8 +66,9 @@ class uring_backend final : public backend {
     to_submit_.push(op);
   }
 
-  // Where the kernel is entered for others anyway, going with them costs no call. A send rarely blocks. A receive goes with
-  // them while others are ready: all of them take the same way then, whatever was learnt of their descriptors.
+  // Where the kernel is entered for others anyway, going with them costs no call. A send rarely blocks. A
+  // receive goes with them while others are ready: all of them take the same way then, whatever was learnt of
+  // their descriptors.
   bool prefers_batch(engine& e, io_operation const& op) noexcept override {
     direction const flow = op.faces().flow;
     return flow != direction::either && (e.has_company() || (flow == direction::out && !to_submit_.empty()));
@@ -130,8 +131,8 @@ class uring_backend final : public backend {
   }
 
   int look_at(engine& e, io_operation& op) noexcept override {
-    // Described but not submitted: it may still be done without the ring, and if an attempt costs no more than asking the
-    // ring would, now or at the next look.
+    // Described but not submitted: it may still be done without the ring, and if an attempt costs no more
+    // than asking the ring would, now or at the next look.
     if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
       to_submit_.remove(op);
       if (e.perform_now(op)) return 0;
@@ -167,8 +168,8 @@ class uring_backend final : public backend {
     ring_.for_each_unsubmitted([this](std::uint64_t tag) {
       if (io_operation* const op = slots_.find(tag)) take_back(*op);
     });
-    // Of what is performed only when this thread enters, all is known that was done, unless the kernel still keeps
-    // completions. What only waits for readiness does nothing.
+    // Of what is performed only when this thread enters, all is known that was done, unless the kernel still
+    // keeps completions. What only waits for readiness does nothing.
     bool const all_known = !ring_.has_overflown();
     slots_.for_each([&](io_operation& op) {
       if (op.links.is.polling || (all_known && !outlasts_entering(op))) take_back(op);
@@ -200,8 +201,8 @@ class uring_backend final : public backend {
     sys::kernel_gives_back(&op);
   }
 
-  // Whether the kernel may be performing it while nobody enters the ring: a thread of the kernel's does, or its memory is
-  // with a device or the network. Without deferred task work that is so of all.
+  // Whether the kernel may be performing it while nobody enters the ring: a thread of the kernel's does, or
+  // its memory is with a device or the network. Without deferred task work that is so of all.
   [[nodiscard]] bool outlasts_entering(io_operation const& op) const noexcept {
     if (!ring_.has(IORING_SETUP_DEFER_TASKRUN)) return true;
     return op.faces().lends_buffers || op.faces().wants(op) == readiness::worker;
@@ -214,7 +215,8 @@ class uring_backend final : public backend {
     for (unsigned i = 0; i <= p.last_op; ++i) supported_[i] = (p.ops[i].flags & IO_URING_OP_SUPPORTED) != 0;
   }
 
-  // The doorbell is a multishot poll on an eventfd. It ends when the completion queue overflows, and has to be armed again.
+  // The doorbell is a multishot poll on an eventfd. It ends when the completion queue overflows, and has to
+  // be armed again.
   void arm_doorbell() noexcept {
     if (doorbell_armed_) return;
     io_uring_sqe* const sqe = ring_.get();
@@ -245,7 +247,8 @@ class uring_backend final : public backend {
   }
 
   void submit_operations(engine& e) noexcept {
-    // What comes back into the queue meanwhile (an operation that is no ring's waits for readiness) is for this turn too.
+    // What comes back into the queue meanwhile (an operation that is no ring's waits for readiness) is for
+    // this turn too.
     while (io_operation* const op = to_submit_.first()) {
       io_uring_sqe* const sqe = ring_.get();
       if (sqe == nullptr) return;
@@ -330,7 +333,8 @@ class uring_backend final : public backend {
 
   void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
     operation_links& l = op.links;
-    // An operation is in one queue: one that has a value to deliver asks for its end again after that (engine::after_value).
+    // An operation is in one queue: one that has a value to deliver asks for its end again after that
+    // (engine::after_value).
     bool const was_to_end = to_cancel_.contains(op);
     if (was_to_end) to_cancel_.remove(op);
     if ((flags & IORING_CQE_F_MORE) == 0) {
@@ -376,7 +380,8 @@ class uring_backend final : public backend {
   bool left_ = false;
 };
 
-// Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then throws away.
+// Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then
+// throws away.
 int try_to_enter() noexcept {
   ring r;
   if (int const e = r.open(1); e != 0) return e;
