@@ -436,7 +436,7 @@ std::int64_t world::stat(int fd, struct stat* s) noexcept {
   s->st_nlink = 1;
   s->st_mode = static_cast<mode_t>(d->kind == thing::file   ? S_IFREG
                                    : d->kind == thing::pipe ? S_IFIFO
-                                                                  : S_IFSOCK) |
+                                                            : S_IFSOCK) |
                0600;
   if (d->file != nullptr) {
     s->st_size = static_cast<off_t>(d->file->bytes.size());
