@@ -1,24 +1,16 @@
-// src/handle/file.hpp: the system calls of async_open, for src/op/open.cpp.
+// src/handle/file.hpp: what opening a file (src/op/open.cpp) and the rest of a file handle have in common.
 
 #pragma once
 
-#include <unio/file_handle.hpp>
+#include <cstddef>
 
-namespace unio {
+namespace unio::detail {
 
-/// The permissions that a new file is created with, before the process's umask takes some away.
-inline constexpr unsigned new_file_permissions = 0666;
+/// openat(2), close-on-exec, with a descriptor above 2. Returns it, or a negative code.
+int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
+/// fsync(2), where there is something to be made durable. Returns 0 or a negative code.
+int make_durable(int fd) noexcept;
+/// The length of the part of `path` that names its directory, with the last slash.
+std::size_t directory_part(char const* path) noexcept;
 
-/// Opens in place. Returns the descriptor (above 2), or a negative code.
-int open_plain(async_open& op) noexcept;
-
-/// creation::always_new: makes a new inode under a random name beside the wanted one and renames it into its
-/// place. Whoever has the old one open keeps it; nobody sees the name without a file. As open_plain() about
-/// what is returned.
-int open_always_new(async_open& op) noexcept;
-
-/// What was opened with `flags`. A regular file loses O_NONBLOCK, which was only for the case that the name
-/// led to something else. Asks no server, so that a thread that runs a multiplexer may do it.
-handle_kind take_in(int fd, int flags) noexcept;
-
-} // namespace unio
+} // namespace unio::detail

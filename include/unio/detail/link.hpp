@@ -17,7 +17,7 @@
 
 namespace unio::detail {
 
-/// A chain, whatever its members are. In no template, so that there is one of it, in src/io/link.cpp.
+/// A chain, whatever its members are. In no template, so that there is one of it, in src/op/link.cpp.
 class UNIO_API chain : public io_operation {
  public:
   /// How many members have done all that they were asked to do; the next one, if there is one, runs or has
