@@ -126,7 +126,7 @@ class UNIO_API lock_operation : public io_operation {
 
  protected:
   lock_operation() = default;
-  lock_operation(operation_faces const& faces, file_handle& h, extent_type offset, extent_type bytes,
+  lock_operation(driver::operation_faces const& faces, file_handle& h, extent_type offset, extent_type bytes,
                  lock_kind kind, unio::deadline d) noexcept;
 
  private:

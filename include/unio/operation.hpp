@@ -1,9 +1,5 @@
 // unio/operation.hpp: the state of one operation, whoever runs it.
 //
-//   io_operation      what every operation has: its faces, its handle, its deadline, its place in a
-//                     multiplexer's lists
-//   operation_faces   the four functions through which a driver runs an operation, and how it waits
-//
 // The life of an operation:
 //
 //    described ──start──► started ─────────► completed ─────────► finished
@@ -21,11 +17,10 @@
 #include <unio/detail/tracking.hpp>
 #include <unio/error.hpp>
 #include <unio/executor.hpp>
+#include <unio/operation_faces.hpp>
 
 #include <atomic>
 #include <cstdint>
-
-struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
 
 namespace unio {
 
@@ -52,142 +47,6 @@ enum class io_status : std::uint8_t {
   completed,   ///< the result is known: set_value was called (and set_done, unless finished() is false)
 };
 
-/// What kind of thing a descriptor is, so that an operation knows which system call moves its bytes.
-enum class handle_kind : std::uint8_t {
-  none,
-  path,
-  file,
-  mapped_file,
-  pipe,
-  named_pipe,
-  stream_socket,
-  listening_socket,
-  event
-};
-
-/// A regular file: readiness means nothing for it.
-constexpr bool is_file(handle_kind k) noexcept {
-  return k == handle_kind::file || k == handle_kind::mapped_file;
-}
-
-/// What an operation that could not be performed at once waits for.
-enum class readiness : std::uint8_t {
-  nothing,     ///< it never waits
-  readable,    ///< its descriptor to have something to read
-  writable,    ///< its descriptor to have room
-  exceptional, ///< urgent data or another exceptional condition
-  time,        ///< its moment: the deadline is the result
-  worker,      ///< a thread that may block, because readiness means nothing for its descriptor
-  retry,       ///< a little time: the kernel offers nothing better to wait for
-};
-
-/// Whether that is the readiness of a descriptor.
-constexpr bool waits_for_descriptor(readiness r) noexcept {
-  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
-}
-
-/// How perform() may behave.
-enum class attempt : std::uint8_t {
-  nonblocking, ///< must not wait: -EAGAIN if it would
-  blocking,    ///< may wait as long as the system call waits; only for what cannot be waited for otherwise
-};
-
-/// What complete() made of a result.
-enum class outcome : std::uint8_t {
-  finished, ///< the value is known and the kernel holds nothing any more
-  holding,  ///< the value is known; a later completion says that the kernel has let go of the buffers
-  released, ///< that completion: the value was known already
-  more,     ///< a value is known and more will come
-  pause,   ///< a value (an error for want of resources) is known; more will come if tried again after a while
-  pending, ///< nothing is known yet; another completion follows
-  again,   ///< nothing is known yet: wait for readiness and perform again
-};
-
-/// When start() tries perform() before it asks a driver.
-enum class inline_attempt : std::uint8_t {
-  never,     ///< the driver does it better
-  predicted, ///< when it has lately been worth the system call on this descriptor
-  always,    ///< it costs no system call, or always succeeds
-};
-
-/// Which way bytes go through the descriptor that an operation waits on.
-enum class direction : std::uint8_t { in, out, either }; // either: as wants() says
-
-/// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation
-/// (src/op).
-struct operation_faces {
-  char const* name;               ///< as in async_NAME
-  inline_attempt tries;           ///< see inline_attempt
-  bool interruptible;             ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
-  direction flow = direction::in; ///< for what is learnt of its descriptor
-  void (*begin)(io_operation&) noexcept = nullptr; ///< forgets what an earlier run left in its state
-  /// What the ring is told; false: not for a ring. `will_wait`: an attempt has failed, or was predicted to.
-  bool (*prepare)(io_operation&, io_uring_sqe&, bool will_wait) noexcept = nullptr;
-  readiness (*wants)(io_operation const&) noexcept; ///< what it waits for
-  int (*perform)(io_operation&, attempt) noexcept;  ///< the system call: >= 0, or -errno
-  using performed = void (*)(io_operation&, int, void* context) noexcept;
-  /// Of one without begin() that moves bytes one way, and whose end is any result above 0:
-  /// perform(nonblocking), the result given to `performed`, last of all. So that nothing stands between a
-  /// short system call and what follows it.
-  void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
-  outcome (*complete)(io_operation&, int res, unsigned flags) noexcept; ///< the only decoder of a result
-  void (*reclaim)(io_operation&) noexcept = nullptr; ///< gives back what was obtained but not wanted
-  /// Of one that uses other descriptors than fd(), or more of them: calls `f` for each that it may still use.
-  void (*for_each_descriptor)(io_operation const&, void (*f)(int fd, void* context), void* context) = nullptr;
-  std::int64_t (*moment)(io_operation const&) noexcept =
-      nullptr; ///< of one that waits for a time: steady clock, ns
-  io_operation& (*member)(io_operation&) noexcept =
-      nullptr; ///< of one that is made of others: the one that runs
-  /// Whether it is cheaper performed with others than at once, if others wait anyway: it rarely has to wait,
-  /// or has rarely anything to do yet.
-  bool (*goes_with_others)(io_operation const&) noexcept = nullptr;
-  bool lends_buffers =
-      false; ///< the kernel may keep its buffers longer than until the result: see outcome::holding
-};
-
-/// What a multiplexer keeps in an operation that it runs. An operation is in at most one queue at a time. The
-/// pointers mean nothing until the multiplexer sets them; only the marks below are cleared by start().
-struct operation_links {
-  io_operation* next; ///< queue: waiting to be submitted, ready to be delivered, or waiting to be cancelled
-  union {
-    io_operation* previous;
-    std::int64_t deadline_due; ///< its deadline, while it is `retrying`: then it is in no queue
-  };
-  io_operation* next_on_handle; ///< all in flight on one descriptor
-  io_operation* previous_on_handle;
-  io_operation* heap_child; ///< deadline queue: a pairing heap
-  io_operation* heap_sibling;
-  io_operation* heap_previous;
-  std::int64_t due;   ///< when to look at it next: its deadline or a retry; steady clock, ns
-  std::uint32_t slot; ///< the driver's number for it
-
-  struct marks {
-    std::uint8_t queue = 0;       ///< which queue it is in; 0: none
-    std::uint8_t undelivered = 0; ///< io_operation::event bits that wait to be delivered
-    bool in_heap : 1 = false;
-    bool in_flight : 1 = false; ///< a driver has it
-    bool submitted : 1 = false; ///< the kernel knows it
-    bool untried : 1 = false;   ///< goes to the kernel with others, although it might have been done at once
-    bool polling : 1 = false;   ///< the driver waits for readiness on its behalf
-    bool with_worker : 1 = false; ///< a thread that may block has it, and the links of its queue
-    bool retrying : 1 = false;    ///< `due` is the moment of the next attempt, not the deadline
-    bool restart : 1 = false;     ///< once its value is delivered it is given to the driver again
-    bool cancel_wanted : 1 = false;
-    bool timed_out : 1 = false;
-    bool landed : 1 = false; ///< ended, and its receiver not told of it yet
-    std::uint8_t pauses : 3 =
-        0; ///< how many times in a row it found no resources or had to be tried again, as far as that
-           ///< matters
-  };
-  marks is;
-
-  /// True while it waits for readiness, and for nothing else.
-  [[nodiscard]] bool polling_or_parked() const noexcept {
-    return is.in_flight && !is.with_worker && is.queue == 0 && is.undelivered == 0 && !is.retrying &&
-           !is.restart;
-  }
-};
-
 /// The state of an operation. Contains no type of the operating system, allocates nothing, throws nothing.
 ///
 /// Thread safety  one thread at a time; the atomic_ forms may be started, polled and cancelled from any
@@ -195,7 +54,8 @@ struct operation_links {
 /// Lifetime       pinned from start() until finished(); see io_operation_connection about destruction
 class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDING> {
  public:
-  enum event : unsigned { value = 1, done = 2 };
+  /// What a receiver is notified of.
+  enum stage : unsigned { value = 1, done = 2 };
 
   /// Starts it on its handle's multiplexer; where that has none, on `m` or, null, the calling thread's own.
   /// May complete and finish before returning. Preconditions: described (not started, or reset).
@@ -239,7 +99,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// Ends it before it has begun: with a negative native code. Nobody is told. Preconditions: described.
   void refuse(int native_code) noexcept;
 
-  [[nodiscard]] operation_faces const& faces() const noexcept { return *faces_; }
+  [[nodiscard]] driver::operation_faces const& faces() const noexcept { return *faces_; }
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
   [[nodiscard]] unio::deadline const& deadline() const noexcept { return deadline_; }
@@ -296,11 +156,11 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
     return false;
   }
 
-  operation_links links;
+  driver::operation_links links;
 
  protected:
   io_operation() = default;
-  io_operation(operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
+  io_operation(driver::operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
                unio::deadline d) noexcept
       : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), kind_(kind), fd_(fd) {}
   io_operation(io_operation&& other) noexcept
@@ -379,7 +239,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] std::atomic_ref<std::uint32_t> state() const noexcept { return std::atomic_ref(state_); }
   [[nodiscard]] std::uint32_t load() const noexcept { return state().load(std::memory_order_acquire); }
 
-  operation_faces const* faces_ = nullptr;
+  driver::operation_faces const* faces_ = nullptr;
   io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
   io_multiplexer* own_multiplexer_ = nullptr; // the handle's, or null for the thread's own
   notification notify_ = nullptr;

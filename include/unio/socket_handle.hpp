@@ -54,7 +54,7 @@ class UNIO_API async_accept : public io_operation, public detail::standard_sende
   [[nodiscard]] static bool may_go_on(std::error_code why) noexcept;
 
  protected:
-  async_accept(operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
+  async_accept(driver::operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
 };
 
 /// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value

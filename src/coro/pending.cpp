@@ -125,11 +125,12 @@ void describe(std::string& text, io_operation const& op, std::int64_t now_ns) {
     text += target_of(op.fd());
   }
   describe_age(text, op, now_ns);
-  if (op.links.is.with_worker) text += ", with a thread that may block";
+  text.append(", ").append(name_of(op.links.is.where));
   if (op.links.is.cancel_wanted) text += ", being cancelled";
   if (op.links.is.in_heap) {
     std::int64_t const left = op.links.due - now_ns;
-    char const* const what = op.links.is.retrying ? "tried again in " : "due in ";
+    bool const retries = op.links.is.where == driver::place::retrying;
+    char const* const what = retries ? "tried again in " : "due in ";
     text += std::string(", ") + (left > 0 ? what + duration(left) : std::string("due now"));
   }
   text += "\n";

@@ -23,6 +23,7 @@
 #pragma once
 
 #include "driver/backend.hpp"
+#include "driver/life.hpp"
 #include "driver/queues.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -132,7 +133,10 @@ class engine final : public io_multiplexer {
   /// Gives the backend of now one that another had, and did not begin.
   void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, attempted::no); }
   /// Performs it in the next turn, or before.
-  void perform_later(io_operation& op) noexcept { later_.push(op); }
+  void perform_later(io_operation& op) noexcept {
+    move(op, place::later);
+    later_.push(op);
+  }
   /// Has a thread that may block perform it.
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().

@@ -136,8 +136,9 @@ void file_lock::give_back() noexcept {
   release();
 }
 
-detail::lock_operation::lock_operation(operation_faces const& faces, file_handle& h, extent_type offset,
-                                       extent_type bytes, lock_kind kind, unio::deadline d) noexcept
+detail::lock_operation::lock_operation(driver::operation_faces const& faces, file_handle& h,
+                                       extent_type offset, extent_type bytes, lock_kind kind,
+                                       unio::deadline d) noexcept
     : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), first_(offset), kind_(kind) {
   if (bytes == 0) {
     refused_ = -EINVAL; // the kernel would lock all from there on

@@ -68,8 +68,8 @@ void awaiting::notify(io_operation& op) noexcept {
     return resume(h);
   }
   if (e->stop.stop_possible()) detach(e->stop);
-  static_assert(sizeof(resumption) <= sizeof(operation_links) &&
-                alignof(resumption) <= alignof(operation_links));
+  static_assert(sizeof(resumption) <= sizeof(driver::operation_links) &&
+                alignof(resumption) <= alignof(driver::operation_links));
   // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their
   // place.
   auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);

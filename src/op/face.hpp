@@ -15,6 +15,14 @@
 #include <cerrno>
 #include <cstdint>
 
+namespace unio {
+using driver::attempt;
+using driver::direction;
+using driver::inline_attempt;
+using driver::operation_faces;
+using driver::outcome;
+} // namespace unio
+
 namespace unio::op {
 
 /// sys::uninterrupted, as what perform() returns: no caller sees EINTR, and no call moves more than an int

@@ -11,7 +11,7 @@
 // the next follows in the same loop. So a chain that need not wait takes no turn of the multiplexer and
 // constant stack.
 
-#include "sys/calls.hpp"
+#include "op/face.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 
@@ -46,7 +46,7 @@ void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) {
 // not: for the chains, too, that this one is a member of.
 void chain::pass() noexcept {
   for (chain const* c = this; c != nullptr; c = c->outer_)
-    if (c->links.is.in_flight || c->links.is.landed) current().for_each_descriptor(&sys::leave_flight);
+    if (c->links.counts_as_in_flight()) current().for_each_descriptor(&sys::leave_flight);
   ++position_;
 }
 

@@ -1,4 +1,5 @@
-// src/sys/sanitizer.hpp: telling ThreadSanitizer what passes through the kernel.
+// src/sys/sanitizer.hpp: which sanitizer this is built with, and telling ThreadSanitizer what passes through the
+// kernel.
 //
 // It does not see that what was written before an entry was submitted happens before its completion is taken
 // (google/sanitizers#1729): the ring's driver says so.
@@ -13,12 +14,26 @@
 #endif
 #endif
 
+#if defined(UNIO_THREAD_SANITIZER) || defined(__SANITIZE_ADDRESS__)
+#define UNIO_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define UNIO_SANITIZED 1
+#endif
+#endif
+
 #if defined(UNIO_THREAD_SANITIZER)
 extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);
 #endif
 
 namespace unio::sys {
+
+#if defined(UNIO_SANITIZED)
+inline constexpr bool is_sanitized = true;
+#else
+inline constexpr bool is_sanitized = false;
+#endif
 
 #if defined(UNIO_THREAD_SANITIZER)
 inline void kernel_takes(void* p) noexcept { __tsan_release(p); }

@@ -10,7 +10,11 @@
 
 namespace unio::testing {
 
+using driver::attempt;
 using driver::engine;
+using driver::inline_attempt;
+using driver::operation_links;
+using driver::place;
 
 namespace {
 
@@ -61,13 +65,14 @@ void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how) 
     if (!e.perform_now(op)) e.await_readiness(op);
     return;
   }
-  op.links.is.polling = world_.options.readiness && waits_for_descriptor(op.faces().wants(op)) &&
-                        !op.is_multishot() && world_.random.one_in(3);
+  bool const polls = world_.options.readiness && waits_for_descriptor(op.faces().wants(op)) &&
+                     !op.is_multishot() && world_.random.one_in(3);
+  move(op, polls ? place::to_poll : place::to_submit);
   to_submit_.push(op);
 }
 
 void simulated_backend::park(engine&, io_operation& op) noexcept {
-  op.links.is.polling = true;
+  move(op, place::to_poll);
   to_submit_.push(op);
 }
 
@@ -82,12 +87,10 @@ bool simulated_backend::disarm(engine&, io_operation& op) noexcept {
   }
   operation_links& l = op.links;
   // As epoll: nobody but us has it. Its readiness may be on the way all the same, and then reaches nobody.
-  if (l.is.submitted && l.is.polling && l.is.queue == 0 && world_.options.readiness &&
-      world_.random.one_in(2)) {
+  if (l.is.where == place::polled && l.is.queue == 0 && world_.options.readiness && world_.random.one_in(2)) {
     std::uint64_t const user_data = slots_.user_data(l.slot);
     std::erase_if(entries_, [&](entry const& e) { return e.user_data == user_data; });
     slots_.give_back(l.slot);
-    l.is.submitted = l.is.polling = false;
     world_.note("withdraw", op.fd() < 0 ? -1 : op.fd() - first_descriptor, 0);
     return true;
   }
@@ -96,7 +99,7 @@ bool simulated_backend::disarm(engine&, io_operation& op) noexcept {
 }
 
 void simulated_backend::ask_to_end(io_operation& op) noexcept {
-  if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
+  if (op.links.submitted() && op.links.is.queue == 0) to_cancel_.push(op);
 }
 
 int simulated_backend::look_at(engine& e, io_operation& op) noexcept {
@@ -104,7 +107,7 @@ int simulated_backend::look_at(engine& e, io_operation& op) noexcept {
     int const r = op.faces().perform(op, attempt::nonblocking);
     if (r != -EAGAIN) {
       to_submit_.remove(op);
-      op.links.is.polling = false;
+      move(op, place::at_hand);
       e.process(op, r, 0);
       return 0;
     }
@@ -174,12 +177,14 @@ void simulated_backend::submit(engine& e) noexcept {
     io_operation& op = *to_submit_.pop();
     std::uint32_t const slot = slots_.take(op);
     if (slot == driver::slot_table::none) {
+      move(op, place::at_hand);
       e.process(op, -ENOMEM, 0);
       continue;
     }
     op.links.slot = slot;
-    op.links.is.submitted = true;
-    entries_.push_back({slots_.user_data(slot), &op, draw_delay(), op.links.is.polling, false});
+    bool const polls = op.links.is.where == place::to_poll;
+    move(op, polls ? place::polled : place::in_kernel);
+    entries_.push_back({slots_.user_data(slot), &op, draw_delay(), polls, false});
     world_.note("submit", op.fd() < 0 ? -1 : op.fd() - first_descriptor, slot);
     ++e.statistics.submissions;
     --room;
@@ -330,16 +335,16 @@ void simulated_backend::completed(engine& e, io_operation& op, int res, unsigned
   operation_links& l = op.links;
   bool const was_to_end = to_cancel_.contains(op); // as on a ring: it is in one queue
   if (was_to_end) to_cancel_.remove(op);
+  bool const performed = what_follows(l.is.where, driver::event::completion) == driver::reaction::decode;
   if ((flags & IORING_CQE_F_MORE) == 0) {
     slots_.give_back(l.slot);
-    l.is.submitted = false;
+    move(op, place::at_hand);
   }
-  if (!l.is.polling) {
+  if (performed) {
     e.process(op, res, flags);
     if (was_to_end && (flags & IORING_CQE_F_MORE) != 0 && !engine::has_undelivered(op)) ask_to_end(op);
     return;
   }
-  l.is.polling = false;
   if (res < 0) return e.process(op, res, 0);
   if (l.is.cancel_wanted || l.is.timed_out) {
     if (e.perform_now(op)) return;

@@ -975,8 +975,8 @@ class trying_multiplexer final : public io_multiplexer {
   // True: the result is known.
   bool attempt(unio::io_operation& op) noexcept {
     ++tried;
-    int const r = op.faces().perform(op, unio::attempt::nonblocking);
-    if (r != -EAGAIN) return op.faces().complete(op, r, 0) == unio::outcome::finished;
+    int const r = op.faces().perform(op, unio::driver::attempt::nonblocking);
+    if (r != -EAGAIN) return op.faces().complete(op, r, 0) == unio::driver::outcome::finished;
     op.set_outcome(r);
     return op.deadline().is_zero();
   }

@@ -178,10 +178,10 @@ ISOLATED_TEST(kernel_accept, of_many_goes_on_after_what_concerns_one_connection)
   auto [accepting, port] = listener(m.get());
   unio::async_accept_many decoded(accepting);
   for (int const error : dead_connections)
-    EXPECT_EQ(decoded.faces().complete(decoded, -error, 0), unio::outcome::again) << error;
+    EXPECT_EQ(decoded.faces().complete(decoded, -error, 0), unio::driver::outcome::again) << error;
   for (int const error : {EMFILE, ENFILE, ENOBUFS, ENOMEM, EPERM})
-    EXPECT_EQ(decoded.faces().complete(decoded, -error, 0), unio::outcome::pause) << error;
-  EXPECT_EQ(decoded.faces().complete(decoded, -EINVAL, 0), unio::outcome::finished);
+    EXPECT_EQ(decoded.faces().complete(decoded, -error, 0), unio::driver::outcome::pause) << error;
+  EXPECT_EQ(decoded.faces().complete(decoded, -EINVAL, 0), unio::driver::outcome::finished);
 
   tally told;
   auto accept = unio::connect(unio::async_accept_many(accepting), tell{&told});

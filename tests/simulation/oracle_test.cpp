@@ -158,11 +158,11 @@ TEST(simulated_streams, keep_every_byte_whatever_is_cancelled) {
 
 // An operation whose decoder asks for the stop before it asks for bytes: the fault that the oracle is there
 // to find.
-unio::outcome complete_stop_first(unio::io_operation& op, int res, unsigned) noexcept {
-  if (res == -EAGAIN) return unio::outcome::again;
+unio::driver::outcome complete_stop_first(unio::io_operation& op, int res, unsigned) noexcept {
+  if (res == -EAGAIN) return unio::driver::outcome::again;
   bool const stopped = op.links.is.cancel_wanted || op.links.is.timed_out;
   op.set_outcome(stopped || res == -EINTR ? op.canceled_code() : res);
-  return unio::outcome::finished;
+  return unio::driver::outcome::finished;
 }
 
 template <class Sender> class stop_before_bytes : public Sender {
@@ -175,11 +175,11 @@ template <class Sender> class stop_before_bytes : public Sender {
 
  private:
   struct broken : unio::io_operation {
-    broken(unio::io_handle& h, unio::deadline d, unio::operation_faces const& faces)
+    broken(unio::io_handle& h, unio::deadline d, unio::driver::operation_faces const& faces)
         : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
   };
-  static unio::operation_faces const& broken_faces(unio::operation_faces const& from) {
-    static unio::operation_faces faces;
+  static unio::driver::operation_faces const& broken_faces(unio::driver::operation_faces const& from) {
+    static unio::driver::operation_faces faces;
     faces = from;
     faces.complete = complete_stop_first;
     return faces;

@@ -37,7 +37,7 @@ class UNIO_API chain : public io_operation {
   void for_each_to_come(void (*f)(int fd, void* context), void* context);
   void begin() noexcept;
   /// Starts members until one has to wait. False: one waits.
-  bool run(attempt how) noexcept;
+  bool run(driver::attempt how) noexcept;
   /// Starts no further member, and cancels the running one.
   void stop() noexcept;
   /// Gives back what members have obtained.

@@ -8,7 +8,7 @@ namespace unio {
 
 inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
     : io_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
-inline async_accept::async_accept(operation_faces const& faces, listening_socket_handle& h,
+inline async_accept::async_accept(driver::operation_faces const& faces, listening_socket_handle& h,
                                   unio::deadline d) noexcept
     : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
 inline async_accept::async_accept(listening_socket_handle& h, unio::deadline d) noexcept

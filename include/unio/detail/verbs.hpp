@@ -30,7 +30,10 @@ inline io_result<void> void_result(io_operation const& op) noexcept {
 }
 
 /// That of one that moves bytes: the buffers that were filled or drained.
-template <class Buffers> io_result<Buffers> transfer_result(int outcome, Buffers const& buffers) noexcept {
+// Between two system calls of a loop over short reads: a call more would count.
+template <class Buffers>
+[[gnu::always_inline]] inline io_result<Buffers> transfer_result(int outcome,
+                                                                 Buffers const& buffers) noexcept {
   if (outcome < 0) [[unlikely]]
     return to_error_code(outcome);
   auto const bytes = static_cast<std::size_t>(outcome);

@@ -112,7 +112,7 @@ void engine::forget_here(int fd) noexcept {
   for (operation_queue* const queue : {&due_, &ready_})
     for (io_operation* op = tell ? queue->first() : nullptr; op != nullptr;) {
       io_operation* const next = op->links.next;
-      bool const here = op->links.is.landed && uses(*op, fd);
+      bool const here = op->links.is.where == place::landed && uses(*op, fd);
       if (here) queue->remove(*op);
       if (here) deliver_with_care(*op);
       op = here ? queue->first() : next;

@@ -40,6 +40,7 @@ void engine::settle_inline(io_operation& op) noexcept {
     op.mark_finished();
     return;
   }
+  move(op, place::ready);
   op.links.is.undelivered = all_events;
   if (next_inline_ == nullptr && ready_.empty()) [[likely]] {
     if (delivering_) { // a receiver started it
@@ -71,8 +72,9 @@ inline io_operation* engine::pop_ready() noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.is.undelivered == all_events && !l.is.landed && !op.is_atomic() && telling_ == nullptr) [[likely]] {
+  if (l.is.where == place::ready && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
+    move(op, place::idle);
     ++delivered_;
     ++statistics.finished;
     return op.deliver(all_events);
@@ -85,7 +87,8 @@ inline io_operation* engine::pop_ready() noexcept {
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
-  if (l.is.landed) leave_flight(op);
+  if (l.is.where == place::landed) leave_flight(op);
+  if (l.is.where == place::ready) move(op, place::idle);
   if (events == all_events && !op.is_atomic() && telling_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
@@ -112,7 +115,7 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   op.deliver(events);
   telling_ = here.outer;
   // One that has another value by now, from a run() of the receiver's, is seen to after that one.
-  if (here.op != nullptr && l.is.in_flight && l.is.undelivered == 0) after_value(op);
+  if (here.op != nullptr && l.in_flight() && l.is.undelivered == 0) after_value(op);
 }
 
 bool engine::is_being_told(io_operation const& op) const noexcept {

@@ -33,7 +33,7 @@ void engine::unlist(io_operation& op, descriptor& d) noexcept {
 
 void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   operation_links& l = op.links;
-  l.is.in_flight = true;
+  move(op, place::at_hand);
   ++in_flight_;
   if (shared_ != nullptr) shared_->count(1);
   list(op, d);
@@ -48,21 +48,20 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   if (wants == readiness::time) {
     l.due = std::min(l.due, op.faces().moment(op));
     if (l.due != forever) deadlines_.insert(op);
-    return;
+    return move(op, place::timed);
   }
   if (l.due != forever) deadlines_.insert(op);
-  if (has_members(op)) return;
+  if (has_members(op)) return move(op, place::with_members);
   if (op.is_multishot() && never_waits(op)) return restart(op);
   backend_->arm(*this, op, how);
 }
 
 void engine::land(io_operation& op) noexcept {
   operation_links& l = op.links;
-  l.is.in_flight = false;
+  move(op, place::landed);
   --in_flight_;
   if (shared_ != nullptr) ++landed_;
   unlist(op, *descriptors_.find(op.fd()));
-  l.is.landed = true;
   if (l.is.in_heap) deadlines_.remove(op);
   if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
 }
@@ -70,7 +69,7 @@ void engine::land(io_operation& op) noexcept {
 // For the threads that close its descriptors an operation is in flight until its receiver is about to be
 // told.
 void engine::leave_flight(io_operation& op) noexcept {
-  op.links.is.landed = false;
+  move(op, place::idle);
   op.for_each_descriptor(&sys::leave_flight);
 }
 
@@ -89,12 +88,12 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
       return settle(op, io_operation::value);
     case outcome::more:
       l.is.pauses = 0;
-      l.is.restart = (flags & flag_more) == 0;
+      if ((flags & flag_more) == 0) move(op, place::yielded);
       return settle(op, io_operation::value);
     case outcome::pause: {
       bool const first = l.is.pauses == 0;
       if (l.is.pauses < pauses_that_grow) ++l.is.pauses;
-      l.is.restart = (flags & flag_more) == 0;
+      if ((flags & flag_more) == 0) move(op, place::yielded);
       if (first) return settle(op, io_operation::value);
       return after_value(op);
     }
@@ -102,14 +101,13 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
       return;
     case outcome::again:
       if (l.is.cancel_wanted || l.is.timed_out) return process(op, -ECANCELED, 0);
-      l.is.polling = true;
       return await_readiness(op);
   }
 }
 
 void engine::member_ended(io_operation& chain) noexcept {
   if (delivered_ > 0) --delivered_; // nobody outside of the chain was told of anything
-  if (chain.links.is.in_flight) (void)perform_now(chain);
+  if (chain.links.in_flight()) (void)perform_now(chain);
 }
 
 bool engine::perform_now(io_operation& op) noexcept {
@@ -129,7 +127,7 @@ void engine::unready(io_operation& op) noexcept {
 }
 
 void engine::relist(io_operation& op, int old_fd) noexcept {
-  if (op.fd() == old_fd || !op.links.is.in_flight) [[likely]]
+  if (op.fd() == old_fd || !op.links.in_flight()) [[likely]]
     return;
   unlist(op, *descriptors_.find(old_fd));
   list(op, *descriptors_.find(op.fd()));
@@ -140,7 +138,7 @@ void engine::await_readiness(io_operation& op) noexcept {
     case readiness::time:
       return; // the deadline queue has it
     case readiness::nothing:
-      return later_.push(op);
+      return perform_later(op);
     case readiness::retry:
       return retry_later(op);
     case readiness::worker:
@@ -154,7 +152,7 @@ void engine::await_readiness(io_operation& op) noexcept {
 
 void engine::to_worker(io_operation& op) noexcept {
   ++statistics.worker_jobs;
-  op.links.is.with_worker = true;
+  move(op, place::with_worker);
   with_workers_.fetch_add(1, std::memory_order_relaxed);
   give_to_worker(op);
 }
@@ -162,12 +160,12 @@ void engine::to_worker(io_operation& op) noexcept {
 // A call that was allowed to block and could not go on all the same (a file with a lease, a device) is tried
 // again, and then again after a while: nothing tells when it can.
 void engine::worker_returned(io_operation& op, int res) noexcept {
+  move(op, place::at_hand);
   operation_links::marks& is = op.links.is;
   if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
   unready(op);
   if (op.faces().wants(op) == readiness::worker && is.pauses != 0) return retry_later(op);
   if (is.pauses == 0) is.pauses = 1;
-  is.polling = true;
   await_readiness(op);
 }
 
@@ -181,7 +179,7 @@ void engine::retry_later(io_operation& op) noexcept {
 void engine::retry_after(io_operation& op, int milliseconds) noexcept {
   operation_links& l = op.links;
   if (l.is.in_heap) deadlines_.remove(op);
-  l.is.retrying = true;
+  move(op, place::retrying);
   l.deadline_due = l.due;
   l.due = std::min(l.deadline_due, now() + std::int64_t{milliseconds} * 1'000'000);
   deadlines_.insert(op);
@@ -198,13 +196,12 @@ void engine::restart(io_operation& op) noexcept {
 void engine::after_value(io_operation& op) noexcept {
   operation_links& l = op.links;
   if (!op.is_multishot()) return; // only waits for the kernel to let go
-  bool const idle = l.is.restart;
   if (l.is.cancel_wanted || l.is.timed_out) {
-    if (idle || take_back(op)) process(op, -ECANCELED, 0);
+    if (take_back(op)) process(op, -ECANCELED, 0);
     return;
   }
-  if (!idle) return;
-  l.is.restart = false;
+  if (what_follows(l.is.where, event::delivered) != reaction::rearm) return;
+  move(op, place::at_hand);
   if (l.is.pauses != 0) return retry_after(op, detail::pause_ms(l.is.pauses));
   restart(op);
 }
@@ -212,20 +209,23 @@ void engine::after_value(io_operation& op) noexcept {
 // Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it
 // ends.
 bool engine::take_back(io_operation& op) noexcept {
-  operation_links& l = op.links;
-  if (l.is.with_worker) {
-    if (!take_from_workers(op)) return false;
-    l.is.with_worker = false;
-    with_workers_.fetch_sub(1, std::memory_order_relaxed);
-    return true;
+  place const where = op.links.is.where;
+  switch (what_follows(where, event::stop)) {
+    case reaction::withdraw:
+    case reaction::ask_kernel:
+      if (!backend_->disarm(*this, op)) return false;
+      break;
+    case reaction::ask_worker:
+      if (!take_from_workers(op)) return false;
+      with_workers_.fetch_sub(1, std::memory_order_relaxed);
+      break;
+    default:
+      if (where == place::with_members) return true; // its decoder asks the member that runs
+      if (where == place::later) later_.remove(op);
+      break;
   }
-  if (later_.contains(op)) return later_.remove(op), true;
-  if (l.is.retrying || op.faces().wants(op) == readiness::time) {
-    l.is.retrying = false;
-    return true;
-  }
-  if (has_members(op)) return true; // its decoder asks the member that runs
-  return backend_->disarm(*this, op);
+  move(op, place::at_hand);
+  return true;
 }
 
 void engine::cancel(io_operation& op) noexcept {
@@ -237,7 +237,7 @@ void engine::cancel(io_operation& op) noexcept {
     return;
   }
   operation_links& l = op.links;
-  if (!l.is.in_flight || l.is.cancel_wanted || !op.faces().interruptible) return;
+  if (!l.in_flight() || l.is.cancel_wanted || !op.faces().interruptible) return;
   if (op.completed() && !op.is_multishot()) return;
   ++statistics.cancels;
   l.is.cancel_wanted = true;
@@ -248,19 +248,23 @@ void engine::cancel(io_operation& op) noexcept {
 void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
   operation_links& l = op.links;
   deadlines_.remove(op);
-  if (l.is.retrying && l.deadline_due > now_ns) {
-    l.is.retrying = false;
+  reaction const due_now = what_follows(l.is.where, event::moment);
+  if (due_now == reaction::rearm && l.deadline_due > now_ns) {
+    move(op, place::at_hand);
     l.due = l.deadline_due;
     if (l.due != forever) deadlines_.insert(op);
     return restart(op);
   }
-  if (op.faces().wants(op) == readiness::time && perform_now(op)) return;
+  if (due_now == reaction::perform) {
+    move(op, place::at_hand);
+    if (perform_now(op)) return;
+  }
   ++statistics.timeouts;
   l.is.timed_out = true;
   if (l.is.undelivered != 0) return;
   if (!take_back(op)) return;
   // Bytes beat the deadline: whatever is there by now is taken.
-  if (op.faces().wants(op) != readiness::time && perform_now(op)) return;
+  if (due_now != reaction::perform && perform_now(op)) return;
   process(op, -ECANCELED, 0);
 }
 
@@ -272,7 +276,8 @@ void engine::expire(bound const& b) noexcept {
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
     io_operation& op = *deadlines_.earliest();
     expire_one(op, now_ns);
-    if (op.links.is.with_worker || !ready_.contains(op)) continue; // the mark of its queue may be a worker's
+    if (op.links.is.where == place::with_worker || !ready_.contains(op))
+      continue; // the mark of its queue may be a worker's
     ready_.remove(op);
     due_.push(op);
   }

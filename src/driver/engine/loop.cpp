@@ -31,20 +31,17 @@ int engine::change_backend(int why) noexcept {
     for (io_operation* op = d.in_flight; op != nullptr;) {
       io_operation* const following = op->links.next_on_handle;
       operation_links& l = op->links;
-      bool const stays = l.is.submitted;
-      bool const with_backend = !stays && !l.is.with_worker && !later_.contains(*op) && !l.is.retrying &&
-                                l.is.undelivered == 0 && op->faces().wants(*op) != readiness::time &&
-                                !has_members(*op);
-      if (with_backend) {
-        l.is.polling = false;
-        if (l.is.cancel_wanted || l.is.timed_out) {
+      bool const stays = l.submitted();
+      if (what_follows(l.is.where, event::driver_lost) == reaction::rearm) {
+        move(*op, place::at_hand);
+        if (l.is.undelivered != 0) { // armed after its receiver has been notified
+          move(*op, place::yielded);
+        } else if (l.is.cancel_wanted || l.is.timed_out) {
           process(*op, -ECANCELED, 0);
         } else {
           backend_->arm(*this, *op, attempted::no);
         }
       }
-      // One whose value is still to be delivered is armed again after that.
-      if (!stays && op->is_multishot() && l.is.undelivered != 0 && l.is.in_flight) l.is.restart = true;
       any_stays = any_stays || stays;
       op = following;
     }
@@ -202,14 +199,12 @@ io_status engine::poll(io_operation& op) noexcept {
     return io_status::completed;
   }
   if (!delivering_) budget_ = turn_budget;
-  if (l.is.in_flight && l.is.undelivered == 0) {
+  if (l.in_flight() && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());
-    } else if (has_members(op)) {
+    } else if (l.is.where == place::with_members) {
       poll_member(op.faces().member(op));
-    } else if (l.is.with_worker || later_.contains(op)) {
-      take_messages();
-    } else if (!l.is.retrying) {
+    } else if (is_with_backend(l.is.where)) {
       look_at(op);
     }
     take_messages();

@@ -92,13 +92,13 @@ void engine::take_messages() noexcept {
   for (io_operation* op = worker_done_.take(); op != nullptr;) {
     io_operation* const next = op->links.next;
     op->links.next = nullptr;
-    op->links.is.with_worker = false;
     worker_returned(*op, op->outcome_value());
     op = next;
   }
   for (io_operation* const last = later_.last(); !later_.empty();) {
     io_operation& op = *later_.pop();
     bool const was_last = &op == last;
+    move(op, place::at_hand);
     if (!perform_now(op)) await_readiness(op);
     if (was_last) break; // what comes back is for the next turn
   }

@@ -51,7 +51,7 @@ class epoll_backend final : public backend {
 
   void park(engine& e, io_operation& op) noexcept override {
     descriptor& d = *e.descriptors().find(op.fd());
-    if (d.registered) return;
+    if (d.registered) return move(op, place::parked);
     epoll_event event{.events = all_edges, .data = {.u64 = tag(op.fd())}};
     std::int64_t r = sys::epoll_ctl(epoll_fd_, EPOLL_CTL_ADD, op.fd(), &event);
     // Left over from a number that was closed behind our back while a duplicate lives: it has to report
@@ -60,6 +60,7 @@ class epoll_backend final : public backend {
     if (r == -EPERM) return e.to_worker(op); // readiness means nothing for it, as for a regular file
     if (r < 0) return e.process(op, static_cast<int>(r), 0);
     d.registered = true;
+    move(op, place::parked);
     // What it is ready for now is the first thing that epoll reports.
     d.reading.set_empty();
     d.writing.set_empty();
@@ -67,7 +68,7 @@ class epoll_backend final : public backend {
   }
 
   // One that is submitted is still with the ring before this.
-  bool disarm(engine&, io_operation& op) noexcept override { return !op.links.is.submitted; }
+  bool disarm(engine&, io_operation& op) noexcept override { return !op.links.submitted(); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};
@@ -89,7 +90,8 @@ class epoll_backend final : public backend {
   }
 
   int look_at(engine& e, io_operation& op) noexcept override {
-    if (op.links.is.submitted) return 0; // the ring that was here before has it
+    if (op.links.submitted()) return 0; // the ring that was here before has it
+    move(op, place::at_hand);
     if (!e.perform_now(op)) e.await_readiness(op);
     return 0;
   }
@@ -120,9 +122,10 @@ class epoll_backend final : public backend {
     for (io_operation* op = d->in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
       readiness const wants = op->faces().wants(*op);
-      bool const waits_here = op->fd() == fd && op->links.polling_or_parked() && !op->links.is.submitted &&
-                              waits_for_descriptor(wants);
+      bool const waits_here =
+          op->fd() == fd && what_follows(op->links.is.where, event::readiness) == reaction::perform;
       if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {
+        move(*op, place::at_hand);
         if (!e.perform_now(*op)) e.await_readiness(*op);
       }
       op = next;

@@ -60,9 +60,9 @@ class uring_backend final : public backend {
   int bind(engine&) noexcept override { return ring_.enable(); }
 
   void arm(engine&, io_operation& op, attempted how) noexcept override {
-    op.links.is.polling = false;
-    op.links.is.untried = how == attempted::with_others;
-    untried_waits_ = untried_waits_ || op.links.is.untried;
+    bool const untried = how == attempted::with_others;
+    move(op, untried ? place::to_try : place::to_submit);
+    untried_waits_ = untried_waits_ || untried;
     to_submit_.push(op);
   }
 
@@ -75,7 +75,7 @@ class uring_backend final : public backend {
   }
 
   void park(engine&, io_operation& op) noexcept override {
-    op.links.is.polling = true;
+    move(op, place::to_poll);
     to_submit_.push(op);
   }
 
@@ -135,7 +135,10 @@ class uring_backend final : public backend {
     // than asking the ring would, now or at the next look.
     if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
       to_submit_.remove(op);
+      place const where = op.links.is.where;
+      move(op, place::at_hand);
       if (e.perform_now(op)) return 0;
+      move(op, where);
       to_submit_.push(op);
       readiness const wants = op.faces().wants(op);
       bool const can_wait = wants == readiness::readable || wants == readiness::writable;
@@ -172,7 +175,7 @@ class uring_backend final : public backend {
     // keeps completions. What only waits for readiness does nothing.
     bool const all_known = !ring_.has_overflown();
     slots_.for_each([&](io_operation& op) {
-      if (op.links.is.polling || (all_known && !outlasts_entering(op))) take_back(op);
+      if (op.links.is.where == place::polled || (all_known && !outlasts_entering(op))) take_back(op);
     });
     ring_.leave();
   }
@@ -197,7 +200,7 @@ class uring_backend final : public backend {
  private:
   void take_back(io_operation& op) noexcept {
     slots_.give_back(op.links.slot);
-    op.links.is.submitted = false;
+    move(op, place::at_hand);
     sys::kernel_gives_back(&op);
   }
 
@@ -230,7 +233,7 @@ class uring_backend final : public backend {
   }
 
   void ask_to_end(io_operation& op) noexcept {
-    if (op.links.is.submitted && op.links.is.queue == 0) to_cancel_.push(op);
+    if (op.links.is.queue == 0) to_cancel_.push(op);
   }
 
   void submit_cancels(engine& e) noexcept {
@@ -253,23 +256,26 @@ class uring_backend final : public backend {
       io_uring_sqe* const sqe = ring_.get();
       if (sqe == nullptr) return;
       to_submit_.remove(*op);
-      if (op->links.is.polling) {
+      bool const polls = op->links.is.where == place::to_poll;
+      if (polls) {
         sqe->opcode = IORING_OP_POLL_ADD;
         sqe->fd = op->fd();
         sqe->poll32_events = ring_poll_events(op->faces().wants(*op));
       } else if (!prepare(*op, *sqe)) {
         ring_.put_back();
+        move(*op, place::at_hand);
         without_ring(e, *op);
         continue;
       }
       std::uint32_t const slot = slots_.take(*op);
       if (slot == slot_table::none) {
         ring_.put_back();
+        move(*op, place::at_hand);
         e.process(*op, -ENOMEM, 0);
         continue;
       }
       op->links.slot = slot;
-      op->links.is.submitted = true;
+      move(*op, polls ? place::polled : place::in_kernel);
       sqe->user_data = slots_.user_data(slot);
       sys::kernel_takes(op);
       ++e.statistics.submissions;
@@ -280,7 +286,7 @@ class uring_backend final : public backend {
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     if (op.is_multishot() && !multishot_) return false;
     // A kernel with single-issuer rings (6.0) can be told not to try first (5.19).
-    bool const will_wait = !op.links.is.untried && ring_.has(IORING_SETUP_SINGLE_ISSUER);
+    bool const will_wait = op.links.is.where != place::to_try && ring_.has(IORING_SETUP_SINGLE_ISSUER);
     if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
     if (!supported_[sqe.opcode]) return false;
     if (outlasts_entering(op) && ring_.prepare_end() != 0) return false;
@@ -337,11 +343,12 @@ class uring_backend final : public backend {
     // (engine::after_value).
     bool const was_to_end = to_cancel_.contains(op);
     if (was_to_end) to_cancel_.remove(op);
+    bool const performed = what_follows(l.is.where, event::completion) == reaction::decode;
     if ((flags & IORING_CQE_F_MORE) == 0) {
       slots_.give_back(l.slot);
-      l.is.submitted = false;
+      move(op, place::at_hand);
     }
-    if (!l.is.polling) {
+    if (performed) {
       if (res == -EINVAL && op.is_multishot() && multishot_ && !is_multishot_) {
         // A kernel that knows the operation, but only for one value at a time.
         multishot_ = false;
@@ -359,7 +366,6 @@ class uring_backend final : public backend {
       if (was_to_end && (flags & IORING_CQE_F_MORE) != 0 && !engine::has_undelivered(op)) ask_to_end(op);
       return;
     }
-    l.is.polling = false;
     if (res < 0) return e.process(op, res, 0);
     if (l.is.cancel_wanted || l.is.timed_out) {
       if (e.perform_now(op)) return;

@@ -1,0 +1,187 @@
+// unio/operation_faces.hpp: what a driver knows of an operation, and what it keeps in it.
+//
+//   readiness, handle_kind    what operations wait for, and on what
+//   driver::operation_faces   the functions through which a driver runs an operation
+//   driver::place             where an operation is
+//   driver::operation_links   what a driver keeps in an operation
+//
+// For those who write an operation or a driver. Programs need `readiness`, for poll(), and nothing else.
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#include <cstdint>
+
+struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
+
+namespace unio {
+
+class io_operation;
+
+/// What kind of thing a descriptor is, so that an operation knows which system call moves its bytes.
+enum class handle_kind : std::uint8_t {
+  none,
+  path,
+  file,
+  mapped_file,
+  pipe,
+  named_pipe,
+  stream_socket,
+  listening_socket,
+  event
+};
+
+/// A regular file: readiness means nothing for it.
+constexpr bool is_file(handle_kind k) noexcept {
+  return k == handle_kind::file || k == handle_kind::mapped_file;
+}
+
+/// What an operation that could not be performed at once waits for.
+enum class readiness : std::uint8_t {
+  nothing,     ///< it never waits
+  readable,    ///< its descriptor to have something to read
+  writable,    ///< its descriptor to have room
+  exceptional, ///< urgent data or another exceptional condition
+  time,        ///< its moment: the deadline is the result
+  worker,      ///< a thread that may block, because readiness means nothing for its descriptor
+  retry,       ///< a little time: the kernel offers nothing better to wait for
+};
+
+/// Whether that is the readiness of a descriptor.
+constexpr bool waits_for_descriptor(readiness r) noexcept {
+  return r == readiness::readable || r == readiness::writable || r == readiness::exceptional;
+}
+
+namespace driver {
+
+/// How perform() may behave.
+enum class attempt : std::uint8_t {
+  nonblocking, ///< must not wait: -EAGAIN if it would
+  blocking,    ///< may wait as long as the system call waits; only for what has no readiness to wait for
+};
+
+/// What complete() made of a result.
+enum class outcome : std::uint8_t {
+  finished, ///< the value is known and the kernel holds nothing any more
+  holding,  ///< the value is known; a later completion says that the kernel has released the buffers
+  released, ///< that completion: the value was known already
+  more,     ///< a value is known and more will come
+  pause,   ///< a value (an error for want of resources) is known; more will come if tried again after a while
+  pending, ///< nothing is known yet; another completion follows
+  again,   ///< nothing is known yet: wait for readiness and perform again
+};
+
+/// When start() tries perform() before it asks a driver.
+enum class inline_attempt : std::uint8_t {
+  never,     ///< the driver does it better
+  predicted, ///< when it has lately been worth the system call on this descriptor
+  always,    ///< it costs no system call, or always succeeds
+};
+
+/// Which way bytes go through the descriptor that an operation waits on.
+enum class direction : std::uint8_t { in, out, either }; // either: as wants() says
+
+/// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation
+/// (src/op).
+struct operation_faces {
+  char const* name;               ///< as in async_NAME
+  inline_attempt tries;           ///< see inline_attempt
+  bool interruptible;             ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
+  direction flow = direction::in; ///< for what is learnt of its descriptor
+
+  /// Forgets what an earlier run left in its state.
+  void (*begin)(io_operation&) noexcept = nullptr;
+  /// What the ring is told; false: not for a ring. `will_wait`: an attempt has failed, or was predicted to.
+  bool (*prepare)(io_operation&, io_uring_sqe&, bool will_wait) noexcept = nullptr;
+  /// What it waits for.
+  readiness (*wants)(io_operation const&) noexcept;
+  /// The system call: >= 0, or -errno.
+  int (*perform)(io_operation&, attempt) noexcept;
+  using performed = void (*)(io_operation&, int, void* context) noexcept;
+  /// perform(nonblocking), and then, as its last act, a call of `performed` with the result: nothing stands
+  /// between a short system call and what follows it. Only for an operation without begin() that moves bytes
+  /// one way and has ended if the result is above 0.
+  void (*perform_then)(io_operation&, performed, void* context) noexcept = nullptr;
+  /// The only decoder of a result.
+  outcome (*complete)(io_operation&, int res, unsigned flags) noexcept;
+  /// Gives back what was obtained and is not wanted.
+  void (*reclaim)(io_operation&) noexcept = nullptr;
+
+  /// Calls `f` for each descriptor that it may still use, if these are others than fd(), or more.
+  void (*for_each_descriptor)(io_operation const&, void (*f)(int fd, void* context), void* context) = nullptr;
+  /// The time that it waits for, if it does: steady clock, ns.
+  std::int64_t (*moment)(io_operation const&) noexcept = nullptr;
+  /// If it is made of other operations: the one that runs.
+  io_operation& (*member)(io_operation&) noexcept = nullptr;
+  /// Whether performing it together with others that wait is cheaper than performing it at once: it rarely
+  /// has to wait, or rarely has anything to do yet.
+  bool (*goes_with_others)(io_operation const&) noexcept = nullptr;
+  /// The kernel may keep its buffers longer than until the result: see outcome::holding.
+  bool lends_buffers = false;
+};
+
+/// Where an operation is. `move()` in src/driver/life.hpp changes it, and the table there says what each
+/// event does in each place.
+enum class place : std::uint8_t {
+  idle,         ///< no driver has it: described, being tried, or finished
+  ready,        ///< it has ended without a driver; its receiver is notified next
+  at_hand,      ///< the engine is working on it
+  to_try,       ///< goes to the kernel in the next turn, together with others: it may not have to wait
+  to_submit,    ///< goes to the kernel in the next turn
+  to_poll,      ///< its readiness is asked of the kernel in the next turn
+  in_kernel,    ///< the kernel performs it
+  polled,       ///< the kernel waits for readiness on its behalf
+  parked,       ///< waits for an edge of its descriptor
+  later,        ///< performed in the next turn
+  with_worker,  ///< a thread that may block performs it, or will
+  with_members, ///< waits for the operations that it is made of
+  timed,        ///< waits for its moment
+  retrying,     ///< performed again at a moment: nothing tells when it is worth it
+  yielded,      ///< goes to the driver again, once its receiver has been notified of a value
+  landed,       ///< it has ended; its receiver is notified next
+};
+inline constexpr int place_count = static_cast<int>(place::landed) + 1;
+
+/// What a driver keeps in an operation that it runs. The pointers mean nothing until the driver sets them;
+/// start() clears the marks alone. An operation is in at most one queue at a time.
+struct operation_links {
+  io_operation* next; ///< in its queue
+  union {
+    io_operation* previous;
+    std::int64_t deadline_due; ///< its deadline, while it is `retrying`: then it is in no queue
+  };
+  io_operation* next_on_handle; ///< all in flight on one descriptor
+  io_operation* previous_on_handle;
+  io_operation* heap_child; ///< deadline queue: a pairing heap
+  io_operation* heap_sibling;
+  io_operation* heap_previous;
+  std::int64_t due;   ///< when to look at it next: its deadline or a retry; steady clock, ns
+  std::uint32_t slot; ///< the driver's number for it
+
+  struct marks {
+    std::uint8_t queue = 0;       ///< the queue's, which may be a worker's: whether it is in it
+    std::uint8_t undelivered = 0; ///< what its receiver is still to be notified of: io_operation::stage
+    place where = place::idle;
+    bool in_heap : 1 = false; ///< of deadlines
+    bool cancel_wanted : 1 = false;
+    bool timed_out : 1 = false;
+    /// How many times in a row it found no resources or had to be tried again, as far as that matters.
+    std::uint8_t pauses : 3 = 0;
+  };
+  marks is;
+
+  /// A driver has it, and has to be asked before it can end.
+  [[nodiscard]] bool in_flight() const noexcept {
+    return is.where >= place::at_hand && is.where < place::landed;
+  }
+  /// Closing one of its descriptors waits until its receiver has been notified.
+  [[nodiscard]] bool counts_as_in_flight() const noexcept { return is.where >= place::at_hand; }
+  /// The kernel knows it.
+  [[nodiscard]] bool submitted() const noexcept {
+    return is.where == place::in_kernel || is.where == place::polled;
+  }
+};
+
+} // namespace driver
+} // namespace unio

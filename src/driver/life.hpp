@@ -1,0 +1,130 @@
+// src/driver/life.hpp: what can happen to an operation that has been started, and what follows from it.
+//
+//                                  ┌─► to_try, to_submit ─► in_kernel ─┐
+//                                  ├─► to_poll ───────────► polled ────┤
+//   idle ──start──► at_hand ──arm──┼─► parked, later, with_worker ─────┼─► at_hand ──► landed ──► idle
+//     │                 ▲          └─► timed, with_members, retrying ──┘     │     delivered
+//     └─► ready ──► idle│                                                    │
+//                       └────────────── rearm ◄── delivered ◄── yielded ◄────┘
+//
+// One field says where an operation is (operation_links::marks::where), one function changes it (move), and
+// one table says what each event does in each place (what_follows). An operation whose receiver has yet to be
+// notified of a value notes a stop and acts on it afterwards, in every place.
+
+#pragma once
+
+#include "sys/sanitizer.hpp"
+
+#include <unio/operation.hpp>
+
+#include <array>
+
+namespace unio::driver {
+
+enum class event : std::uint8_t {
+  completion,  ///< the kernel says what has become of it
+  readiness,   ///< its descriptor became ready
+  worker_done, ///< a thread that may block has performed it
+  moment,      ///< the time that it waits for has come
+  stop,        ///< it is cancelled, or its descriptor closed, or its deadline over
+  driver_lost, ///< the ring may not be entered any more, and epoll takes its place
+  delivered,   ///< its receiver has been notified of a value, or of the end
+};
+inline constexpr int event_count = static_cast<int>(event::delivered) + 1;
+
+enum class reaction : std::uint8_t {
+  impossible, ///< does not happen there
+  nothing,    ///< it stays where it is
+  decode,     ///< complete() says what the result means
+  perform,    ///< it is performed, and waits again if it still has to
+  rearm,      ///< it is given to the driver again
+  end,        ///< it is taken out of its place and has ended; after a deadline, if a last attempt fails
+  withdraw,   ///< it is taken out of the driver's queue and has ended
+  ask_kernel, ///< the kernel is asked to end it, and its completion says what has become of it
+  ask_worker, ///< it ends if no worker has begun it; otherwise its result says what has become of it
+  retire,     ///< no driver has it any more
+};
+
+namespace tables {
+
+using enum reaction;
+using reactions = std::array<reaction, event_count>;
+
+inline constexpr std::array<reactions, place_count> life = {{
+    // clang-format off
+    //               completion  readiness   worker_done moment      stop        driver_lost delivered
+    /* idle         */ {impossible, nothing, impossible, impossible, nothing,    nothing,    impossible},
+    /* ready        */ {impossible, nothing, impossible, impossible, nothing,    nothing,    retire},
+    /* at_hand      */ {impossible, nothing, impossible, impossible, end,        rearm,      impossible},
+    /* to_try       */ {impossible, nothing, impossible, impossible, withdraw,   rearm,      impossible},
+    /* to_submit    */ {impossible, nothing, impossible, impossible, withdraw,   rearm,      impossible},
+    /* to_poll      */ {impossible, nothing, impossible, impossible, withdraw,   rearm,      impossible},
+    /* in_kernel    */ {decode,     nothing, impossible, impossible, ask_kernel, nothing,    nothing},
+    /* polled       */ {perform,    nothing, impossible, impossible, ask_kernel, nothing,    impossible},
+    /* parked       */ {impossible, perform, impossible, impossible, end,        rearm,      impossible},
+    /* later        */ {impossible, nothing, impossible, impossible, end,        nothing,    impossible},
+    /* with_worker  */ {impossible, nothing, decode,     impossible, ask_worker, nothing,    impossible},
+    /* with_members */ {impossible, nothing, impossible, impossible, end,        nothing,    impossible},
+    /* timed        */ {impossible, nothing, impossible, perform,    end,        nothing,    impossible},
+    /* retrying     */ {impossible, nothing, impossible, rearm,      end,        nothing,    impossible},
+    /* yielded      */ {impossible, nothing, impossible, impossible, end,        nothing,    rearm},
+    /* landed       */ {impossible, nothing, impossible, impossible, nothing,    nothing,    retire},
+    // clang-format on
+}};
+
+} // namespace tables
+
+constexpr reaction what_follows(place where, event what) noexcept {
+  return tables::life[static_cast<std::size_t>(where)][static_cast<std::size_t>(what)];
+}
+
+/// The backend has it: in a queue, in the kernel, or parked on its descriptor.
+constexpr bool is_with_backend(place where) noexcept {
+  return where >= place::to_try && where <= place::parked;
+}
+
+/// Whether an operation may come from one place to the other in one step.
+constexpr bool may_move(place from, place to) noexcept {
+  switch (from) {
+    case place::idle:
+      return to == place::ready || to == place::at_hand;
+    case place::ready:
+    case place::landed:
+      return to == place::idle;
+    case place::at_hand: // to wherever it waits, or to its end
+      return to != place::idle && to != place::ready && to != place::in_kernel && to != place::polled;
+    case place::to_try:
+    case place::to_submit:
+      return to == place::in_kernel || to == place::at_hand;
+    case place::to_poll:
+      return to == place::polled || to == place::at_hand;
+    case place::in_kernel:
+    case place::polled:
+    case place::parked:
+    case place::later:
+    case place::with_worker:
+    case place::timed:
+    case place::retrying:
+    case place::yielded:
+      return to == place::at_hand;
+    case place::with_members:
+      return to == place::landed;
+  }
+  return false;
+}
+
+/// The only function that changes where an operation is. Builds with a sanitizer check each step.
+inline void move(io_operation& op, place to) noexcept {
+  if constexpr (sys::is_sanitized)
+    UNIO_EXPECTS(may_move(op.links.is.where, to), "an operation cannot come from there to here");
+  op.links.is.where = to;
+}
+
+constexpr char const* name_of(place where) noexcept {
+  constexpr std::array<char const*, place_count> names = {
+      "idle",   "ready", "at hand",       "to try",       "to submit", "to poll",  "in the kernel", "polled",
+      "parked", "later", "with a worker", "with members", "timed",     "retrying", "yielded",       "landed"};
+  return names[static_cast<std::size_t>(where)];
+}
+
+} // namespace unio::driver
