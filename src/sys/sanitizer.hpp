@@ -1,5 +1,5 @@
-// src/sys/sanitizer.hpp: which sanitizer this is built with, and telling ThreadSanitizer what passes through the
-// kernel.
+// src/sys/sanitizer.hpp: which sanitizer this is built with, and telling ThreadSanitizer what passes through
+// the kernel.
 //
 // It does not see that what was written before an entry was submitted happens before its completion is taken
 // (google/sanitizers#1729): the ring's driver says so.
