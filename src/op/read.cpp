@@ -122,6 +122,11 @@ void perform_then(io_operation& op, operation_faces::performed then, void* conte
   perform_long_then(op, then, context);
 }
 
+// What is in the page cache comes faster with others, in one call for all; what is not has to wait anyway.
+bool goes_with_others(io_operation const& op) noexcept {
+  return op::is_socket(op) || op.kind() == handle_kind::file;
+}
+
 outcome complete(io_operation& op, int res, unsigned) noexcept {
   if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !had_a_writer(op.fd()))
     return outcome::again;
@@ -150,6 +155,6 @@ constinit operation_faces const detail::read_faces = {.name = "read",
                                                       .perform = perform,
                                                       .perform_then = perform_then,
                                                       .complete = complete,
-                                                      .goes_with_others = op::is_socket};
+                                                      .goes_with_others = goes_with_others};
 
 } // namespace unio
