@@ -58,8 +58,8 @@ void simulated_backend::predict(engine& e, int fd) noexcept {
 void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how) noexcept {
   UNIO_EXPECTS(op.fd() < 0 || world_.owns(op.fd()),
                "a simulated multiplexer runs operations on simulated handles only");
-  if (how == driver::attempted::with_others && world_.random.one_in(2))
-    return e.perform_later(op); // as epoll, as a ring
+  bool const as_epoll = waits_for_descriptor(op.faces().wants(op)) && world_.random.one_in(2);
+  if (how == driver::attempted::with_others && as_epoll) return e.perform_later(op);
   predict(e, op.fd());
   if (op.faces().wants(op) == readiness::retry) { // no kernel waits for it
     if (!e.perform_now(op)) e.await_readiness(op);
