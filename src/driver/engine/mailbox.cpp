@@ -128,8 +128,8 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
   return n;
 }
 
-// Of several threads one that has nothing in flight has nothing to ask the kernel for: it runs what was
-// posted meanwhile as well, but not without bound.
+// An engine that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile
+// as well, but not without bound.
 int engine::run_posted_again(bound const& b) noexcept {
   int ran = 0;
   for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {
@@ -137,7 +137,7 @@ int engine::run_posted_again(bound const& b) noexcept {
     bool const others = in_flight_ != 0 || has_results();
     int const n = run_posted(b, others ? turn_budget : std::numeric_limits<int>::max());
     ran += n;
-    if (n == 0 || shared_ == nullptr || !is_idle()) break;
+    if (n == 0 || !is_idle()) break;
   }
   return ran;
 }
