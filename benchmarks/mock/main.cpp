@@ -15,9 +15,9 @@ namespace {
 
 std::vector<subject> subjects() {
   return {
-      state_machine(),    callbacks_recycled(), callbacks_plain(),      //
-      callbacks_erased(), asio_awaitable(),     asio_awaitable_tuned(), //
-      unio_task(),        unio_task_plain(),
+      state_machine(),      callbacks_recycled(), callbacks_plain(),      //
+      callbacks_erased(),   asio_awaitable(),     asio_awaitable_tuned(), //
+      plain_task_subject(), unio_task(),          unio_task_plain(),
   };
 }
 

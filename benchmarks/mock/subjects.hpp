@@ -60,6 +60,7 @@ subject callbacks_erased();
 subject asio_awaitable();       // as its documentation writes it
 subject asio_awaitable_tuned(); // all that spares it work
 subject unio_task();            // each level a task
+subject plain_task_subject();   // a task without anything that could be spared
 subject unio_task_plain();      // what moves bytes once is a plain awaitable
 
 } // namespace mock
