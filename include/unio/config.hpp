@@ -1,15 +1,15 @@
 // unio/config.hpp: the version, visibility, exceptions, assertions. The only header with conditional
 // compilation.
 //
-//   version_string      the version of the library
-//   UNIO_API            marks what the shared library exports
-//   UNIO_HAS_EXCEPTIONS 1 where result<T>::value() may throw, 0 where it ends the program instead
-//   UNIO_POOLS_FRAMES   false where a sanitizer must see frames of coroutines come from the heap and go back
-//   UNIO_TAIL_CALLS     true where one coroutine resumes another in constant stack
+//   version_string       the version of the library
+//   UNIO_API             marks what the shared library exports
+//   UNIO_HAS_EXCEPTIONS  1 where result<T>::value() may throw, 0 where it ends the program instead
+//   UNIO_POOLS_FRAMES    false under sanitizers, which must see coroutine frames come from the heap
+//   UNIO_TAIL_CALLS      true where one coroutine resumes another in constant stack
 //   UNIO_COPIES_AWAITERS true where the compiler copies what is awaited by reference
-//   UNIO_TRACKS_PENDING true where unio::dump_pending can tell who awaits what, and since when
-//                       (CMake: UNIO_TRACK_PENDING)
-//   UNIO_EXPECTS(c, m)  a caller's mistake: always checked, ends the program with `m`
+//   UNIO_TRACKS_PENDING  true where dump_pending shows who awaits what, and since when (CMake:
+//                        UNIO_TRACK_PENDING)
+//   UNIO_EXPECTS(c, m)   a caller's mistake: always checked, ends the program with `m`
 
 #pragma once
 
@@ -38,9 +38,9 @@
 #define UNIO_POOLS_FRAMES true
 #endif
 
-// GCC makes a tail call of it only when it optimises (GCC PR 100897), and under no sanitizer; Clang always
-// does. -O1 and -Og cannot be told from -O2 here, and leave it out: whoever compiles coroutines with them
-// adds -foptimize-sibling-calls, or each co_await in a row of ready ones costs stack.
+// GCC makes it a tail call only when it optimises (GCC PR 100897), and under no sanitizer; Clang always does.
+// -O1 and -Og cannot be told from -O2 here, and do not: code compiled with them needs
+// -foptimize-sibling-calls, or each co_await in a row of ready ones costs stack.
 #if defined(__clang__) || \
     (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
 #define UNIO_TAIL_CALLS true
@@ -55,7 +55,7 @@
 #define UNIO_COPIES_AWAITERS true
 #endif
 
-// Programs and library must agree, so the CMake target says it to those who use it.
+// Programs and library must agree, so the CMake target passes the definition on.
 #if defined(UNIO_TRACK_PENDING) && UNIO_TRACK_PENDING
 #define UNIO_TRACKS_PENDING true
 #define UNIO_AWAITED_HERE std::source_location::current()
@@ -66,7 +66,7 @@
   }
 #endif
 
-// The frame of a coroutine that is awaited where it is called becomes part of the caller's (Clang 20).
+// Clang 20 makes the frame of a coroutine that is awaited where it is called part of the caller's.
 #if defined(__has_cpp_attribute)
 #if __has_cpp_attribute(clang::coro_await_elidable)
 #define UNIO_AWAIT_ELIDABLE [[clang::coro_await_elidable]]

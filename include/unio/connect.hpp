@@ -1,4 +1,4 @@
-// unio/connect.hpp: binding an operation to a receiver, and awaiting it.
+// unio/connect.hpp: binding an operation to a receiver, or awaiting it.
 //
 //   connect(sender, receiver)   an operation bound to its receiver
 //   io_operation_connection     start · poll · cancel · reset
@@ -31,9 +31,9 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
 /// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread
-/// Destruction   of a connection in flight cancels the operation and drives its multiplexer until it has
-///               finished, which may wait. The receiver is not called any more. Not allowed inside set_value;
-///               allowed inside set_done
+/// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, which may
+///               wait. The receiver is not called any more. Not allowed inside set_value; allowed inside
+///               set_done
 /// Cost          no allocation, no lock, no exception
 /// Source        D2052R0 §4.3
 template <class Sender, class Receiver> class io_operation_connection : public Sender {
@@ -53,7 +53,6 @@ template <class Sender, class Receiver> class io_operation_connection : public S
 
  private:
   static void notify(io_operation& op, unsigned events) noexcept;
-
   Receiver receiver_;
 };
 
@@ -71,11 +70,11 @@ template <class Sender, class Receiver>
 ///
 /// Resumes       on the executor of the coroutine's environment, once the operation has finished; without an
 ///               environment, on the thread that runs the multiplexer
-/// Runs on       its handle's multiplexer; where that has none, the environment's, or else the thread's own.
+/// Runs on       its handle's multiplexer; if it has none, the environment's; otherwise the thread's own.
 ///               Another thread may be running it
-/// Cancellation  by the environment's stop token, from any thread: as io_operation::cancel(). After a stop it
-///               does not start
-/// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has
+/// Cancellation  by the environment's stop token, from any thread, as io_operation::cancel(); none starts
+///               after it
+/// Destruction   of the suspended coroutine cancels the operation and drives its multiplexer until it has
 ///               finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
@@ -84,13 +83,13 @@ template <class Sender> class [[nodiscard]] io_awaitable : private detail::await
   using result_type = typename Sender::result_type;
 
   explicit io_awaitable(Sender sender);
-  /// Of a sender that is made in place.
+  /// Makes the sender in place.
   template <class... Arguments> explicit io_awaitable(std::in_place_t, Arguments&&... arguments);
   io_awaitable(io_awaitable&& other);
   io_awaitable& operator=(io_awaitable&& other);
   ~io_awaitable();
 
-  // For co_await. bind() is called first, by the promise of a coroutine that has an environment.
+  // For co_await. The promise of a coroutine that has an environment calls bind() first.
   void bind(environment const& e) noexcept;
   bool await_ready() noexcept;
   bool await_ready(environment const& e) noexcept;

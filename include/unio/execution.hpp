@@ -4,11 +4,11 @@
 //   as_sender(executor, task)   a task as a sender
 //   as_scheduler(executor)      an executor as a scheduler
 //   as_awaitable(sender)        a sender, awaited by a coroutine
-//   UNIO_HAS_EXECUTION          1 if there is a vocabulary to be part of (unio/detail/execution.hpp)
+//   UNIO_HAS_EXECUTION          1 if an implementation was found (unio/detail/execution.hpp)
 //
 //   auto copied = unio::async_read(pipe, room) | then([](unio::io_result<unio::mutable_buffers> r) { … });
 //
-// unio/unio.hpp does not include this header, and pays for nothing that it needs.
+// unio/unio.hpp does not include this header.
 
 #pragma once
 
@@ -30,7 +30,7 @@ template <class Sender> class sender_awaitable;
 
 /// A task as a sender.
 ///
-/// Effects        once it is connected and started: the task runs on `executor`
+/// Effects        once connected and started, the task runs on `executor`
 /// Completes      on the executor: set_value with the task's result; set_error(std::exception_ptr) with an
 ///                exception that leaves it; set_stopped() if that exception is condition::canceled after a
 ///                stop was requested through the receiver's token, if a stop was requested before the task
@@ -58,8 +58,7 @@ template <is_executor Executor>
 ///                std::system_error with condition::canceled
 /// Resumes        on the executor of the coroutine's environment, whichever thread completes the sender
 /// Cancellation   the environment's stop token is the receiver's
-/// Destruction    of a coroutine suspended here requests a stop of the sender, and waits until it has
-///                completed
+/// Destruction    of the suspended coroutine requests a stop of the sender, and waits until it has completed
 /// Cost           no allocation of unio's
 template <class Sender>
 [[nodiscard]] detail::sender_awaitable<std::remove_cvref_t<Sender>> as_awaitable(Sender&& sender) {

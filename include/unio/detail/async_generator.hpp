@@ -135,6 +135,15 @@ async_generator<T> async_generator_promise<T, Tail>::get_return_object() noexcep
 
 } // namespace detail
 
+template <class T>
+inline async_generator<T>& async_generator<T>::operator=(async_generator&& other) noexcept {
+  if (this != &other) {
+    destroy();
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+
 template <class T> void async_generator<T>::destroy() noexcept {
   if (!handle_) return;
   if (detail::next_base* const n = handle_.promise().awaited_by; n != nullptr) n->forget();

@@ -164,4 +164,19 @@ template <class T> class channel_receive : private wait_awaiter {
   bool has_value_ = false;
 };
 
+template <class T> [[nodiscard]] inline result<T> received_at_once(channel_queue& from) noexcept {
+  union place {
+    place() noexcept {}
+    ~place() {}
+    T value;
+  } p;
+  wait_outcome const o = from.try_receive(std::addressof(p.value));
+  if (o == wait_outcome::granted) {
+    result<T> r(std::in_place, std::move(p.value));
+    p.value.~T();
+    return r;
+  }
+  return result<T>(std::unexpect, receive_error(o));
+}
+
 } // namespace unio::detail

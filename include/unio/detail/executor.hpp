@@ -38,3 +38,8 @@ template <class E> struct erased_executor {
 };
 
 } // namespace unio::detail
+
+inline bool unio::executor_ref::operator==(executor_ref const& other) const noexcept {
+  return operations_ == other.operations_ &&
+         (executor_ == other.executor_ || operations_->equals(executor_, other.executor_));
+}

@@ -6,7 +6,9 @@
 
 #include <concepts>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -73,3 +75,54 @@ template <class T> generator<T> generator_promise<T>::get_return_object() noexce
 }
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <class T> class generator<T>::iterator {
+ public:
+  using value_type = std::remove_cvref_t<T>;
+  using difference_type = std::ptrdiff_t;
+  using iterator_concept = std::input_iterator_tag;
+
+  iterator(iterator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  iterator& operator=(iterator&& other) noexcept {
+    handle_ = std::exchange(other.handle_, nullptr);
+    return *this;
+  }
+  ~iterator() = default;
+  typename detail::yielding<T>::reference operator*() const noexcept {
+    return static_cast<typename detail::yielding<T>::reference>(*handle_.promise().item());
+  }
+  iterator& operator++() {
+    handle_.promise().advance(handle_);
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  friend bool operator==(iterator const& i, std::default_sentinel_t) noexcept { return i.handle_.done(); }
+
+ private:
+  friend class generator;
+  explicit iterator(handle h) noexcept : handle_(h) {}
+  handle handle_;
+};
+
+template <class T> inline generator<T>& generator<T>::operator=(generator&& other) noexcept {
+  if (this != &other) {
+    if (handle_) handle_.destroy();
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+template <class T> inline generator<T>::~generator() {
+  if (handle_) handle_.destroy();
+}
+
+template <class T> inline typename generator<T>::iterator generator<T>::begin() {
+  UNIO_EXPECTS(handle_ != nullptr, "an empty generator was iterated over");
+  UNIO_EXPECTS(!handle_.done() && handle_.promise().item() == nullptr,
+               "a generator can be iterated over once");
+  handle_.promise().advance(handle_);
+  return iterator(handle_);
+}
+
+} // namespace unio

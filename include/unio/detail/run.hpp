@@ -197,6 +197,28 @@ template <is_executor Executor, class T>
 void async_run(Executor executor, task<T> t, run_options const& options) {
   async_run(std::move(executor), std::move(t), detail::let_it_end(), options);
 }
+template <is_executor Executor, class... T>
+  requires(sizeof...(T) >= 2)
+void async_run(Executor executor, task<T>... tasks) {
+  (async_run(executor, std::move(tasks)), ...);
+}
+template <class T, class Handler>
+  requires std::invocable<Handler&, task_outcome<T>>
+void async_run(io_multiplexer& m, task<T> t, Handler handler, run_options const& options) {
+  async_run(m.executor(), std::move(t), std::move(handler), options);
+}
+template <class T> void async_run(io_multiplexer& m, task<T> t, run_options const& options) {
+  async_run(m.executor(), std::move(t), options);
+}
+template <class... T>
+  requires(sizeof...(T) >= 2)
+void async_run(io_multiplexer& m, task<T>... tasks) {
+  async_run(m.executor(), std::move(tasks)...);
+}
+template <class T> T run(task<T> t, run_options const& options) {
+  return run(this_thread::multiplexer(), std::move(t), options);
+}
+template <class T> T sync_wait(task<T> t, run_options const& options) { return run(std::move(t), options); }
 template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options) {
   UNIO_EXPECTS(m.run_by() != io_multiplexer::runner::another_thread, "another thread runs this multiplexer");
   detail::waited_root<multiplexer_executor, T> root(m.executor(), std::move(t), options);

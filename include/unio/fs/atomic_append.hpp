@@ -15,7 +15,7 @@
 //   NFS                 refused (EOPNOTSUPP): appending is not atomic there
 //   threads of one process   exclude each other
 //   fork                the child cannot use it: error::inherited_by_fork
-//   another descriptor on the inode closed   changes nothing
+//   another descriptor on the inode closed   no effect
 //   fairness            in the order of the records in the file
 //   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it retries,
 //                       20 µs to 2 ms apart
@@ -28,9 +28,6 @@
 // The file grows by 128 bytes for each ten entities of a lock. Finished records are returned to the
 // filesystem while the length stays; the length is reset when a process opens the file alone. Without such a
 // moment a filesystem whose files end at 16 TiB fails after 10^11 locks (EFBIG).
-//
-// The file must stay where it is: a process that opens its path after it was removed gets another file, and
-// does not exclude the users of the first.
 
 #pragma once
 

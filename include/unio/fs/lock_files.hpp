@@ -1,8 +1,8 @@
 // unio/fs/lock_files.hpp: a shared_fs_mutex whose entities are files in a directory: `ls` shows what is
 // locked.
 //
-//   lock_files   an entity is a file named by its value in 16 hexadecimal digits, which exists while the
-//                entity is held
+//   lock_files   an entity is a file named by its value in 16 hexadecimal digits, which exists while it is
+//                held
 //
 //   auto m = unio::fs::lock_files::open("/var/lib/shop/locks").value();
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
@@ -15,8 +15,8 @@
 //   NFS                  as reliable as its locks; nineteen system calls for each entity there, to see past
 //                        its caches
 //   threads of one process  exclude each other like processes, also through two objects
-//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it
-//                        holds
+//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps its
+//                        locks
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions
 //   fairness             none: a request that comes when a file is removed may overtake the waiters; an
 //                        exclusive request waits while shared owners come and go
@@ -30,7 +30,6 @@
 // Only processes of one user share it: a file of another owner is refused. A holder that is killed leaves its
 // file behind, until the next owner of that entity unlocks it. try_lock of an entity that is just being
 // unlocked may report it as held.
-
 #pragma once
 
 #include <unio/file_handle.hpp>

@@ -58,8 +58,8 @@ class UNIO_API update_files {
   ///               named twice, that begins with .unio-update or ends with .unio-new; ENAMETOOLONG for a name
   ///               of more than 245 bytes; ELOOP for a link (ENOTDIR for one on the way), EISDIR, ENXIO for
   ///               what is no regular file; ENOENT without its folder; error::damaged_lock_file,
-  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for a decision that is
-  ///               none; ENOMEM; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
+  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for an invalid decision;
+  ///               ENOMEM; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
   /// Waiting       until `d`, for the locks
   /// Cost          for each file four system calls and two for each folder on its way, beside those of the
   ///               mutex
@@ -68,8 +68,8 @@ class UNIO_API update_files {
                                                   deadline d = {}) noexcept {
     return begin(mutex, tree, paths, true, d);
   }
-  /// As begin(), but locks them shared, for reading. Needs no permission to write, unless there is an update
-  /// to complete.
+  /// As begin(), but locks them shared, for reading. Needs no permission to write, unless it completes an
+  /// update.
   [[nodiscard]] static result<update_files> begin_shared(shared_fs_mutex& mutex, path_handle const& tree,
                                                          std::span<path_view const> paths,
                                                          deadline d = {}) noexcept {
@@ -106,14 +106,14 @@ class UNIO_API update_files {
   /// Cost           a dozen system calls, one of which waits for the disk
   result<void> replace(std::size_t i, std::span<std::byte const> bytes) noexcept;
 
-  /// Puts all prepared replacements in place, as one. Keeps the locks: more files may be read, replaced and
+  /// Puts all prepared replacements in place, as one. Keeps the locks: more files may be read, replaced,
   /// committed.
   ///
   /// Effects       all or, if it fails, none; see is_decided() for the one exception
-  /// Errors        EBADF if begun shared; what replace() said; condition::timed_out, would_block if others of
-  ///               the tree are committing; error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing is
-  ///               changed then, and it may be tried again. If is_decided(): some files are replaced and the
-  ///               others will be
+  /// Errors        EBADF if begun shared; the error of replace(); condition::timed_out, would_block if other
+  ///               users of the tree are committing; error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing
+  ///               is changed then, and it may be tried again. If is_decided(): some files are replaced and
+  ///               the others will be
   /// Waiting       until `d` for other commits in the tree; unbounded for the disk
   /// Source        rename(2), fsync(2)
   result<void> commit(deadline d = {}) noexcept;
