@@ -1,7 +1,6 @@
 // unio/accept_loop.hpp: accepts a server's connections, and survives shortages of descriptors and memory.
 //
-//   for_each_connection(listener, f)   within a coroutine: accepts until stopped or the listening socket
-//                                      fails
+//   for_each_connection(listener, f)   within a coroutine: accepts until stopped or the socket fails
 //
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
 //   result<void> const ended = co_await for_each_connection(listener, start);
@@ -10,9 +9,6 @@
 
 #include <unio/socket_handle.hpp>
 #include <unio/timeout.hpp>
-
-#include <concepts>
-#include <system_error>
 
 namespace unio {
 
@@ -23,10 +19,8 @@ struct tell_nobody;
 /// Within a coroutine: accepts connections and calls `f` with each.
 ///
 /// Calls         `f(socket_handle)`. If it returns an awaitable (a task, say), awaits that before accepting
-///               the next connection: a way to bound their number. `on_shortage(std::error_code)` once per
-///               shortage
-/// Returns       why it ended, never a success: condition::canceled after a stop; the listening socket's
-///               error; why there is no driver
+///               the next connection: so bounds their number. `on_shortage(std::error_code)` once a shortage
+/// Returns       why it ended: condition::canceled after a stop; the socket's error; why there is no driver
 /// Errors        EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM do not end it: it retries after 5 ms, then longer,
 ///               up to 100 ms. Connections wait in the backlog meanwhile; one that dies there is skipped
 /// Throws        what `f` and `on_shortage` throw

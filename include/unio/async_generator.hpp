@@ -9,9 +9,6 @@
 
 #include <unio/generator.hpp>
 
-#include <coroutine>
-#include <utility>
-
 namespace unio {
 
 template <class T> class async_generator;

@@ -31,8 +31,7 @@ class mutable_buffer {
  public:
   constexpr mutable_buffer() = default;
   constexpr mutable_buffer(void* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
-  /// From any contiguous range of trivially copyable elements: an array, std::vector<char>,
-  /// std::span<std::byte>.
+  /// From any contiguous range of trivially copyable elements: an array, a std::vector<char>.
   template <class Range>
     requires(!std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> &&
              requires(Range& r) {
@@ -88,8 +87,7 @@ class const_buffer {
 /// A scatter or gather list: one buffer held by value, or a view of the caller's array of buffers, which goes
 /// to the kernel as it is. A result is the same list cut to the bytes that moved; the array is never changed.
 ///
-/// Buffers        a view: the array itself must live until the operation has finished. A list of one is no
-///                view
+/// Buffers        the array that a view refers to must live until the operation has finished
 /// Thread safety  distinct objects: safe; shared: reading is safe
 /// Size           24 bytes
 template <class Buffer> class buffer_list {

@@ -54,8 +54,7 @@ class UNIO_API buffered_reader {
 
   /// Reads a line, and consumes it.
   ///
-  /// Returns  the line without its "\n" or "\r\n", which the last line may lack. Valid until the next
-  ///          operation
+  /// Returns  the line without its "\n" or "\r\n", which the last may lack; valid until the next operation
   /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not
   ///          fit: see buffered() and consume(); otherwise as read(), and a partial line stays buffered
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept;
@@ -103,8 +102,7 @@ class UNIO_API buffered_writer {
 
   /// Writes all that was taken.
   ///
-  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error. The rest stays
-  ///          buffered
+  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error
   /// Errors   as write()
   [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
 
@@ -143,9 +141,7 @@ class line_reader : public buffered_reader {
 /// As copy() from a stream; bytes that were read and could not be written stay in the reader.
 UNIO_API task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to,
                                            extent_type limit = no_limit, deadline d = {});
-inline task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d) {
-  return copy(from, to, no_limit, d);
-}
+task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d);
 
 } // namespace unio
 

@@ -9,10 +9,6 @@
 
 #include <unio/connect.hpp>
 
-#include <concepts>
-#include <type_traits>
-#include <utility>
-
 namespace unio {
 namespace detail {
 
@@ -38,32 +34,23 @@ concept handler_of = std::derived_from<Sender, io_operation> &&
 /// Buffers        the caller's, until the handler is called
 /// Concurrency    if another thread runs the multiplexer, that thread starts the operation
 /// Cancellation   by `stop`, from any thread, as io_operation::cancel(). After a stop the operation does not
-///                start; the handler still gets condition::canceled, later, as if posted. The token's source
-///                must outlive the operation
+///                start; the handler still gets condition::canceled, later, as if posted. Its source outlives
+///                the operation
 /// Lifetime       operation, handler and executor share one block, which is freed before the handler is
 ///                called, so the next operation reuses it. If the multiplexer ends first, the handler is
-///                called with that error. If the executor ends first, the handler is destroyed without being
-///                called
+///                called with that error. If the executor ends first, the handler is destroyed uncalled
 /// Cost           one block from the frame pool; after warm-up no allocation and no lock
 /// Source         *Coroutine-first asynchronous I/O* §10.2
 template <class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
-void start(Sender sender, Handler&& handler, stop_token stop = {}) {
-  detail::callback_operation<Sender, std::decay_t<Handler>, detail::where_it_runs>::start(
-      {}, std::move(sender), std::forward<Handler>(handler), stop);
-}
+void start(Sender sender, Handler&& handler, stop_token stop = {});
 template <is_executor Executor, class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
-void start(Executor executor, Sender sender, Handler&& handler, stop_token stop = {}) {
-  detail::callback_operation<Sender, std::decay_t<Handler>, Executor>::start(
-      std::move(executor), std::move(sender), std::forward<Handler>(handler), stop);
-}
+void start(Executor executor, Sender sender, Handler&& handler, stop_token stop = {});
 /// On a multiplexer, which must outlive the operation.
 template <class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
-void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop = {}) {
-  start(m.executor(), std::move(sender), std::forward<Handler>(handler), stop);
-}
+void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop = {});
 
 } // namespace unio
 

@@ -13,8 +13,7 @@
 namespace unio {
 
 /// A queue of at most `capacity` values. With a capacity of zero a send completes once a coroutine waits to
-/// receive. Fairness, resumption, cancellation, lifetime, thread safety, who may await: as unio/sync.hpp
-/// says.
+/// receive. Fairness, resumption, cancellation, lifetime, thread safety, awaiting: see sync.hpp.
 ///
 /// Values         of a type that moves and is destroyed without exceptions; neither may use the channel. Each
 ///                sender's values arrive once, in the order it sent them
@@ -22,15 +21,14 @@ namespace unio {
 /// Failed sends   leave the value with the caller: `co_await c.send(std::move(v))` moves from `v` only if it
 ///                is sent, also when the send is cancelled or its coroutine destroyed
 /// Destruction    of a waiting coroutine takes it out of the queue; a value meant for it goes to the next
-///                receiver. On the thread of its executor. The channel's destructor destroys unreceived
-///                values
+///                receiver. On the thread of its executor. The channel's destructor destroys its values
 /// Cost           one allocation, when it is made. A send and a receive: one atomic compare-and-swap each and
 ///                two moves in all, three where the receiver need not wait; a post for each that had to wait
 /// Size           104 bytes
 template <class T> class channel {
   static_assert(std::is_object_v<T> && std::is_nothrow_move_constructible_v<T> &&
                     std::is_nothrow_destructible_v<T>,
-                "a value must be movable without exceptions: it moves where nobody could be told of one");
+                "a value must be movable without exceptions: it moves where none could be reported");
 
  public:
   using value_type = T;
@@ -41,8 +39,7 @@ template <class T> class channel {
   /// `co_await c.send(std::move(v))` waits until there is room for `v`.
   ///
   /// Returns   nothing; `v` has been moved from
-  /// Errors    EPIPE (std::errc::broken_pipe) once the channel is closed; condition::canceled. `v` is
-  ///           unchanged
+  /// Errors    EPIPE (std::errc::broken_pipe) once it is closed; condition::canceled. `v` is unchanged
   /// Lifetime  `v` outlives the co_await, as a temporary in it does
   [[nodiscard]] detail::channel_send send(T&& v) noexcept { return {queue_, std::addressof(v)}; }
   /// The same with a copy, which is made now.
@@ -69,8 +66,7 @@ template <class T> class channel {
   [[nodiscard]] detail::channel_receive<T> receive() noexcept { return detail::channel_receive<T>(queue_); }
   /// Receives without waiting.
   ///
-  /// Errors  condition::would_block if there is no value, or only values kept for waiting receivers;
-  ///         error::end_of_stream
+  /// Errors  condition::would_block if there is none, or all are kept for waiters; error::end_of_stream
   [[nodiscard]] result<T> try_receive() noexcept { return detail::received_at_once<T>(queue_); }
 
   /// Nothing more can be sent. Waiting senders fail with EPIPE and keep their values; values already sent can

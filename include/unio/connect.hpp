@@ -20,8 +20,7 @@
 namespace unio {
 
 /// A receiver gets the result as early as it is known (set_value). Last, always and exactly once, set_done
-/// says that state and buffers may be reused. There is no set_error: failure is in the result. Neither may
-/// throw.
+/// says that state and buffers may be reused. Neither throws. A failure is part of the result.
 template <class Receiver, class Sender>
 concept receiver_of = requires(Receiver& r, typename Sender::result_type result) {
   r.set_value(std::move(result));
@@ -31,9 +30,8 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
 /// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread
-/// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, which may
-///               wait. The receiver is not called any more. Not allowed inside set_value; allowed inside
-///               set_done
+/// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, without
+///               calling the receiver. Not allowed inside set_value; allowed inside set_done
 /// Cost          no allocation, no lock, no exception
 /// Source        D2052R0 §4.3
 template <class Sender, class Receiver> class io_operation_connection : public Sender {
@@ -41,10 +39,7 @@ template <class Sender, class Receiver> class io_operation_connection : public S
   using result_type = typename Sender::result_type;
 
   io_operation_connection() = default; // not there if the receiver has no such constructor
-  io_operation_connection(Sender sender, Receiver receiver)
-      : Sender(std::move(sender)), receiver_(std::move(receiver)) {
-    this->set_notification(&notify);
-  }
+  io_operation_connection(Sender sender, Receiver receiver);
   io_operation_connection(io_operation_connection&&) = default;
   io_operation_connection& operator=(io_operation_connection&&) = default;
   ~io_operation_connection() { this->abandon(); }
@@ -60,22 +55,17 @@ template <class Sender, class Receiver> class io_operation_connection : public S
 template <class Sender, class Receiver>
   requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
            receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
-[[nodiscard]] auto connect(Sender&& sender, Receiver&& receiver) {
-  return io_operation_connection<std::remove_cvref_t<Sender>, std::remove_cvref_t<Receiver>>(
-      std::forward<Sender>(sender), std::forward<Receiver>(receiver));
-}
+[[nodiscard]] auto connect(Sender&& sender, Receiver&& receiver);
 
-/// An operation as an awaitable. Starts in await_ready(); if it completes inline, the coroutine is not
-/// suspended.
+/// An operation as an awaitable. Starts in await_ready(); one that completes inline does not suspend.
 ///
 /// Resumes       on the executor of the coroutine's environment, once the operation has finished; without an
 ///               environment, on the thread that runs the multiplexer
 /// Runs on       its handle's multiplexer; if it has none, the environment's; otherwise the thread's own.
 ///               Another thread may be running it
-/// Cancellation  by the environment's stop token, from any thread, as io_operation::cancel(); none starts
-///               after it
-/// Destruction   of the suspended coroutine cancels the operation and drives its multiplexer until it has
-///               finished
+/// Cancellation  by the environment's stop token, from any thread, as cancel(); it does not start after a
+///               stop
+/// Destruction   of the suspended coroutine cancels it and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
 template <class Sender> class [[nodiscard]] io_awaitable : private detail::awaiting, private Sender {

@@ -1,7 +1,6 @@
 // unio/deadline.hpp: how long an operation may wait.
 //
-//   deadline   none · a span on the steady clock · a point on the steady or the system clock · zero: do not
-//              wait
+//   deadline   none · a span on the steady clock · a point on it or on the system clock · zero: do not wait
 
 #pragma once
 

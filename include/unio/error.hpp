@@ -14,8 +14,7 @@
 
 namespace unio {
 
-/// The conditions that a program tests for. A std::error_code compares with them by `==`, whether it is the
-/// system's or unio's.
+/// The conditions that a program tests for. Any std::error_code compares with them by `==`.
 enum class condition {
   end_of_stream = 1, ///< the peer has closed its writing side and all its bytes were read
   canceled,          ///< the operation was cancelled before it moved anything

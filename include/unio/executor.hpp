@@ -58,8 +58,7 @@ class resumption : public work {
       : work(&invoke), handle_(h), environment_(e) {}
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
   /// Takes it back from the queue, because its coroutine is being destroyed. Preconditions: it was given to
-  /// dispatch() or post() of `e`, its coroutine has not been resumed, and this is the thread that `e` would
-  /// use.
+  /// dispatch() or post() of `e`, its coroutine has not been resumed; on the thread that `e` uses.
   UNIO_API void take_back(executor_ref e) noexcept;
   /// So that an executor whose dispatch() takes a coroutine handle qualifies too.
   operator std::coroutine_handle<>() const noexcept { return handle_; } // NOLINT: implicit on purpose
@@ -146,8 +145,7 @@ struct environment {
   stop_token stop;                       ///< whether they were asked to end
   io_multiplexer* multiplexer = nullptr; ///< runs the I/O of handles that have none; null: the thread's own
   frame_allocator* frames = nullptr;     ///< for coroutines with this as a parameter; null: the pool
-  /// Destroys the chain from its root, once it is suspended and can no longer be resumed. Null: it has no
-  /// owner.
+  /// Destroys the chain from its root, once it can no longer be resumed. Null: it has no owner.
   void (*abandon)(environment const&) noexcept = nullptr;
   void* root = nullptr; ///< for abandon()
 

@@ -13,7 +13,6 @@
 #include <unio/file_lock.hpp>
 #include <unio/handle.hpp>
 
-#include <cstring>
 #include <string>
 
 namespace unio {
@@ -60,11 +59,9 @@ class UNIO_API file_handle : public io_handle {
   /// only appends; mode::none and mode::attributes open an existing name without opening the file (O_PATH).
   ///
   /// Returns  the handle, close-on-exec. Anything but a regular file is opened without waiting (O_NONBLOCK).
-  ///          A FIFO, or a device without a position (a terminal), is then read and written like a
-  ///          pipe_handle
+  ///          A FIFO, or a device without a position (a terminal), is then used like a pipe_handle
   /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for contradictory
-  ///          arguments (to truncate a file opened for reading, to create without access). On failure nothing
-  ///          is created
+  ///          arguments (to truncate a file opened for reading, to create without access): nothing is created
   /// Cost     three system calls, because an existing name may be anything; one if it must not exist; three
   ///          with creation::always_new; one more with caching::safety_barriers if it may create
   /// Runs as  openat(2); see async_open for the awaited form
@@ -79,7 +76,7 @@ class UNIO_API file_handle : public io_handle {
   /// A file that never has a name, and disappears with its last handle. On a filesystem without such files
   /// (EOPNOTSUPP) it has a random name for a moment.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
-  /// A new file in `directory` with a random name that begins with `prefix`. It stays. Only its owner may
+  /// A new file in `directory` with a random name that begins with `prefix`, which stays. Only its owner can
   /// read it.
   static result<file_handle> uniquely_named_file(path_handle const& directory,
                                                  path_view prefix = "") noexcept;
@@ -110,8 +107,7 @@ class UNIO_API file_handle : public io_handle {
   /// A second handle on the same open description, with which it shares the position. No multiplexer is set
   /// on it, and closing it removes no name.
   [[nodiscard]] result<file_handle> clone() const noexcept;
-  /// Closes it; caching::safety_barriers first makes everything durable, flag::unlink_on_close removes the
-  /// name.
+  /// Closes it: caching::safety_barriers first makes it durable, flag::unlink_on_close removes its name.
   result<void> close() noexcept;
   /// The same as an operation. The work that flag and caching ask for is done before it starts, and may wait.
   [[nodiscard]] io_awaitable<async_close> co_close() && noexcept;

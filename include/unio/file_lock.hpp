@@ -16,25 +16,22 @@
 //                          separate descriptor for locking
 //   power loss             nothing is stored: nothing to recover
 //   NFS                    between clients as the server's lock service provides; ENOLCK without one. A
-//                          client cut off from its server for too long loses its locks (fcntl(2), "Lost
-//                          locks"). Not tested
+//                          client cut off from its server for too long loses them (fcntl(2), "Lost locks").
+//                          Not tested
 //   threads of one process separately opened handles exclude each other, as processes do. One handle is one
 //                          owner: a lock that overlaps another one held or being acquired through it is
 //                          refused with EDEADLK, because the kernel would grant it and the first unlock would
-//                          release both. An overlap through a clone of the handle cannot be detected, and is
-//                          the caller's mistake
+//                          release both. An overlap through a clone cannot be detected: a caller's mistake
 //   fork                   the child shares the open file and its lock, which is held until one of the two
-//                          calls unlock() or both have closed the file. Destroying the parent's guards in the
-//                          child unlocks nothing
+//                          calls unlock() or both have closed the file. The parent's guards do nothing in the
+//                          child
 //   another descriptor on the inode closed   no effect
-//   fairness               none: all waiters retry; those asleep in the kernel come before those that retry
-//                          later
+//   fairness               none: waiters retry; those asleep in the kernel come first
 //   waiting cost           a blocking call without deadline and multiplexer sleeps in the kernel. All others
-//                          retry after 1, 2, 4 and then every 8 ms, with one system call each, and occupy no
-//                          thread
+//                          retry after 1, 2, 4 and then every 8 ms, one system call each, without a thread
 //   acquire cost           one system call, and one to unlock, each linear in the number of locks on the file
-//   many entities          one guard for each range. Lock several ranges in the order of their offsets: the
-//                          kernel detects no deadlocks
+//   many entities          one guard for each range. Lock ranges in the order of offsets: deadlocks are not
+//                          detected
 //   shared mode            yes; not from one kind to the other
 //
 // The locks are advisory: they stop no process that does not ask for one. flock(2) neither sees nor respects
@@ -51,16 +48,15 @@ namespace detail {
 class lock_operation;
 }
 
-/// Shared locks do not exclude each other. A shared lock needs a handle that may read, an exclusive one a
-/// handle that may write.
+/// Shared locks do not exclude each other. A shared lock needs a readable handle, an exclusive a writable
+/// one.
 enum class lock_kind : std::uint8_t { shared, exclusive };
 
 /// Holds a lock on a range of bytes, or nothing. Its destructor unlocks exactly that range.
 ///
 /// Thread safety  distinct: safe, also on one handle; shared: no
 /// Moved-from     holds nothing
-/// Lifetime       the handle outlives it: closing the handle releases the lock, and the guard then does
-///                nothing
+/// Lifetime       the handle outlives it: closing it releases the lock; the guard then does nothing
 /// Cost           one system call when it unlocks; one mutex of the process, never held during a system call
 /// Size           48 bytes
 class UNIO_API file_lock {
@@ -107,8 +103,7 @@ class UNIO_API file_lock {
   lock_kind kind_ = lock_kind::shared;
 };
 
-/// Locks `bytes` bytes from `offset` on, which need not exist: async_lock_range(handle, offset, bytes, kind,
-/// deadline).
+/// Locks `bytes` bytes from `offset` on, which need not exist.
 ///
 /// Returns       the guard: on the first call of result(); later one that holds nothing
 /// Errors        condition::would_block, timed_out, canceled: then nothing is locked. EDEADLK: it overlaps a
@@ -125,8 +120,7 @@ class UNIO_API file_lock {
 /// Source        fcntl(2), "Open file description locks"
 class async_lock_range;
 
-/// Locks the whole file, however long it is or becomes: async_lock_file(handle, kind, deadline). Otherwise as
-/// async_lock_range.
+/// Locks the whole file, however long it is or becomes. Otherwise as async_lock_range.
 class async_lock_file;
 
 } // namespace unio

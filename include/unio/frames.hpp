@@ -55,8 +55,7 @@ concept has_frame_allocator = requires(T& t) {
 /// Bounds         a thread keeps at most 64 free blocks of each size up to 1 KiB, and of each larger size 32
 ///                KiB or two blocks, whichever is more: 4.3 MiB at most. The global pool holds at most 64
 ///                MiB. The rest goes back to the heap
-/// Cost           a few instructions; for blocks up to 1 KiB that one thread allocates and another frees, a
-///                lock once in 32 blocks
+/// Cost           a few instructions; a lock once in 32 blocks up to 1 KiB that another thread frees
 class frame_pool {
  public:
   struct statistics {

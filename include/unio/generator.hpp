@@ -11,7 +11,6 @@
 #include <coroutine>
 #include <cstddef>
 #include <iterator>
-#include <type_traits>
 #include <utility>
 
 namespace unio {
@@ -36,8 +35,7 @@ template <class T> class generator_promise;
 /// Destruction    at any time: destroys what the coroutine holds
 /// Thread safety  distinct: safe; shared: no. Another thread may continue it
 /// Moved-from     empty: may be assigned to and destroyed
-/// Cost           one frame from the pool, or from the allocator of one of its first two parameters
-///                (frames.hpp)
+/// Cost           one frame from the pool or from a parameter's allocator (frames.hpp)
 /// Size           8 bytes
 /// Source         CppCon 2015, *Coroutines*; std::generator
 template <class T> class [[nodiscard]] generator {

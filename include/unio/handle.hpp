@@ -12,17 +12,11 @@
 
 namespace unio {
 
-namespace testing {
-struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
-}
-
 // Each operation is a class async_X: a value that describes the operation, made from a handle, the arguments
 // of the verb X and a deadline; movable until it is started. It has `result_type`, result(), reset()
-// (operation.hpp) and, where a request describes it, request() and reset(request). Common to all, unless they
-// say otherwise:
+// (operation.hpp) and, where a request describes it, request() and reset(request). Unless they say otherwise:
 //
-//   Errors        condition::timed_out, would_block (with a deadline of zero), canceled: then nothing
-//                 happened
+//   Errors        condition::timed_out, would_block (deadline of zero), canceled: then nothing happened
 //   Preconditions the handle is open
 //   Cancellation  what was done nevertheless is returned: a transfer that moved bytes is a success, and a
 //                 descriptor or lock that was obtained is not lost
@@ -90,8 +84,8 @@ class UNIO_API handle {
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
 
   /// Closes it: cancels the operations in flight on it, in every thread's multiplexer, waits until the last
-  /// one has finished (receivers get condition::canceled), and only then closes the descriptor, so that its
-  /// number is not reused earlier.
+  /// one has finished (receivers get condition::canceled), and only then closes the descriptor: its number is
+  /// not reused before.
   ///
   /// Returns        nothing; also for a closed handle
   /// Errors         as close(2); the descriptor is gone in any case
@@ -103,8 +97,7 @@ class UNIO_API handle {
   [[nodiscard]] int release() noexcept;
   /// A second handle on the same open description, close-on-exec, with no multiplexer set. Errors: EMFILE.
   [[nodiscard]] result<handle> clone() const noexcept;
-  /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name any
-  /// more.
+  /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name.
   [[nodiscard]] result<std::string> current_path() const;
 
   /// The multiplexer that runs its operations: the one set, or the calling thread's own.
@@ -139,8 +132,7 @@ UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 ///
 /// Effects       fills `request.buffers` in order, from `request.offset` where the handle can seek
 /// Returns       the buffers filled (1 byte … size of all; no buffer at the end of the stream, and at once if
-///               the request has no room). A mapped file returns a view of its map: use the buffers that are
-///               returned
+///               the request has no room). A mapped file returns a view of its map instead
 /// Errors        condition::timed_out, would_block, canceled (then no byte moved); otherwise as readv(2)
 /// Preconditions the handle is open and readable
 /// Buffers       the caller's; nothing else may touch them until the operation has finished
@@ -148,8 +140,7 @@ UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 /// Cancellation  bytes that arrived first are returned: a transfer is never reported as cancelled. A transfer
 ///               from a regular file that the kernel has begun is not interrupted
 /// Cost          no allocation, no copy; one system call when ready, two more (poll, retry) for each wait
-/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same,
-///               with poll(2)
+/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same
 /// Source        D2052R0 §4.1; readv(2), recv(2)
 class async_read;
 

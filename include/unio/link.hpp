@@ -14,9 +14,7 @@
 #include <unio/detail/link.hpp>
 #include <unio/detail/verbs.hpp>
 
-#include <cstddef>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 namespace unio {
@@ -69,8 +67,7 @@ template <class... Results> class [[nodiscard]] link_result {
 ///               deadlines of their own, which count from their start. Zero: no member waits
 /// Cancellation  of the running member, as its own; the others are not started
 /// Closing       the handle of a member that has not run yet cancels the chain
-/// Cost          no allocation, no copy; the members' system calls; no turn of the loop for members that need
-///               not wait
+/// Cost          no allocation, no copy; the members' system calls; no turn of the loop for ready members
 /// Runs as       the members, each as its own · blocking: one blocking call after the other
 /// Source        FEATURES L-03; io_uring_enter(2), IOSQE_IO_LINK
 template <class... Senders>

@@ -19,8 +19,7 @@ namespace unio {
 ///              that does not answer within a second is listed as busy
 /// Concurrency  from any thread, a coroutine included; not from a signal handler
 /// Limits       a coroutine that waits for another one (a lock, a channel) and not for an operation is not
-///              listed. A chain that leads through something other than a task ends there, and the list says
-///              so
+///              listed. A chain ends, with a remark, at anything but a task
 /// Cost         none before it is called. With UNIO_TRACK_PENDING, which is off by default: 16 bytes and a
 ///              look at the clock for an operation, 16 bytes and two stores for a coroutine
 UNIO_API void dump_pending(std::ostream& to);

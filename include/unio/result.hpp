@@ -33,15 +33,10 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
   constexpr T&& value() && { return check(), std::move(**static_cast<base*>(this)); }
 
   /// The error, or an empty code when there is a value.
-  [[nodiscard]] std::error_code error() const noexcept {
-    return this->has_value() ? std::error_code() : base::error();
-  }
+  [[nodiscard]] std::error_code error() const noexcept;
 
  private:
-  constexpr void check() const {
-    if (!this->has_value()) [[unlikely]]
-      detail::no_value(base::error());
-  }
+  constexpr void check() const;
 };
 
 /// Nothing, or the std::error_code that says why not: the same functions.

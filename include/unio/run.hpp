@@ -1,7 +1,6 @@
 // unio/run.hpp: where a chain of coroutines begins, and where it goes elsewhere.
 //
-//   run(task)                    drives this thread's multiplexer until the task has ended: the main() of a
-//                                program
+//   run(task)                    drives this thread's multiplexer until the task has ended: for main()
 //   async_run(executor, task…)   starts tasks and returns; what it starts owns the executor
 //   sync_wait(executor, task)    starts it there and blocks this thread until it has ended
 //   run_on(executor, task)       within a coroutine: the task runs there; the caller resumes where it was
@@ -13,10 +12,8 @@
 #include <unio/multiplexer.hpp>
 #include <unio/task.hpp>
 
-#include <concepts>
 #include <exception>
 #include <expected>
-#include <type_traits>
 
 namespace unio {
 
@@ -65,8 +62,7 @@ template <class... T>
   requires(sizeof...(T) >= 2)
 void async_run(io_multiplexer& m, task<T>... tasks);
 
-/// Runs a task on `m`, on this thread, until it has ended; other tasks and operations on `m` progress
-/// meanwhile.
+/// Runs a task on `m`, on this thread, until it has ended; other work on `m` progresses meanwhile.
 ///
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if `m` cannot be run
@@ -95,8 +91,7 @@ template <class T> T sync_wait(task<T> t, run_options const& options = {});
 ///
 /// Throws       what leaves the task; std::system_error with error::multiplexer_destroyed if the multiplexer
 ///              there ended while the task was queued
-/// Destruction  of the caller meanwhile asks the task to stop, and waits until it has ended, running the
-///              caller's multiplexer
+/// Destruction  of the caller asks the task to stop, and runs the caller's multiplexer until it has ended
 /// Cost         no block; two posts where the executors differ, none where they are equal
 /// Source       *Coroutine-first asynchronous I/O* §7
 template <is_executor Executor, class T> [[nodiscard]] auto run_on(Executor executor, task<T> t);

@@ -33,8 +33,7 @@ class async_accept;
 /// for each, then once for what ended it (condition::canceled, timed_out, …), then set_done.
 ///
 /// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they
-///          begin; accepting then pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
-///          again
+///          begin; accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
 /// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
 class async_accept_many;
 
@@ -74,8 +73,7 @@ class UNIO_API socket_handle : public io_handle {
   /// Options, as setsockopt(2) and tcp(7) name them.
   result<void> no_delay(bool on) noexcept;
   result<void> keep_alive(bool on) noexcept;
-  /// Seconds for which unsent data is still sent after close(); 0: reset the connection at once; < 0: the
-  /// default.
+  /// Seconds in which unsent data is sent after close(); 0: reset the connection; < 0: the default.
   result<void> linger(int seconds) noexcept;
   /// Bytes. The kernel doubles the value; the getters return the doubled one.
   result<void> send_buffer(int bytes) noexcept;
@@ -106,8 +104,7 @@ struct listen_options {
 class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
-  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, … as bind(2),
-  /// listen(2).
+  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2).
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
 
   UNIO_VERB_FORMS(accept, async_accept, ())

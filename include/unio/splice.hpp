@@ -6,20 +6,18 @@
 
 namespace unio {
 
-/// What to move. At least one of the two handles is a pipe; the offsets are for the other one, if it can
-/// seek.
+/// What to move. One of the two handles is a pipe; the offsets are for the other one, if it can seek.
 struct splice_request {
   std::size_t bytes = 0;
   extent_type from_offset = no_offset;
   extent_type to_offset = no_offset;
 };
 
-/// Moves up to `bytes` from one handle to another inside the kernel, as soon as at least one byte can be
-/// moved.
+/// Moves up to `bytes` from one handle to another inside the kernel; waits for the first byte.
 ///
 /// Returns       how many bytes moved; 0 at the end of the source
-/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EINVAL if neither is a
-///               pipe; EPIPE
+/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EPIPE; EINVAL without a
+///               pipe
 /// Cancellation  bytes that moved are reported
 /// Cost          no copy; one system call when both are ready
 /// Runs as       io_uring POLL_ADD, then splice(2) (the ring's own SPLICE always takes a kernel thread, and

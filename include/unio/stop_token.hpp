@@ -4,8 +4,7 @@
 //   stop_token      says whether a stop was requested, or that none ever can be; one word
 //   stop_callback   a function that is called when a stop is requested
 //
-// Like std::stop_source and its companions, but without shared ownership and allocation: the source must
-// outlive its tokens.
+// Like std::stop_source and its companions, but with no shared ownership: the source must outlive its tokens.
 
 #pragma once
 
@@ -14,8 +13,6 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
-#include <type_traits>
-#include <utility>
 
 namespace unio {
 
@@ -94,11 +91,7 @@ class stop_source {
   void const* runner_ = nullptr;
 };
 
-inline bool stop_token::stop_requested() const noexcept {
-  return source_ != nullptr && source_->stop_requested();
-}
-
-/// Calls `f()` once when a stop is requested: on the thread that requests it, or at once if it was requested
+/// Calls `f()` once when a stop is requested: on the requesting thread, or at once if it was requested
 /// before.
 ///
 /// Lifetime     its destructor waits for a call in progress on another thread; `f` may destroy what holds it
@@ -107,13 +100,8 @@ template <std::invocable F> class stop_callback : private stop_node {
  public:
   template <class G>
     requires std::constructible_from<F, G>
-  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>)
-      : stop_node(&call), token_(token), f_(std::forward<G>(f)) {
-    if (token_.stop_possible() && !attach(token_)) f_();
-  }
-  ~stop_callback() {
-    if (token_.stop_possible()) detach(token_);
-  }
+  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>);
+  ~stop_callback();
 
  private:
   static void call(stop_node& n) noexcept { static_cast<stop_callback&>(n).f_(); }
@@ -124,3 +112,5 @@ template <std::invocable F> class stop_callback : private stop_node {
 template <class F> stop_callback(stop_token, F) -> stop_callback<F>;
 
 } // namespace unio
+
+#include <unio/detail/stop_token.hpp>

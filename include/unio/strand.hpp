@@ -21,8 +21,7 @@ namespace unio {
 ///   dispatch(r)   runs at once if the calling thread is running this strand, otherwise posts
 ///   post(w)       one atomic exchange; if the strand was idle, a post to the inner executor as well
 ///
-/// Thread safety  distinct and shared: safe. withdraw() only inside the strand, or while no other thread
-///                posts to it
+/// Thread safety  distinct and shared: safe. withdraw() inside it, or while no thread posts to it
 /// Fairness       after 64 in a row the strand yields to the inner executor
 /// Lifetime       copies share one state, which lives until the last copy is gone and its queue is empty. The
 ///                inner executor is copied; what it refers to must outlive the strand. If the inner executor
@@ -55,11 +54,6 @@ template <is_executor Executor> class strand {
   block* state_;
 };
 
-template <is_executor Executor>
-inline strand<Executor>& strand<Executor>::operator=(strand const& other) noexcept {
-  other.state_->share();
-  std::exchange(state_, other.state_)->release();
-  return *this;
-}
-
 } // namespace unio
+
+#include <unio/detail/strand.hpp>

@@ -18,7 +18,6 @@
 #include <unio/handle.hpp>
 #include <unio/task.hpp>
 
-#include <concepts>
 #include <string_view>
 
 namespace unio {
@@ -28,12 +27,10 @@ namespace unio {
 ///
 /// With room in the request a read waits until at least one byte has arrived. Then it yields
 ///
-///   no error   the buffers that were filled: 1 byte … size of all. They may lie elsewhere than those passed
-///              in
+///   no error   the buffers that were filled: 1 byte … size of all. Perhaps not those passed in
 ///   no error   and no byte: the end of the stream. Functions that need more bytes (read(), read_until(),
 ///              co_peek()) report it as condition::end_of_stream
-///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before it
-///              happened
+///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before
 ///
 /// Without room it yields no byte and no error, at once. The handles of unio are read streams.
 ///
@@ -66,8 +63,7 @@ class any_stream;
 
 /// A reference to any read stream, which converts to it implicitly. Default: none.
 ///
-/// Lifetime  the stream outlives it, and does not move. A class derived from io_handle is read as its
-///           io_handle
+/// Lifetime  the stream outlives it, and does not move. A class derived from io_handle is read as one
 /// Cost      of a read on a handle, or on a stream whose co_read returns a task: none; on any other: a frame
 /// Size      16 bytes
 class any_read_stream : public detail::stream_reference {
@@ -109,17 +105,6 @@ class any_stream : public detail::stream_reference {
                                                                deadline d = {}) const;
 };
 
-inline any_read_stream::any_read_stream(any_stream s) noexcept : stream_reference(s) {}
-inline any_write_stream::any_write_stream(any_stream s) noexcept : stream_reference(s) {}
-inline detail::stream_awaitable<async_read> any_stream::co_read(io_request<mutable_buffers> request,
-                                                                deadline d) const {
-  return any_read_stream(*this).co_read(request, d);
-}
-inline detail::stream_awaitable<async_write> any_stream::co_write(io_request<const_buffers> request,
-                                                                  deadline d) const {
-  return any_write_stream(*this).co_write(request, d);
-}
-
 /// A reference to a container that bytes are appended to, up to a limit: std::string, std::vector of chars or
 /// bytes, or any other with data, size, capacity and resize.
 ///
@@ -156,8 +141,8 @@ class dynamic_buffer {
 
 // The functions below are tasks: what they refer to must outlive them. The deadline is for the whole task: a
 // span counts from its start. It is checked between transfers, and passed on to streams that take one; with a
-// deadline of zero they do what can be done without waiting. Beside every error bytes_transferred() says how
-// far the task came.
+// deadline of zero they do what can be done without waiting. Beside an error bytes_transferred() says how far
+// it came.
 
 /// Reads until the request's buffers are full.
 ///
@@ -188,8 +173,7 @@ UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<co
 /// Effects       appends what it reads, also if it fails later
 /// Returns       the size of `into` up to the end of the delimiter; bytes_transferred() is what was appended
 /// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and
-///               `into` is not; std::errc::message_size if `into` has reached its max_size(); otherwise as
-///               read()
+///               `into` is not; std::errc::message_size at its max_size(); otherwise as read()
 /// Preconditions the delimiter is not empty
 /// Buffers       the delimiter's text must outlive the task
 /// Cost          a frame from the pool; the container's growth, none once its capacity suffices
@@ -204,15 +188,14 @@ inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 ///
 /// Returns       how many bytes reached `to`: less than `limit` if `from` ended
 /// Errors        as read() and write(), except that the end of the stream is none. bytes_transferred() is
-///               what reached `to`. Up to one block may have been read and not written; a buffered_reader as
-///               source keeps it
+///               what reached `to`. Up to one block may be read and not written; a buffered_reader keeps it
 /// Concurrency   a read of `from` and a write of `to`, one at a time
 /// Cost          a frame and, unless it splices, a block from the pool
 /// Runs as       splice(2) · reads and writes
 UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to,
                                            extent_type limit = no_limit, deadline d = {});
-inline task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d) {
-  return copy(from, to, no_limit, d);
-}
+task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d);
 
 } // namespace unio
+
+#include <unio/detail/any_stream.hpp>

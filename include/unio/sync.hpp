@@ -11,8 +11,8 @@
 //
 // Fairness       first come, first served; nothing overtakes a waiting coroutine, try_ functions included.
 //                Every 64th wait that need not suspend lets other coroutines run (yield.hpp)
-// Resumes        on the executor of the coroutine's environment, by posting: never inside the call that ends
-//                the wait
+// Resumes        on the executor of the coroutine's environment, by posting, never inside the call that
+//                resumes it
 // Errors         condition::canceled; the waits that return no guard return nothing else
 // Cancellation   by the environment's stop token, from any thread: the wait ends with condition::canceled.
 //                After a stop it does not begin, even if it need not wait. What was granted before the stop
@@ -55,8 +55,7 @@ class async_mutex {
   [[nodiscard]] lock_awaitable lock() noexcept { return lock_awaitable(permits_); }
   /// The same without waiting. The guard is empty if the mutex is held or waited for.
   [[nodiscard]] inline guard try_lock() noexcept;
-  /// Unlocks it, or hands it to the longest waiter. For a guard that was released. Preconditions: locked;
-  /// checked.
+  /// Unlocks it, or hands it to the longest waiter. For a released guard. Preconditions: locked; checked.
   void unlock() noexcept { permits_.unlock(); }
 
  private:
@@ -112,8 +111,7 @@ class semaphore {
   detail::permits permits_;
 };
 
-/// Each set() resumes one waiting coroutine, or lets the next one pass. Several sets before that count as
-/// one.
+/// Each set() resumes one waiting coroutine, or lets the next one pass. Sets before that count as one.
 ///
 /// Size  32 bytes
 class auto_reset_event {
@@ -188,8 +186,7 @@ struct no_completion {
 /// Waits for a number of coroutines, which then resume together; and again. Elsewhere called a cyclic
 /// barrier; `barrier` is what makes a file durable (handle.hpp).
 ///
-/// Completion  called by the last coroutine to come, before any resumes. It must not throw, nor wait for
-///             those that wait here
+/// Completion  called by the last coroutine to come, before any resumes. It must not throw, nor wait for them
 template <class Completion = no_completion> class rendezvous {
  public:
   using arrive_awaitable = detail::wait_awaitable<detail::rendezvous_queue, nullptr>;

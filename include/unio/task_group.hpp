@@ -19,8 +19,7 @@ namespace unio {
 
 class task_group;
 
-/// A result<void> that may be ignored: condition::canceled if the coroutine that awaited join() was asked to
-/// stop.
+/// A result<void> that may be ignored: condition::canceled if the awaiting coroutine was asked to stop.
 class joined : public result<void> {
  public:
   using result<void>::result;
@@ -60,8 +59,7 @@ class UNIO_API task_group : private detail::children {
   /// Returns  nothing; the task's value is dropped
   /// Errors   std::bad_alloc, before anything was started
   template <class T> void start(task<T> t) { start(std::move(t), detail::tell_the_group()); }
-  /// The same, and calls the handler with the outcome, also with an exception, which then stops no other
-  /// task.
+  /// The same, and calls the handler with the outcome, exceptions included, which then stop no other task.
   ///
   /// Calls  `handler(task_outcome<T>)`, on the executor, after the task's frame and block were freed. It must
   ///        not throw, and may start others

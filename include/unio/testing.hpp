@@ -1,5 +1,4 @@
-// unio/testing.hpp: a simulated system, in which a program's I/O can go wrong in every order that a real one
-// allows.
+// unio/testing.hpp: a simulated system, in which I/O goes wrong in every way that a real one allows.
 //
 //   simulation_options   the seed, and what may happen
 //   simulation           pipes, sockets and files of its own, a multiplexer for them, and a virtual clock
@@ -23,13 +22,10 @@
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace unio::testing {
 
@@ -45,7 +41,7 @@ struct simulation_options {
   bool interruptions = true;     ///< -EINTR from system calls
   bool readiness = true;         ///< some operations wait for readiness and are then performed, as with epoll
   bool inline_attempts = true;   ///< start() tries some operations at once
-  bool stray_completions = true; ///< completions that come twice, or after their operation has gone
+  bool stray_completions = true; ///< completions that come twice, or after their operation has ended
   bool tiny_queue = true;        ///< a turn submits one to four operations, unless queue_entries is set
 
   unsigned queue_entries = 0;           ///< operations and cancels that a turn submits; 0: any number
@@ -72,8 +68,7 @@ struct simulation_options {
 /// barriers, the length of files, dup, fcntl. Locks on files are sometimes held by an imaginary process,
 /// unless simulation_options::delays is false; nothing else contends for them. Pipes and connections behave
 /// as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer
-/// closed without having read everything. splice(2), names and addresses, and async_connect are not; they
-/// fail with EBADF or EINVAL.
+/// closed without having read everything. splice(2), addresses and async_connect fail with EBADF or EINVAL.
 ///
 /// Time           moves only while the simulation sleeps, to the next deadline, event or completion, and with
 ///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; make
@@ -84,8 +79,7 @@ struct simulation_options {
 /// Size           one pointer
 class UNIO_API simulation {
  public:
-  /// Preconditions: no other simulation exists, and nothing else replaces system calls before this one has
-  /// ended.
+  /// Preconditions: no other simulation exists, and nothing else replaces system calls meanwhile.
   explicit simulation(simulation_options options = {});
   simulation(simulation const&) = delete;
   simulation& operator=(simulation const&) = delete;
@@ -94,8 +88,7 @@ class UNIO_API simulation {
 
   /// Runs operations on simulated handles, and timers; capabilities().driver is "simulated". A run() that
   /// could never return, because nothing is due and nothing can become ready, fails with
-  /// std::errc::resource_deadlock_would_occur instead; such a blocking call does the same, or ends the
-  /// program with a message.
+  /// std::errc::resource_deadlock_would_occur instead; such a blocking call does too, or ends the program.
   [[nodiscard]] io_multiplexer& multiplexer() noexcept;
 
   [[nodiscard]] anonymous_pipe pipe();

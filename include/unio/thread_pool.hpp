@@ -9,13 +9,7 @@
 
 #include <unio/multiplexer.hpp>
 
-#include <concepts>
-#include <type_traits>
-
 namespace unio {
-namespace detail {
-template <class F> struct posted;
-}
 
 /// Threads that share one multiplexer. An operation that a coroutine awaits starts and ends on the engine of
 /// the thread that the coroutine runs on; an idle thread runs posted work. Two coroutines may run at once:
@@ -28,8 +22,7 @@ template <class F> struct posted;
 /// Lifetime      must outlive the handles that use its multiplexer, and the threads that post to it
 /// Destruction   as stop() and join(): operations in flight end with condition::canceled, and their
 ///               coroutines continue with that. Queued work is called with `run` false, which destroys the
-///               tasks that async_run has started. A task that waits for something else must be resumed by
-///               that
+///               tasks that async_run has started. Other waiting tasks must be resumed by what they wait for
 /// Cost          a thread and its engine each (see io_multiplexer::best_available)
 /// Source        *Coroutine-first asynchronous I/O* §4.2
 class UNIO_API thread_pool {
@@ -52,9 +45,7 @@ class UNIO_API thread_pool {
   [[nodiscard]] io_multiplexer& multiplexer() const noexcept { return *multiplexer_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   /// Whether the calling thread is one of its threads.
-  [[nodiscard]] bool running_in_this_thread() const noexcept {
-    return multiplexer_->run_by() == io_multiplexer::runner::this_thread;
-  }
+  [[nodiscard]] bool running_in_this_thread() const noexcept;
 
   /// Runs `w` later on one of its threads. From any thread; allocates nothing.
   void post(work& w) noexcept { multiplexer_->post(w); }
@@ -64,9 +55,7 @@ class UNIO_API thread_pool {
   /// Cost    a block from the frame pool
   template <class F>
     requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
-  void post(F&& f) {
-    post(detail::posted<std::decay_t<F>>::make(static_cast<F&&>(f)));
-  }
+  void post(F&& f);
 
   /// Asks its threads to end soon, and returns. Each finishes its current work and cancels its operations.
   void stop() noexcept;
@@ -83,4 +72,4 @@ class UNIO_API thread_pool {
 
 } // namespace unio
 
-#include <unio/detail/posted.hpp>
+#include <unio/detail/thread_pool.hpp>

@@ -16,20 +16,18 @@ namespace unio {
 ///
 /// Returns       if `x()` yields a result or an io_result: the same, with condition::timed_out for
 ///               condition::canceled if this timer requested the stop. Otherwise result<T>: the value (a
-///               reference as a pointer), or timed_out for a std::system_error of condition::canceled, on the
-///               same terms
-/// Errors        any other exception that leaves `x()`. If the timer could not be started, the reason in
-///               place of timed_out
+///               reference as a pointer), or timed_out likewise for a std::system_error of
+///               condition::canceled
+/// Errors        any other exception that leaves `x()`. If the timer cannot start, the reason in place of
+///               timed_out
 /// Values        beat the timer: what `x()` yields although it was asked to stop is returned
 /// Bound         a span counts from the moment `x()` first suspends; if it never does, there is no timer. If
-///               the moment has passed, or the span is zero, `x()` begins with the stop requested, and yields
-///               what it has at once
+///               the moment has passed, or the span is zero, `x()` begins with the stop requested
 /// Waits         until `x()` has ended, even if it ignores its stop token
 /// Runs on       the environment's multiplexer; without one, the thread's own
 /// Cancellation  a stop is passed on, and then is no timeout
 /// Destruction   as when_all
-/// Cost          no allocation, no system call; a frame from the pool if `x()` is no task. A timer: O(log
-///               pending)
+/// Cost          no allocation, no system call; a frame if `x()` is no task. A timer: O(log pending)
 /// Source        D2052R0 §4.1 (deadlines); Trio, move_on_after
 template <detail::can_be_awaited A> [[nodiscard]] auto timeout(deadline bound, A&& x);
 

@@ -10,8 +10,7 @@ namespace unio {
 ///
 /// Returns       nothing, once the moment has come
 /// Errors        condition::timed_out or would_block if its own deadline comes first; canceled
-/// Cost          no descriptor, no system call of its own: the multiplexer sleeps until its earliest deadline
-///               at most. O(log pending)
+/// Cost          no descriptor, no system call of its own: it bounds the multiplexer's sleep. O(log pending)
 /// Runs as       the multiplexer's deadline queue · poll(2)
 class async_wait;
 
@@ -27,9 +26,7 @@ class UNIO_API timer_handle {
 
   void expires_at(deadline moment) noexcept { moment_ = moment; }
   /// From now.
-  template <class Rep, class Period> void expires_after(std::chrono::duration<Rep, Period> d) noexcept {
-    moment_ = from_now(d);
-  }
+  template <class Rep, class Period> void expires_after(std::chrono::duration<Rep, Period> d) noexcept;
   [[nodiscard]] deadline moment() const noexcept { return moment_; }
   [[nodiscard]] io_multiplexer* own_multiplexer() const noexcept { return multiplexer_; }
   void set_multiplexer(io_multiplexer* m) noexcept { multiplexer_ = m; }

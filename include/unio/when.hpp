@@ -19,26 +19,23 @@ namespace unio {
 
 /// Within a coroutine: `auto [a, b] = co_await when_all(x(), y())` runs both at once and waits for both.
 ///
-/// Effects       starts them in this order, each until it first suspends, on the executor of the awaiting
-///               coroutine
+/// Effects       starts them in this order, each until it first suspends, on the awaiting coroutine's
+///               executor
 /// Returns       std::tuple of their values without those of type void; nothing if all are void
 /// Errors        the first exception asks the others to stop, and is thrown once all have ended; later
 ///               exceptions are dropped (when_all_outcomes returns them). An error in a result<T> is a value
-///               like any other
 /// Resumes       on the executor of the awaiting coroutine, when the last has ended
 /// Cancellation  a stop is passed on to all of them
 /// Destruction   of the awaiting coroutine asks all of them to stop and destroys them; on the thread of its
 ///               executor. If that has several threads, stop it and let it end instead
 /// Lifetime      lvalues, and what cannot be moved, are referred to: await at once
-/// Cost          nothing for a task; for anything else a frame from the pool. No lock, unless a stop is
-///               possible
+/// Cost          nothing for a task; for anything else a frame. No lock, unless a stop is possible
 /// Source        P2300 §4.20.12; cppcoro, when_all
 template <detail::can_be_awaited... A> [[nodiscard]] auto when_all(A&&... a);
 
 /// The same for tasks in a container or a span, which stay there: their values, in order, to be moved out.
 ///
-/// Returns   task_values<…>, a range; nothing for task<>. `co_await` it into a variable before looping over
-///           it
+/// Returns   task_values<…>, a range; nothing for task<>. `co_await` into a variable before looping over it
 /// Lifetime  the tasks outlive what is returned
 /// Cost      one block from the frame pool
 template <detail::task_range R>
@@ -50,7 +47,7 @@ template <detail::task_range R>
 /// Returns  std::tuple<task_outcome<T>...>: each one's value, or the exception that left it
 template <detail::can_be_awaited... A> [[nodiscard]] auto when_all_outcomes(A&&... a);
 
-/// Waits for the first of them that succeeds, asks the others to stop, and waits for these too. Otherwise as
+/// Waits for the first of them that succeeds, asks the others to stop, and waits for them too. Otherwise as
 /// when_all.
 ///
 /// Success  no exception; if the value is a result, an io_result or another std::expected, a value in it
@@ -62,8 +59,7 @@ template <detail::can_be_awaited... A>
   requires(sizeof...(A) > 0)
 [[nodiscard]] auto when_any(A&&... a);
 
-/// The same for tasks in a container or a span, which stay there: take_outcome() gives the outcomes of the
-/// others.
+/// The same for tasks in a container or a span, which stay there: take_outcome() gives the others' outcomes.
 ///
 /// Returns        when_any_of_result<T>: which was first, and its value
 /// Preconditions  the range is not empty
@@ -78,26 +74,22 @@ template <class... T> struct when_any_result {
   std::tuple<task_outcome<T>...>
       outcomes; ///< of all, including what the others had done when they were stopped
 
-  /// Calls `f(value)` with the value at `index`, `f()` if that is void. Returns what `f` returns, which must
-  /// be of one type for all.
+  /// Calls `f(value)` with the value at `index`, `f()` if that is void. Returns what `f` does, of one type
+  /// for all.
   template <class F> decltype(auto) visit(F&& f) { return visit_from<0>(f); }
   /// The value at `index`, if all are of the same type.
   [[nodiscard]] decltype(auto) value()
-    requires(!std::is_void_v<T> && ...)
-  {
-    return visit([](auto& v) -> auto& { return v; });
-  }
+    requires(!std::is_void_v<T> && ...);
 
  private:
   template <std::size_t I, class F> decltype(auto) visit_from(F& f);
 };
 
-/// The values of a range of tasks that have ended: an input range of T. Each is moved out of its task when it
-/// is dereferenced: once.
+/// The values of a range of tasks that have ended: an input range of T. Dereferencing moves a value out,
+/// once.
 template <class Iterator, class T> class task_values;
 
-/// What when_any(tasks) yields: the index of the first task to succeed, or to fail if none did, and its
-/// value.
+/// What when_any(tasks) yields: the index and value of the first task to succeed; if none did, to fail.
 template <class T> struct when_any_of_result {
   std::size_t index;
   T value;

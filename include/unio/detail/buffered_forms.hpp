@@ -30,4 +30,8 @@ inline line_reader lines(any_read_stream from, mutable_buffer memory) noexcept {
   return line_reader(from, memory);
 }
 
+inline task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d) {
+  return copy(from, to, no_limit, d);
+}
+
 } // namespace unio

@@ -121,3 +121,25 @@ template <class Sender, class Handler, class Executor> class callback_operation 
 };
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <class Sender, class Handler>
+  requires detail::handler_of<Handler, Sender>
+void start(Sender sender, Handler&& handler, stop_token stop) {
+  detail::callback_operation<Sender, std::decay_t<Handler>, detail::where_it_runs>::start(
+      {}, std::move(sender), std::forward<Handler>(handler), stop);
+}
+template <is_executor Executor, class Sender, class Handler>
+  requires detail::handler_of<Handler, Sender>
+void start(Executor executor, Sender sender, Handler&& handler, stop_token stop) {
+  detail::callback_operation<Sender, std::decay_t<Handler>, Executor>::start(
+      std::move(executor), std::move(sender), std::forward<Handler>(handler), stop);
+}
+template <class Sender, class Handler>
+  requires detail::handler_of<Handler, Sender>
+void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop) {
+  start(m.executor(), std::move(sender), std::forward<Handler>(handler), stop);
+}
+
+} // namespace unio

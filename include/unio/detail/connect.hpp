@@ -10,6 +10,20 @@
 namespace unio {
 
 template <class Sender, class Receiver>
+inline io_operation_connection<Sender, Receiver>::io_operation_connection(Sender sender, Receiver receiver)
+    : Sender(std::move(sender)), receiver_(std::move(receiver)) {
+  this->set_notification(&notify);
+}
+
+template <class Sender, class Receiver>
+  requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
+           receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
+inline auto connect(Sender&& sender, Receiver&& receiver) {
+  return io_operation_connection<std::remove_cvref_t<Sender>, std::remove_cvref_t<Receiver>>(
+      std::forward<Sender>(sender), std::forward<Receiver>(receiver));
+}
+
+template <class Sender, class Receiver>
 inline void io_operation_connection<Sender, Receiver>::notify(io_operation& op, unsigned events) noexcept {
   auto& self = static_cast<io_operation_connection&>(op);
   if ((events & io_operation::value) != 0) self.receiver_.set_value(self.result());

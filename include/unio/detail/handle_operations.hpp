@@ -13,6 +13,9 @@ namespace unio {
 
 class handle;
 class io_handle;
+namespace testing {
+struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
+}
 
 class UNIO_API async_poll : public io_operation, public detail::standard_sender<async_poll> {
  public:

@@ -32,6 +32,21 @@ inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinloc
 }
 
 template <class Hash, std::size_t Slots, class Spinlock>
+inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinlock>::open(
+    path_view name, map_visibility v, deadline d) noexcept {
+  return open({}, name, v, d);
+}
+template <class Hash, std::size_t Slots, class Spinlock>
+inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinlock>::open(
+    path_view name, deadline d) noexcept {
+  return open({}, name, map_visibility::automatic, d);
+}
+template <class Hash, std::size_t Slots, class Spinlock>
+inline result<entities_guard> memory_map<Hash, Slots, Spinlock>::try_lock(
+    std::span<entity const> entities) noexcept {
+  return lock(entities, deadline::zero());
+}
+template <class Hash, std::size_t Slots, class Spinlock>
 inline result<entities_guard> memory_map<Hash, Slots, Spinlock>::lock(entity e, deadline d,
                                                                       bool spin_not_sleep) noexcept {
   result<entities_guard> r;

@@ -6,6 +6,14 @@
 
 namespace unio {
 
+template <class T> inline std::error_code result<T>::error() const noexcept {
+  return this->has_value() ? std::error_code() : base::error();
+}
+template <class T> constexpr void result<T>::check() const {
+  if (!this->has_value()) [[unlikely]]
+    detail::no_value(base::error());
+}
+
 template <> class [[nodiscard]] result<void> : public std::expected<void, std::error_code> {
   using base = std::expected<void, std::error_code>;
 

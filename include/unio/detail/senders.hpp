@@ -338,3 +338,19 @@ template <class Sender> class [[nodiscard]] sender_awaitable : sender_wait {
 };
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <is_executor Executor, class T>
+inline detail::task_sender<Executor, T> as_sender(Executor executor, task<T> t) {
+  return {std::move(executor), std::move(t)};
+}
+template <is_executor Executor> inline detail::executor_scheduler<Executor> as_scheduler(Executor executor) {
+  return detail::executor_scheduler<Executor>(std::move(executor));
+}
+template <class Sender>
+inline detail::sender_awaitable<std::remove_cvref_t<Sender>> as_awaitable(Sender&& sender) {
+  return detail::sender_awaitable<std::remove_cvref_t<Sender>>(std::forward<Sender>(sender));
+}
+
+} // namespace unio

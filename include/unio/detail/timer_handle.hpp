@@ -11,6 +11,11 @@ inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
 UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
 UNIO_SENDER_FORMS(async_no_op, (io_multiplexer * m), m)
 
+template <class Rep, class Period>
+inline void timer_handle::expires_after(std::chrono::duration<Rep, Period> d) noexcept {
+  moment_ = from_now(d);
+}
+
 inline io_result<void> no_op() noexcept { return detail::blocking(async_no_op()); }
 inline io_awaitable<async_no_op> co_no_op(io_multiplexer* m) noexcept {
   return io_awaitable<async_no_op>(async_no_op(m));

@@ -252,6 +252,13 @@ inline decltype(auto) when_any_result<T...>::visit_from(F& f) {
   }
 }
 
+template <class... T>
+inline decltype(auto) when_any_result<T...>::value()
+  requires(!std::is_void_v<T> && ...)
+{
+  return visit([](auto& v) -> auto& { return v; });
+}
+
 template <class Iterator, class T> class task_values {
  public:
   class iterator {

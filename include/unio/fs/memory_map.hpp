@@ -23,21 +23,18 @@
 //   power loss          the file may record owners from before: the first process that opens it recovers
 //                       them, and the next owners get owner_died
 //   NFS                 the map is not consistent between machines: a user on another machine makes all users
-//                       change over to kernel locks on the file's bytes, until it is gone (see
-//                       map_visibility)
+//                       change over to kernel locks on the file's bytes, until it is gone
 //   threads of one process   exclude each other
 //   fork                the child has neither locks nor map: error::inherited_by_fork
 //   another descriptor on the inode closed   no effect
-//   fairness            a new request may overtake sleeping ones, for 200 µs; then the longest sleeper is
-//                       served
-//   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to check that
-//                       the owner lives
+//   fairness            a new request may overtake sleeping ones, for 200 µs; then the longest sleeper wins
+//   waiting cost        a few hundred attempts, then futex(2); one system call in 50 ms to check that the
+//                       owner lives
 //   acquire cost        one atomic exchange for each slot, and one to unlock; degraded: also a system call
 //                       for each, and one to unlock; a user that cannot see the map needs four for each, six
 //                       on a filesystem that other machines write to
 //   many entities       any number; in ascending order of their slots
-//   shared mode         yes: one atomic operation when a user's first thread enters, one when its last thread
-//                       leaves
+//   shared mode         yes: one atomic operation for a user's first thread, one for its last
 //
 // After the filesystem has written a page of the file back, the next lock in that page takes a page fault:
 // half a millisecond was measured, more while the journal is busy. If the worst case matters, put the files
@@ -47,12 +44,11 @@
 // error::damaged_lock_file until no user is left; the same happens if the map was removed, or if they see the
 // lock file in another directory than its users do (bind-mounted alone into a container, or renamed): share
 // the directory. A process that may write these files can break the lock: truncating the hidden map while it
-// is in use ends its users by SIGBUS. open() refuses files that all may write. The lock file's name has at
-// most 250 bytes.
+// is in use ends its users by SIGBUS. open() refuses files that all may write. The name has at most 250
+// bytes.
 //
 // The version in the file is 2. A lock file of version 1 is rewritten by the first process that opens it
-// alone; while it has users, opening it is error::different_lock_file. Users of version 1 get
-// error::newer_lock_file.
+// alone; while it has users, opening it is error::different_lock_file; to them it is newer_lock_file.
 
 #pragma once
 
@@ -61,9 +57,7 @@
 #include <unio/fs/shared_fs_mutex.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <utility>
 
 namespace unio::fs {
 
@@ -114,20 +108,14 @@ class memory_map final : public detail::memory_map_base {
                                                map_visibility v = map_visibility::automatic,
                                                deadline d = {}) noexcept;
   [[nodiscard]] static result<memory_map> open(path_view name, map_visibility v = map_visibility::automatic,
-                                               deadline d = {}) noexcept {
-    return open({}, name, v, d);
-  }
-  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept {
-    return open({}, name, map_visibility::automatic, d);
-  }
+                                               deadline d = {}) noexcept;
+  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept;
 
   /// As shared_fs_mutex::lock(), inline for a single entity that is free.
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept;
   [[nodiscard]] result<entities_guard> lock(std::span<entity const> entities, deadline d = {},
                                             bool spin_not_sleep = false) noexcept;
-  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept {
-    return lock(entities, deadline::zero());
-  }
+  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept;
   [[nodiscard]] result<entities_guard> try_lock(entity e) noexcept { return lock(e, deadline::zero()); }
 
  private:

@@ -77,11 +77,9 @@ class UNIO_API entities_guard {
 /// A mutex over entities, shared between processes by a path.
 ///
 /// A request locks all of its entities or none, and all users lock in the same order, so requests never
-/// deadlock each other. A thread that asks for more while it holds some may deadlock with another one, as
-/// with any mutex.
+/// deadlock each other. A thread that asks for more while it holds some may deadlock, as with any mutex.
 ///
-/// Thread safety  distinct objects: safe, also of the same path; one object: safe, and its threads exclude
-///                each other
+/// Thread safety  distinct objects: safe, also of the same path; one object: its threads exclude each other
 /// After fork     the child's copy reports error::inherited_by_fork; it opens its own
 /// Source         AFIO v2, algorithm::shared_fs_mutex
 class UNIO_API shared_fs_mutex {
