@@ -1,4 +1,4 @@
-// unio/detail/connect.hpp: how an operation tells its receiver, or the coroutine that awaits it.
+// unio/detail/connect.hpp: how an operation notifies its receiver, or the coroutine that awaits it.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// unio/detail/deadline.hpp: arithmetic that stops at for ever.
+// unio/detail/deadline.hpp: arithmetic that saturates at for ever.
 
 #pragma once
 

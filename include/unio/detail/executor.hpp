@@ -9,7 +9,7 @@
 
 namespace unio::detail {
 
-/// The functions of an executor whose type is not known.
+/// The functions of a type-erased executor.
 template <class E> struct erased_executor {
   static std::coroutine_handle<> dispatch(void const* e, resumption& r) noexcept {
     return static_cast<E const*>(e)->dispatch(r);

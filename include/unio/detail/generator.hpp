@@ -16,8 +16,8 @@ namespace unio::detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
 
-/// What `co_yield` of a generator of T takes, and how: what is yielded lies in the coroutine's frame, and its
-/// address is handed on. An lvalue yielded by a sequence of values is copied, so that the consumer cannot
+/// What `co_yield` of a generator of T takes, and how: the yielded object lies in the coroutine's frame, and
+/// its address is passed on. An lvalue yielded by a sequence of values is copied, so that the consumer cannot
 /// move from the coroutine's own object.
 template <class T> struct yielding {
   using reference = std::conditional_t<std::is_reference_v<T>, T, T&&>;
@@ -55,7 +55,7 @@ template <class T> class generator_promise : public frame_memory {
   }
   static void return_void() noexcept {}
   void unhandled_exception() noexcept { exception_ = std::current_exception(); }
-  template <class A> void await_transform(A&&) = delete; // nobody would resume it: see async_generator
+  template <class A> void await_transform(A&&) = delete; // nothing would resume it: see async_generator
 
   [[nodiscard]] pointer item() const noexcept { return item_; }
   /// Advances to the next item or the end; an exception is an end too.

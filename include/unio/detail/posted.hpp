@@ -21,7 +21,7 @@ template <class F> struct posted final : work {
   static void invoke(work& w, bool run) noexcept {
     auto& self = static_cast<posted&>(w);
     F f(static_cast<F&&>(self.f));
-    self.~posted(); // its block serves what `f` posts
+    self.~posted(); // so that what `f` posts can reuse the block
     frame_pool::deallocate(&self, sizeof(posted));
     if (run) f();
   }

@@ -1,7 +1,7 @@
-// unio/detail/when.hpp: what stands behind unio/when.hpp.
+// unio/detail/when.hpp: implements unio/when.hpp.
 //
 //   gathered    one task, in the frame of the coroutine that waits for all of them
-//   several     tasks that were given one by one
+//   several     tasks that are arguments
 //   range_of    tasks that stay in a range
 //   gathering   starts them, and is awaited: the same for both
 
@@ -24,7 +24,7 @@ template <class T> bool has_succeeded(task_state<T>& s) noexcept {
   }
 }
 
-/// The tasks have ended in some order: which was first.
+/// Records which task was first to succeed or fail.
 class gatherer : public children {
  public:
   template <waiting_for What, class T> std::coroutine_handle<> ended(task_state<T>& s) noexcept {
@@ -42,7 +42,7 @@ class gatherer : public children {
   }
 
  protected:
-  /// The first that has succeeded; if none has, the first that has failed. Throws what left that one.
+  /// The first that succeeded; if none did, the first that failed. Throws its exception.
   [[nodiscard]] promise_base* first() const {
     promise_base* p = first_.load(std::memory_order_relaxed);
     if (p == nullptr) p = first_failed_.load(std::memory_order_relaxed);

@@ -27,7 +27,7 @@ class [[nodiscard]] yield_awaitable {
     if (!e.executor.has_turns()) return false;
     resume_ = resumption(h, &e);
     with_ = &e;
-    e.executor.post(resume_); // the coroutine may resume, and this object be gone, from here on
+    e.executor.post(resume_); // the coroutine may resume, and destroy this object, from here on
     return true;
   }
   void await_resume() noexcept { with_ = nullptr; }
