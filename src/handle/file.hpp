@@ -6,19 +6,19 @@
 
 namespace unio {
 
-/// The permissions that a new file is created with, before the process's umask takes some away.
+/// The permissions of a new file, before the process's umask.
 inline constexpr unsigned new_file_permissions = 0666;
 
 /// Opens in place. Returns the descriptor (above 2), or a negative code.
 int open_plain(async_open& op) noexcept;
 
-/// creation::always_new: makes a new inode under a random name beside the wanted one and renames it into its
-/// place. Whoever has the old one open keeps it; nobody sees the name without a file. As open_plain() about
-/// what is returned.
+/// creation::always_new: makes a new inode under a random name beside the wanted one and renames it into
+/// place. Open descriptors of the old file stay valid; the name always leads to a file. Returns as
+/// open_plain().
 int open_always_new(async_open& op) noexcept;
 
-/// What was opened with `flags`. A regular file loses O_NONBLOCK, which was only for the case that the name
-/// led to something else. Asks no server, so that a thread that runs a multiplexer may do it.
+/// The kind of what was opened with `flags`. A regular file loses O_NONBLOCK, which was only a precaution
+/// against other kinds. Asks no server, so that a thread that runs a multiplexer may call it.
 handle_kind take_in(int fd, int flags) noexcept;
 
 } // namespace unio
