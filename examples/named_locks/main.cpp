@@ -1,4 +1,5 @@
-// Shows     many names locked as one between processes, and what the next owner is told after one was killed.
+// Shows     many names locked as one between processes, and the report to the next owner after one was
+//           killed.
 // Run       build/release/examples/example_named_locks [PATH]
 // Read next include/unio/fs/shared_fs_mutex.hpp, examples/bank_transfer
 
