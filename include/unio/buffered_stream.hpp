@@ -102,7 +102,7 @@ class UNIO_API buffered_writer {
 
   /// Writes all that was taken.
   ///
-  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error
+  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error; the rest stays
   /// Errors   as write()
   [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
 

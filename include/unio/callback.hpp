@@ -34,8 +34,8 @@ concept handler_of = std::derived_from<Sender, io_operation> &&
 /// Buffers        the caller's, until the handler is called
 /// Concurrency    if another thread runs the multiplexer, that thread starts the operation
 /// Cancellation   by `stop`, from any thread, as io_operation::cancel(). After a stop the operation does not
-///                start; the handler still gets condition::canceled, later, as if posted. Its source outlives
-///                the operation
+///                start; the handler still gets condition::canceled, later, as if posted. The token's source
+///                outlives the operation
 /// Lifetime       operation, handler and executor share one block, which is freed before the handler is
 ///                called, so the next operation reuses it. If the multiplexer ends first, the handler is
 ///                called with that error. If the executor ends first, the handler is destroyed uncalled

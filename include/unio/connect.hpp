@@ -63,8 +63,7 @@ template <class Sender, class Receiver>
 ///               environment, on the thread that runs the multiplexer
 /// Runs on       its handle's multiplexer; if it has none, the environment's; otherwise the thread's own.
 ///               Another thread may be running it
-/// Cancellation  by the environment's stop token, from any thread, as cancel(); it does not start after a
-///               stop
+/// Cancellation  by the environment's stop token, from any thread; after a stop it does not start
 /// Destruction   of the suspended coroutine cancels it and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6

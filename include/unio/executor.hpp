@@ -89,6 +89,7 @@ concept is_executor = std::copy_constructible<E> && std::equality_comparable<E> 
                       };
 
 /// A reference to any executor. Default: none.
+///
 /// Lifetime       the executor outlives it; at the root of a chain of coroutines it is owned (async_run)
 /// Thread safety  distinct and shared: safe
 /// Size           16 bytes

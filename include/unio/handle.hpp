@@ -155,8 +155,8 @@ class async_read;
 /// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is
 ///               not interrupted: there the deadline bounds the wait to begin
 /// Cost          as async_read. On a pipe before Linux 6.18, and on a file under an RLIMIT_FSIZE, two more
-///               calls keep the signal away. The first write to a file in each tick of the kernel's clock
-///               reads that limit: one more call
+///               calls block the signal. The first write to a file in each tick of the kernel's clock reads
+///               that limit: one more call
 /// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same
 /// Source        D2052R0 §4.1; writev(2), send(2)
 class async_write;

@@ -17,6 +17,7 @@ using extent_type = std::uint64_t;
 inline constexpr extent_type no_offset = static_cast<extent_type>(-1);
 
 /// Buffers, and the offset to move them at. A handle that cannot seek ignores the offset.
+///
 /// Source  D2052R0 §4.1
 template <class Buffers> struct io_request {
   Buffers buffers{};

@@ -34,8 +34,8 @@ class UNIO_API mapped_file_handle : public file_handle {
   [[nodiscard]] std::byte* address() const noexcept { return length_ != 0 ? map_ : nullptr; }
   /// The length of the file, as this handle last saw it.
   [[nodiscard]] extent_type length() const noexcept { return length_; }
-  /// Looks up the file's current length and returns it. Moves the map, and so invalidates views, if the file
-  /// outgrew it.
+  /// Looks up the file's current length and returns it. Moves the map, which invalidates views, only if the
+  /// file outgrew the reservation.
   result<extent_type> update_map() noexcept;
   /// Sets the length of file and map. Views as with update_map().
   result<extent_type> truncate(extent_type size) noexcept;

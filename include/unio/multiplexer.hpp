@@ -201,7 +201,7 @@ class UNIO_API io_multiplexer {
   /// A deadline as a moment on the steady clock, in ns.
   [[nodiscard]] std::int64_t due(deadline d) const noexcept;
 
-  /// Has `m` run an operation that was started on this one.
+  /// Makes `m` run an operation that was started on this one.
   static void adopt(io_operation& op, io_multiplexer& m) noexcept { op.multiplexer_ = &m; }
 
  private:

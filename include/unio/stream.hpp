@@ -30,7 +30,7 @@ namespace unio {
 ///   no error   the buffers that were filled: 1 byte … size of all. Perhaps not those passed in
 ///   no error   and no byte: the end of the stream. Functions that need more bytes (read(), read_until(),
 ///              co_peek()) report it as condition::end_of_stream
-///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before
+///   an error   bytes_transferred() bytes, 0 … size of all, reached the request's buffers before it
 ///
 /// Without room it yields no byte and no error, at once. The handles of unio are read streams.
 ///

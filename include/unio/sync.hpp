@@ -11,9 +11,9 @@
 //
 // Fairness       first come, first served; nothing overtakes a waiting coroutine, try_ functions included.
 //                Every 64th wait that need not suspend lets other coroutines run (yield.hpp)
-// Resumes        on the executor of the coroutine's environment, by posting, never inside the call that
-//                resumes it
-// Errors         condition::canceled; the waits that return no guard return nothing else
+// Resumes        on the executor of the coroutine's environment, by posting: never inside the call that ends
+//                the wait
+// Errors         condition::canceled, from every wait. Waits return nothing, but lock() returns a guard
 // Cancellation   by the environment's stop token, from any thread: the wait ends with condition::canceled.
 //                After a stop it does not begin, even if it need not wait. What was granted before the stop
 //                counts: a wait that ends with canceled was granted nothing

@@ -19,7 +19,7 @@ namespace unio {
 /// Destruction    before it was awaited: nothing has run. While it is suspended, on the thread of its
 ///                executor: cancels what it waits for and drives its multiplexer until that has finished
 /// Concurrency    one thread at a time, its executor's
-/// Cost           a frame from the pool, or of a parameter (frames.hpp); awaiting and resuming: a jump each
+/// Cost           a frame from the pool, or a parameter's allocator; awaiting and resuming: a jump each
 /// Parameters     live in the frame as declared: what references and captures refer to must outlive it
 /// Moved-from     empty: can be assigned to and destroyed
 /// Size           8 bytes

@@ -1,4 +1,4 @@
-// unio/testing.hpp: a simulated system, in which I/O goes wrong in every way that a real one allows.
+// unio/testing.hpp: a simulated system, whose I/O can go wrong in every order that a real one allows.
 //
 //   simulation_options   the seed, and what may happen
 //   simulation           pipes, sockets and files of its own, a multiplexer for them, and a virtual clock

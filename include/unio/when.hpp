@@ -70,9 +70,8 @@ template <detail::task_range R>
 
 /// What when_any(a, b, …) yields.
 template <class... T> struct when_any_result {
-  std::size_t index; ///< of the first to succeed; if none did, of the first to fail
-  std::tuple<task_outcome<T>...>
-      outcomes; ///< of all, including what the others had done when they were stopped
+  std::size_t index;                       ///< of the first to succeed; if none did, of the first to fail
+  std::tuple<task_outcome<T>...> outcomes; ///< of all, also of those that were asked to stop
 
   /// Calls `f(value)` with the value at `index`, `f()` if that is void. Returns what `f` does, of one type
   /// for all.

@@ -15,8 +15,7 @@ namespace unio {
 
 /// `co_await co_yield_now()` queues the coroutine behind everything that its executor has to run: other
 /// coroutines, posted work, timers and I/O. Computation between two awaits delays all of these. Awaits that
-/// need not wait (channels, mutexes and the like, buffered streams, I/O that completes at once) yield after
-/// 64.
+/// need not wait (channels, mutexes, buffered streams, I/O that completes at once) yield after 64.
 ///
 /// Preconditions awaited by a coroutine that has an environment, as task<T> has
 /// Cancellation  none: a coroutine that was asked to stop is resumed as well

@@ -23,8 +23,8 @@
 #endif
 
 // GCC makes it a tail call only when it optimises (GCC PR 100897), and under no sanitizer; Clang always does.
-// -O1 and -Og cannot be told from -O2 here, and do not: code compiled with them needs
-// -foptimize-sibling-calls, or each co_await in a row of ready ones costs stack.
+// -O1 and -Og, which make none, look like -O2 here: code compiled with them needs -foptimize-sibling-calls,
+// or each co_await in a row of ready ones costs stack.
 #if defined(__clang__) || \
     (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
 #define UNIO_TAIL_CALLS true
