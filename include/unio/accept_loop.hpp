@@ -19,8 +19,7 @@ struct tell_nobody;
 /// Within a coroutine: accepts connections and calls `f` with each.
 ///
 /// Calls         `f(socket_handle)`. If it returns an awaitable (a task, say), awaits that before accepting
-///               the next connection: which bounds their number. `on_shortage(std::error_code)` once per
-///               shortage
+///               the next connection, which bounds their number. `on_shortage(std::error_code)` per shortage
 /// Returns       why it ended: condition::canceled after a stop; the socket's error; why there is no driver
 /// Errors        EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM do not end it: it retries after 5 ms, then longer,
 ///               up to 100 ms. Connections wait in the backlog meanwhile; one that dies there is skipped

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/detail/event_operation.hpp>
+#include <unio/handle.hpp>
 
 namespace unio {
 

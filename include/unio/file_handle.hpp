@@ -76,7 +76,7 @@ class UNIO_API file_handle : public io_handle {
   /// A file that never has a name, and disappears with its last handle. On a filesystem without such files
   /// (EOPNOTSUPP) it has a random name for a moment.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
-  /// A new file in `directory` with a random name that begins with `prefix`, which stays. Only its owner can
+  /// A new file in `directory` with a random name beginning with `prefix`, which stays. Only its owner can
   /// read it.
   static result<file_handle> uniquely_named_file(path_handle const& directory,
                                                  path_view prefix = "") noexcept;

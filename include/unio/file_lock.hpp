@@ -48,8 +48,7 @@ namespace detail {
 class lock_operation;
 }
 
-/// Shared locks do not exclude each other. A shared lock needs a readable handle, an exclusive lock a
-/// writable one.
+/// Shared locks do not exclude each other, and need a readable handle; exclusive locks need a writable one.
 enum class lock_kind : std::uint8_t { shared, exclusive };
 
 /// Holds a lock on a range of bytes, or nothing. Its destructor unlocks exactly that range.

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include <unio/detail/handle_operations.hpp>
+#include <unio/detail/operations.hpp>
 
 #include <string>
 
@@ -84,8 +84,8 @@ class UNIO_API handle {
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
 
   /// Closes it: cancels the operations in flight on it, in every thread's multiplexer, waits until the last
-  /// one has finished (receivers get condition::canceled), and only then closes the descriptor: its number is
-  /// not reused before.
+  /// one has finished (receivers get condition::canceled), and only then closes the descriptor and frees its
+  /// number.
   ///
   /// Returns        nothing; also for a closed handle
   /// Errors         as close(2); the descriptor is gone in any case

@@ -242,8 +242,8 @@ inline multiplexer_executor io_multiplexer::executor() noexcept { return multipl
 namespace this_thread {
 
 /// The calling thread's own multiplexer, made by best_available(1) on first use. If that fails (no
-/// descriptors left), returns one on which every operation ends at once with that error; the next call tries
-/// again.
+/// descriptors left), returns one on which every operation ends at once with that error; the next call
+/// retries.
 UNIO_API io_multiplexer& multiplexer() noexcept;
 
 /// The same, but null if this thread has not made one.

@@ -6,7 +6,7 @@
 
 #pragma once
 
-#include <unio/detail/socket_operations.hpp>
+#include <unio/handle.hpp>
 
 namespace unio {
 
@@ -27,6 +27,9 @@ class async_connect;
 ///               connection that is reset before it is accepted is no error: the wait continues
 /// Cancellation  a connection that was accepted nevertheless is returned; nothing leaks
 /// Runs as       io_uring ACCEPT · accept4(2) on readiness
+///
+/// async_accept::may_go_on(error) says whether to accept again after a pause: true for EMFILE, ENFILE,
+/// ENOBUFS, ENOMEM, and EPERM, by which a firewall refuses one connection.
 class async_accept;
 
 /// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value

@@ -16,8 +16,7 @@ struct splice_request {
 /// Moves up to `bytes` from one handle to another inside the kernel; waits for the first byte.
 ///
 /// Returns       how many bytes moved; 0 at the end of the source
-/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EPIPE; EINVAL without a
-///               pipe
+/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EPIPE; EINVAL if no pipe
 /// Cancellation  bytes that moved are reported
 /// Cost          no copy; one system call when both are ready
 /// Runs as       io_uring POLL_ADD, then splice(2) (the ring's own SPLICE always takes a kernel thread, and

@@ -91,8 +91,7 @@ class stop_source {
   void const* runner_ = nullptr;
 };
 
-/// Calls `f()` once when a stop is requested: on the requesting thread, or at once if it was requested
-/// before.
+/// Calls `f()` once when a stop is requested: on the requesting thread, or at once if one was requested.
 ///
 /// Lifetime     its destructor waits for a call in progress on another thread; `f` may destroy what holds it
 /// Concurrency  `f` must not throw and should do little: it runs inside request_stop()

@@ -8,7 +8,7 @@
 
 #pragma once
 
-#include <unio/detail/strand_state.hpp>
+#include <unio/detail/strand.hpp>
 
 #include <coroutine>
 #include <utility>
@@ -37,7 +37,11 @@ template <is_executor Executor> class strand {
   explicit strand(Executor inner)
       : state_(::new(frame_pool::allocate(sizeof(block))) block(std::move(inner))) {}
   strand(strand const& other) noexcept : state_(other.state_) { state_->share(); }
-  strand& operator=(strand const& other) noexcept;
+  strand& operator=(strand const& other) noexcept {
+    other.state_->share();
+    std::exchange(state_, other.state_)->release();
+    return *this;
+  }
   ~strand() { state_->release(); }
 
   [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept { return state_->dispatch(r); }
@@ -55,5 +59,3 @@ template <is_executor Executor> class strand {
 };
 
 } // namespace unio
-
-#include <unio/detail/strand.hpp>

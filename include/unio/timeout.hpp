@@ -18,8 +18,7 @@ namespace unio {
 ///               condition::canceled if this timer requested the stop. Otherwise result<T>: the value (a
 ///               reference as a pointer), or timed_out likewise for a std::system_error of
 ///               condition::canceled
-/// Errors        any other exception that leaves `x()`. If the timer cannot start, the reason in place of
-///               timed_out
+/// Errors        any other exception that leaves `x()`. If the timer cannot start: why, in place of timed_out
 /// Values        beat the timer: what `x()` yields although it was asked to stop is returned
 /// Bound         a span counts from the moment `x()` first suspends; if it never does, there is no timer. If
 ///               the moment has passed, or the span is zero, `x()` begins with the stop requested

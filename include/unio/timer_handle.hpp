@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/detail/timer_operations.hpp>
+#include <unio/handle.hpp>
 
 namespace unio {
 

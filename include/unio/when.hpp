@@ -19,8 +19,7 @@ namespace unio {
 
 /// Within a coroutine: `auto [a, b] = co_await when_all(x(), y())` runs both at once and waits for both.
 ///
-/// Effects       starts them in this order, each until it first suspends, on the awaiting coroutine's
-///               executor
+/// Effects       starts them in this order, until each suspends, on the awaiting coroutine's executor
 /// Returns       std::tuple of their values without those of type void; nothing if all are void
 /// Errors        the first exception asks the others to stop, and is thrown once all have ended; later
 ///               exceptions are dropped (when_all_outcomes returns them). An error in a result<T> is a value
@@ -47,7 +46,7 @@ template <detail::task_range R>
 /// Returns  std::tuple<task_outcome<T>...>: each one's value, or the exception that left it
 template <detail::can_be_awaited... A> [[nodiscard]] auto when_all_outcomes(A&&... a);
 
-/// Waits for the first of them that succeeds, asks the others to stop, and waits for them too. Otherwise as
+/// Waits for the first of them that succeeds, asks the others to stop, and waits for them. Otherwise as
 /// when_all.
 ///
 /// Success  no exception; if the value is a result, an io_result or another std::expected, a value in it
