@@ -47,7 +47,7 @@ struct counters {
   std::uint64_t started = 0;          ///< operations started
   std::uint64_t finished = 0;         ///< operations that ended; equal to `started` when nothing is in flight
   std::uint64_t inline_hits = 0;      ///< completed inside start(), without a driver
-  std::uint64_t inline_misses = 0;    ///< tried inside start(), in vain
+  std::uint64_t inline_misses = 0;    ///< tried inside start(), without success
   std::uint64_t turns = 0;            ///< times the kernel was asked
   std::uint64_t submissions = 0;      ///< entries given to the ring, or waits registered
   std::uint64_t completions = 0;      ///< completions taken from the ring, or events from epoll
