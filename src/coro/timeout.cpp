@@ -2,8 +2,8 @@
 //
 //   the child · the starting of the timer · the timer, until it has fired or was stopped
 //
-// The timer is abandoned at once if the child cannot end on another thread; otherwise it is cancelled, and
-// the caller resumes when it has ended.
+// The timer is abandoned at once if the child can end only on the timer's thread; otherwise it is cancelled,
+// and the caller resumes when it has ended.
 
 #include "sys/calls.hpp"
 

@@ -34,7 +34,7 @@ class UNIO_API timeout_base : public children {
   void abandon_timer() noexcept;
 
  private:
-  // The timer itself. If the child ends on another thread than it runs on, that thread cancels it.
+  // The timer itself. If the child ends on another thread than the timer's, that thread cancels it.
   class timer : public async_wait {
    public:
     timer(timer_handle& t, timeout_base& of) noexcept : async_wait(t), of_(of) { set_notification(&fired); }
