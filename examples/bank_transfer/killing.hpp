@@ -28,7 +28,7 @@ struct temporary_folder {
   std::string path;
 };
 
-/// Runs `body`, which does not end by itself, in a child process; kills that after up to 20 ms.
+/// Runs `body`, which does not end by itself, in a child process, and kills it after up to 20 ms.
 template <class Body> void kill_at_random(unsigned seed, Body body) {
   pid_t const child = ::fork();
   if (child < 0) throw std::system_error(errno, std::system_category(), "fork");

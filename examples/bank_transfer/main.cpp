@@ -36,7 +36,7 @@ void set_balance(update_files& u, std::size_t i, long amount) {
   u.replace(i, std::as_bytes(std::span(text))).value();
 }
 
-// An account file is there, or neither is.
+// Both account files exist, or neither does.
 void open_accounts(unio::fs::shared_fs_mutex& mutex, unio::path_handle const& bank) {
   update_files u = update_files::begin(mutex, bank, accounts).value();
   if (u.contents(0).has_value()) return;
@@ -52,7 +52,7 @@ void transfer(unio::fs::shared_fs_mutex& mutex, unio::path_handle const& bank, l
   u.commit().value();
 }
 
-// `transfers` < 0: until it is killed.
+// `transfers` < 0: until the process is killed.
 void work(std::string const& folder, long transfers) {
   auto mutex = unio::fs::byte_ranges::open(folder + "/lock").value();
   auto const bank = unio::path_handle::path(folder).value();
@@ -60,7 +60,7 @@ void work(std::string const& folder, long transfers) {
   for (long n = 0; n != transfers; ++n) transfer(mutex, bank, n % 7 - 3);
 }
 
-// What both have; counts an update that was interrupted after it was decided.
+// The sum of both; counts an update that was interrupted after it was decided.
 long sum(std::string const& folder, long& completed) {
   auto mutex = unio::fs::byte_ranges::open(folder + "/lock").value();
   auto const bank = unio::path_handle::path(folder).value();

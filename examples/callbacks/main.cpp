@@ -1,5 +1,5 @@
-// Shows     operations with handlers, for programs that are written in callbacks: an echo session whose reads
-//           and writes start each other, ended by a stop token. No coroutine, no connection object to keep.
+// Shows     operations with handlers, for programs written in callbacks: an echo session whose reads and
+//           writes start each other, ended by a stop token. No coroutine, no connection object to keep.
 // Run       build/release/examples/example_callbacks
 // Read next ../d2052_4_3_connect_start/main.cpp, <unio/callback.hpp>
 
@@ -38,7 +38,7 @@ class echo_session {
                   if (!put) {
                     ended_ = true;
                   } else {
-                    read(); // its state takes the block that this write's has just left
+                    read(); // reuses the block that this write has just freed
                   }
                 });
   }

@@ -1,6 +1,6 @@
-// Shows     a pipeline of coroutines: one reads lines from a pipe, three work on them, one collects. Channels
-//           between them hold what is on its way, and make whoever is too fast wait; closing one ends those
-//           behind it.
+// Shows     a pipeline of coroutines: one reads lines from a pipe, three work on them, one collects. The
+//           channels between them hold items in transit and slow down senders that are too fast; closing one
+//           ends the stages behind it.
 // Run       build/release/examples/example_channel_pipeline
 // Read next include/unio/channel.hpp, include/unio/sync.hpp, ../echo_server/main.cpp
 
@@ -27,7 +27,7 @@ struct measured {
   std::size_t length = 0;
 };
 
-// The words that come through a pipe, until its writer closes it.
+// Reads words from a pipe, until its writer closes it.
 task<> reads(unio::pipe_handle from, channel<word>& words) {
   std::array<char, 16> room{};
   std::string rest;
@@ -46,7 +46,7 @@ task<> reads(unio::pipe_handle from, channel<word>& words) {
   words.close();
 }
 
-// One of several workers. The last one to end closes what they fill.
+// One of several workers. The last one to end closes the results.
 task<> works(channel<word>& words, channel<measured>& results, unio::latch& working) {
   while (auto w = co_await words.receive()) {
     measured m{std::move(w->text)};

@@ -1,5 +1,5 @@
 // Shows     *Coroutine-first asynchronous I/O* §4: what an executor is, and executor_ref, which refers to
-//           any. This one runs what it was given when it is told to, on the thread that tells it.
+//           any. This one runs queued work on demand, on the thread that calls run().
 // Run       build/release/examples/example_coroutine_first_4_executor
 // Read next ../coroutine_first_5_socket/main.cpp, <unio/executor.hpp>
 
@@ -12,12 +12,11 @@ namespace {
 
 class manual_context {
  public:
-  // A few bytes that stand for the place: copies are equal.
+  // A few bytes that identify the place: copies are equal.
   class executor {
    public:
     explicit executor(manual_context& c) noexcept : context_(&c) {}
-    // Inside of run() a coroutine may go on at once. Otherwise it is queued, by a node that it brings with
-    // it.
+    // Inside run() a coroutine may run at once. Otherwise it is queued, by a node of its own.
     [[nodiscard]] std::coroutine_handle<> dispatch(unio::resumption& r) const noexcept {
       if (context_->running_) return r.handle();
       context_->push(r);

@@ -1,5 +1,5 @@
 // Shows     *Coroutine-first asynchronous I/O* §5: an I/O object whose operation is allocated once, with it,
-//           and is itself what is queued. What it is made of could stand in a .cpp: only the awaitable shows.
+//           and is itself queued. Its implementation could be in a .cpp: only the awaitable is visible.
 // Run       build/release/examples/example_coroutine_first_5_socket
 // Read next ../coroutine_first_6_affine_awaitable/main.cpp
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-// Stands for a device: it answers, later, with the next number.
+// Simulates a device: it answers, later, with the next number.
 class device {
  public:
   explicit device(unio::io_multiplexer& m) : state_(std::make_unique<state>(m)) {}
@@ -21,13 +21,13 @@ class device {
   awaitable async_io() noexcept;
 
  private:
-  // The node by which the multiplexer queues the answer, and what belongs to it.
+  // The node by which the multiplexer queues the answer, and its data.
   struct state : unio::work {
     explicit state(unio::io_multiplexer& m) noexcept : work(&answered), multiplexer(m) {}
     static void answered(unio::work& w, bool run) noexcept {
       auto& self = static_cast<state&>(w);
       if (run) ++self.value;
-      self.executor.dispatch(self.waiting).resume(); // where the coroutine belongs
+      self.executor.dispatch(self.waiting).resume(); // on the coroutine's executor
     }
     unio::io_multiplexer& multiplexer;
     unio::executor_ref executor;
@@ -44,7 +44,7 @@ class device::awaitable {
   void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
     state_.executor = e.executor;
     state_.waiting = unio::resumption(h, &e);
-    state_.multiplexer.post(static_cast<unio::work&>(state_)); // a device would be told to begin
+    state_.multiplexer.post(static_cast<unio::work&>(state_)); // a real device would be started here
   }
   int await_resume() noexcept { return state_.value; }
 

@@ -1,6 +1,5 @@
 // Shows     *Coroutine-first asynchronous I/O* §6: the affine protocol. An awaitable is given the environment
-//           of who awaits it, and brings the coroutine back to its executor, from whatever thread it
-//           completes on.
+//           of the awaiting coroutine, and resumes it on its executor, from whatever thread it completes on.
 // Run       build/release/examples/example_coroutine_first_6_affine_awaitable
 // Read next ../coroutine_first_7_run_on/main.cpp, docs/explanation/coroutines.md
 
@@ -13,7 +12,7 @@
 
 namespace {
 
-// Thinks on a thread of its own.
+// Computes on a thread of its own.
 class thinking {
  public:
   explicit thinking(int about) noexcept : about_(about) {}
@@ -29,7 +28,7 @@ class thinking {
     thread_ = std::thread([this] {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
       answer_ = about_ * 2;
-      executor_.post(back_); // not dispatch: it must not go on here. From here on this may be gone
+      executor_.post(back_); // not dispatch: it must not resume here. May destroy this object
     });
   }
   int await_resume() noexcept { return answer_; }
@@ -42,7 +41,7 @@ class thinking {
   std::thread thread_;
 };
 
-// Nothing is said here of executors.
+// Nothing here mentions executors.
 unio::task<bool> ask() {
   auto const before = std::this_thread::get_id();
   thinking about(21);

@@ -1,4 +1,4 @@
-// Shows     *Coroutine-first asynchronous I/O* §7: run_on runs a task elsewhere; its caller goes on where it
+// Shows     *Coroutine-first asynchronous I/O* §7: run_on runs a task elsewhere; its caller resumes where it
 //           was.
 // Run       build/release/examples/example_coroutine_first_7_run_on
 // Read next ../coroutine_first_8_async_run/main.cpp

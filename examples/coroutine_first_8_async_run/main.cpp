@@ -1,5 +1,5 @@
-// Shows     *Coroutine-first asynchronous I/O* §8: async_run starts a task on an executor, which it then
-//           owns, and goes on. Its end is told to a handler; several can be started at once.
+// Shows     *Coroutine-first asynchronous I/O* §8: async_run starts a task on an executor, which the chain
+//           then owns, and returns. A handler gets the outcome; several tasks can be started at once.
 // Run       build/release/examples/example_coroutine_first_8_async_run
 // Read next ../coroutine_first_9_frame_allocator/main.cpp
 

@@ -1,5 +1,5 @@
-// Shows     *Coroutine-first asynchronous I/O* §9: an I/O object that gives its coroutines their frames. All
-//           others come from a pool, whose blocks go round.
+// Shows     *Coroutine-first asynchronous I/O* §9: an I/O object that provides its coroutines' frames. All
+//           others come from a pool, which reuses its blocks.
 // Run       build/release/examples/example_coroutine_first_9_frame_allocator
 // Read next <unio/frames.hpp>
 
@@ -12,7 +12,7 @@
 
 namespace {
 
-// One block, which is enough for one operation at a time; what is larger or comes meanwhile is from the heap.
+// One block, which is enough for one operation at a time; larger or further frames come from the heap.
 class one_block {
  public:
   void* allocate(std::size_t n) {
@@ -37,7 +37,7 @@ class device {
  public:
   one_block& get_frame_allocator() noexcept { return frames_; }
 
-  // A member function: the device is its first parameter, and gives the frame.
+  // A member function: the device is its first parameter, and provides the frame.
   unio::task<int> ask() {
     (co_await unio::co_no_op()).value();
     co_return ++answers_;
@@ -48,7 +48,7 @@ class device {
   int answers_ = 0;
 };
 
-unio::task<int> ask_often(device* d) { // a reference would have it give this frame too
+unio::task<int> ask_often(device* d) { // with a reference the device would provide this frame too
   int last = 0;
   for (int i = 0; i != 3; ++i) last = co_await d->ask();
   co_return last;

@@ -9,14 +9,14 @@
 #include <vector>
 
 int main(int argc, char** argv) {
-  // An existing file, only to be read, cached as the system likes: all of that are defaults.
+  // An existing file, for reading, cached as the system likes: these are the defaults.
   unio::file_handle fh = unio::file({}, argc > 1 ? argv[1] : "/etc/passwd").value();
 
-  // Room for all of it, as long as the file is now.
+  // Room for all of it, at its current length.
   std::vector<std::byte> buffer(fh.maximum_extent().value());
   unio::file_handle::buffer_type const b{buffer.data(), buffer.size()};
 
-  // Where to put it, and from where on to read it.
+  // Where to put the bytes, and the offset to read them from.
   unio::io_request<unio::file_handle::buffers_type> const req{{b}, 0};
 
   unio::io_result<unio::file_handle::buffers_type> const read = fh.read(req);
@@ -24,6 +24,6 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", read.error().message().c_str());
     return 1;
   }
-  buffer.resize(read.bytes_transferred()); // it may have become shorter since it was measured
+  buffer.resize(read.bytes_transferred()); // it may have become shorter meanwhile
   std::printf("%zu bytes\n", buffer.size());
 }

@@ -1,6 +1,5 @@
-// Shows     D2052R0 §4.2: an awaitable made of an operation and a receiver, as unio::io_awaitable is. One's
-//           own may do something else when the result arrives, such as resuming the coroutine on another
-//           executor.
+// Shows     D2052R0 §4.2: an awaitable made of an operation and a receiver, like unio::io_awaitable. Your own
+//           may do something else with the result, such as resuming the coroutine on another executor.
 // Run       build/release/examples/example_d2052_4_2_awaitable
 // Read next ../d2052_4_3_connect_start/main.cpp, <unio/connect.hpp>
 
@@ -15,9 +14,9 @@
 
 namespace {
 
-// The receiver keeps the result and resumes who waits. It resumes in set_done and not in set_value as the
-// paper has it: the coroutine may destroy the operation, which must not happen while the kernel still holds
-// it.
+// The receiver keeps the result and resumes the waiting coroutine. It does so in set_done and not in
+// set_value as the paper has it: the coroutine may destroy the operation, which must not happen while the
+// kernel still holds it.
 template <class Result> struct awaitable_receiver {
   std::optional<Result> result;
   std::coroutine_handle<> coro;
@@ -36,7 +35,7 @@ template <class Sender> class my_awaitable {
 
   bool await_ready() noexcept {
     if (!state_.started()) state_.start();
-    if (state_.finished()) return true; // it was there already
+    if (state_.finished()) return true; // it completed at once
     state_.poll();                      // a last look before suspending
     return state_.finished();
   }

@@ -1,4 +1,5 @@
-// Shows     D2052R0 §4.2: a coroutine that reads a pipe as if it blocked. co_read takes what read takes.
+// Shows     D2052R0 §4.2: a coroutine that reads a pipe as if it blocked. co_read takes the same arguments as
+//           read.
 // Run       build/release/examples/example_d2052_4_2_coroutine_pipe_read
 // Read next ../d2052_4_2_awaitable/main.cpp: what co_read returns, written out
 
@@ -15,7 +16,7 @@
 
 namespace {
 
-// A coroutine that begins at once and keeps its result until it is asked for.
+// A coroutine that begins at once and keeps its result until the caller asks for it.
 class task {
  public:
   struct promise_type {
@@ -40,7 +41,7 @@ class task {
 
 int numbers_read = 0;
 
-// The listing: an endless loop, left when there is an error or nothing more to come.
+// The listing: an endless loop, left at an error or the end of the stream.
 task read_numbers(unio::pipe_handle& read_pipe) {
   int number = 0;
   unio::pipe_handle::buffer_type const buffer(&number, sizeof number);

@@ -1,6 +1,6 @@
-// Shows     D2052R0 §4.3.1 and §4.3.2: the parts of a loop as functions of their own, each with a bound in
-//           number or time: complete_io, timeout_io, invoke_posted_items; and run, whose bound is how long it
-//           may sleep.
+// Shows     D2052R0 §4.3.1 and §4.3.2: the parts of a loop as functions of their own, each bounded in number
+//           or time: complete_io, timeout_io, invoke_posted_items; and run, whose bound is how long it may
+//           sleep.
 // Run       build/release/examples/example_d2052_4_3_1_bounded_functions
 // Read next ../d2052_4_3_2_post/main.cpp, ../deadlines/main.cpp
 
@@ -50,18 +50,18 @@ int main() {
   expect(show("try_run_for 1 ms, none ready", m.try_run_for(1ms)) < 0);
 
   writer.write(std::string_view("x")).value();
-  // At most one item, and no new one after 1 ms: on a busy machine that may be over before the first. A time
-  // point does as well.
+  // At most one item, and no new one after 1 ms: on a busy machine that may pass before the first. A time
+  // point works too.
   while (!a.finished()) show("complete_io_within 1 ms", m.complete_io_within(1ms, 1));
 
-  // Deadlines are looked at by a function of their own, which programs without deadlines never need.
+  // A function of their own looks at deadlines; programs without deadlines never call it.
   connection b = unio::connect(unio::async_read(late_reader, room, 1ms), receiver{"b"});
   b.start();
   expect(m.complete_io().value() < 0);
   auto const soon = std::chrono::steady_clock::now() + 2ms;
   while (std::chrono::steady_clock::now() < soon) {
   }
-  // What the kernel holds is asked back; it is complete_io that hears of it.
+  // The kernel is asked to return the operation; complete_io delivers the outcome.
   while (!b.finished()) {
     show("timeout_io_within 1 ms", m.timeout_io_within(1ms));
     show("complete_io_within 1 ms", m.complete_io_within(1ms));

@@ -1,4 +1,4 @@
-// Shows     D2052R0 §4.3.2: handing a function to the thread that runs a multiplexer, from any thread; and
+// Shows     D2052R0 §4.3.2: posting a function to the thread that runs a multiplexer, from any thread; and
 //           waking it.
 // Run       build/release/examples/example_d2052_4_3_2_post
 // Read next ../own_multiplexer_per_thread/main.cpp
@@ -21,7 +21,7 @@ struct greeting : unio::work {
   int* told;
   explicit greeting(int& t) : work(&say), told(&t) {}
   static void say(work& w, bool run) noexcept {
-    if (!run) return; // the multiplexer ends
+    if (!run) return; // the multiplexer is ending
     std::puts("told by a work");
     ++*static_cast<greeting&>(w).told;
   }
@@ -32,7 +32,7 @@ struct greeting : unio::work {
 int main() {
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
 
-  // Something to wait for that never comes, so that run() sleeps.
+  // An operation that never completes, so that run() sleeps.
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
   std::array<char, 16> room;
   auto pending = unio::connect(unio::async_read(reader, room), receiver{});

@@ -1,5 +1,5 @@
 // Shows     D2052R0 §4.3.3: asking the multiplexer which of many reads are ready, instead of asking each of
-//           them. complete_io never sleeps: the loop keeps a processor busy, and is told soonest.
+//           them. complete_io never sleeps: the loop keeps a processor busy, and reacts soonest.
 // Run       build/release/examples/example_d2052_4_3_complete_io
 // Read next ../d2052_4_3_run/main.cpp, the same but asleep
 
@@ -26,7 +26,7 @@ struct pipe_read_receiver {
   void set_done() {}
 };
 
-// Writes to one pipe after the other, a little apart.
+// Writes to one pipe after the other, with pauses.
 void write_to_all(std::array<unio::pipe_handle, N>& writers) {
   for (auto& writer : writers) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));
@@ -51,8 +51,7 @@ int main() {
   }
   std::jthread const other(write_to_all, std::ref(writers));
 
-  // The count includes reads that completed inside start(). It is of this thread's multiplexer, which nothing
-  // else uses.
+  // The count includes reads that completed inside start(). Nothing else uses this thread's multiplexer.
   int done = 0;
   while (done < N) {
     int const completed = pipes[0].first.multiplexer()->complete_io().value();

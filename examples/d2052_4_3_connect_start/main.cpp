@@ -48,7 +48,7 @@ int main() {
   for (std::size_t n = 0; n < N; n++) connections[n].start();
   for (auto& writer : writers) writer.write(std::string_view("hello")).value();
 
-  // Poll until all of them have read something, or have failed to.
+  // Poll until all of them have read something, or failed to.
   bool done;
   do {
     done = true;

@@ -1,4 +1,4 @@
-// Shows     D2052R0 §4.3.3: sleeping until one of many reads is ready. The only difference to complete_io is
+// Shows     D2052R0 §4.3.3: sleeping until one of many reads is ready. It differs from complete_io only in
 //           the name.
 // Run       build/release/examples/example_d2052_4_3_run
 // Read next ../d2052_4_3_1_bounded_functions/main.cpp, ../d2052_4_3_2_post/main.cpp
@@ -26,7 +26,7 @@ struct pipe_read_receiver {
   void set_done() {}
 };
 
-// Writes to one pipe after the other, a little apart.
+// Writes to one pipe after the other, with pauses.
 void write_to_all(std::array<unio::pipe_handle, N>& writers) {
   for (auto& writer : writers) {
     std::this_thread::sleep_for(std::chrono::microseconds(100));

@@ -48,6 +48,6 @@ int main() {
   std::puts("a timer, 2 ms");
 
   writer.write(std::string_view("x")).value();
-  // What is there is read, whatever the deadline says.
+  // Data that is there is read, whatever the deadline.
   return reader.read(room, unio::deadline::zero()) ? 0 : 1;
 }

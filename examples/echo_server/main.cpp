@@ -1,4 +1,4 @@
-// Shows     a small server: one thread, one multiplexer, a loop of operations per connection, and a clean
+// Shows     a small server: one thread, one multiplexer, a loop of operations per connection, and an orderly
 //           end. Without arguments it is its own client.
 // Run       build/release/examples/example_echo_server [ADDRESS], such as 127.0.0.1:7777 or unix:/tmp/echo
 // Read next ../own_multiplexer_per_thread/main.cpp, <unio/multiplexer.hpp>
@@ -79,7 +79,7 @@ class server {
   struct acceptor {
     server* s = nullptr;
     void set_value(unio::io_result<unio::socket_handle>&& got) {
-      if (!got) return; // out of descriptors: accepting goes on by itself; or cancelled
+      if (!got) return; // out of descriptors: accepting continues by itself; or cancelled
       peer& added = s->peers_.emplace_back(*s, std::move(*got));
       added.self = std::prev(s->peers_.end());
       added.read_next();

@@ -1,6 +1,6 @@
-// Shows     a server whose connections are tasks: a limit to how long each may be idle, and a clean end when
-//           SIGINT or SIGTERM comes: no more connections, those that are open are asked to stop, and then it
-//           leaves. Without arguments it is its own client, and sends itself the signal.
+// Shows     a server whose connections are tasks: a limit to how long each may be idle, and an orderly end
+//           when SIGINT or SIGTERM comes: it accepts no more connections, asks the open ones to stop, and
+//           then leaves. Without arguments it is its own client, and sends itself the signal.
 // Run       build/release/examples/example_echo_server_awaited [ADDRESS], such as 127.0.0.1:7777 or
 //           unix:/tmp/echo
 // Read next ../echo_server/main.cpp: the same with receivers; <unio/stream.hpp>, <unio/run.hpp>
@@ -51,7 +51,7 @@ unio::task<> echo(unio::socket_handle socket) {
 class server {
  public:
   explicit server(unio::listening_socket_handle l) : listening_(std::move(l)) { start(accept_connections()); }
-  // Asks all of it to stop, and lets it.
+  // Asks everything to stop, and waits.
   void end() {
     stop_.request_stop();
     while (tasks_ != 0) unio::this_thread::multiplexer().run().value();
@@ -60,7 +60,7 @@ class server {
   [[nodiscard]] bool failed() const { return failed_; }
 
  private:
-  // Out of descriptors it waits until other connections have ended.
+  // Without descriptors it waits until other connections have ended.
   unio::task<> accept_connections() {
     auto const serve = [this](unio::socket_handle connection) {
       ++served_;

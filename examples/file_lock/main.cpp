@@ -27,7 +27,7 @@ file_handle open(std::string const& path) {
   return file_handle::file({}, path, unio::handle::mode::write).value();
 }
 
-// The number is read, and written back one higher: whoever came in between would be forgotten.
+// Reads the number and writes it back incremented: without the lock concurrent increments would be lost.
 void count(file_handle& file) {
   std::uint64_t n = 0;
   file.read({unio::mutable_buffer(&n, sizeof n), 0}).value();
@@ -35,7 +35,7 @@ void count(file_handle& file) {
   file.write({unio::const_buffer(&n, sizeof n), 0}).value();
 }
 
-// A handle of its own in each process: a lock belongs to what was opened, not to who uses it.
+// A handle of its own in each process: a lock belongs to the open file, not to its user.
 void count_blocking(std::string const& path) {
   file_handle lock_file = open(path + ".lock"), file = open(path);
   for (int i = 0; i != steps; ++i) {

@@ -13,7 +13,7 @@
 
 namespace {
 
-// A coroutine that nobody waits for: it begins at once and goes away at its end.
+// A coroutine that nothing waits for: it begins at once and is destroyed at its end.
 struct detached {
   struct promise_type {
     detached get_return_object() noexcept { return {}; }

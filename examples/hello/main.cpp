@@ -1,4 +1,4 @@
-// Shows     the smallest program: open a file, read from it, use what came back.
+// Shows     the smallest program: open a file, read from it, use the result.
 // Run       build/release/examples/example_hello [FILE]
 // Read next ../four_ways/main.cpp
 

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 namespace dictionary {
 
 unio::task<std::string> meaning_of(std::string word, std::string address) {
-  unio::deadline const until = std::chrono::steady_clock::now() + 5s; // for all of it
+  unio::deadline const until = std::chrono::steady_clock::now() + 5s; // for the whole exchange
   unio::endpoint const server = unio::parse_endpoint(address).value();
   auto socket = unio::socket_handle::create(server.family()).value();
   auto const connected = co_await socket.co_connect(server, until);

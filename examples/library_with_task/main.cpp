@@ -1,5 +1,5 @@
-// Shows     a library that does I/O and whose header says nothing of it: its functions return tasks, which
-//           run wherever the program that uses it runs its own.
+// Shows     a library that does I/O without showing it in its header: its functions return tasks, which run
+//           wherever the calling program runs its own.
 // Run       build/release/examples/example_library_with_task
 // Read next dictionary.hpp, dictionary.cpp; <unio/task.hpp>, <unio/buffered_stream.hpp>
 
@@ -29,7 +29,7 @@ unio::task<> serve(unio::listening_socket_handle& listening) {
   }
 }
 
-// What a program makes of the library: its own tasks await those of the library.
+// A program's own tasks await those of the library.
 unio::task<std::string> explain(std::string word, std::string address) {
   std::string meaning = co_await dictionary::meaning_of(word, std::move(address));
   co_return word + ": " + (meaning.empty() ? "unknown" : meaning);

@@ -1,6 +1,6 @@
 // Shows     linked operations: a file is copied by pairs of a read and the write of what it read. The write
-//           follows from the end of the read, without a turn of the program's in between; eight pairs are
-//           under way at a time.
+//           follows the end of the read, without a turn of the program in between; eight pairs are in flight
+//           at a time.
 // Run       build/release/examples/example_linked_copy [FROM TO]
 // Read next <unio/link.hpp>
 
@@ -29,7 +29,7 @@ struct copy {
   std::error_code failed{};
 };
 
-// One pair after the other, each with the next block that nobody has begun.
+// One pair after the other, each with the next block that no lane has begun.
 unio::task<void> lane(copy& c) {
   auto const room = std::make_unique<std::array<std::byte, block_size>>();
   while (c.next < c.size && !c.failed) {

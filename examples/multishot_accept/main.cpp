@@ -22,7 +22,7 @@ struct acceptor {
       std::printf("accepted %s\n", to_string(got->remote_endpoint().value()).c_str());
       accepted->push_back(std::move(*got));
     } else {
-      *was_canceled = got.error() == unio::condition::canceled; // the last value says what ended it
+      *was_canceled = got.error() == unio::condition::canceled; // the last value is the reason of the end
     }
   }
   void set_done() {}

@@ -1,4 +1,5 @@
-// Shows     many names locked as one between processes, and what the next owner is told after one was killed.
+// Shows     many names locked as one between processes, and the report to the next owner after one was
+//           killed.
 // Run       build/release/examples/example_named_locks [PATH]
 // Read next include/unio/fs/shared_fs_mutex.hpp, examples/bank_transfer
 
@@ -22,7 +23,7 @@ void transfer(unio::path_view path) {
   auto m = unio::fs::byte_ranges::open(path).value();
   std::array both{unio::fs::entity_of("account 7"), unio::fs::entity_of("account 9")};
   auto held = m.lock(both).value(); // both or none; one after the other may deadlock
-  if (held.owner_died()) repair();  // whoever held one of them before was killed
+  if (held.owner_died()) repair();  // the last owner of one of them was killed
   std::printf("%d holds both\n", static_cast<int>(::getpid()));
 }
 // README.md has shown it.

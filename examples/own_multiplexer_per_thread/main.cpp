@@ -47,7 +47,7 @@ int main() {
   unio::endpoint at = unio::endpoint::ipv4_loopback(0);
   for (auto& l : listening) {
     l = unio::listening_socket_handle::listen(at, {.reuse_port = true}).value();
-    at = l.local_endpoint().value(); // the port that was chosen for the first
+    at = l.local_endpoint().value(); // the port that the kernel chose for the first
   }
 
   std::vector<std::jthread> running;

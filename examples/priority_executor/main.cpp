@@ -1,5 +1,5 @@
-// Shows     an executor of one's own that composes with unio's: of what waits to run, the most urgent runs
-//           first. Around it strands, which keep the tasks of each in order; beneath it a multiplexer.
+// Shows     an executor of your own that composes with unio's: of the queued work the most urgent runs first.
+//           Around it are strands, which keep the tasks of each in order; beneath it a multiplexer.
 // Run       build/release/examples/example_priority_executor
 // Read next include/unio/executor.hpp: what an executor offers
 
@@ -15,7 +15,7 @@ namespace {
 
 enum class level : std::size_t { urgent, normal, idle };
 
-/// What waits, by level, and the turn that runs the first of it on `Inner`. For an inner executor with one
+/// Queued work, by level, and the turn that runs the first of it on `Inner`. For an inner executor with one
 /// thread: nothing here is locked.
 template <unio::is_executor Inner> class priority_queue : private unio::work {
  public:
@@ -61,7 +61,7 @@ template <unio::is_executor Inner> class priority_queue : private unio::work {
     auto& self = static_cast<priority_queue&>(w);
     self.posted_ = false;
     unio::work* const first = self.pop();
-    if (first == nullptr) return; // it was taken back
+    if (first == nullptr) return; // it was withdrawn
     self.post_turn();
     (*first)(run);
   }
@@ -77,7 +77,7 @@ template <unio::is_executor Inner> class priority_executor {
   priority_executor(priority_queue<Inner>& q, level l) : queue_(&q), level_(l) {}
 
   std::coroutine_handle<> dispatch(unio::resumption& r) const {
-    post(r); // there may be something more urgent
+    post(r); // more urgent work may be queued
     return std::noop_coroutine();
   }
   void post(unio::work& w) const { queue_->push(w, level_); }

@@ -1,4 +1,4 @@
-// Shows     the smallest program of coroutines: a task, run on this thread's multiplexer until it has ended.
+// Shows     the smallest coroutine program: a task, run on this thread's multiplexer until it has ended.
 // Run       build/release/examples/example_run_a_task
 // Read next ../coroutine_first_4_executor/main.cpp, <unio/run.hpp>
 

@@ -1,4 +1,4 @@
-// The thread waits. This is what the program means; the other three should mean it too.
+// The thread waits. This is what the program means; the other three must mean the same.
 
 #include "tcp_reader.hpp"
 

@@ -1,5 +1,5 @@
-// Nobody waits: each operation's end starts the next. What were variables is an object that ends itself; what
-// was a loop is two functions that call each other.
+// Nothing waits: each operation's end starts the next. Variables become members of an object that ends
+// itself; the loop becomes two functions that call each other.
 
 #include "tcp_reader.hpp"
 

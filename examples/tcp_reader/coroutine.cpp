@@ -1,4 +1,4 @@
-// The coroutine waits: blocking.cpp with co_await where the thread would have. State, buffer and socket are
+// The coroutine waits: blocking.cpp with co_await where the thread would wait. State, buffer and socket are
 // its variables.
 
 #include "tcp_reader.hpp"

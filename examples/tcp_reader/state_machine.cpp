@@ -1,4 +1,4 @@
-// What the compiler makes of coroutine.cpp, by hand: one function, a number that says where it goes on, and
+// What the compiler makes of coroutine.cpp, by hand: one function, a number that says where it continues, and
 // everything that lives across a wait in the object. All waits have one receiver, which calls that function.
 
 #include "tcp_reader.hpp"

@@ -1,5 +1,5 @@
 // The same small program written four times: connects, reads into 4 KiB until `total` bytes have come or the
-// stream ends, and tells how many are missing.
+// stream ends, and returns how many are missing.
 
 #pragma once
 
@@ -16,7 +16,7 @@ using outcome = unio::result<std::int64_t>;
 
 outcome read_blocking(unio::endpoint const& from, std::int64_t total);
 
-// Both call `done` once, at the end, and need nobody to keep them.
+// Both call `done` once, at the end, and own themselves.
 using callback = void (*)(outcome);
 void read_with_callbacks(unio::endpoint const& from, std::int64_t total, callback done);
 void read_with_states(unio::endpoint const& from, std::int64_t total, callback done);

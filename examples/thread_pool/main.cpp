@@ -1,7 +1,7 @@
 // Shows     a pool of threads that runs tasks and their I/O, and a strand, on which tasks share without a
 //           lock.
 // Run       build/release/examples/example_thread_pool
-// Read next ../priority_executor/main.cpp: an executor of one's own
+// Read next ../priority_executor/main.cpp: an executor of your own
 
 #include <unio/unio.hpp>
 
@@ -25,7 +25,7 @@ unio::task<> add(statistics& all, std::size_t bytes) {
   co_return;
 }
 
-// Runs on any thread of the pool; what it adds it adds on the strand, and comes back.
+// Runs on any thread of the pool; updates the statistics on the strand, and returns.
 unio::task<> reader(unio::socket_handle source, pool_strand counting, statistics& all) {
   char room[64];
   for (;;) {

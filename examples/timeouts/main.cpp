@@ -1,5 +1,5 @@
-// Shows     bounds on what is composed of many operations: timeout, when_any, when_all and a task_group, none
-//           of which lets go of what it has started.
+// Shows     bounds on compositions of many operations: timeout, when_any, when_all and a task_group, none of
+//           which leaves anything running that it has started.
 // Run       build/release/examples/example_timeouts
 // Read next ../deadlines/main.cpp, <unio/when.hpp>, <unio/timeout.hpp>, <unio/task_group.hpp>
 
@@ -43,12 +43,12 @@ task<int> count(int from) {
 task<> show(bool& good) {
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
 
-  // Nobody writes: the reader is asked to stop, and says so as a timeout.
+  // There is no writer: the reader is asked to stop, which is reported as a timeout.
   io_result<void> const late = co_await unio::timeout(2ms, read_two(reader));
   std::printf("timeout       %s\n", late.error().message().c_str());
   good = good && late.error() == unio::condition::timed_out;
 
-  // Both at once; what yields nothing is left out of the tuple.
+  // Both at once; void is left out of the tuple.
   auto [in_time] = co_await unio::when_all(unio::timeout(1h, read_two(reader)), answer(writer));
   std::printf("when_all      %s\n", in_time.has_value() ? "read" : in_time.error().message().c_str());
   good = good && in_time.has_value();
@@ -58,7 +58,7 @@ task<> show(bool& good) {
   std::printf("when_any      number %zu was first\n", first.index);
   good = good && first.index == 1;
 
-  // As many as come, in a scope that they cannot leave.
+  // Any number of tasks, in a scope that they cannot leave.
   int sum = 0;
   unio::task_group group(co_await unio::this_coro::environment);
   for (int i = 0; i != 4; ++i)

@@ -1,6 +1,6 @@
-// Shows     an operation with two ends. set_value: the bytes are accepted. set_done: nobody needs the memory
-//           any more. For a zero-copy send these are different moments, since the network may read the pages
-//           until the peer has them.
+// Shows     an operation with two ends. set_value: the bytes are accepted. set_done: the memory is free
+//           again. For a zero-copy send these are different moments, since the network may read the pages
+//           until the peer has the bytes.
 // Run       build/release/examples/example_zero_copy_send
 // Read next <unio/socket_handle.hpp>, <unio/operation.hpp>
 
@@ -34,7 +34,7 @@ struct receiver {
   }
 };
 
-// Lets the bytes lie for a while, so that the pages stay in use.
+// Leaves the bytes unread for a while, so that the pages stay in use.
 void receive(unio::socket_handle& peer) {
   std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::vector<std::byte> room(65536);

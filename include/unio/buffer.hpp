@@ -1,7 +1,6 @@
 // unio/buffer.hpp: the memory that an operation reads into or writes from.
 //
-//   mutable_buffer, const_buffer     one piece of memory; the layout of iovec, so that arrays of them go to
-//                                    the kernel
+//   mutable_buffer, const_buffer     one piece of memory, laid out as iovec: arrays of them go to the kernel
 //   mutable_buffers, const_buffers   one buffer held by value, or a view of the caller's array of them
 
 #pragma once
@@ -20,22 +19,19 @@ class mutable_buffer;
 class const_buffer;
 
 namespace detail {
-/// What a buffer may be made of: plain values. An array of buffers is a list of them, not memory to read
-/// into.
+/// What a buffer may be made of: plain values, but not buffers, an array of which is a list.
 template <class T>
 concept plain_content =
     std::is_trivially_copyable_v<T> && !std::same_as<std::remove_cv_t<T>, mutable_buffer> &&
     !std::same_as<std::remove_cv_t<T>, const_buffer>;
 } // namespace detail
 
-/// Memory that may be written to: a pointer and a size in bytes. Laid out as `struct iovec` (checked in
-/// src/sys).
+/// Memory that may be written to: a pointer and a size in bytes, laid out as `struct iovec`.
 class mutable_buffer {
  public:
   constexpr mutable_buffer() = default;
   constexpr mutable_buffer(void* data, std::size_t size_bytes) noexcept : data_(data), size_(size_bytes) {}
-  /// From anything contiguous whose elements are trivially copyable: an array, std::vector<char>,
-  /// std::span<std::byte>.
+  /// From any contiguous range of trivially copyable elements: an array, a std::vector<char>.
   template <class Range>
     requires(!std::derived_from<std::remove_cvref_t<Range>, mutable_buffer> &&
              requires(Range& r) {
@@ -89,11 +85,9 @@ class const_buffer {
 };
 
 /// A scatter or gather list: one buffer held by value, or a view of the caller's array of buffers, which goes
-/// to the kernel as it is. A result is the same list cut to the bytes that were moved; the caller's array is
-/// never changed.
+/// to the kernel as it is. A result is the same list cut to the bytes that moved; the array is never changed.
 ///
-/// Buffers        a view: the array (not only the memory it names) must live until the operation has
-///                finished. A list of one is never a view
+/// Buffers        the array that a view refers to must live until the operation has finished
 /// Thread safety  distinct objects: safe; shared: reading is safe
 /// Size           24 bytes
 template <class Buffer> class buffer_list {
@@ -104,12 +98,8 @@ template <class Buffer> class buffer_list {
   /// One buffer, or anything that converts to one.
   template <class T>
     requires(std::convertible_to<T, Buffer> && !std::derived_from<std::remove_cvref_t<T>, buffer_list>)
-  constexpr buffer_list(T&& one) noexcept // NOLINT: implicit
-      : one_(static_cast<T&&>(one)), count_(1) {}
-  constexpr buffer_list(std::span<Buffer const> many) noexcept // NOLINT: implicit
-      : one_(many.size() == 1 ? many.front() : Buffer()), count_(many.size()) {
-    if (count_ > 1) many_ = {many.data(), many.back().size()};
-  }
+  constexpr buffer_list(T&& one) noexcept : one_(static_cast<T&&>(one)), count_(1) {} // NOLINT: implicit
+  constexpr buffer_list(std::span<Buffer const> many) noexcept;                       // NOLINT: implicit
   template <std::size_t N>
   constexpr buffer_list(Buffer const (&many)[N]) noexcept // NOLINT: implicit
       : buffer_list(std::span<Buffer const>(many, N)) {}
@@ -119,33 +109,26 @@ template <class Buffer> class buffer_list {
              !std::derived_from<std::remove_cvref_t<Range>, buffer_list>)
   constexpr buffer_list(Range const& many) noexcept // NOLINT: implicit
       : buffer_list(std::span<Buffer const>(many)) {}
-
   /// The number of buffers.
   [[nodiscard]] constexpr std::size_t size() const noexcept { return count_; }
   [[nodiscard]] constexpr bool empty() const noexcept { return count_ == 0; }
   [[nodiscard]] constexpr Buffer operator[](std::size_t i) const noexcept;
   [[nodiscard]] constexpr Buffer front() const noexcept { return (*this)[0]; }
-
   /// The number of bytes in all buffers together.
   [[nodiscard]] constexpr std::size_t bytes() const noexcept;
-
   /// The same list, cut to its first `n` bytes.
   [[nodiscard]] constexpr buffer_list first(std::size_t n) const noexcept;
-
   /// The buffers as one array, for the kernel. Valid as long as this object and the caller's array are.
   [[nodiscard]] constexpr Buffer const* array() const noexcept { return count_ <= 1 ? &one_ : many_.first; }
-
   class iterator;
   [[nodiscard]] constexpr iterator begin() const noexcept;
   [[nodiscard]] constexpr iterator end() const noexcept;
 
  private:
-  // The caller's array, of which the last buffer may be cut short.
   struct view {
     Buffer const* first;
-    std::size_t last_size;
+    std::size_t last_size; // the last buffer may be cut short
   };
-  // A list of one is held by value, even if it was given as an array: the count tells which of the two it is.
   union {
     Buffer one_;
     view many_;

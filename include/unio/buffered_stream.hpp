@@ -1,6 +1,6 @@
 // unio/buffered_stream.hpp: streams with a buffer in the program, for data in small pieces.
 //
-//   buffered_reader   read · peek · consume · lines, over any read stream
+//   buffered_reader   read · peek · consume · read a line, over any read stream
 //   buffered_writer   write · flush, over any write stream
 //   buffered_stream   both, over any stream
 //   lines             a stream as lines of text
@@ -8,8 +8,8 @@
 //   auto text = unio::lines(socket);
 //   while (auto line = co_await text.next()) use(*line);
 //
-// They are streams themselves: read(), write() and copy() take them. What is already in memory is returned
-// without suspending and without a frame; only every 64th call gives other coroutines a turn (yield.hpp).
+// They are streams themselves: read(), write() and copy() take them. Bytes already in memory are returned
+// without suspending and without a frame, except that every 64th call lets other coroutines run (yield.hpp).
 
 #pragma once
 
@@ -22,12 +22,11 @@ namespace unio {
 
 inline constexpr std::size_t default_buffer_bytes = 4096;
 
-/// Reads a stream ahead, as much as fits in its memory. A stop, a deadline or an error loses nothing: the
-/// bytes that arrived stay until they are read or consumed.
+/// Reads a stream ahead into its memory: a block of the frame pool, or the caller's. A stop, a deadline or an
+/// error loses no bytes: those that arrived stay until they are read or consumed.
 ///
 /// Thread safety  none; one operation at a time
-/// Lifetime       the stream and the caller's memory outlive it; it outlives its operations; does not move
-/// Cost           a block of the frame pool, unless the memory is the caller's
+/// Lifetime       the stream and the caller's memory outlive it; it outlives its operations; it does not move
 class UNIO_API buffered_reader {
  public:
   explicit buffered_reader(any_read_stream from, std::size_t bytes = default_buffer_bytes)
@@ -37,36 +36,28 @@ class UNIO_API buffered_reader {
   /// What has been read ahead. Valid until the next operation.
   [[nodiscard]] const_buffer buffered() const noexcept { return {memory_.data() + begin_, end_ - begin_}; }
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
-  /// Drops the first `n` bytes that have been read ahead. Preconditions: at least `n` have.
+  /// Drops the first `n` bytes of buffered(). Preconditions: there are as many.
   void consume(std::size_t n) noexcept;
 
-  /// Yields the bytes that have been read ahead; otherwise reads. A request with at least capacity() bytes of
-  /// room goes straight to the stream. Offsets are ignored. See read_stream.
+  /// Returns the bytes that have been read ahead; if there are none, reads. A request with room for
+  /// capacity() bytes or more goes straight to the stream. Offsets are ignored. See read_stream.
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_read> co_read(io_request<mutable_buffers> request,
-                                                                          deadline d = {}) noexcept {
-    return detail::buffered_awaitable<detail::buffered_read>({this, request, d});
-  }
+                                                                          deadline d = {}) noexcept;
 
   /// Reads ahead until `bytes` bytes have arrived, and shows all that have, without consuming any.
   ///
-  /// Returns  at least `bytes` bytes. Valid until the next operation
-  /// Errors   condition::end_of_stream or truncated if the stream ended before; std::errc::message_size for
-  ///          more than capacity(); otherwise as read(). bytes_transferred() is how many are there
+  /// Returns  at least `bytes` bytes, valid until the next operation
+  /// Errors   condition::end_of_stream or truncated if the stream ended first; std::errc::message_size for
+  ///          more than capacity(); otherwise as read(). bytes_transferred() is how many bytes are there
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_peek> co_peek(std::size_t bytes = 1,
-                                                                          deadline d = {}) noexcept {
-    return detail::buffered_awaitable<detail::buffered_peek>({this, bytes, d});
-  }
+                                                                          deadline d = {}) noexcept;
 
   /// Reads a line, and consumes it.
   ///
-  /// Returns  the line without its "\n" or "\r\n", which the last line need not have. Valid until the next
-  ///          operation
+  /// Returns  the line without its "\n" or "\r\n", which the last may lack; valid until the next operation
   /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not
-  ///          fit: look at it with buffered() and consume it; otherwise as read(), and the part of the line
-  ///          that arrived stays
-  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept {
-    return detail::buffered_awaitable<detail::buffered_line>({this, d});
-  }
+  ///          fit: see buffered() and consume(); otherwise as read(), and a partial line stays buffered
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept;
 
  private:
   friend struct detail::buffered_read;
@@ -76,20 +67,17 @@ class UNIO_API buffered_reader {
   task<io_result<const_buffer>> peek_slowly(std::size_t bytes, deadline d);
   task<io_result<std::string_view>> read_line_slowly(deadline d);
   [[nodiscard]] std::size_t size() const noexcept { return end_ - begin_; }
-  // Makes the free memory one piece, behind the bytes that are there.
-  mutable_buffers make_room() noexcept;
-  // Takes over the bytes that were read into that room. Returns how many.
+  mutable_buffers make_room() noexcept; // moves the buffered bytes to the front
   std::size_t take(io_result<mutable_buffers> const& got) noexcept;
   std::size_t give(mutable_buffers const& to) noexcept;
-  // A line of `n` bytes, its end included.
-  std::string_view line(std::size_t n) noexcept;
+  std::string_view line(std::size_t n) noexcept; // `n` bytes, line end included
   [[nodiscard]] std::size_t find_line(std::size_t from) const noexcept;
 
   any_read_stream stream_;
   detail::buffer_memory memory_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::error_code failed_; // an error that came together with bytes; reported when they are consumed
+  std::error_code failed_; // came together with bytes; reported once these are consumed
 };
 
 /// Collects what is written to a stream. The destructor cannot wait and writes nothing: flush first.
@@ -105,19 +93,16 @@ class UNIO_API buffered_writer {
   [[nodiscard]] const_buffer unwritten() const noexcept { return {memory_.data() + begin_, end_ - begin_}; }
   [[nodiscard]] std::size_t capacity() const noexcept { return memory_.size(); }
 
-  /// Takes what fits, at once; if nothing fits, flushes first. A request of at least capacity() bytes goes
-  /// straight to the stream if nothing is unwritten. Offsets are ignored. See write_stream.
+  /// Takes what fits; if nothing fits, flushes first. A request of at least capacity() bytes goes straight to
+  /// the stream if nothing is unwritten. Offsets are ignored. See write_stream.
   ///
   /// Errors  those of co_flush(): then none of the request was taken
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_write> co_write(io_request<const_buffers> request,
-                                                                            deadline d = {}) noexcept {
-    return detail::buffered_awaitable<detail::buffered_write>({this, request, d});
-  }
+                                                                            deadline d = {}) noexcept;
 
   /// Writes all that was taken.
   ///
-  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error. The rest stays, to
-  ///          be flushed again
+  /// Returns  nothing; bytes_transferred() is how many were written, also beside an error; the rest stays
   /// Errors   as write()
   [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
 
@@ -143,28 +128,21 @@ class buffered_stream : public buffered_reader, public buffered_writer {
       : buffered_reader(s, read_memory), buffered_writer(s, write_memory) {}
 };
 
-/// A stream as lines of text; see buffered_reader::co_read_line.
+/// A stream as lines of text, none longer than its memory.
 class line_reader : public buffered_reader {
  public:
   using buffered_reader::buffered_reader;
-  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(deadline d = {}) noexcept {
-    return co_read_line(d);
-  }
+  /// See buffered_reader::co_read_line.
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(deadline d = {}) noexcept;
 };
-
-/// The lines of a stream, none longer than the memory: a block of the frame pool, or the caller's.
-[[nodiscard]] inline line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes) {
-  return line_reader(from, bytes);
-}
-[[nodiscard]] inline line_reader lines(any_read_stream from, mutable_buffer memory) noexcept {
-  return line_reader(from, memory);
-}
+[[nodiscard]] line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes);
+[[nodiscard]] line_reader lines(any_read_stream from, mutable_buffer memory) noexcept;
 
 /// As copy() from a stream; bytes that were read and could not be written stay in the reader.
 UNIO_API task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to,
                                            extent_type limit = no_limit, deadline d = {});
-inline task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d) {
-  return copy(from, to, no_limit, d);
-}
+task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d);
 
 } // namespace unio
+
+#include <unio/detail/buffered_forms.hpp>

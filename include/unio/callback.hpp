@@ -1,20 +1,13 @@
-// unio/callback.hpp: an operation whose result is given to a function.
+// unio/callback.hpp: an operation whose result is passed to a function, for programs written in callbacks.
 //
-//   start(sender, handler)             handler(result), where the operation is run
-//   start(executor, sender, handler)   handler(result), there
+//   start(sender, handler)             calls handler(result) where the operation runs
+//   start(executor, sender, handler)   calls handler(result) on the executor
 //
 //   unio::start(unio::async_read(socket, room), [](unio::io_result<unio::mutable_buffers> r) { … });
-//
-// For programs that are written in callbacks. Each operation has a block of the frame pool in place of a
-// coroutine's frame; the next operation reuses it.
 
 #pragma once
 
 #include <unio/connect.hpp>
-
-#include <concepts>
-#include <type_traits>
-#include <utility>
 
 namespace unio {
 namespace detail {
@@ -35,38 +28,29 @@ concept handler_of = std::derived_from<Sender, io_operation> &&
 /// Calls          `handler(result)`, once, when the operation has finished. Without an executor: on the
 ///                thread that runs the multiplexer, possibly before start() returns, but never inside another
 ///                handler, so handlers that start the next operation do not nest. With an executor: there;
-///                posted, unless it is the multiplexer's own executor. The handler must not throw
+///                posted, unless it is the multiplexer's own. The handler must not throw
 /// Errors         in the result; std::bad_alloc, before anything was started
-/// Preconditions  not an operation that yields many values: those are connected to a receiver
+/// Preconditions  not an operation that yields many values: connect those to a receiver
 /// Buffers        the caller's, until the handler is called
 /// Concurrency    if another thread runs the multiplexer, that thread starts the operation
 /// Cancellation   by `stop`, from any thread, as io_operation::cancel(). After a stop the operation does not
 ///                start; the handler still gets condition::canceled, later, as if posted. The token's source
-///                must outlive the operation
-/// Lifetime       the operation, the handler and the executor share one block, which is freed before the
-///                handler is called, so the operation that the handler starts reuses it. If the multiplexer
-///                ends first, the operation ends and the handler is called with that error. If the executor
-///                ends before the handler's turn, the handler is destroyed without being called
+///                outlives the operation
+/// Lifetime       operation, handler and executor share one block, which is freed before the handler is
+///                called, so the next operation reuses it. If the multiplexer ends first, the handler is
+///                called with that error. If the executor ends first, the handler is destroyed uncalled
 /// Cost           one block from the frame pool; after warm-up no allocation and no lock
 /// Source         *Coroutine-first asynchronous I/O* §10.2
 template <class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
-void start(Sender sender, Handler&& handler, stop_token stop = {}) {
-  detail::callback_operation<Sender, std::decay_t<Handler>, detail::where_it_runs>::start(
-      {}, std::move(sender), std::forward<Handler>(handler), stop);
-}
+void start(Sender sender, Handler&& handler, stop_token stop = {});
 template <is_executor Executor, class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
-void start(Executor executor, Sender sender, Handler&& handler, stop_token stop = {}) {
-  detail::callback_operation<Sender, std::decay_t<Handler>, Executor>::start(
-      std::move(executor), std::move(sender), std::forward<Handler>(handler), stop);
-}
+void start(Executor executor, Sender sender, Handler&& handler, stop_token stop = {});
 /// On a multiplexer, which must outlive the operation.
 template <class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
-void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop = {}) {
-  start(m.executor(), std::move(sender), std::forward<Handler>(handler), stop);
-}
+void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop = {});
 
 } // namespace unio
 

@@ -1,4 +1,4 @@
-// unio/connect.hpp: binding an operation to a receiver, and awaiting it.
+// unio/connect.hpp: binding an operation to a receiver, or awaiting it.
 //
 //   connect(sender, receiver)   an operation bound to its receiver
 //   io_operation_connection     start · poll · cancel · reset
@@ -20,8 +20,7 @@
 namespace unio {
 
 /// A receiver gets the result as early as it is known (set_value). Last, always and exactly once, set_done
-/// says that state and buffers may be reused. There is no set_error: failure is in the result. Neither may
-/// throw.
+/// says that state and buffers may be reused. Neither throws. A failure is part of the result.
 template <class Receiver, class Sender>
 concept receiver_of = requires(Receiver& r, typename Sender::result_type result) {
   r.set_value(std::move(result));
@@ -31,9 +30,8 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
 /// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread
-/// Destruction   of a connection in flight cancels the operation and drives its multiplexer until it has
-///               finished, which may wait. The receiver is not called any more. Not allowed inside set_value;
-///               allowed inside set_done
+/// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, without
+///               calling the receiver. Not allowed inside set_value; allowed inside set_done
 /// Cost          no allocation, no lock, no exception
 /// Source        D2052R0 §4.3
 template <class Sender, class Receiver> class io_operation_connection : public Sender {
@@ -41,10 +39,7 @@ template <class Sender, class Receiver> class io_operation_connection : public S
   using result_type = typename Sender::result_type;
 
   io_operation_connection() = default; // not there if the receiver has no such constructor
-  io_operation_connection(Sender sender, Receiver receiver)
-      : Sender(std::move(sender)), receiver_(std::move(receiver)) {
-    this->set_notification(&notify);
-  }
+  io_operation_connection(Sender sender, Receiver receiver);
   io_operation_connection(io_operation_connection&&) = default;
   io_operation_connection& operator=(io_operation_connection&&) = default;
   ~io_operation_connection() { this->abandon(); }
@@ -53,7 +48,6 @@ template <class Sender, class Receiver> class io_operation_connection : public S
 
  private:
   static void notify(io_operation& op, unsigned events) noexcept;
-
   Receiver receiver_;
 };
 
@@ -61,22 +55,16 @@ template <class Sender, class Receiver> class io_operation_connection : public S
 template <class Sender, class Receiver>
   requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
            receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
-[[nodiscard]] auto connect(Sender&& sender, Receiver&& receiver) {
-  return io_operation_connection<std::remove_cvref_t<Sender>, std::remove_cvref_t<Receiver>>(
-      std::forward<Sender>(sender), std::forward<Receiver>(receiver));
-}
+[[nodiscard]] auto connect(Sender&& sender, Receiver&& receiver);
 
-/// An operation as an awaitable. Starts in await_ready(); if it completes inline, the coroutine is not
-/// suspended.
+/// An operation as an awaitable. Starts in await_ready(); one that completes inline does not suspend.
 ///
 /// Resumes       on the executor of the coroutine's environment, once the operation has finished; without an
 ///               environment, on the thread that runs the multiplexer
-/// Runs on       its handle's multiplexer; where that has none, the environment's, or else the thread's own.
+/// Runs on       its handle's multiplexer; if it has none, the environment's; otherwise the thread's own.
 ///               Another thread may be running it
-/// Cancellation  by the environment's stop token, from any thread: as io_operation::cancel(). After a stop it
-///               does not start
-/// Destruction   of a coroutine suspended here cancels the operation and drives its multiplexer until it has
-///               finished
+/// Cancellation  by the environment's stop token, from any thread; after a stop it does not start
+/// Destruction   of the suspended coroutine cancels it and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame
 /// Source        D2052R0 §4.2; *Coroutine-first asynchronous I/O* §6
 template <class Sender> class [[nodiscard]] io_awaitable : private detail::awaiting, private Sender {
@@ -84,13 +72,13 @@ template <class Sender> class [[nodiscard]] io_awaitable : private detail::await
   using result_type = typename Sender::result_type;
 
   explicit io_awaitable(Sender sender);
-  /// Of a sender that is made in place.
+  /// Makes the sender in place.
   template <class... Arguments> explicit io_awaitable(std::in_place_t, Arguments&&... arguments);
   io_awaitable(io_awaitable&& other);
   io_awaitable& operator=(io_awaitable&& other);
   ~io_awaitable();
 
-  // For co_await. bind() is called first, by the promise of a coroutine that has an environment.
+  // For co_await. The promise of a coroutine that has an environment calls bind() first.
   void bind(environment const& e) noexcept;
   bool await_ready() noexcept;
   bool await_ready(environment const& e) noexcept;

@@ -1,7 +1,6 @@
 // unio/deadline.hpp: how long an operation may wait.
 //
-//   deadline   none · a span on the steady clock · a point on the steady or the system clock · zero: do not
-//              wait
+//   deadline   none · a span on the steady clock · a point on it or on the system clock · zero: do not wait
 
 #pragma once
 
@@ -16,9 +15,9 @@ namespace unio {
 /// How long an operation may wait. Converts implicitly from a duration or a time point, so that
 /// `h.read(request, 10ms)` and `h.read(request, steady_clock::now() + 1s)` both work.
 ///
-/// A duration counts from the moment the operation is started. A point on the system clock is converted to
-/// the steady clock at that moment: a later step of the system clock does not move it. Negative spans are
-/// zero; anything further away than 292 years is for ever.
+/// A duration counts from the start of the operation. A point on the system clock is converted to the steady
+/// clock at that moment: a later step of the system clock does not move it. Negative spans are zero; anything
+/// further away than 292 years is for ever.
 ///
 /// Size  16 bytes
 class deadline {
@@ -32,23 +31,11 @@ class deadline {
   static constexpr deadline zero() noexcept { return deadline(kind::relative, 0); }
 
   template <class Rep, class Period>
-  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept // NOLINT: implicit
-      : deadline(kind::relative, saturate(d)) {
-    if (ns_ < 0) ns_ = 0;
-    if (ns_ == forever) kind_ = kind::none;
-  }
-  template <class Duration>
-  constexpr deadline(
-      std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept // NOLINT: implicit
-      : deadline(kind::steady, saturate(t.time_since_epoch())) {
-    if (ns_ == forever) kind_ = kind::none;
-  }
-  template <class Duration>
-  constexpr deadline(
-      std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept // NOLINT: implicit
-      : deadline(kind::system, saturate(t.time_since_epoch())) {
-    if (ns_ == forever) kind_ = kind::none;
-  }
+  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept; // NOLINT: implicit
+  template <class Duration>                                          // NOLINTNEXTLINE: implicit
+  constexpr deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept;
+  template <class Duration> // NOLINTNEXTLINE: implicit
+  constexpr deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept;
   /// Any other clock: the span that is left now.
   template <class Clock, class Duration>
   deadline(std::chrono::time_point<Clock, Duration> t) noexcept // NOLINT: implicit

@@ -64,8 +64,7 @@ class UNIO_API endpoint {
 ///         that names the text and what is wrong with it
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
-/// The text that parse_endpoint would read back as `e`; "unix:" for an unnamed Unix socket, nothing for no
-/// address.
+/// The text that parse_endpoint reads back as `e`; "unix:" for an unnamed Unix socket, empty for no address.
 UNIO_API std::string to_string(endpoint const& e);
 
 } // namespace unio

@@ -14,8 +14,7 @@
 
 namespace unio {
 
-/// The conditions that a program tests for. A std::error_code compares with them by `==`, whether it is the
-/// system's or unio's.
+/// The conditions that a program tests for. Any std::error_code compares with them by `==`.
 enum class condition {
   end_of_stream = 1, ///< the peer has closed its writing side and all its bytes were read
   canceled,          ///< the operation was cancelled before it moved anything
@@ -49,14 +48,9 @@ enum class error {
 UNIO_API std::error_category const& condition_category() noexcept;
 UNIO_API std::error_category const& error_category() noexcept;
 
-inline std::error_condition make_error_condition(condition c) noexcept {
-  return {static_cast<int>(c), condition_category()};
-}
-inline std::error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
+std::error_condition make_error_condition(condition c) noexcept;
+std::error_code make_error_code(error e) noexcept;
 
 } // namespace unio
-
-template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
-template <> struct std::is_error_code_enum<unio::error> : std::true_type {};
 
 #include <unio/detail/error.hpp>

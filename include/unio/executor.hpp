@@ -5,8 +5,7 @@
 //   is_executor       dispatch · post · ==
 //   executor_ref      any executor, in two words
 //   inline_executor   here and now
-//   environment       what flows down a chain of coroutines: executor, stop token, multiplexer, frame
-//                     allocator
+//   environment       what a chain of coroutines inherits: executor, stop token, multiplexer, frame allocator
 //
 // A coroutine returns the result of dispatch() from await_suspend; other code resumes it:
 // `ex.dispatch(r).resume()`.
@@ -37,7 +36,7 @@ template <class E> struct erased_executor;
 class work {
  public:
   using function = void (*)(work&, bool run) noexcept;
-  /// `f(*this, true)` runs it; `f(*this, false)` is called instead when the multiplexer ends before that.
+  /// `f(*this, true)` runs it; `f(*this, false)` is called instead if the multiplexer ends first.
   explicit work(function f) noexcept : function_(f) {}
 
   void operator()(bool run = true) noexcept { function_(*this, run); }
@@ -59,8 +58,7 @@ class resumption : public work {
       : work(&invoke), handle_(h), environment_(e) {}
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
   /// Takes it back from the queue, because its coroutine is being destroyed. Preconditions: it was given to
-  /// dispatch() or post() of `e`, and its coroutine has not been resumed; called on the thread that `e` would
-  /// resume it on.
+  /// dispatch() or post() of `e`, its coroutine has not been resumed; on the thread that `e` uses.
   UNIO_API void take_back(executor_ref e) noexcept;
   /// So that an executor whose dispatch() takes a coroutine handle qualifies too.
   operator std::coroutine_handle<>() const noexcept { return handle_; } // NOLINT: implicit on purpose
@@ -71,16 +69,16 @@ class resumption : public work {
   environment const* environment_;
 };
 
-/// What runs coroutines and work. Cheap to copy; copies are equal and stand for the same place.
+/// Where coroutines and work run. Cheap to copy; copies are equal and stand for the same place.
 ///
-///   dispatch(r)   if it is allowed to run here and now: r.handle(), which the caller resumes or returns from
+///   dispatch(r)   if `r` may run here and now: returns r.handle(), which the caller resumes or returns from
 ///                 await_suspend. Otherwise posts `r` and returns std::noop_coroutine()
 ///   post(w)       runs `w` later, never inside this call; from any thread; allocates nothing
 ///   ==            the same place: work of one may run on the other without dispatching
 ///
 /// It may also offer `io_multiplexer* multiplexer() const`, which then runs the I/O of its coroutines, and
-/// `bool withdraw(work&) const`, which takes back what was posted and has not run: needed to destroy a
-/// coroutine that is about to be resumed.
+/// `bool withdraw(work&) const`, which takes back posted work that has not run: without it a coroutine that
+/// is about to be resumed cannot be destroyed.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §4
 template <class E>
@@ -90,7 +88,7 @@ concept is_executor = std::copy_constructible<E> && std::equality_comparable<E> 
                         e.post(w);
                       };
 
-/// Any executor, referred to. Default: none.
+/// A reference to any executor. Default: none.
 ///
 /// Lifetime       the executor outlives it; at the root of a chain of coroutines it is owned (async_run)
 /// Thread safety  distinct and shared: safe
@@ -103,7 +101,7 @@ class executor_ref {
     bool (*withdraw)(void const*, work&) noexcept;
     bool (*equals)(void const*, void const*) noexcept;
     io_multiplexer* (*multiplexer)(void const*) noexcept;
-    bool has_turns = true; ///< post() queues; false: it runs what it is given
+    bool has_turns = true; ///< post() queues; false: it runs the work at once
   };
 
   executor_ref() = default;
@@ -118,19 +116,13 @@ class executor_ref {
     return operations_->dispatch(executor_, r);
   }
   void post(work& w) const noexcept { operations_->post(executor_, w); }
-  /// Takes back posted work. True: `w` is in no queue any more. False: it has run, or is about to run on
-  /// another thread.
+  /// Takes back posted work. False: it has run, or is about to run on another thread.
   bool withdraw(work& w) const noexcept { return operations_->withdraw(executor_, w); }
   /// The multiplexer that runs the I/O of its coroutines; null: the thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }
-
   /// Whether other work runs before what is posted. False for inline_executor.
   [[nodiscard]] bool has_turns() const noexcept { return operations_->has_turns; }
-
-  bool operator==(executor_ref const& other) const noexcept {
-    return operations_ == other.operations_ &&
-           (executor_ == other.executor_ || operations_->equals(executor_, other.executor_));
-  }
+  bool operator==(executor_ref const& other) const noexcept;
 
  private:
   operations const* operations_ = nullptr;
@@ -138,9 +130,7 @@ class executor_ref {
 };
 
 /// Runs everything at once, on the calling thread: for tests, and for coroutines that resume on the thread
-/// that completes what they await.
-///
-/// Thread safety  distinct and shared: safe
+/// that completes what they await. Distinct and shared objects are safe.
 class inline_executor {
  public:
   [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept { return r.handle(); }
@@ -149,15 +139,14 @@ class inline_executor {
   bool operator==(inline_executor const&) const = default;
 };
 
-/// What a chain of coroutines runs with. The root of the chain owns it, and so does each coroutine that
-/// changes a part of it for those below (run_on, timeout, when_all); the coroutines below refer to it.
+/// What a chain of coroutines runs with. Owned by the root of the chain, and by each coroutine that changes a
+/// part of it for those below (run_on, timeout, when_all); the coroutines below refer to it.
 struct environment {
   executor_ref executor;                 ///< where its coroutines run
   stop_token stop;                       ///< whether they were asked to end
   io_multiplexer* multiplexer = nullptr; ///< runs the I/O of handles that have none; null: the thread's own
   frame_allocator* frames = nullptr;     ///< for coroutines with this as a parameter; null: the pool
-  /// Destroys the chain from its root, when it is suspended and nothing can resume it any more. Null: the
-  /// chain has no owner.
+  /// Destroys the chain from its root, once it can no longer be resumed. Null: it has no owner.
   void (*abandon)(environment const&) noexcept = nullptr;
   void* root = nullptr; ///< for abandon()
 

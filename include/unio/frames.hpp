@@ -5,7 +5,7 @@
 //
 // A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there (the
 // second, because the first parameter of a member function is its object); any other from the pool, which
-// after warm-up does not ask the heap.
+// after warm-up does not use the heap.
 
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace unio {
 
-/// Allocates the frames of coroutines. Another thread may free a frame than the one that allocated it.
+/// Allocates the frames of coroutines. A frame may be freed on another thread than the one that allocated it.
 class UNIO_API frame_allocator {
  public:
   frame_allocator() = default;
@@ -38,7 +38,7 @@ concept is_frame_allocator = requires(A& a, void* p, std::size_t n) {
 
 /// An object with `A& get_frame_allocator()`, or `A* get_frame_allocator()`, where null means the pool.
 ///
-/// Lifetime  the allocator outlives the frames that it gave
+/// Lifetime  the allocator outlives the frames that it allocated
 /// Source    *Coroutine-first asynchronous I/O* §9.1
 template <class T>
 concept has_frame_allocator = requires(T& t) {
@@ -51,12 +51,11 @@ concept has_frame_allocator = requires(T& t) {
 ///
 /// Sizes          multiples of 64 bytes up to 1 KiB; from there up to 128 KiB eight sizes per doubling, so
 ///                that less than an eighth of a block is unused; larger blocks come straight from the heap
-/// Thread safety  all of it from any thread. Another thread may free a block than the one that allocated it
+/// Thread safety  all of it from any thread; a block may be freed on another thread than its own
 /// Bounds         a thread keeps at most 64 free blocks of each size up to 1 KiB, and of each larger size 32
 ///                KiB or two blocks, whichever is more: 4.3 MiB at most. The global pool holds at most 64
 ///                MiB. The rest goes back to the heap
-/// Cost           a few instructions; for blocks up to 1 KiB that one thread allocates and another frees, a
-///                lock once in 32 blocks
+/// Cost           a few instructions; a lock once in 32 blocks up to 1 KiB that another thread frees
 class frame_pool {
  public:
   struct statistics {
@@ -68,10 +67,9 @@ class frame_pool {
   [[nodiscard]] UNIO_API static statistics held() noexcept;
   /// Returns the free blocks of the calling thread's lists and of the global pool to the heap.
   UNIO_API static void trim() noexcept;
-
   /// A block of at least `size` bytes, aligned as by operator new. Throws std::bad_alloc.
   static void* allocate(std::size_t size);
-  /// Takes it back. Preconditions: `size` is what was asked for.
+  /// Frees it. Preconditions: `size` is what was asked for.
   static void deallocate(void* p, std::size_t size) noexcept;
 };
 

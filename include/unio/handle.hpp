@@ -6,78 +6,48 @@
 
 #pragma once
 
-#include <unio/connect.hpp>
-#include <unio/detail/verbs.hpp>
-#include <unio/io_request.hpp>
-#include <unio/operation.hpp>
+#include <unio/detail/operations.hpp>
 
-#include <limits>
 #include <string>
-#include <type_traits>
-#include <utility>
 
 namespace unio {
 
-class handle;
-class io_handle;
-
-namespace testing {
-struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
-}
+// Each operation is a class async_X: a value that describes the operation, made from a handle, the arguments
+// of the verb X and a deadline; movable until it is started. It has `result_type`, result(), reset()
+// (operation.hpp) and, where a request describes it, request() and reset(request). Unless they say otherwise:
+//
+//   Errors        condition::timed_out, would_block (deadline of zero), canceled: then nothing happened
+//   Preconditions the handle is open
+//   Cancellation  what was done nevertheless is returned: a transfer that moved bytes is a success, and a
+//                 descriptor or lock that was obtained is not lost
+//   Cost          no allocation, no copy
 
 /// Waits until the handle is readable, writable or in an exceptional condition; moves nothing.
 ///
 /// Returns        nothing
-/// Errors         condition::timed_out, would_block, canceled
 /// Preconditions  `what` is readiness::readable, writable or exceptional
-/// Buffers        none
 /// Runs as        io_uring POLL_ADD · epoll · poll(2)
 /// Source         FEATURES H-02; poll(2)
-class UNIO_API async_poll : public io_operation, public detail::standard_sender<async_poll> {
- public:
-  using result_type = io_result<void>;
-  async_poll() = default;
-  async_poll(handle& h, readiness what, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
-  [[nodiscard]] readiness what() const noexcept { return what_; }
+class async_poll;
 
- private:
-  readiness what_ = readiness::readable;
-};
-
-/// Closes a descriptor that it took from a handle. First cancels the operations in flight on it, as
-/// handle::close() does.
+/// Closes a descriptor that it took from a handle, after cancelling the operations in flight on it.
 ///
 /// Errors         as close(2); the descriptor is gone in any case
 /// Cancellation   none: a close that has started is not undone
 /// Destruction    if it was never started, the destructor closes the descriptor
 /// Runs as        io_uring CLOSE · close(2) on a thread that may block · close(2)
-class UNIO_API async_close : public io_operation, public detail::standard_sender<async_close> {
- public:
-  using result_type = io_result<void>;
-  async_close() = default;
-  explicit async_close(handle&& h, unio::deadline = {}) noexcept;
-  async_close(async_close&&) = default;
-  async_close& operator=(async_close&& other) noexcept;
-  ~async_close();
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
-
- private:
-  friend struct detail::operation_access;
-  void close_if_still_open() noexcept;
-  bool closed_ = false;
-};
+class async_close;
 
 /// Owns one descriptor, which is close-on-exec from birth and never 0, 1 or 2.
 ///
 /// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else
 /// Moved-from     closed. Operations in flight continue: they hold the descriptor, not the handle. An
-///                operation that was described but not started refers to the handle
+///                operation that is described but not started refers to the handle
 /// Lifetime       a multiplexer given to set_multiplexer() must outlive the handle
 /// Size           16 bytes
 class UNIO_API handle {
  public:
-  /// What the handle may be used for. A file opened to be written can be read too; an end of a pipe cannot.
+  /// What the handle may be used for. A file opened for writing can be read too; an end of a pipe cannot.
   enum class mode : std::uint8_t { none, attributes, read, write, append };
   /// What to do when the name does or does not exist.
   enum class creation : std::uint8_t {
@@ -104,15 +74,9 @@ class UNIO_API handle {
   };
 
   handle() = default;
-  handle(handle&& other) noexcept
-      : multiplexer_(std::exchange(other.multiplexer_, nullptr)),
-        fd_(std::exchange(other.fd_, -1)),
-        kind_(moved(other.kind_)),
-        caching_(other.caching_) {}
+  handle(handle&& other) noexcept;
   handle& operator=(handle&& other) noexcept;
-  ~handle() {
-    if (fd_ >= 0) (void)close();
-  }
+  ~handle();
 
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
   explicit operator bool() const noexcept { return is_open(); }
@@ -120,8 +84,8 @@ class UNIO_API handle {
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
 
   /// Closes it: cancels the operations in flight on it, in every thread's multiplexer, waits until the last
-  /// one has finished (receivers get condition::canceled), and only then closes the descriptor, so that its
-  /// number is not reused earlier.
+  /// one has finished (receivers get condition::canceled), and only then closes the descriptor and frees its
+  /// number.
   ///
   /// Returns        nothing; also for a closed handle
   /// Errors         as close(2); the descriptor is gone in any case
@@ -129,22 +93,15 @@ class UNIO_API handle {
   ///                or is inside a close() of its own
   /// Cost           one system call; one more if the descriptor is registered with epoll
   result<void> close() noexcept;
-
   /// Gives up the descriptor without closing it, after cancelling the operations in flight on it.
   [[nodiscard]] int release() noexcept;
-
-  /// A second handle on the same open description, close-on-exec, which uses no multiplexer of its own.
-  /// Errors: EMFILE.
+  /// A second handle on the same open description, close-on-exec, with no multiplexer set. Errors: EMFILE.
   [[nodiscard]] result<handle> clone() const noexcept;
-
-  /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name any
-  /// more.
+  /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name.
   [[nodiscard]] result<std::string> current_path() const;
 
   /// The multiplexer that runs its operations: the one set, or the calling thread's own.
-  [[nodiscard]] io_multiplexer* multiplexer() const noexcept {
-    return multiplexer_ != nullptr ? multiplexer_ : &this_thread::multiplexer();
-  }
+  [[nodiscard]] io_multiplexer* multiplexer() const noexcept;
   /// True if one was set. Blocking calls then drive that multiplexer's other operations while they wait.
   [[nodiscard]] bool has_multiplexer() const noexcept { return multiplexer_ != nullptr; }
   /// The one set, or null.
@@ -154,19 +111,12 @@ class UNIO_API handle {
 
   /// Waits for readiness: poll, co_poll and their bounded forms. See async_poll.
   UNIO_VERB_FORMS(poll, async_poll, (readiness what), what)
-
   /// Closes it as an operation: `co_await std::move(h).co_close()`. See async_close.
-  [[nodiscard]] io_awaitable<async_close> co_close() && noexcept {
-    return io_awaitable<async_close>(async_close(std::move(*this)));
-  }
+  [[nodiscard]] io_awaitable<async_close> co_close() && noexcept;
 
  protected:
   handle(int fd, handle_kind kind, caching c = caching::all) noexcept : fd_(fd), kind_(kind), caching_(c) {}
-
-  /// The map stays behind when a mapped file is moved into a handle that knows none.
-  static handle_kind moved(handle_kind k) noexcept {
-    return k == handle_kind::mapped_file ? handle_kind::file : k;
-  }
+  static handle_kind moved(handle_kind k) noexcept;
 
   friend class async_close;
   friend struct testing::handle_maker;
@@ -182,90 +132,34 @@ UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 ///
 /// Effects       fills `request.buffers` in order, from `request.offset` where the handle can seek
 /// Returns       the buffers filled (1 byte … size of all; no buffer at the end of the stream, and at once if
-///               the request has no room). A mapped file returns a view of its map instead: use the buffers
-///               that are returned
+///               the request has no room). A mapped file returns a view of its map instead
 /// Errors        condition::timed_out, would_block, canceled (then no byte moved); otherwise as readv(2)
 /// Preconditions the handle is open and readable
 /// Buffers       the caller's; nothing else may touch them until the operation has finished
 /// Concurrency   one read and one write per handle at a time; distinct handles are independent
 /// Cancellation  bytes that arrived first are returned: a transfer is never reported as cancelled. A transfer
 ///               from a regular file that the kernel has begun is not interrupted
-/// Cost          no allocation, no copy; one system call when ready, two more for each wait (poll and the
-///               call again)
-/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same,
-///               with poll(2)
+/// Cost          no allocation, no copy; one system call when ready, two more (poll, retry) for each wait
+/// Runs as       io_uring READ, READV or RECV · epoll: read(2) or recv(2) on readiness · blocking the same
 /// Source        D2052R0 §4.1; readv(2), recv(2)
-class UNIO_API async_read : public io_operation, public detail::standard_sender<async_read> {
- public:
-  using result_type = io_result<mutable_buffers>;
-  async_read() = default;
-  async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    return detail::transfer_result(outcome_value(), request_.buffers);
-  }
+class async_read;
 
-  /// The request. After reading a mapped file its buffer is the view.
-  [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
-  using io_operation::reset;
-  /// Makes it startable again with another request.
-  void reset(io_request<mutable_buffers> next) noexcept {
-    io_operation::reset();
-    request_ = next;
-  }
-
- private:
-  friend struct detail::operation_access;
-  template <class Sender, class Handle, class... Arguments>
-  friend typename Sender::result_type detail::blocking_on(Handle&, Arguments const&...) noexcept;
-  // Reads without constructing an operation, if a plain system call suffices. Returns its outcome, or
-  // not_at_once.
-  static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
-                     unio::deadline const& d) noexcept;
-  static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
-  static constexpr int not_at_once = std::numeric_limits<int>::min();
-
-  io_request<mutable_buffers> request_;
-  io_handle* source_ = nullptr;
-};
-
-/// Writes until at least one byte was taken.
+/// Writes until at least one byte was taken. Otherwise as async_read.
 ///
 /// Effects       takes from `request.buffers` in order, to `request.offset` where the handle can seek
 /// Returns       the buffers taken (1 byte … size of all; none at once if the request is empty)
 /// Errors        condition::timed_out, would_block, canceled (then no byte moved); EPIPE if the reading end
 ///               is closed, EFBIG at RLIMIT_FSIZE (neither raises a signal); otherwise as writev(2)
 /// Preconditions the handle is open and writable
-/// Buffers       the caller's; unio does not change them, and nothing else may until the operation has
-///               finished
-/// Concurrency   one read and one write per handle at a time; distinct handles are independent
+/// Buffers       the caller's; unio does not change them
 /// Cancellation  bytes that were taken are reported. A write to a regular file that the kernel has begun is
 ///               not interrupted: there the deadline bounds the wait to begin
-/// Cost          no allocation, no copy; one system call when ready, two more for each wait. On a pipe before
-///               Linux 6.18, and on a file under an RLIMIT_FSIZE, two more calls keep the signal away. The
-///               first write to a file in each tick of the kernel's clock reads that limit: one more call
-/// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the
-///               same, with poll(2)
+/// Cost          as async_read. On a pipe before Linux 6.18, and on a file under an RLIMIT_FSIZE, two more
+///               calls block the signal. The first write to a file in each tick of the kernel's clock reads
+///               that limit: one more call
+/// Runs as       io_uring WRITE, WRITEV or SEND · epoll: write(2) or send(2) on readiness · blocking the same
 /// Source        D2052R0 §4.1; writev(2), send(2)
-class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {
- public:
-  using result_type = io_result<const_buffers>;
-  async_write() = default;
-  async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    return detail::transfer_result(outcome_value(), request_.buffers);
-  }
-
-  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
-  using io_operation::reset;
-  /// Makes it startable again with another request.
-  void reset(io_request<const_buffers> next) noexcept {
-    io_operation::reset();
-    request_ = next;
-  }
-
- private:
-  io_request<const_buffers> request_;
-};
+class async_write;
 
 /// What a barrier makes durable, and whether it waits for it.
 enum class barrier_kind : std::uint8_t {
@@ -275,7 +169,7 @@ enum class barrier_kind : std::uint8_t {
   wait_all,         ///< data and metadata are durable (fsync)
 };
 
-/// Orders earlier writes before later ones, and makes them durable where the kind says so.
+/// Orders earlier writes before later ones, and makes them durable if the kind says so.
 ///
 /// Returns       nothing; on a pipe or a socket, which cannot be made durable, it succeeds without effect
 /// Errors        EIO, ENOSPC, EDQUOT as fsync(2): the kernel reports them once, so treat the data as lost
@@ -296,11 +190,8 @@ class UNIO_API async_barrier : public io_operation, public detail::standard_send
   barrier_kind what_ = barrier_kind::wait_all;
 };
 
-/// A handle that bytes can be read from and written to, in every style, with the same arguments and the same
-/// result.
-///
-/// Thread safety, moved-from state, lifetime  as handle
-/// Size                                       16 bytes
+/// A handle that bytes can be read from and written to, in every style, with the same arguments and results.
+/// Thread safety, moved-from state, lifetime and size as handle.
 class UNIO_API io_handle : public handle {
  public:
   using buffer_type = mutable_buffer;
@@ -310,15 +201,15 @@ class UNIO_API io_handle : public handle {
 
   io_handle() = default;
   /// Takes over a descriptor made elsewhere, makes it non-blocking and close-on-exec, and moves it above 2 if
-  /// necessary. Non-blocking mode belongs to the open description: other processes that share it, as a shell
-  /// shares the terminal, are affected. Regular files stay as they are.
+  /// necessary. Non-blocking mode belongs to the open description: it affects other processes that share it,
+  /// as a shell shares the terminal. Regular files stay as they are.
   ///
-  /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream,
-  ///         because bytes of messages would be lost and an empty message would read as the end; as fcntl(2).
-  ///         On failure the descriptor is still the caller's
+  /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream: bytes
+  ///         of messages would be lost, and an empty message would read as the end; as fcntl(2). On failure
+  ///         the descriptor is still the caller's
   static result<io_handle> adopt(int fd) noexcept;
 
-  /// The most buffers that one call takes. More are no error: the rest is not moved.
+  /// The most buffers that one call takes. More are not an error: the rest is not moved.
   [[nodiscard]] static constexpr std::size_t max_buffers() noexcept { return 1024; }
 
   /// read, try_read, try_read_for, try_read_until, co_read, …: see async_read.

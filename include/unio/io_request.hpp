@@ -13,12 +13,10 @@ namespace unio {
 /// A position in, or a length of, something that can seek, in bytes.
 using extent_type = std::uint64_t;
 
-/// The offset that means "where the handle is": the current position of a file, and nothing at all for a
-/// pipe.
+/// The offset that means "where the handle is": the current position of a file; a pipe ignores it.
 inline constexpr extent_type no_offset = static_cast<extent_type>(-1);
 
-/// Buffers, and the offset to move them at. What cannot seek ignores the offset, so generic code need not
-/// branch.
+/// Buffers, and the offset to move them at. A handle that cannot seek ignores the offset.
 ///
 /// Source  D2052R0 §4.1
 template <class Buffers> struct io_request {
@@ -34,11 +32,9 @@ template <class Buffers> struct io_request {
       : buffers(static_cast<T&&>(b)), offset(at) {}
 };
 
-/// The outcome of an operation: a value (for a transfer the buffers that were filled or drained, which may
-/// lie elsewhere than the ones passed in), or an error; and the number of bytes that moved, which is
-/// meaningful beside an error too.
-///
-/// A single operation that moved bytes is a success, whatever stop or deadline raced it.
+/// The outcome of an operation: a value (for a transfer the buffers filled or drained, which may lie
+/// elsewhere than those passed in) or an error; and the number of bytes that moved, which has a meaning
+/// beside an error too. A single operation that moved bytes is a success, whatever stop or deadline raced it.
 ///
 /// Source  D2052R0 §4.1
 template <class T> class [[nodiscard]] io_result : public result<T> {

@@ -1,7 +1,6 @@
 // unio/link.hpp: operations that run one after the other, as one operation.
 //
-//   link(a, b, …), link(deadline, a, b, …)   one operation made of them: to be connected, or started with a
-//                                            handler
+//   link(a, b, …), link(deadline, a, b, …)   the operation made of them, to be connected or given a handler
 //   co_link(…)                               the same, awaited
 //   sync_link(…)                             the same, blocking
 //   try_link(…), try_co_link(…), try_sync_link(…)   no member waits
@@ -15,9 +14,7 @@
 #include <unio/detail/link.hpp>
 #include <unio/detail/verbs.hpp>
 
-#include <cstddef>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 namespace unio {
@@ -31,20 +28,16 @@ template <class... Results> class [[nodiscard]] link_result {
   link_result(std::tuple<Results...> each, std::size_t completed, std::error_code why) noexcept
       : each_(std::move(each)), completed_(completed), why_(why) {}
 
-  /// How many members, from the first on, did all that they were asked to do. The next one failed or moved
-  /// less; the ones after it did not run and report condition::canceled.
+  /// How many members, from the first on, completed in full. The next one failed or moved less than it was
+  /// asked to; those after it did not run and report condition::canceled.
   [[nodiscard]] std::size_t completed() const noexcept { return completed_; }
   /// Whether all of them did.
   [[nodiscard]] bool has_value() const noexcept { return completed_ == sizeof...(Results); }
   explicit operator bool() const noexcept { return has_value(); }
-  /// What ended the chain: the error of the first member that failed; condition::truncated if it moved less
-  /// than it was asked to.
+  /// What ended the chain: the first failed member's error, or condition::truncated if it moved too little.
   [[nodiscard]] std::error_code error() const noexcept { return why_; }
   /// The bytes that all of them moved together.
-  [[nodiscard]] std::size_t bytes_transferred() const noexcept {
-    return std::apply([](auto const&... each) { return (std::size_t{0} + ... + each.bytes_transferred()); },
-                      each_);
-  }
+  [[nodiscard]] std::size_t bytes_transferred() const noexcept;
 
   /// The result of member `I`.
   template <std::size_t I> [[nodiscard]] auto& get() & noexcept { return std::get<I>(each_); }
@@ -57,28 +50,24 @@ template <class... Results> class [[nodiscard]] link_result {
   std::error_code why_;
 };
 
-/// Runs operations one after the other, as one operation. Each is started when the previous one has finished
-/// and has done all that it was asked to do; no turn of the caller, a receiver or a coroutine comes in
-/// between.
+/// Runs operations one after the other, as one operation. Each starts as soon as the previous one has
+/// completed in full, without a turn of the caller, a receiver or a coroutine in between.
 ///
 /// Effects       those of the members, in their order. A failure ends the chain, and so does a transfer of
 ///               less than was asked for (at the end of a file, say): the members after it are not started
 /// Returns       the result of each: see link_result. Bytes that a member moved are in its result
-/// Errors        of the members: their own; of those that did not run: condition::canceled
-/// Preconditions none of the members was started, yields many values, or is of an atomic_ form; handles that
-/// were given a
-///               multiplexer were given the same one
-/// Buffers       the members' buffers are the caller's, and may be shared between members. Nothing else may
-///               touch them until the chain has finished
-/// Concurrency   as the members; other operations on their handles may run in between only if they are
-///               started meanwhile
-/// Deadline      for the whole chain: the member that runs when it passes ends with condition::timed_out,
+/// Errors        each member's own; condition::canceled for members that did not run
+/// Preconditions no member was started, yields many values, or is of an atomic_ form; handles that were given
+///               a multiplexer were given the same one
+/// Buffers       the members' buffers are the caller's, and members may share them. Nothing else may touch
+///               them until the chain has finished
+/// Concurrency   as the members; other operations on their handles run in between only if started meanwhile
+/// Deadline      of the whole chain: the member that runs when it passes ends with condition::timed_out,
 ///               unless it can be done at that moment; no further member is started. Members may have
 ///               deadlines of their own, which count from their start. Zero: no member waits
 /// Cancellation  of the running member, as its own; the others are not started
-/// Closing       closing the handle of a member that has not run yet cancels the chain
-/// Cost          no allocation, no copy; the members' system calls, and no turn of the loop for members that
-///               need not wait
+/// Closing       the handle of a member that has not run yet cancels the chain
+/// Cost          no allocation, no copy; the members' system calls; no turn of the loop for ready members
 /// Runs as       the members, each as its own · blocking: one blocking call after the other
 /// Source        FEATURES L-03; io_uring_enter(2), IOSQE_IO_LINK
 template <class... Senders>
@@ -104,47 +93,27 @@ class async_link : public detail::linked<Senders...>, public detail::standard_se
 /// The form whose state several threads may touch.
 template <class... Senders> using atomic_async_link = detail::atomic_form<async_link<Senders...>>;
 
-/// Describes a chain: see async_link. Starts nothing.
+/// Describes a chain: see async_link. Starts nothing. In a chain of the try_ forms no member waits.
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> link(Senders... members) noexcept {
-  return async_link<Senders...>(deadline(), std::move(members)...);
-}
+[[nodiscard]] async_link<Senders...> link(Senders... members) noexcept;
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> link(deadline d, Senders... members) noexcept {
-  return async_link<Senders...>(d, std::move(members)...);
-}
-/// A chain of which no member waits.
+[[nodiscard]] async_link<Senders...> link(deadline d, Senders... members) noexcept;
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> try_link(Senders... members) noexcept {
-  return async_link<Senders...>(deadline::zero(), std::move(members)...);
-}
+[[nodiscard]] async_link<Senders...> try_link(Senders... members) noexcept;
 
-/// The same in the other two spellings.
+/// The same, awaited and blocking.
 template <class... Arguments>
   requires requires(Arguments&&... a) { link(static_cast<Arguments&&>(a)...); }
-[[nodiscard]] auto co_link(Arguments&&... members) noexcept {
-  return io_awaitable(link(static_cast<Arguments&&>(members)...));
-}
-template <detail::linkable... Senders> [[nodiscard]] auto try_co_link(Senders... members) noexcept {
-  return io_awaitable(try_link(std::move(members)...));
-}
+[[nodiscard]] auto co_link(Arguments&&... members) noexcept;
+template <detail::linkable... Senders> [[nodiscard]] auto try_co_link(Senders... members) noexcept;
 template <class... Arguments>
   requires requires(Arguments&&... a) { link(static_cast<Arguments&&>(a)...); }
-auto sync_link(Arguments&&... members) noexcept {
-  return detail::blocking(link(static_cast<Arguments&&>(members)...));
-}
-template <detail::linkable... Senders> auto try_sync_link(Senders... members) noexcept {
-  return detail::blocking(try_link(std::move(members)...));
-}
+auto sync_link(Arguments&&... members) noexcept;
+template <detail::linkable... Senders> auto try_sync_link(Senders... members) noexcept;
 
 } // namespace unio
 
-template <class... Results>
-struct std::tuple_size<unio::link_result<Results...>>
-    : std::integral_constant<std::size_t, sizeof...(Results)> {};
-template <std::size_t I, class... Results> struct std::tuple_element<I, unio::link_result<Results...>> {
-  using type = std::tuple_element_t<I, std::tuple<Results...>>;
-};
+#include <unio/detail/link_forms.hpp>

@@ -8,12 +8,10 @@ namespace unio {
 
 /// A file mapped into memory. read() copies nothing: it returns where the bytes are in the map; the buffers
 /// passed to it only say how many bytes are wanted. write() goes through the kernel, so that a full disk is
-/// an error and not a signal; its bytes appear in the map at once. The map is always read-only: storing into
-/// it is a segmentation fault.
+/// an error and not a signal; its bytes appear in the map at once. The map is read-only.
 ///
 /// The view that read() returns stays valid until the handle is closed or update_map() moves the map. If
-/// another process shortens the file, touching a view beyond the new end raises SIGBUS: use read_copy() for
-/// files that other processes may truncate.
+/// another process shortens the file, touching a view beyond the new end raises SIGBUS: use read_copy().
 ///
 /// Thread safety  as file_handle; several threads may read views while none calls truncate() or update_map()
 /// Size           48 bytes
@@ -36,19 +34,18 @@ class UNIO_API mapped_file_handle : public file_handle {
   [[nodiscard]] std::byte* address() const noexcept { return length_ != 0 ? map_ : nullptr; }
   /// The length of the file, as this handle last saw it.
   [[nodiscard]] extent_type length() const noexcept { return length_; }
-  /// Looks up the file's current length and returns it. Moves the map, and so invalidates views, only if the
+  /// Looks up the file's current length and returns it. Moves the map, which invalidates views, only if the
   /// file outgrew the reservation.
   result<extent_type> update_map() noexcept;
-  /// Sets the length of file and map. As update_map() about views.
+  /// Sets the length of file and map. Views as with update_map().
   result<extent_type> truncate(extent_type size) noexcept;
-  /// Copies into the request's buffers through the kernel. Never raises SIGBUS, even if another process
-  /// truncates the file.
+  /// Copies into the request's buffers through the kernel. Never raises SIGBUS.
   io_result<mutable_buffers> read_copy(io_request<mutable_buffers> request) noexcept;
   result<void> close() noexcept;
 
  private:
   friend struct detail::operation_access;
-  // For async_read: where the wanted bytes are. Returns how many, or a negative native code.
+  // For async_read: finds the wanted bytes. Returns how many there are, or a negative native code.
   std::int64_t view(extent_type offset, std::size_t bytes, std::byte*& where) noexcept;
   explicit mapped_file_handle(file_handle&& f) noexcept;
   result<void> map(extent_type length, extent_type reserve) noexcept;

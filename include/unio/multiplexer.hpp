@@ -47,12 +47,12 @@ struct counters {
   std::uint64_t started = 0;          ///< operations started
   std::uint64_t finished = 0;         ///< operations that ended; equal to `started` when nothing is in flight
   std::uint64_t inline_hits = 0;      ///< completed inside start(), without a driver
-  std::uint64_t inline_misses = 0;    ///< tried inside start(), in vain
+  std::uint64_t inline_misses = 0;    ///< tried inside start(), without success
   std::uint64_t turns = 0;            ///< times the kernel was asked
   std::uint64_t submissions = 0;      ///< entries given to the ring, or waits registered
   std::uint64_t completions = 0;      ///< completions taken from the ring, or events from epoll
   std::uint64_t overflows = 0;        ///< turns that found the completion queue overflown
-  std::uint64_t late_completions = 0; ///< completions of operations that had gone; ignored
+  std::uint64_t late_completions = 0; ///< completions of operations that no longer exist; ignored
   std::uint64_t cancels = 0;          ///< cancel requests
   std::uint64_t timeouts = 0;         ///< deadlines that passed
   std::uint64_t worker_jobs = 0;      ///< operations given to a thread that may block
@@ -63,10 +63,9 @@ class multiplexer_executor;
 
 /// Runs operations. Abstract: a third party can write one; unio's are made by best_available().
 ///
-/// Thread safety  post() and wake() from any thread; everything else from the one thread that runs it, or
-///                from as many as best_available(threads) was told
-/// Lifetime       must outlive the handles that were told to use it. Destroying it cancels what is in flight
-///                and waits for it to finish
+/// Thread safety  post() and wake() from any thread; everything else from the thread that runs it, or from as
+///                many as best_available() was given
+/// Lifetime       must outlive the handles that use it. Destroying it cancels and awaits what is in flight
 class UNIO_API io_multiplexer {
  public:
   io_multiplexer() = default;
@@ -78,7 +77,7 @@ class UNIO_API io_multiplexer {
   /// io_uring is missing or forbidden (capabilities().why says so).
   ///
   /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with
-  ///                UNIO_DRIVER=uring what io_uring_setup(2) said; EINVAL if UNIO_RING_ENTRIES is not 1 to
+  ///                UNIO_DRIVER=uring that of io_uring_setup(2); EINVAL if UNIO_RING_ENTRIES is not in 1 …
   ///                32768; EMFILE, ENFILE, ENOMEM
   /// Preconditions  threads >= 1
   /// Cost           a few system calls, a few hundred KiB of memory for the rings of each thread
@@ -91,7 +90,7 @@ class UNIO_API io_multiplexer {
   ///              brings: some twenty completions of a ring, 128 descriptors
   /// Returns      > 0: how many values were delivered since the last such call, those delivered inside
   ///              start() included; < 0: operations are pending, none is ready; 0: nothing is pending
-  /// Errors       error::inherited_by_fork; what io_uring_enter(2) or epoll_pwait(2) say and cannot be helped
+  /// Errors       error::inherited_by_fork; permanent ones of io_uring_enter(2), epoll_pwait2(2)
   /// Concurrency  the thread that runs this multiplexer
   /// Cost         O(ready); no allocation, no lock
   /// Source       D2052R0 §4.3.1
@@ -105,8 +104,7 @@ class UNIO_API io_multiplexer {
   }
 
   /// Ends operations whose deadline has passed. As complete_io(), for deadlines. One that the kernel holds (a
-  /// ring's) is only asked to end: complete_io() says what became of it, for bytes that have moved beat the
-  /// deadline.
+  /// ring's) is only asked to end: complete_io() reports its result, as bytes that moved beat the deadline.
   ///
   /// Cost    O(log pending) for each deadline that has passed; no system call but the clock
   /// Source  D2052R0 §4.3.1
@@ -115,8 +113,7 @@ class UNIO_API io_multiplexer {
     return do_timeout_io(max_items, due(bound));
   }
 
-  /// Runs what was posted. Returns how many ran; 0 if nothing was posted. What is posted meanwhile runs in a
-  /// later call.
+  /// Runs what was posted. Returns how many ran. Work posted meanwhile runs in a later call.
   ///
   /// Source  D2052R0 §4.3.2
   result<int> invoke_posted_items(int max_items = -1) noexcept {
@@ -129,11 +126,11 @@ class UNIO_API io_multiplexer {
   /// All three in a loop, until one of them did something; sleeps while nothing is ready.
   ///
   /// Fairness everything that is ready is served once before anything is served twice: first come, first
-  ///          served. While others wait, a coroutine that is resumed may complete one operation without being
-  ///          suspended; one that is alone 64. After 64 completions timers and posted work have their turn
+  ///          served. While others wait, a resumed coroutine may complete one operation without suspending;
+  ///          alone, 64. After 64 completions timers and posted work have their turn
   /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0:
-  ///          nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value had
-  ///          been told before, or (for the bounded forms) the time is over
+  ///          nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value was
+  ///          delivered before, or (bounded forms) the time is over
   /// Cost     as complete_io()
   /// Source   D2052R0 §4.3.2
   result<int> run(int max_items = -1) noexcept { return do_run(max_items, deadline::forever); }
@@ -148,10 +145,10 @@ class UNIO_API io_multiplexer {
     return do_run(max_items, due(t));
   }
 
-  /// Has `w` run later by a thread that runs this multiplexer. From any thread; allocates nothing. The
-  /// multiplexer must live until post() has returned, also if `w` is what ends it.
+  /// Runs `w` later on a thread that runs this multiplexer. From any thread; allocates nothing. The
+  /// multiplexer must live until post() has returned, even if `w` ends it.
   virtual void post(work& w) noexcept = 0;
-  /// Has `f()` run later by a thread that runs this multiplexer. From any thread; one allocation.
+  /// Runs `f()` later, likewise. One allocation.
   ///
   /// Errors  ENOMEM (std::errc::not_enough_memory); then `f` was not taken
   template <class F>
@@ -163,8 +160,7 @@ class UNIO_API io_multiplexer {
     return {};
   }
 
-  /// Takes back what was posted. True: `w` is in no queue any more. False: it has run, or another thread has
-  /// taken it. Cost: O(posted); for the destruction of what is about to run.
+  /// Takes back posted work, before it is destroyed. False: it has run, or is about to. Cost: O(posted).
   virtual bool withdraw(work& w) noexcept;
 
   /// Makes one sleeping run() return. From any thread and from signal handlers.
@@ -193,20 +189,19 @@ class UNIO_API io_multiplexer {
   /// Cancels `op` and drives it until it has finished, because it is being destroyed.
   virtual void abandon(io_operation& op) noexcept;
   /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says
-  /// whether it was the last. One that does not want to be told performs a chain from time to time.
+  /// whether it was the last. A multiplexer without this performs the chain from time to time.
   virtual void member_ended(io_operation& chain) noexcept;
 
  protected:
-  /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the moment to sleep
-  /// until.
+  /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the end of its sleep.
   virtual result<int> do_complete_io(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_timeout_io(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_invoke_posted(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_run(int max_items, std::int64_t until) noexcept = 0;
-  /// The moment that a deadline means, on the steady clock in ns.
+  /// A deadline as a moment on the steady clock, in ns.
   [[nodiscard]] std::int64_t due(deadline d) const noexcept;
 
-  /// Has `m` run an operation that was started on this one.
+  /// Makes `m` run an operation that was started on this one.
   static void adopt(io_operation& op, io_multiplexer& m) noexcept { op.multiplexer_ = &m; }
 
  private:
@@ -246,9 +241,9 @@ inline multiplexer_executor io_multiplexer::executor() noexcept { return multipl
 
 namespace this_thread {
 
-/// The calling thread's own multiplexer, made by best_available(1) on first use. If none can be made (no
-/// descriptors left), one is returned on which every operation ends at once with that error; the next call
-/// tries again.
+/// The calling thread's own multiplexer, made by best_available(1) on first use. If that fails (no
+/// descriptors left), returns one on which every operation ends at once with that error; the next call
+/// retries.
 UNIO_API io_multiplexer& multiplexer() noexcept;
 
 /// The same, but null if this thread has not made one.

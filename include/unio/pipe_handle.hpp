@@ -9,32 +9,27 @@ namespace unio {
 struct anonymous_pipe;
 
 /// One end of a pipe. Offsets are ignored. Writes never raise SIGPIPE. A read at the end of the stream
-/// returns no bytes.
-///
-/// Thread safety, lifetime, size  as io_handle
+/// returns no bytes. Thread safety, lifetime and size as io_handle.
 class UNIO_API pipe_handle : public io_handle {
  public:
   pipe_handle() = default;
 
   /// A new pipe. Errors: EMFILE, ENFILE.
   static result<anonymous_pipe> anonymous() noexcept;
-  /// Makes a named pipe (EEXIST if the name is taken) and opens it, as open() does. If it cannot be opened,
-  /// it is removed.
+  /// Makes a named pipe (EEXIST if the name is taken) and opens it, as open() does; removed if that fails.
   static result<pipe_handle> create(path_handle const& base, path_view name, mode m = mode::read,
                                     unsigned permissions = 0600, deadline d = deadline::zero()) noexcept;
   /// Opens a named pipe. A reading end opens at once, and its reads wait for the first writer. A writing end
   /// needs a reader: it waits for one until the deadline (condition::timed_out); by default it does not wait
-  /// (ENXIO: no reader). The kernel does not signal the arrival of a reader: it retries after 0.1 ms, then
-  /// less often, up to every 10 ms. Errors: EINVAL if the name is not a pipe's, or `m` is neither read nor
-  /// write; as openat(2).
+  /// (ENXIO: no reader). The kernel does not signal the arrival of a reader, so it retries after 0.1 ms, then
+  /// less often, up to every 10 ms. Errors: EINVAL unless it is a pipe and `m` read or write; as openat(2).
   static result<pipe_handle> open(path_handle const& base, path_view name, mode m = mode::read,
                                   deadline d = deadline::zero()) noexcept;
   /// Makes and opens a named pipe with a random name that begins with `prefix`.
   static result<pipe_handle> random(path_handle const& base, path_view prefix = "unio-", mode m = mode::read,
                                     deadline d = deadline::zero()) noexcept;
 
-  /// How many bytes it can hold; asks for another size where `bytes` is not 0 (as F_SETPIPE_SZ). Returns the
-  /// size.
+  /// How many bytes it can hold. A `bytes` other than 0 asks for another size first (F_SETPIPE_SZ).
   result<std::size_t> capacity(std::size_t bytes = 0) noexcept;
 
  private:

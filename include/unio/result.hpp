@@ -11,11 +11,6 @@
 
 namespace unio {
 
-namespace detail {
-/// Throws std::system_error; without exceptions prints the error and aborts.
-[[noreturn]] UNIO_API void no_value(std::error_code why);
-} // namespace detail
-
 /// A value of type `T`, or the std::error_code that says why there is none.
 ///
 /// Thread safety  distinct objects: safe; shared: no
@@ -33,49 +28,20 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
   result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
 
   /// The value. Throws std::system_error(error()) if there is none; without exceptions ends the program.
-  constexpr decltype(auto) value() & {
-    check();
-    return **static_cast<base*>(this);
-  }
-  constexpr decltype(auto) value() const& {
-    check();
-    return **static_cast<base const*>(this);
-  }
-  constexpr T&& value() && {
-    check();
-    return std::move(**static_cast<base*>(this));
-  }
+  constexpr decltype(auto) value() & { return check(), **static_cast<base*>(this); }
+  constexpr decltype(auto) value() const& { return check(), **static_cast<base const*>(this); }
+  constexpr T&& value() && { return check(), std::move(**static_cast<base*>(this)); }
 
   /// The error, or an empty code when there is a value.
-  [[nodiscard]] std::error_code error() const noexcept {
-    return this->has_value() ? std::error_code() : base::error();
-  }
+  [[nodiscard]] std::error_code error() const noexcept;
 
  private:
-  constexpr void check() const {
-    if (!this->has_value()) [[unlikely]]
-      detail::no_value(base::error());
-  }
+  constexpr void check() const;
 };
 
-template <> class [[nodiscard]] result<void> : public std::expected<void, std::error_code> {
-  using base = std::expected<void, std::error_code>;
-
- public:
-  using base::base;
-  result() = default;
-  result(std::error_code why) noexcept : base(std::unexpect, why) {} // NOLINT: for `return why;`
-  template <class E>
-    requires std::is_error_code_enum<E>::value
-  result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
-
-  void value() const {
-    if (!has_value()) [[unlikely]]
-      detail::no_value(base::error());
-  }
-  [[nodiscard]] std::error_code error() const noexcept {
-    return has_value() ? std::error_code() : base::error();
-  }
-};
+/// Nothing, or the std::error_code that says why not: the same functions.
+template <> class result<void>;
 
 } // namespace unio
+
+#include <unio/detail/result.hpp>

@@ -1,9 +1,9 @@
 // unio/run.hpp: where a chain of coroutines begins, and where it goes elsewhere.
 //
-//   run(task)                    drives this thread's multiplexer until it has ended: the main() of a program
-//   async_run(executor, task…)   starts them and goes on; what it starts owns the executor
+//   run(task)                    drives this thread's multiplexer until the task has ended: for main()
+//   async_run(executor, task…)   starts tasks and returns; what it starts owns the executor
 //   sync_wait(executor, task)    starts it there and blocks this thread until it has ended
-//   run_on(executor, task)       within a coroutine: the task runs there, and its caller goes on where it was
+//   run_on(executor, task)       within a coroutine: the task runs there; the caller resumes where it was
 //
 //   unio::run([]() -> unio::task<> { (co_await unio::co_no_op()).value(); }());
 
@@ -12,35 +12,32 @@
 #include <unio/multiplexer.hpp>
 #include <unio/task.hpp>
 
-#include <concepts>
 #include <exception>
 #include <expected>
-#include <type_traits>
 
 namespace unio {
 
-/// What a task has come to: its value (of a task<T&>: a pointer to it), or the exception that left it.
+/// The outcome of a task: its value (of a task<T&>: a pointer to it), or the exception that left it.
 template <class T>
 using task_outcome =
     std::expected<std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, T>, std::exception_ptr>;
 
-/// What a chain of coroutines is given beside its executor.
+/// What a chain of coroutines has beside its executor.
 struct run_options {
   stop_token stop;                   ///< asks it to end
   frame_allocator* frames = nullptr; ///< see environment
 };
 
-/// Starts a task on an executor, and goes on. `handler` is called when it has ended.
+/// Starts a task on an executor, and returns. `handler` is called when the task has ended.
 ///
 /// Effects        posts the task to `executor`, which the chain owns from now on
-/// Calls          `handler(task_outcome<T>)` on the executor, once it has ended, when its frame and the
-///                task's have been given back. Neither the handler nor moving a T may throw
+/// Calls          `handler(task_outcome<T>)` on the executor, once the task has ended and its frame and the
+///                chain's block are freed. Neither the handler nor moving a T may throw
 /// Errors         std::bad_alloc, before anything was started
 /// Cancellation   by `options.stop`, whose source must outlive the task
 /// Lifetime       what the task refers to must outlive it. If the executor's multiplexer ends first, so does
-///                the task: its operations end with condition::canceled, and a task that waits for its turn
-///                is destroyed. One that waits for something else, which its multiplexer does not know of,
-///                must have ended before
+///                the task: its operations end with condition::canceled, and a queued task is destroyed. A
+///                task that waits for something its multiplexer does not know of must have ended before
 /// Cost           one block from the frame pool
 /// Source         *Coroutine-first asynchronous I/O* §8
 template <is_executor Executor, class T, class Handler>
@@ -51,66 +48,50 @@ void async_run(Executor executor, task<T> t, Handler handler, run_options const&
 template <is_executor Executor, class T>
 void async_run(Executor executor, task<T> t, run_options const& options = {});
 
-/// Several at once, each on its own, as by one call after the other.
+/// Several at once, each on its own: the same as one call after the other.
 template <is_executor Executor, class... T>
   requires(sizeof...(T) >= 2)
-void async_run(Executor executor, task<T>... tasks) {
-  (async_run(executor, std::move(tasks)), ...);
-}
+void async_run(Executor executor, task<T>... tasks);
 
-/// On a multiplexer, which must outlive the task.
+/// The same on a multiplexer, which must outlive the task.
 template <class T, class Handler>
   requires std::invocable<Handler&, task_outcome<T>>
-void async_run(io_multiplexer& m, task<T> t, Handler handler, run_options const& options = {}) {
-  async_run(m.executor(), std::move(t), std::move(handler), options);
-}
-template <class T> void async_run(io_multiplexer& m, task<T> t, run_options const& options = {}) {
-  async_run(m.executor(), std::move(t), options);
-}
+void async_run(io_multiplexer& m, task<T> t, Handler handler, run_options const& options = {});
+template <class T> void async_run(io_multiplexer& m, task<T> t, run_options const& options = {});
 template <class... T>
   requires(sizeof...(T) >= 2)
-void async_run(io_multiplexer& m, task<T>... tasks) {
-  async_run(m.executor(), std::move(tasks)...);
-}
+void async_run(io_multiplexer& m, task<T>... tasks);
 
-/// Runs a task on `m`, on this thread, until it has ended; other tasks and operations on `m` move meanwhile.
+/// Runs a task on `m`, on this thread, until it has ended; other work on `m` progresses meanwhile.
 ///
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if `m` cannot be run
-/// Preconditions  this thread runs `m`, or nobody has yet
+/// Preconditions  this thread runs `m`, or no thread has yet
 /// Cost           none of its own: no block, no lock
 template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options = {});
-
 /// On the calling thread's own multiplexer: what the main() of a program calls.
 ///
 /// Source  liburing4cpp, demo programs
-template <class T> T run(task<T> t, run_options const& options = {}) {
-  return run(this_thread::multiplexer(), std::move(t), options);
-}
+template <class T> T run(task<T> t, run_options const& options = {});
 
-/// Runs a task on an executor and blocks the calling thread until it has ended. Where the executor is a
-/// multiplexer that this thread runs, runs that meanwhile; also where it is for one thread, and none has run
-/// it yet.
+/// Runs a task on an executor and blocks the calling thread until it has ended. If the executor is a
+/// multiplexer that this thread runs, or a single-threaded one that no thread has run yet, runs it meanwhile.
 ///
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if the multiplexer cannot be run, and with
-///                error::multiplexer_destroyed if that ended while the task had to wait for its turn
-/// Preconditions  another thread makes the executor go on
+///                error::multiplexer_destroyed if that ended while the task was queued
+/// Preconditions  otherwise another thread runs the executor
 template <is_executor Executor, class T>
 T sync_wait(Executor executor, task<T> t, run_options const& options = {});
-
 /// As run().
-template <class T> T sync_wait(task<T> t, run_options const& options = {}) {
-  return run(std::move(t), options);
-}
+template <class T> T sync_wait(task<T> t, run_options const& options = {});
 
-/// Within a coroutine: `co_await run_on(executor, task)` runs the task there. The caller goes on where it
+/// Within a coroutine: `co_await run_on(executor, task)` runs the task there. The caller resumes where it
 /// was, also when an exception leaves the task.
 ///
 /// Throws       what leaves the task; std::system_error with error::multiplexer_destroyed if the multiplexer
-///              there ended while the task had to wait for its turn
-/// Destruction  of the caller while the task is away asks the task to stop, and waits until it has ended,
-///              running the caller's multiplexer meanwhile
+///              there ended while the task was queued
+/// Destruction  of the caller asks the task to stop, and runs the caller's multiplexer until it has ended
 /// Cost         no block; two posts where the executors differ, none where they are equal
 /// Source       *Coroutine-first asynchronous I/O* §7
 template <is_executor Executor, class T> [[nodiscard]] auto run_on(Executor executor, task<T> t);

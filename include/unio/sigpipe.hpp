@@ -1,6 +1,6 @@
-// unio/sigpipe.hpp: for programs that have no use for SIGPIPE.
+// unio/sigpipe.hpp: for programs that do not use SIGPIPE.
 //
-//   ignore_sigpipe  ignores it, once and for all, so that splicing need not keep it away each time
+//   ignore_sigpipe  ignores it for good, so that splicing need not block it each time
 
 #pragma once
 
@@ -8,14 +8,12 @@
 
 namespace unio {
 
-/// Ignores SIGPIPE in this process, and tells the library that it stays ignored.
+/// Ignores SIGPIPE in this process, and records that it stays ignored.
 ///
 /// The library never raises SIGPIPE, with or without this call. But splice(2) has no flag against it, nor has
-/// writing to a pipe before Linux 6.18: there the signal is blocked in the calling thread for the length of
-/// each call.
+/// writing to a pipe before Linux 6.18: there the calling thread blocks the signal during each call.
 ///
-/// Preconditions  nothing changes the disposition of SIGPIPE afterwards. Where something does, such a call
-///                may raise it
+/// Preconditions  nothing changes the disposition of SIGPIPE afterwards; otherwise such a call may raise it
 /// Errors         none that Linux is known to give
 /// Concurrency    from any thread, at any time; best at the start of the program
 /// Cost           one system call; saves two for each splice and for each write to such a pipe, and a third

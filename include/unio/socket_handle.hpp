@@ -6,97 +6,50 @@
 
 #pragma once
 
-#include <unio/endpoint.hpp>
 #include <unio/handle.hpp>
 
 namespace unio {
 
-class socket_handle;
-class listening_socket_handle;
 struct socket_pair;
 
 /// Connects a socket to an address.
 ///
-/// Returns       nothing
 /// Errors        ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, … as connect(2); condition::timed_out,
 ///               would_block, canceled: then close the socket, for it may still be connecting
 /// Concurrency   nothing else on the socket until it has finished
 /// Runs as       io_uring CONNECT · connect(2), then its outcome when writable
-class UNIO_API async_connect : public io_operation, public detail::standard_sender<async_connect> {
- public:
-  using result_type = io_result<void>;
-  async_connect() = default;
-  async_connect(socket_handle& h, endpoint const& to, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
-  [[nodiscard]] endpoint const& to() const noexcept { return to_; }
-
- private:
-  friend struct detail::operation_access;
-  endpoint to_;
-  [[maybe_unused]] bool begun_ = false; // the kernel is at it (src/op/connect.cpp)
-};
+class async_connect;
 
 /// Accepts one connection.
 ///
 /// Returns       the connection's socket, close-on-exec and non-blocking; ask it for remote_endpoint()
 /// Errors        condition::timed_out, would_block, canceled; EMFILE, ENFILE, ENOBUFS, ENOMEM as accept(2). A
-///               connection that was reset before it could be accepted is no error: the wait continues
-/// Cancellation  a connection that was accepted all the same is returned; nothing leaks
+///               connection that is reset before it is accepted is no error: the wait continues
+/// Cancellation  a connection that was accepted nevertheless is returned; nothing leaks
 /// Runs as       io_uring ACCEPT · accept4(2) on readiness
-class UNIO_API async_accept : public io_operation, public detail::standard_sender<async_accept> {
- public:
-  using result_type = io_result<socket_handle>;
-  async_accept() = default;
-  explicit async_accept(listening_socket_handle& h, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() noexcept;
-  /// Whether to accept again after a pause: true for EMFILE, ENFILE, ENOBUFS, ENOMEM, and EPERM, by which a
-  /// firewall refuses one connection.
-  [[nodiscard]] static bool may_go_on(std::error_code why) noexcept;
-
- protected:
-  async_accept(driver::operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
-};
+///
+/// async_accept::may_go_on(error) says whether to accept again after a pause: true for EMFILE, ENFILE,
+/// ENOBUFS, ENOMEM, and EPERM, by which a firewall refuses one connection.
+class async_accept;
 
 /// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value
 /// for each, then once for what ended it (condition::canceled, timed_out, …), then set_done.
 ///
 /// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they
-///          begin; accepting then pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
-///          again
+///          begin; accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
 /// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
-class UNIO_API async_accept_many : public async_accept {
- public:
-  async_accept_many() = default;
-  explicit async_accept_many(listening_socket_handle& h, unio::deadline d = {}) noexcept;
-};
+class async_accept_many;
 
 /// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no
-/// longer needs the pages. The buffers belong to the kernel until then.
+/// longer needs the pages. The buffers belong to the kernel until then. Errors and cancellation as
+/// async_write. Where the kernel or the socket cannot avoid the copy it is made.
 ///
 /// Effects  takes from the first buffer of the request that is not empty
-/// Errors, cancellation  as async_write. Where the kernel or the socket cannot avoid the copy it is made
 /// Cost     pinning pages costs more than copying below some 10 KiB
 /// Runs as  io_uring SEND_ZC · elsewhere send(2), which copies
-class UNIO_API async_send_zero_copy : public io_operation,
-                                      public detail::standard_sender<async_send_zero_copy> {
- public:
-  using result_type = io_result<const_buffers>;
-  async_send_zero_copy() = default;
-  async_send_zero_copy(socket_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept {
-    return detail::transfer_result(outcome_value(), request_.buffers);
-  }
-  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
+class async_send_zero_copy;
 
- private:
-  friend struct detail::operation_access;
-  io_request<const_buffers> request_;
-  [[maybe_unused]] bool copies_ = false;
-};
-
-/// One end of a connection. Offsets are ignored. Writes never raise SIGPIPE.
-///
-/// Thread safety, lifetime, size  as io_handle
+/// One end of a connection. Offsets are ignored. Writes never raise SIGPIPE. Otherwise as io_handle.
 class UNIO_API socket_handle : public io_handle {
  public:
   enum class side : std::uint8_t { receive, send, both };
@@ -123,8 +76,7 @@ class UNIO_API socket_handle : public io_handle {
   /// Options, as setsockopt(2) and tcp(7) name them.
   result<void> no_delay(bool on) noexcept;
   result<void> keep_alive(bool on) noexcept;
-  /// Seconds for which unsent data is still sent after close(); 0: reset the connection at once; < 0: the
-  /// default.
+  /// Seconds in which unsent data is sent after close(); 0: reset the connection; < 0: the default.
   result<void> linger(int seconds) noexcept;
   /// Bytes. The kernel doubles the value; the getters return the doubled one.
   result<void> send_buffer(int bytes) noexcept;
@@ -155,13 +107,12 @@ struct listen_options {
 class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
-  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EADDRNOTAVAIL, EACCES, … as bind(2),
-  /// listen(2).
+  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2).
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
 
   UNIO_VERB_FORMS(accept, async_accept, ())
 
-  /// Where it listens, with the port that was chosen if 0 was asked for.
+  /// Where it listens, with the port that the kernel chose if 0 was given.
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
 
  private:

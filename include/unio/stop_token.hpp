@@ -4,8 +4,7 @@
 //   stop_token      says whether a stop was requested, or that none ever can be; one word
 //   stop_callback   a function that is called when a stop is requested
 //
-// Like std::stop_source and the others, but without shared ownership and allocation: the source must outlive
-// its tokens.
+// Like std::stop_source and its companions, but with no shared ownership: the source must outlive its tokens.
 
 #pragma once
 
@@ -14,8 +13,6 @@
 #include <atomic>
 #include <concepts>
 #include <cstdint>
-#include <type_traits>
-#include <utility>
 
 namespace unio {
 
@@ -40,8 +37,7 @@ class stop_token {
   stop_source* source_ = nullptr;
 };
 
-/// What a source calls on a request: the part of a stop_callback that is no template. It must not move while
-/// it is attached.
+/// What a source calls on a request: the base of stop_callback. It must not move while it is attached.
 class stop_node {
  public:
   using function = void (*)(stop_node&) noexcept;
@@ -49,10 +45,10 @@ class stop_node {
   stop_node(stop_node const&) = delete;
   stop_node& operator=(stop_node const&) = delete;
 
-  /// Registers it: it is called once, when a stop is requested. False: a stop was requested already, and it
-  /// is not called. Preconditions: a stop is possible; not attached.
+  /// Registers it, to be called once when a stop is requested. False: a stop was requested already, and it is
+  /// not called. Preconditions: a stop is possible; not attached.
   UNIO_API bool attach(stop_token token) noexcept;
-  /// Unregisters it. Waits for a call that another thread is making; inside that call it returns at once.
+  /// Unregisters it. Waits for a call in progress on another thread; inside that call it returns at once.
   /// Preconditions: `token` is the one passed to attach().
   UNIO_API void detach(stop_token token) noexcept;
 
@@ -77,8 +73,7 @@ class stop_source {
 
   [[nodiscard]] stop_token get_token() noexcept { return stop_token(this); }
   [[nodiscard]] bool stop_requested() const noexcept {
-    // Pairs with the release in request_stop().
-    return (state_.load(std::memory_order_acquire) & bit_requested) != 0;
+    return (state_.load(std::memory_order_acquire) & bit_requested) != 0; // pairs with request_stop()
   }
   /// Calls the callbacks, on this thread. True for the first request; later ones do nothing.
   UNIO_API bool request_stop() noexcept;
@@ -92,30 +87,20 @@ class stop_source {
   std::atomic<std::uint32_t> state_{0};
   std::atomic<std::uint32_t> running_done_{0}; // counts the calls that have returned
   stop_node* first_ = nullptr;
-  stop_node* running_ = nullptr; // being called just now, by:
+  stop_node* running_ = nullptr; // its call is in progress, on the thread:
   void const* runner_ = nullptr;
 };
 
-inline bool stop_token::stop_requested() const noexcept {
-  return source_ != nullptr && source_->stop_requested();
-}
-
-/// Calls `f()` once when a stop is requested: by the thread that requests it, or at once if that has
-/// happened.
+/// Calls `f()` once when a stop is requested: on the requesting thread, or at once if one was requested.
 ///
-/// Lifetime     its destructor waits for a call that another thread is making; `f` may destroy what holds it
+/// Lifetime     its destructor waits for a call in progress on another thread; `f` may destroy what holds it
 /// Concurrency  `f` must not throw and should do little: it runs inside request_stop()
 template <std::invocable F> class stop_callback : private stop_node {
  public:
   template <class G>
     requires std::constructible_from<F, G>
-  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>)
-      : stop_node(&call), token_(token), f_(std::forward<G>(f)) {
-    if (token_.stop_possible() && !attach(token_)) f_();
-  }
-  ~stop_callback() {
-    if (token_.stop_possible()) detach(token_);
-  }
+  stop_callback(stop_token token, G&& f) noexcept(std::is_nothrow_constructible_v<F, G>);
+  ~stop_callback();
 
  private:
   static void call(stop_node& n) noexcept { static_cast<stop_callback&>(n).f_(); }
@@ -126,3 +111,5 @@ template <std::invocable F> class stop_callback : private stop_node {
 template <class F> stop_callback(stop_token, F) -> stop_callback<F>;
 
 } // namespace unio
+
+#include <unio/detail/stop_token.hpp>

@@ -18,7 +18,6 @@
 #include <unio/handle.hpp>
 #include <unio/task.hpp>
 
-#include <concepts>
 #include <string_view>
 
 namespace unio {
@@ -28,12 +27,10 @@ namespace unio {
 ///
 /// With room in the request a read waits until at least one byte has arrived. Then it yields
 ///
-///   no error   the buffers that were filled: 1 byte … size of all. They may lie elsewhere than those passed
-///              in
+///   no error   the buffers that were filled: 1 byte … size of all. Perhaps not those passed in
 ///   no error   and no byte: the end of the stream. Functions that need more bytes (read(), read_until(),
 ///              co_peek()) report it as condition::end_of_stream
-///   an error   bytes_transferred() bytes, 0 … size of all, came into the request's buffers before it
-///              happened
+///   an error   bytes_transferred() bytes, 0 … size of all, reached the request's buffers before it
 ///
 /// Without room it yields no byte and no error, at once. The handles of unio are read streams.
 ///
@@ -66,10 +63,8 @@ class any_stream;
 
 /// A reference to any read stream, which converts to it implicitly. Default: none.
 ///
-/// Lifetime  the stream outlives it, and does not move. A class derived from io_handle is read as its
-///           io_handle
-/// Cost      of a read on a handle: none; on a stream whose co_read returns a task: none; on any other: a
-///           frame
+/// Lifetime  the stream outlives it, and does not move. A class derived from io_handle is read as one
+/// Cost      of a read on a handle, or on a stream whose co_read returns a task: none; on any other: a frame
 /// Size      16 bytes
 class any_read_stream : public detail::stream_reference {
  public:
@@ -78,7 +73,6 @@ class any_read_stream : public detail::stream_reference {
     requires(!std::derived_from<S, detail::stream_reference>)
   any_read_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
   inline any_read_stream(any_stream s) noexcept;          // NOLINT: implicit
-
   /// See read_stream. Preconditions: it refers to a stream.
   [[nodiscard]] UNIO_API detail::stream_awaitable<async_read> co_read(io_request<mutable_buffers> request,
                                                                       deadline d = {}) const;
@@ -92,7 +86,6 @@ class any_write_stream : public detail::stream_reference {
     requires(!std::derived_from<S, detail::stream_reference>)
   any_write_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
   inline any_write_stream(any_stream s) noexcept;          // NOLINT: implicit
-
   /// See write_stream. Preconditions: it refers to a stream.
   [[nodiscard]] UNIO_API detail::stream_awaitable<async_write> co_write(io_request<const_buffers> request,
                                                                         deadline d = {}) const;
@@ -107,17 +100,10 @@ class any_stream : public detail::stream_reference {
   any_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
 
   [[nodiscard]] detail::stream_awaitable<async_read> co_read(io_request<mutable_buffers> request,
-                                                             deadline d = {}) const {
-    return any_read_stream(*this).co_read(request, d);
-  }
+                                                             deadline d = {}) const;
   [[nodiscard]] detail::stream_awaitable<async_write> co_write(io_request<const_buffers> request,
-                                                               deadline d = {}) const {
-    return any_write_stream(*this).co_write(request, d);
-  }
+                                                               deadline d = {}) const;
 };
-
-inline any_read_stream::any_read_stream(any_stream s) noexcept : stream_reference(s) {}
-inline any_write_stream::any_write_stream(any_stream s) noexcept : stream_reference(s) {}
 
 /// A reference to a container that bytes are appended to, up to a limit: std::string, std::vector of chars or
 /// bytes, or any other with data, size, capacity and resize.
@@ -154,21 +140,19 @@ class dynamic_buffer {
 };
 
 // The functions below are tasks: what they refer to must outlive them. The deadline is for the whole task: a
-// span counts from its start. It is checked between transfers, and passed on to streams that take one; a
-// deadline of zero does all that can be done without waiting. Beside every error bytes_transferred() says how
-// far the task came.
+// span counts from its start. It is checked between transfers, and passed on to streams that take one; with a
+// deadline of zero they do what can be done without waiting. Beside errors bytes_transferred() says how far
+// it came.
 
 /// Reads until the request's buffers are full.
 ///
-/// Effects       fills `request.buffers`, and nothing else: bytes that a stream returns in other memory are
-///               copied there
+/// Effects       fills `request.buffers`: bytes that a stream returns in other memory are copied there
 /// Returns       the request's buffers. An error that comes with the last byte is left to the next read
 /// Errors        condition::end_of_stream if the stream ended before the first byte, truncated if it did
 ///               before the last; timed_out, would_block, canceled; the stream's own
 /// Preconditions see read_stream
 /// Buffers       the caller's, an array of buffers included
-/// Cancellation  by the environment's stop token, which the stream's reads see; bytes_transferred() says what
-///               was read
+/// Cancellation  by the environment's stop token, which the stream's reads see
 /// Cost          a frame from the pool; the stream's reads
 UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request,
                                                deadline d = {});
@@ -177,20 +161,19 @@ UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<
 ///
 /// Effects       takes from `request.buffers` in order
 /// Returns       the request's buffers
-/// Errors        condition::timed_out, would_block, canceled; EIO if the stream takes nothing without saying
-///               why; the stream's own (EPIPE)
+/// Errors        condition::timed_out, would_block, canceled; EIO if the stream takes nothing without an
+///               error; the stream's own (EPIPE)
 /// Buffers, cancellation, cost  as read()
 UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request,
                                               deadline d = {});
 
-/// Reads until `into` contains the delimiter. Searches the bytes that are in `into` already, and may read
-/// beyond the delimiter: remove what was used before the next call.
+/// Reads until `into` contains the delimiter. Searches the bytes that `into` already has, and may read beyond
+/// the delimiter: remove what was used before the next call.
 ///
 /// Effects       appends what it reads, also if it fails later
 /// Returns       the size of `into` up to the end of the delimiter; bytes_transferred() is what was appended
 /// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and
-///               `into` is not; std::errc::message_size if `into` is as large as it may be; otherwise as
-///               read()
+///               `into` is not; std::errc::message_size at its max_size(); otherwise as read()
 /// Preconditions the delimiter is not empty
 /// Buffers       the delimiter's text must outlive the task
 /// Cost          a frame from the pool; the container's growth, none once its capacity suffices
@@ -205,15 +188,14 @@ inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 ///
 /// Returns       how many bytes reached `to`: less than `limit` if `from` ended
 /// Errors        as read() and write(), except that the end of the stream is none. bytes_transferred() is
-///               what reached `to`. Up to one block may have been read and not written; a buffered_reader as
-///               source keeps it
+///               what reached `to`. Up to one block may be read and not written; a buffered_reader keeps it
 /// Concurrency   a read of `from` and a write of `to`, one at a time
 /// Cost          a frame and, unless it splices, a block from the pool
 /// Runs as       splice(2) · reads and writes
 UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to,
                                            extent_type limit = no_limit, deadline d = {});
-inline task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d) {
-  return copy(from, to, no_limit, d);
-}
+task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d);
 
 } // namespace unio
+
+#include <unio/detail/any_stream.hpp>

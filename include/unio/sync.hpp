@@ -2,29 +2,28 @@
 //
 //   async_mutex        one at a time
 //   semaphore          so many at a time
-//   auto_reset_event   each set() lets one coroutine go on
+//   auto_reset_event   each set() resumes one coroutine
 //   event              all wait until it is set
 //   latch              all wait until it has been counted down, once
 //   rendezvous         all wait until all have come, again and again
 //
-// All of them work between coroutines of any threads and executors, allocate nothing, and suspend a coroutine
-// that need not wait only every 64th time, to give others a turn (yield.hpp). What is said here holds for
-// each:
+// All of them:
 //
-// Fairness       first come, first served; nothing overtakes a coroutine that waits, try_ functions neither
+// Fairness       first come, first served; nothing overtakes a waiting coroutine, try_ functions included.
+//                Every 64th wait that need not suspend lets other coroutines run (yield.hpp)
 // Resumes        on the executor of the coroutine's environment, by posting: never inside the call that ends
 //                the wait
+// Errors         condition::canceled, from every wait. Waits return nothing, but lock() returns a guard
 // Cancellation   by the environment's stop token, from any thread: the wait ends with condition::canceled.
-//                After a stop it does not begin, even if it need not wait. What was handed over before the
-//                stop counts: a wait that ends with canceled was given nothing, and one that was given
-//                something says so
-// Destruction    of a coroutine that waits takes it out of the list; what it was given and did not see goes
-//                to the next. On the thread of its executor
-// Lifetime       outlives the waiting: each co_await, until it has returned. The last coroutine to go on may
-//                destroy it, even while the call that ended its wait has not returned yet
+//                After a stop it does not begin, even if it need not wait. What was granted before the stop
+//                counts: a wait that ends with canceled was granted nothing
+// Destruction    of a waiting coroutine removes it from the list; a grant it has not seen passes to the next.
+//                On the thread of its executor
+// Lifetime       each must outlive every co_await on it. The last coroutine to resume may destroy it, even
+//                while the call that ended its wait has not returned yet
 // Awaited by     coroutines that have an environment, as task<T> has
-// Thread safety  any thread may use it, but for construction and destruction; code that is no coroutine, too,
-//                but for co_await
+// Thread safety  everything but construction and destruction from any thread; everything but co_await also
+//                from code that is no coroutine
 // Cost           no allocation, no system call. Without waiters: one atomic compare-and-swap. Otherwise a few
 //                instructions under a lock that is part of the word, and a post
 // Deadlines      timeout(duration, mutex.lock())
@@ -51,45 +50,32 @@ class async_mutex {
   /// `co_await m.lock()` waits until the coroutine holds the mutex.
   ///
   /// Returns        a guard, which unlocks it when it is destroyed
-  /// Errors         condition::canceled: then it does not hold it
   /// Preconditions  this coroutine does not hold it
   /// Cost           one compare-and-swap if it is free, and another one to unlock it
   [[nodiscard]] lock_awaitable lock() noexcept { return lock_awaitable(permits_); }
   /// The same without waiting. The guard is empty if the mutex is held or waited for.
   [[nodiscard]] inline guard try_lock() noexcept;
-  /// Unlocks it, or hands it to the coroutine that has waited longest. For a guard that was released.
-  ///
-  /// Preconditions  it is locked; checked
+  /// Unlocks it, or hands it to the longest waiter. For a released guard. Preconditions: locked; checked.
   void unlock() noexcept { permits_.unlock(); }
 
  private:
   detail::permits permits_;
 };
 
-/// Holds a mutex, or nothing.
+/// Holds a mutex, or nothing. Distinct guards are safe, a shared one is not. The mutex outlives it.
 ///
-/// Thread safety  distinct: safe; shared: no
-/// Moved-from     holds nothing
-/// Lifetime       the mutex outlives it
-/// Size           8 bytes
+/// Moved-from  holds nothing
+/// Size        8 bytes
 class [[nodiscard]] async_mutex::guard {
  public:
   guard() = default;
   guard(guard&& other) noexcept : held_(std::exchange(other.held_, nullptr)) {}
-  guard& operator=(guard&& other) noexcept {
-    if (this != &other) {
-      unlock();
-      held_ = std::exchange(other.held_, nullptr);
-    }
-    return *this;
-  }
+  guard& operator=(guard&& other) noexcept;
   ~guard() { unlock(); }
 
   explicit operator bool() const noexcept { return held_ != nullptr; }
   /// Unlocks the mutex now, if it holds one.
-  void unlock() noexcept {
-    if (held_ != nullptr) std::exchange(held_, nullptr)->unlock();
-  }
+  void unlock() noexcept;
   /// Forgets the mutex, which stays locked until its unlock() is called.
   void release() noexcept { held_ = nullptr; }
 
@@ -99,10 +85,6 @@ class [[nodiscard]] async_mutex::guard {
   explicit guard(detail::permits& held) noexcept : held_(&held) {}
   detail::permits* held_ = nullptr;
 };
-
-inline async_mutex::guard async_mutex::try_lock() noexcept {
-  return permits_.try_lock() ? guard(permits_) : guard();
-}
 
 /// A number of permits, which are acquired and released by any coroutine or thread.
 ///
@@ -114,29 +96,22 @@ class semaphore {
   /// As many permits as there can be.
   static constexpr std::uint32_t max = detail::permits::max;
 
-  /// Preconditions: n <= max
-  constexpr explicit semaphore(std::uint32_t n) noexcept : permits_(n) {}
+  constexpr explicit semaphore(std::uint32_t n) noexcept : permits_(n) {} ///< Preconditions: n <= max
 
   /// `co_await s.acquire(n)` waits until there are `n` permits, and takes them all at once.
-  ///
-  /// Returns  nothing
-  /// Errors   condition::canceled: then none was taken
   [[nodiscard]] acquire_awaitable acquire(std::uint32_t n = 1) noexcept {
     return acquire_awaitable(permits_, n);
   }
   /// The same without waiting. False: there are fewer, or a coroutine waits for them.
   [[nodiscard]] bool try_acquire(std::uint32_t n = 1) noexcept { return permits_.try_acquire(n); }
-  /// Gives `n` permits back, or so many new ones.
-  ///
-  /// Preconditions  there are no more than `max` then; checked
+  /// Gives `n` permits back, or adds new ones. Preconditions: at most `max` in all; checked.
   void release(std::uint32_t n = 1) noexcept { permits_.release(n); }
 
  private:
   detail::permits permits_;
 };
 
-/// Each set() lets one go on: a coroutine that waits, or else the next one that comes. Set twice before one
-/// comes, it counts as once.
+/// Each set() resumes one waiting coroutine, or lets the next one pass. Sets before that count as one.
 ///
 /// Size  32 bytes
 class auto_reset_event {
@@ -144,13 +119,10 @@ class auto_reset_event {
   using wait_awaitable = semaphore::acquire_awaitable;
   constexpr explicit auto_reset_event(bool is_set = false) noexcept : permits_(is_set ? 1 : 0) {}
 
-  /// What was done before it happens before what is done after the wait that it ends.
+  /// Happens before what follows the wait that it ends.
   void set() noexcept { permits_.set(); }
   void reset() noexcept { permits_.reset(); }
   /// `co_await e.wait()` waits until it is set, and resets it.
-  ///
-  /// Returns  nothing
-  /// Errors   condition::canceled: then it was not reset
   [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(permits_); }
   /// The same without waiting. False: it was not set.
   [[nodiscard]] bool try_wait() noexcept { return permits_.try_acquire(1); }
@@ -159,7 +131,7 @@ class auto_reset_event {
   detail::permits permits_;
 };
 
-/// Is set or not. Once it is set, all coroutines that wait go on; it stays set until it is reset.
+/// Is set or not. While it is set, no coroutine waits; it stays set until it is reset.
 ///
 /// Size  32 bytes
 class event {
@@ -167,23 +139,19 @@ class event {
   using wait_awaitable = detail::wait_awaitable<detail::event_queue, &detail::event_queue::is_ready>;
   constexpr explicit event(bool is_set = false) noexcept : queue_(is_set) {}
 
-  /// What was done before it happens before what is done after the waits that it ends.
+  /// Happens before what follows the waits that it ends.
   void set() noexcept { queue_.set(); }
-  /// A wait that set() has ended before stays ended.
+  /// A wait that set() has already ended stays ended.
   void reset() noexcept { queue_.reset(); }
   [[nodiscard]] bool is_set() const noexcept { return queue_.is_ready(); }
-  /// `co_await e.wait()` waits until it is set.
-  ///
-  /// Returns  nothing. It may have been reset since
-  /// Errors   condition::canceled
-  /// Cost     if it is set: a load
+  /// `co_await e.wait()` waits until it is set; it may have been reset since. If it is set, a load.
   [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(queue_); }
 
  private:
   detail::event_queue queue_;
 };
 
-/// A number that is counted down. Coroutines wait until it is zero, which it stays.
+/// A number that is counted down. Coroutines wait until it is zero; it then stays zero.
 ///
 /// Size  32 bytes
 class latch {
@@ -193,24 +161,15 @@ class latch {
                                                   &detail::latch_queue::count_down>;
   static constexpr std::uint32_t max = detail::permits::max;
 
-  /// Preconditions: n <= max
-  constexpr explicit latch(std::uint32_t n) noexcept : queue_(n) {}
+  constexpr explicit latch(std::uint32_t n) noexcept : queue_(n) {} ///< Preconditions: n <= max
 
-  /// What was done before it happens before what is done after the waits.
-  ///
-  /// Preconditions  n <= what is left; checked
+  /// Happens before what follows the waits. Preconditions: at least `n` is left; checked.
   void count_down(std::uint32_t n = 1) noexcept { queue_.count_down(n); }
   /// Whether it is zero.
   [[nodiscard]] bool try_wait() const noexcept { return queue_.is_ready(); }
   /// `co_await l.wait()` waits until it is zero.
-  ///
-  /// Returns  nothing
-  /// Errors   condition::canceled
   [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(queue_); }
-  /// Counts down and waits.
-  ///
-  /// Errors         condition::canceled. It has been counted down nevertheless, for others rely on that
-  /// Preconditions  as count_down()
+  /// As count_down(), then wait(). Errors: condition::canceled; it has been counted down nevertheless.
   [[nodiscard]] arrive_awaitable arrive_and_wait(std::uint32_t n = 1) noexcept {
     return arrive_awaitable(queue_, n);
   }
@@ -224,28 +183,25 @@ struct no_completion {
   void operator()() const noexcept {}
 };
 
-/// Waits for a number of coroutines, which then go on together; and again. Elsewhere called a cyclic barrier;
-/// `barrier` is what makes a file durable (handle.hpp).
+/// Waits for a number of coroutines, which then resume together; and again. Elsewhere called a cyclic
+/// barrier; `barrier` is what makes a file durable (handle.hpp).
 ///
-/// Completion  a function that the last one to come calls before any goes on. It must not throw, nor wait for
-///             those that wait here
+/// Completion  called by the last coroutine to come, before any resumes. It must not throw, nor wait for them
 template <class Completion = no_completion> class rendezvous {
  public:
   using arrive_awaitable = detail::wait_awaitable<detail::rendezvous_queue, nullptr>;
 
-  /// Preconditions: n >= 1
+  /// For `n` coroutines. Preconditions: n >= 1.
   constexpr explicit rendezvous(std::uint32_t n, Completion completion = {}) noexcept
       : completion_(std::move(completion)), queue_(n, &complete, &completion_) {}
 
-  /// `co_await r.arrive_and_wait()` waits until so many have come. The last one need not wait.
+  /// `co_await r.arrive_and_wait()` waits until all have come. The last one need not wait.
   ///
-  /// Returns        nothing. What each has done before happens before what any does after
+  /// Returns        nothing. What each did before happens before what any does after
   /// Errors         condition::canceled. Then it has not come: the others wait for another one in its place
-  /// Preconditions  no more than so many take part
+  /// Preconditions  no more than that number take part
   [[nodiscard]] arrive_awaitable arrive_and_wait() noexcept { return arrive_awaitable(queue_); }
-  /// One fewer takes part, from now on.
-  ///
-  /// Preconditions  at least one takes part; checked
+  /// One fewer takes part, from now on. Preconditions: at least one takes part; checked.
   void arrive_and_drop() noexcept { queue_.drop(); }
 
  private:
@@ -256,3 +212,5 @@ template <class Completion = no_completion> class rendezvous {
 };
 
 } // namespace unio
+
+#include <unio/detail/async_mutex.hpp>

@@ -1,10 +1,9 @@
 // unio/task.hpp: a coroutine that is awaited.
 //
-//   task<T>     lazy; one type, whoever runs it
+//   task<T>     lazy; one type on every executor
 //   this_coro   what a coroutine knows of itself: its environment, its executor, its stop token
 //
-// A library's public functions return task<T> and live in a .cpp: neither the executor nor what they are made
-// of shows.
+// A library's public functions can return task<T> and live in a .cpp: no executor shows in the type.
 
 #pragma once
 
@@ -16,14 +15,12 @@ namespace unio {
 /// one runs, and is awaited once.
 ///
 /// Resumes        on the executor of its environment, whatever it awaits
-/// Errors         an exception that leaves it is thrown by co_await
-/// Destruction    before it was awaited: nothing has run. While it is suspended: cancels the operation that
-///                it waits for and drives that one's multiplexer until it has finished; on the thread of its
-///                executor
+/// Errors         co_await throws an exception that leaves it
+/// Destruction    before it was awaited: nothing has run. While it is suspended, on the thread of its
+///                executor: cancels what it waits for and drives its multiplexer until that has finished
 /// Concurrency    one thread at a time, its executor's
-/// Cost           a frame from the pool; awaiting and going on is a jump each, in constant stack
-/// Parameters     live in the frame as they were declared: references, and what a lambda has captured, must
-///                outlive the task
+/// Cost           a frame from the pool, or a parameter's allocator; awaiting and resuming: a jump each
+/// Parameters     live in the frame as declared: what references and captures refer to must outlive it
 /// Moved-from     empty: can be assigned to and destroyed
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §6.3
@@ -36,29 +33,15 @@ template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail
 
   task() = default;
   task(task&& other) noexcept : detail::task_core<T>(std::exchange(other.child_, nullptr)) {}
-  task& operator=(task&& other) noexcept {
-    if (this != &other) {
-      if (child_) child_.destroy();
-      child_ = std::exchange(other.child_, nullptr);
-    }
-    return *this;
-  }
-  ~task() {
-    if (child_) child_.destroy();
-  }
+  task& operator=(task&& other) noexcept;
+  ~task();
 
   explicit operator bool() const noexcept { return static_cast<bool>(child_); }
 
-  /// For coroutines of any type whose promise hands environments on. Those of task do without.
-  [[nodiscard]] detail::task_awaiter<T> operator co_await() && noexcept {
-    return detail::task_awaiter<T>(child());
-  }
-
-  /// For those who start it themselves: its coroutine, which stays the task's own.
-  [[nodiscard]] std::coroutine_handle<detail::task_state<T>> child() const noexcept {
-    UNIO_EXPECTS(child_ != nullptr, "an empty task was awaited");
-    return child_;
-  }
+  /// For coroutines of other types whose promise passes environments on.
+  [[nodiscard]] detail::task_awaiter<T> operator co_await() && noexcept;
+  /// For code that starts it by other means: its coroutine, which the task still owns.
+  [[nodiscard]] std::coroutine_handle<detail::task_state<T>> child() const noexcept;
 
  private:
   template <class U, bool Tail> friend class detail::task_promise_base;
@@ -68,9 +51,4 @@ template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail
 
 } // namespace unio
 
-/// A coroutine whose first or second parameter has get_frame_allocator() takes its frame from there.
-template <class T, class... Parameters>
-  requires unio::detail::gives_frames<Parameters...>
-struct std::coroutine_traits<unio::task<T>, Parameters...> {
-  using promise_type = unio::detail::with_given_frames<typename unio::task<T>::promise_type>;
-};
+#include <unio/detail/task_members.hpp>

@@ -19,35 +19,31 @@ namespace unio {
 
 class task_group;
 
-/// A result<void> that may be ignored: condition::canceled if the coroutine that waited in join() was asked
-/// to stop.
+/// A result<void> that may be ignored: condition::canceled if the awaiting coroutine was asked to stop.
 class joined : public result<void> {
  public:
   using result<void>::result;
 };
 
 namespace detail {
-
 class group_member;
 template <class T, class Handler> class member_of_group;
-
-struct tell_the_group {}; // for those that were started without a handler
-
+struct tell_the_group {}; // for tasks started without a handler
 } // namespace detail
 
 /// Tasks that run side by side in the scope of the coroutine that declares it.
 ///
-/// Runs on        the executor of the environment that it was made with; start() and join() belong there, too
+/// Runs on        the executor of the environment it was made with; start() and join() belong there, too
 /// Errors         an exception that leaves a task started without a handler asks all others to stop, and is
-///                thrown by join(); those that come later are dropped
-/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that waits in join(),
-///                ask all to stop, also those started later
-/// Destruction    with tasks still there asks them to stop and destroys them where they are suspended;
-///                handlers are not called. On the thread of the executor; on one of several threads join()
-///                first. `co_await join()` is the good way to leave
-/// Thread safety  request_stop() and running() from any thread, while it is known to live
+///                thrown by join(); later ones are dropped
+/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that awaits join() ask
+///                all tasks to stop, also those started later
+/// Destruction    with tasks still there asks them to stop and destroys them where they are suspended,
+///                without calling handlers. On the thread of the executor; if it has several threads, join()
+///                first. `co_await join()` is the right way to leave
+/// Thread safety  request_stop() and running() from any thread, while the group is known to exist
 /// Lifetime       pinned. What its tasks refer to outlives it
-/// Cost           of a task: a block from the frame pool beside its frame, no allocation. No lock that waits
+/// Cost           per task a block from the frame pool beside its frame, no allocation. No blocking lock
 /// Source         N. J. Smith, *Notes on structured concurrency*; P2300, async scopes (P3149)
 class UNIO_API task_group : private detail::children {
  public:
@@ -63,10 +59,10 @@ class UNIO_API task_group : private detail::children {
   /// Returns  nothing; the task's value is dropped
   /// Errors   std::bad_alloc, before anything was started
   template <class T> void start(task<T> t) { start(std::move(t), detail::tell_the_group()); }
-  /// The same, and its end is told to the handler, also when that is an exception, which then stops nobody.
+  /// The same, and calls the handler with the outcome, exceptions included, which then stop no other task.
   ///
-  /// Calls  `handler(task_outcome<T>)`, on the executor, when the task's frame and block have been given
-  ///        back. It must not throw, and may start others
+  /// Calls  `handler(task_outcome<T>)`, on the executor, after the task's frame and block were freed. It must
+  ///        not throw, and may start others
   template <class T, class Handler>
     requires(std::same_as<Handler, detail::tell_the_group> || std::invocable<Handler&, task_outcome<T>>)
   void start(task<T> t, Handler handler);
@@ -74,17 +70,17 @@ class UNIO_API task_group : private detail::children {
   /// Asks all of them to stop. True for the first request.
   bool request_stop() noexcept;
   [[nodiscard]] stop_token get_stop_token() const noexcept { return environment_.stop; }
-  /// How many have not ended. While nobody joins it.
+  /// How many have not ended. Valid while no coroutine awaits join().
   [[nodiscard]] std::size_t running() const noexcept { return left_.load(std::memory_order_acquire) - 1; }
 
-  /// Waits until all have ended, those included that are started meanwhile. Afterwards the group can be used
-  /// again; one that was asked to stop stays so.
+  /// Waits until all have ended, including those started meanwhile. Afterwards the group can be used again;
+  /// one that was asked to stop stays so.
   ///
   /// Returns        nothing; condition::canceled if it waited, and the waiting coroutine was asked to stop
   /// Throws         the first exception that left a task without a handler, once
   /// Cancellation   a stop of the waiting coroutine, which need not be the group's, asks the tasks to stop;
   ///                join() waits for their end. So `timeout(1s, group.join())` stops them after a second
-  /// Destruction    of the waiting coroutine leaves the group as it was before; on the thread of the executor
+  /// Destruction    of the waiting coroutine leaves the group as it was; on the thread of the executor
   /// Concurrency    one at a time
   [[nodiscard]] join_awaitable join() noexcept;
 
@@ -101,9 +97,9 @@ class UNIO_API task_group : private detail::children {
   void unlock() noexcept;
 
   detail::group_member* first_ = nullptr;
-  join_awaitable* joiner_ = nullptr; ///< what the coroutine that joins it waits in
+  join_awaitable* joiner_ = nullptr; // of the coroutine that awaits join()
   std::exception_ptr first_failure_;
-  std::atomic<bool> locked_{false}; // the list: they may end on several threads
+  std::atomic<bool> locked_{false}; // guards the list: tasks may end on several threads
 };
 
 } // namespace unio

@@ -1,12 +1,10 @@
-// unio/testing.hpp: a simulated system, in which a program's I/O can go wrong in every order that a real one
-// allows.
+// unio/testing.hpp: a simulated system, whose I/O can go wrong in every order that a real one allows.
 //
 //   simulation_options   the seed, and what may happen
 //   simulation           pipes, sockets and files of its own, a multiplexer for them, and a virtual clock
 //
 // One seed decides everything random: the order of completions, how much a call moves, when the kernel gets
-// to it, whether a cancel comes too late. A test that fails prints its seed, and the seed replays the failure
-// exactly.
+// to it, whether a cancel comes too late. A failing test prints its seed, which replays the failure exactly.
 //
 //   for (std::uint64_t seed = 0; seed != 1000; ++seed) {
 //     unio::testing::simulation s(unio::testing::simulation_options::from_seed(seed));
@@ -24,13 +22,10 @@
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
-#include <string_view>
 
 namespace unio::testing {
 
@@ -46,7 +41,7 @@ struct simulation_options {
   bool interruptions = true;     ///< -EINTR from system calls
   bool readiness = true;         ///< some operations wait for readiness and are then performed, as with epoll
   bool inline_attempts = true;   ///< start() tries some operations at once
-  bool stray_completions = true; ///< completions that come twice, or after their operation has gone
+  bool stray_completions = true; ///< completions that come twice, or after their operation has ended
   bool tiny_queue = true;        ///< a turn submits one to four operations, unless queue_entries is set
 
   unsigned queue_entries = 0;           ///< operations and cancels that a turn submits; 0: any number
@@ -58,37 +53,33 @@ struct simulation_options {
 
   /// A random half of the options, chosen by the seed: this finds faults that the other options would hide.
   [[nodiscard]] static simulation_options from_seed(std::uint64_t seed) noexcept;
-  /// Nothing is left to chance: every operation is done when it can be, in the order in which it came.
+  /// Nothing random: every operation is done as soon as possible, in the order in which it came.
   [[nodiscard]] static simulation_options orderly(std::uint64_t seed = 0) noexcept;
 };
 
-/// A simulated system. While it lives, descriptors from 2^28 upwards are its own, and so is its thread's
+/// A simulated system. While it exists, descriptors from 2^28 upwards are its own, and so is its thread's
 /// clock; every other descriptor is the system's, as always.
 ///
 /// Its handles are used like any other, in every style: with its multiplexer, which is set on them, or, after
 /// set_multiplexer(nullptr), with blocking calls. Operations on regular files run on the simulation's thread.
-/// The lowest free descriptor number is used first, so that code which keeps a closed one meets its next
-/// owner.
+/// The lowest free descriptor number is reused first, to expose code that uses a closed one.
 ///
 /// What is simulated: reading and writing in all forms, close, shutdown, accept, poll, zero-copy send,
 /// barriers, the length of files, dup, fcntl. Locks on files are sometimes held by an imaginary process,
 /// unless simulation_options::delays is false; nothing else contends for them. Pipes and connections behave
 /// as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer
-/// closed without having read everything. splice(2), names and addresses, and async_connect are not; they
-/// fail with EBADF or EINVAL.
+/// closed without having read everything. splice(2), addresses and async_connect fail with EBADF or EINVAL.
 ///
 /// Time           moves only while the simulation sleeps, to the next deadline, event or completion, and with
-///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; a
-///                point in time has to be made from now(), not from the standard clocks
+///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; make
+///                a point in time from now(), not from the standard clocks
 /// Thread safety  one thread makes it, uses it and ends it. Other threads may use real descriptors meanwhile,
-///                but neither its handles nor another simulation: at most one exists in a process at a time
-///                (checked)
+///                but neither its handles nor another simulation: at most one exists in a process (checked)
 /// Lifetime       outlives its handles and the operations on them
 /// Size           one pointer
 class UNIO_API simulation {
  public:
-  /// Preconditions: no other simulation exists, and nothing else replaces system calls before this one has
-  /// ended.
+  /// Preconditions: no other simulation exists, and nothing else replaces system calls meanwhile.
   explicit simulation(simulation_options options = {});
   simulation(simulation const&) = delete;
   simulation& operator=(simulation const&) = delete;
@@ -97,8 +88,7 @@ class UNIO_API simulation {
 
   /// Runs operations on simulated handles, and timers; capabilities().driver is "simulated". A run() that
   /// could never return, because nothing is due and nothing can become ready, fails with
-  /// std::errc::resource_deadlock_would_occur instead; a blocking call in that position does the same, or
-  /// ends the program with a message.
+  /// std::errc::resource_deadlock_would_occur instead; such a blocking call does too, or ends the program.
   [[nodiscard]] io_multiplexer& multiplexer() noexcept;
 
   [[nodiscard]] anonymous_pipe pipe();
@@ -115,24 +105,19 @@ class UNIO_API simulation {
   [[nodiscard]] std::chrono::steady_clock::time_point now() const noexcept;
   /// Lets time pass. Events that became due happen when the multiplexer is run.
   void advance(std::chrono::nanoseconds d);
-  /// Runs `f` after the time `d`: as work posted to the multiplexer, or inside a blocking call. Time moves
-  /// only while the simulation sleeps or advance() is called.
+  /// Runs `f` after the time `d`: as work posted to the multiplexer, or inside a blocking call.
   void after(std::chrono::nanoseconds d, std::function<void()> f);
 
   /// The n-th call from now (1: the next) named `call` on simulated descriptors fails with `error`, an errno.
-  /// The names are those of the system calls; "read*" and "write*" stand for all that read and write bytes,
-  /// whose choice is unio's.
+  /// The names are those of the system calls; "read*" and "write*" stand for all that read and write bytes.
   void fail(std::string_view call, int nth, int error);
   /// How many calls of that name there were on simulated descriptors.
   [[nodiscard]] std::uint64_t calls(std::string_view call) const noexcept;
-
   /// How many simulated descriptors are open: 0 after a test that leaked none.
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
-
   [[nodiscard]] std::uint64_t seed() const noexcept;
   [[nodiscard]] simulation_options const& options() const noexcept;
-  /// A number that stands for all that has happened: equal after two runs of the same program with the same
-  /// seed.
+  /// A hash of all that has happened: equal after two runs of the same program with the same seed.
   [[nodiscard]] std::uint64_t fingerprint() const noexcept;
   /// What has happened, a line each, if options().record.
   [[nodiscard]] std::string const& trace() const noexcept;

@@ -9,28 +9,20 @@
 
 #include <unio/multiplexer.hpp>
 
-#include <concepts>
-#include <type_traits>
-
 namespace unio {
-namespace detail {
-template <class F> struct posted;
-}
 
-/// Threads that run one multiplexer between them. An operation that a coroutine awaits starts and ends on the
-/// engine of the thread that the coroutine runs on; posted work is run by an idle thread. Two coroutines may
-/// run at once: those that share data belong on a strand.
+/// Threads that share one multiplexer. An operation that a coroutine awaits starts and ends on the engine of
+/// the thread that the coroutine runs on; an idle thread runs posted work. Two coroutines may run at once:
+/// those that share data belong on a strand.
 ///
 /// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and
 ///               take no signals but for their own faults
 /// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one
-/// thread at a time, and
-///               not from a thread of the pool, which is checked
+///               thread at a time, and not from a thread of the pool, which is checked
 /// Lifetime      must outlive the handles that use its multiplexer, and the threads that post to it
 /// Destruction   as stop() and join(): operations in flight end with condition::canceled, and their
-///               coroutines continue with that. Work that is still queued is called with `run` false, which
-///               destroys the tasks that async_run has started. A task that waits for something else must be
-///               resumed by that
+///               coroutines continue with that. Queued work is called with `run` false, which destroys the
+///               tasks that async_run has started. Other waiting tasks must be resumed by what they wait for
 /// Cost          a thread and its engine each (see io_multiplexer::best_available)
 /// Source        *Coroutine-first asynchronous I/O* §4.2
 class UNIO_API thread_pool {
@@ -46,16 +38,14 @@ class UNIO_API thread_pool {
   thread_pool& operator=(thread_pool const&) = delete;
   ~thread_pool();
 
-  /// Runs coroutines and work on any of its threads. On one of them dispatch() does not post. Cheap to copy;
+  /// Runs coroutines and work on any of its threads, on one of which dispatch() does not post. Cheap to copy;
   /// all executors of a pool are equal.
   [[nodiscard]] executor_type executor() const noexcept { return executor_type(*multiplexer_); }
   /// The multiplexer that runs the I/O of its coroutines, for handle::set_multiplexer().
   [[nodiscard]] io_multiplexer& multiplexer() const noexcept { return *multiplexer_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   /// Whether the calling thread is one of its threads.
-  [[nodiscard]] bool running_in_this_thread() const noexcept {
-    return multiplexer_->run_by() == io_multiplexer::runner::this_thread;
-  }
+  [[nodiscard]] bool running_in_this_thread() const noexcept;
 
   /// Runs `w` later on one of its threads. From any thread; allocates nothing.
   void post(work& w) noexcept { multiplexer_->post(w); }
@@ -65,20 +55,16 @@ class UNIO_API thread_pool {
   /// Cost    a block from the frame pool
   template <class F>
     requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
-  void post(F&& f) {
-    post(detail::posted<std::decay_t<F>>::make(static_cast<F&&>(f)));
-  }
+  void post(F&& f);
 
-  /// Asks its threads to end soon, and returns. Each finishes its current work, and cancels its operations in
-  /// flight.
+  /// Asks its threads to end soon, and returns. Each finishes its current work and cancels its operations.
   void stop() noexcept;
   /// Waits until nothing is queued, running or in flight, or until stop() is called; then until the threads
-  /// have ended. Work that is posted afterwards does not run; the destructor calls it with `run` false.
+  /// have ended. Work posted afterwards does not run; the destructor calls it with `run` false.
   void join() noexcept;
 
  private:
   class state;
-
   state* state_;
   io_multiplexer* multiplexer_;
   int size_;
@@ -86,4 +72,4 @@ class UNIO_API thread_pool {
 
 } // namespace unio
 
-#include <unio/detail/posted.hpp>
+#include <unio/detail/thread_pool.hpp>

@@ -1,10 +1,9 @@
-// unio/timeout.hpp: a bound on how long something may take, and waiting for a moment, within a coroutine.
+// unio/timeout.hpp: bounding how long something may take, and sleeping, within a coroutine.
 //
 //   timeout(1s, read_request(s))   asks it to stop once the time is over
 //   co_sleep(1s)                   waits
 //
-// An operation that takes a deadline of its own (co_read_for) needs neither. This is for what is composed of
-// many.
+// An operation that takes a deadline of its own (co_read_for) needs neither.
 
 #pragma once
 
@@ -15,22 +14,19 @@ namespace unio {
 
 /// Within a coroutine: `co_await timeout(1s, x())` runs `x()`, which is asked to stop when the time is over.
 ///
-/// Returns       where `x()` yields a result or an io_result: the same. condition::canceled becomes
-///               condition::timed_out if it was this timer that asked first. Otherwise result<T>: the value,
-///               or timed_out in place of a std::system_error of condition::canceled, on the same terms (a
-///               reference as a pointer)
-/// Errors        any other exception that leaves `x()`. What kept the timer from being started, in place of
-///               timed_out
-/// Values        beat the timer: what `x()` yields although it was asked to stop is what is returned
-/// Bound         a span counts from the moment when `x()` first suspends; one that never does costs no timer.
-///               Where the moment has passed, and with a span of zero, `x()` begins with the stop requested,
-///               and yields what it has at once
-/// Waits         for `x()` to have ended. One that does not look at its stop token is waited for
-/// Runs on       the environment's multiplexer; where there is none, the thread's own
+/// Returns       if `x()` yields a result or an io_result: the same, with condition::timed_out for
+///               condition::canceled if this timer requested the stop. Otherwise result<T>: the value (a
+///               reference as a pointer), or timed_out likewise for a std::system_error of
+///               condition::canceled
+/// Errors        any other exception that leaves `x()`. If the timer cannot start: why, in place of timed_out
+/// Values        beat the timer: what `x()` yields although it was asked to stop is returned
+/// Bound         a span counts from the moment `x()` first suspends; if it never does, there is no timer. If
+///               the moment has passed, or the span is zero, `x()` begins with the stop requested
+/// Waits         until `x()` has ended, even if it ignores its stop token
+/// Runs on       the environment's multiplexer; without one, the thread's own
 /// Cancellation  a stop is passed on, and then is no timeout
 /// Destruction   as when_all
-/// Cost          no allocation, no system call; a frame from the pool where `x()` is no task. A timer: O(log
-///               pending)
+/// Cost          no allocation, no system call; a frame if `x()` is no task. A timer: O(log pending)
 /// Source        D2052R0 §4.1 (deadlines); Trio, move_on_after
 template <detail::can_be_awaited A> [[nodiscard]] auto timeout(deadline bound, A&& x);
 

@@ -1,5 +1,4 @@
-// unio/unio.hpp: everything that a program needs. The simulation is in unio/testing.hpp, standard senders in
-// unio/execution.hpp.
+// unio/unio.hpp: everything that a program needs. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs.
 
 #pragma once
 

@@ -44,7 +44,7 @@ void stop_node::detach(stop_token token) noexcept {
   }
   bool const must_wait = s.running_ == this && s.runner_ != this_thread_token();
   if (s.running_ == this && !must_wait)
-    s.running_ = nullptr; // inside of its own call: request_stop() forgets it
+    s.running_ = nullptr; // called from inside its own callback: request_stop() forgets it
   std::uint32_t const calls = s.running_done_.load(std::memory_order_relaxed);
   s.unlock();
   if (must_wait)
@@ -64,7 +64,7 @@ bool stop_source::request_stop() noexcept {
     running_ = &n;
     unlock();
     n.function_(
-        n); // may end `n`, and on another thread then this source as well: but not before detach() has waited
+        n); // may destroy `n`, and on another thread then this source, but not before detach() has waited
     lock();
     running_ = nullptr;
     running_done_.fetch_add(1, std::memory_order_release);

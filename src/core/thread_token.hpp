@@ -4,8 +4,8 @@
 
 namespace unio {
 
-/// A name for the calling thread that is cheaper to get than its id. Another thread may have it once this one
-/// has ended.
+/// A name for the calling thread that is cheaper than its id. A later thread may get it once this one has
+/// ended.
 inline void const* this_thread_token() noexcept {
   static thread_local char token;
   return &token;

@@ -11,7 +11,7 @@ using detail::unmoved;
 static_assert(stream<buffered_stream> && read_stream<line_reader> && write_stream<buffered_writer>);
 
 namespace {
-// As if it had been asked a turn later.
+// Answers the question in a later turn.
 template <class Question> task<typename Question::answer_type> give_a_turn(Question q) {
   co_await co_yield_now();
   typename Question::answer_type a;
@@ -110,7 +110,7 @@ task<io_result<const_buffer>> buffered_reader::peek_slowly(std::size_t bytes, de
   co_return io_result<const_buffer>(result<const_buffer>(buffered()), size());
 }
 
-// The size of the first line, its end included; 0 if there is no end.
+// The size of the first line, line end included; 0 if there is none.
 std::size_t buffered_reader::find_line(std::size_t from) const noexcept {
   if (from == size()) return 0;
   std::byte const* const start = memory_.data() + begin_;
@@ -142,7 +142,7 @@ task<io_result<std::string_view>> detail::buffered_line::after_others() const { 
 task<io_result<std::string_view>> buffered_reader::read_line_slowly(deadline d) {
   time_limit const limit(d);
   for (bool first = true;; first = false) {
-    std::size_t const searched = size(); // in vain
+    std::size_t const searched = size(); // without finding a line end
     if (failed_) co_return io_result<std::string_view>(std::exchange(failed_, {}), searched);
     if (searched == capacity())
       co_return io_result<std::string_view>(detail::system_error(EMSGSIZE), searched);

@@ -1,11 +1,11 @@
-// A ring of values between two lists of those who wait. What holds between two calls, under the lock:
+// A ring of values between two lists of waiters. Invariants, whenever the lock is free:
 //
-//   kept <= count <= places          the values that are kept are for receivers that have been posted
-//   somebody waits to receive  =>    every value is kept, or there is none
-//   somebody waits to send     =>    there is no room: with a capacity of zero, nobody waits to receive, or
-//                              the place is taken
-//   closed                     =>    nobody waits to send; who waits to receive does so for values that are
-//                              kept, and may come back
+//   kept <= count <= places          the kept values are for receivers that have been posted
+//   receivers wait  =>               every value is kept, or there is none
+//   senders wait    =>               there is no room: with a capacity of zero, no receiver waits, or the
+//                                    place is taken
+//   closed          =>               no sender waits; receivers wait only for values that are kept, and may
+//                                    be returned
 
 #include <unio/channel.hpp>
 
@@ -18,7 +18,7 @@ bool is_over_aligned(channel_values const& v) noexcept {
 
 std::byte* allocate(std::size_t n, channel_values const& v) {
   std::size_t bytes = 0;
-  if (__builtin_mul_overflow(n, v.size, &bytes)) bytes = static_cast<std::size_t>(-1); // which there are not
+  if (__builtin_mul_overflow(n, v.size, &bytes)) bytes = static_cast<std::size_t>(-1); // cannot be allocated
   return static_cast<std::byte*>(is_over_aligned(v) ? ::operator new(bytes, std::align_val_t(v.alignment))
                                                     : ::operator new(bytes));
 }
@@ -64,7 +64,7 @@ void channel_queue::take(void* to) noexcept {
   head_ = head_ + 1 == places_ ? 0 : head_ + 1;
 }
 
-// Lets go on whoever can, after anything that has changed.
+// Resumes every waiter that can proceed, after any change.
 void channel_queue::settle(std::uint32_t word, waiter_list& woken) noexcept {
   if (waiters_.empty() && senders_.empty()) [[likely]]
     return;
@@ -81,7 +81,7 @@ void channel_queue::settle(std::uint32_t word, waiter_list& woken) noexcept {
 
 wait_outcome channel_queue::send_now(void* value, std::uint32_t word, waiter_list& woken) noexcept {
   if ((word & unit) != 0) return wait_outcome::refused;
-  if (!has_room()) return wait_outcome::none; // nor is there any while others wait to send
+  if (!has_room()) return wait_outcome::none; // also while other senders wait
   put(value);
   settle(word, woken);
   return wait_outcome::granted;
@@ -94,7 +94,7 @@ wait_outcome channel_queue::receive_now(void* to, std::uint32_t word, waiter_lis
     return wait_outcome::granted;
   }
   if (count_ != 0) return wait_outcome::none;
-  if (!senders_.empty()) { // without a place between: no other waits to receive
+  if (!senders_.empty()) { // with a capacity of zero: no other receiver waits
     values_.move(to, senders_.first()->place);
     senders_.end_first(wait_outcome::granted, woken);
     return wait_outcome::granted;
@@ -138,7 +138,7 @@ std::size_t channel_queue::size() noexcept {
 
 bool channel_queue::admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
   bool const is_send = w.amount == sends;
-  if (w.yields && !is_send) { // it takes its value when it goes on, which it may never do
+  if (w.yields && !is_send) { // it takes its value when it resumes, which may never happen
     w.outcome = wait_outcome::waiting;
     waiters_.push(w);
     settle(word, woken);

@@ -2,11 +2,10 @@
 //
 // A coroutine that waits for a sender:
 //
-//   here ── before_start ──► starting ── after_start ──► waiting ── completed ──► returning ── resumed ──►
-//   here
+//   here ── before_start ──► starting ── after_start ──► waiting ── completed ─► returning ── resumed ─► here
 //                               │ completed                 │ leave
 //                               ▼                           ▼
-//                            returning: goes on         called_back: waits for completed
+//                            returning: continues        called_back: waits for completed
 
 #include "core/thread_token.hpp"
 #include "sys/calls.hpp"
@@ -22,8 +21,8 @@ bool stop_gate::open() noexcept {
 }
 
 void stop_gate::stop(io_operation& op) noexcept {
-  if ((state_.fetch_or(bit_stop, std::memory_order_acq_rel) & bit_open) == 0) return; // open() sees it
-  while (!op.started()) sys::sched_yield(); // it is just being started, on another thread
+  if ((state_.fetch_or(bit_stop, std::memory_order_acq_rel) & bit_open) == 0) return; // open() will see it
+  while (!op.started()) sys::sched_yield(); // another thread is starting it
   op.cancel();
 }
 
@@ -55,8 +54,8 @@ bool sender_wait::after_start() noexcept {
   return place_.compare_exchange_strong(expected, place::waiting, std::memory_order_acq_rel);
 }
 
-// What a stop completes goes on later: whoever asked for it is still up on the stack, with sources that may
-// be the coroutine's.
+// What a stop completes resumes later: the requesting code is still on the stack, with sources that may be
+// the coroutine's.
 void sender_wait::pass_on_stop() noexcept {
   stopping_.store(this_thread_token(), std::memory_order_relaxed);
   stop_.request_stop();
@@ -84,7 +83,7 @@ void sender_wait::completed() noexcept {
   expected = place::waiting;
   if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
     return resume(executor.dispatch(resume_));
-  completed_.wake(); // and this is gone
+  completed_.wake(); // this object may be destroyed by now
 }
 
 void sender_wait::leave() noexcept {

@@ -1,5 +1,5 @@
-// The slow half of the frame pool: between a thread's lists and the heap stands a global pool of full
-// batches, so that a thread that only takes and one that only gives back meet once in a batch.
+// The slow path of the frame pool: between the threads' lists and the heap is a global pool of full batches,
+// so that a thread that only allocates and one that only frees meet once in a batch.
 
 #include <unio/frames.hpp>
 
@@ -20,8 +20,7 @@ namespace {
 
 constexpr std::size_t global_bytes_limit = 64 << 20;
 
-// Every size has a list, and its index leads back to it; none is more than an eighth larger than what it is
-// for.
+// Every size has a list whose index leads back to it; none is more than an eighth larger than the request.
 consteval bool sizes_are_right() {
   for (std::size_t index = 0, before = 0; index != frame_sizes; ++index) {
     std::size_t const size = frame_size_of(index);
@@ -43,15 +42,15 @@ static_assert([] {
   for (std::size_t index = 0; index != frame_sizes; ++index) bytes += kept(index) * frame_size_of(index);
   return bytes;
 }() <= (43 << 20) / 10); // as frames.hpp says
-// What moves between a thread and the global pool at once.
+// How many blocks move between a thread and the global pool at once.
 constexpr std::uint32_t batch(std::size_t index) noexcept { return kept(index) / 2; }
 
 void set_room(std::size_t index, std::uint32_t n) noexcept {
   this_threads_frames.room[index] = static_cast<std::uint8_t>(n);
 }
 
-// A batch in the global pool: its first block links to the rest of it, and stands in the list of batches by
-// its second word.
+// A batch in the global pool: its first block links to the rest of the batch, and by its second word to the
+// next batch.
 struct batch_head : free_frame {
   batch_head* next_batch;
 };
@@ -88,7 +87,7 @@ void to_heap(free_frame* f) noexcept {
   }
 }
 
-// Gives a list of `n` blocks to the global pool, or to the heap if that is full.
+// Puts a list of `n` blocks into the global pool, or frees them if that is full.
 void give_batch(free_frame* first, std::size_t index, std::uint32_t n) noexcept {
   std::size_t const bytes = n * frame_size_of(index);
   {
@@ -130,10 +129,10 @@ free_frame* take_from_list(std::size_t index, std::uint32_t n) noexcept {
 enum class lists : char { unused, open, ended };
 constinit thread_local lists this_threads_lists = lists::unused;
 
-// The end of a thread gives its lists up: whole batches to the others, the rest to the heap.
+// At the end of a thread: whole batches go to the global pool, the rest to the heap.
 struct closing {
   ~closing() {
-    this_threads_lists = lists::ended; // what other destructors of this thread give back goes to the heap
+    this_threads_lists = lists::ended; // later destructors of this thread free to the heap
     for (std::size_t index = 0; index != frame_sizes; ++index) {
       for (std::uint32_t held = kept(index) - this_threads_frames.room[index]; held >= batch(index);
            held -= batch(index))
@@ -144,7 +143,7 @@ struct closing {
   }
 };
 
-// The first use by a thread: from now on its lists may hold something.
+// The first use by a thread: its lists may hold blocks from now on.
 bool open_lists() noexcept {
   if (this_threads_lists == lists::ended) return false;
   static thread_local closing at_the_end;
@@ -157,14 +156,14 @@ bool lists_are_open() noexcept { return this_threads_lists == lists::open || ope
 
 } // namespace
 
-// Nothing is free in the thread's list.
+// The thread's list is empty.
 void* refill_frames(std::size_t size) {
   if (size > frame_large || !UNIO_POOLS_FRAMES) return from_heap(size);
   std::size_t const index = frame_size_index(size);
   if (lists_are_open()) {
     frame_lists& mine = this_threads_frames;
-    // A caller that was compiled with a sanitizer looks into no list; the library, compiled without, still
-    // keeps one.
+    // Code compiled with a sanitizer does not use the lists, but the library, compiled without, still keeps
+    // some.
     if (mine.first[index] != nullptr) return take_from_list(index, 1);
     if (free_frame* const taken = take_batch(index); taken != nullptr) {
       mine.first[index] = taken->next;
@@ -175,7 +174,7 @@ void* refill_frames(std::size_t size) {
   return from_heap(frame_size_of(index));
 }
 
-// The thread's list is full, or there is none.
+// The thread's list is full, or does not exist.
 void spill_frames(void* p, std::size_t size) noexcept {
   if (size > frame_large || !UNIO_POOLS_FRAMES) return to_heap(p);
   std::size_t const index = frame_size_index(size);

@@ -1,4 +1,4 @@
-// unio::dump_pending: what each operation in flight looks like to somebody who asks why nothing happens.
+// unio::dump_pending: describes each operation in flight, to find out why nothing happens.
 
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
@@ -60,7 +60,7 @@ char const* to_string(handle_kind k) noexcept {
   return "";
 }
 
-// What a descriptor is, as the kernel says it: a path, or "socket:[1234]".
+// What a descriptor is, in the kernel's words: a path, or "socket:[1234]".
 std::string target_of(int fd) {
   char target[256];
   std::string const link = "/proc/self/fd/" + std::to_string(fd);
@@ -68,7 +68,7 @@ std::string target_of(int fd) {
   return n > 0 ? " " + std::string(target, static_cast<std::size_t>(n)) : std::string();
 }
 
-// One of each pair is used, as the library was built.
+// One of each pair is used, depending on how the library was built.
 [[maybe_unused]] void describe_age(std::string&, detail::tracked_operation<false> const&, std::int64_t) {}
 [[maybe_unused]] void describe_age(std::string& text, detail::tracked_operation<true> const& op,
                                    std::int64_t now_ns) {
@@ -79,7 +79,7 @@ std::string target_of(int fd) {
 
 [[maybe_unused]] void describe_coroutine(std::string& text, detail::tracked_coroutine<true> const& c) {
   std::source_location const& at = c.where();
-  // GCC names the function that it made of the coroutine, whose parameter is the frame.
+  // GCC names the function that it made from the coroutine, whose parameter is the frame.
   std::string_view name = at.function_name();
   if (name.ends_with(".Frame*)")) name = name.substr(0, name.find('('));
   if (name.starts_with("void ")) name.remove_prefix(5);
@@ -100,8 +100,8 @@ std::string target_of(int fd) {
   return l.waiting();
 }
 
-// Suspended coroutines below this one's, from the innermost outwards. They stay suspended: what they wait for
-// is in flight on this thread.
+// Suspended coroutines that await this one's operation, from the innermost outwards. They stay suspended,
+// because the operation is in flight on this thread.
 [[maybe_unused]] void describe_chain(std::string& text, detail::tracked_operation<true> const& op) {
   std::coroutine_handle<> h = op.coroutine();
   for (int depth = 0; h && depth != 1000; ++depth) {
@@ -161,7 +161,7 @@ constinit std::atomic<int> dump_wanted_fd{-1};
 void want_dump(int) {
   int const saved = errno;
   std::uint64_t const one = 1;
-  // The only thing that can go wrong is that one was wanted already.
+  // This can only fail if a dump was requested already.
   if (::write(dump_wanted_fd.load(std::memory_order_relaxed), &one, sizeof one) < 0) errno = 0;
   errno = saved;
 }

@@ -36,9 +36,9 @@ struct nobody {
 
 } // namespace
 
-// What is waited for may come from another thread: a wait without end keeps run() from saying that nothing is
-// pending, and is what the other thread cancels. Whoever wakes says when it has left, for the waiting thread
-// then lets go of all this.
+// The wake-up may come from another thread: an operation without end keeps run() from reporting that nothing
+// is pending, and the other thread cancels it. The waker says when it has left, because the waiting thread
+// then destroys all of this.
 result<void> blocker::wait(io_multiplexer* m) noexcept {
   if (m == nullptr) {
     for (std::uint32_t s; ((s = state_.load(std::memory_order_acquire)) & bit_woken) == 0;)
@@ -57,7 +57,7 @@ result<void> blocker::wait(io_multiplexer* m) noexcept {
     if (result<int> const r = m->run(); !r.has_value()) {
       why = r.error();
     } else if (sleep.finished() && !is_awake()) {
-      why = sleep.result().error(); // it could not even be started
+      why = sleep.result().error(); // it could not be started
     }
   }
   if ((state_.fetch_and(~bit_running, std::memory_order_acq_rel) & bit_woken) == 0) return why;
@@ -89,12 +89,12 @@ std::coroutine_handle<> run_on_base::go(std::coroutine_handle<> child, std::coro
   if (there == e.executor) return child;
   environment_.abandon = &lost;
   environment_.root = this;
-  // It must be possible to call it back, and then it may be waiting for anything.
+  // The task must be stoppable from here, and may then be waiting for anything.
   environment_.stop = stop_.get_token();
   if (e.stop.stop_possible()) stop_from_caller_.emplace(e.stop, pass_on{stop_});
   place_.store(place::there, std::memory_order_relaxed);
   hop_ = resumption(child, &environment_);
-  return there.dispatch(hop_); // from here on it may return at any moment, and the caller go on
+  return there.dispatch(hop_); // from here on the task may return at any moment, and the caller resume
 }
 
 std::coroutine_handle<> run_on_base::child_ended() noexcept {
@@ -105,11 +105,11 @@ std::coroutine_handle<> run_on_base::child_ended() noexcept {
   place expected = place::there;
   if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
     return back.dispatch(hop_);
-  ended_.wake(); // and this is gone
+  ended_.wake(); // this object may be destroyed by now
   return std::noop_coroutine();
 }
 
-// The multiplexer there has ended and dropped the task, which nobody will ever resume.
+// The multiplexer there has ended and dropped the task, which will never be resumed.
 void run_on_base::lost(environment const& e) noexcept {
   auto& self = *static_cast<run_on_base*>(e.root);
   self.is_lost_ = true;
@@ -121,7 +121,7 @@ void run_on_base::call_back() noexcept {
   if (!place_.compare_exchange_strong(expected, place::called_back, std::memory_order_acq_rel))
     return hop_.take_back(callers_->executor);
   stop_.request_stop();
-  // It may need this thread to come to its end.
+  // The task may need this thread in order to end.
   auto const runs = [](io_multiplexer* m) {
     return m != nullptr && m->run_by() == io_multiplexer::runner::this_thread;
   };

@@ -1,22 +1,22 @@
-// A strand: a queue that many threads push to, and whoever has its turn runs.
+// A strand: a queue that many threads push to, run by the thread that has its turn.
 //
 // The queue is Dmitry Vyukov's for many producers and one consumer, linked through the works themselves.
-// `last_` also says whose turn it is:
+// `last_` also says who has the turn:
 //
-//   last_ == null           idle: nobody runs it. Who pushes then has its turn posted to the inner executor
-//   last_ == &placeholder_  empty, and somebody has the turn
-//   otherwise               what was pushed last
+//   last_ == null           idle. The thread that pushes then posts the strand's turn to the inner executor
+//   last_ == &placeholder_  empty, and a thread has the turn
+//   otherwise               the work pushed last
 //
 //   push:  before = last_.exchange(w)          turn:  pop and run, 64 at most
 //          null?  first_ = w, post the turn           empty: last_ from &placeholder_ to null, idle
 //          else   before->next = w                    else: post the turn again
 //
 // A push is wait-free. Between its exchange and its link the runner cannot see what follows, and waits for
-// the link: a work stays valid until it is run, and is not run before it is known what comes behind it.
+// the link: a work stays valid until it is run, and is run only when its successor is known.
 //
-// Order. What one work did happens before the next: within a turn by sequence; from turn to turn by the inner
+// Order. Each work happens before the next: within a turn by sequence; from turn to turn by the inner
 // executor's post; across idleness by `last_`, which the end of a turn releases and the push that finds it
-// null acquires (and which then posts). What the poster did happens before its work by the release of the
+// null acquires (and which then posts). The poster's writes happen before its work by the release of the
 // link, or of the post.
 
 #include "sys/calls.hpp"
@@ -32,14 +32,14 @@ namespace {
 
 constexpr int works_per_turn = 64;
 
-// The next of a work, which who pushes behind it writes while the runner looks.
+// The link of a work, which a push behind it writes while the runner looks.
 std::atomic_ref<work*> link(work& w) noexcept { return std::atomic_ref<work*>(w.next); }
 
 void nothing(work&, bool) noexcept {}
 
 } // namespace
 
-// On the stack of who runs a strand; several if one runs inside another, or a loop inside of a work.
+// On the stack of the thread that runs a strand; several if one runs inside another, or a loop inside a work.
 class strand_state::turn {
  public:
   explicit turn(strand_state const& s) noexcept : strand_(s), outer_(std::exchange(innermost, this)) {}
@@ -73,20 +73,20 @@ void strand_state::push(work& w) noexcept {
   post_turn();
 }
 
-// The turn may be over before the post has returned, and what it ran may have let go of all handles.
+// The turn may be over before post() returns, and what it ran may have dropped all references.
 void strand_state::post_turn() noexcept {
   share();
   inner_.post(static_cast<work&>(*this));
   release();
 }
 
-// What was pushed behind `w`; null if it is the last.
+// The successor of `w`; null if it is the last.
 work* strand_state::behind(work& w) noexcept {
   for (int spins = 0;; ++spins) {
     if (work* const following = link(w).load(std::memory_order_acquire); following != nullptr)
       return following;
     if (last_.load(std::memory_order_acquire) == &w) return nullptr;
-    if (spins > 64) sys::sched_yield(); // another thread is just linking it
+    if (spins > 64) sys::sched_yield(); // another thread is linking it
   }
 }
 
@@ -122,7 +122,7 @@ void strand_state::drain(work& w, bool run) noexcept {
   if (!run) return self.drop();
   bool idle = false;
   {
-    resume_scope const scope; // what is resumed here goes on here, not further up on the stack
+    resume_scope const scope; // coroutines resumed here run here, not in a caller's loop
     turn const here(self);
     for (int n = 0; n != works_per_turn && !idle; ++n) {
       if (work* const following = self.pop(); following != nullptr) {
@@ -140,7 +140,7 @@ void strand_state::drain(work& w, bool run) noexcept {
 // The inner executor has ended.
 void strand_state::drop() noexcept {
   {
-    turn const here(*this); // what is dropped may destroy what waits behind it
+    turn const here(*this); // dropping one work may destroy works behind it
     do {
       while (work* const w = pop()) (*w)(false);
     } while (!end_if_empty());

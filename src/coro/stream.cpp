@@ -74,9 +74,9 @@ task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffe
 namespace {
 
 constexpr std::size_t least_room = 512;
-constexpr std::size_t most_room = 16 * 1024; // what is added is written with zeros first
+constexpr std::size_t most_room = 16 * 1024; // resize() writes zeros there first
 
-// Room at the end of a container; what was not filled is taken off again, also if the task is destroyed
+// Room at the end of a container; the unfilled part is removed again, also if the task is destroyed
 // meanwhile.
 class appended {
  public:
@@ -98,7 +98,7 @@ std::size_t room_in(dynamic_buffer const& b) noexcept {
   return std::min(b.max_size() - size, std::clamp(b.capacity() - size, least_room, most_room));
 }
 
-// Where the delimiter ends, or 0.
+// The end of the delimiter, or 0.
 std::size_t find_end(dynamic_buffer const& in, std::string_view delimiter, std::size_t& from) noexcept {
   std::string_view const text(reinterpret_cast<char const*>(in.data()), in.size());
   std::size_t const at = text.find(delimiter, from);
@@ -154,7 +154,7 @@ namespace {
 constexpr std::size_t block_bytes = 64 * 1024;
 constexpr std::size_t most_spliced = 1 << 30;
 
-// splice(2) wants a pipe on one side. A named pipe that nobody has written to yet would seem to have ended.
+// splice(2) needs a pipe on one side. A named pipe that had no writer yet would seem to have ended.
 bool may_splice(any_read_stream from, any_write_stream to) noexcept {
   io_handle const* const a = from.handle();
   io_handle const* const b = to.handle();
@@ -168,8 +168,8 @@ bool may_splice(any_read_stream from, any_write_stream to) noexcept {
           b->kind() == handle_kind::named_pipe);
 }
 
-// What kinds do not tell: a file that only appends, a device, a descriptor that is simulated. Reading and
-// writing say what is really wrong, if anything is.
+// Kinds do not show everything: a file opened for appending, a device, a simulated descriptor. Reading and
+// writing report the real error, if there is one.
 bool refuses_to_splice(std::error_code e) noexcept {
   return e.category() == std::system_category() &&
          (e.value() == EINVAL || e.value() == EBADF || e.value() == ENOSYS || e.value() == EOPNOTSUPP);
@@ -213,7 +213,7 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
         co_await from.co_read(io_request<mutable_buffers>(room), time.next());
     std::size_t const n = bytes_moved(got, room.bytes());
     if (got.has_value() && n == 0) co_return copied(moved);
-    // Written from wherever they are: a mapped file is not copied first.
+    // Written from where they are: bytes of a mapped file are not copied first.
     mutable_buffers const filled = got.has_value() ? *got : room.first(n);
     for (std::size_t i = 0; i != filled.size(); ++i) {
       const_buffer piece(filled[i]);

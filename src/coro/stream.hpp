@@ -1,4 +1,4 @@
-// src/coro/stream.hpp: what whole transfers share: how long they may take, what of a list is left, how much
+// src/coro/stream.hpp: what whole transfers share: their deadline, the rest of a list of buffers, the bytes
 // moved.
 
 #pragma once
@@ -16,7 +16,7 @@ namespace unio::detail {
 
 inline std::error_code system_error(int code) noexcept { return {code, std::system_category()}; }
 
-/// The deadline of a whole transfer: a moment, once it has begun. Zero stays zero: whatever can be done
+/// The deadline of a whole transfer: a moment, once it has begun. Zero stays zero: do what can be done
 /// without waiting.
 class time_limit {
  public:
@@ -27,7 +27,7 @@ class time_limit {
   }
   /// For the next transfer.
   [[nodiscard]] deadline next() const noexcept { return deadline_; }
-  /// A source that always has something would never notice.
+  /// Checked because a source that always has data would never notice.
   [[nodiscard]] bool has_passed() const noexcept {
     return due_ns_ != deadline::forever && sys::steady_now() >= due_ns_;
   }
@@ -37,8 +37,8 @@ class time_limit {
   std::int64_t due_ns_ = deadline::forever;
 };
 
-/// What is left of a list of buffers. The caller's array stays as it is, so the rest of a buffer that was
-/// moved in part goes alone.
+/// The rest of a list of buffers. The caller's array is not changed, so the rest of a partly moved buffer
+/// goes alone.
 template <class Buffer> class unmoved {
  public:
   explicit unmoved(buffer_list<Buffer> const& all) noexcept : all_(all), left_(all.bytes()) { skip_empty(); }
@@ -79,9 +79,9 @@ std::size_t bytes_moved(io_result<buffer_list<Buffer>> const& r, std::size_t ask
   return n;
 }
 
-/// Brings what a read yields to where it was asked for.
+/// Copies what a read returned to where it was wanted.
 inline void bring(mutable_buffers const& got, mutable_buffers const& wanted) noexcept {
-  if (got.empty() || got.front().data() == wanted.front().data()) return; // of one array, or one buffer
+  if (got.empty() || got.front().data() == wanted.front().data()) return; // already there
   std::size_t at = 0;
   std::size_t within = 0;
   for (mutable_buffer piece : got) {
@@ -96,7 +96,7 @@ inline void bring(mutable_buffers const& got, mutable_buffers const& wanted) noe
   }
 }
 
-/// A block of the pool for as long as it is needed.
+/// A block of the pool, freed at the end of its scope.
 class block {
  public:
   explicit block(std::size_t size) : data_(frame_pool::allocate(size)), size_(size) {}

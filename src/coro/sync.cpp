@@ -1,5 +1,4 @@
-// How coroutines wait for each other: the life of a waiter, once, and what each thing that is waited for adds
-// to it.
+// How coroutines wait for each other: the life of a waiter, once, and what each primitive adds to it.
 //
 //                       ┌────────────────────────── canceled ◄───────┐
 //   suspend ── attach ──┤                                            │ stop
@@ -8,10 +7,10 @@
 //                                          └──────┴─► granted, refused ── post ──► resumed
 //                                                                      └─────────► destroyed: given back
 //
-// Whatever ends the waiting does so under the lock of what is waited for, and so once. The stop token is
-// asked first, because from the moment that the waiter is in a list it may go on elsewhere. Nobody is posted
-// under the lock, and nothing is touched after it has been posted. A waiter whose turn is over (yields) is
-// posted even if it need not wait.
+// Whatever ends a wait does so under the lock of the queue, and so once. The stop callback is attached first,
+// because a waiter in a list may resume on another thread at any moment. Nothing is posted under the lock,
+// and a posted waiter is not touched again. A waiter whose turn is over (yields) is posted even if it need
+// not wait.
 
 #include "sys/calls.hpp"
 
@@ -28,7 +27,7 @@ std::uint32_t wait_queue::lock_word_contended() noexcept {
   for (int spins = 0;; ++spins) {
     std::uint32_t w = word_.load(std::memory_order_relaxed);
     if ((w & bit_locked) != 0) {
-      if (spins >= 64) sys::sched_yield(); // whoever holds it was interrupted
+      if (spins >= 64) sys::sched_yield(); // the holder was preempted
     } else if (word_.compare_exchange_weak(w, w | bit_locked, std::memory_order_acquire)) {
       return w;
     }
@@ -40,7 +39,7 @@ void waiter_list::post_each() noexcept {
   first_ = last_ = nullptr;
   while (w != nullptr) {
     waiter* const next = w->next;
-    w->with->executor.post(w->resume); // and it is gone
+    w->with->executor.post(w->resume); // the waiter may be destroyed by now
     w = next;
   }
 }
@@ -61,11 +60,11 @@ bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void
   if (yields && ended) woken.push(w);
   q.unlock_word(word);
   if (yields) woken.post_all();
-  if (yields || !ended) return true; // and this may be gone
+  if (yields || !ended) return true; // this object may be destroyed by now
   if (stop.stop_possible()) w.detach(stop);
   suspended_ = false;
   outcome_ = w.outcome;
-  if (outcome_ == wait_outcome::granted) q.admitted(woken); // what is not granted wakes none
+  if (outcome_ == wait_outcome::granted) q.admitted(woken); // without a grant none is woken
   return false;
 }
 
@@ -132,7 +131,7 @@ bool permits::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
   return false;
 }
 
-// It may have wanted more than those behind it.
+// It may have asked for more than those behind it.
 void permits::removed(waiter&, std::uint32_t& word, waiter_list& woken) noexcept { serve(word, woken); }
 
 void permits::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
@@ -239,7 +238,7 @@ void rendezvous_queue::drop() noexcept {
 
 void rendezvous_queue::admitted(waiter_list& woken) noexcept {
   completion_(argument_);
-  woken.post_all(); // and this may be gone
+  woken.post_all(); // this object may be destroyed by now
 }
 
 } // namespace unio::detail

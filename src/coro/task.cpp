@@ -17,7 +17,7 @@ void resumption::invoke(work& w, bool run) noexcept {
 
 void resumption::take_back(executor_ref e) noexcept {
   if (handle_ == nullptr) return;
-  while (!e.withdraw(*this)) sys::sched_yield(); // another thread is just queueing it
+  while (!e.withdraw(*this)) sys::sched_yield(); // another thread is queueing it
 }
 
 namespace detail {
@@ -37,7 +37,7 @@ struct dispatched {
   std::atomic<bool>& left;
   static bool await_ready() noexcept { return false; }
   [[nodiscard]] std::coroutine_handle<> await_suspend(std::coroutine_handle<>) const noexcept {
-    left.store(true, std::memory_order_release); // pairs with the destructor of what awaits
+    left.store(true, std::memory_order_release); // pairs with the destructor of the awaiter
     return executor.dispatch(r);
   }
   static void await_resume() noexcept {}
@@ -51,10 +51,10 @@ way_back way_back::to(executor_ref executor, resumption& r, std::atomic<bool>& l
 // ---- where there are no tail calls ------------------------------------------------------------------------
 
 namespace {
-// The innermost loop of this thread that resumes coroutines, and what it is to resume next.
+// The innermost loop of this thread that resumes coroutines, and what it resumes next.
 struct resuming {
   bool active;
-  unsigned awaits; // counted since a coroutine was resumed by somebody who is none
+  unsigned awaits; // counted since code that is no coroutine resumed one
   std::coroutine_handle<> next;
 };
 constinit thread_local resuming this_threads{};
@@ -85,13 +85,13 @@ void resume_from_loop(std::coroutine_handle<> h) noexcept {
 void resume(std::coroutine_handle<> h) noexcept {
   if (!this_threads.active) [[likely]] {
     this_threads.awaits = 0;
-    return h.resume(); // it makes its own loop
+    return h.resume(); // a loop of its own
   }
   resume_scope const scope;
   h.resume();
 }
 
-// What is counted inside counts outside as well: the coroutine that waits here has given nobody a turn.
+// Awaits counted inside count outside as well: the coroutine that waits here has not yielded.
 resume_scope::resume_scope() noexcept : active_(this_threads.active), next_(this_threads.next) {
   this_threads.active = false;
   this_threads.next = nullptr;

@@ -44,7 +44,7 @@ void task_group::fail(std::exception_ptr e) noexcept {
 }
 
 bool task_group::request_stop() noexcept {
-  if (!hold()) return false; // all have ended, and whoever joins is about to go on
+  if (!hold()) return false; // all have ended, and the joining coroutine is about to resume
   bool const first = ask_to_stop();
   release();
   return first;
@@ -57,15 +57,15 @@ std::coroutine_handle<> task_group::begin_to_wait(join_awaitable& joiner, std::c
                "a task_group is joined on another executor than its tasks run on");
   caller_ = h;
   joiner_ = &joiner;
-  return count_down(); // who declared it counts as one that runs until it joins
+  return count_down(); // the declaring coroutine counts as running until it joins
 }
 
-// The coroutine that waited is being destroyed. It counts again as one that runs, as before.
+// The coroutine that waited is being destroyed. It counts as running again.
 void task_group::forget_to_wait() noexcept {
-  stop_listening(); // waits for a stop that is just coming from above
+  stop_listening(); // waits for a stop in progress from above
   joiner_ = nullptr;
   bool const had_ended = left_.fetch_add(1, std::memory_order_acq_rel) == 0;
-  // Then request_stop() was the last to hold it, on another thread perhaps, which is about to post its
+  // Then request_stop() was the last to hold the group, perhaps on another thread, which is about to post its
   // caller.
   while (had_ended && !is_posted()) sys::sched_yield();
   take_back();
@@ -75,7 +75,7 @@ void task_group::forget_to_wait() noexcept {
 
 joined task_group::end_to_wait(bool stopped) {
   joiner_ = nullptr;
-  if (is_waiting()) { // it was suspended, and then there was nobody left
+  if (is_waiting()) { // it was suspended, and then none were left
     gone_on();
     left_.fetch_add(1, std::memory_order_relaxed);
     listen_again();
@@ -87,7 +87,7 @@ joined task_group::end_to_wait(bool stopped) {
 }
 
 task_group::~task_group() {
-  if (joiner_ != nullptr) joiner_->forget_group(); // it will never go on
+  if (joiner_ != nullptr) joiner_->forget_group(); // it will never resume
   bool const joined = !is_waiting() && first_ == nullptr;
   if (joined) {
     stop_listening();
@@ -101,7 +101,7 @@ task_group::~task_group() {
     if (first_ != nullptr) first_->previous_ = nullptr;
     unlock();
     if (m == nullptr) break;
-    m->destroy_(*m); // may drive a multiplexer, on which others end, or start more
+    m->destroy_(*m); // may drive a multiplexer, on which other tasks end, or start more
   }
   take_back();
 }

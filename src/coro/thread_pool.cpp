@@ -2,11 +2,11 @@
 //
 //   open ── join(), and nothing to do ──┐
 //     │                                 ├──► over: each thread cancels what is in flight on its engine, waits
-//                                       for it and ends;
-//     └── stop() ───────────────────────┘    then the joining thread tells what is still queued that it will
-//                                            not run
+//                                       for it and
+//     └── stop() ───────────────────────┘    ends; then the joining thread calls the queued work with `run`
+//                                            false
 //
-// In this order, because a coroutine may be destroyed only when nobody resumes another part of it.
+// In this order, because a coroutine may be destroyed only when no thread resumes another part of it.
 
 #include "driver/shared.hpp"
 #include "sys/threads.hpp"
@@ -76,7 +76,7 @@ class thread_pool::state {
   std::unique_ptr<pthread_t[]> threads_;
   std::size_t started_ = 0;
   std::atomic<bool> begun_{false};
-  std::error_code why_not_; // of the thread that was started last
+  std::error_code why_not_; // of the thread started last
 };
 
 thread_pool::thread_pool(int threads) : size_(threads) {

@@ -1,10 +1,9 @@
 // The bound of a timeout. What is counted, in this order:
 //
-//   the child · whoever starts the timer, until that has been done · the timer, until it has fired or was
-//   stopped
+//   the child · the starting of the timer · the timer, until it has fired or was stopped
 //
-// The timer is abandoned at once where it cannot be on another thread than the child ends on; otherwise it is
-// cancelled, and the caller goes on when it has ended.
+// The timer is abandoned at once if the child can end only on the timer's thread; otherwise it is cancelled,
+// and the caller resumes when it has ended.
 
 #include "sys/calls.hpp"
 
@@ -48,14 +47,13 @@ void timeout_base::start_timer() noexcept {
   timer_handle t(deadline_, &m);
   timer_.emplace(t, *this);
   hold();
-  // On the one thread of a multiplexer that is also the executor, the child can end only after this has
-  // returned.
+  // If one thread runs both the multiplexer and the executor, the child can end only after this has returned.
   bool const here =
       environment_.executor.multiplexer() == &m && m.run_by() != io_multiplexer::runner::another_thread;
   if (!here) timer_->make_atomic();
   timer_->start();
-  if (timer_->multiplexer() != &m) timer_->make_atomic(); // one of several threads' that share it
-  // Whoever comes second, the end of the child or this, stops the timer.
+  if (timer_->multiplexer() != &m) timer_->make_atomic(); // several threads share the multiplexer
+  // The second of the two, the end of the child or this, stops the timer.
   if ((state_.fetch_or(has_timer, std::memory_order_acq_rel) & has_ended) != 0) stop_timer();
 }
 
@@ -64,7 +62,7 @@ std::coroutine_handle<> timeout_base::child_ended() noexcept {
   return one_ended();
 }
 
-// By one who is counted.
+// Called by a thread that is counted.
 void timeout_base::stop_timer() noexcept {
   if (timer_->finished()) return;
   if (timer_->is_atomic()) return timer_->cancel();

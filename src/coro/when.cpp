@@ -15,7 +15,7 @@ void children::listen_again() noexcept {
 }
 
 std::coroutine_handle<> children::count_down() noexcept {
-  // Releases what this one has done to whoever is last, and acquires what the others have done.
+  // Releases what this child has done to the last one, and acquires what the others have done.
   if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return std::noop_coroutine();
   stop_listening();
   return caller_;
@@ -34,7 +34,7 @@ void children::release() noexcept {
   executor_ref const executor = environment_.executor;
   back_ = resumption(caller_, &environment_);
   posted_.store(true, std::memory_order_release);
-  executor.post(back_); // from here on the caller may go on, and this be gone
+  executor.post(back_); // from here on the caller may resume, and destroy this object
 }
 
 void children::release_from_elsewhere() noexcept {
@@ -55,8 +55,8 @@ void children::stop_came(stop_node& n) noexcept {
 
 void children::abandon() noexcept {
   stop_listening();
-  left_.fetch_add(1, std::memory_order_relaxed); // whoever ends meanwhile is not the last
-  stop_.request_stop();                          // what is cancelled together is waited for together
+  left_.fetch_add(1, std::memory_order_relaxed); // a child that ends meanwhile is not the last
+  stop_.request_stop();                          // all that are cancelled are waited for
 }
 
 } // namespace unio::detail

@@ -1,10 +1,9 @@
-// src/fs/append_layout.hpp: the lock file of atomic_append. docs/explanation/shared-fs-mutexes.md describes
-// it.
+// src/fs/append_layout.hpp: the lock file of atomic_append (docs/explanation/shared-fs-mutexes.md).
 //
 //   0        append_header, one page
 //   4096     cells of 128 bytes; a request is one or more that follow each other
 //
-// Locks of the kernel on its bytes, far behind its end:
+// Kernel locks on its bytes, far behind its end:
 
 #pragma once
 
@@ -23,37 +22,37 @@ inline constexpr std::uint64_t init_byte = std::uint64_t{1} << 62; // exclusive:
 inline constexpr std::uint64_t in_use_byte = init_byte + 1;        // shared: has it open
 inline constexpr std::uint64_t recovery_byte = init_byte + 2;      // exclusive: changes records of others
 inline constexpr std::uint64_t request_bytes = std::uint64_t{1}
-                                               << 61; // + id, exclusive: who asked lives, and is not done
+                                               << 61; // + id, exclusive: the request lives, and is not done
 inline constexpr std::uint64_t id_mask = request_bytes - 1;
 
 struct append_header {
   char magic[16];
   std::uint32_t version;
   std::uint32_t cell_size;
-  std::uint64_t device; // of this very file: a copy of it is none
+  std::uint64_t device; // of this very file: a copy is not valid
   std::uint64_t inode;
-  std::uint64_t first; // nothing before this counts any more: a hint, never too far
+  std::uint64_t first; // nothing before this counts any more: a hint, never too large
 };
 
 enum state : std::uint64_t {
-  waiting_or_held = 0, // as long as the byte of its id is locked; then its owner died
+  waiting_or_held = 0, // while the byte of its id is locked; otherwise its owner died
   done = 1,
-  died = 2, // its entities wait for an owner who is told
+  died = 2, // its death is still to be reported to owners of its entities
 };
 
 constexpr std::size_t entities_in_cell = 10;
 constexpr unsigned was_told_shift = 16;
 
 struct cell {
-  std::uint64_t checksum; // of what does not change
+  std::uint64_t checksum; // of the fields that do not change
   std::uint64_t id;
   std::uint32_t pid; // for people: nothing depends on it
   std::uint16_t cells;
-  std::uint16_t number; // of this one, from 0
+  std::uint16_t number; // of this cell, from 0
   std::uint64_t count;  // of its entities
   std::uint64_t state;  // of the request: that of the first cell counts
   std::uint64_t
-      told; // a bit for each entity whose owner's death was told; 16 higher: of which this request was told
+      told; // a bit for each entity whose owner's death was reported; 16 higher: reported to this request
   entity entities[entities_in_cell];
 };
 static_assert(sizeof(cell) == 128 && std::is_trivially_copyable_v<cell>);

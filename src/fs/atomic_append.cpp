@@ -2,18 +2,18 @@
 //
 //   ask        lock the byte of a new id; append the record
 //   wait       look at the records before it; while one conflicts and is not done: sleep on the byte of the
-//              youngest of those
-//   let go     mark the record as done; unlock the byte
+//              youngest
+//   unlock     mark the record as done; unlock the byte
 //
 // The byte is locked before the record can be seen and unlocked after it is done, and the kernel unlocks it
-// when its owner dies. So a record that is not done, but whose byte can be had, is of somebody who died: its
-// state is changed to "died" by whoever finds it, under recovery_byte. The next owner of one of its entities
-// takes note of it and says so in the record (told).
+// when its owner dies. So a record that is not done, but whose byte can be locked, belongs to a dead process:
+// the user that finds it changes its state to "died", under recovery_byte. The next owner of one of its
+// entities reports the death, and notes that in the record (told).
 //
 // A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
-// all. A request of several cells may be seen in part for a moment. What a full filesystem leaves of a cell
-// has no valid checksum, and whoever finds that its own record does not begin at a multiple of 128 fills up
-// and appends it again.
+// all. A request of several cells may be seen in part for a moment. A cell truncated by a full filesystem has
+// no valid checksum; a user whose own record does not begin at a multiple of 128 fills up to it and appends
+// again.
 
 #include "fs/append_layout.hpp"
 #include "fs/hooks.hpp"
@@ -66,7 +66,7 @@ bool conflict(entity a, entity b) noexcept {
   return a.value == b.value && (a.exclusive != 0 || b.exclusive != 0);
 }
 
-// Is there an entity in the cell that the sorted list conflicts with?
+// Whether the sorted list conflicts with an entity in the cell.
 bool conflicts(cell const& c, detail::entity_list const& with) noexcept {
   for (std::size_t i = 0; i != c.count; ++i) {
     entity const e = c.entities[i];
@@ -90,15 +90,15 @@ struct atomic_append::state {
   void unlock(detail::holding& held) noexcept;
 
  private:
-  // A request of somebody, as it was found.
+  // A request of another user, as it was found.
   struct found {
     std::uint64_t at = 0; // 0: none
     std::uint64_t id = 0;
   };
-  // What is before a request.
+  // The records before a request.
   struct seen {
     found obstacle;     // the youngest that it has to wait for
-    bool notes = false; // deaths that it may be told of
+    bool notes = false; // there are deaths that may have to be reported to it
   };
   struct request {
     int fd = -1;
@@ -176,7 +176,7 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   if (h.device != file.device() || h.inode != file.inode()) {
     fresh = true;
   } else {
-    // Others may have appended, and moved the hint on, since the length was asked for.
+    // Others may have appended, and moved the hint on, since the length was read.
     if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
     if (h.first < layout::cells_at || h.first % sizeof(cell) != 0 ||
         h.first > static_cast<std::uint64_t>(s.st_size))
@@ -186,8 +186,8 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   return 0;
 }
 
-// Nobody else has it open. The records of users who died while nobody looked are still to be told of, so the
-// queue is emptied only if nobody died in it.
+// No other user has it open. Deaths that no user noticed are still to be reported, so the queue is emptied
+// only if it contains none.
 int atomic_append::state::make_header(bool fresh) noexcept {
   struct stat s;
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
@@ -216,7 +216,7 @@ int atomic_append::state::make_header(bool fresh) noexcept {
   char page[layout::cells_at] = {};
   std::memcpy(page, &h, sizeof h);
   int const e = write_at(file.fd(), page, sizeof page, 0);
-  if (e != 0) (void)sys::ftruncate(file.fd(), 0); // what there is of it would be foreign
+  if (e != 0) (void)sys::ftruncate(file.fd(), 0); // the partial header would be a foreign file
   return e;
 }
 
@@ -226,7 +226,7 @@ int atomic_append::state::take_id(request& r) noexcept {
   for (int attempts = 0; attempts != 100; ++attempts) {
     r.id = mix(seed + asked.fetch_add(1, std::memory_order_relaxed)) & layout::id_mask;
     int const e = byte_lock::try_lock(r.fd, layout::request_bytes + r.id, lock_kind::exclusive);
-    if (e != -EAGAIN) return e; // -EAGAIN: somebody has the same one, once in 10^18
+    if (e != -EAGAIN) return e; // -EAGAIN: another request has the same id, once in 10^18
   }
   return -EBUSY;
 }
@@ -263,7 +263,7 @@ int atomic_append::state::append(request& r, detail::entity_list const& entities
       int const e = look(r, entities, first_look);
       if (e != -ENOENT) return e;
     }
-    // Cut off, or behind what somebody else's was cut off to: what there is of it is to be no record.
+    // Truncated, or behind another truncated record: it must not become a record.
     auto const end = sys::lseek(r.fd, 0, SEEK_CUR);
     if (end < 0) return static_cast<int>(end);
     std::uint64_t const start = static_cast<std::uint64_t>(end - n);
@@ -276,8 +276,8 @@ int atomic_append::state::append(request& r, detail::entity_list const& entities
   return -EIO;
 }
 
-// Makes the file end where a record may begin, so that one half of a record does not make all behind it
-// unreadable. Alone, since all append whole records only.
+// Makes the file end where a record may begin, so that a partial record does not make all behind it
+// unreadable. Alone, since all users append whole records only.
 int atomic_append::state::fill_up(request const& r, detail::waiting how) noexcept {
   if (int const e =
           byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
@@ -321,8 +321,8 @@ int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_
 
 // ── waiting ────────────────────────────────────────────────────────────────────────────────────────────────
 
-// What is before this request. Where it lies itself is found on the way, which saves a call. -ENOENT: it is
-// not where a record may begin. What is before the oldest that is not done is not looked at again.
+// Looks at the records before this request. Its own is found on the way, which saves a call. -ENOENT: it is
+// not where a record may begin. Records before the oldest that is not done are not looked at again.
 int atomic_append::state::look(request& r, detail::entity_list const& entities, seen& what) noexcept {
   what.obstacle = {};
   std::uint64_t const from = first.load(std::memory_order_relaxed);
@@ -368,7 +368,7 @@ int atomic_append::state::await_one(request const& r, found const& other, detail
 
 namespace {
 
-// A record that somebody else wrote, all of it.
+// All cells of a record of another user.
 class cells_of_one {
  public:
   int read(int fd, std::uint64_t at, std::size_t n) noexcept {
@@ -404,7 +404,7 @@ int list(std::span<cell const> of, wanted which, detail::entity_list& to) noexce
 
 } // namespace
 
-// Who asked has died. If it cannot have had its turn nobody needs to know.
+// The requesting process has died. If it cannot have had its turn the death need not be reported.
 int atomic_append::state::bury(request const& r, found const& dead, detail::waiting how) noexcept {
   if (int const e =
           byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
@@ -422,7 +422,7 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
     request as_it = {.fd = r.fd, .id = c.id, .at = dead.at, .size = all.bytes()};
     seen before;
     if (e == 0) e = look(as_it, its, before);
-    if (before.obstacle.at != 0) becomes = layout::done; // it waited: states only grow
+    if (before.obstacle.at != 0) becomes = layout::done; // it was still waiting: states only grow
     if (hooks::defect("untold")) becomes = layout::done;
     if (e == 0) e = write_state(r.fd, dead.at, becomes);
     hooks::step("bury.buried");
@@ -431,7 +431,7 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
   return e;
 }
 
-// It is this one's turn: deaths of owners of its entities are told now, each to one owner.
+// It is this request's turn: reports deaths of owners of its entities, each to one owner.
 int atomic_append::state::take_notes(request const& r, detail::entity_list const& entities,
                                      detail::waiting how, bool& died) noexcept {
   if (int const e =
@@ -459,7 +459,7 @@ int atomic_append::state::take_notes(request const& r, detail::entity_list const
         for (std::size_t i = 0; i != c.count; ++i) {
           entity const lost = c.entities[i];
           std::uint64_t const bit = std::uint64_t{1} << i;
-          // Who shared it changed nothing, unless it was to repair what another had left behind.
+          // A sharer changed nothing, unless it was to repair what another owner had left behind.
           if (lost.exclusive == 0 && (c.told & bit << layout::was_told_shift) == 0) told |= bit;
           auto const mine = std::lower_bound(entities.begin(), entities.end(), lost,
                                              [](entity a, entity b) { return a.value < b.value; });
@@ -481,8 +481,8 @@ int atomic_append::state::take_notes(request const& r, detail::entity_list const
   return e != 0 ? e : failed;
 }
 
-// Says in its own record that it was told of entity `i`, for those who find it dead. Of what it owns they are
-// told anyway.
+// Notes in its own record that a death was reported to it for entity `i`, in case it dies too. For entities
+// that it owns exclusively its death is reported anyway.
 int atomic_append::state::note_told(request const& r, detail::entity_list const& entities,
                                     std::size_t i) noexcept {
   if (entities[i].exclusive != 0) return 0;
@@ -493,24 +493,24 @@ int atomic_append::state::note_told(request const& r, detail::entity_list const&
   return write_at(r.fd, &told, sizeof told, at);
 }
 
-// ── letting go ─────────────────────────────────────────────────────────────────────────────────────────────
+// ── unlocking ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// If it cannot be marked as done (EIO) the next in line finds it dead: told of a death that was none, but not
-// stuck.
+// If it cannot be marked as done (EIO) the next in line takes it for dead: a report too many, but nothing
+// hangs.
 void atomic_append::state::finish(request const& r) noexcept {
   int const e = write_state(r.fd, r.at, layout::done);
   hooks::step("unlock.done");
-  if (e != 0 && hooks::defect("L8")) return; // as if it were done
+  if (e != 0 && hooks::defect("L8")) return; // pretends that it is done
   byte_lock::unlock_all(r.fd);
   hooks::step("unlock.unlocked");
 }
 
-// A death that nobody was told of would keep all behind it from being forgotten: it is moved to the end,
-// unless somebody between is to be told of it. Whoever comes to be behind the copy finds both, until the
-// first is done; nobody else is left then.
+// An unreported death would keep everything behind it from being forgotten: it is moved to the end, unless a
+// request in between must get the report. Requests that come later are behind the copy and find both, until
+// the first is done.
 int atomic_append::state::carry_notes(request const& r) noexcept {
   if (byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) != 0)
-    return 0; // somebody else is at it
+    return 0; // another user is doing it
   int const e = carry_notes_alone(r, first.load(std::memory_order_relaxed));
   byte_lock::unlock(r.fd, layout::recovery_byte);
   return e;
@@ -523,7 +523,7 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   cells_of_one all;
   if (int const e = all.read(r.fd, from, c.cells); e != 0) return e;
   std::size_t const size = all.bytes();
-  all.get()[0].state = layout::done; // nobody is told by the copy before the original is done
+  all.get()[0].state = layout::done; // the copy reports nothing before the original is done
   iovec const v{.iov_base = all.get().data(), .iov_len = size};
   auto const n = sys::uninterrupted([&] { return sys::pwritev2(r.fd, &v, 1, -1, RWF_APPEND); });
   auto const end = sys::lseek(r.fd, 0, SEEK_CUR);
@@ -547,7 +547,7 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
   return e != 0 ? e : write_state(r.fd, from, layout::done);
 }
 
-// Now and then: tells those who open the file later where to begin, and gives storage back.
+// Now and then: tells later users where to begin, and frees storage.
 void atomic_append::state::move_on(request const& r) noexcept {
   constexpr std::uint64_t step = 256 * 1024;
   std::uint64_t const now = first.load(std::memory_order_relaxed);
@@ -559,7 +559,7 @@ void atomic_append::state::move_on(request const& r) noexcept {
   if (read_at(r.fd, &in_file, sizeof in_file, offsetof(append_header, first)) == 0 && in_file < now &&
       write_at(r.fd, &now, sizeof now, offsetof(append_header, first)) == 0) {
     hooks::step("move_on.hinted");
-    std::uint64_t const end = now / 4096 * 4096; // the page of what counts is kept
+    std::uint64_t const end = now / 4096 * 4096; // the page in use is kept
     if (end > layout::cells_at)
       (void)sys::fallocate(r.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                            static_cast<std::int64_t>(layout::cells_at),
@@ -588,7 +588,7 @@ int atomic_append::state::lock(detail::holding& held, detail::waiting how) noexc
     more.give_back(r.fd);
     return e;
   }
-  if (hooks::defect("L5")) byte_lock::unlock_all(r.fd); // as if the lock were for waiting only
+  if (hooks::defect("L5")) byte_lock::unlock_all(r.fd); // pretends that the lock is for waiting only
   if (hooks::defect("L6")) r.at = first.load(std::memory_order_relaxed);
   held.words[0] = static_cast<std::uint64_t>(r.fd);
   held.words[1] = r.at;

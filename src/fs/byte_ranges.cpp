@@ -1,24 +1,22 @@
-// unio::fs::byte_ranges: the lock file, the kernel's locks on its bytes, and the notes by which a death is
-// noticed.
+// unio::fs::byte_ranges: the lock file, the kernel's locks on its bytes, and the notes that reveal a death.
 //
-// A note says: an exclusive owner of this entity has not let go. It is written after the lock was taken and
-// wiped before it is given up, so who gets the lock and finds one has outlived its owner. A word changes as
-// follows (id: value + 1):
+// A note says: an exclusive owner of this entity has not unlocked. It is written after the lock was taken and
+// wiped before it is released, so a new owner that finds one has outlived the previous owner. A word changes
+// as follows (id: value + 1):
 //
 // clang-format off
 //
-//   0         → id          its exclusive owner; another entity's may want the same word: hence
-//                           compare-and-swap
-//   id        → 0           its exclusive owner lets go
-//   id        → id          a new exclusive owner finds it: it is told, and the note is its own from now on
-//   id        → id | told   a shared owner finds it; of several one wins the compare-and-swap and is told
-//   id | told → 0           that shared owner lets go
+//   0         → id          its exclusive owner; by compare-and-swap, as entities share words
+//   id        → 0           its exclusive owner unlocks
+//   id        → id          a new exclusive owner finds it and gets the report; the note is now its own
+//   id        → id | told   a shared owner finds it; the one that wins the compare-and-swap gets the report
+//   id | told → 0           that shared owner unlocks
 //   id | told → id          an exclusive owner finds it: that shared owner has died, too
 //
 // clang-format on
 //
-// Notes are written when all entities of a request are locked. Who dies earlier has owned nothing and leaves
-// the notes of others as they were; so does a request that fails.
+// Notes are written when all entities of a request are locked. A process that dies earlier has owned nothing
+// and leaves the notes of others as they were; so does a request that fails.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
@@ -60,7 +58,7 @@ ranges_header our_header() noexcept {
   return h;
 }
 
-// What the first `n` bytes of a file say: 0 if it is one of ours.
+// Checks the first `n` bytes of a file: 0 if it is one of ours.
 int check(ranges_header const& h, std::size_t n) noexcept {
   if (n < sizeof h.magic) return unio::detail::native(error::not_a_lock_file);
   if (int const e = check_magic(h.magic, magic); e != 0) return e;
@@ -70,7 +68,7 @@ int check(ranges_header const& h, std::size_t n) noexcept {
   return std::memcmp(&h, &ours, sizeof h) == 0 ? 0 : unio::detail::native(error::different_lock_file);
 }
 
-// Its length, and what its header says.
+// Its length, and the verdict on its header.
 struct contents {
   std::int64_t size = 0;
   int verdict = 0; // as check()
@@ -92,7 +90,7 @@ int write_header(int fd) noexcept {
   iovec const v{.iov_base = &h, .iov_len = sizeof h};
   auto const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, 0, 0); });
   if (n == sizeof h) {
-    // Once in the life of the file: a crash of the machine shall not leave one that is no lock file.
+    // Once in the life of the file: after a crash of the machine it must still be a lock file.
     auto const e = sys::uninterrupted([&] { return sys::fdatasync(fd); });
     return e == -EINVAL ? 0 : static_cast<int>(e);
   }
@@ -100,7 +98,7 @@ int write_header(int fd) noexcept {
   return n < 0 ? static_cast<int>(n) : -ENOSPC;
 }
 
-// With the lock on `making_byte`. Each step may be the last one of a process that is killed.
+// With the lock on `making_byte`. The process may be killed after any step.
 int make(int fd) noexcept {
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
@@ -130,9 +128,9 @@ struct byte_ranges::state {
   int map(lock_file const& f) noexcept;
   [[nodiscard]] notes_header our_notes() const noexcept;
 
-  // The words in which the note of `id` may be.
+  // The words that may hold the note of `id`.
   std::uint64_t* bucket(std::uint64_t id) const noexcept {
-    constexpr std::uint64_t golden = 0x9e3779b97f4a7c15; // spreads values that follow each other
+    constexpr std::uint64_t golden = 0x9e3779b97f4a7c15; // spreads consecutive values
     return notes + notes_at / sizeof *notes + ((id * golden) >> (64 - bucket_bits)) * words_in_bucket;
   }
   bool note(entity e) noexcept;
@@ -158,7 +156,7 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
   bool is_ready = found.verdict == 0 && found.size <= static_cast<std::int64_t>(file_bytes);
   lock_file beside;
   if (is_ready && !file.is_remote()) {
-    // Who makes them may not have opened them to this user yet; whether it fails is seen under the lock.
+    // Their maker may not have opened them to this user yet; an error is decided under the lock.
     result<lock_file> f = file.open_beside("notes", nullptr);
     is_ready = f.has_value();
     if (is_ready) {
@@ -166,7 +164,7 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
       if (int const e = find_notes(beside, false, is_ready); e != 0) return e;
     }
   }
-  // Locked in any case: where the filesystem has no locks, it is opening that says so.
+  // Locked in any case: on a filesystem without locks, opening has to fail.
   int e = is_ready ? byte_lock::try_lock(fd, making_byte, lock_kind::exclusive)
                    : byte_lock::lock_until(fd, making_byte, lock_kind::exclusive, due_ns, false);
   bool const is_made_by_others = e == -EAGAIN && is_ready;
@@ -184,7 +182,7 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
 }
 
 // With the lock on `making_byte`. Notes of another lock file are never changed: that may have been removed,
-// and have users still.
+// and still have users.
 int byte_ranges::state::make_notes() noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
     bool made = false;
@@ -197,7 +195,7 @@ int byte_ranges::state::make_notes() noexcept {
       if (e == 0) e = write_at(f->fd(), &h, sizeof h, 0);
       hooks::step("byte_ranges.notes_made");
       if (e == 0) return map(*f);
-      (void)sys::ftruncate(f->fd(), 0); // nobody maps it
+      (void)sys::ftruncate(f->fd(), 0); // no user maps it
       return e;
     }
     bool are_ours = false;
@@ -219,7 +217,7 @@ notes_header byte_ranges::state::our_notes() const noexcept {
   return h;
 }
 
-// 0, or why it is nothing that may be removed. `may_change`: with the lock on `making_byte`.
+// 0, or why it may not be removed. `may_change`: with the lock on `making_byte`.
 int byte_ranges::state::find_notes(lock_file const& f, bool may_change, bool& are_ours) const noexcept {
   struct stat s;
   are_ours = false;
@@ -234,7 +232,7 @@ int byte_ranges::state::find_notes(lock_file const& f, bool may_change, bool& ar
     return unio::detail::native(error::not_a_lock_file);
   if (s.st_size != static_cast<std::int64_t>(file_bytes)) return 0;
   are_ours = std::memcmp(&h, &ours, sizeof h) == 0;
-  // The device may have another number after a restart.
+  // The device number may differ after a restart.
   h.device = ours.device;
   bool const are_renumbered =
       !are_ours && may_change && std::memcmp(&h, &ours, sizeof h) == 0 && s.st_dev == file.device();
@@ -250,7 +248,7 @@ int byte_ranges::state::map(lock_file const& f) noexcept {
   return 0;
 }
 
-// The note of an entity that we hold exclusively. Was there one already?
+// Writes the note of an entity held exclusively. Returns whether there was one.
 bool byte_ranges::state::note(entity e) noexcept {
   std::uint64_t const id = id_of(e);
   std::uint64_t* const words = bucket(id);
@@ -261,14 +259,14 @@ bool byte_ranges::state::note(entity e) noexcept {
   }
   for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
     std::uint64_t empty = word(words[i]).load(std::memory_order_relaxed);
-    // Acquire; pairs with the release in wipe(), the same entity's as a rule.
+    // Acquire; pairs with the release in wipe(), usually for the same entity.
     if (empty == 0 && word(words[i]).compare_exchange_strong(empty, id, std::memory_order_acq_rel))
       return false;
   }
   return false;
 }
 
-// Is there a note of an entity that we share, and are we the first to find it?
+// Whether there is a note of a shared entity, and this user is the first to find it.
 bool byte_ranges::state::tell(entity e) noexcept {
   std::uint64_t const id = id_of(e);
   std::uint64_t* const words = bucket(id);
@@ -308,8 +306,7 @@ result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name, d
   return byte_ranges(std::move(s));
 }
 
-// held.words: the descriptor; how many entities are shared ones whose owner's death was told to us. They are
-// put first.
+// held.words: the descriptor; how many shared entities came with a report of a death. They are put first.
 int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
   if (s.file.is_inherited()) return unio::detail::native(error::inherited_by_fork);

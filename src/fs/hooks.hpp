@@ -1,12 +1,10 @@
-// src/fs/hooks.hpp: named points of the locks' protocols, for tests that kill, stop or reorder processes
-// there.
+// src/fs/hooks.hpp: named points of the locks' protocols, where tests kill, stop or reorder processes.
 //
-//   step("name")    a point between two steps that others can see
-//   defect("L1")    whether a test planted this defect of the published implementations (the tests' negative
-//                   controls)
+//   step("name")    a point between two steps that other processes can see
+//   defect("L1")    whether a test planted this defect of the published implementations (negative controls)
 //
-// Nothing in the library. The tests compile src/fs a second time with UNIO_FS_HOOKS and link it before the
-// library.
+// Does nothing in the library. The tests compile src/fs a second time with UNIO_FS_HOOKS and link it before
+// the library.
 
 #pragma once
 

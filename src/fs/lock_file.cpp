@@ -1,4 +1,4 @@
-// src/fs/lock_file.hpp's own: opening without being led astray, locks on bytes, descriptions, forks.
+// Opening lock files safely, locks on bytes, open descriptions, forks.
 
 #include "fs/lock_file.hpp"
 
@@ -65,9 +65,9 @@ int is_locked(int fd, std::uint64_t at) noexcept { return sys::ofd_is_locked(fd,
 int pause::next() noexcept {
   if (due_ns_ == 0) return -EAGAIN;
   if (spin_) {
-    // Looking at the clock costs as much as many attempts in memory, and little beside one in the kernel.
+    // Reading the clock costs as much as many attempts in memory, and little compared with one in the kernel.
     if (due_ns_ != deadline::forever && sys::steady_now() >= due_ns_) return -ETIMEDOUT;
-    if (++spins_ % 64 == 0) sys::sched_yield(); // whoever holds it may need this processor
+    if (++spins_ % 64 == 0) sys::sched_yield(); // the holder may need this processor
     return 0;
   }
   std::int64_t length = length_ns_;
@@ -77,7 +77,7 @@ int pause::next() noexcept {
     length = std::min(length, left);
   }
   timespec const t{.tv_sec = 0, .tv_nsec = length};
-  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr); // a signal ends it early: another attempt
+  ::clock_nanosleep(CLOCK_MONOTONIC, 0, &t, nullptr); // a signal ends it early: retried
   length_ns_ = std::min<std::int64_t>(length_ns_ * 2, 2'000'000);
   return 0;
 }
@@ -133,8 +133,8 @@ int check_magic(char const* found, char const* ours) noexcept {
 
 namespace {
 
-// All descriptors from here, by their number. A child closes them before it does anything else: it would hold
-// its parent's locks.
+// All descriptors opened here, by their number. A child closes them before it does anything else: it would
+// hold its parent's locks.
 class open_descriptors {
  public:
   std::mutex mutex; // of the calls below
@@ -166,7 +166,7 @@ class open_descriptors {
   std::size_t size_ = 0;
 };
 
-// Without a destructor: it lives longer than any static object that has a mutex.
+// Without a destructor: it must outlive every static object that has a mutex.
 constinit open_descriptors all_open;
 static_assert(std::is_trivially_destructible_v<open_descriptors>);
 
@@ -184,7 +184,7 @@ void watch_forks() noexcept {
 
 int lock_file::open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept {
   watch_forks();
-  std::lock_guard const alone(all_open.mutex); // no fork between the call and the note
+  std::lock_guard const alone(all_open.mutex); // no fork between the call and the entry
   int const fd = sys::above_standard(
       sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); }));
   if (fd < 0 || all_open.add(fd)) return fd;
@@ -225,14 +225,13 @@ int lies_remote(int fd) noexcept {
   return is_remote_type(fs.f_type) ? 1 : 0;
 }
 
-// "/proc/self/fd/N": opening that opens the same inode anew, whatever became of its name.
+// "/proc/self/fd/N": opening it opens the same inode anew, whatever happened to its name.
 struct descriptor_path {
   explicit descriptor_path(int fd) noexcept { std::snprintf(text, sizeof text, "/proc/self/fd/%d", fd); }
   char text[32];
 };
 
-// What a path of an attacker could lead to is seen before anything is opened for real: an O_PATH descriptor
-// has no side effects.
+// An attacker's path is examined before anything is opened for use: an O_PATH descriptor has no side effects.
 int check(int path_fd, bool wants_directory, struct stat const* beside, bool trusts_group,
           struct stat& s) noexcept {
   if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
@@ -251,20 +250,20 @@ int check(int path_fd, bool wants_directory, struct stat const* beside, bool tru
   return is_trusted ? 0 : -EPERM;
 }
 
-// May those of the group make what lies beside a lock file? Where everybody may write the directory, a file
-// of the group is no sign of one of its members: a directory gives its group to what is made in it (S_ISGID).
+// Whether members of the group may make the file beside a lock file. In a directory that all may write, the
+// group of a file does not show that a member made it: a directory gives its group to new files (S_ISGID).
 bool trusts_group(int directory, struct stat const& lock) noexcept {
   struct stat s;
   return (lock.st_mode & S_IWGRP) != 0 && sys::fstat(directory, &s) == 0 && (s.st_mode & S_IWOTH) == 0;
 }
 
-// Opens it to those who may open the lock file; not to another group, where that one's cannot be given.
+// Opens it to the users of the lock file; not to another group, if the lock file's cannot be given.
 void share_like(int fd, struct stat const& lock) noexcept {
   bool const has_group = ::fchown(fd, static_cast<uid_t>(-1), lock.st_gid) == 0;
   (void)sys::fchmod(fd, lock.st_mode & (has_group ? 0666U : 0606U));
 }
 
-// The inode behind an O_PATH descriptor, opened for use. Without /proc: by its name once more, compared
+// Opens the inode behind an O_PATH descriptor for use. Without /proc: by its name once more, compared
 // afterwards.
 int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
   descriptor_path const anew(path_fd);
@@ -302,7 +301,7 @@ int lock_file::open_existing(bool wants_directory, struct stat const* beside) no
     e = fd_ < 0 ? fd_ : 0;
   }
   sys::close(path_fd);
-  // Who made it may have died before this; and the lock file may have got another mode since.
+  // Its maker may have died before this; and the mode of the lock file may have changed since.
   bool const is_shared_otherwise =
       e == 0 && beside != nullptr && s.st_uid == ::geteuid() &&
       (s.st_gid != beside->st_gid || (s.st_mode & 07777) != (beside->st_mode & 0666));
@@ -318,7 +317,7 @@ int lock_file::create(struct stat const* beside) noexcept {
 }
 
 int lock_file::open_named(bool wants_directory) noexcept {
-  for (int attempts = 0; attempts != 1000; ++attempts) { // somebody creates and removes it all the time
+  for (int attempts = 0; attempts != 1000; ++attempts) { // it is being created and removed all the time
     int e = open_existing(wants_directory, nullptr);
     if (e != -ENOENT || wants_directory) return e;
     if (e = create(nullptr); e != -EEXIST) return e;
@@ -326,7 +325,7 @@ int lock_file::open_named(bool wants_directory) noexcept {
   return -EBUSY;
 }
 
-// What is known of it from now on. 0, or a negative errno.
+// Fills in the state of an opened file. 0, or a negative errno.
 int lock_file::opened() noexcept {
   generation_ = sys::fork_generation();
   struct stat s;
@@ -346,7 +345,7 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
   std::size_t const slash = whole.rfind('/');
   std::string_view folder =
       slash == std::string_view::npos ? "." : whole.substr(0, std::max<std::size_t>(slash, 1));
-  std::string_view last = whole.substr(slash + 1); // all of it where there is none: npos is -1
+  std::string_view last = whole.substr(slash + 1); // everything if there is no slash: npos is -1
   if (last.empty() || last == "." || last == "..") {
     if (!wants_directory)
       return std::make_error_code(whole.empty() ? std::errc::no_such_file_or_directory
@@ -357,7 +356,7 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, bool 
   if (beside != nullptr && last.size() + std::strlen(beside) + 2 > unio::detail::longest_name)
     return unio::detail::to_error_code(-ENAMETOOLONG);
   lock_file f;
-  f.generation_ = sys::fork_generation(); // or it would take what it opens for its parent's
+  f.generation_ = sys::fork_generation(); // before opening, so that it does not count as inherited
   unio::detail::path_buffer folder_path;
   if (int const e = copy(last, f.name_); e != 0) return unio::detail::to_error_code(e);
   if (int const e = copy(folder, folder_path.text); e != 0) return unio::detail::to_error_code(e);
@@ -417,7 +416,7 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, std::
     if (int const e = byte_lock::lock_until(f->fd(), init_byte, lock_kind::exclusive, due_ns, false); e != 0)
       return unio::detail::to_error_code(e);
     hooks::step("join.has_init_byte");
-    // Who had it before on another machine may have made the file, or removed it.
+    // A previous owner on another machine may have made the file, or removed it.
     if (int const e = f->refresh(); e != 0) return unio::detail::to_error_code(e);
     int const named = f->is_still_named();
     if (named < 0) return unio::detail::to_error_code(named);
@@ -432,7 +431,7 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, std::
 }
 
 int lock_file::joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept {
-  // Replaces an exclusive lock by a shared one without a moment between them (fcntl_locking(2)).
+  // Replaces the exclusive lock by a shared one atomically (fcntl_locking(2)).
   if (int const e = byte_lock::lock(fd_, in_use_byte, lock_kind::shared); e != 0) return e;
   if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);
   hooks::step("join.in_use");
@@ -466,15 +465,15 @@ lock_file& lock_file::operator=(lock_file&& other) noexcept {
 
 bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_generation(); }
 
-// A size of before, a file that was removed, a page that was written elsewhere: FUSE believes what it has for
-// as long as its server said, and a lock does not change that; NFS asks again when a file is opened or locked
-// (nfs(5), "Close-to-open cache consistency").
+// Stale sizes, removed files, pages that were written elsewhere: FUSE trusts its cache for as long as its
+// server said, and a lock does not change that; NFS asks again when a file is opened or locked (nfs(5),
+// "Close-to-open cache consistency").
 int lock_file::refresh(int fd) noexcept {
   struct statx ignored;
   auto const r = sys::uninterrupted(
       [&] { return sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &ignored); });
   if (r < 0 && r != -ENOSYS && r != -EPERM)
-    return static_cast<int>(r); // EPERM: sandboxes that do not know it
+    return static_cast<int>(r); // EPERM: sandboxes that do not know the call
   (void)sys::fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
   return 0;
 }
@@ -498,11 +497,11 @@ result<int> lock_file::open_description(int more_flags) const noexcept {
   return fd;
 }
 
-// A child of fork has had them closed, and the numbers may be others' by now.
+// In a child of fork they are closed already, and the numbers may belong to others.
 void lock_file::close() noexcept {
   int const fds[] = {std::exchange(fd_, -1), std::exchange(directory_, -1)};
   if (is_inherited()) return;
-  // A FUSE server that has only heard of POSIX locks would keep them.
+  // A FUSE server that only knows POSIX locks would keep them.
   if (is_remote_ && fds[0] >= 0) byte_lock::unlock_all(fds[0]);
   for (int const fd : fds) close_remembered(fd);
 }
@@ -514,7 +513,7 @@ int descriptions::take(lock_file const& of) noexcept {
     std::lock_guard const alone(mutex_);
     if (count_ != 0) return free_[--count_];
   }
-  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // not a description of its own
+  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // shares the open description
   result<int> const fd = of.open_description();
   return fd ? *fd : to_native(fd.error());
 }

@@ -1,15 +1,15 @@
-// src/fs/lock_file.hpp: what the four mutexes share: a file that is safe to open, and locks of the kernel on
-// its bytes.
+// src/fs/lock_file.hpp: what the four mutexes share: a file that is opened safely, and kernel locks on its
+// bytes.
 //
-//   lock_file     an open lock file: who owns it, where it lies, what may be trusted
+//   lock_file     an open lock file: its owner, its place, what may be trusted
 //   byte_lock     open-file-description locks on one byte or a range (fcntl_locking(2), F_OFD_SETLK)
 //   descriptions  more open descriptions of the same file: locks of two of them exclude each other, also
 //                 within a process
-//   pause         the next wait of somebody who may only try
+//   pause         the next wait of a user that can only retry
 //
 // A lock belongs to an open description. It ends when the last descriptor of that is closed: when the process
 // dies, unless a child shares it. So children of fork close what they inherit (a handler of
-// pthread_atfork(3)), and all is close-on-exec. No descriptor from here is ever given to a ring: locks were
+// pthread_atfork(3)), and all is close-on-exec. Descriptors from here are never given to a ring: locks were
 // seen to outlive a killed process that way.
 
 #pragma once
@@ -32,19 +32,19 @@ namespace unio::fs {
 
 namespace byte_lock {
 
-/// 0; -EAGAIN if somebody else holds it; another negative errno. An own lock on the same bytes is replaced,
+/// 0; -EAGAIN if another user holds it; another negative errno. An own lock on the same bytes is replaced,
 /// atomically.
 int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept;
 /// Sleeps in the kernel. EINTR does not end it.
 int lock(int fd, std::uint64_t at, lock_kind kind) noexcept;
-/// Tries until `due_ns` (steady clock; forever: sleeps in the kernel; 0: once). -EAGAIN, -ETIMEDOUT. With
+/// Retries until `due_ns` (steady clock; forever: sleeps in the kernel; 0: once). -EAGAIN, -ETIMEDOUT. With
 /// `spin` it never sleeps.
 int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept;
 void unlock(int fd, std::uint64_t at) noexcept;
-/// All that this description holds.
+/// Releases all that this description holds.
 void unlock_all(int fd) noexcept;
-/// Would an exclusive lock of this description have to wait? 0: no; 1: yes; negative: an errno. Changes
-/// nothing.
+/// Whether an exclusive lock of this description would have to wait. 0: no; 1: yes; negative: an errno.
+/// Changes nothing.
 int is_locked(int fd, std::uint64_t at) noexcept;
 
 } // namespace byte_lock
@@ -54,13 +54,13 @@ int is_locked(int fd, std::uint64_t at) noexcept;
 int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept;
 int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept;
 
-/// Storage for `to` bytes, so that writing them through a map never finds the filesystem full (SIGBUS). Where
-/// it cannot be asked for: zeros, from `from` on.
+/// Allocates storage up to `to` bytes, so that writing them through a map never finds the filesystem full
+/// (SIGBUS). If the filesystem cannot allocate: writes zeros, from `from` on.
 int reserve(int fd, std::size_t from, std::size_t to) noexcept;
-/// Did one who made this file die before the end? Then it is empty or all zeros; or, after a power loss, as
-/// long as it was to be, `whole`, and zeros where its first page was. 1, 0, or a negative native code.
+/// Whether the maker of this file died before it was finished: it is empty or all zeros; or, after a power
+/// loss, has its final length, `whole`, and zeros in its first page. 1, 0, or a negative native code.
 int is_unfinished(int fd, std::uint64_t size, std::size_t whole) noexcept;
-/// Whose file begins with these 16 bytes: 0: ours; error::different_lock_file: of another algorithm;
+/// Compares the first 16 bytes of a file: 0: ours; error::different_lock_file: of another algorithm;
 /// error::not_a_lock_file.
 int check_magic(char const* found, char const* ours) noexcept;
 
@@ -91,33 +91,33 @@ class lock_file {
   ~lock_file() { close(); }
 
   /// Opens or creates a regular file. Links are not followed; a FIFO or a device is not opened at all; a file
-  /// with several names, or of an owner who is neither this user nor root, or that others than its owner's
-  /// group may write, is refused.
+  /// with several names, or whose owner is neither this user nor root, or that others than its owner's group
+  /// may write, is refused.
   ///
   /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM
   ///         (another owner), as openat(2); ENAMETOOLONG if `beside` is given and its name would be too long
-  ///         for open_beside(): nothing is made then
+  ///         for open_beside(): then nothing is created
   static result<lock_file> open(path_handle const& base, path_view name,
                                 char const* beside = nullptr) noexcept;
-  /// Opens or creates a regular file and joins those that have it open: `alone` says whether there are
-  /// others. Holds `init_byte` alone until joined() is called, so that nobody else joins meanwhile; waits for
-  /// who does, until `due_ns` as in lock_until().
+  /// Opens or creates a regular file and joins its users: `alone` says whether there are others. Holds
+  /// `init_byte` exclusively until joined() is called, so that no other user joins meanwhile; waits for one
+  /// that does, until `due_ns` as in lock_until().
   ///
-  /// Errors  as open(); EBUSY if its name leads to another file each time; EOPNOTSUPP where it would be
-  ///         remote and may not, and nothing is made then; ETIMEDOUT, EAGAIN
+  /// Errors  as open(); EBUSY if its name leads to another file each time; EOPNOTSUPP if it would be remote
+  ///         and may not, and then nothing is created; ETIMEDOUT, EAGAIN
   static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
                                 std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
                                 bool may_be_remote = true, char const* beside = nullptr) noexcept;
-  /// Opens the file ".NAME.`what`" beside this one, for what its users map: a map ends its users by SIGBUS
-  /// when its file is cut off, and a lock file is cut off by accident (`: > lock`), a hidden file beside it
-  /// is not. If `made` is given, creates it where there is none, and says so: only who created it may fill
-  /// it. It gets the group and the mode of this one, as far as this user may give them, also later. Its owner
-  /// may also be the lock file's; or anybody, where the group of both may write the lock file and not
-  /// everybody may write their directory.
+  /// Opens the file ".NAME.`what`" beside this one, for what its users map: truncating a mapped file ends its
+  /// users by SIGBUS, which happens by accident to a lock file (`: > lock`), but not to a hidden file beside
+  /// it. If `made` is given, creates it if there is none, and says so: only its creator may fill it. It gets
+  /// the group and the mode of this one, as far as this user may give them, also later. Its owner may also be
+  /// the lock file's; or any user, if the group of both may write the lock file and not everyone may write
+  /// their directory.
   ///
   /// Errors  as open(); ENOENT, ENAMETOOLONG
   [[nodiscard]] result<lock_file> open_beside(char const* what, bool* made) const noexcept;
-  /// Removes its name, for another file of that name to be made. 0, or a negative errno.
+  /// Removes its name, so that another file of that name can be made. 0, or a negative errno.
   int remove_name() const noexcept;
   /// From here on others may join. 0, or a negative errno.
   int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
@@ -128,23 +128,21 @@ class lock_file {
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
   [[nodiscard]] dev_t device() const noexcept { return device_; }
   [[nodiscard]] ino_t inode() const noexcept { return inode_; }
-  /// On a filesystem whose files other machines may change: nothing written here is seen there at once (NFS,
-  /// SMB, 9p, FUSE …).
+  /// On a filesystem whose files other machines may change: what is written here is not seen there at once
+  /// (NFS, SMB, 9p, FUSE …).
   [[nodiscard]] bool is_remote() const noexcept { return is_remote_; }
-  /// Has the process forked since? Then this is the child's copy, whose descriptors are closed.
+  /// Whether the process has forked since. Then this is the child's copy, whose descriptors are closed.
   [[nodiscard]] bool is_inherited() const noexcept;
-  /// Where it is remote, has fstat() and read_at() see what the server has now, whatever is cached here.
-  /// Nothing elsewhere.
-  ///
-  /// 0, or a negative errno.
+  /// On a remote filesystem, makes fstat() and read_at() see what the server has now, whatever is cached
+  /// here. 0, or a negative errno.
   [[nodiscard]] int refresh() const noexcept { return is_remote_ ? refresh(fd_) : 0; }
   static int refresh(int fd) noexcept;
-  /// Does `name` in the directory it was opened from still lead to this inode? 1, 0, or a negative errno.
+  /// Whether `name` in the directory it was opened from still leads to this inode. 1, 0, or a negative errno.
   [[nodiscard]] int is_still_named() const noexcept;
 
   /// A description of its own. Errors: EMFILE, …
   [[nodiscard]] result<int> open_description(int more_flags = 0) const noexcept;
-  /// openat(2), close-on-exec, above 2. What is opened so is closed in children of fork, until
+  /// openat(2), close-on-exec, above 2. The descriptor is closed in children of fork, until
   /// close_remembered(). A negative errno.
   static int open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept;
   static void close_remembered(int fd) noexcept;
@@ -160,7 +158,7 @@ class lock_file {
   int opened() noexcept;
 
   int fd_ = -1;
-  int directory_ = -1; // what `name_` is relative to: a descriptor of its own
+  int directory_ = -1; // of `name_`: a descriptor of its own
   dev_t device_ = 0;
   ino_t inode_ = 0;
   unsigned generation_ = 0;
@@ -168,7 +166,7 @@ class lock_file {
   char name_[unio::detail::longest_name + 1] = {}; // the last part
 };
 
-/// A stock of open descriptions of one file: one for each guard, so that the kernel lets no two of them
+/// Open descriptions of one file, kept for reuse: one for each guard, so that the kernel lets no two of them
 /// overlap.
 class descriptions {
  public:
@@ -177,16 +175,16 @@ class descriptions {
   descriptions& operator=(descriptions const&) = delete;
   ~descriptions() { close(); }
 
-  /// One that nobody uses, without locks, or a negative errno: EMFILE, ENFILE.
+  /// An unused one, without locks, or a negative errno: EMFILE, ENFILE.
   int take(lock_file const& of) noexcept;
-  /// Its locks must have been given back.
+  /// Its locks must have been released.
   void give_back(int fd) noexcept;
-  /// Closes all that are here; in a child of fork, where they are closed, forgets them: `inherited`.
+  /// Closes all of them; `inherited`: in a child of fork, where they are closed already, forgets them.
   void close(bool inherited = false) noexcept;
 
  private:
   std::mutex mutex_;
-  std::unique_ptr<int[]> free_; // no vector: letting go must not fail for want of memory
+  std::unique_ptr<int[]> free_; // no vector: unlocking must not fail for lack of memory
   std::size_t count_ = 0;
   std::size_t room_ = 0;
 };

@@ -1,49 +1,49 @@
-// unio::fs::lock_files: a file for each entity that somebody holds, and the kernel's locks on its bytes.
+// unio::fs::lock_files: a file for each entity that is held, and the kernel's locks on its bytes.
 //
 // What lies at the name of an entity, and what it means:
 //
 // clang-format off
 //
-//   file   byte 0      marked   nobody, or who
+//   file   byte 0      marked   owner
 //   ──────────────────────────────────────────────────────────────────────────────────────────────────────
-//   none                        nobody
-//   yes    free        no       nobody: its maker has not locked it yet, or died before; or shared owners
-//                               died
-//   yes    free        yes      an exclusive owner died (or a shared one that had been told of such a death)
-//   yes    exclusive   no       who is about to own it, or about to remove it
+//   none                        none
+//   yes    free        no       none: its maker has not locked it yet, or died before; or shared owners died
+//   yes    free        yes      an exclusive owner died (or a shared one that had the report of such a death)
+//   yes    exclusive   no       a user that is about to own it, or about to remove it
 //   yes    exclusive   yes      its exclusive owner
 //   yes    shared      no       its shared owners
-//   yes    shared      yes      its shared owners, after a death; the one that holds byte 1, too, was told
+//   yes    shared      yes      its shared owners, after a death; the one that holds byte 1 got the report
 //
 // clang-format on
 //
 // The mark is the owner's execute permission. It is set when byte 0 is locked exclusively, never when the
-// file is made: between making and locking another may take the lock, who would think that it had outlived an
-// owner. It is set when all entities of a request are locked, so who dies earlier has owned nothing.
+// file is made: between making and locking another user may take the lock, and would conclude that it had
+// outlived an owner. It is set when all entities of a request are locked, so a process that dies earlier has
+// owned nothing.
 //
-// A lock counts only if afterwards the name still leads to the locked file. A file is removed only by who has
-// byte 0 exclusively, and only unmarked or by the owner whose mark it is. So of two who have locked files of
-// the same name one has a file without a name, sees that, and begins again. In particular:
+// A lock counts only if afterwards the name still leads to the locked file. Only a user that has byte 0
+// exclusively removes a file, and only unmarked or with its own mark. So of two that have locked files of the
+// same name one has a file without a name, sees that, and begins again. In particular:
 //
 // clang-format off
 //
 //   made, not yet locked      another may lock it first, own it and remove it: the maker waits like others,
 //                             then begins again
-//   waiting for a file        everybody who waited for one that is removed gets its lock in turn and begins
+//   waiting for a file        each user that waited for one that is removed gets its lock in turn and begins
 //                             again
-//   the last shared owners    each tries to get byte 0 exclusively, and if it cannot, gives it up and tries
+//   the last shared owners    each tries to get byte 0 exclusively, and if it cannot, releases it and tries
 //                             once more: the last one to try succeeds and removes the file, unless it is
-//                             marked or not the named one any more
-//   killed                    leaves an empty file behind. Who next owns it and lets go removes it
-//   a request that fails      removes the files that it could have owned, but for those that were marked when
+//                             marked or no longer the named one
+//   killed                    leaves an empty file behind, which its next owner removes when it unlocks
+//   a request that fails      removes the files that it could have owned, except those that were marked when
 //                             it came
 //   a lock that fails         leaves the file (EIO, ENOLCK …): another process may have locked it, and it is
 //                             harmless
 //
-// Where other machines change the files, a removed one may keep a name there is no telling of: NFS and FUSE
-// rename what somebody has open (".nfs…"), and the name may be believed to lead to it for a while. So who
-// removes a file there first says so in its mode. Who gets the lock of such a file begins again; if the name
-// leads to it still, who said so has died, and it is removed before.
+// Where other machines change the files, a removed one may secretly keep a name: NFS and FUSE rename open
+// files (".nfs…"), and the old name may seem to lead to it for a while. So a user that removes a file there
+// first says so in its mode. A user that gets the lock of such a file begins again; if the name still leads
+// to it, the remover has died, and the file is removed first.
 //
 // clang-format on
 
@@ -89,10 +89,10 @@ struct file_name {
 struct locked_file {
   int fd;
   bool was_marked; // when it was locked
-  bool was_told;   // to us, of its owner's death, and we share it: holds told_byte
+  bool was_told;   // got the report of its owner's death, while sharing it: holds told_byte
 };
 
-// The files of a request: up to eight without memory of their own. Kept for the next request.
+// The files of a request: up to eight without allocating. Kept for the next request.
 struct request {
   request() = default;
   request(request const&) = delete;
@@ -118,7 +118,7 @@ struct request {
   locked_file small[small_size];
 };
 
-// May this be one of our lock files? Anything else stays as it is.
+// Whether this may be one of our lock files. Anything else is left alone.
 int check(struct stat const& s) noexcept {
   if (S_ISLNK(s.st_mode)) return -ELOOP;
   if (S_ISDIR(s.st_mode)) return -EISDIR;
@@ -155,13 +155,13 @@ struct lock_files::state {
   lock_file directory;
   std::mutex mutex;
   request* free = nullptr;
-  request* all = nullptr; // also those whose guards were released
+  request* all = nullptr; // including those whose guards were released
 };
 
-// Can files be made here, and locked? Asked with one that has no name, so that nothing stays if not.
+// Whether files can be made and locked here. Tried with a file without a name, which leaves nothing behind.
 int lock_files::state::probe() const noexcept {
   auto r = sys::openat(dir(), ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
-  if (r == -EOPNOTSUPP || r == -EISDIR || r == -ENOENT || r == -EINVAL) { // openat(2): filesystems without it
+  if (r == -EOPNOTSUPP || r == -EISDIR || r == -ENOENT || r == -EINVAL) { // openat(2): no O_TMPFILE here
     auto const e = random_entity();
     if (!e) return -e.error().value();
     char name[23] = ".probe";
@@ -193,20 +193,20 @@ void lock_files::state::give_back(request& r) noexcept {
   r.next_free = std::exchange(free, &r);
 }
 
-// Closes it, and thereby unlocks it. Some FUSE servers are to be asked for the latter.
+// Closes it, and thereby unlocks it. Some FUSE servers need an explicit unlock.
 void lock_files::state::discard(int fd) const noexcept {
   if (directory.is_remote()) byte_lock::unlock_all(fd);
   lock_file::close_remembered(fd);
 }
 
-// fstat(2), of what is now: who else had it locked may have marked or removed it.
+// fstat(2), of the current state: a previous holder may have marked or removed it.
 int lock_files::state::look_at(int fd, struct stat& s) const noexcept {
   if (directory.is_remote())
     if (int const e = lock_file::refresh(fd); e != 0) return e;
   return static_cast<int>(sys::fstat(fd, &s));
 }
 
-// A descriptor. -ENOENT: it is not there any more, or another one is.
+// A descriptor. -ENOENT: it no longer exists, or was replaced.
 int lock_files::state::open_existing(char const* name) const noexcept {
   struct stat s;
   if (auto const r = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); r < 0) return static_cast<int>(r);
@@ -220,7 +220,7 @@ int lock_files::state::open_existing(char const* name) const noexcept {
   return e < 0 ? static_cast<int>(e) : -ENOENT;
 }
 
-// Does the name lead to the file of which this is the state? 1, 0, or a negative errno.
+// Whether the name leads to the file with this state. 1, 0, or a negative errno.
 int lock_files::state::is_named(char const* name, struct stat const& s) const noexcept {
   if (s.st_nlink == 0) return 0;
   if (int const e = directory.refresh(); e != 0) return e;
@@ -231,8 +231,7 @@ int lock_files::state::is_named(char const* name, struct stat const& s) const no
   return named.st_ino == s.st_ino && named.st_dev == s.st_dev ? 1 : 0;
 }
 
-// The name, and the file to which it leads and which is locked exclusively. If that fails it stays, but
-// nobody died.
+// Removes the name of a file that is locked exclusively. If that fails the file stays, which is no death.
 void lock_files::state::remove(char const* name, int fd) const noexcept {
   auto e = directory.is_remote() ? sys::fchmod(fd, removed) : 0;
   hooks::step("lock_files.before_unlink");
@@ -243,17 +242,17 @@ void lock_files::state::remove(char const* name, int fd) const noexcept {
 int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const noexcept {
   file_name const name(e);
   auto const kind = e.exclusive ? lock_kind::exclusive : lock_kind::shared;
-  // ESTALE says that another machine has removed it: nfs(5). Or that the server has lost it all, if it says
-  // so again and again.
+  // ESTALE means that another machine has removed it: nfs(5). Or, if it persists, that the server has lost
+  // everything.
   constexpr int most_stale = 20;
   int stale = 0;
   pause wait(how.due_ns, how.spin);
   for (int attempt = 0;; ++attempt) {
-    if (attempt != 0) { // what was there was let go by somebody else, meanwhile
+    if (attempt != 0) { // another user unlocked what was there
       if (how.never() && attempt == 100) return -EAGAIN;
       if (!how.never() && how.due_ns != deadline::forever && sys::steady_now() >= how.due_ns)
         return -ETIMEDOUT;
-      if (directory.is_remote()) { // it may take a while until that is seen here
+      if (directory.is_remote()) { // it may take a while until that is visible here
         if (int const stop = how.never() ? 0 : wait.next(); stop != 0) return stop;
         if (int const failed = directory.refresh(); failed != 0) return failed;
       }
@@ -266,7 +265,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
       hooks::step("lock_files.exists");
       fd = open_existing(name.text);
       if (fd == -ENOENT) continue;
-      if (fd == -EAGAIN && !how.never()) { // open(2): an NFS client is asked to give back its lease
+      if (fd == -EAGAIN && !how.never()) { // open(2): an NFS client has to return its lease
         if (int const stop = wait.next(); stop != 0) return stop;
         continue;
       }
@@ -303,25 +302,25 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
   }
 }
 
-// Now that all are locked: makes it ours, and asks whether an owner has died.
+// Once all are locked: marks it, and reports whether an owner has died.
 int lock_files::state::mark(entity e, locked_file& f, bool& owner_died) const noexcept {
   if (e.exclusive) {
     owner_died = owner_died || f.was_marked;
     return f.was_marked ? 0 : static_cast<int>(sys::fchmod(f.fd, marked));
   }
   if (!f.was_marked) return 0;
-  // Of several that share it the one that gets the byte is told; the others need not wait for that.
+  // Of several sharers the one that gets the byte gets the report; the others need not wait for that.
   int const code = byte_lock::try_lock(f.fd, told_byte, lock_kind::exclusive);
   if (code != 0) return code == -EAGAIN ? 0 : code;
   struct stat s;
   if (int const failed = look_at(f.fd, s); failed != 0) return failed;
-  f.was_told = is_marked(s); // not if somebody was told and has let go since we looked
+  f.was_told = is_marked(s); // false if a sharer got the report and has unlocked since we looked
   if (!f.was_told) byte_lock::unlock(f.fd, told_byte);
   owner_died = owner_died || f.was_told;
   return 0;
 }
 
-// `was_owned`: the request was granted, so a mark has done its duty.
+// `was_owned`: the request was granted, so its mark is removed.
 void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const noexcept {
   file_name const name(e);
   if (!e.exclusive) {
@@ -337,10 +336,10 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
-  if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: not ours, what is there now
+  if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: another file is there now
   int const named = directory.is_remote() || is_removed(s) ? is_named(name, s) : 1;
   if (named == 1) remove(name, f.fd);
-  if (named < 0) (void)sys::fchmod(f.fd, unmarked); // it stays, but nobody died
+  if (named < 0) (void)sys::fchmod(f.fd, unmarked); // it stays, which is no death
 }
 
 void lock_files::state::unlock_shared(char const* name, locked_file const& f) const noexcept {

@@ -1,52 +1,51 @@
-// src/fs/map_protocol.hpp: the slots of memory_map: owned, shared, slept for, and recovered when who held
-// them has died.
+// src/fs/map_protocol.hpp: the slots of memory_map: owning, sharing, sleeping, and recovering after a
+// holder's death.
 //
-// A slot's word:    owner (16 bits: the number of a user, 0: nobody)
-//                   waiting   somebody sleeps on `turn`
-//                   reserved  let go for one of those that have slept; others wait
+// A slot's word:    owner (16 bits: the number of a user, 0: none)
+//                   waiting   a user sleeps on `turn`
+//                   reserved  unlocked for one of those that have slept; others wait
 //                   noted     entities of the slot whose owner died are noted in `dead`
-//                   died      an owner died, and its entity found no room there: told to the next owner,
-//                             whatever its entity
-//                   told      (16 bits) the number of one who shares the slot and was told of that; if it
-//                             dies so must be told the next
+//                   died      an owner died whose entity found no room there: reported to the next owner
+//                   told      (16 bits) the number of a sharer that got that report; if it dies the next
+//                             owner gets it
 // and a bit for each user in `readers`, set while one or more of its threads share the slot.
 //
-//   to own      word: nobody ──CAS──► me; then wait until no bit in `readers` is set
+//   to own      word: none ──CAS──► me; then wait until no bit in `readers` is set
 //   to share    set my bit; if the word has an owner, clear it again and wait
 //
 // Both orders are sequentially consistent, so that one of the two sees the other (Dekker). The state of the
-// slot says who owns and who shares it at every moment between two instructions: that is what makes it
-// recoverable. A count of readers would not be: who dies between counting and noting leaves it wrong.
+// slot says who owns and who shares it at every moment between two instructions, which makes it recoverable.
+// A count of readers would not be: a death between counting and noting would leave it wrong.
 //
-// A slot is that of many entities. Its owner notes which ones it has, in `held` and `more`, when it has
-// locked all of its request, and wipes that before it lets go. Who recovers a dead owner copies these notes
-// to `dead` before the slot is free, so that whoever has the slot next finds them there if it asked for that
-// entity. A note changes as follows:
+// Many entities share a slot. Its owner notes which ones it has, in `held` and `more`, when it has locked all
+// of its request, and wipes that before it unlocks. The recoverer of a dead owner copies these notes to
+// `dead` before the slot becomes free, so that the next holder finds them there if it asked for that entity.
+// A note changes as follows:
 //
-//   0           → entity       who recovers its dead owner
-//   entity      → 0            a new owner of the entity is told; from now on it is noted in `held`
-//   entity      → entity, by n a sharer, user n, is told: n in `told_of`
-//   entity, by n → 0           that one lets go
-//   entity, by n → entity      that one has died: who recovers it
+//   0           → entity       by the recoverer of its dead owner
+//   entity      → 0            a new owner of the entity gets the report; from now on it is noted in `held`
+//   entity      → entity, by n a sharer, user n, gets the report: n in `told_of`
+//   entity, by n → 0           that sharer unlocks
+//   entity, by n → entity      that sharer has died: by its recoverer
 //
-// `dead` changes only while a dead owner is in the word, or by who owns or shares the slot. It has room for
-// four entities, and what an owner notes for three; what exceeds that becomes `died`.
+// `dead` changes only while a dead owner is in the word, or by a holder of the slot. It has room for four
+// entities, and an owner's notes for three; what exceeds that becomes `died`.
 //
-// Who has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is
+// A user that has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is
 // idempotent: each word is changed by one atomic operation that depends on the dead number alone, and the
 // number is free for others only after the last.
 //
-// `Environment` is what all this stands on: memory_map.cpp has the real one, tests/memory_model one in which
-// every interleaving, and every store that the memory model lets a load see, is tried.
+// `Environment` is what all this is built on: memory_map.cpp has the real one, tests/memory_model one that
+// tries every interleaving, and every store that the memory model lets a load see.
 //
 //   slot, notes, atomic<T>             basic_slot, basic_notes, of its atomics
 //   relax(), yield(), now()            the processor's pause, sched_yield(2), the steady clock
 //   sleep_on(word, seen, until_ns)     futex(2); may return for any reason
-//   wake_sleepers(word, how_many)      how many of them slept
+//   wake_sleepers(word, how_many)      returns how many of them slept
 //   is_alive(user)                     1, 0 or a negative errno
-//   alone_with(user, undo)             calls `undo` while nobody else can recover this dead user or take its
-//                                      number. 0; -EAGAIN: it lives, or somebody else is at it; another
-//                                      negative errno
+//   alone_with(user, undo)             calls `undo` while no other user can recover this dead user or take
+//                                      its number. 0; -EAGAIN: it lives, or another user is recovering it;
+//                                      another negative errno
 //   forget(user)                       nothing of it is left
 //   step(name), defect(id)             hooks.hpp
 
@@ -72,10 +71,10 @@ namespace unio::fs::map_layout {
 inline constexpr std::int64_t first_probe_ns = 2'000'000;
 inline constexpr std::int64_t last_probe_ns = 50'000'000;
 inline constexpr std::uint64_t fair_after_ns = 200'000;
-inline constexpr std::uint64_t reserved_for_ns = 20'000'000; // long enough to be given a processor
+inline constexpr std::uint64_t reserved_for_ns = 20'000'000; // long enough to get a processor
 
-// Of one user's threads: how many share a slot. The top bit is a lock for the few instructions that change
-// bit and count together.
+// How many threads of one user share a slot. The top bit is a lock for the few instructions that change bit
+// and count together.
 template <class Environment> class sharers {
   using env = Environment;
 
@@ -96,7 +95,7 @@ template <class Environment> class sharers {
   typename env::template atomic<std::uint32_t> count_{0};
 };
 
-// How long somebody has waited, and what is next.
+// How long a thread has waited, and what it does next.
 template <class Environment> class wait_state {
   using env = Environment;
   using waiting = detail::waiting;
@@ -105,7 +104,7 @@ template <class Environment> class wait_state {
   wait_state(waiting how, unsigned spins) noexcept : how_(how), spins_(spins) {}
 
   [[nodiscard]] bool has_slept() const noexcept { return has_slept_; }
-  /// True: look again at once, it costs little.
+  /// True: look again at once, which costs little.
   bool spin() noexcept {
     if (how_.never()) return false;
     if (how_.spin) {
@@ -118,13 +117,13 @@ template <class Environment> class wait_state {
     return true;
   }
   [[nodiscard]] bool sleeps() const noexcept { return !how_.spin; }
-  /// When to look whether the owner lives, or the deadline, whichever is first.
+  /// When to check whether the owner lives, or the deadline, whichever is first.
   std::int64_t next_look() noexcept {
     std::int64_t const at = env::now() + probe_ns_;
     return std::min(at, how_.due_ns);
   }
   void slept() noexcept { has_slept_ = true; }
-  /// True once per interval, or in the end.
+  /// True once per interval, or at the deadline.
   bool wants_probe(std::int64_t look_at) noexcept {
     if (!how_.spin && env::now() < look_at) return false;
     probe_ns_ = std::min(probe_ns_ * 2, last_probe_ns);
@@ -144,7 +143,7 @@ template <class Environment> class wait_state {
   std::int64_t probe_ns_ = first_probe_ns;
 };
 
-// What is not inline is so that the quick way through lock() and unlock() keeps its registers.
+// Functions are kept out of line so that the fast path through lock() and unlock() keeps its registers.
 template <class Environment> class protocol {
   using env = Environment;
   using slot = typename env::slot;
@@ -155,12 +154,12 @@ template <class Environment> class protocol {
   using counter = sharers<env>;
 
  public:
-  /// Locked in the map, but the map does not count any more: let go again.
+  /// Locked in the map, but the map is no longer in use: unlock again.
   static constexpr int degraded_meanwhile = 1;
 
   explicit protocol(Environment& e) noexcept : env_(e) {}
 
-  /// The slots, which entity is in which, and the epoch that says whether they count. False: no memory.
+  /// The slots, which entity is in which, and the epoch that says whether they are in use. False: no memory.
   bool use(slot* slots, slot_notes* notes, std::size_t n, std::size_t (*hash)(std::uint64_t) noexcept,
            atomic<std::uint64_t> const* epoch) noexcept {
     slots_ = slots;
@@ -171,12 +170,12 @@ template <class Environment> class protocol {
     sharing_.reset(new (std::nothrow) counter[n]);
     return sharing_ != nullptr;
   }
-  /// The number of this user.
+  /// Sets the number of this user.
   void be(std::uint64_t user) noexcept { me_ = user; }
 
   [[nodiscard]] bool epoch_is_odd() const noexcept { return is_odd(*epoch_); }
 
-  /// All of held.entities, or none. 0; degraded_meanwhile; a negative errno.
+  /// Locks all of held.entities, or none. 0; degraded_meanwhile; a negative errno.
   int lock(detail::holding& held, waiting how, unsigned spins) noexcept {
     bool noted = false;
     entity* const first = held.entities.begin();
@@ -195,7 +194,7 @@ template <class Environment> class protocol {
     granted(held, noted);
     return 0;
   }
-  /// All slots are locked. Notes what is owned, for those who may find this user dead, and takes the notes of
+  /// All slots are locked. Notes what is owned, for users that may find this one dead, and takes the notes of
   /// deaths, which are for one owner each: if it dies, it is noted again.
   void granted(detail::holding& held, bool noted) noexcept {
     note_owned(held);
@@ -215,7 +214,7 @@ template <class Environment> class protocol {
     }
   }
 
-  /// `noted`: becomes true if there is a note of a death; when all is granted take_notes() takes it.
+  /// `noted`: becomes true if there is a note of a death; take_notes() takes it when everything is granted.
   int lock_slot(entity e, waiting how, unsigned spins, bool& noted) noexcept {
     return e.exclusive ? own(slots_[e.value], how, spins, noted) : share(e.value, how, spins, noted);
   }
@@ -228,7 +227,7 @@ template <class Environment> class protocol {
   }
   void disown(std::size_t i) noexcept { disown(slots_[i]); }
 
-  // Nobody is `user` meanwhile.
+  // While no process has the number `user`.
   void recover_slots(std::uint64_t user) noexcept {
     std::uint64_t const bit = bit_of(user);
     std::size_t const part = part_of(user);
@@ -251,8 +250,8 @@ template <class Environment> class protocol {
     env_.forget(user);
   }
 
-  // Nobody else has it open: none of those that are noted lives, and nobody sleeps. What is no number of a
-  // user is undone, too, and times of before a restart.
+  // No other user has it open: none of the noted users lives, and none sleeps. Invalid user numbers are
+  // cleared, too, and times from before a restart.
   void recover_all_slots() noexcept {
     for (std::size_t i = 0; i != size_; ++i) {
       slot& s = slots_[i];
@@ -285,15 +284,15 @@ template <class Environment> class protocol {
   }
   static constexpr std::size_t part_of(std::uint64_t user) noexcept { return (user - 1) / 64; }
 
-  // What is reserved is for those that have slept, and for everybody if none of them takes it in time: it may
-  // have been killed.
+  // A reserved slot is for users that have slept, and for all if none of them takes it in time: it may have
+  // been killed.
   [[nodiscard]] bool is_free(slot const& s, std::uint64_t word, waits const& w) const noexcept {
     if (owner_of(word) != 0) return false;
     return (word & reserved_bit) == 0 || w.has_slept() ||
            is_past(notes_of(s).fair_at_ns.load(std::memory_order_relaxed) + reserved_for_ns,
                    fair_after_ns + reserved_for_ns);
   }
-  // A moment further ahead than it can have been set is of another clock: a time namespace has its own
+  // A moment further ahead than possible is of another clock: a time namespace has its own
   // (time_namespaces(7)).
   static bool is_past(std::uint64_t moment, std::uint64_t most_ahead) noexcept {
     auto const now = static_cast<std::uint64_t>(env::now());
@@ -301,7 +300,7 @@ template <class Environment> class protocol {
   }
   [[nodiscard]] slot_notes& notes_of(slot const& s) const noexcept { return notes_[&s - slots_]; }
 
-  // True if somebody slept.
+  // True if a user slept.
   static bool wake(atomic<std::uint32_t>& word, int how_many) noexcept {
     word.fetch_add(1, std::memory_order_seq_cst); // pairs with the load before sleep_on()
     return env::wake_sleepers(word, how_many) > 0;
@@ -314,7 +313,7 @@ template <class Environment> class protocol {
       return 0;
     waits w(how, spins);
     int const e = drain(s, w);
-    noted |= has_notes(s.word.load(std::memory_order_relaxed)); // of one that was told and shared it
+    noted |= has_notes(s.word.load(std::memory_order_relaxed)); // of a sharer that had got a report
     return e;
   }
 
@@ -326,7 +325,7 @@ template <class Environment> class protocol {
         if (int const e = await_release(s, w); e != 0) return e;
         continue;
       }
-      // Who was woken cannot know whether others sleep still.
+      // A woken user cannot know whether others still sleep.
       std::uint64_t const next = me_ | (word & (kept_mask | waiting_bit)) | (w.has_slept() ? waiting_bit : 0);
       if (!s.word.compare_exchange_weak(word, next, std::memory_order_seq_cst)) continue;
       break;
@@ -337,7 +336,7 @@ template <class Environment> class protocol {
     return e;
   }
 
-  // The word is mine: waits until nobody shares it any more. If that fails it is nobody's again.
+  // The word is mine: waits until no user shares it any more. If that fails it is free again.
   [[gnu::noinline]] int drain(slot& s, waits& w) noexcept {
     while (has_readers(s)) {
       if (w.spin()) continue;
@@ -365,7 +364,7 @@ template <class Environment> class protocol {
       disown_slowly(s);
   }
 
-  // Somebody sleeps for it, or there is a note for the next owner.
+  // A user sleeps for it, or there is a note for the next owner.
   [[gnu::noinline]] void disown_slowly(slot& s) noexcept {
     std::uint64_t word = s.word.load(std::memory_order_seq_cst);
     bool someone_sleeps = false;
@@ -383,7 +382,7 @@ template <class Environment> class protocol {
     if (!someone_sleeps) return;
     bool const woken = wake(s.turn, 1);
     if (!reserves || woken) return;
-    // Nobody was there to take it: for everybody again, and for who began to sleep because of it.
+    // No sleeper took it: for all again, and for those that began to sleep because of it.
     word = s.word.load(std::memory_order_seq_cst);
     while (owner_of(word) == 0 && (word & reserved_bit) != 0) {
       if (!s.word.compare_exchange_weak(word, word & kept_mask, std::memory_order_seq_cst)) continue;
@@ -413,7 +412,7 @@ template <class Environment> class protocol {
     int const recovered = probe(s, false);
     if (recovered == 1) return 0;
     if (stop == 0 && recovered == 0) return 0;
-    if (w.has_slept() && !env::defect("leaves silently")) wake(s.turn, 1); // it may have been my turn
+    if (w.has_slept() && !env::defect("leaves silently")) wake(s.turn, 1); // it may have been reserved for me
     return recovered < 0 ? recovered : stop;
   }
 
@@ -422,7 +421,7 @@ template <class Environment> class protocol {
     while (!try_share(i, w, noted)) {
       if (int const e = await_release(slots_[i], w); e != 0) return e;
     }
-    // The next of those that sleep may share, too.
+    // The next sleeper may share, too.
     if (w.has_slept() && !env::defect("shares silently")) wake(slots_[i].turn, 1);
     return 0;
   }
@@ -450,7 +449,7 @@ template <class Environment> class protocol {
     if (owner_waits) wake(s.drain, 1);
     if (!got) return false;
     noted |= has_notes(word);
-    // It was let go for one that slept: for this one.
+    // It was reserved for one that slept: for this one.
     while (owner_of(word) == 0 && (word & reserved_bit) != 0 &&
            !s.word.compare_exchange_weak(word, word & ~reserved_bit, std::memory_order_seq_cst)) {
     }
@@ -474,7 +473,7 @@ template <class Environment> class protocol {
   // ── notes of entities ────────────────────────────────────────────────────────────────────────────────────
 
   // In holding::words[1]: something is noted in `more`; and, for each of the first that were asked for, that
-  // its sharer was told.
+  // its sharer got a report.
   static constexpr std::uint64_t has_more = 1;
   static constexpr std::uint64_t was_told(std::size_t asked) noexcept {
     return asked < 63 ? std::uint64_t{2} << asked : 0;
@@ -489,7 +488,7 @@ template <class Environment> class protocol {
     return held.entities.size() == 1 ? held.entities[0].value : slot_of_(asked.value);
   }
 
-  // Relaxed: who recovers has the kernel's lock that this user had until it died.
+  // Relaxed: the recoverer has the kernel lock that this user had until it died.
   void note_owned(detail::holding& held) noexcept {
     for (entity const e : held.entities.asked()) {
       if (!e.exclusive) continue;
@@ -544,7 +543,7 @@ template <class Environment> class protocol {
     return died;
   }
 
-  // The death of an owner whose entity is not known.
+  // A death of an owner of an unknown entity.
   bool take_any(detail::holding& held, entity e) noexcept {
     slot& s = slots_[e.value];
     std::uint64_t word = s.word.load(std::memory_order_relaxed);
@@ -561,7 +560,7 @@ template <class Environment> class protocol {
     std::end(notes_[i].more)[-1].store(any_entity, std::memory_order_relaxed);
   }
 
-  // Its owner: it is in `held` already.
+  // For an owner: the entity is in `held` already.
   bool take_note(std::size_t i, std::uint64_t note) noexcept {
     slot_notes& n = notes_[i];
     for (std::size_t k = 0; k != std::size(n.dead); ++k) {
@@ -569,21 +568,21 @@ template <class Environment> class protocol {
       if (is != note && !(is != 0 && env::defect("told by slot"))) continue;
       n.dead[k].store(0, std::memory_order_relaxed);
       env::step("notes.taken");
-      // This very request has asked to share it, too, and was told before.
+      // This very request also asked to share it, and got the report then.
       bool const was_told = teller_of(n.told_of.load(std::memory_order_relaxed), k) != 0;
       if (was_told && !env::defect("teller stays")) untell_one(i, k);
       return true;
     }
     return false;
   }
-  // Of several that share it one is told.
+  // Of several that share it one gets the report.
   bool share_note(std::size_t i, std::uint64_t note) noexcept {
     slot_notes& n = notes_[i];
     for (std::size_t k = 0; k != std::size(n.dead); ++k) {
       if (n.dead[k].load(std::memory_order_relaxed) != note) continue;
       std::uint64_t told = n.told_of.load(std::memory_order_relaxed);
       while (teller_of(told, k) == 0) {
-        // Acquire; pairs with the release of one that was told, let go, and has wiped the note.
+        // Acquire; pairs with the release of a sharer that got the report, unlocked, and has wiped the note.
         if (!n.told_of.compare_exchange_weak(told, told | teller(me_, k), std::memory_order_seq_cst))
           continue;
         env::step("notes.shared");
@@ -595,7 +594,7 @@ template <class Environment> class protocol {
     }
     return false;
   }
-  // No note is left: who comes next need not look. Its owner.
+  // For an owner: no note is left, so the next holder need not look.
   void close_notes(std::size_t i) noexcept {
     for (auto const& place : notes_[i].dead)
       if (place.load(std::memory_order_relaxed) != 0) return;
@@ -608,7 +607,7 @@ template <class Environment> class protocol {
   void untell_one(std::size_t i, std::size_t k) noexcept {
     notes_[i].told_of.fetch_and(~teller(owner_mask, k), std::memory_order_seq_cst);
   }
-  // One that was told lets go in order.
+  // A sharer that got a report unlocks in order.
   [[gnu::noinline]] void forget_told(detail::holding const& held) noexcept {
     for (entity const e : held.entities) {
       std::uint64_t word = slots_[e.value].word.load(std::memory_order_relaxed);
@@ -636,7 +635,7 @@ template <class Environment> class protocol {
 
   // ── recovering ───────────────────────────────────────────────────────────────────────────────────────────
 
-  // What a dead sharer was told of is to be told again.
+  // A report that a dead sharer got is due again.
   void untell(std::size_t i, std::uint64_t user) noexcept {
     slot_notes& n = notes_[i];
     std::uint64_t told = n.told_of.load(std::memory_order_seq_cst);
@@ -649,9 +648,9 @@ template <class Environment> class protocol {
       }
     }
   }
-  // Whoever waits finds it free, and the notes of what its owner had. They are in the word before they are
-  // wiped here, and that is before anybody else may own it, so that who recovers may die between any two of
-  // these steps.
+  // Waiters find it free, and the notes of what its owner had. The notes are in `dead` before they are wiped
+  // here, and that is before another user may own it, so the recoverer may die between any two of these
+  // steps.
   void disown_for_dead(std::size_t i, std::uint64_t user) noexcept {
     slot& s = slots_[i];
     std::uint64_t const noted = env::defect("untold") ? 0 : copy_owned(i);
@@ -669,7 +668,7 @@ template <class Environment> class protocol {
       }
     }
   }
-  // Copies what a dead owner noted, each once. The bits that the word needs then.
+  // Copies what a dead owner noted, each once. Returns the bits that the word needs then.
   std::uint64_t copy_owned(std::size_t i) noexcept {
     slot_notes& n = notes_[i];
     std::uint64_t bits = copy_note(n, slots_[i].held.load(std::memory_order_relaxed));
@@ -690,8 +689,8 @@ template <class Environment> class protocol {
     return died_bit;
   }
 
-  // Undoes what a user held that does not live. 0; -EAGAIN: it lives, or somebody else is at it; another
-  // negative errno. Does not wait: whoever is at it may have been stopped.
+  // Undoes what a dead user held. 0; -EAGAIN: it lives, or another user is recovering it; another negative
+  // errno. Does not wait, because the other recoverer may have been stopped.
   int recover(std::uint64_t user) noexcept {
     return env_.alone_with(user, [&] {
       env::step("recover.dead");
@@ -700,7 +699,7 @@ template <class Environment> class protocol {
     });
   }
 
-  // Is the slot held by somebody who died? 1: was, look again; 0: no; negative: an errno.
+  // Whether a dead user held the slot. 1: it did, look again; 0: no; negative: an errno.
   int probe(slot& s, bool also_readers) noexcept {
     int recovered = 0;
     auto const look_after = [&](std::uint64_t user) {

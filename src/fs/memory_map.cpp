@@ -1,15 +1,15 @@
 // memory_map: locks in a map that all users share, which survive the death of any of them.
 //
-// map_protocol.hpp has what happens in the slots; here is what it stands on (the file, its users, their
-// deaths), and what replaces it while the map does not count.
+// map_protocol.hpp has what happens in the slots; here is its environment (the file, its users, their
+// deaths), and what replaces it while the map is not in use.
 //
-// A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel lets go of that,
-// whatever becomes of the process. Who recovers what it held takes its byte first.
+// A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel releases that at
+// the end of the process. A recoverer takes the byte of the dead user first.
 //
-// Degrading. A user that cannot see the map makes the epoch odd (in the file). Who has locked slots looks at
-// the epoch afterwards, and lets go again if it is odd; so who has the kernel's lock of a slot has only to
-// wait for those that looked before. From then on nobody locks in the map without that. The epoch becomes
-// even when somebody opens the file alone.
+// Degrading. A user that cannot see the map makes the epoch odd (in the file). A user that has locked slots
+// looks at the epoch afterwards, and unlocks again if it is odd; so a user that has the kernel lock of a slot
+// has only to wait for those that looked before. From then on the map is locked only under the kernel lock.
+// The epoch becomes even when a user opens the file alone.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
@@ -45,7 +45,7 @@ using layout::told_of;
 
 namespace {
 
-// What the protocol of the slots stands on: this machine, and the lock file.
+// The environment of the protocol of the slots: this machine, and the lock file.
 struct map_machine {
   using slot = map_slot;
   using notes = map_notes;
@@ -61,8 +61,8 @@ struct map_machine {
   static void yield() noexcept { sys::sched_yield(); }
   static std::int64_t now() noexcept { return sys::steady_now(); }
 
-  // Not FUTEX_PRIVATE_FLAG: others map the same file. What goes wrong (a signal, another value) is another
-  // look.
+  // Not FUTEX_PRIVATE_FLAG: other processes map the same file. After any error (a signal, another value) the
+  // caller looks again.
   static void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t until_ns) noexcept {
     timespec const t{.tv_sec = until_ns / 1'000'000'000, .tv_nsec = until_ns % 1'000'000'000};
     (void)sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_BITSET, seen,
@@ -77,12 +77,12 @@ struct map_machine {
   static bool defect(char const* id) noexcept { return hooks::defect(id); }
 
   int is_alive(std::uint64_t user) noexcept {
-    if (user == me) return 1; // its own locks do not show
+    if (user == me) return 1; // its own locks do not conflict
     if (user > layout::users) return unio::detail::native(error::damaged_lock_file);
-    if (defect("stolen")) return 0; // takes who is slow for dead
+    if (defect("stolen")) return 0; // takes slow users for dead
     return byte_lock::is_locked(file.fd(), layout::user_bytes + user);
   }
-  // Holding its byte: nobody else recovers it, or takes the number meanwhile.
+  // Holding its byte: no other user recovers it, or takes the number meanwhile.
   template <class F> int alone_with(std::uint64_t user, F undo) noexcept {
     int const fd = more.take(file);
     if (fd < 0) return fd;
@@ -145,9 +145,9 @@ struct detail::memory_map_base::state : private map_machine {
   int read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept;
 
   map_protocol map{*this};
-  lock_file map_file; // closed by those that map it
+  lock_file map_file; // closed by users that map it
   parameters p_{};
-  std::uint64_t named_map = 0; // the map_id that the lock file says
+  std::uint64_t named_map = 0; // the map_id in the lock file
   std::uint64_t map_id = 0;    // that of the map
   bool sees_map = false;
   unsigned generation = sys::fork_generation();
@@ -182,7 +182,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   if (e != 0) return e;
   if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
   if (e = open_map(alone); e != 0) return e;
-  if (fresh || named_map != map_id) { // alone: those that come later must find this very map
+  if (fresh || named_map != map_id) { // alone: later users must find this very map
     if (e = make_header(fresh); e != 0) return e;
   }
   hooks::step("open.map_made");
@@ -194,12 +194,12 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
     if (e = take_number(); e != 0) return e;
     hooks::step("open.numbered");
   } else if (e = degrade(); e != 0) {
-    return e; // it has no number: nobody could recover for it what it cannot write
+    return e; // it has no number: its locks could not be recovered
   }
   return file.joined(layout::init_byte, layout::in_use_byte);
 }
 
-// The lock file says what it is, and no more. Believes nothing before it has looked at all of it.
+// Checks the lock file's header, completely, before using any of it.
 int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexcept {
   struct stat s;
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
@@ -209,7 +209,7 @@ int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexce
     return unio::detail::native(error::not_a_lock_file);
   map_header h;
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
-  fresh = s.st_size == sizeof h && is_zero(&h, sizeof h); // a power loss came before the header was written
+  fresh = s.st_size == sizeof h && is_zero(&h, sizeof h); // a power loss came before the header was on disk
   if (fresh) return 0;
   if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
   if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
@@ -244,15 +244,15 @@ int detail::memory_map_base::state::make_header(bool fresh) noexcept {
       return static_cast<int>(r);
   }
   int const e = write_at(file.fd(), &h, sizeof h, 0);
-  if (e != 0 && fresh) (void)sys::ftruncate(file.fd(), 0); // what there is of it would be damaged
+  if (e != 0 && fresh) (void)sys::ftruncate(file.fd(), 0); // the partial header would be damaged
   if (e != 0) return e;
-  // Rarely: a crash of the machine shall not leave one that is no lock file.
+  // Rare: after a crash of the machine it must still be a lock file.
   auto const r = sys::uninterrupted([&] { return sys::fdatasync(file.fd()); });
   return r == -EINVAL ? 0 : static_cast<int>(r);
 }
 
-// The map of this very lock file. Whoever is alone makes one where there is none; it never changes the size
-// of one that is there, for it may be that of a lock file of the same name which was removed, and has users
+// Opens the map of this very lock file. A user that is alone makes one if there is none; it never changes the
+// size of an existing one, which may belong to a removed lock file of the same name and still have users.
 // still.
 int detail::memory_map_base::state::open_map(bool alone) noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
@@ -267,7 +267,7 @@ int detail::memory_map_base::state::open_map(bool alone) noexcept {
     bool is_ours = false;
     if (int const e = check_map(alone, is_ours); e != 0) return e;
     if (!is_ours && !alone) return unio::detail::native(error::damaged_lock_file);
-    if (is_ours && alone && sees_map) { // alone, so whatever made the others degrade has gone
+    if (is_ours && alone && sees_map) { // alone, so the user that made the others degrade is gone
       std::uint64_t const even = 0;
       return write_at(map_file.fd(), &even, sizeof even, offsetof(map_header, epoch));
     }
@@ -278,9 +278,9 @@ int detail::memory_map_base::state::open_map(bool alone) noexcept {
   return -EBUSY;
 }
 
-// 0, or why it is nothing that may be removed. Who is alone knows its map by the lock file's inode, as the
-// lock file may have been beside another map meanwhile: seen through another directory, or renamed. Who is
-// not must have the one that the others have.
+// 0, or why it may not be removed. A user that is alone identifies its map by the lock file's inode, because
+// the lock file may have been beside another map meanwhile: seen through another directory, or renamed. A
+// user that is not alone must have the map that the others have.
 int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcept {
   struct stat s;
   if (auto const r = sys::fstat(map_file.fd(), &s); r < 0) return static_cast<int>(r);
@@ -305,7 +305,7 @@ int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcep
     return 0;
   }
   is_ours = is_ours && h.inode == ours.inode;
-  // The numbers of devices are each machine's own, and another one after a restart.
+  // Device numbers are each machine's own, and may change at a restart.
   bool const is_its_device = h.device == file.device() || h.device == layout::any_device || file.is_remote();
   if (!is_ours || is_its_device) return 0;
   is_ours = is_named && s.st_dev == file.device();
@@ -319,7 +319,7 @@ int detail::memory_map_base::state::make_map() noexcept {
   result<entity> const id = random_entity();
   if (!id) return to_native(id.error());
   map_id = id->value | 1; // never 0
-  // All of its size at once: who finds it empty or all zeros knows that it was not finished.
+  // All of its size at once: a map that is empty or all zeros was not finished.
   if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(fd, static_cast<std::int64_t>(size)); });
       r < 0)
     return static_cast<int>(r);
@@ -328,7 +328,7 @@ int detail::memory_map_base::state::make_map() noexcept {
   map_header h{};
   fill(h);
   if (e == 0) e = write_at(fd, &h, sizeof h, 0);
-  if (e != 0) (void)sys::ftruncate(fd, 0); // nobody else has it open
+  if (e != 0) (void)sys::ftruncate(fd, 0); // no other user has it open
   return e;
 }
 
@@ -338,7 +338,7 @@ int detail::memory_map_base::state::map_it() noexcept {
       sys::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, map_file.fd(), 0);
   if (r < 0 && r > -4096) return static_cast<int>(r);
   auto* const bytes = reinterpret_cast<std::byte*>(r);
-  ::madvise(bytes, size, MADV_DONTFORK); // a child has nothing of it
+  ::madvise(bytes, size, MADV_DONTFORK); // a child must not use it
   header = reinterpret_cast<map_header*>(bytes);
   users = reinterpret_cast<map_user*>(bytes + layout::users_at);
   slots = reinterpret_cast<map_slot*>(bytes + layout::slots_at);
@@ -346,7 +346,7 @@ int detail::memory_map_base::state::map_it() noexcept {
   return 0;
 }
 
-// A number whose byte nobody holds. What its last user left behind is recovered first, as after a death:
+// Takes a number whose byte is free. What its last user left behind is recovered first, as after a death:
 // guards may have been released for good.
 int detail::memory_map_base::state::take_number() noexcept {
   for (std::uint64_t n = 1; n <= layout::users; ++n) {
@@ -364,16 +364,15 @@ int detail::memory_map_base::state::take_number() noexcept {
   return unio::detail::native(error::too_many_users);
 }
 
-// Makes everybody change over. Nobody is asked: who locked in the map looks at the epoch afterwards.
+// Makes all users change over. They need not answer: each looks at the epoch after locking in the map.
 int detail::memory_map_base::state::degrade() noexcept {
   std::uint64_t const odd = 1;
   if (int const e = write_at(map_file.fd(), &odd, sizeof odd, offsetof(map_header, epoch)); e != 0) return e;
-  auto const r =
-      sys::uninterrupted([&] { return sys::fdatasync(map_file.fd()); }); // to the server, where others see it
+  auto const r = sys::uninterrupted([&] { return sys::fdatasync(map_file.fd()); }); // to the server
   return r < 0 ? static_cast<int>(r) : 0;
 }
 
-// The tests' hooks are in the long way.
+// The tests' hooks are in the slow path.
 detail::quick_map detail::memory_map_base::state::quick() const noexcept {
   if (!sees_map || hooks::are_compiled) return {};
   return {.slots = slots,
@@ -384,7 +383,7 @@ detail::quick_map detail::memory_map_base::state::quick() const noexcept {
 void detail::memory_map_base::state::close() noexcept {
   bool const inherited = file.is_inherited();
   if (header != nullptr && !inherited) {
-    // All guards have gone, so nothing is held.
+    // All guards are gone, so nothing is held.
     if (me != 0) users[me - 1].in_use.store(0, std::memory_order_release);
     hooks::step("close.not_in_use");
     (void)sys::munmap(header, layout::file_size(p_.slots));
@@ -392,10 +391,10 @@ void detail::memory_map_base::state::close() noexcept {
   header = nullptr;
   more.close(inherited);
   map_file.close();
-  file.close(); // and with it all its locks
+  file.close(); // and releases all its locks
 }
 
-// Nobody else has it open.
+// No other user has it open.
 void detail::memory_map_base::state::recover_all() noexcept {
   map.recover_all_slots();
   for (std::uint64_t n = 1; n <= layout::users; ++n) forget(n);
@@ -403,9 +402,8 @@ void detail::memory_map_base::state::recover_all() noexcept {
 
 // ── degraded ───────────────────────────────────────────────────────────────────────────────────────────────
 
-// The kernel's lock of each slot, and under it the map's: whoever holds that has held it since before the
-// epoch changed. A user that sees the map goes on to note there what it holds, so that others are told of its
-// death.
+// The kernel lock of each slot, and under it the map's: a user that holds the latter has held it since before
+// the epoch changed. A user that sees the map also notes there what it holds, so that its death is reported.
 int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept {
   int const fd = more.take(file);
   if (fd < 0) return fd;
@@ -434,8 +432,8 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   return 0;
 }
 
-// A lock taken and given back makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has
-// to be told.
+// Taking and releasing a lock makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has
+// to be told explicitly.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(map_file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
   byte_lock::unlock(map_file.fd(), layout::sync_byte);
@@ -443,8 +441,8 @@ int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std:
   return read_at(map_file.fd(), to, n, at);
 }
 
-// Whoever holds the slot in the map has held it since before the epoch changed. This user cannot write there,
-// so the note of a death stays for one who can.
+// A holder of the slot in the map has held it since before the epoch changed. This user cannot write there,
+// so the note of a death stays for a user that can.
 int detail::memory_map_base::state::await_map(entity e, waiting how, holding& held) noexcept {
   pause wait(how.due_ns, how.spin);
   for (;;) {
@@ -454,7 +452,7 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, holding& he
       return r;
     int in_the_way = 0;
     std::uint64_t const word = seen[offsetof(map_slot, word) / sizeof(std::uint64_t)];
-    bool noted = (word & died_bit) != 0; // found by others already
+    bool noted = (word & died_bit) != 0; // found by another user already
     std::uint64_t owned_by_dead = 0;
     auto const look_at_user = [&](std::uint64_t user, bool owns) {
       int const alive = is_alive(user);
@@ -485,8 +483,8 @@ int detail::memory_map_base::state::await_map(entity e, waiting how, holding& he
   }
 }
 
-// Is there a note of one of the entities that were asked for, or does a dead owner of the slot, who noted
-// `owned`, have one of them? 1, 0 or a negative native code.
+// Whether there is a note of one of the entities asked for, or a dead owner of the slot, who noted `owned`,
+// has one of them. 1, 0 or a negative native code.
 int detail::memory_map_base::state::has_note(std::size_t index, std::uint64_t owned,
                                              detail::entity_list const& entities) noexcept {
   constexpr std::size_t words = sizeof(map_notes) / sizeof(std::uint64_t);

@@ -1,13 +1,13 @@
-// src/fs/ranges_layout.hpp: the lock file of byte_ranges. docs/explanation/shared-fs-mutexes.md describes it.
+// src/fs/ranges_layout.hpp: the lock file of byte_ranges (docs/explanation/shared-fs-mutexes.md).
 //
-//   0        ranges_header, one page, never changed. More is the notes of earlier versions
+//   0        ranges_header, one page, never changed. Anything more is the notes of earlier versions
 //
-// The file beside it, ".NAME.notes", mapped by everybody; none on remote filesystems:
+// The file beside it, ".NAME.notes", mapped by all users; none on remote filesystems:
 //
 //   0        notes_header, one page
 //   4096     death notes: buckets of words
 //
-// Locks of the kernel: on the byte at the value of each entity, though the file does not reach as far; on
+// Kernel locks: on the byte at the value of each entity, though the file does not reach as far; on
 // making_byte while it is made.
 
 #pragma once
@@ -37,7 +37,7 @@ struct ranges_header {
   std::uint32_t header_size;
   std::uint32_t buckets;
   std::uint32_t words;
-  std::uint64_t checksum; // FNV-1a of what comes before
+  std::uint64_t checksum; // FNV-1a of the bytes before
   char zero[notes_at - 40];
 };
 static_assert(sizeof(ranges_header) == notes_at);
@@ -51,8 +51,8 @@ struct notes_header {
   std::uint32_t words;
 };
 
-// A note is the value of an entity + 1, so that 0 is none, and perhaps this bit: a shared owner has been
-// told.
+// A note is the value of an entity + 1, so that 0 is none, and perhaps this bit: a shared owner got the
+// report.
 inline constexpr std::uint64_t told_bit = std::uint64_t{1} << 63;
 
 } // namespace unio::fs::ranges_layout

@@ -1,4 +1,4 @@
-// Entities and requests: what the four mutexes have in common above the kernel.
+// Entities and requests: what the four mutexes share above the kernel.
 
 #include "fs/hooks.hpp"
 #include "sys/calls.hpp"
@@ -17,8 +17,8 @@ namespace unio::fs {
 
 // ── entities ───────────────────────────────────────────────────────────────────────────────────────────────
 
-// FNV-1a, whose low bits are weak for short names, and the mixing step of splitmix64. Both are part of what
-// processes of different versions must agree on: never change them.
+// FNV-1a, whose low bits are weak for short names, and the mixing step of splitmix64. Processes of different
+// versions must agree on both: never change them.
 entity entity_of(std::span<std::byte const> bytes, bool exclusive) noexcept {
   std::uint64_t h = 0xcbf29ce484222325;
   for (std::byte const b : bytes) h = (h ^ static_cast<std::uint64_t>(b)) * 0x100000001b3;
@@ -49,13 +49,13 @@ int entity_list::reserve(std::size_t n) noexcept {
 
 namespace {
 
-// An entity as a number that is sorted as its value is.
+// An entity as a number with the same order.
 std::uint64_t key_of(entity e) noexcept { return std::uint64_t{e.value} << 1 | e.exclusive; }
 entity of_key(std::uint64_t key) noexcept { return entity(key >> 1, (key & 1) != 0); }
 
-// A sorting network for up to `Most`: what std::sort costs for so few are its mispredicted branches, and here
-// are none. The exchanges are those of the odd-even merge sort (K. E. Batcher, "Sorting networks and their
-// applications", 1968).
+// A sorting network for up to `Most`, because mispredicted branches dominate std::sort for so few. The
+// exchanges are those of the odd-even merge sort (K. E. Batcher, "Sorting networks and their applications",
+// 1968).
 template <std::size_t Most, std::size_t N>
 void sort_few(entity* entities, std::size_t n, std::uint8_t const (&exchanges)[N][2]) noexcept {
   std::uint64_t keys[Most];
@@ -93,12 +93,12 @@ void sort(entity* entities, std::size_t n) noexcept {
 
 void entity_list::sort_and_merge() noexcept {
   entity* const first = begin();
-  if (!hooks::defect("L9")) sort(first, size_); // in one order: nobody waits in a circle
+  if (!hooks::defect("L9")) sort(first, size_); // in one order: no cycle of waiters
   std::size_t kept = 0;
   for (std::size_t i = 1; i < size_; ++i) {
     if (first[i].value == first[kept].value) {
       first[kept].exclusive |= first[i].exclusive;
-      if (hooks::defect("L2")) break; // and forgets the others
+      if (hooks::defect("L2")) break; // forgets the others
     } else {
       first[++kept] = first[i];
     }
@@ -115,7 +115,7 @@ detail::waiting shared_fs_mutex::waiting_for(deadline d, bool spin) noexcept {
   if (d.is_zero()) {
     how.due_ns = 0;
   } else if (!d.is_none()) {
-    // What is due at 0 would be told from "do not wait" by nobody.
+    // A moment of 0 would mean "do not wait".
     how.due_ns = std::max<std::int64_t>(sys::due(d), 1);
   }
   return how;

@@ -1,32 +1,31 @@
 // update_files: several files replaced as one.
 //
-//   begin      lock the files. A decision that names one of them is of somebody who died, since it is only
-//              there while its maker holds them: complete it. Remove what somebody who died undecided has
-//              left beside them
+//   begin      lock the files. If a decision names one of them its maker has died, since it exists only while
+//              its maker holds them: complete it. Remove what an undecided update of a dead process left
+//              beside them
 //   replace    write .NAME.unio-new, to the disk
-//   commit     take the turn of the tree (a byte of .unio-update.lock); complete the decision of somebody who
-//              died, if there is one
+//   commit     take the turn of the tree (a byte of .unio-update.lock); complete a dead process's decision
 //              write .unio-update.new, to the disk; rename it to .unio-update, to the disk      ← decided
 //              rename each .NAME.unio-new to NAME, to the disk
-//              remove .unio-update, from the disk; give the turn back
+//              remove .unio-update, from the disk; release the turn
 //
-// Completing is the last but one step again: a .NAME.unio-new that is not there any more was renamed. The
-// decision goes from the disk before the locks do, so that it cannot come back after a power loss and find
-// the next update's .NAME.unio-new.
+// Completing repeats the last but one step: a .NAME.unio-new that no longer exists was renamed. The decision
+// leaves the disk before the locks are released, so that it cannot come back after a power loss and find the
+// next update's .NAME.unio-new.
 //
-// A decision of files that others hold may be completed by whoever has the turn: they hold them, but have not
-// read them, because they wait for the turn themselves in begin().
+// A user that has the turn may complete a decision about files that others hold: they have not read them yet,
+// because they wait for the turn themselves in begin().
 //
 // The decision:  magic, version, number of files, size and checksum of the whole; then for each file the
-//                length of its path in four bytes, and the path. The names of what replaces them follow from
+//                length of its path in four bytes, and the path. The names of the replacements follow from
 //                that.
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
 #include "handle/names.hpp"
 #include "sys/calls.hpp"
-#include "sys/due.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/due.hpp"
 #include "sys/fork.hpp"
 
 #include <unio/fs/update_files.hpp>
@@ -54,7 +53,7 @@ constexpr char turn_name[] = ".unio-update.lock";
 constexpr std::string_view new_suffix = ".unio-new";
 constexpr std::size_t longest_name = unio::detail::longest_name - 1 - new_suffix.size();
 
-/// Closes what it has.
+/// Closes its descriptor.
 class descriptor {
  public:
   explicit descriptor(std::int64_t fd) noexcept : fd_(sys::above_standard(fd)) {}
@@ -78,7 +77,7 @@ std::int64_t open_folder(int in, char const* name, int flags) noexcept {
       [&] { return sys::openat(in, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0); });
 }
 
-// What it names, to the disk. EINVAL: a filesystem that has nothing to do for folders.
+// Syncs a folder. EINVAL: a filesystem where that is not needed.
 int sync_folder(int folder) noexcept {
   descriptor const d(open_folder(folder, ".", O_RDONLY));
   if (d.get() < 0) return d.get();
@@ -93,7 +92,7 @@ int remove(int folder, char const* name) noexcept {
 
 int write_all(int fd, std::byte const* bytes, std::size_t n) noexcept {
   while (n != 0) {
-    // As write(2), which would raise SIGXFSZ at the largest size that a file may have.
+    // As write(2), which would raise SIGXFSZ at the process's limit for the size of files.
     iovec const piece{const_cast<std::byte*>(bytes), n};
     auto const r = sys::uninterrupted([&] { return sys::pwritev2(fd, &piece, 1, -1, 0); });
     if (r <= 0) return r < 0 ? static_cast<int>(r) : -EIO;
@@ -116,7 +115,7 @@ parts split(std::string_view path) noexcept {
   return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-// Each file has one path, which leads nowhere else and to nothing that is ours.
+// Each file has one path, which stays inside the tree and names none of our files.
 int check_path(std::string_view path) noexcept {
   if (path.size() > unio::detail::longest_path) return -ENAMETOOLONG;
   if (path.find('\0') != std::string_view::npos) return unio::detail::native(error::embedded_nul);
@@ -133,7 +132,7 @@ int check_path(std::string_view path) noexcept {
   return name.ends_with(new_suffix) || path.starts_with(decision_name) ? -EINVAL : 0;
 }
 
-/// Where a file lies.
+/// The folder and the name of a file.
 struct place {
   descriptor folder{-EBADF};
   char name[unio::detail::longest_name + 1];
@@ -204,7 +203,7 @@ class decision {
   }
   int save(int tree) const noexcept;
 
-  /// Calls `f(path)` for each, until that returns something else than 0.
+  /// Calls `f(path)` for each, until that returns something other than 0.
   template <class F> int for_each(F&& f) const noexcept {
     std::size_t at = sizeof(header);
     for (std::uint32_t i = 0; i != files_; ++i) {
@@ -230,7 +229,7 @@ class decision {
   std::uint32_t files_ = 0;
 };
 
-// It may be anything that somebody put there. None is not an error.
+// Loads the decision, trusting nothing in it. None is not an error.
 int decision::load(int tree) noexcept {
   size_ = 0;
   constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -280,7 +279,7 @@ int decision::check() noexcept {
   return 0;
 }
 
-// To the disk, under a name that means nothing.
+// Writes it to the disk, under a name that means nothing.
 int decision::save(int tree) const noexcept {
   if (int const e = remove(tree, next_decision_name); e != 0) return e;
   constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
@@ -293,13 +292,13 @@ int decision::save(int tree) const noexcept {
   return e;
 }
 
-// Puts all in place and removes the decision, with the turn of the tree. May be begun any number of times.
+// Puts all files in place and removes the decision, with the turn of the tree. May be repeated any number of
+// times.
 int complete(int tree, decision const& d) noexcept {
   int e = d.for_each([&](std::string_view path) {
     place p;
     int const found = p.find(tree, path);
-    if (found == -ENOENT || found == -ENOTDIR)
-      return 0; // somebody removed the folder with all that was in it
+    if (found == -ENOENT || found == -ENOTDIR) return 0; // the folder was removed with all that was in it
     if (found != 0) return found;
     auto const r = sys::renameat(p.folder.get(), p.new_name, p.folder.get(), p.name, 0);
     hooks::step("update.renamed");
@@ -371,7 +370,7 @@ struct update_files::state {
   bool alone = true;
   bool has_recovered = false;
   int decided = 0;     // why it could not be completed
-  entities_guard held; // the first to go
+  entities_guard held; // destroyed first
 };
 
 namespace {
@@ -427,7 +426,7 @@ int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base, d
   return 0;
 }
 
-// Is it something that can be replaced? If we are alone, removes what was prepared by somebody who died.
+// Whether it is something that can be replaced. With exclusive locks, removes what a dead process prepared.
 int update_files::state::look_at(file const& f) const noexcept {
   place p;
   if (int const e = p.find(root(), f.path); e != 0) return e;
@@ -459,14 +458,14 @@ bool update_files::state::names_mine(decision const& d) const noexcept {
   }) != 0;
 }
 
-// Decisions of other files are no business of ours: their maker may live.
+// Decisions about other files are left alone: their maker may live.
 int update_files::state::recover(std::int64_t due_ns) noexcept {
   decision d;
   if (int const e = d.load(root()); e != 0) return e;
   if (!d.is_there() || !names_mine(d)) return 0;
   int e = take_turn(due_ns);
   if (e != 0) return e;
-  e = d.load(root()); // another may have completed it, and one of others be there now
+  e = d.load(root()); // another user may have completed it, and one about other files be there now
   if (e == 0 && d.is_there() && names_mine(d)) {
     e = complete(root(), d);
     has_recovered = true;
@@ -475,7 +474,7 @@ int update_files::state::recover(std::int64_t due_ns) noexcept {
   return e;
 }
 
-// With the turn: whoever made the decision that is there has died.
+// With the turn: the maker of the decision that is there has died.
 int update_files::state::complete_others() const noexcept {
   decision d;
   int const e = d.load(root());
@@ -497,7 +496,7 @@ int update_files::state::read(file& f, std::size_t& size) const noexcept {
   for (std::size_t at = 0; at != size;) {
     auto const r = sys::uninterrupted([&] { return sys::read(d.get(), f.contents.get() + at, size - at); });
     if (r < 0) return static_cast<int>(r);
-    if (r == 0) size = at; // somebody without the lock cut it
+    if (r == 0) size = at; // truncated without the lock
     at += static_cast<std::size_t>(r);
   }
   return 0;
@@ -536,7 +535,7 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
   return 0;
 }
 
-// What was prepared lies on the disk, and so do its names: writes down that it is to be done.
+// The replacements are on the disk, and so are their names: writes down that they are decided.
 int update_files::state::decide(decision const& d) const noexcept {
   int e = d.save(root());
   hooks::step("update.decision_saved");

@@ -1,5 +1,6 @@
-// Addresses of sockets: from text and back, strictly. What other programs would guess at (octal numbers,
-// missing parts, leading zeros) is refused, so that a text means the same address everywhere or none.
+// Addresses of sockets: from text and back, strictly. Forms that other programs interpret differently (octal
+// numbers, missing parts, leading zeros) are refused, so that a text means the same address everywhere or
+// none.
 
 #include <unio/endpoint.hpp>
 
@@ -19,7 +20,7 @@ namespace unio {
 
 static_assert(sizeof(endpoint) == 120 && alignof(endpoint) >= alignof(sockaddr_un));
 static_assert(endpoint::capacity >=
-              sizeof(sockaddr_un) + 1); // the kernel names a path of 108 bytes with a NUL behind
+              sizeof(sockaddr_un) + 1); // the kernel terminates a path of 108 bytes with one more NUL
 static_assert(endpoint::capacity >= sizeof(sockaddr_in) && endpoint::capacity >= sizeof(sockaddr_in6));
 static_assert(endpoint::max_unix_path == sizeof(sockaddr_un::sun_path) - 1);
 static_assert(alignof(endpoint) >= alignof(sockaddr_in6));
@@ -28,7 +29,7 @@ namespace {
 
 constexpr std::size_t path_offset = offsetof(sockaddr_un, sun_path);
 
-// The kernel's structure, copied out: reading it in place would be reading an object that is not there.
+// The kernel's structure, copied out: reading it in place would access an object that does not exist.
 template <class Address> Address as(endpoint const& e) noexcept {
   Address a;
   std::memcpy(&a, e.data(), sizeof(a));
@@ -146,7 +147,7 @@ namespace {
 
 // ── from text ────────────────────────────────────────────────────────────────────────────────────
 
-/// The text as it may be printed: what could confuse a terminal or a log is written as \xNN.
+/// The text in printable form: characters that could confuse a terminal or a log are written as \xNN.
 std::string quoted(std::string_view text) {
   constexpr std::size_t most = 200;
   std::string out = "\"";
@@ -260,7 +261,7 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
     return nullptr;
   }
   code = made.error();
-  return "the path of a Unix socket is at most 107 bytes long"; // a NUL was found before
+  return "the path of a Unix socket is at most 107 bytes long"; // NULs were refused before
 }
 
 } // namespace

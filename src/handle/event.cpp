@@ -17,7 +17,7 @@ result<event_handle> event_handle::create() noexcept {
 }
 
 result<void> event_handle::signal(std::uint64_t count) noexcept {
-  int const interrupted_errno = errno; // a signal handler must leave it as it was
+  int const interrupted_errno = errno; // a signal handler must preserve it
   std::int64_t const r = sys::uninterrupted([&] { return sys::write(fd_, &count, sizeof(count)); });
   errno = interrupted_errno;
   if (r < 0 && r != -EAGAIN)

@@ -33,15 +33,15 @@ bool has(flag set, flag one) noexcept {
   return (static_cast<unsigned>(set) & static_cast<unsigned>(one)) != 0;
 }
 
-// Removes the name `path` if it still leads to the inode of `fd`; ENOENT if not. Between looking and removing
-// another process can still put a new file there: Linux cannot remove a name on condition.
+// Removes the name `path` if it still leads to the inode of `fd`; ENOENT if not. Between the check and the
+// removal another process can still put a new file there: Linux has no conditional removal.
 int unlink_if_same(int fd, char const* path) noexcept {
   struct stat mine;
   if (std::int64_t const r = sys::fstat(fd, &mine); r < 0) return static_cast<int>(r);
 
   std::size_t const n = detail::directory_part(path);
   if (n == 0)
-    return -ENOENT; // "pipe:[…]", "(unreachable)…": never had a name, or not one that can be reached
+    return -ENOENT; // "pipe:[…]", "(unreachable)…": never had a name, or has none that can be reached
   detail::path_buffer directory;
   std::memcpy(directory.text, path, n);
   directory.text[n] = 0;
@@ -63,8 +63,7 @@ int unlink_if_same(int fd, char const* path) noexcept {
 }
 
 int unlink_current(int fd) noexcept {
-  // A rename between asking for the path and using it looks like another inode: the path then says where it
-  // went.
+  // A rename between asking for the path and using it looks like another inode: then the path has changed.
   detail::path_buffer before;
   if (int const r = detail::path_of(fd, before); r < 0) return r;
   for (;;) {
@@ -77,13 +76,13 @@ int unlink_current(int fd) noexcept {
   }
 }
 
-// Where files go that the program has no place for.
+// The default directory for temporary files.
 result<path_handle> directory_for_temporary_files() noexcept {
   char const* const wanted = ::secure_getenv("TMPDIR");
   return path_handle::path(wanted != nullptr && *wanted != 0 ? wanted : "/tmp");
 }
 
-// A new file in `directory`, which others may not read, with its name in `name`.
+// A new file in `directory`, readable by its owner only; its name is left in `name`.
 int create_unique(path_handle const& directory, path_view prefix, detail::path_buffer& name) noexcept {
   int const n = detail::begin_random_name(prefix, name);
   if (n < 0) return n;
@@ -98,7 +97,7 @@ std::int64_t punch_hole(int fd, std::int64_t at, std::int64_t n) noexcept {
       [&] { return sys::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, n); });
 }
 
-// Writes zeros over what lies below the end of the file.
+// Overwrites the range with zeros, up to the end of the file.
 int write_zeros(int fd, std::int64_t at, std::int64_t end) noexcept {
   // A write to a file in append mode goes to its end whatever the offset.
   std::int64_t const status_flags = sys::fcntl(fd, F_GETFL, 0);
@@ -148,6 +147,8 @@ result<path_handle> path_handle::path(path_handle const& base, path_view name) n
   return path_handle(fd);
 }
 
+// Removes the name `path` if it still leads to the inode of `fd`; ENOENT if not. Between the check and the
+// removal another process can still put a new file there: Linux has no conditional removal.
 result<file_handle> file_handle::file(path_handle const& base, path_view name, mode m, creation c, caching k,
                                       flag f) noexcept {
   return detail::blocking(async_open(base, name, m, c, k, f));
@@ -220,7 +221,7 @@ result<void> file_handle::zero(extent_type offset, extent_type bytes) noexcept {
   if (offset > largest_offset) return detail::to_error_code(-EFBIG);
   auto const at = static_cast<std::int64_t>(offset);
   auto const n = static_cast<std::int64_t>(std::min(bytes, largest_offset - offset));
-  if (n == 0) return {}; // fallocate(2) would refuse it
+  if (n == 0) return {}; // fallocate(2) refuses it
   std::int64_t r = punch_hole(fd_, at, n);
   if (r == -EFBIG) { // the range ends beyond what the filesystem can hold, though the file does not
     result<extent_type> const length = maximum_extent();
@@ -253,7 +254,7 @@ std::error_code file_handle::before_close() noexcept {
   }
   if (has(flags_, flag::unlink_on_close)) {
     int const r = unlink_current(fd_);
-    if (r < 0 && r != -ENOENT && !first) first = detail::to_error_code(r); // ENOENT: somebody was faster
+    if (r < 0 && r != -ENOENT && !first) first = detail::to_error_code(r); // ENOENT: already removed
   }
   return first;
 }

@@ -1,8 +1,8 @@
-// Guards of file locks, and what this process knows of the locks that it holds.
+// Guards of file locks, and this process's list of the locks that it holds.
 //
-// For the kernel one open file is one owner: it grants what overlaps a lock of the same owner, merges the
-// two, and unlocking one takes bytes from the other. So every guard is listed by its descriptor, from before
-// its lock is asked for until after it was given back, and what overlaps is refused.
+// For the kernel one open file is one owner: it grants a lock that overlaps another of the same owner, merges
+// the two, and unlocking one takes bytes from the other. So every guard is listed by its descriptor, from
+// before its lock is requested until after it was released, and overlaps are refused.
 
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
@@ -25,16 +25,16 @@ namespace {
 
 constexpr extent_type largest_offset = std::numeric_limits<std::int64_t>::max(); // off_t
 
-// Guards by the number of their descriptor. Guards are in a list rather than in a table, so that holding one
-// more allocates nothing; who holds thousands through one handle pays for walking it, as for walking the
-// kernel's own list.
+// Guards by the number of their descriptor. A list rather than a table, so that another guard allocates
+// nothing; a program that holds thousands through one handle pays for walking it, as for walking the kernel's
+// own list.
 constexpr unsigned buckets = 64;
 constinit std::mutex mutex;
 constinit file_lock* held[buckets] = {};
 
 file_lock*& bucket_of(int fd) noexcept { return held[static_cast<unsigned>(fd) % buckets]; }
 
-// A child must not inherit the mutex locked by a thread that it does not have.
+// A child must not inherit the mutex in a locked state.
 void watch_forks() noexcept {
   static int const once =
       pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
@@ -42,7 +42,7 @@ void watch_forks() noexcept {
   sys::watch_forks();
 }
 
-// Numbers above the table share entries with lower ones, whose handles say nothing about them.
+// Numbers above the table share entries with lower ones, whose handles have no relation to them.
 std::uint32_t generation_of(int fd) noexcept {
   return static_cast<unsigned>(fd) < sys::descriptor_table_size ? sys::generation(fd) : 0;
 }
@@ -53,7 +53,7 @@ std::uint64_t bytes_of(extent_type first, extent_type last) noexcept {
 
 } // namespace
 
-// False: it overlaps one that is listed.
+// False: it overlaps a listed one.
 bool file_lock::list() noexcept {
   std::lock_guard const guard(mutex);
   file_lock*& first = bucket_of(fd_);
@@ -132,7 +132,7 @@ void file_lock::release() noexcept {
 }
 
 void file_lock::give_back() noexcept {
-  if (process_ == sys::fork_generation()) (void)unlock(); // else it is the parent's
+  if (process_ == sys::fork_generation()) (void)unlock(); // otherwise it is the parent's
   release();
 }
 
@@ -141,7 +141,7 @@ detail::lock_operation::lock_operation(driver::operation_faces const& faces, fil
                                        unio::deadline d) noexcept
     : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), first_(offset), kind_(kind) {
   if (bytes == 0) {
-    refused_ = -EINVAL; // the kernel would lock all from there on
+    refused_ = -EINVAL; // the kernel would lock everything from there on
   } else if (offset > largest_offset || bytes - 1 > largest_offset - offset) {
     refused_ = -EOVERFLOW;
   } else {

@@ -1,4 +1,4 @@
-// Handles: how a descriptor is taken in, doubled and given up.
+// Handles: adopting, duplicating and releasing descriptors.
 
 #include "driver/registry.hpp"
 #include "handle/names.hpp"
@@ -20,7 +20,7 @@ namespace {
 
 std::error_code close_descriptor(int fd) noexcept {
   std::int64_t const r = sys::close(fd);
-  // Linux has let go of the number before it can be interrupted: trying again would close another's.
+  // Linux frees the number before it can be interrupted: a retry would close another descriptor.
   if (r >= 0 || r == -EINTR) return {};
   return detail::to_error_code(static_cast<int>(r));
 }
@@ -36,15 +36,15 @@ result<int> socket_option(int fd, int name) noexcept {
 result<handle_kind> kind_of_socket(int fd) noexcept {
   result<int> const type = socket_option(fd, SO_TYPE);
   if (!type) return type.error();
-  // Of a message what does not fit into the buffers is lost, and an empty one would read as the end of the
-  // stream.
+  // The part of a message that does not fit the buffers is lost, and an empty message would read as the end
+  // of the stream.
   if (*type != SOCK_STREAM) return detail::to_error_code(-EPROTOTYPE);
   result<int> const listening = socket_option(fd, SO_ACCEPTCONN);
   if (!listening) return listening.error();
   return *listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
 }
 
-// What an adopted descriptor is, or why it cannot be one.
+// The kind of an adopted descriptor, or why it cannot be adopted.
 result<handle_kind> kind_of(int fd) noexcept {
   struct stat s;
   std::int64_t const r = sys::fstat(fd, &s);
@@ -58,7 +58,7 @@ result<handle_kind> kind_of(int fd) noexcept {
     case S_IFSOCK:
       return kind_of_socket(fd);
     default:
-      return handle_kind::pipe; // a FIFO, a terminal, an eventfd: bytes when there are some, and no position
+      return handle_kind::pipe; // a FIFO, a terminal, an eventfd: readiness, and no position
   }
 }
 
@@ -81,7 +81,7 @@ handle& handle::operator=(handle&& other) noexcept {
 }
 
 int handle::release() noexcept {
-  // Closed from here on for receivers that look at it while they are told of the cancellation.
+  // Receivers that are notified of the cancellation see a closed handle.
   int const fd = std::exchange(fd_, -1);
   if (fd >= 0) {
     driver::registry::forget_everywhere(fd, multiplexer_);
@@ -100,7 +100,7 @@ result<void> handle::close() noexcept {
 result<handle> handle::clone() const noexcept {
   std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
   if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
-  // The map stays with the original, so what can be read from the clone is the file.
+  // The map stays with the original, so the clone reads the file.
   handle_kind const kind = kind_ == handle_kind::mapped_file ? handle_kind::file : kind_;
   sys::note_duplicate(static_cast<int>(fd), fd_);
   return handle(static_cast<int>(fd), kind, caching_);

@@ -1,6 +1,6 @@
-// Mapped files. The map is made as large as the reservation, beyond the file's end: pages there come to life
-// when the file grows, so growing costs no system call for the map. Mapping is the one thing that does not go
-// through the table of system calls: it has no descriptor of its own that a simulation could answer for.
+// Mapped files. The map is as large as the reservation, beyond the file's end: pages there become valid when
+// the file grows, so growing costs no system call for the map. Mapping is the one call that bypasses the
+// table of system calls: it has no descriptor of its own that a simulation could answer for.
 
 #include "sys/descriptors.hpp"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr extent_type mebibyte = 1 << 20;
 constexpr extent_type largest_map = extent_type{1} << 62;
-constexpr int most_vectors = 64; // on the stack; what is beyond them is not read, as readv(2) may do
+constexpr int most_vectors = 64; // on the stack; buffers beyond are not filled, which readv(2) permits
 
 // `length` and room to double.
 extent_type room_for(extent_type length) noexcept {
@@ -70,7 +70,7 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
   struct stat s;
   std::int64_t const r = sys::fstat(mapped.fd_, &s);
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  if (!S_ISREG(s.st_mode)) return detail::to_error_code(-ENODEV); // as mmap(2) says of a pipe
+  if (!S_ISREG(s.st_mode)) return detail::to_error_code(-ENODEV); // as mmap(2) for a pipe
   auto const length = static_cast<extent_type>(s.st_size);
   if (result<void> const made = mapped.map(length, reserve_bytes); !made) return made.error();
   return mapped;
@@ -79,7 +79,7 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
 result<void> mapped_file_handle::map(extent_type length, extent_type reserve) noexcept {
   if (length > largest_map || reserve > largest_map) return detail::to_error_code(-ENOMEM);
   extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
-  // Read only: a program that works in place on the buffers it was given must not change the file by it.
+  // Read only: a program that modifies the returned buffers must not change the file.
   void* at = map_ == nullptr ? ::mmap(nullptr, wanted, PROT_READ, MAP_SHARED, fd_, 0)
                              : ::mremap(map_, reservation_, wanted, MREMAP_MAYMOVE);
   if (at == MAP_FAILED) return detail::to_error_code(-errno);
@@ -144,7 +144,7 @@ io_result<mutable_buffers> mapped_file_handle::read_copy(io_request<mutable_buff
 }
 
 result<void> mapped_file_handle::close() noexcept {
-  // The map goes last: while the descriptor is given up, receivers may still look at views.
+  // The map goes last: while the descriptor is being closed, receivers may still look at views.
   result<void> const closed = file_handle::close();
   unmap();
   return closed;

@@ -36,7 +36,7 @@ int path_of(int fd, path_buffer& out) noexcept {
   *std::to_chars(link + prefix, link + sizeof(link) - 1, fd).ptr = 0;
   std::int64_t const n = sys::readlinkat(AT_FDCWD, link, out.text, sizeof(out.text));
   if (n < 0) return static_cast<int>(n);
-  if (n > static_cast<std::int64_t>(longest_path)) return -ENAMETOOLONG; // readlink(2) cuts without a word
+  if (n > static_cast<std::int64_t>(longest_path)) return -ENAMETOOLONG; // readlink(2) truncates silently
   out.text[n] = 0;
   return static_cast<int>(n);
 }

@@ -1,4 +1,4 @@
-// src/handle/names.hpp: what files and named pipes have in common about their names.
+// src/handle/names.hpp: what files and named pipes share about their names.
 
 #pragma once
 
@@ -17,27 +17,26 @@ struct path_buffer {
   char text[longest_path + 1];
 };
 
-/// What openat(2) and its kin take for a path_handle.
+/// The directory argument of openat(2) and the like for a path_handle.
 int directory_of(path_handle const& base) noexcept;
 
-/// Where `fd` is now. Returns the length, or a negative code.
+/// The current path of `fd`. Returns the length, or a negative code.
 int path_of(int fd, path_buffer& out) noexcept;
 
 /// Writes 64 random bits in hexadecimal, and a NUL, behind the first `n` bytes of `out`. Returns 0 or a
-/// negative code: ENAMETOOLONG where there is no room.
+/// negative code: ENAMETOOLONG if there is no room.
 int append_random_name(path_buffer& out, std::size_t n) noexcept;
 
-/// Copies the beginning of a random name, which may not lead to another directory. Returns its length or a
+/// Copies the prefix of a random name, which must not lead to another directory. Returns its length or a
 /// negative code.
 int begin_random_name(path_view prefix, path_buffer& out) noexcept;
 
 /// Calls `create(char const*)` with random names that begin with the first `n` bytes of `out` until one is
-/// not taken. Returns what it returned last; the name is in `out`.
+/// free. Returns the last result of `create`; the name is in `out`.
 template <class Create> int with_random_name(path_buffer& out, std::size_t n, Create create) noexcept {
   for (;;) {
     if (int const r = append_random_name(out, n); r < 0) return r;
-    // That 64 random bits are taken happens once in a life. A bound would only hide a generator that does not
-    // work.
+    // A collision of 64 random bits is practically impossible. A bound would only hide a broken generator.
     if (int const r = create(out.text); r != -EEXIST) return r;
   }
 }

@@ -1,4 +1,4 @@
-// Pipes: making them, and finding the other end of a named one.
+// Pipes: making them, and opening the ends of named ones.
 
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
@@ -21,8 +21,8 @@ namespace {
 
 using mode = handle::mode;
 
-// A writing end can be opened once somebody reads, and nothing tells when that is: so one asks, at first
-// often.
+// A writing end can be opened once there is a reader, of which the kernel does not notify: so it retries,
+// often at first.
 constexpr std::int64_t first_pause_ns = 100'000;
 constexpr std::int64_t longest_pause_ns = 10'000'000;
 
@@ -45,7 +45,7 @@ int open_end(int directory, char const* name, mode m) noexcept {
   return failed;
 }
 
-// The same, waiting for somebody who reads.
+// The same, waiting for a reader.
 int open_end(int directory, char const* name, mode m, deadline const& d) noexcept {
   std::int64_t due = -1;
   for (std::int64_t next_pause = first_pause_ns;; next_pause = std::min(2 * next_pause, longest_pause_ns)) {
@@ -71,7 +71,7 @@ int refuse(path_view name, mode m) noexcept {
 }
 
 handle_kind kind_for(mode m) noexcept {
-  // Reading from a name that nobody has written to yet looks like the end of the stream, which it is not.
+  // Reading from a pipe that had no writer yet looks like the end of the stream, which it is not.
   return m == mode::read ? handle_kind::named_pipe : handle_kind::pipe;
 }
 

@@ -69,7 +69,7 @@ std::int64_t bind_to(int fd, endpoint const& e) noexcept {
 
 std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& options) noexcept {
   std::int64_t r = 0;
-  if (at.family() != address_family::unix_path) { // whose names are files: there is nothing to reuse
+  if (at.family() != address_family::unix_path) { // SO_REUSEADDR means nothing for paths
     if (r >= 0 && options.reuse_address) r = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
     if (r >= 0 && options.reuse_port) r = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
   }

@@ -1,15 +1,14 @@
-// A coroutine that waits for an operation, and what its environment adds: where it is resumed, and what may
-// end it.
+// A coroutine that waits for an operation: where it resumes, and what may stop it.
 //
-//   await_ready ── start ──► finished: goes on without suspending
+//   await_ready ── start ──► finished: continues without suspending
 //        │                        ▲
 //        └► suspend ──► notify ───┴► dispatch: at once, or queued as a resumption
 //              │           ▲
 //              └── stop ───┘ (cancel)
 //
-// Where a stop is possible it may come from any thread, so the operation is one of those that any thread may
-// cancel. One whose multiplexer another thread runs is started last of all, when the coroutine is suspended,
-// since it may go on elsewhere at once.
+// A stop may come from any thread, so where one is possible the operation is of the atomic kind. If another
+// thread runs its multiplexer, the operation is started last of all, when the coroutine is suspended, because
+// it may resume there at once.
 
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
@@ -48,7 +47,7 @@ bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
   if (elsewhere && stopped) return op.refuse(-ECANCELED), false;
   op.set_awaited(true);
   if (elsewhere) {
-    op.start(environment_->multiplexer); // from here on it may end at any moment, and the coroutine with it
+    op.start(environment_->multiplexer); // from here on it may end, and its coroutine too, at any moment
   } else if (stopped) {
     op.cancel();
   }
@@ -56,7 +55,7 @@ bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
 }
 
 void awaiting::stop(io_operation& op) noexcept {
-  while (!op.started()) sys::sched_yield(); // suspend() is just starting it, on another thread
+  while (!op.started()) sys::sched_yield(); // suspend() is starting it on another thread
   op.cancel();
 }
 
@@ -70,8 +69,7 @@ void awaiting::notify(io_operation& op) noexcept {
   if (e->stop.stop_possible()) detach(e->stop);
   static_assert(sizeof(resumption) <= sizeof(driver::operation_links) &&
                 alignof(resumption) <= alignof(driver::operation_links));
-  // The links of an operation that has ended are nobody's: the node that resumes the coroutine takes their
-  // place.
+  // The links of an operation that has ended are free: the node that resumes the coroutine takes their place.
   auto* const r = ::new (static_cast<void*>(&op.links)) resumption(h, e);
   executor_ref const executor = e->executor;
   op.mark_finished();
@@ -79,7 +77,7 @@ void awaiting::notify(io_operation& op) noexcept {
 }
 
 void awaiting::leave(io_operation& op) noexcept {
-  bool const queued = handle_ == nullptr; // it has ended, and notify() was the last to touch this
+  bool const queued = handle_ == nullptr; // it has ended, and notify() was the last to use this object
   if (!queued) {
     if (environment_->stop.stop_possible()) detach(environment_->stop);
     return;

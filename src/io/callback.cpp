@@ -1,8 +1,8 @@
 // An operation that was started with a handler: what a stop and other threads add.
 //
-// On its own thread it is started first and can be stopped after that, for it can only end inside of start()
-// or when that thread turns to its multiplexer. One whose multiplexer another thread runs may end, and be
-// gone, as soon as it has started; so the stop comes first, and waits for the start.
+// If this thread runs the multiplexer, the operation is started first and can be stopped after that, because
+// it ends only inside start() or in a later turn. If another thread runs it, the operation may end, and be
+// destroyed, as soon as it has started; so the stop callback is attached first, and waits for the start.
 
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
@@ -25,7 +25,7 @@ void calling_back::start(io_operation& op, io_multiplexer* given, refused_functi
 bool calling_back::start_elsewhere(io_operation& op, io_multiplexer& m) noexcept {
   attached_ = stop_.stop_possible();
   if (attached_ && !attach(stop_)) return op.refuse(-ECANCELED), false;
-  op.start(&m); // and this may be gone
+  op.start(&m); // this object may be destroyed by now
   return true;
 }
 
@@ -34,7 +34,7 @@ bool calling_back::start_here(io_operation& op, io_multiplexer& m) noexcept {
   bool finished_inside = false;
   finished_inside_ = &finished_inside;
   op.start(&m);
-  if (finished_inside) return true; // and this is gone
+  if (finished_inside) return true; // this object is destroyed
   finished_inside_ = nullptr;
   attached_ = true;
   if (!attach(stop_)) op.cancel();
@@ -48,7 +48,7 @@ void calling_back::finished(io_operation& op) noexcept {
 }
 
 void calling_back::stop(io_operation& op) noexcept {
-  while (!op.started()) sys::sched_yield(); // start() is just starting it, on another thread
+  while (!op.started()) sys::sched_yield(); // start() is starting it on another thread
   op.cancel();
 }
 

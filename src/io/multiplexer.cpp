@@ -70,7 +70,7 @@ std::string to_string(capabilities const& c) {
 
 namespace {
 
-// Stands in where none could be made: every operation ends at once with the reason.
+// Used if none can be made: every operation ends at once with the reason.
 class failed_multiplexer final : public io_multiplexer {
  public:
   std::error_code why;
@@ -103,7 +103,7 @@ struct thread_state {
   std::unique_ptr<io_multiplexer> own;
   failed_multiplexer failed;
   ~thread_state() {
-    own.reset(); // while it shuts down its operations may still ask for it
+    own.reset(); // while it shuts down its operations may still use it
     detail::shortcut.own = nullptr;
   }
 };
@@ -120,7 +120,7 @@ constinit thread_local detail::thread_shortcut detail::shortcut{nullptr, 0};
 io_multiplexer& this_thread::multiplexer() noexcept {
   if (io_multiplexer* const own = detail::shortcut.get(); own != nullptr) return *own;
   thread_state& t = this_threads();
-  // A child made by fork leaves what it inherited alone, but for the descriptors, and makes its own.
+  // A child made by fork leaves what it inherited alone, except for the descriptors, and makes its own.
   result<std::unique_ptr<io_multiplexer>> made = io_multiplexer::best_available(1);
   if (!made.has_value()) {
     t.failed.why = made.error();

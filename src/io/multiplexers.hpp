@@ -8,8 +8,8 @@
 
 namespace unio::detail {
 
-/// The calling thread's own: what every start looks at. Needs no guard for its construction, and stays
-/// readable after the rest has been destroyed.
+/// The calling thread's own: read by every start. Needs no guard for its construction, and stays readable
+/// after the rest has been destroyed.
 struct thread_shortcut {
   io_multiplexer* own;
   unsigned fork_generation;
@@ -29,7 +29,7 @@ inline io_multiplexer& this_threads_multiplexer() noexcept {
   return this_thread::multiplexer();
 }
 
-/// Of an operation's own multiplexer and the one it was given, either of which may be null: as
+/// Chooses between an operation's own multiplexer and the one it was given, either of which may be null: as
 /// io_operation::chosen().
 inline io_multiplexer& choose(io_multiplexer* own, io_multiplexer* given) noexcept {
   if (own != nullptr) return *own;

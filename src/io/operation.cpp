@@ -70,8 +70,8 @@ void io_operation::told_after_abandon(io_operation& op, unsigned events) noexcep
 }
 
 void io_operation::abandon_in_flight() noexcept {
-  // From here on nobody is told; what was obtained is given back.
-  if (is_atomic()) { // another thread may be telling the receiver just now
+  // From here on the receiver is not called; what was obtained is reclaimed.
+  if (is_atomic()) { // another thread may be calling the receiver
     state().fetch_or(bit_abandoned, std::memory_order_acq_rel);
   } else {
     notify_ = &told_after_abandon;
@@ -85,7 +85,7 @@ void io_operation::run_blocking() noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   if (own_multiplexer_ != nullptr) {
-    // Nobody is told of this run, but the receiver is told of the next one.
+    // The receiver is not called for this run, but for the next one.
     notification const receiver = notify_;
     bool const was_quiet = quiet_;
     quiet_ = true;

@@ -1,4 +1,4 @@
-// async_accept and async_accept_many: taking connections.
+// async_accept and async_accept_many: accepting connections.
 
 #include "op/face.hpp"
 #include "sys/descriptors.hpp"
@@ -23,8 +23,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 
 readiness wants(io_operation const&) noexcept { return readiness::readable; }
 
-// Errors of a connection that ended while it waited to be accepted, which accept(2) advises to treat like
-// "try again".
+// Errors of a connection that ended while it waited to be accepted, for which accept(2) advises a retry.
 bool concerns_the_connection(int error) noexcept {
   switch (-error) {
     case ECONNABORTED:
@@ -42,14 +41,14 @@ bool concerns_the_connection(int error) noexcept {
   }
 }
 
-// Errors that may be gone after a pause. EPERM: a firewall forbids this connection, says accept(2); what else
-// says so (a filter, a security module) may say it for ever, so it is not tried again at once.
+// Errors that may pass after a pause. EPERM: a firewall forbids this connection, says accept(2); other
+// sources of it (a filter, a security module) may return it for ever, so it is not retried at once.
 bool may_pass(int error) noexcept {
   return error == -EMFILE || error == -ENFILE || error == -ENOBUFS || error == -ENOMEM || error == -EPERM;
 }
 
 int perform(io_operation& op, attempt) noexcept {
-  // Each failure takes a dead connection off the queue; the bound is for a kernel that goes on saying so.
+  // Each failure takes a dead connection off the queue; the bound is for a kernel that keeps failing.
   for (int dead = 0; dead < 64; ++dead) {
     int const r = op::uninterrupted([&] { return sys::accept4(op.fd(), nullptr, nullptr, accepted_flags); });
     if (!concerns_the_connection(r)) return r;

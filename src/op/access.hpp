@@ -1,4 +1,4 @@
-// src/op/access.hpp: what the operations' files know of their operations beyond what programs see.
+// src/op/access.hpp: the operations' files' access to the private state of their operations.
 
 #pragma once
 
@@ -13,18 +13,17 @@
 
 namespace unio::detail {
 
-/// The state of operations that is nobody's but theirs. Each takes the operation that its name says, as an
-/// io_operation.
+/// Private state of operations. Each function takes the operation in its comment, as an io_operation.
 struct operation_access {
   template <class To, class From> static auto& as(From& op) noexcept {
     return static_cast<std::conditional_t<std::is_const_v<From>, To const, To>&>(op);
   }
 
-  // async_close: its descriptor is gone.
+  // async_close: its descriptor is closed.
   template <class O> static auto& closed(O& op) noexcept { return as<async_close>(op).closed_; }
 
-  // async_read: its handle; and where its bytes are instead, if it does not fill the request's memory. It
-  // still asks for as many, so that it can be started again.
+  // async_read: its handle; and where its bytes are, if it does not fill the request's memory. The number of
+  // bytes asked for stays the same, so that it can be restarted.
   static mapped_file_handle& mapped_file(io_operation& op) noexcept {
     return static_cast<mapped_file_handle&>(*as<async_read>(op).source_);
   }
@@ -36,14 +35,14 @@ struct operation_access {
     buffers = mutable_buffer(at, buffers.bytes());
   }
 
-  // async_connect: the kernel is at it.
+  // async_connect: the kernel is connecting.
   template <class O> static auto& begun(O& op) noexcept { return as<async_connect>(op).begun_; }
 
-  // async_send_zero_copy: it is known that this socket cannot avoid the copy.
+  // async_send_zero_copy: this socket is known not to avoid the copy.
   template <class O> static auto& copies(O& op) noexcept { return as<async_send_zero_copy>(op).copies_; }
 
-  // async_open: why the arguments cannot be taken, or 0; the system's flags; whether it takes a new inode put
-  // in place of the old one, and an fsync behind it; what was opened.
+  // async_open: why the arguments are invalid, or 0; the system's flags; whether a new inode replaces the old
+  // one, followed by an fsync; what was opened.
   template <class O> static int refused(O& op) noexcept { return as<async_open>(op).refused_; }
   template <class O> static int open_flags(O& op) noexcept { return as<async_open>(op).open_flags_; }
   template <class O> static bool always_new(O& op) noexcept { return as<async_open>(op).always_new_; }
@@ -58,13 +57,13 @@ struct operation_access {
     s.set_fd(side == readiness::writable ? s.to_ : s.from_);
   }
 
-  // async_wait: its moment on the steady clock, in ns, from its start on.
+  // async_wait: its moment on the steady clock, in ns, once started.
   template <class O> static auto& due(O& op) noexcept { return as<async_wait>(op).due_; }
 
   // async_wait_event: where the count goes.
   static std::uint64_t* count(io_operation& op) noexcept { return &as<async_wait_event>(op).count_; }
 
-  // async_lock_range, async_lock_file: a lock, or a negative code that says why not, -EAGAIN if only not now.
+  // async_lock_range, async_lock_file: takes the lock; 0 or a negative code, -EAGAIN if it is held.
   static int take_lock(io_operation& op, bool sleeps) noexcept {
     auto& l = as<lock_operation>(op);
     return l.refused_ != 0 ? l.refused_ : l.held_.take(l.fd(), l.first_, l.last_, l.kind_, sleeps);

@@ -35,7 +35,7 @@ readiness wants(io_operation const& op) noexcept {
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (!is_file(op.kind())) return 0; // nothing that could be made durable
+  if (!is_file(op.kind())) return 0; // there is nothing to make durable
   if (how == attempt::nonblocking) return -EAGAIN;
   switch (self(op).what()) {
     case barrier_kind::wait_all:

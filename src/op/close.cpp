@@ -1,4 +1,4 @@
-// async_close: giving a descriptor back.
+// async_close: closing a descriptor.
 
 #include "op/access.hpp"
 #include "op/face.hpp"

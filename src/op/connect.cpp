@@ -1,4 +1,4 @@
-// async_connect: reaching a peer.
+// async_connect: connecting to a peer.
 
 #include "op/access.hpp"
 #include "op/face.hpp"
@@ -16,7 +16,7 @@ async_connect& self(io_operation& op) noexcept { return static_cast<async_connec
 void begin(io_operation& op) noexcept { op::access::begun(op) = false; }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  if (op::access::begun(op)) return false; // the kernel is at it; what is left is to wait and ask
+  if (op::access::begun(op)) return false; // the kernel is connecting; it remains to wait and ask
   sqe.opcode = IORING_OP_CONNECT;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(self(op).to().data());
@@ -25,7 +25,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 }
 
 readiness wants(io_operation const& op) noexcept {
-  // A Unix socket whose peer's backlog is full is not told when there is room again.
+  // A Unix socket whose peer's backlog is full is not notified when there is room again.
   return op::access::begun(op) ? readiness::writable : readiness::retry;
 }
 
@@ -33,7 +33,7 @@ int perform(io_operation& op, attempt) noexcept {
   endpoint const& to = self(op).to();
   int const r = static_cast<int>(sys::connect(op.fd(), static_cast<sockaddr const*>(to.data()), to.size()));
   switch (-r) {
-    case EINTR: // goes on in the background, as EINPROGRESS
+    case EINTR: // continues in the background, as EINPROGRESS
     case EINPROGRESS:
       op::access::begun(op) = true;
       return -EAGAIN;

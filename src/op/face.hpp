@@ -25,18 +25,17 @@ using driver::outcome;
 
 namespace unio::op {
 
-/// sys::uninterrupted, as what perform() returns: no caller sees EINTR, and no call moves more than an int
+/// sys::uninterrupted, as the result of perform(): no caller sees EINTR, and no call moves more than an int
 /// can say.
 template <class Call> int uninterrupted(Call call) noexcept {
   return static_cast<int>(sys::uninterrupted(call));
 }
 
-/// What may go with others: a send rarely has to wait, and a peer that was just answered has rarely asked
-/// again.
+/// For goes_with_others: a send rarely has to wait, and a peer that was just answered has rarely sent its
+/// next request.
 inline bool is_socket(io_operation const& op) noexcept { return op.kind() == handle_kind::stream_socket; }
 
-/// The tail of a decoder, after bytes and the operation's own errors: a stop that hid nothing, "not yet", an
-/// error.
+/// The tail of a decoder, after bytes and the operation's own errors: a stop, "not yet", an error.
 inline outcome decode_error(io_operation& op, int res) noexcept {
   if (res == -EAGAIN) return outcome::again;
   if (res == -EINTR && !op.links.is.cancel_wanted) return outcome::again;
@@ -55,11 +54,10 @@ inline outcome decode(io_operation& op, int res) noexcept {
 inline constexpr std::size_t max_bytes = 0x7ffff000; // MAX_RW_COUNT: the most that one call moves
 inline constexpr std::size_t max_vectors = 1024;     // UIO_MAXIOV
 
-/// A list of buffers as readv(2) takes it: with room for at least one byte if the list has some, for a
-/// transfer of nothing reads as the end of the stream. Moving less than asked is always allowed, so what one
-/// call does not take is left out, and so is the last buffer of a list that was cut short inside of it: the
-/// caller's array is never changed. One piece of memory is held by value, and goes by the shorter system
-/// calls.
+/// A list of buffers for readv(2), with room for at least one byte if the list has any, because a transfer of
+/// nothing reads as the end of the stream. Moving less than asked is always allowed, so buffers beyond one
+/// call's limit are left out, and so is the last buffer of a list that was cut short inside it: the caller's
+/// array is never changed. One piece of memory is held by value, and uses the simpler system calls.
 class vectors {
  public:
   template <class Buffer> explicit vectors(buffer_list<Buffer> const& list) noexcept {

@@ -1,4 +1,4 @@
-// A chain of operations: to a multiplexer one operation, whose perform() starts the others.
+// A chain of operations: one operation for a multiplexer, whose perform() starts the others.
 //
 //   start ──► perform: member 0 ──► finished inside start() ──► member 1 ──► … ──► complete
 //                         │ has to wait                            ▲
@@ -7,9 +7,9 @@
 //                                            │ the last, or not in full
 //                                            └──► io_multiplexer::member_ended: perform() has the result
 //
-// Members are quiet, as if a coroutine awaited them: what completes inside of its start is not delivered, and
-// the next follows in the same loop. So a chain that need not wait takes no turn of the multiplexer and
-// constant stack.
+// Members are quiet, as if a coroutine awaited them: a member that completes inside its start is not
+// delivered, and the next follows in the same loop. So a chain that need not wait takes no turn of the
+// multiplexer and constant stack.
 
 #include "op/face.hpp"
 #include "sys/descriptors.hpp"
@@ -42,8 +42,8 @@ void chain::for_each_to_come(void (*f)(int fd, void* context), void* context) {
     member(i).for_each_descriptor([=](int fd) { f(fd, context); });
 }
 
-// What is still to come counts as in flight, so that closing it ends the chain. What has been passed does
-// not: for the chains, too, that this one is a member of.
+// Members to come count as in flight, so that closing their handle ends the chain. Completed ones do not:
+// neither for this chain nor for the chains that it is a member of.
 void chain::pass() noexcept {
   for (chain const* c = this; c != nullptr; c = c->outer_)
     if (c->links.counts_as_in_flight()) current().for_each_descriptor(&sys::leave_flight);
@@ -81,8 +81,8 @@ void chain::begin() noexcept {
   if (!within_.is_zero()) due_ = sys::due(within_);
 }
 
-// Why the next member is not started, or 0. The first one is in any case: what can be done at once beats the
-// deadline.
+// Why the next member is not started, or 0. The first one always is: an operation that can be done at once
+// beats the deadline.
 int chain::refusal() const noexcept {
   if (stopped_) return -ECANCELED;
   return position_ != 0 && due_ != deadline::forever && sys::steady_now() >= due_ ? -ETIMEDOUT : 0;
@@ -106,13 +106,13 @@ void chain::loosen(io_operation& m) noexcept {
   if (!within_.is_none()) deadline_of(m) = own_;
 }
 
-// A chain's own is for its members.
+// A chain's own deadline is for its members.
 unio::deadline& chain::deadline_of(io_operation& m) noexcept {
   return &m.faces() == &link_faces ? static_cast<chain&>(m).within_ : m.deadline_;
 }
 
 bool chain::run(attempt how) noexcept {
-  if (advancing_) return false; // a member ended inside of its start: the loop below sees it
+  if (advancing_) return false; // a member ended inside its start: the loop below sees it
   advancing_ = true;
   while (!is_over()) {
     io_operation& m = current();
@@ -146,7 +146,7 @@ void chain::told(io_operation& m, unsigned events) noexcept {
   m.mark_finished();
   if (advancing_) return;
   (void)run(attempt::nonblocking);
-  multiplexer()->member_ended(*this); // and this may be gone
+  multiplexer()->member_ended(*this); // this object may be destroyed by now
 }
 
 void chain::stop() noexcept {
@@ -170,7 +170,7 @@ detail::chain& self(io_operation& op) noexcept { return static_cast<detail::chai
 
 void begin(io_operation& op) noexcept { self(op).begin(); }
 
-// To a multiplexer that knows no chains: one that is to be performed again after a while.
+// For a multiplexer that knows no chains: perform again after a while.
 readiness wants(io_operation const&) noexcept { return readiness::retry; }
 
 int perform(io_operation& op, attempt how) noexcept {
@@ -179,7 +179,7 @@ int perform(io_operation& op, attempt how) noexcept {
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
   if (res == -EAGAIN) return outcome::again;
-  if (res == -ECANCELED && !self(op).is_over()) { // its end is that of the member that runs
+  if (res == -ECANCELED && !self(op).is_over()) { // it ends when the running member ends
     self(op).stop();
     return outcome::pending;
   }

@@ -1,8 +1,8 @@
 // async_lock_range and async_lock_file: open-file-description locks.
 //
 // No driver can wait for a lock: there is nothing to poll, a ring has no operation for it, and a thread that
-// sleeps in F_OFD_SETLKW could only be woken by a signal. So an attempt that found it held is repeated after
-// a while; only a blocking call that nothing may end sleeps in the kernel.
+// sleeps in F_OFD_SETLKW could only be woken by a signal. So an attempt that finds it held is repeated after
+// a while; only a blocking call without deadline and multiplexer sleeps in the kernel.
 
 #include "op/access.hpp"
 #include "op/face.hpp"
@@ -29,7 +29,7 @@ constinit operation_faces const detail::lock_range_faces = {
     .tries = inline_attempt::always,
     .interruptible = true,
     .flow = direction::either,
-    .begin = give_back, // of a run whose lock nobody took
+    .begin = give_back, // releases the lock of an earlier run whose result was not taken
     .wants = wants,
     .perform = perform,
     .complete = complete,

@@ -165,7 +165,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 
 void reclaim(io_operation& op) noexcept {
   if (op.outcome_value() < 0) return;
-  sys::bump_generation(op.outcome_value()); // forgets what take_in() has noted
+  sys::bump_generation(op.outcome_value()); // clears the notes of take_in()
   sys::close(op.outcome_value());
 }
 

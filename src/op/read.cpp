@@ -1,4 +1,4 @@
-// async_read: everything there is to know about reading, for every driver.
+// async_read: all of reading, for every driver.
 
 #include "op/access.hpp"
 #include "op/face.hpp"
@@ -29,7 +29,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
     bool const socket = op.kind() == handle_kind::stream_socket;
     sqe.opcode = socket ? IORING_OP_RECV : IORING_OP_READ;
     if (socket) sqe.off = 0;
-    if (socket && will_wait) sqe.ioprio = IORING_RECVSEND_POLL_FIRST; // saves the kernel an attempt in vain
+    if (socket && will_wait) sqe.ioprio = IORING_RECVSEND_POLL_FIRST; // saves a futile attempt
     sqe.addr = reinterpret_cast<std::uintptr_t>(v.one().iov_base);
     sqe.len = static_cast<std::uint32_t>(std::min(v.one().iov_len, op::max_bytes));
   } else {
@@ -65,7 +65,7 @@ bool had_a_writer(int fd) noexcept {
   return sys::poll(&p, 1, &now) != 0;
 }
 
-// The short ways: see kernel_calls.
+// Whether the short paths apply: see kernel_calls.
 bool is_short(mutable_buffer into) noexcept { return sys::current == &sys::kernel && !into.empty(); }
 int read_short(int fd, mutable_buffer into) noexcept {
   return op::uninterrupted([&] { return sys::kernel_calls::read(fd, into.data(), into.size()); });
@@ -104,7 +104,7 @@ int perform(io_operation& op, attempt how) noexcept {
   return op::uninterrupted([&] { return sys::readv(op.fd(), v.data(), v.count()); });
 }
 
-// Apart, so that each has only the registers to save that it needs.
+// Out of line, so that each saves only the registers that it needs.
 [[gnu::noinline]] void recv_then(io_operation& op, operation_faces::performed then, void* context) noexcept {
   then(op, recv_short(op.fd(), self(op).request().buffers.front()), context);
 }
@@ -135,7 +135,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
 
 } // namespace
 
-// As run_inline() would begin.
+// The same attempt that run_inline() begins with.
 int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept {
   bool const is_pipe = kind == handle_kind::pipe;
   if (!is_short(into) || (!is_pipe && kind != handle_kind::stream_socket)) return not_at_once;

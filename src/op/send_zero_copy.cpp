@@ -1,5 +1,5 @@
-// async_send_zero_copy: sending pages without copying them; two completions, one for the bytes and one for
-// the pages.
+// async_send_zero_copy: sending pages without copying them; two completions, one for the bytes, one for the
+// pages.
 
 #include "op/access.hpp"
 #include "op/face.hpp"

@@ -1,4 +1,4 @@
-// What an operation weighs. Programs hold millions; a change here is a decision, not an accident.
+// The sizes of operations. Programs have millions; a change here is a decision, not an accident.
 
 #include <unio/handle.hpp>
 #include <unio/timer_handle.hpp>

@@ -23,7 +23,7 @@ void begin(io_operation& op) noexcept {
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   async_splice const& s = self(op);
   // Between pipes and sockets readiness and the system call are cheaper than the kernel thread that the ring
-  // would use.
+  // uses.
   if (s.request().bytes == 0 || op::access::waits_for(op) != readiness::worker) return false;
   sqe.opcode = IORING_OP_SPLICE;
   sqe.fd = s.to();
@@ -46,8 +46,8 @@ readiness unready_side(async_splice const& s) noexcept {
   sys::poll(p, 2, &now);
   if (p[0].revents == 0) return readiness::readable;
   if (p[1].revents == 0) return readiness::writable;
-  // Both are by now: which of them was not, no edge will tell. For a file it was only that reading or writing
-  // it may wait.
+  // Both are ready by now, so there will be no edge for the one that was not. For a file it only means that
+  // reading or writing it may wait.
   return is_file(s.kind()) ? readiness::worker : readiness::retry;
 }
 
@@ -62,7 +62,7 @@ int perform(io_operation& op, attempt how) noexcept {
   extent_type to_at = s.request().to_offset;
   sys::signal_guard guard(is_file(op.kind())
                               ? sys::written::file
-                              : sys::written::stream); // splice(2) has no flag that keeps signals away
+                              : sys::written::stream); // splice(2) has no flag against signals
   std::size_t const wanted = std::min(s.request().bytes, op::max_bytes);
   int const r = op::uninterrupted([&] {
     return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), wanted,

@@ -1,4 +1,4 @@
-// async_wait: waiting for a timer's moment. No driver is asked: the multiplexer's deadline queue holds it.
+// async_wait: waiting for a timer's moment. Drivers take no part: the multiplexer's deadline queue holds it.
 
 #include "op/access.hpp"
 #include "op/face.hpp"

@@ -1,4 +1,4 @@
-// async_write: everything there is to know about writing, for every driver.
+// async_write: all of writing, for every driver.
 
 #include "op/face.hpp"
 #include "sys/descriptors.hpp"
@@ -27,7 +27,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.fd = op.fd();
   sqe.off = is_file(op.kind()) ? request.offset : no_offset;
   if (is_pipe(op)) sqe.rw_flags = sys::rwf_nosignal;
-  // A ring writes to a file in that context as well, if it can at once: see file_size_is_limited().
+  // A ring also writes to a file in that context, if it can do so at once: see file_size_is_limited().
   if (is_file(op.kind()) && (sys::is_nonblocking(op.fd()) || sys::file_size_is_limited()))
     sqe.flags |= IOSQE_ASYNC;
   op::vectors const v(request.buffers);
@@ -42,7 +42,7 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
     sqe.len = static_cast<std::uint32_t>(std::min(v.one().iov_len, op::max_bytes));
     return true;
   }
-  // A gathered send needs a message header that lives until it ends; readiness and sendmsg(2) do as well.
+  // A gathered send needs a message header that lives until it ends; readiness and sendmsg(2) serve as well.
   if (op.kind() == handle_kind::stream_socket) return false;
   sqe.opcode = IORING_OP_WRITEV;
   sqe.addr = reinterpret_cast<std::uintptr_t>(v.data());
@@ -72,7 +72,7 @@ int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
     int const r =
         op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), -1, sys::rwf_nosignal); });
     if (r != -EOPNOTSUPP)
-      return r; // what is no pipe but was taken in as one, an eventfd say, may know no flags
+      return r; // an eventfd, say, was adopted as a pipe but may reject the flags
   }
   sys::signal_guard guard(sys::written::stream);
   return op::uninterrupted([&] { return guard.returned(sys::writev(op.fd(), v.data(), v.count())); });

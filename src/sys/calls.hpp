@@ -1,8 +1,8 @@
 // src/sys/calls.hpp: the one table of system calls.
 //
-// Everything that unio asks of the operating system while it runs goes through here, so that tests can fail
-// the n-th call with any errno and the simulation can answer for descriptors of its own. Each entry returns
-// what the call returned, or -errno: errno itself is never read above this file.
+// All system calls of unio at run time go through here, so that tests can fail the n-th call with any errno
+// and the simulation can answer for descriptors of its own. Each entry returns what the call returned, or
+// -errno: errno itself is never read above this file.
 
 #pragma once
 
@@ -105,7 +105,7 @@ struct table {
 #undef UNIO_MEMBER
 };
 
-/// The kernel's.
+/// The kernel's implementation.
 UNIO_API extern table const kernel;
 /// What is in use. Changed only by tests, while nothing else runs.
 UNIO_API extern table const* current;
@@ -115,12 +115,11 @@ UNIO_API extern table const* current;
 UNIO_SYSTEM_CALLS(UNIO_FORWARD)
 #undef UNIO_FORWARD
 
-/// The kernel's read(2) and recv(2), in whoever calls them: for where `current` is `&kernel`.
+/// The kernel's read(2) and recv(2), inlined into their callers, for use while `current` is `&kernel`.
 ///
-/// A processor that predicts returns by a stack finds there the kernel's calls when a system call returns,
-/// and guesses the program's next returns wrong, one by one (a mitigation such as AMD's safe RET makes that
-/// the rule). So each function between a short system call and who asked for it costs as much as some fifty
-/// instructions.
+/// A processor that predicts returns by a stack finds the kernel's calls there after a system call, and
+/// mispredicts the program's next returns one by one (mitigations such as AMD's safe RET make that the rule).
+/// So each function between a short system call and its caller costs some fifty instructions.
 namespace kernel_calls {
 inline std::int64_t read(int fd, void* data, std::size_t n) noexcept { return call(SYS_read, fd, data, n); }
 inline std::int64_t recv(int fd, void* data, std::size_t n, int flags) noexcept {

@@ -1,10 +1,9 @@
 // src/sys/descriptors.hpp: what the process knows about descriptor numbers, beyond what the kernel keeps.
 //
-//   above_standard   keeps 0, 1 and 2 free of what unio opens
-//   generation       tells a number from the same number after it was closed and taken again
-//   in_flight        how many operations some driver holds on a number, and a thread's way to wait for their
-//                    end
-//   uninterrupted    a system call that is not to end because of a signal
+//   above_standard   keeps unio's descriptors off the numbers 0, 1 and 2
+//   generation       tells a number from the same number after it was closed and reused
+//   in_flight        how many operations drivers hold on a number, and how a thread waits for their end
+//   uninterrupted    a system call that is repeated if a signal interrupts it
 //
 // The table is static and indexed by the number, so that neither looking nor counting allocates or locks.
 // Numbers above its size (more than a million open descriptors; simulated ones) share entries with smaller
@@ -21,15 +20,15 @@
 
 namespace unio::sys {
 
-/// Takes a fresh descriptor, or a negative code, which it returns as it is. Returns the descriptor, moved if
-/// it was 0, 1 or 2; if it cannot be moved it is closed and the code says why.
+/// Takes a fresh descriptor, or a negative code, which it returns. Returns the descriptor, moved if it was 0,
+/// 1 or 2; if it cannot be moved it is closed and the code says why.
 int above_standard(std::int64_t fd) noexcept;
 
-// Plain numbers, reached through std::atomic_ref: an array of a million std::atomic would be filled at run
-// time by compilers that give up on evaluating its constructors.
+// Plain numbers, accessed through std::atomic_ref: compilers that give up on evaluating a million std::atomic
+// constructors would fill the array at run time.
 struct descriptor_state {
-  std::uint32_t generation; // changes each time a handle gives the number up
-  std::uint32_t in_flight;  // operations that some driver holds on the number; awaited_bit
+  std::uint32_t generation; // changes each time a handle closes or releases the number
+  std::uint32_t in_flight;  // operations that drivers hold on the number; awaited_bit
   std::uint32_t waited;     // directions in which the last blocking call had to wait
 };
 inline constexpr std::uint32_t waited_in = 1, waited_out = 2;
@@ -41,8 +40,8 @@ inline descriptor_state& state_of(int fd) noexcept {
   return descriptor_table[static_cast<unsigned>(fd) & (descriptor_table_size - 1)];
 }
 
-/// Acquire; pairs with the release in bump_generation, so that who sees the new generation also sees what was
-/// done to the old descriptor.
+/// Acquire; pairs with the release in bump_generation, so that what was done to the old descriptor is
+/// visible.
 inline std::uint32_t generation(int fd) noexcept {
   return fd < 0 ? 0 : std::atomic_ref(state_of(fd).generation).load(std::memory_order_acquire);
 }
@@ -67,20 +66,20 @@ inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexce
   }
 }
 
-/// Whether its bytes go past the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or
-/// not. Noted by whoever makes a handle of it, forgotten with the number.
+/// Whether its bytes bypass the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or
+/// not. Noted when a handle is made, cleared with the number.
 inline constexpr std::uint32_t direct_bit = 1U << 31;
 inline void note_direct(int fd) noexcept { note_waited(fd, direct_bit, true); }
 inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
 
-/// Whether it is a file that was taken in with O_NONBLOCK: a ring then believes that its filesystem can do
-/// without waiting, and reads and writes in the caller's context (io_uring/rw.c, io_file_supports_nowait).
-/// Noted and forgotten in the same way.
+/// Whether it is a file that was adopted with O_NONBLOCK: a ring then assumes that its filesystem never
+/// waits, and reads and writes in the caller's context (io_uring/rw.c, io_file_supports_nowait). Noted and
+/// cleared likewise.
 inline constexpr std::uint32_t nonblocking_bit = 1U << 30;
 inline void note_nonblocking(int fd) noexcept { note_waited(fd, nonblocking_bit, true); }
 inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking_bit); }
 
-/// `copy` is another descriptor of what `original` is one of.
+/// `copy` is a duplicate of `original`.
 inline void note_duplicate(int copy, int original) noexcept {
   if (is_direct(original)) note_direct(copy);
   if (is_nonblocking(original)) note_nonblocking(copy);
@@ -88,11 +87,11 @@ inline void note_duplicate(int copy, int original) noexcept {
 
 /// Beside the count: a thread waits until it is 0.
 inline constexpr std::uint32_t awaited_bit = 1U << 31;
-/// Changes, with a wake-up, whenever a thread that closes a descriptor has to look again.
+/// Changes, with a wake-up, whenever a thread that closes a descriptor must look again.
 extern std::atomic<std::uint32_t> closing_news;
 void tell_closing_threads() noexcept;
 
-/// Acquire; pairs with the release in leave_flight, so that who sees 0 also sees what the operations did.
+/// Acquire; pairs with the release in leave_flight, so that at 0 the effects of the operations are visible.
 inline std::uint32_t in_flight(int fd) noexcept {
   return fd < 0 ? 0 : std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire) & ~awaited_bit;
 }
@@ -106,8 +105,7 @@ inline void leave_flight(int fd) noexcept {
   if ((before & awaited_bit) != 0) [[unlikely]]
     tell_closing_threads();
 }
-/// From here on each operation that leaves changes closing_news. An operation that has left before is seen by
-/// in_flight().
+/// From here on each operation that leaves changes closing_news. in_flight() shows those that left before.
 inline void await_landings(int fd) noexcept {
   if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_or(awaited_bit, std::memory_order_acquire);
 }

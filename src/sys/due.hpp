@@ -1,4 +1,4 @@
-// src/sys/due.hpp: the moment that a deadline means, by the clocks of the table of system calls.
+// src/sys/due.hpp: a deadline as a moment, by the clocks of the table of system calls.
 
 #pragma once
 

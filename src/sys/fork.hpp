@@ -1,4 +1,4 @@
-// src/sys/fork.hpp: noticing that this process is a child that inherited multiplexers.
+// src/sys/fork.hpp: detecting that this process is a child that inherited multiplexers.
 
 #pragma once
 
@@ -8,7 +8,7 @@ namespace unio::sys {
 
 extern std::atomic<unsigned> fork_count;
 
-/// Has fork counted from now on. Called by whatever makes a multiplexer.
+/// Counts forks from now on. Called when a multiplexer is made.
 void watch_forks() noexcept;
 
 /// How many forks lie between the first process and this one.

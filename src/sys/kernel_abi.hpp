@@ -1,7 +1,7 @@
-// src/sys/kernel_abi.hpp: what newer kernels define and the installed headers may not.
+// src/sys/kernel_abi.hpp: constants of newer kernels that the installed headers may lack.
 //
-// Each constant with the kernel that brought it. Whether the running kernel has it is asked by trying, never
-// by version.
+// Each with the kernel that introduced it. Whether the running kernel has it is found by trying, never by
+// version.
 
 #pragma once
 
@@ -20,12 +20,11 @@ inline constexpr int rwf_nosignal = 0x00000100;
 /// array.
 inline constexpr std::uint32_t setup_no_sqarray = 1u << 16;
 
-/// Linux 6.15, include/uapi/linux/io_uring.h: waiting in io_uring_enter is not accounted as waiting for a
-/// disk.
+/// Linux 6.15, include/uapi/linux/io_uring.h: io_uring_enter is not accounted as waiting for a disk.
 inline constexpr std::uint32_t enter_no_iowait = 1u << 7;
 inline constexpr std::uint32_t feature_no_iowait = 1u << 17;
 
-/// Linux 6.0, include/uapi/linux/io_uring.h (IORING_OP_SEND_ZC): what capabilities::zero_copy_send is about.
+/// Linux 6.0, include/uapi/linux/io_uring.h (IORING_OP_SEND_ZC): for capabilities::zero_copy_send.
 inline constexpr unsigned op_send_zero_copy = 47;
 
 } // namespace unio::sys

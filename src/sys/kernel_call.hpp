@@ -1,7 +1,7 @@
 // src/sys/kernel_call.hpp: entering the kernel.
 //
-// syscall(2) moves all arguments by one place and keeps errno, which nobody here reads: a good part of what a
-// short call costs in user space. So where the way in is known, it stands here.
+// syscall(2) moves all arguments by one place and sets errno, which unio never reads: a good part of the cost
+// of a short call in user space. So where the calling convention is known, it is written out here.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace unio::sys {
 
-/// An argument as it lies in a register.
+/// An argument as a register holds it.
 template <class T> long in_register(T argument) noexcept {
   if constexpr (std::is_pointer_v<T> || std::is_null_pointer_v<T>) {
     return reinterpret_cast<long>(argument);

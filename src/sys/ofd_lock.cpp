@@ -25,8 +25,8 @@ int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, bool exclusive, bool
   struct flock l;
   short const type = exclusive ? F_WRLCK : F_RDLCK;
   int const r = ask(fd, sleeps ? F_OFD_SETLKW : F_OFD_SETLK, l, at, bytes, type);
-  // Contention is either errno. Who sleeps is told of none, so that for him EACCES is what it says: a
-  // security module's denial.
+  // Contention is either errno. A caller that sleeps meets none, so EACCES then means a security module's
+  // denial.
   return r == -EACCES && !sleeps ? -EAGAIN : r;
 }
 

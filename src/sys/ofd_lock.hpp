@@ -1,10 +1,10 @@
-// src/sys/ofd_lock.hpp: open-file-description locks (fcntl_locking(2)): the one place that asks for them.
+// src/sys/ofd_lock.hpp: open-file-description locks (fcntl_locking(2)): their only user.
 //
-//   ofd_lock        takes, converts or gives back a lock on a range of bytes
-//   ofd_is_locked   asks without taking
+//   ofd_lock        takes, converts or releases a lock on a range of bytes
+//   ofd_is_locked   tests without taking
 //
-// A lock belongs to the open description. Two ranges of one description merge, and giving one back takes
-// bytes from the other.
+// A lock belongs to the open description. Two ranges of one description merge, and releasing one takes bytes
+// from the other.
 
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace unio::sys {
 
-inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: of all files
+inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: the whole file from there on
 
 /// 0, or a negative errno: -EAGAIN where another holds some of it and `sleeps` is false. A lock of this
-/// description on the same bytes is converted, atomically. A signal does not end it.
+/// description on the same bytes is converted, atomically. A signal does not interrupt it.
 int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, bool exclusive, bool sleeps) noexcept;
 int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept;
 /// Would an exclusive lock of this description on the byte have to wait? 1, 0, or a negative errno.

@@ -1,7 +1,5 @@
-// src/sys/reservation.hpp: an array that is as large as it may ever get, of which only what is touched takes
-// memory.
-//
-// So that growing is a page fault and not an allocation, and elements never move.
+// src/sys/reservation.hpp: an array of its largest possible size, of which only touched pages take memory.
+// Growing is a page fault and not an allocation, and elements never move.
 
 #pragma once
 

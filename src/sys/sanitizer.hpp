@@ -1,8 +1,8 @@
-// src/sys/sanitizer.hpp: which sanitizer this is built with, and telling ThreadSanitizer what passes through
-// the kernel.
+// src/sys/sanitizer.hpp: which sanitizer this is built with, and informing ThreadSanitizer of what passes
+// through the kernel.
 //
-// It does not see that what was written before an entry was submitted happens before its completion is taken
-// (google/sanitizers#1729): the ring's driver says so.
+// It does not know that writes before the submission of an entry happen before its completion is taken
+// (google/sanitizers#1729): the ring's driver annotates it.
 
 #pragma once
 

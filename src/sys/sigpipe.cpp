@@ -39,7 +39,7 @@ sigset_t only(int signal) noexcept {
 } // namespace
 
 bool has_rwf_nosignal() noexcept {
-  static std::atomic<int> known{-1}; // relaxed: every thread that probes finds the same
+  static std::atomic<int> known{-1}; // relaxed: every thread that probes gets the same answer
   int k = known.load(std::memory_order_relaxed);
   if (k < 0) known.store(k = probe() ? 1 : 0, std::memory_order_relaxed);
   return k != 0;
@@ -69,7 +69,7 @@ signal_guard::signal_guard(written to) noexcept
   sigaddset(&both, SIGXFSZ);
   pthread_sigmask(SIG_BLOCK, &both, &before_);
   sigemptyset(&pending_);
-  // One that was not blocked and is pending would have been delivered.
+  // A signal that is not blocked cannot be pending.
   if (sigismember(&before_, SIGPIPE) == 1 || sigismember(&before_, SIGXFSZ) == 1) sigpending(&pending_);
 }
 
@@ -88,7 +88,7 @@ void signal_guard::returned_short() noexcept {
     if (sigismember(&raised, signal) == 1) take_back(signal);
 }
 
-// One that was pending before is the program's.
+// A signal that was pending before is the program's.
 void signal_guard::take_back(int signal) noexcept {
   if (sigismember(&pending_, signal) == 1) return;
   sigset_t const s = only(signal);

@@ -8,11 +8,11 @@ namespace unio::sys {
 
 /// Starts a thread that runs `run(argument)`. Not std::thread, which allocates and throws.
 ///
-/// It takes no signals: a handler of the program's runs on a thread of the program's, which may have blocked
-/// it for a while. Only what a thread brings upon itself (a fault, a trap of seccomp) it does take, for a
-/// fault that is blocked kills without asking the handler.
+/// It takes no signals: handlers of the program run on the program's threads, which may have blocked them for
+/// a while. Exceptions are signals that a thread causes itself (a fault, a trap of seccomp), because a
+/// blocked fault kills without calling the handler.
 ///
-/// Returns 0 or an errno. `joinable`: where its id goes; null: it is detached.
+/// Returns 0 or an errno. `joinable`: receives its id; null: it is detached.
 int start_thread(void* (*run)(void*), void* argument, pthread_t* joinable = nullptr) noexcept;
 
 } // namespace unio::sys

@@ -5,7 +5,7 @@
 namespace tools {
 namespace {
 
-// Of the character at the beginning; 0: it is none.
+// Of the character at the beginning; 0: it is not valid UTF-8.
 std::size_t utf8_length(std::string_view s) noexcept {
   auto const byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0U; };
   auto const follows = [&](std::size_t i) { return (byte(i) & 0xC0) == 0x80; };

@@ -7,8 +7,8 @@
 
 namespace tools {
 
-/// In quotation marks, escaped. Bytes that are not UTF-8 cannot stand in JSON; a path may hold them: each is
-/// shown as U+FFFD.
+/// In quotation marks, escaped. JSON cannot hold bytes that are not UTF-8, but a path may: each is shown as
+/// U+FFFD.
 [[nodiscard]] std::string quoted(std::string_view text);
 
 } // namespace tools

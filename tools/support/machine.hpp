@@ -1,4 +1,4 @@
-// The machine, for whoever reads figures: as uname(2) and /proc tell it.
+// The machine on which figures were measured, from uname(2) and /proc.
 
 #pragma once
 
@@ -8,7 +8,7 @@ namespace tools {
 
 /// System, release and architecture.
 [[nodiscard]] std::string kernel_name();
-/// Not every architecture tells: then it says so.
+/// Says so if the architecture does not report it.
 [[nodiscard]] std::string processor_name();
 
 } // namespace tools

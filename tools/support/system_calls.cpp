@@ -58,7 +58,7 @@ class counter {
   int marks_ = 0;
 };
 
-// The signal to go on with: what stopped the thread, unless that was the tracing itself.
+// The signal to continue the thread with: the one that stopped it, unless that was the tracing itself.
 long signal_to_pass(int status) noexcept {
   int const signal = WSTOPSIG(status);
   bool const is_ours = signal == syscall_stop || signal == SIGTRAP || signal == SIGSTOP;

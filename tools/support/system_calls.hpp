@@ -1,5 +1,5 @@
-// How many system calls a piece of work makes. It is done in a child process that is traced, because a
-// process has no count of its own.
+// How many system calls a piece of work makes. It runs in a traced child process, because a process has no
+// count of its own.
 
 #pragma once
 
@@ -13,7 +13,7 @@ namespace tools {
 void mark_system_calls() noexcept;
 
 /// Runs `work` in a traced child, and returns how many system calls all its threads made between its two
-/// marks; none if it may not be traced, fails (returns false), or takes longer than two seconds.
+/// marks; none if tracing is not allowed, or `work` fails (returns false) or takes longer than two seconds.
 ///
 /// Preconditions  this process has one thread
 [[nodiscard]] std::optional<std::uint64_t> system_calls_of(std::function<bool()> const& work);

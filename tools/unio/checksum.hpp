@@ -1,5 +1,5 @@
-// What tells two streams of bytes apart: FNV-1a over 64-bit words. It depends on the order of the bytes and
-// not on how they were cut into pieces.
+// A checksum of a stream of bytes: FNV-1a over 64-bit words. It depends on the order of the bytes and not on
+// how they were cut into pieces.
 
 #pragma once
 

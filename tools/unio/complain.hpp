@@ -1,9 +1,9 @@
-// What is wrong, on stderr.
+// Messages on stderr.
 
 #pragma once
 
 #include <cstdio>
 #include <string>
 
-/// Prints it, if it can be: whether anybody hears of it changes nothing (fmt::print would throw).
+/// Prints it, if possible: a failure to print changes nothing (fmt::print would throw).
 inline void complain(std::string const& what) noexcept { (void)std::fputs(what.c_str(), stderr); }

@@ -2,12 +2,12 @@
 //
 // Each thread has a multiplexer, a listening socket (SO_REUSEPORT: the kernel spreads the connections) and
 // the connections that it accepted; nothing is shared. A signal handler signals an event of each thread,
-// which then stops accepting, shuts its connections down, so that their reads and writes end, and leaves when
-// the last one has.
+// which then stops accepting, shuts its connections down, so that their reads and writes end, and leaves
+// after the last one.
 //
-// An error of accepting is no reason to end: the server says so, pauses and accepts again. Where it cannot go
-// on (the listening socket is gone, a thread cannot start, nothing can be waited for) the process ends with
-// status 1.
+// An error of accepting does not end the server: it reports it, pauses and accepts again. If it cannot
+// continue (the listening socket is gone, a thread cannot start, nothing can be waited for) the process ends
+// with status 1.
 
 #include "echo.hpp"
 
@@ -59,7 +59,7 @@ void say(std::string_view what, std::error_code why) {
   complain(fmt::format("unio: {}: {}\n", what, why.message()));
 }
 
-/// A connection that is open, among those of its server.
+/// An open connection, in the list of its server.
 class connection {
  public:
   connection(unio::socket_handle s, connection*& first) noexcept : socket(std::move(s)), first_(first) {
@@ -84,7 +84,7 @@ class connection {
 };
 
 // True for errors that concern the listening socket or the system call itself: every later attempt would fail
-// as well.
+// too.
 bool is_lasting(std::error_code e) noexcept {
   for (std::errc const lasting : {std::errc::bad_file_descriptor, std::errc::not_a_socket,
                                   std::errc::invalid_argument, std::errc::function_not_supported})
@@ -92,7 +92,7 @@ bool is_lasting(std::error_code e) noexcept {
   return false;
 }
 
-/// What accepts; how a connection is served is each mode's own.
+/// Accepts; each mode serves connections in its own way.
 class server {
  public:
   explicit server(unio::listening_socket_handle l)
@@ -114,7 +114,7 @@ class server {
   [[nodiscard]] bool has_ended() const noexcept {
     return !accept_.in_flight() && !pause_.in_flight() && open_ == nullptr;
   }
-  /// Why nothing will be accepted any more; no error: it goes on.
+  /// Why nothing will be accepted any more; no error: it continues.
   [[nodiscard]] std::error_code failure() const noexcept { return failure_; }
 
  protected:
@@ -130,7 +130,7 @@ class server {
       (void)got->no_delay(true);
       try {
         self->serve(std::move(*got));
-      } catch (std::bad_alloc const&) { // its socket is closed; the others go on
+      } catch (std::bad_alloc const&) { // its socket is closed; the others continue
         self->note(std::make_error_code(std::errc::not_enough_memory));
       }
     }
@@ -148,7 +148,7 @@ class server {
     }
   };
 
-  // Says an error once, until a connection is accepted or the error is another.
+  // Reports an error once, until a connection is accepted or the error changes.
   void note(std::error_code e) {
     bool const is_news = e && e != error_ && !is_ending_;
     error_ = e;
@@ -167,7 +167,7 @@ class server {
   unio::listening_socket_handle listening_;
   unio::timer_handle pause_timer_{pause_after_error};
   connection* open_ = nullptr;
-  std::error_code error_; // what accepting met last
+  std::error_code error_; // the last one of accepting
   std::error_code failure_;
   bool is_ending_ = false;
   unio::io_operation_connection<unio::async_accept_many, acceptor> accept_;
@@ -176,7 +176,7 @@ class server {
 
 // ---- operations and their receivers -----------------------------------------------------------------------
 
-/// Reads, writes back what it read, reads again. It ends, and is no more, when the stream does.
+/// Reads, writes back what it read, reads again. It ends, and destroys itself, when the stream does.
 class peer : connection {
  public:
   peer(unio::socket_handle s, connection*& first) : connection(std::move(s), first) {
@@ -255,7 +255,7 @@ unio::task<> awaited(unio::socket_handle s, connection*& first) {
   }
 }
 
-// Waits until there is something to read, and reads it then.
+// Waits until there is something to read, then reads it.
 unio::task<> poll_first(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   std::array<char, buffer_size> room;
@@ -284,10 +284,10 @@ bool is_shortage(std::error_code e) noexcept {
          e == std::errc::not_enough_memory || e == std::errc::no_buffer_space;
 }
 
-thread_local std::error_code pipe_error; // said once, until a pipe is made or the error is another
+thread_local std::error_code pipe_error; // reported once, until a pipe is made or the error changes
 
-// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket. Where there is
-// no descriptor left for a pipe the connection waits for one: others end and give theirs back.
+// The bytes stay in the kernel: from the socket into a pipe, and from there into the socket. If there is no
+// descriptor left for a pipe the connection waits until others have ended.
 unio::task<> spliced(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   auto pipe = unio::pipe_handle::anonymous();
@@ -312,8 +312,8 @@ unio::task<> spliced(unio::socket_handle s, connection*& first) {
   }
 }
 
-// The answer and the next read are one operation. (A read and its answer cannot be: how much came is not
-// known before, and what moves less than it was asked to ends a chain.)
+// The answer and the next read are one operation. (A read and its answer cannot be: its length is not known
+// before, and a short transfer ends a chain.)
 unio::task<> linked(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
   std::array<char, buffer_size> room;
@@ -321,7 +321,7 @@ unio::task<> linked(unio::socket_handle s, connection*& first) {
   while (got && !got->empty()) {
     std::string_view rest(room.data(), got.bytes_transferred());
     auto both = co_await unio::co_link(unio::async_write(c.socket, rest), unio::async_read(c.socket, room));
-    while (both.completed() == 0) { // the answer went in part only
+    while (both.completed() == 0) { // the answer was sent only in part
       auto const& sent = both.get<0>();
       if (!sent) co_return;
       rest.remove_prefix(sent.bytes_transferred());
@@ -392,7 +392,7 @@ log_file open_log(std::string const& name) {
   return f;
 }
 
-/// A timer of a millisecond beside the connections, armed again each time it has fired. It writes a line each
+/// A timer of a millisecond beside the connections, restarted each time it has fired. It writes a line each
 /// time: when it was due and how late it fired, both in ns of the steady clock.
 class lateness_log {
  public:
@@ -457,7 +457,7 @@ void on_signal(int) {
   errno = error;
 }
 
-// While it lives SIGINT and SIGTERM ask the threads to end. Their events outlive it.
+// While it exists SIGINT and SIGTERM ask the threads to end. Their events outlive it.
 class signals {
  public:
   explicit signals(std::span<unio::event_handle> events) {
@@ -489,7 +489,7 @@ struct wanted {
   void set_done() {}
 };
 
-// The calling thread's, which is made here, so that its failure is an error.
+// The calling thread's, made here, so that a failure is an error.
 unio::io_multiplexer& own_multiplexer() {
   unio::io_multiplexer& here = unio::this_thread::multiplexer();
   if (unio::capabilities const c = here.capabilities(); std::string_view(c.driver) == "none")
@@ -497,8 +497,8 @@ unio::io_multiplexer& own_multiplexer() {
   return here;
 }
 
-// A turn of the loop. Without one nothing in flight could be ended either, so that a failure ends the
-// process, and with it the sockets of all threads.
+// A turn of the loop. Without turns nothing in flight could be ended either, so a failure ends the process,
+// and with it the sockets of all threads.
 void run_once(unio::io_multiplexer& here) {
   auto const r = here.run();
   if (r) return;
@@ -530,7 +530,7 @@ struct starting {
   std::atomic<bool> has_failed = false;
 };
 
-// In a thread of its own: what goes wrong there ends all of them.
+// In a thread of its own: an error there ends all of them.
 void serve_beside(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m,
                   std::exception_ptr& failure, starting& s) noexcept {
   bool is_ready = false;
@@ -556,8 +556,7 @@ template <class Function> std::jthread start_thread(Function f) {
   }
 }
 
-// A process that was killed keeps its sockets until the kernel has torn its rings down, some milliseconds
-// later.
+// A killed process keeps its sockets until the kernel has torn its rings down, some milliseconds later.
 unio::result<unio::listening_socket_handle> listen_soon(unio::endpoint const& at, unio::listen_options how) {
   auto const until = std::chrono::steady_clock::now() + 500ms;
   for (;;) {
@@ -568,7 +567,7 @@ unio::result<unio::listening_socket_handle> listen_soon(unio::endpoint const& at
   }
 }
 
-// The first picks the port, where any will do. It listens before it allows others (SO_REUSEPORT), which only
+// The first picks the port, if any will do. It listens before it allows others (SO_REUSEPORT), which only
 // this process then adds: a second server finds the address in use.
 std::vector<unio::listening_socket_handle> listen(options const& o) {
   bool const is_ipv6 = o.address.find(':') != std::string::npos;

@@ -1,4 +1,4 @@
-// unio echo: a server that sends back what it receives, in whichever way of unio's is asked for.
+// unio echo: a server that sends back what it receives, in the mode that is asked for.
 
 #pragma once
 
@@ -20,12 +20,12 @@ struct options {
   std::string timer; ///< empty: none, or the file that a timer beside the connections writes to
 };
 
-/// Adds the command's options, which will be found in `o`.
+/// Adds the command's options, which set `o`.
 void describe(CLI::App& app, options& o);
 
-/// Serves until SIGINT or SIGTERM, then ends the connections that are open. An error of accepting is said on
-/// stderr, and accepting goes on after a pause. Returns the command's exit status: 0, or 1 if it could not
-/// serve, or not go on (stderr says why).
+/// Serves until SIGINT or SIGTERM, then ends the open connections. Reports an error of accepting on stderr,
+/// and continues after a pause. Returns the command's exit status: 0, or 1 if it could not serve or continue
+/// (stderr says why).
 [[nodiscard]] int run(options const& o);
 
 } // namespace echo

@@ -1,10 +1,10 @@
 // The two ends of a transfer. Neither knows what kind of handle it has, nor in which style it is run: it says
-// what it wants next (request) and takes what came of it (take).
+// what it wants next (request) and takes the result (take).
 //
 //   reading_end   reads until the end of the stream, or a limit; checksums what arrived
 //   writing_end   writes what it was given
 //
-// A relay, which copies a file, is a reading end that gives what it read to a writing end and waits for it.
+// A relay, which copies a file, is a reading end that passes what it read to a writing end and waits for it.
 
 #pragma once
 
@@ -34,7 +34,7 @@ class writing_end {
   writing_end(unio::io_handle& to, at_end what) : to_(to), what_(what) {}
 
   void give(bytes_view bytes) noexcept { left_ = bytes; }
-  /// Nothing more will be given.
+  /// No more bytes will follow.
   void finish() noexcept {
     last_given_ = true;
     end_if_done();
@@ -60,7 +60,7 @@ class writing_end {
   }
 
  private:
-  // What cannot seek ignores the offset.
+  // A handle that cannot seek ignores the offset.
   [[nodiscard]] unio::io_request<unio::const_buffers> request() const noexcept {
     return {unio::const_buffer(left_.first(std::min(left_.size(), chunk_bytes))), written_};
   }
@@ -110,7 +110,7 @@ class reading_end {
   }
 
  private:
-  // At the limit nothing is asked for, which ends it as the end of a stream does.
+  // At the limit the request is empty, which ends it as the end of a stream does.
   [[nodiscard]] unio::io_request<unio::mutable_buffers> request() const noexcept {
     return {unio::mutable_buffer(into_.first(std::min<std::uint64_t>(into_.size(), limit_ - bytes_))),
             bytes_};
@@ -118,7 +118,7 @@ class reading_end {
   void end() noexcept {
     is_ended_ = true;
     if (relay_ != nullptr) relay_->finish();
-    if (why_) (void)from_.close(); // who still writes to it is told
+    if (why_) (void)from_.close(); // notifies the writer
   }
 
   unio::io_handle& from_;

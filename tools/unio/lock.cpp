@@ -1,8 +1,8 @@
 // unio lock: a command that runs while its names are locked.
 //
-// The command is a child and has none of the lock's descriptors. Signals wait in this process's mask from the
-// moment it has the lock, so that nothing but SIGKILL ends it before the command has ended; what is sent to
-// it is passed on.
+// The command is a child and has none of the lock's descriptors. This process blocks signals from the moment
+// it has the lock, so that nothing but SIGKILL ends it before the command has ended; it passes on the signals
+// it gets.
 
 #include "lock.hpp"
 
@@ -49,7 +49,8 @@ constexpr int failed = 125;
 constexpr int cannot_be_executed = 126;
 constexpr int not_found = 127;
 
-// For --timeout 0, which is about the names. Others open the file, too, and take a few system calls for it.
+// For --timeout 0, which is about the names. Other processes open the file, too, which takes a few system
+// calls.
 constexpr unio::deadline time_to_open = std::chrono::seconds(1);
 
 int say(int status, std::string_view about, std::string_view what) {
@@ -99,7 +100,7 @@ constexpr algorithm algorithms[] = {{"lock_files", opened<unio::fs::lock_files>}
                                     {"atomic_append", opened<unio::fs::atomic_append>},
                                     {"memory_map", opened<unio::fs::memory_map<>>}};
 
-// Whose file it is is a reason that EPERM does not tell.
+// EPERM does not say that the reason is the file's owner.
 std::string why_not_opened(std::string const& path, std::error_code error) {
   struct stat s;
   bool const is_anothers = error == std::errc::operation_not_permitted && ::lstat(path.c_str(), &s) == 0 &&
@@ -109,13 +110,13 @@ std::string why_not_opened(std::string const& path, std::error_code error) {
 
 // ── the command ────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Blocks what would end this process; the command gets the mask of before.
+/// Blocks the signals that would end this process; the command gets the previous mask.
 class blocked_signals {
  public:
   blocked_signals() {
     ::sigfillset(&set_);
-    for (int const s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) ::sigdelset(&set_, s); // stopping is not ending
-    ::signal(SIGCHLD, SIG_DFL); // ignored, it would take the command's status with it
+    for (int const s : {SIGTSTP, SIGTTIN, SIGTTOU, SIGCONT}) ::sigdelset(&set_, s); // these do not end it
+    ::signal(SIGCHLD, SIG_DFL); // if ignored, the command's status would be lost
     ::sigprocmask(SIG_BLOCK, &set_, &before_);
   }
   [[nodiscard]] sigset_t const& before() const noexcept { return before_; }
@@ -146,7 +147,7 @@ pid_t start(std::vector<std::string> const& command, sigset_t const& mask) {
   return e != 0 ? -e : child;
 }
 
-// What an error of starting the command means. The process may not have been made at all.
+// The meaning of an error of starting the command. The process may not have been created at all.
 int status_of(int error) noexcept {
   if (error == ENOENT) return not_found;
   return error == EAGAIN || error == ENOMEM ? failed : cannot_be_executed;
@@ -162,7 +163,7 @@ int run_command(std::vector<std::string> const& command) {
     if (ended < 0) return say(failed, command.front(), std::strerror(errno));
     if (ended == child) return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     siginfo_t const info = signals.next();
-    // What the terminal sends goes to the command as well: it is in the same group.
+    // Signals of the terminal reach the command as well: it is in the same group.
     if (info.si_signo != SIGCHLD && info.si_code != SI_KERNEL) ::kill(child, info.si_signo);
   }
 }

@@ -1,4 +1,4 @@
-// unio lock: runs a command while it holds names in a shared_fs_mutex; shows who holds what.
+// unio lock: runs a command while it holds names in a shared_fs_mutex; shows their owners.
 
 #pragma once
 
@@ -15,28 +15,26 @@ namespace lock {
 struct options {
   std::string path;
   std::vector<std::string> command;
-  std::vector<std::string> entities; ///< none: one that is the same for everybody
+  std::vector<std::string> entities; ///< none: default_entity
   std::string algorithm = "byte_ranges";
   std::optional<std::string> timeout; ///< none: for ever
   bool shared = false;
   bool status = false;
 };
 
-/// Puts what is behind the first "--" into o.command, word by word, and returns the end of what is before:
-/// CLI11 makes two words of "[a,b]".
+/// Moves the words behind the first "--" into o.command, and returns the end of those before: CLI11 would
+/// split "[a,b]" into two words.
 [[nodiscard]] char** take_command(int argc, char** argv, options& o);
 
-/// Adds the command's options, which will be found in `o`.
+/// Adds the command's options, which set `o`.
 void describe(CLI::App& app, options& o);
 
-/// Locks, runs the command, lets go when that has ended. Returns the exit status: the command's, 128 + the
-/// signal that ended it, 124 if the time was over before; 125 if locking failed, 126 if the command cannot be
-/// executed, 127 if it was not found (one line on stderr says what); 2 for options that contradict each
-/// other.
+/// Locks, runs the command, unlocks when it has ended. Returns the exit status: the command's, 128 + the
+/// signal that ended it, 124 if the wait timed out; 125 if locking failed, 126 if the command cannot be
+/// executed, 127 if it was not found (with one line on stderr); 2 for options that contradict each other.
 [[nodiscard]] int run(options const& o);
 
-/// Prints who holds what. Returns the exit status: 0, or 1 if it cannot be seen (one line on stderr says
-/// why).
+/// Prints the owners. Returns the exit status: 0, or 1 if they cannot be found out (with one line on stderr).
 [[nodiscard]] int show_status(options const& o);
 
 /// What is locked when no name is given.

@@ -1,10 +1,10 @@
-// unio lock --status: who holds what, as the kernel and the lock file tell it. Nothing is opened for writing,
+// unio lock --status: the owners, according to the kernel and the lock file. Nothing is opened for writing,
 // nothing is locked.
 //
-// The kernel's locks are listed in /proc/PID/fdinfo/N (proc(5)), for the processes that this user may look
-// into. What others hold is asked of the kernel piece by piece (F_OFD_GETLK, fcntl_locking(2)), which does
-// not say who. A thread that sleeps for a lock is found by the system call that it is in
-// (/proc/PID/task/TID/syscall); who has a deadline tries now and then, and does not show.
+// The kernel's locks are listed in /proc/PID/fdinfo/N (proc(5)), for the processes that this user may
+// inspect. For other locks the kernel is asked piece by piece (F_OFD_GETLK, fcntl_locking(2)), and does not
+// name the owner. A thread that sleeps for a lock is found by its system call (/proc/PID/task/TID/syscall);
+// one with a deadline retries now and then, and does not show.
 
 #include "complain.hpp"
 #include "lock.hpp"
@@ -57,7 +57,7 @@ constexpr std::uint64_t last_byte = std::numeric_limits<std::int64_t>::max();
 
 // Of "folder/lock": "folder/.lock.map".
 std::string path_beside(std::string const& path, char const* what) {
-  std::size_t const name = path.rfind('/') + 1; // 0 where there is none
+  std::size_t const name = path.rfind('/') + 1; // 0 if there is none
   return path.substr(0, name) + "." + path.substr(name) + "." + what;
 }
 
@@ -101,7 +101,7 @@ struct byte_range {
   std::uint64_t first;
   std::uint64_t last;
   bool exclusive;
-  pid_t pid; // 0: somebody
+  pid_t pid; // 0: unknown
   bool is_held;
 
   [[nodiscard]] bool has(std::uint64_t byte) const noexcept { return first <= byte && byte <= last; }
@@ -183,7 +183,7 @@ std::map<inode_id, std::vector<byte_range>> locks_of(std::vector<inode_id> wante
   return found;
 }
 
-// What is locked between two bytes, by whomever.
+// The locks between two bytes, of any owner.
 void ask_kernel(int fd, std::uint64_t first, std::uint64_t last, std::vector<byte_range>& to) {
   while (first <= last && to.size() < 100'000) {
     struct flock f = {};
@@ -195,7 +195,7 @@ void ask_kernel(int fd, std::uint64_t first, std::uint64_t last, std::vector<byt
     std::uint64_t const begin = std::max(first, static_cast<std::uint64_t>(f.l_start));
     std::uint64_t const end = f.l_len == 0 ? last : static_cast<std::uint64_t>(f.l_start + f.l_len - 1);
     to.push_back({begin, std::min(end, last), f.l_type == F_WRLCK, 0, true});
-    if (begin > first) ask_kernel(fd, first, begin - 1, to); // not always the first one is told
+    if (begin > first) ask_kernel(fd, first, begin - 1, to); // the reported lock is not always the first
     if (end >= last) return;
     first = end + 1;
   }
@@ -207,7 +207,7 @@ bool is_locked(int fd, std::uint64_t byte) {
   return !found.empty();
 }
 
-// Those of processes that can be looked into, and the rest.
+// Locks of processes that can be inspected, and the rest.
 std::vector<byte_range> all_locks(int fd, inode_id id, std::uint64_t first, std::uint64_t last) {
   std::vector<byte_range> known = locks_of({id})[id];
   std::vector<byte_range> all;
@@ -246,7 +246,7 @@ class table {
       std::ifstream file(fmt::format("/proc/{}/comm", pid));
       std::getline(file, command);
     }
-    for (char& c : command) // its process may call itself what it likes
+    for (char& c : command) // a process may choose any name
       if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
     if (command.empty()) command.push_back('-');
     rows_.push_back({std::move(what), exclusive ? "exclusive" : "shared", pid > 0 ? std::to_string(pid) : "?",
@@ -300,7 +300,7 @@ void show_byte_ranges(lock_file const& f, table& t) {
     fail(f.path, other_version);
   std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, 0, greatest);
   for (byte_range const& r : locks) {
-    // The kernel makes one of entities that follow each other.
+    // The kernel merges the locks of consecutive entities.
     for (std::uint64_t e = r.first; e <= std::min(r.last, greatest) && e - r.first < 1000; ++e)
       t.entity(e, r.exclusive, r.pid, r.is_held ? "held" : "waiting");
   }
@@ -340,7 +340,7 @@ void show_memory_map(lock_file const& f, table& t) {
   };
   input const beside(AT_FDCWD, path_beside(f.path, "map"));
   if (beside.fd() < 0) fail(path_beside(f.path, "map"), errno);
-  // As those that join: the map that the lock file says.
+  // As joining users do: the map that the lock file names.
   std::vector<char> const of = beside.read(0, sizeof(map_header));
   constexpr std::size_t said_alike = offsetof(map_header, device); // magic, version, sizes, hash
   struct stat s;
@@ -392,7 +392,7 @@ void show_atomic_append(lock_file const& f, table& t) {
     if (c.id != request || request_state == done) continue;
     live.emplace_back(c, request_state != died && is_locked(f.file.fd(), request_bytes + (c.id & id_mask)));
   }
-  auto const waits = [&](std::uint64_t id) { // has an entity that somebody before it has, not both shared
+  auto const waits = [&](std::uint64_t id) { // an earlier request has one of its entities, not both shared
     for (auto const& [mine, mine_lives] : live) {
       if (mine.id != id) continue;
       for (std::size_t i = 0; i != mine.count; ++i)
@@ -418,8 +418,8 @@ void show_atomic_append(lock_file const& f, table& t) {
   }
 }
 
-// An entity is a file of that name (src/fs/lock_files.cpp): byte 0 is locked by who has it; executable while
-// an owner is alone with it.
+// An entity is a file of that name (src/fs/lock_files.cpp): its owner has byte 0 locked; it is executable
+// while the owner is exclusive.
 void show_lock_files(std::string const& path, table& t) {
   input const folder(AT_FDCWD, path);
   if (folder.fd() < 0) fail(path, errno);

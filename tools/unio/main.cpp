@@ -1,4 +1,4 @@
-// The command `unio`: what it is asked to do.
+// The command `unio`: its subcommands.
 
 #include "bench.hpp"
 #include "complain.hpp"

@@ -1,4 +1,4 @@
-// How the tour is shown: a table for people, JSON for programs.
+// How the tour is presented: a table for people, JSON for programs.
 
 #pragma once
 

@@ -56,9 +56,9 @@ std::vector<row_kind> all_rows(std::vector<driver> const& drivers) {
 
 namespace {
 
-// ── what a row moves bytes through ────────────────────────────────────────────────────────────────────────
+// ── the handles of a row ──────────────────────────────────────────────────────────────────────────────────
 
-// Reads and writes are those of io_handle, whatever it was opened as. Only the map must stay what it is.
+// Reads and writes are those of io_handle, whatever kind was opened. Only a mapped file must keep its type.
 struct channel {
   unio::io_handle reader;
   unio::io_handle writer;

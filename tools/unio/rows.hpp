@@ -30,7 +30,7 @@ struct row_kind {
 /// Every kind of handle in every style on these drivers, in the order they are shown in.
 [[nodiscard]] std::vector<row_kind> all_rows(std::vector<driver> const& drivers);
 
-/// What is moved.
+/// The bytes to move.
 struct source {
   std::string path;
   bytes_view bytes;      ///< all of it, mapped
@@ -43,7 +43,7 @@ struct row_result {
   double seconds = 0;
   std::uint64_t allocations = 0;                  ///< between the first start and the last end
   std::optional<double> system_calls_per_mb = {}; ///< none: they could not be counted
-  std::string failure = {};                       ///< empty: all of it arrived as it was
+  std::string failure = {};                       ///< empty: everything arrived unchanged
 
   [[nodiscard]] bool is_ok() const noexcept { return failure.empty() && allocations == 0; }
   [[nodiscard]] double mb_per_s() const noexcept {
@@ -51,12 +51,11 @@ struct row_result {
   }
 };
 
-/// Moves `from` (at most `limit` bytes of what can seek, the first bytes of `from.bytes` otherwise) and
-/// compares.
+/// Moves `from` (at most `limit` bytes through handles that can seek, the first bytes of `from.bytes`
+/// otherwise) and compares.
 [[nodiscard]] row_result run_row(row_kind kind, source const& from);
 
-/// The same, but with a first part of `from` only, and nothing but counting system calls. None where they
-/// can't be.
+/// The same, with the first part of `from` only, counting system calls. None where that is not possible.
 [[nodiscard]] std::optional<double> count_system_calls(row_kind kind, source const& from);
 
 /// A multiplexer for one thread on that driver.

@@ -18,7 +18,7 @@ struct open_source {
   source what;
 };
 
-/// Errors  one line that names the file and the reason is in `why`
+/// Errors  `why` gets one line that names the file and the reason
 [[nodiscard]] std::optional<open_source> open_file(std::string const& path, std::string& why);
 
 } // namespace tour

@@ -13,8 +13,7 @@ namespace {
 
 // ── blocking ──────────────────────────────────────────────────────────────────────────────────────────────
 
-// Two threads that start and stop together without a system call, so that none is counted which moves no
-// bytes.
+// Two threads that start and stop together without a system call, so that all counted calls move bytes.
 class rendezvous {
  public:
   void arrive(int stage) noexcept { reached_.store(stage, std::memory_order_release); } // pairs with await()
@@ -83,7 +82,7 @@ template <class End, when_done Then> class lane {
     lane* self = nullptr;
     void set_value(typename End::result_type&& r) noexcept { self->end_.take(std::move(r)); }
     void set_done() noexcept {
-      lane& l = *self; // go() replaces the operation, and this with it
+      lane& l = *self; // go() replaces the operation, and destroys this
       l.is_busy_ = false;
       if constexpr (Then == when_done::go_on) l.go();
     }
@@ -143,7 +142,7 @@ unio::task<> await_both(unio::task<> reading, unio::task<> writing) {
   co_await unio::when_all(std::move(writing), std::move(reading));
 }
 
-// The frames are there before the work begins, as the operations of the other styles are.
+// The frames are made before the work begins, as the operations of the other styles are.
 std::error_code await_transfer(coupling c, reading_end& reading, writing_end& writing,
                                unio::io_multiplexer& m, section& measured) {
   unio::task<> work = c == coupling::stream ? await_both(await_all(reading), await_all(writing))

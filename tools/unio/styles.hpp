@@ -15,7 +15,7 @@ enum class coupling {
   stream,  ///< what is written arrives at the reading end: both must be at work
 };
 
-/// Told where the work of a row begins, after everything was opened and made, and where it ends.
+/// Notified where the work of a row begins, after everything was opened and made, and where it ends.
 class section {
  public:
   virtual ~section() = default;
@@ -24,8 +24,7 @@ class section {
 };
 
 /// Moves everything, and returns when both ends have ended. `m` is the multiplexer of the ends' handles, null
-/// for the blocking style. Returns what the multiplexer failed with; each end knows what it failed with
-/// itself.
+/// for the blocking style. Returns the multiplexer's error; each end has its own.
 std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing,
                          unio::io_multiplexer* m, section& measured);
 

@@ -13,7 +13,7 @@ constexpr char const* red = "\033[31m";
 constexpr char const* faint = "\033[2m";
 constexpr char const* plain = "\033[0m";
 
-// All that stands before the result, aligned.
+// The cells before the result, aligned.
 std::string cells(row_kind const& k, std::string_view bytes, std::string_view speed, std::string_view calls,
                   std::string_view allocated) {
   return fmt::format("{:<12} {:<12} {:<9} {:>12} {:>8} {:>10} {:>7}  ", name(k.handle), name(k.how),

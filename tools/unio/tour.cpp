@@ -43,10 +43,10 @@ bool wants_colour() {
 
 // Written before the handler is installed.
 std::string line_of_a_lost_file;
-pid_t whose_line = 0; // the children that are traced say nothing
+pid_t whose_line = 0; // traced children print nothing
 
 void on_bus_error(int number, siginfo_t* info, void*) {
-  if (info->si_code != BUS_ADRERR) { // not of a map: once more, without this handler
+  if (info->si_code != BUS_ADRERR) { // not from a map: once more, without this handler
     std::signal(number, SIG_DFL);
     return;
   }
@@ -55,7 +55,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
   ::_exit(1);
 }
 
-// The file is mapped. Reading a page that it has lost, because somebody made it shorter, raises SIGBUS.
+// The file is mapped. If another process truncates it, reading a lost page raises SIGBUS.
 void end_if_file_is_lost(std::string const& path) {
   line_of_a_lost_file = "unio: " + path + ": became shorter while it was read, or cannot be read\n";
   whose_line = ::getpid();
@@ -79,7 +79,7 @@ struct drivers {
   }
 };
 
-// `only`: --driver, or what UNIO_DRIVER was before the rows set it.
+// `only`: --driver, or UNIO_DRIVER before the rows set it.
 drivers look_for_drivers(std::optional<driver> only) {
   drivers found;
   for (driver const d : {driver::uring, driver::epoll}) {

@@ -15,11 +15,11 @@ struct options {
   std::optional<driver> only; ///< none: all there are, or the one that UNIO_DRIVER names
 };
 
-/// What the driver is that unio picks by itself, or that UNIO_DRIVER names. None: `why` is set to one line.
+/// The capabilities of the driver that unio picks, or that UNIO_DRIVER names. None: `why` is set to one line.
 [[nodiscard]] std::optional<unio::capabilities> chosen_driver(std::string& why);
 
-/// Prints the tour. Returns the command's exit status: 0, or 1 if a row failed or something could not be read
-/// or written (one line on stderr says what).
+/// Prints the tour. Returns the command's exit status: 0, or 1 if a row failed or a file could not be read or
+/// written (with one line on stderr).
 [[nodiscard]] int run(options const& o);
 
 } // namespace tour

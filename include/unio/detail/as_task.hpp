@@ -1,4 +1,4 @@
-// unio/detail/as_task.hpp: whatever can be awaited becomes a task, for when.hpp and timeout.hpp.
+// unio/detail/as_task.hpp: any awaitable becomes a task, for when.hpp and timeout.hpp.
 
 #pragma once
 
@@ -51,7 +51,7 @@ concept task_range = requires(R& r) {
   requires is_task<std::remove_cvref_t<decltype(*std::begin(r))>>::value;
 };
 
-/// std::expected and its kin: may be a failure without being an exception.
+/// std::expected and the like: may be a failure without being an exception.
 template <class T>
 concept fallible = requires(T const& v) {
   { v.has_value() } -> std::convertible_to<bool>;

@@ -15,8 +15,8 @@ namespace detail {
 
 class next_base;
 
-/// What others see of the promise of an async_generator, however its coroutine was compiled: the item that it
-/// yields, and who waits for it.
+/// The part of an async_generator's promise that does not depend on how its coroutine was compiled: the item
+/// that it yields, and its continuation.
 struct async_generator_state : promise_base {
   /// The item, or what left the coroutine, which is thrown once.
   void* take(bool ended) {
@@ -29,7 +29,7 @@ struct async_generator_state : promise_base {
   next_base* awaited_by = nullptr;
 };
 
-/// A generator while it is asked for its next item. In no template: what does not depend on the item.
+/// A generator that is asked for its next item: the part that does not depend on the item.
 class next_base {
  public:
   explicit next_base(std::coroutine_handle<async_generator_state>& generator) noexcept
@@ -134,6 +134,15 @@ async_generator<T> async_generator_promise<T, Tail>::get_return_object() noexcep
 }
 
 } // namespace detail
+
+template <class T>
+inline async_generator<T>& async_generator<T>::operator=(async_generator&& other) noexcept {
+  if (this != &other) {
+    destroy();
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
 
 template <class T> void async_generator<T>::destroy() noexcept {
   if (!handle_) return;

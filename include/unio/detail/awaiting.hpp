@@ -14,9 +14,8 @@ class io_operation;
 
 namespace unio::detail {
 
-/// What an awaited operation has beside itself: whose it is, and its place among what a stop ends. In no
-/// template, so that there is one of it, in src/io/awaiting.cpp. It comes before the operation: see
-/// set_atomic().
+/// What an awaited operation needs beside itself: its coroutine, and its stop callback. Not a template
+/// (src/io/awaiting.cpp). It precedes the operation: see set_atomic().
 class awaiting : public stop_node {
  public:
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
@@ -24,22 +23,22 @@ class awaiting : public stop_node {
 
   void bind(environment const& e) noexcept { environment_ = &e; }
   [[nodiscard]] bool is_bound() const noexcept { return environment_ != nullptr; }
-  /// Starts it, unless a stop was requested or it has to be started on another thread, which suspend() does.
-  /// It may have finished then.
+  /// Starts it, unless a stop was requested or another thread must start it, which suspend() arranges. It may
+  /// have finished on return.
   UNIO_API void start(io_operation& op) noexcept;
-  /// False: it need not be suspended, for it will not start.
+  /// False: do not suspend, because the operation will not start.
   UNIO_API bool suspend(io_operation& op, std::coroutine_handle<> h) noexcept;
-  /// It has ended: resumes the coroutine, where its environment says.
+  /// The operation has ended: resumes the coroutine on its executor.
   UNIO_API void notify(io_operation& op) noexcept;
   /// A stop was requested.
   UNIO_API static void stop(io_operation& op) noexcept;
-  /// Its coroutine is being destroyed: forgets it, or takes back the resumption that is queued.
+  /// Its coroutine is being destroyed: withdraws the resumption if it is queued.
   UNIO_API void leave(io_operation& op) noexcept;
 
  private:
   std::coroutine_handle<> handle_;
   environment const* environment_ = nullptr;
-  io_operation* next_message_ = nullptr; // the operation's, once it is atomic
+  io_operation* next_message_ = nullptr; // for the operation, once it is atomic
 };
 
 } // namespace unio::detail

@@ -8,6 +8,12 @@
 
 namespace unio {
 
+template <class Buffer>
+constexpr buffer_list<Buffer>::buffer_list(std::span<Buffer const> many) noexcept
+    : one_(many.size() == 1 ? many.front() : Buffer()), count_(many.size()) {
+  if (count_ > 1) many_ = {many.data(), many.back().size()};
+}
+
 template <class Buffer> constexpr Buffer buffer_list<Buffer>::operator[](std::size_t i) const noexcept {
   if (count_ <= 1) return one_;
   return i + 1 == count_ ? Buffer(many_.first[i].data(), many_.last_size) : many_.first[i];

@@ -1,4 +1,4 @@
-// unio/detail/buffered_stream.hpp: the memory of buffered streams, and what is asked of it.
+// unio/detail/buffered_stream.hpp: the memory of buffered streams, and requests to it.
 
 #pragma once
 
@@ -19,9 +19,9 @@ class buffered_writer;
 
 namespace unio::detail {
 
-/// Something that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(),
-/// which leaves the answer if there is one, slowly(), and after_others(), which gives others a turn and then
-/// does either.
+/// A request that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(),
+/// which returns whether it left an answer, slowly(), and after_others(), which yields first and then does
+/// either.
 template <class Question> class [[nodiscard]] buffered_awaitable {
   using answer_type = typename Question::answer_type;
 

@@ -14,16 +14,15 @@
 
 namespace unio::detail {
 
-/// What an operation that was started with a handler has beside itself: its turn on an executor, and its
-/// place among what a stop ends. In no template, so that there is one of it, in src/io/callback.cpp. It comes
-/// before the operation: see set_atomic().
+/// What an operation with a handler needs beside itself: its turn on an executor, and its stop callback. Not
+/// a template (src/io/callback.cpp). It precedes the operation: see set_atomic().
 class calling_back : public work, public stop_node {
  public:
   calling_back(work::function on_turn, stop_node::function on_stop, stop_token stop) noexcept
       : work(on_turn), stop_node(on_stop), stop_(stop) {}
 
   using refused_function = void (*)(calling_back&, io_multiplexer&) noexcept;
-  /// Starts it, after which it may be gone; or, if a stop was requested, refuses it and says so.
+  /// Starts the operation, which may be destroyed by then; after a stop, calls `refused` instead.
   UNIO_API void start(io_operation& op, io_multiplexer* given, refused_function refused) noexcept;
   /// It has finished.
   UNIO_API void finished(io_operation& op) noexcept;
@@ -37,7 +36,7 @@ class calling_back : public work, public stop_node {
   stop_token stop_;
   bool* finished_inside_ = nullptr;      // while start() is under way on this thread
   bool attached_ = false;                // to the stop token, or it was tried
-  io_operation* next_message_ = nullptr; // the operation's, once it is atomic
+  io_operation* next_message_ = nullptr; // for the operation, once it is atomic
 };
 
 struct where_it_runs {}; // no executor
@@ -94,7 +93,7 @@ template <class Sender, class Handler, class Executor> class callback_operation 
     if constexpr (std::same_as<Executor, where_it_runs>) {
       m->post(static_cast<work&>(*this));
     } else {
-      Executor const executor = executor_; // this may be gone before post() has returned
+      Executor const executor = executor_; // this object may be destroyed before post() returns
       executor.post(static_cast<work&>(*this));
     }
   }
@@ -121,3 +120,25 @@ template <class Sender, class Handler, class Executor> class callback_operation 
 };
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <class Sender, class Handler>
+  requires detail::handler_of<Handler, Sender>
+void start(Sender sender, Handler&& handler, stop_token stop) {
+  detail::callback_operation<Sender, std::decay_t<Handler>, detail::where_it_runs>::start(
+      {}, std::move(sender), std::forward<Handler>(handler), stop);
+}
+template <is_executor Executor, class Sender, class Handler>
+  requires detail::handler_of<Handler, Sender>
+void start(Executor executor, Sender sender, Handler&& handler, stop_token stop) {
+  detail::callback_operation<Sender, std::decay_t<Handler>, Executor>::start(
+      std::move(executor), std::move(sender), std::forward<Handler>(handler), stop);
+}
+template <class Sender, class Handler>
+  requires detail::handler_of<Handler, Sender>
+void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop) {
+  start(m.executor(), std::move(sender), std::forward<Handler>(handler), stop);
+}
+
+} // namespace unio

@@ -1,4 +1,4 @@
-// unio/detail/channel.hpp: what stands behind unio/channel.hpp, whose class has it as a member.
+// unio/detail/channel.hpp: the queue of a channel, and its awaitables.
 
 #pragma once
 
@@ -25,11 +25,11 @@ inline constexpr channel_values channel_values_of{
     [](void* to, void* from) noexcept { ::new (to) T(std::move(*static_cast<T*>(from))); },
     [](void* value) noexcept { static_cast<T*>(value)->~T(); }};
 
-/// A channel of values of some type.
+/// The queue of a channel.
 ///
-/// A value for which a receiver waits is kept for it until it goes on, and takes its place meanwhile: so it
-/// goes nowhere if that one never does. Without a place there is still one for this purpose, used only while
-/// somebody waits to receive.
+/// A value that was granted to a waiting receiver stays in its place until that receiver resumes, so it is
+/// not lost if the receiver is destroyed. With a capacity of zero there is one place for this purpose, used
+/// only while a receiver waits.
 class UNIO_API channel_queue final : public wait_queue {
  public:
   channel_queue(std::size_t capacity, channel_values const& values);
@@ -60,24 +60,24 @@ class UNIO_API channel_queue final : public wait_queue {
   wait_outcome receive_now(void* to, std::uint32_t word, waiter_list& woken) noexcept;
   void settle(std::uint32_t word, waiter_list& woken) noexcept;
 
-  waiter_list senders_; // waiters_ are those who receive
+  waiter_list senders_; // waiters_ holds the receivers
   channel_values const& values_;
   std::byte* slots_;
   std::size_t capacity_;
   std::size_t places_;   // at least one
   std::size_t head_ = 0; // the oldest
   std::size_t count_ = 0;
-  std::size_t kept_ = 0; // so many of them are for receivers that are about to go on
+  std::size_t kept_ = 0; // of which so many are granted to receivers that have not resumed yet
 };
 
-/// What a send yields.
+/// The result of a send.
 [[nodiscard]] inline result<void> sent(wait_outcome o) noexcept {
   if (o == wait_outcome::granted) [[likely]]
     return {};
   return error_of(o);
 }
 
-/// Sends a value, which stays where it is until then.
+/// Sends a value, which stays in place until then.
 class channel_send : private wait_awaiter {
  public:
   channel_send(channel_queue& c, void* value) noexcept
@@ -163,5 +163,20 @@ template <class T> class channel_receive : private wait_awaiter {
   };
   bool has_value_ = false;
 };
+
+template <class T> [[nodiscard]] inline result<T> received_at_once(channel_queue& from) noexcept {
+  union place {
+    place() noexcept {}
+    ~place() {}
+    T value;
+  } p;
+  wait_outcome const o = from.try_receive(std::addressof(p.value));
+  if (o == wait_outcome::granted) {
+    result<T> r(std::in_place, std::move(p.value));
+    p.value.~T();
+    return r;
+  }
+  return result<T>(std::unexpect, receive_error(o));
+}
 
 } // namespace unio::detail

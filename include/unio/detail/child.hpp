@@ -1,8 +1,8 @@
 // unio/detail/child.hpp: a task that is started by something other than a co_await.
 //
-// Here because run(), async_run(), run_on(), when_all(), timeout() and task_group are made of it.
+// Here because run(), async_run(), run_on(), when_all(), timeout() and task_group are built on it.
 //
-//   child   a task that is given an environment, and whose end is reported to what derives from this
+//   child   a task with an environment, whose end is reported to the class derived from this
 //   root    a child with an executor and an environment of its own: the first of a chain
 
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace unio::detail {
 
-/// A task that lies elsewhere.
+/// A task that another object owns.
 template <class T> class task_elsewhere {
  public:
   explicit task_elsewhere(task<T> const& t) noexcept : child_(t.child()) {}
@@ -28,14 +28,14 @@ template <class T> class task_elsewhere {
 ///
 /// Of::what           what it is, for pending.hpp
 /// Of::child_ended()  called when the task has ended, while its coroutine is suspended for the last time. It
-///                    may destroy this. Returns the coroutine that goes on
+///                    may destroy this. Returns the coroutine to resume
 template <class Of, class Task> class child : public end_listener {
  public:
   explicit child(Task&& t) noexcept : end_listener(&ended), task_(static_cast<Task&&>(t)) {}
   child(child&& other) noexcept : child(static_cast<Task&&>(other.task_)) {} // before it is prepared
 
-  /// Returns the task's coroutine, to be resumed for the first time. `waiting` goes on after it, if a
-  /// coroutine does.
+  /// Returns the task's coroutine, to be resumed for the first time. `waiting` is the coroutine that resumes
+  /// after it, if there is one.
   std::coroutine_handle<> prepare(environment const& e, std::coroutine_handle<> waiting = nullptr) noexcept {
     auto const h = task_.child();
     stands_for(Of::what, waiting);
@@ -43,7 +43,7 @@ template <class Of, class Task> class child : public end_listener {
     h.promise().set_continuation(static_cast<end_listener&>(*this));
     return h;
   }
-  /// What it has come to.
+  /// The outcome.
   [[nodiscard]] auto& state() const noexcept { return task_.child_.promise(); }
   /// Destroys its coroutine.
   void drop() noexcept { task_ = {}; }
@@ -54,8 +54,8 @@ template <class Of, class Task> class child : public end_listener {
   Task task_;
 };
 
-/// Of::dropped()  called instead of child_ended() if the executor's multiplexer ends while the task waits for
-///                its turn: it will never end. It may destroy this
+/// Of::dropped()  called instead of child_ended() if the executor's multiplexer ends while the task is
+///                queued: it will never end. It may destroy this
 template <class Of, class Executor, class T> class root : public child<Of, task<T>>, public work {
  public:
   root(Executor e, task<T>&& t, stop_token stop, frame_allocator* frames)
@@ -71,7 +71,7 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
   }
 
   void begin() noexcept { resume(this->prepare(environment_)); }
-  /// Begins on its executor. This may be gone before post() has returned.
+  /// Begins on its executor. This object may be destroyed before post() returns.
   void post() {
     Executor const here = executor_;
     here.post(static_cast<work&>(*this));

@@ -1,15 +1,16 @@
 // unio/detail/children.hpp: coroutines that run side by side, and the one that waits for all of them.
 //
-// Here because when_all, timeout and task_group are made of it, and the compiler must see it to lay them out.
+// Here because when_all, timeout and task_group are built on it, and the compiler needs their layout.
 //
-//   children   their environment, how many still run, who goes on after the last, how they are asked to stop
+//   children   their environment, how many still run, the coroutine that resumes after the last, how to stop
+//              them
 //
-// Life:  begin ──► children run ──► the last has ended ──► its caller goes on
+// Life:  begin ──► children run ──► the last has ended ──► the caller resumes
 //          │            ▲                  ▲
 //          └── a stop ──┘ holds them open ─┘
 //
-// Who asks them to stop counts as one of them meanwhile: the caller, whose frame all of this lies in, goes on
-// only once nobody is in the middle of asking.
+// A thread that asks them to stop counts as one of them meanwhile: the caller, whose frame contains all of
+// this, resumes only when no stop is in progress.
 
 #pragma once
 
@@ -26,58 +27,59 @@ class UNIO_API children : private stop_node {
   children(children const&) = delete;
   children& operator=(children const&) = delete;
 
-  /// One of those that were counted has ended. Says who goes on: the caller, if that was the last. It runs
-  /// where the children do, and this is there.
+  /// One of those that were counted has ended. Returns the coroutine to resume: the caller, if that was the
+  /// last. It runs where the children do.
   std::coroutine_handle<> one_ended() noexcept {
-    // Nobody else counts any more when there is one left, except a stop that comes from above.
+    // When one is left no other thread counts any more, except a stop from above.
     if (left_.load(std::memory_order_acquire) == 1 && !from_.stop_possible()) return caller_;
     return count_down();
   }
-  /// Who goes on after the last.
+  /// The coroutine that resumes after the last.
   [[nodiscard]] std::coroutine_handle<> caller() const noexcept { return caller_; }
-  /// Asks all of them to stop. True: this was the first to. Preconditions: whoever calls is counted.
+  /// Asks all of them to stop. True: this was the first request. Preconditions: the calling thread is
+  /// counted.
   bool ask_to_stop() noexcept { return stop_.request_stop(); }
 
  protected:
   children() noexcept : stop_node(&stop_came) {}
   ~children() = default;
 
-  /// `n` will be counted, and `h` goes on after them.
+  /// `n` will be counted, and `h` resumes after them.
   void begin(std::coroutine_handle<> h, environment const& e, std::uint32_t n) noexcept {
     caller_ = h;
     listen(e, n);
   }
   void listen(environment const& e, std::uint32_t n) noexcept;
-  /// After the last has ended, when more are to come.
+  /// After the last has ended, before more are started.
   void listen_again() noexcept;
   /// Starts them in this order, each until it suspends: all but the last, whose handle it returns.
   /// Preconditions: n > 0.
   static std::coroutine_handle<> start_in_order(std::coroutine_handle<> const* first, std::size_t n) noexcept;
 
-  /// The caller has gone on.
+  /// The caller has resumed.
   void gone_on() noexcept {
     caller_ = nullptr;
     posted_.store(false, std::memory_order_relaxed);
   }
-  /// True from begin() until the caller has gone on. If it is destroyed before that: abandon(), then all who
-  /// are counted are destroyed, then take_back().
+  /// True from begin() until the caller has resumed. To destroy it before that: abandon(), destroy all that
+  /// are counted, take_back().
   [[nodiscard]] bool is_waiting() const noexcept { return caller_ != nullptr; }
   void abandon() noexcept;
   void take_back() noexcept {
     if (is_posted()) back_.take_back(environment_.executor);
   }
-  /// Acquire; pairs with the release in release(): who sees it sees what was posted.
+  /// Acquire; pairs with the release in release(), so that the post is visible.
   [[nodiscard]] bool is_posted() const noexcept { return posted_.load(std::memory_order_acquire); }
-  /// No stop comes from above any more; waits for one that is just coming from another thread.
+  /// Detaches from the stop above; waits for one in progress on another thread.
   void stop_listening() noexcept {
     if (from_.stop_possible()) detach(from_);
   }
 
-  /// Counts one more, unless none is left. Whoever does so releases it.
+  /// Counts one more, unless none is left. Pair with release().
   bool hold() noexcept;
-  /// Ends what hold() began, where no child ends: the caller, if nobody else is left, is posted.
+  /// Ends what hold() began, where no child ends: posts the caller, if none is left.
   void release() noexcept;
-  /// The same where its executor may not be: the caller is dispatched to it.
+  /// The same on another thread than the executor's: dispatches the caller there.
   void release_from_elsewhere() noexcept;
 
   std::coroutine_handle<> count_down() noexcept;

@@ -1,4 +1,4 @@
-// unio/detail/connect.hpp: how an operation tells its receiver, or the coroutine that awaits it.
+// unio/detail/connect.hpp: how an operation notifies its receiver, or the coroutine that awaits it.
 
 #pragma once
 
@@ -8,6 +8,20 @@
 #include <utility>
 
 namespace unio {
+
+template <class Sender, class Receiver>
+inline io_operation_connection<Sender, Receiver>::io_operation_connection(Sender sender, Receiver receiver)
+    : Sender(std::move(sender)), receiver_(std::move(receiver)) {
+  this->set_notification(&notify);
+}
+
+template <class Sender, class Receiver>
+  requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
+           receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
+inline auto connect(Sender&& sender, Receiver&& receiver) {
+  return io_operation_connection<std::remove_cvref_t<Sender>, std::remove_cvref_t<Receiver>>(
+      std::forward<Sender>(sender), std::forward<Receiver>(receiver));
+}
 
 template <class Sender, class Receiver>
 inline void io_operation_connection<Sender, Receiver>::notify(io_operation& op, unsigned events) noexcept {

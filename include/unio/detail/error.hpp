@@ -4,6 +4,18 @@
 
 #include <unio/error.hpp>
 
+namespace unio {
+
+inline std::error_condition make_error_condition(condition c) noexcept {
+  return {static_cast<int>(c), condition_category()};
+}
+inline std::error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
+
+} // namespace unio
+
+template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
+template <> struct std::is_error_code_enum<unio::error> : std::true_type {};
+
 namespace unio::detail {
 
 /// Operations carry their outcome as one int: >= 0, or a negative native code: -errno, or -(own_error_base +
@@ -23,5 +35,8 @@ inline std::error_code to_error_code(int native_code) noexcept {
 inline int to_native(std::error_code const& e) noexcept {
   return e.category() == error_category() ? native(static_cast<error>(e.value())) : -e.value();
 }
+
+/// Throws std::system_error; without exceptions prints the error and aborts.
+[[noreturn]] UNIO_API void no_value(std::error_code why);
 
 } // namespace unio::detail

@@ -1,9 +1,9 @@
-// unio/detail/execution.hpp: whose senders and receivers these are.
+// unio/detail/execution.hpp: which implementation of senders and receivers is used.
 //
-// Here because a program has the vocabulary from its standard library, from stdexec, which came before that,
-// or from a header of its own (UNIO_EXECUTION_HEADER, whose namespace is UNIO_EXECUTION_NAMESPACE), and no
-// feature of the language chooses between headers. UNIO_HAS_EXECUTION says whether there is one. Where there
-// is none, the names are declared and do nothing.
+// Here because a program has the vocabulary from its standard library, from stdexec, its predecessor, or from
+// a header of its own (UNIO_EXECUTION_HEADER, whose namespace is UNIO_EXECUTION_NAMESPACE), and no feature of
+// the language chooses between headers. UNIO_HAS_EXECUTION says whether there is one. Without one the names
+// are declared and do nothing.
 
 #pragma once
 

@@ -9,7 +9,7 @@
 
 namespace unio::detail {
 
-/// The functions of an executor whose type is not known.
+/// The functions of a type-erased executor.
 template <class E> struct erased_executor {
   static std::coroutine_handle<> dispatch(void const* e, resumption& r) noexcept {
     return static_cast<E const*>(e)->dispatch(r);
@@ -38,3 +38,8 @@ template <class E> struct erased_executor {
 };
 
 } // namespace unio::detail
+
+inline bool unio::executor_ref::operator==(executor_ref const& other) const noexcept {
+  return operations_ == other.operations_ &&
+         (executor_ == other.executor_ || operations_->equals(executor_, other.executor_));
+}

@@ -1,12 +1,11 @@
-// unio/detail/frames.hpp: the quick way through the pool of frames, and operator new of promises.
+// unio/detail/frames.hpp: the fast path of the frame pool, and operator new of promises.
 //
 //   frame_lists      the calling thread's free blocks
 //   pooled_frames    a promise whose frames come from the pool
-//   frame_memory     a promise whose frames may come from an allocator of a parameter's
+//   frame_memory     a promise whose frames may come from the allocator of a parameter
 //   promise_for      which of the two
 //
-// Here because the few instructions of taking and giving back are worth inlining: a chain of a hundred tasks
-// does nothing else.
+// Here because these few instructions are worth inlining: a chain of a hundred tasks does nothing else.
 
 #pragma once
 
@@ -27,8 +26,8 @@ inline constexpr std::size_t frame_large = 128 * 1024; // sizes up to this: eigh
 inline constexpr std::size_t frame_small_sizes = frame_small / frame_step;
 inline constexpr std::size_t frame_sizes = frame_small_sizes + 8 * 7;
 
-// The four highest bits of size - 1 are 1xxx: xxx says which of the eight sizes it is, the number of the bits
-// below them which doubling; frame_first_below in the first one.
+// The four highest bits of size - 1 are 1xxx: xxx selects one of the eight sizes, the number of bits below
+// them the doubling; frame_first_below in the first one.
 inline constexpr std::size_t frame_first_below = 7;
 
 constexpr std::size_t frame_size_index(std::size_t size) noexcept {
@@ -46,15 +45,15 @@ constexpr std::size_t frame_size_of(std::size_t index) noexcept {
 struct free_frame {
   free_frame* next;
 };
-// The lists and their rooms apart: so they take half of what pairs with padding would of the little memory
-// that a program has for the thread-local variables of libraries that it loads later (below).
+// The lists and their rooms are separate arrays: with padding they would take twice as much of the little
+// static TLS that a program reserves for libraries it loads later (below).
 struct frame_lists {
   free_frame* first[frame_sizes];
-  // How many more may be kept; 0 also before the first use and while the thread ends.
+  // How many more may be kept; 0 also before the first use and while the thread exits.
   std::uint8_t room[frame_sizes];
 };
 
-// Never a function call to reach it, also from a shared library: the lists are small, and there from the
+// Accessed without a function call, also from a shared library: the lists are small, and exist from the
 // thread's start.
 [[gnu::tls_model("initial-exec")]] extern UNIO_API constinit thread_local frame_lists this_threads_frames;
 
@@ -115,7 +114,7 @@ class frame_memory {
     return *reinterpret_cast<A**>(static_cast<std::byte*>(frame) + rounded(size) + sizeof(give_back));
   }
 
-  // Keeps GCC from seeing where the memory is from, and from warning that operator delete is of another kind.
+  // Hides the origin of the memory from GCC, which would warn about a mismatched operator delete.
   static void* unnamed(void* p) noexcept {
     __asm__("" : "+r"(p));
     return p;
@@ -169,11 +168,11 @@ inline constexpr bool gives_frames<First, Second, Rest...> =
     has_frame_allocator<std::remove_reference_t<First>> ||
     has_frame_allocator<std::remove_reference_t<Second>>;
 
-/// The promise of such a coroutine. The others do without the word behind each frame.
+/// The promise of such a coroutine. Others have no word behind each frame.
 template <class Promise> class with_given_frames : public Promise, public frame_memory {
  public:
   // Both bases have these. Functions that forward, because Clang 21 and 22 crash on a coroutine whose promise
-  // chooses by using-declarations.
+  // selects them by using-declarations.
   template <class... Parameters>
     requires requires(std::size_t n, Parameters&... p) { frame_memory::operator new(n, p...); }
   [[gnu::always_inline]] static void* operator new(std::size_t size, Parameters&... parameters) {

@@ -6,7 +6,9 @@
 
 #include <concepts>
 #include <coroutine>
+#include <cstddef>
 #include <exception>
+#include <iterator>
 #include <type_traits>
 #include <utility>
 
@@ -14,8 +16,8 @@ namespace unio::detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
 
-/// What `co_yield` of a generator of T takes, and how: what is yielded lies in the coroutine's frame, and its
-/// address is handed on. An lvalue yielded by a sequence of values is copied, so that the consumer cannot
+/// What `co_yield` of a generator of T takes, and how: the yielded object lies in the coroutine's frame, and
+/// its address is passed on. An lvalue yielded by a sequence of values is copied, so that the consumer cannot
 /// move from the coroutine's own object.
 template <class T> struct yielding {
   using reference = std::conditional_t<std::is_reference_v<T>, T, T&&>;
@@ -53,7 +55,7 @@ template <class T> class generator_promise : public frame_memory {
   }
   static void return_void() noexcept {}
   void unhandled_exception() noexcept { exception_ = std::current_exception(); }
-  template <class A> void await_transform(A&&) = delete; // nobody would resume it: see async_generator
+  template <class A> void await_transform(A&&) = delete; // nothing would resume it: see async_generator
 
   [[nodiscard]] pointer item() const noexcept { return item_; }
   /// Advances to the next item or the end; an exception is an end too.
@@ -73,3 +75,54 @@ template <class T> generator<T> generator_promise<T>::get_return_object() noexce
 }
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <class T> class generator<T>::iterator {
+ public:
+  using value_type = std::remove_cvref_t<T>;
+  using difference_type = std::ptrdiff_t;
+  using iterator_concept = std::input_iterator_tag;
+
+  iterator(iterator&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  iterator& operator=(iterator&& other) noexcept {
+    handle_ = std::exchange(other.handle_, nullptr);
+    return *this;
+  }
+  ~iterator() = default;
+  typename detail::yielding<T>::reference operator*() const noexcept {
+    return static_cast<typename detail::yielding<T>::reference>(*handle_.promise().item());
+  }
+  iterator& operator++() {
+    handle_.promise().advance(handle_);
+    return *this;
+  }
+  void operator++(int) { ++*this; }
+  friend bool operator==(iterator const& i, std::default_sentinel_t) noexcept { return i.handle_.done(); }
+
+ private:
+  friend class generator;
+  explicit iterator(handle h) noexcept : handle_(h) {}
+  handle handle_;
+};
+
+template <class T> inline generator<T>& generator<T>::operator=(generator&& other) noexcept {
+  if (this != &other) {
+    if (handle_) handle_.destroy();
+    handle_ = std::exchange(other.handle_, nullptr);
+  }
+  return *this;
+}
+template <class T> inline generator<T>::~generator() {
+  if (handle_) handle_.destroy();
+}
+
+template <class T> inline typename generator<T>::iterator generator<T>::begin() {
+  UNIO_EXPECTS(handle_ != nullptr, "an empty generator was iterated over");
+  UNIO_EXPECTS(!handle_.done() && handle_.promise().item() == nullptr,
+               "a generator can be iterated over once");
+  handle_.promise().advance(handle_);
+  return iterator(handle_);
+}
+
+} // namespace unio

@@ -1,10 +1,31 @@
-// unio/detail/handle.hpp: how the operations of every handle are described.
+// unio/detail/handle.hpp: handles, and how the operations of every handle are described.
 
 #pragma once
 
 #include <unio/handle.hpp>
 
+#include <utility>
+
 namespace unio {
+
+/// A mapped file moved into a handle without a map becomes a plain file.
+inline handle_kind handle::moved(handle_kind k) noexcept {
+  return k == handle_kind::mapped_file ? handle_kind::file : k;
+}
+inline handle::handle(handle&& other) noexcept
+    : multiplexer_(std::exchange(other.multiplexer_, nullptr)),
+      fd_(std::exchange(other.fd_, -1)),
+      kind_(moved(other.kind_)),
+      caching_(other.caching_) {}
+inline handle::~handle() {
+  if (fd_ >= 0) (void)close();
+}
+inline io_multiplexer* handle::multiplexer() const noexcept {
+  return multiplexer_ != nullptr ? multiplexer_ : &this_thread::multiplexer();
+}
+inline io_awaitable<async_close> handle::co_close() && noexcept {
+  return io_awaitable<async_close>(async_close(std::move(*this)));
+}
 
 inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexcept
     : io_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
@@ -17,9 +38,23 @@ inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& 
   if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
   return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), d.is_zero());
 }
+inline async_read::result_type async_read::result() const noexcept {
+  return detail::transfer_result(outcome_value(), request_.buffers);
+}
+inline void async_read::reset(io_request<mutable_buffers> next) noexcept {
+  io_operation::reset();
+  request_ = next;
+}
 inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
     : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       request_(request) {}
+inline async_write::result_type async_write::result() const noexcept {
+  return detail::transfer_result(outcome_value(), request_.buffers);
+}
+inline void async_write::reset(io_request<const_buffers> next) noexcept {
+  io_operation::reset();
+  request_ = next;
+}
 inline async_barrier::async_barrier(io_handle& h, barrier_kind what, unio::deadline d) noexcept
     : io_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
 

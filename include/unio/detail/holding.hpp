@@ -1,6 +1,6 @@
 // unio/detail/holding.hpp: what a guard of a shared_fs_mutex remembers.
 //
-// Here because an uncontended lock in memory costs a few nanoseconds, of which calls would be most.
+// Here because an uncontended lock in memory costs a few nanoseconds, and calls would dominate them.
 
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace unio::fs::detail {
 
-// The entities of a request in the order in which all users lock them: ascending, each once, exclusive if one
-// of the duplicates is. Up to eight need no allocation.
+// The entities of a request in the order in which all users lock them: ascending, without duplicates,
+// exclusive if one of the duplicates is. Up to eight need no allocation.
 class UNIO_API entity_list {
  public:
   entity_list() noexcept {}
@@ -43,7 +43,7 @@ class UNIO_API entity_list {
     size_ = from.size();
     return 0;
   }
-  /// Copies what `f` makes of each, and behind that each as it is: asked().
+  /// Copies `f` of each, and after them the originals: asked().
   template <class F> int assign(std::span<entity const> from, F const& f) noexcept {
     clear();
     if (from.size() > small_size) [[unlikely]] {
@@ -73,7 +73,7 @@ class UNIO_API entity_list {
   [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   entity& operator[](std::size_t i) noexcept { return begin()[i]; }
   entity const& operator[](std::size_t i) const noexcept { return begin()[i]; }
-  /// What assign() with a function was given, in that order; canonicalize() leaves it alone. Otherwise none.
+  /// What assign() with a function was given, in its order, also after canonicalize(). Otherwise none.
   [[nodiscard]] std::span<entity const> asked() const noexcept { return {begin() + asked_, asked_}; }
 
  private:
@@ -99,13 +99,13 @@ class UNIO_API entity_list {
   std::size_t asked_ = 0;
   entity* large_ = nullptr;
   union {
-    entity small_[2 * small_size]; // written before it is read: a lock of a few nanoseconds does not clear it
+    entity small_[2 * small_size]; // not cleared, which would cost more than the lock
   };
 };
 
 /// Releases the word and its note. False: a waiter or another mark needs the slow path; it is still owned.
 template <class Word> bool disown_word(Word& word, Word& note, std::uint64_t me) noexcept {
-  std::atomic_signal_fence(std::memory_order_seq_cst); // a death while the owner is at work is noted
+  std::atomic_signal_fence(std::memory_order_seq_cst); // until here a death is reported
   note.store(0, std::memory_order_relaxed);            // first: the next owner writes its own
   std::uint64_t mine = me;
   return word.compare_exchange_strong(mine, 0, std::memory_order_seq_cst);
@@ -114,7 +114,7 @@ template <class Word> bool disown_word(Word& word, Word& note, std::uint64_t me)
 /// The owner of words in memory that name their owner.
 struct word_owner {
   std::uint64_t number = 0;
-  unsigned generation = 0; // how often this process and those before it had forked when it was opened
+  unsigned generation = 0; // how many forks lay between the first process and the one that opened it
   std::atomic<unsigned> const* forks = nullptr;
 
   [[nodiscard]] bool is_inherited() const noexcept {
@@ -133,8 +133,8 @@ struct holding {
   entity_list entities;
   std::uint64_t words[2] = {};                // the implementation's own
   std::atomic<std::uint64_t>* word = nullptr; // all that is held, if it is one such word,
-  std::atomic<std::uint64_t>* note = nullptr; // what is noted beside it,
-  word_owner const* owner = nullptr;          // whose it is
+  std::atomic<std::uint64_t>* note = nullptr; // its note,
+  word_owner const* owner = nullptr;          // and its owner
   bool owner_died = false;
 };
 

@@ -1,4 +1,4 @@
-// unio/detail/link.hpp: a chain of operations, apart from the types of its members, and with them.
+// unio/detail/link.hpp: a chain of operations, without the types of its members and with them.
 
 #pragma once
 
@@ -17,11 +17,10 @@
 
 namespace unio::detail {
 
-/// A chain, whatever its members are. In no template, so that there is one of it, in src/op/link.cpp.
+/// A chain, whatever its members are. Not a template (src/op/link.cpp).
 class UNIO_API chain : public io_operation {
  public:
-  /// How many members have done all that they were asked to do; the next one, if there is one, runs or has
-  /// ended the chain.
+  /// How many members have completed in full; the next one, if there is one, runs or has ended the chain.
   [[nodiscard]] std::size_t completed_members() const noexcept { return position_; }
   [[nodiscard]] bool is_complete() const noexcept { return position_ == count_; }
   /// Makes it startable again with the same members. Preconditions: not started, or finished.
@@ -29,25 +28,25 @@ class UNIO_API chain : public io_operation {
 
   // For its faces and the multiplexer.
 
-  /// No member runs any more, and none will.
+  /// No member runs, and none will.
   [[nodiscard]] bool is_over() const noexcept { return broken_ || is_complete(); }
   /// The member that runs. Preconditions: !is_over().
   [[nodiscard]] io_operation& current() noexcept { return member(position_); }
-  /// Each descriptor of a member that has not done its part.
+  /// Each descriptor of a member that has not completed.
   void for_each_to_come(void (*f)(int fd, void* context), void* context);
   void begin() noexcept;
   /// Starts members until one has to wait. False: one waits.
   bool run(driver::attempt how) noexcept;
   /// Starts no further member, and cancels the running one.
   void stop() noexcept;
-  /// Gives back what members have obtained.
+  /// Closes or releases what members have obtained.
   void reclaim_members() noexcept;
 
  protected:
-  /// What a chain asks of a member, whose type it does not know.
+  /// How a chain uses a member, whose type it does not know.
   struct entry {
     io_operation& (*operation)(chain&) noexcept;
-    void (*bind)(chain&) noexcept; ///< its end is told to the chain
+    void (*bind)(chain&) noexcept; ///< reports its end to the chain
     bool (*in_full)(chain&) noexcept;
   };
 
@@ -60,9 +59,9 @@ class UNIO_API chain : public io_operation {
   chain& operator=(chain&&) = default;
   ~chain() = default;
 
-  /// Its members are known: it runs where they do.
+  /// Called when the members are known: chooses theirs.
   void choose_multiplexer() noexcept;
-  /// A chain that ended without having run (its multiplexer could not): the first member says why.
+  /// For a chain that ended without having run (its multiplexer could not): the first member gets the reason.
   void pass_on_failure() noexcept;
   void told(io_operation& member, unsigned events) noexcept;
 
@@ -78,15 +77,15 @@ class UNIO_API chain : public io_operation {
   chain* outer_ = nullptr; // the chain that this one is a member of, while that runs
   std::uint16_t count_;
   std::uint16_t position_ = 0;
-  bool broken_ = false;    // the member that runs did not do its part
+  bool broken_ = false;    // a member did not complete in full
   bool stopped_ = false;   // no other member is started
   bool advancing_ = false; // run() is under way
   unio::deadline within_;
-  unio::deadline own_; // that of the member that runs, which has the chain's for so long
+  unio::deadline own_; // of the running member, which meanwhile has the chain's
   std::int64_t due_ = unio::deadline::forever;
 };
 
-/// One of a chain. Destroyed with the chain, which has ended by then; but not in a child made by fork.
+/// A member of a chain. Destroyed with the chain, which has ended by then; but not in a child made by fork.
 template <class Sender> class link_member : public Sender {
  public:
   explicit link_member(Sender&& s) noexcept : Sender(static_cast<Sender&&>(s)) {}
@@ -126,7 +125,7 @@ template <class S>
 concept linkable =
     std::derived_from<S, io_operation> && std::movable<S> && requires { typename S::result_type; };
 
-/// A chain and its members: all of async_link but its face.
+/// A chain and its members: all of async_link but its public part.
 template <class... Senders> class linked : public chain {
  protected:
   explicit linked(unio::deadline d, Senders&&... members) noexcept

@@ -1,6 +1,6 @@
-// unio/detail/map_slot.hpp: a slot of memory_map's file, and what it takes to own one that is free. Here
-// because that should cost a few instructions where it is asked for; all else is in src/fs/map_protocol.hpp,
-// the file's other parts in src/fs/map_layout.hpp.
+// unio/detail/map_slot.hpp: a slot of memory_map's file, and how to own a free one. Here because that should
+// cost a few instructions at the caller; all else is in src/fs/map_protocol.hpp, the file's other parts in
+// src/fs/map_layout.hpp.
 
 #pragma once
 
@@ -19,7 +19,7 @@ inline constexpr std::uint32_t users = 320;
 template <template <class> class Atomic, std::uint32_t Users> struct alignas(64) basic_slot {
   Atomic<std::uint64_t> word;  // see src/fs/map_protocol.hpp
   Atomic<std::uint64_t> held;  // a note of the entity that the owner has locked; 0: none
-  Atomic<std::uint32_t> turn;  // changes at each release that somebody may sleep for
+  Atomic<std::uint32_t> turn;  // changes at each release that may have to wake a sleeper
   Atomic<std::uint32_t> drain; // changes when a reader leaves that an owner waits for
   Atomic<std::uint64_t> readers[Users / 64];
 };
@@ -40,7 +40,7 @@ template <class Epoch> bool is_odd(Epoch const& epoch) noexcept {
   return (epoch.load(std::memory_order_seq_cst) & 1) != 0;
 }
 
-/// False: it has an owner, or there is more to say.
+/// False: it has an owner, or other bits set.
 template <class Word> bool own_word(Word& word, std::uint64_t me) noexcept {
   std::uint64_t nobody = 0;
   return word.compare_exchange_strong(nobody, me, std::memory_order_seq_cst);
@@ -56,7 +56,7 @@ bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& ep
     disown();
     return false;
   }
-  s.held.store(note_of(value), std::memory_order_relaxed); // read by those who find this user dead
+  s.held.store(note_of(value), std::memory_order_relaxed); // read by users that find this one dead
   // A killed process has executed all instructions up to some point, so only the compiler must keep the
   // order.
   std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -67,9 +67,9 @@ bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& ep
 
 namespace unio::fs::detail {
 
-/// The map, as the quick way sees it.
+/// The map, for the fast path.
 struct quick_map {
-  map_layout::map_slot* slots = nullptr; // none: there is no quick way
+  map_layout::map_slot* slots = nullptr; // none: there is no fast path
   std::atomic<std::uint64_t> const* epoch = nullptr;
   word_owner me;
 };

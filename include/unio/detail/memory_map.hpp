@@ -1,4 +1,4 @@
-// unio/detail/memory_map.hpp: the base of every memory_map: what does not depend on its parameters.
+// unio/detail/memory_map.hpp: the base of every memory_map: the part without its parameters.
 
 #pragma once
 
@@ -55,7 +55,7 @@ class UNIO_API memory_map_base : public shared_fs_mutex {
   void do_unlock(holding& held) noexcept final;
 
   static entity_list& entities_of(entities_guard& guard) noexcept { return guard.held_.entities; }
-  /// Locks what entities_of(*r) says, `failed` having come of making it.
+  /// Locks entities_of(*r). `failed` is the error of preparing them, or 0.
   void lock_slots(result<entities_guard>& r, int failed, deadline d, bool spin, unsigned spins) noexcept;
 
  private:

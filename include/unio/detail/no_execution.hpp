@@ -1,6 +1,6 @@
 // unio/detail/no_execution.hpp: the names of the standard's senders and receivers, where there are none.
 //
-// Here so that unio/execution.hpp, which is all templates over them, compiles without.
+// Here so that unio/execution.hpp, which is all templates over them, compiles without an implementation.
 
 #pragma once
 

@@ -1,12 +1,12 @@
 // unio/detail/promise.hpp: what the promises of unio's coroutines have in common.
 //
-// Here because the compiler must see it to make a coroutine: how one goes on when another has ended, and how
-// the environment reaches what is awaited.
+// Here because the compiler needs it to make a coroutine: how a coroutine resumes when another has ended, and
+// how the environment reaches awaitables.
 //
-//   end_listener      told when a coroutine has ended, instead of a coroutine that goes on
-//   promise_base      who goes on; the environment
+//   end_listener      notified when a coroutine has ended, in place of a continuation
+//   promise_base      the continuation and the environment
 //   affine_promise    await_transform: the affine protocol
-//   transfer<Tail>    going on with another coroutine, in constant stack
+//   transfer<Tail>    resuming another coroutine, in constant stack
 
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace unio {
 
-/// What a coroutine of unio's knows of itself: `co_await this_coro::environment`.
+/// What a coroutine of unio's can ask about itself: `co_await this_coro::environment`.
 namespace this_coro {
 struct environment_tag {};
 struct executor_tag {};
@@ -34,8 +34,8 @@ inline constexpr executor_tag executor{};       ///< executor_ref
 inline constexpr stop_token_tag stop_token{};   ///< stop_token
 } // namespace this_coro
 
-/// Can be awaited affinely: it resumes the coroutine where the environment says. `await_ready(environment
-/// const&)` is called instead of await_ready() where there is one.
+/// Can be awaited affinely: it resumes the coroutine on the environment's executor. `await_ready(environment
+/// const&)` is called instead of await_ready() if there is one.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §6
 template <class A>
@@ -48,8 +48,8 @@ namespace detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
 
-/// Told that a coroutine has ended; says who goes on. It is called while that coroutine is suspended for the
-/// last time, and may destroy it.
+/// Notified when a coroutine has ended; returns the coroutine to resume. It is called while the ended one is
+/// suspended for the last time, and may destroy it.
 class alignas(8) end_listener : public tracked_listener<UNIO_TRACKS_PENDING> {
  public:
   using function = std::coroutine_handle<> (*)(end_listener&) noexcept;
@@ -60,15 +60,14 @@ class alignas(8) end_listener : public tracked_listener<UNIO_TRACKS_PENDING> {
   function function_;
 };
 
-/// Goes on with `h`. Where the compiler makes no tail calls: from a loop further up on the stack, if there is
-/// one.
+/// Resumes `h`. Where the compiler makes no tail calls: from a loop in a caller, if there is one.
 UNIO_API void resume_from_loop(std::coroutine_handle<> h) noexcept;
 
-/// Resumes `h` for somebody who is no coroutine: when it returns, nothing that it set going is left to a loop
-/// further up.
+/// Resumes `h` from code that is no coroutine: when it returns, no resumption that it caused is left to a
+/// loop in a caller.
 UNIO_API void resume(std::coroutine_handle<> h) noexcept;
 
-/// Around what waits for coroutines: what is resumed inside of it has gone on when it is left.
+/// Around code that waits for coroutines: everything resumed inside has run when it is left.
 class resume_scope {
  public:
   UNIO_API resume_scope() noexcept;
@@ -89,8 +88,7 @@ template <bool Tail> auto transfer(std::coroutine_handle<> h) noexcept {
   }
 }
 
-/// Who goes on when a coroutine has ended, its environment, and what it has come to, in two words: frames are
-/// many.
+/// The continuation, the environment and the outcome of a coroutine, in two words, because frames are many.
 class promise_base : public tracked_coroutine<UNIO_TRACKS_PENDING>, public pooled_frames {
  public:
   promise_base() noexcept {}
@@ -110,7 +108,7 @@ class promise_base : public tracked_coroutine<UNIO_TRACKS_PENDING>, public poole
   [[nodiscard]] end_listener const* listener() const noexcept {
     return (next_ & bit_listener) != 0 ? reinterpret_cast<end_listener const*>(next_ & ~bits) : nullptr;
   }
-  /// Who goes on now that this has ended.
+  /// The coroutine to resume now that this one has ended.
   [[nodiscard]] std::coroutine_handle<> next() const noexcept {
     std::uintptr_t const n = next_;
     if ((n & bit_listener) != 0) [[unlikely]]
@@ -122,7 +120,7 @@ class promise_base : public tracked_coroutine<UNIO_TRACKS_PENDING>, public poole
   /// Preconditions: it has not failed.
   [[nodiscard]] environment const& get_environment() const noexcept { return *environment_; }
 
-  /// It ends with an exception. From here on it needs no environment, whose place that takes.
+  /// It ends with an exception, which takes the place of the environment.
   void fail(std::exception_ptr e) noexcept {
     ::new (static_cast<void*>(&exception_)) std::exception_ptr(static_cast<std::exception_ptr&&>(e));
     next_ |= bit_failed;
@@ -167,7 +165,7 @@ template <class T> struct ready_awaiter {
   T await_resume() const noexcept { return value; }
 };
 
-/// Calls whatever form of await_suspend there is. The coroutine to go on with; null: the one that awaits.
+/// Calls the form of await_suspend that there is. Returns the coroutine to resume; null: the awaiting one.
 template <class Awaiter, class... Arguments>
 std::coroutine_handle<> suspend_with(Awaiter& a, Arguments&&... arguments) {
   using returned = decltype(a.await_suspend(static_cast<Arguments&&>(arguments)...));
@@ -183,15 +181,15 @@ std::coroutine_handle<> suspend_with(Awaiter& a, Arguments&&... arguments) {
   }
 }
 
-/// What is kept of what is awaited, in the frame of who awaits it: a small object itself, so that the frame
-/// need not hold it and where it is; otherwise a reference, for a temporary lives as long as the co_await.
+/// What the awaiting frame keeps of an awaitable: a small object itself, so that the frame need not hold both
+/// it and its address; otherwise a reference, because a temporary lives as long as the co_await.
 template <class A>
 using kept_awaitable = std::conditional_t<std::is_rvalue_reference_v<A> &&
                                               std::is_trivially_copyable_v<std::remove_reference_t<A>> &&
                                               sizeof(std::remove_reference_t<A>) <= 2 * sizeof(void*),
                                           std::remove_cvref_t<A>, A>;
 
-/// Hands the environment, which is that of the coroutine that awaits, to what is awaited.
+/// Passes the environment of the awaiting coroutine to the awaitable.
 template <class A, bool Tail> struct affine_awaiter {
   kept_awaitable<A> awaited;
 
@@ -229,7 +227,7 @@ struct affine_awaiter<A, Tail> {
   }
 };
 
-/// Awaits something where it stands.
+/// Awaits something in place.
 template <class A> struct awaiter_reference {
   explicit awaiter_reference(A& a) noexcept : awaited(a) {}
   A& awaited;
@@ -239,7 +237,8 @@ template <class A> struct awaiter_reference {
 };
 template <class A> using bound_awaiter = std::conditional_t<UNIO_COPIES_AWAITERS, awaiter_reference<A>, A&>;
 
-/// Stands in for a coroutine where something that knows no environment resumes it: goes back to its executor.
+/// The coroutine that an awaitable without an environment resumes: returns to the executor of the awaiting
+/// one.
 class way_back {
  public:
   struct promise_type : frame_memory {
@@ -262,7 +261,7 @@ class way_back {
   }
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
 
-  /// Resumed by anybody, it sets `left` and has `r` resumed where it belongs.
+  /// When resumed, on any thread, it sets `left` and dispatches `r` to its executor.
   UNIO_API static way_back to(executor_ref executor, resumption& r, std::atomic<bool>& left);
 
  private:
@@ -270,7 +269,7 @@ class way_back {
   std::coroutine_handle<> handle_;
 };
 
-/// Awaits what knows no environment.
+/// Awaits an awaitable that knows no environment.
 template <class Awaiter, bool Tail> class foreign_awaiter {
  public:
   template <class A>
@@ -301,13 +300,13 @@ template <class Awaiter, bool Tail> class foreign_awaiter {
     environment const& with;
     resumption resume;
     way_back back;
-    std::atomic<bool> left{false}; // on its way back, and not here yet
+    std::atomic<bool> left{false}; // dispatched, and not yet resumed
   };
-  way way_; // goes after what is awaited, whose destructor is what keeps that from resuming it
+  way way_; // destroyed after the awaiter, whose destructor keeps the operation from resuming it
   Awaiter awaited_;
 };
 
-/// The part of a promise that gives its environment to what is awaited. `Promise` derives from this and from
+/// The part of a promise that passes its environment to awaitables. `Promise` derives from this and from
 /// promise_base.
 template <class Promise, bool Tail> class affine_promise {
   environment const& with() noexcept { return static_cast<Promise*>(this)->promise_base::get_environment(); }
@@ -328,7 +327,7 @@ template <class Promise, bool Tail> class affine_promise {
   decltype(auto) await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) noexcept {
     note(where);
     if constexpr (requires { a.bind(with()); }) {
-      a.bind(with()); // it keeps the environment itself, so that nothing is added to the frame
+      a.bind(with()); // it stores the environment itself, so that the frame does not grow
       return bound_awaiter<std::remove_reference_t<A>>(a);
     } else {
       return give_environment<A&&>(static_cast<A&&>(a));

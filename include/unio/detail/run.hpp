@@ -1,9 +1,9 @@
-// unio/detail/run.hpp: what stands behind unio/run.hpp.
+// unio/detail/run.hpp: implements unio/run.hpp.
 //
 //   async_root         the root of a chain that owns itself: async_run
-//   waited_root        the root of a chain on the stack of the thread that waits for it: run, sync_wait
-//   blocker            that thread, meanwhile
-//   run_on_awaitable   a task that is away, and its way back
+//   waited_root        the root of a chain on the stack of the waiting thread: run, sync_wait
+//   blocker            blocks that thread
+//   run_on_awaitable   a task on another executor, and its return
 
 #pragma once
 
@@ -28,7 +28,7 @@ template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
   }
 }
 
-/// An exception that is reported nowhere else: ends the program, saying which.
+/// An exception that nothing else reports: ends the program with a message.
 [[noreturn]] UNIO_API void unhandled(std::exception_ptr e) noexcept;
 [[noreturn]] UNIO_API void throw_error(std::error_code why);
 
@@ -67,12 +67,12 @@ class async_root final : public root<async_root<Executor, T, Handler>, Executor,
   Handler handler_;
 };
 
-/// One thread waits until it is woken, by whatever thread.
+/// Blocks one thread until any thread wakes it.
 class blocker {
  public:
   /// Blocks; or, if `m` is not null, runs that meanwhile. Errors: as m->run(); then it was not woken.
   UNIO_API result<void> wait(io_multiplexer* m = nullptr) noexcept;
-  /// Once. It may be gone when this returns.
+  /// Once. This object may be destroyed before it returns.
   UNIO_API void wake() noexcept;
   [[nodiscard]] bool is_awake() const noexcept {
     return (state_.load(std::memory_order_acquire) & bit_woken) != 0; // pairs with the release in wake()
@@ -82,10 +82,10 @@ class blocker {
   static constexpr std::uint32_t bit_woken = 1, bit_running = 2, bit_left = 4;
   std::atomic<std::uint32_t> state_{0};
   io_operation* sleep_ = nullptr; // while a multiplexer is run: an operation without end, to be cancelled;
-  void const* thread_ = nullptr;  // and who runs it
+  void const* thread_ = nullptr;  // and the thread that runs it
 };
 
-/// `m`, if it is for this thread to run it while it waits, and can be run; null if not.
+/// `m`, if this thread should run it while it waits, and can; null if not.
 UNIO_API result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept;
 
 template <class Executor, class T>
@@ -97,11 +97,11 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
 
   std::coroutine_handle<> child_ended() noexcept {
     ran_ = true;
-    woken_.wake(); // and this is gone
+    woken_.wake(); // this object may be destroyed by now
     return std::noop_coroutine();
   }
   void dropped() noexcept { woken_.wake(); }
-  /// Blocks, running `m` meanwhile if that is not null, until the task has ended. What it has come to.
+  /// Blocks until the task has ended, running `m` meanwhile if that is not null. Returns its value.
   T wait(io_multiplexer* m) {
     if (result<void> const r = woken_.wait(m); !r.has_value()) throw_error(r.error());
     if (!ran_) throw_error(make_error_code(error::multiplexer_destroyed));
@@ -113,7 +113,7 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
   bool ran_ = false;
 };
 
-/// Awaits a task elsewhere. In no template: what does not depend on the executor and the value.
+/// Awaits a task on another executor: the part without the executor and the value.
 class run_on_base {
  public:
   UNIO_API std::coroutine_handle<> child_ended() noexcept;
@@ -197,6 +197,28 @@ template <is_executor Executor, class T>
 void async_run(Executor executor, task<T> t, run_options const& options) {
   async_run(std::move(executor), std::move(t), detail::let_it_end(), options);
 }
+template <is_executor Executor, class... T>
+  requires(sizeof...(T) >= 2)
+void async_run(Executor executor, task<T>... tasks) {
+  (async_run(executor, std::move(tasks)), ...);
+}
+template <class T, class Handler>
+  requires std::invocable<Handler&, task_outcome<T>>
+void async_run(io_multiplexer& m, task<T> t, Handler handler, run_options const& options) {
+  async_run(m.executor(), std::move(t), std::move(handler), options);
+}
+template <class T> void async_run(io_multiplexer& m, task<T> t, run_options const& options) {
+  async_run(m.executor(), std::move(t), options);
+}
+template <class... T>
+  requires(sizeof...(T) >= 2)
+void async_run(io_multiplexer& m, task<T>... tasks) {
+  async_run(m.executor(), std::move(tasks)...);
+}
+template <class T> T run(task<T> t, run_options const& options) {
+  return run(this_thread::multiplexer(), std::move(t), options);
+}
+template <class T> T sync_wait(task<T> t, run_options const& options) { return run(std::move(t), options); }
 template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options) {
   UNIO_EXPECTS(m.run_by() != io_multiplexer::runner::another_thread, "another thread runs this multiplexer");
   detail::waited_root<multiplexer_executor, T> root(m.executor(), std::move(t), options);

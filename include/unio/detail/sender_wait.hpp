@@ -1,11 +1,11 @@
-// unio/detail/sender_wait.hpp: the part of unio/execution.hpp that knows nothing of the standard's
+// unio/detail/sender_wait.hpp: the part of unio/execution.hpp that is independent of the standard's
 // vocabulary.
 //
 //   stop_gate            how an operation and a stop from another thread meet
 //   standard_stop_token  a stop token, as the standard wants it
 //   sender_wait          a coroutine that waits for a sender
 //
-// Here because what is compiled into the library must not depend on which vocabulary a program has.
+// Here because the compiled library must not depend on which vocabulary a program has.
 
 #pragma once
 
@@ -21,10 +21,10 @@
 
 namespace unio::detail {
 
-/// How an operation and a stop from another thread meet. In no template: src/coro/execution.cpp.
+/// How an operation and a stop from another thread meet (src/coro/execution.cpp).
 class stop_gate {
  public:
-  /// The stop is in place, the operation about to be started. False: a stop was first.
+  /// The stop callback is attached and the operation about to start. False: a stop came first.
   [[nodiscard]] UNIO_API bool open() noexcept;
   /// A stop was requested, on whatever thread.
   UNIO_API void stop(io_operation& op) noexcept;
@@ -34,7 +34,7 @@ class stop_gate {
   std::atomic<unsigned> state_{0};
 };
 
-/// Says that something was cancelled.
+/// Whether it is a std::system_error of condition::canceled.
 [[nodiscard]] UNIO_API bool is_canceled(std::exception_ptr const& e) noexcept;
 
 template <class E> std::exception_ptr to_exception(E&& e) noexcept {
@@ -56,21 +56,20 @@ struct standard_stop_token : stop_token {
   bool operator==(standard_stop_token const&) const = default;
 };
 
-/// A coroutine that waits for a sender. In no template: who goes on, and what may end it.
-/// src/coro/execution.cpp.
+/// A coroutine that waits for a sender: its resumption and its stop callback (src/coro/execution.cpp).
 class UNIO_API sender_wait {
  public:
   sender_wait() = default;
   sender_wait(sender_wait const&) = delete;
   sender_wait& operator=(sender_wait const&) = delete;
-  /// The receiver was told, on whatever thread.
+  /// The receiver was called, on any thread.
   void completed() noexcept;
   [[nodiscard]] standard_stop_token token() noexcept { return {stop_.get_token()}; }
 
  protected:
   ~sender_wait() = default;
   void before_start(std::coroutine_handle<> h, environment const& e) noexcept;
-  /// False: it has completed, and the coroutine goes on.
+  /// False: it has completed, and the coroutine resumes.
   [[nodiscard]] bool after_start() noexcept;
   /// The coroutine is being destroyed: asks the sender to stop, and waits until it has completed.
   void leave() noexcept;
@@ -88,7 +87,7 @@ class UNIO_API sender_wait {
   stop_source stop_;
   std::optional<stop_callback<pass_on>> stop_from_caller_;
   blocker completed_;
-  std::atomic<void const*> stopping_{nullptr}; // the thread that passes a stop on just now
+  std::atomic<void const*> stopping_{nullptr}; // the thread that is passing a stop on
   bool completed_by_stop_ = false;
   std::atomic<place> place_{place::here};
 };

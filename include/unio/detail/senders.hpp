@@ -1,7 +1,7 @@
 // unio/detail/senders.hpp: the templates behind unio/execution.hpp.
 //
-// Here because the standard's vocabulary is templates: operation states, senders and receivers have to be
-// seen to be connected.
+// Here because the standard's vocabulary is templates: operation states, senders and receivers must be
+// visible to be connected.
 
 #pragma once
 
@@ -53,13 +53,13 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>, S
     if (elsewhere) {
       if (stoppable) callback_.emplace(token, on_stop{this});
       if (!gate_.open()) return refuse();
-      io_operation::start(); // and this may be gone
+      io_operation::start(); // this object may be destroyed by now
       return;
     }
     bool finished_inside = false;
     finished_inside_ = &finished_inside;
     io_operation::start();
-    if (finished_inside) return; // and this may be gone
+    if (finished_inside) return; // this object may be destroyed by now
     finished_inside_ = nullptr;
     (void)gate_.open();
     if (stoppable) callback_.emplace(token, on_stop{this});
@@ -104,7 +104,7 @@ template <class Executor, class Receiver> class schedule_operation : work {
       : work(&turn), executor_(std::move(executor)), receiver_(std::move(receiver)) {}
   schedule_operation(schedule_operation&&) = delete;
   void start() & noexcept {
-    Executor const executor = executor_; // this may be gone before post() has returned
+    Executor const executor = executor_; // this object may be destroyed before post() returns
     executor.post(static_cast<work&>(*this));
   }
 
@@ -188,7 +188,7 @@ template <class Executor, class T, class Receiver> class task_operation : end_li
       with_.stop = source_.get_token();
       callback_.emplace(token, on_stop{&source_});
     }
-    Executor const executor = executor_; // this may be gone before post() has returned
+    Executor const executor = executor_; // this object may be destroyed before post() returns
     executor.post(static_cast<work&>(*this));
   }
 
@@ -334,7 +334,23 @@ template <class Sender> class [[nodiscard]] sender_awaitable : sender_wait {
   Sender sender_;
   std::optional<values> values_;
   std::exception_ptr error_;
-  std::optional<connected> operation_; // goes first
+  std::optional<connected> operation_; // destroyed first
 };
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <is_executor Executor, class T>
+inline detail::task_sender<Executor, T> as_sender(Executor executor, task<T> t) {
+  return {std::move(executor), std::move(t)};
+}
+template <is_executor Executor> inline detail::executor_scheduler<Executor> as_scheduler(Executor executor) {
+  return detail::executor_scheduler<Executor>(std::move(executor));
+}
+template <class Sender>
+inline detail::sender_awaitable<std::remove_cvref_t<Sender>> as_awaitable(Sender&& sender) {
+  return detail::sender_awaitable<std::remove_cvref_t<Sender>>(std::forward<Sender>(sender));
+}
+
+} // namespace unio

@@ -26,5 +26,8 @@ inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<c
                                                   unio::deadline d) noexcept
     : io_operation(detail::send_zero_copy_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       request_(request) {}
+inline async_send_zero_copy::result_type async_send_zero_copy::result() const noexcept {
+  return detail::transfer_result(outcome_value(), request_.buffers);
+}
 
 } // namespace unio

@@ -1,7 +1,7 @@
 // unio/detail/standard_sender.hpp: what makes an operation a sender to the standard library.
 //
-// Here because the standard finds a sender by its members, which are the same for every operation. They are
-// templates that only unio/execution.hpp completes: programs that do not include it pay nothing.
+// Here because the standard recognizes a sender by its members, which are the same for every operation. They
+// are templates that only unio/execution.hpp completes: programs that do not include it pay nothing.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// unio/detail/stream.hpp: what a reference to a stream is made of.
+// unio/detail/stream.hpp: references to streams.
 //
 //   awaits             what co_await of something yields
 //   stream_reference   the base of any_read_stream, any_write_stream and any_stream
@@ -24,7 +24,7 @@ concept awaits = requires { requires std::convertible_to<awaited_t<A>, T>; };
 using read_result = io_result<mutable_buffers>;
 using write_result = io_result<const_buffers>;
 
-/// How a stream is read and written that is no handle of unio's.
+/// How to read and write a stream that is no handle of unio's.
 struct stream_operations {
   task<read_result> (*read)(void* stream, io_request<mutable_buffers>, deadline);
   task<write_result> (*write)(void* stream, io_request<const_buffers>, deadline);
@@ -46,7 +46,7 @@ template <class S> task<write_result> await_write(S& s, io_request<const_buffers
 }
 
 template <class S> struct erased_stream {
-  // A task of the stream's own needs no second one around it.
+  // If the stream's own function returns a task, no second one is needed around it.
   static task<read_result> read(void* p, io_request<mutable_buffers> request, deadline d) {
     S& s = *static_cast<S*>(p);
     if constexpr (requires {
@@ -78,8 +78,8 @@ template <class S> struct erased_stream {
   static constexpr stream_operations operations{&read, &write};
 };
 
-/// What the three kinds of reference share: an io_handle (no operations), or anything else with how it is
-/// used.
+/// What the three kinds of reference share: an io_handle (no operations), or anything else with its
+/// operations.
 class stream_reference {
  public:
   stream_reference() = default;
@@ -104,7 +104,7 @@ class stream_reference {
   stream_operations const* operations_ = nullptr;
 };
 
-/// Whatever a transfer on a reference is: the operation of a handle, awaited directly, or a task.
+/// A transfer on a reference: the operation of a handle, awaited directly, or a task.
 template <class Sender> class [[nodiscard]] stream_awaitable {
   using result_type = typename Sender::result_type;
 
@@ -147,7 +147,7 @@ template <class Sender> class [[nodiscard]] stream_awaitable {
   bool is_operation_;
 };
 
-/// How a dynamic_buffer grows a container whose type it does not know.
+/// How a dynamic_buffer grows its type-erased container.
 struct container_functions {
   std::byte* (*data)(void*) noexcept;
   std::size_t (*size)(void*) noexcept;

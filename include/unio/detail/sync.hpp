@@ -1,12 +1,11 @@
-// unio/detail/sync.hpp: what stands behind unio/sync.hpp, whose classes have these as members.
+// unio/detail/sync.hpp: the queues of the classes of unio/sync.hpp.
 //
 //   permits            async_mutex, semaphore, auto_reset_event
 //   event_queue        event
 //   latch_queue        latch
 //   rendezvous_queue   rendezvous
 //
-// Here because what need not wait should cost a few instructions where it is called. The rest is in
-// src/coro/sync.cpp.
+// Here because a call that need not wait should cost a few instructions. The rest is in src/coro/sync.cpp.
 
 #pragma once
 
@@ -104,7 +103,7 @@ class UNIO_API latch_queue final : public wait_queue {
   }
   void count_down(std::uint32_t n) noexcept {
     std::uint32_t w = word_.load(std::memory_order_relaxed);
-    // Only the last one wakes those that wait.
+    // Only the last one wakes the waiters.
     while ((w & bit_locked) == 0 && w / unit >= n && ((w & bit_waiters) == 0 || w / unit > n))
       if (word_.compare_exchange_weak(w, w - n * unit, std::memory_order_release)) return;
     count_down_contended(n);

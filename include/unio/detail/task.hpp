@@ -1,4 +1,4 @@
-// unio/detail/task.hpp: what stands behind unio/task.hpp: the promise of a task, and how it is awaited.
+// unio/detail/task.hpp: the promise of a task, and how it is awaited.
 
 #pragma once
 
@@ -18,7 +18,7 @@ namespace detail {
 
 template <class Of, class Task> class child;
 
-/// What may follow co_return in a task<T>; for a reference: that which it refers to, which must outlive the
+/// What may follow co_return in a task<T>; for a reference: the object it refers to, which must outlive the
 /// task.
 template <class T, class U>
 concept can_result_in =
@@ -26,10 +26,11 @@ concept can_result_in =
     (std::is_reference_v<T> && std::is_lvalue_reference_v<T> == std::is_lvalue_reference_v<U> &&
      std::convertible_to<std::remove_reference_t<U>*, std::remove_reference_t<T>*>);
 
-/// What others see of the promise of a task, however its coroutine was compiled: what it has come to.
+/// The part of a task's promise that does not depend on how its coroutine was compiled: the outcome.
 template <class T> class task_state : public promise_base {
   using stored = std::conditional_t<std::is_reference_v<T>, std::add_pointer_t<T>, std::remove_cv_t<T>>;
-  // Frames are aligned as operator new aligns. What wants more finds its place in something larger.
+  // Frames are aligned as operator new aligns. A value with a stricter alignment is placed inside a larger
+  // buffer.
   static constexpr std::size_t frame_alignment = __STDCPP_DEFAULT_NEW_ALIGNMENT__;
   static constexpr bool is_over_aligned = alignof(stored) > frame_alignment;
   struct larger {
@@ -94,8 +95,8 @@ template <bool Tail> struct final_awaiter {
   [[noreturn]] static void await_resume() noexcept { __builtin_unreachable(); }
 };
 
-/// A task's coroutine, and how a coroutine with an environment awaits it. The task itself is what is awaited
-/// there: the frame of who awaits it holds nothing else.
+/// A task's coroutine, and how a coroutine with an environment awaits it. The task is its own awaiter, so
+/// that the awaiting frame holds nothing else.
 template <class T> class task_core {
  public:
   static constexpr bool await_ready() noexcept { return false; }
@@ -113,7 +114,7 @@ template <class T> class task_core {
   std::coroutine_handle<task_state<T>> child_;
 };
 
-/// A task that is awaited by a coroutine of another kind, whose promise hands its environment on.
+/// A task awaited by a coroutine of another kind, whose promise passes its environment on.
 template <class T> class task_awaiter {
  public:
   explicit task_awaiter(std::coroutine_handle<task_state<T>> child) noexcept : child_(child) {}

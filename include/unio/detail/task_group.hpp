@@ -1,4 +1,4 @@
-// unio/detail/task_group.hpp: what stands behind unio/task_group.hpp.
+// unio/detail/task_group.hpp: implements unio/task_group.hpp.
 
 #pragma once
 
@@ -8,7 +8,7 @@
 namespace unio {
 namespace detail {
 
-/// One of a group's, in a block of the frame pool.
+/// A task of a group, in a block of the frame pool.
 class group_member {
  public:
   explicit group_member(void (*destroy)(group_member&) noexcept) noexcept : destroy_(destroy) {}

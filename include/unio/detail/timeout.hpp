@@ -1,4 +1,4 @@
-// unio/detail/timeout.hpp: what stands behind unio/timeout.hpp.
+// unio/detail/timeout.hpp: implements unio/timeout.hpp.
 
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace unio {
 namespace detail {
 
-/// Runs one child and, once that is suspended, a timer. In no template: what does not depend on the value.
+/// Runs one child and, once that is suspended, a timer: the part without the value.
 class UNIO_API timeout_base : public children {
  public:
   std::coroutine_handle<> child_ended() noexcept;
@@ -25,7 +25,7 @@ class UNIO_API timeout_base : public children {
                                 environment const& e) noexcept;
   /// True if the timer was the first to ask the child to stop.
   [[nodiscard]] bool has_passed() const noexcept { return by_timer_; }
-  /// Why: condition::timed_out, or what kept the timer from being started.
+  /// condition::timed_out, or why the timer could not be started.
   [[nodiscard]] std::error_code why() const noexcept { return why_; }
   /// Is `e` a std::system_error of condition::canceled?
   static bool is_canceled(std::exception_ptr const& e) noexcept;
@@ -34,7 +34,7 @@ class UNIO_API timeout_base : public children {
   void abandon_timer() noexcept;
 
  private:
-  // The timer itself. Where the child may end on another thread than it runs on, that thread cancels it.
+  // The timer itself. If the child ends on another thread than the timer's, that thread cancels it.
   class timer : public async_wait {
    public:
     timer(timer_handle& t, timeout_base& of) noexcept : async_wait(t), of_(of) { set_notification(&fired); }
@@ -60,8 +60,8 @@ class UNIO_API timeout_base : public children {
   bool by_timer_ = false;
 };
 
-/// A result or its kin. A std::expected, whose error() is a reference, is a value like any other: one of a
-/// bool, made from an error, would hold a value.
+/// A result or the like. A std::expected, whose error() is a reference, is treated as a value: one of a bool,
+/// made from an error, would hold a value.
 template <class T>
 concept fallible_with_code =
     fallible<T> && std::constructible_from<T, std::error_code> && requires(T const& v) {

@@ -1,4 +1,4 @@
-// unio/detail/tracking.hpp: what is remembered for unio::dump_pending, where the library was built to do so.
+// unio/detail/tracking.hpp: what is recorded for unio::dump_pending, if the library was built with it.
 //
 // Here because it is part of promises and operations, and must cost them nothing where it is off: the
 // templates for `false` are empty.
@@ -35,12 +35,12 @@ template <> class tracked_coroutine<true> {
   }
 
  private:
-  static constexpr std::uint64_t mark = 0x6f696e752d6f7277; // nothing else in a program's memory is this
+  static constexpr std::uint64_t mark = 0x6f696e752d6f7277; // a value that occurs nowhere else in memory
   std::uint64_t mark_ = mark;
   std::source_location where_;
 };
 
-/// A base of an operation: since when, and whose coroutine waits for it.
+/// A base of an operation: its start, and the coroutine that waits for it.
 template <bool Tracks> class tracked_operation {
  public:
   void started_at(std::int64_t (*)() noexcept) noexcept {}

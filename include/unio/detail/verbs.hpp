@@ -1,7 +1,6 @@
 // unio/detail/verbs.hpp: the spellings of an operation that are members of a handle.
 //
-// Here because every operation has the same ones and writing them out for each handle would be
-// two hundred lines of copies. For an operation `verb` with its sender S these declare
+// Here because every operation has the same ones. For an operation `verb` with its sender S these declare
 //
 //   verb(arguments…, deadline = {})      blocks until done, or until the deadline
 //   try_verb(arguments…)                 never waits
@@ -20,7 +19,7 @@
 
 namespace unio::detail {
 
-struct operation_access; // what the operations' files know of them (src/op/access.hpp)
+struct operation_access; // the operations' access to their private state (src/op/access.hpp)
 
 /// The result of an operation that yields nothing but success.
 inline io_result<void> void_result(io_operation const& op) noexcept {
@@ -49,7 +48,7 @@ template <class Request> auto const& buffers_of(Request const& request, deadline
   return request.buffers;
 }
 
-/// The same for an operation on a handle, which some can do without having been made.
+/// The same for an operation on a handle, which may be done without constructing it.
 template <class Sender, class Handle, class... Arguments>
 typename Sender::result_type blocking_on(Handle& h, Arguments const&... arguments) noexcept {
   if constexpr (requires { Sender::at_once(h, arguments...); })
@@ -60,8 +59,8 @@ typename Sender::result_type blocking_on(Handle& h, Arguments const&... argument
   return sender.result();
 }
 
-/// The form of a sender whose state several threads may touch. Only this one has the link by which the
-/// requests of other threads are queued: most operations have no use for it.
+/// The form of a sender whose state several threads may touch. Only this one has the link by which requests
+/// of other threads are queued: most operations do not need it.
 template <class Sender> class atomic_form : message_link<atomic_form<Sender>>, public Sender {
   using link = message_link<atomic_form>;
 

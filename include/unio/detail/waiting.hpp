@@ -1,14 +1,13 @@
-// unio/detail/waiting.hpp: what coroutines that wait for each other have in common.
+// unio/detail/waiting.hpp: what the primitives by which coroutines wait for each other have in common.
 //
-// Here because a waiter lives in the frame of the coroutine that waits, and because what need not wait should
-// cost a few instructions where it is called. The rest is in src/coro/sync.cpp, once for all of sync.hpp and
-// channel.hpp.
+// Here because a waiter lives in the frame of the waiting coroutine, and because a call that need not wait
+// should cost a few instructions. The rest is in src/coro/sync.cpp, once for all of sync.hpp and channel.hpp.
 //
-//   waiter         one who waits: in its frame
+//   waiter         a waiting coroutine, in its frame
 //   waiter_list    first come, first served
-//   wait_queue     a word, which is also a lock, and who waits for it
+//   wait_queue     a word, which is also a lock, and its waiters
 //   wait_awaiter   the part of an awaitable that waits
-//   wait_awaitable what all of sync.hpp is awaited by
+//   wait_awaitable the awaitable of sync.hpp
 
 #pragma once
 
@@ -30,8 +29,8 @@ class waiter_list;
 /// How waiting has ended.
 enum class wait_outcome : std::uint16_t {
   none,     ///< it has not begun
-  waiting,  ///< it goes on
-  granted,  ///< what was waited for has happened, or has been handed over
+  waiting,  ///< it continues
+  granted,  ///< the condition holds, or the permit or value was handed over
   refused,  ///< it will never happen
   canceled, ///< a stop came first
 };
@@ -39,7 +38,7 @@ enum class wait_outcome : std::uint16_t {
 /// canceled: ECANCELED; refused: EPIPE; none: EAGAIN.
 [[nodiscard]] UNIO_API std::error_code error_of(wait_outcome o) noexcept;
 
-/// A coroutine that waits. Everything but what the stop token needs belongs to whoever has locked `queue`.
+/// A coroutine that waits. Protected by the lock of `queue`, except what the stop token needs.
 struct waiter : stop_node {
   waiter(wait_queue& q, std::coroutine_handle<> h, environment const& e, void* p, std::uint32_t n) noexcept
       : stop_node(&stopped), resume(h, &e), with(&e), queue(&q), place(p), amount(n) {}
@@ -48,16 +47,16 @@ struct waiter : stop_node {
   resumption resume;
   environment const* with;
   wait_queue* queue;
-  void* place;          // where a value is, or goes to
+  void* place;          // of the value
   std::uint32_t amount; // how much of it
   wait_outcome outcome = wait_outcome::none;
-  bool yields = false; // it goes on in another turn, even if it need not wait
+  bool yields = false; // it resumes in a later turn, even if it need not wait
   waiter* next = nullptr;
   waiter* previous = nullptr;
   waiter_list* in = nullptr;
 };
 
-/// Waiters in the order in which they came. Every operation is O(1).
+/// Waiters in the order in which they came. All operations are O(1).
 class waiter_list {
  public:
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
@@ -74,7 +73,7 @@ class waiter_list {
     (w.next != nullptr ? w.next->previous : last_) = w.previous;
     w.in = nullptr;
   }
-  /// Ends the waiting of the first one, which is then in `to`.
+  /// Ends the wait of the first one and moves it to `to`.
   void end_first(wait_outcome how, waiter_list& to) noexcept {
     waiter& w = *first_;
     remove(w);
@@ -84,7 +83,7 @@ class waiter_list {
   void end_all(wait_outcome how, waiter_list& to) noexcept {
     while (!empty()) end_first(how, to);
   }
-  /// Has all of them resumed, each on its executor. They may be gone before it returns.
+  /// Posts all of them, each to its executor. They may be destroyed before it returns.
   void post_all() noexcept {
     if (!empty()) post_each();
   }
@@ -96,12 +95,12 @@ class waiter_list {
   waiter* last_ = nullptr;
 };
 
-/// A word and who waits for it.
+/// A word and its waiters.
 ///
-/// The word is a lock (bit_locked), says whether somebody waits (bit_waiters), and holds a value (from `unit`
-/// upwards). Whoever finds neither bit set may change the value by one compare-and-swap; whoever has locked
-/// it owns all of it, the waiters too, and publishes what it has become by the store that unlocks. So nothing
-/// is touched after what lets others go on, and they may destroy it.
+/// The word is a lock (bit_locked), says whether coroutines wait (bit_waiters), and holds a value (from
+/// `unit` upwards). While neither bit is set, any thread may change the value by one compare-and-swap; the
+/// thread that holds the lock owns the word and the waiters, and publishes both by the store that unlocks.
+/// Nothing is touched after waiters may resume, because they may destroy the queue.
 class UNIO_API wait_queue {
  public:
   static constexpr std::uint32_t bit_locked = 1, bit_waiters = 2, unit = 4;
@@ -118,7 +117,7 @@ class UNIO_API wait_queue {
       return w;
     return lock_word_contended();
   }
-  /// Publishes the value in `w`. From here on this may be gone.
+  /// Publishes the value in `w`. This object may be destroyed from here on.
   void unlock_word(std::uint32_t w) noexcept {
     word_.store((w & ~bit_waiters) | (waiters_.empty() ? 0 : bit_waiters), std::memory_order_release);
   }
@@ -132,17 +131,17 @@ class UNIO_API wait_queue {
     woken.post_all();
   }
 
-  // These three are called locked. `word` is what it will be unlocked with; what they add to `woken` is
-  // posted after that.
+  // These three are called locked. `word` is the value to unlock with; waiters added to `woken` are posted
+  // after that.
 
-  /// A waiter comes. True: its waiting has ended (outcome). False: it is in a list.
+  /// A waiter comes. True: its wait has ended (outcome). False: it is in a list.
   virtual bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept = 0;
-  /// A waiter was taken out of its list, and does not get what it waited for.
+  /// A waiter was taken out of its list without a grant.
   virtual void removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
-  /// The waiting of `w` was granted, but its coroutine is destroyed: others get what it was given.
+  /// The wait of `w` was granted, but its coroutine is destroyed: passes the grant on.
   virtual void give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
 
-  /// A waiter was admitted at once and is about to go on: posts those that it has woken. Not locked.
+  /// A waiter was admitted at once and is about to continue: posts those that it has woken. Not locked.
   virtual void admitted(waiter_list& woken) noexcept { woken.post_all(); }
 
  protected:
@@ -155,7 +154,8 @@ class UNIO_API wait_queue {
   std::uint32_t lock_word_contended() noexcept;
 };
 
-/// The part of an awaitable that waits. Movable until it is awaited; `waiter_` begins to live in suspend().
+/// The part of an awaitable that waits. Movable until it is awaited; the lifetime of `waiter_` begins in
+/// suspend().
 class wait_awaiter {
  public:
   explicit wait_awaiter(wait_queue& q, std::uint32_t amount) noexcept : queue_(&q), amount_(amount) {}
@@ -176,18 +176,18 @@ class wait_awaiter {
     outcome_ = wait_outcome::canceled;
     return true;
   }
-  /// Whether it gives others a turn before it goes on, even if it need not wait: then it is suspended.
+  /// Whether it yields although it need not wait: then it is suspended.
   bool yields() noexcept { return yields_ = turn_is_over(); }
-  /// False: its waiting has ended already. True: it may have, and the coroutine may be gone.
+  /// False: its wait has ended already. True: it may have ended, and the coroutine be destroyed.
   UNIO_API bool suspend(std::coroutine_handle<> h, environment const& e, void* place = nullptr) noexcept;
-  /// How it has ended. The coroutine goes on.
+  /// The outcome. The coroutine has resumed.
   wait_outcome resumed() noexcept {
     if (suspended_) return resumed_elsewhere();
     return outcome_;
   }
 
   wait_queue* queue_;
-  std::uint32_t amount_; // how much of what it waits for. This and the next three are set by one store
+  std::uint32_t amount_; // this and the next three are set by one store
   wait_outcome outcome_ = wait_outcome::none;
 
  private:
@@ -202,8 +202,8 @@ class wait_awaiter {
 };
 
 /// Waits for a `Queue` of sync.hpp. `First`, a member of it, is called before anything else, even after a
-/// stop. `Try`, a member of it, takes what is waited for if that needs no waiting; without one, the queue
-/// decides under its lock. Yields a `Value` made of the queue, or nothing.
+/// stop. `Try`, a member of it, tries without waiting; without one, the queue decides under its lock. Yields
+/// a `Value` made of the queue, or nothing.
 template <class Queue, auto Try, class Value = void, auto First = nullptr>
 class [[nodiscard]] wait_awaitable : private wait_awaiter {
  public:

@@ -1,7 +1,7 @@
-// unio/detail/when.hpp: what stands behind unio/when.hpp.
+// unio/detail/when.hpp: implements unio/when.hpp.
 //
 //   gathered    one task, in the frame of the coroutine that waits for all of them
-//   several     tasks that were given one by one
+//   several     tasks that are arguments
 //   range_of    tasks that stay in a range
 //   gathering   starts them, and is awaited: the same for both
 
@@ -13,6 +13,8 @@
 
 namespace unio::detail {
 
+enum class waiting_for : unsigned char { values, outcomes, first };
+
 template <class T> bool has_succeeded(task_state<T>& s) noexcept {
   if (s.has_failed()) return false;
   if constexpr (fallible<T>) {
@@ -22,7 +24,7 @@ template <class T> bool has_succeeded(task_state<T>& s) noexcept {
   }
 }
 
-/// The tasks have ended in some order: which was first.
+/// Records which task was first to succeed or fail.
 class gatherer : public children {
  public:
   template <waiting_for What, class T> std::coroutine_handle<> ended(task_state<T>& s) noexcept {
@@ -40,7 +42,7 @@ class gatherer : public children {
   }
 
  protected:
-  /// The first that has succeeded; if none has, the first that has failed. Throws what left that one.
+  /// The first that succeeded; if none did, the first that failed. Throws its exception.
   [[nodiscard]] promise_base* first() const {
     promise_base* p = first_.load(std::memory_order_relaxed);
     if (p == nullptr) p = first_failed_.load(std::memory_order_relaxed);
@@ -211,3 +213,84 @@ template <waiting_for What, class R> auto gather_range(R& tasks) {
 }
 
 } // namespace unio::detail
+
+namespace unio {
+
+template <detail::can_be_awaited... A> inline auto when_all(A&&... a) {
+  return detail::gather<detail::waiting_for::values>(static_cast<A&&>(a)...);
+}
+template <detail::task_range R>
+  requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
+inline auto when_all(R&& tasks) {
+  return detail::gather_range<detail::waiting_for::values>(tasks);
+}
+template <detail::can_be_awaited... A> inline auto when_all_outcomes(A&&... a) {
+  return detail::gather<detail::waiting_for::outcomes>(static_cast<A&&>(a)...);
+}
+template <detail::can_be_awaited... A>
+  requires(sizeof...(A) > 0)
+inline auto when_any(A&&... a) {
+  return detail::gather<detail::waiting_for::first>(static_cast<A&&>(a)...);
+}
+template <detail::task_range R>
+  requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
+inline auto when_any(R&& tasks) {
+  UNIO_EXPECTS(std::begin(tasks) != std::end(tasks), "when_any of no task at all would wait for ever");
+  return detail::gather_range<detail::waiting_for::first>(tasks);
+}
+
+template <class... T>
+template <std::size_t I, class F>
+inline decltype(auto) when_any_result<T...>::visit_from(F& f) {
+  auto& outcome = std::get<I>(outcomes);
+  if constexpr (I + 1 != sizeof...(T))
+    if (index != I) return visit_from<I + 1>(f);
+  if constexpr (std::is_void_v<typename std::remove_reference_t<decltype(outcome)>::value_type>) {
+    return f();
+  } else {
+    return f(*outcome);
+  }
+}
+
+template <class... T>
+inline decltype(auto) when_any_result<T...>::value()
+  requires(!std::is_void_v<T> && ...)
+{
+  return visit([](auto& v) -> auto& { return v; });
+}
+
+template <class Iterator, class T> class task_values {
+ public:
+  class iterator {
+   public:
+    using value_type = std::remove_cvref_t<T>;
+    using difference_type = std::ptrdiff_t;
+    using reference = T;
+    using pointer = void;
+    using iterator_category = std::input_iterator_tag;
+    iterator() = default;
+    explicit iterator(Iterator at) noexcept : at_(at) {}
+    T operator*() const { return (*at_).child().promise().take(); }
+    iterator& operator++() noexcept {
+      ++at_;
+      return *this;
+    }
+    iterator operator++(int) noexcept { return iterator(at_++); }
+    bool operator==(iterator const&) const = default;
+
+   private:
+    Iterator at_{};
+  };
+  task_values(Iterator first, Iterator last) noexcept : first_(first), last_(last) {}
+  [[nodiscard]] iterator begin() const noexcept { return iterator(first_); }
+  [[nodiscard]] iterator end() const noexcept { return iterator(last_); }
+
+ private:
+  Iterator first_, last_;
+};
+
+template <class T> inline task_outcome<T> take_outcome(task<T>& t) noexcept {
+  return detail::outcome_of(t.child().promise());
+}
+
+} // namespace unio

@@ -1,5 +1,5 @@
-// unio/fs/atomic_append.hpp: a shared_fs_mutex that is a queue in a file: each request appends a record, and
-// waits for the earlier ones.
+// unio/fs/atomic_append.hpp: a shared_fs_mutex that is a queue in a file: a request appends a record and
+// waits for earlier ones.
 //
 //   atomic_append   the mutex
 //
@@ -8,36 +8,32 @@
 //   auto held = m.lock(both).value();
 //
 //   holder killed       recovered at once by the next waiter; owner_died reports it once for each entity,
-//                       also if the dead process was still waiting for its turn. The death of a recovering
-//                       process changes nothing
+//                       also if the dead process was still waiting for its turn. A recovering process may die
+//                       as well
 //   power loss          requests that the file records from before count as deaths and are reported; those
 //                       that had not reached the disk are not
 //   NFS                 refused (EOPNOTSUPP): appending is not atomic there
 //   threads of one process   exclude each other
 //   fork                the child cannot use it: error::inherited_by_fork
-//   another descriptor on the inode closed   changes nothing
+//   another descriptor on the inode closed   no effect
 //   fairness            in the order of the records in the file
-//   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it retries,
-//                       20 µs to 2 ms apart
+//   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it retries
+//                       every 20 µs to 2 ms
 //   acquire cost        three system calls, and two to unlock, for one entity or for ten. It reads all
-//                       requests since the oldest one that is still held, 128 bytes each, so one lock held
-//                       for long slows all others
+//                       requests since the oldest one that is still held, 128 bytes each, so a lock held for
+//                       long slows all others
 //   many entities       up to 40,960, in one step
 //   shared mode         yes: shared owners do not wait for each other
 //
 // The file grows by 128 bytes for each ten entities of a lock. Finished records are returned to the
 // filesystem while the length stays; the length is reset when a process opens the file alone. Without such a
 // moment a filesystem whose files end at 16 TiB fails after 10^11 locks (EFBIG).
-//
-// The file must stay where it is: a process that opens its path after it was removed gets another file, and
-// does not exclude the users of the first.
 
 #pragma once
 
 #include <unio/file_handle.hpp>
 #include <unio/fs/shared_fs_mutex.hpp>
 
-#include <cstddef>
 #include <memory>
 
 namespace unio::fs {

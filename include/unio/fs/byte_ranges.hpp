@@ -8,37 +8,28 @@
 //
 //   holder killed        the kernel releases at once; owner_died is reported once, to the next exclusive or
 //                        shared owner (within the bounds below)
-//   power loss           nothing is held afterwards; whether owner_died is reported depends on what the
-//                        filesystem had written
-//   NFS                  as reliable as its locks; owner_died is never reported on a filesystem whose files
-//                        other machines change
+//   power loss           nothing is held afterwards; owner_died is reported if the notes had been written
+//                        back
+//   NFS                  as reliable as its locks; no owner_died where other machines may change files
 //   threads of one process  exclude each other like processes, also through two objects
-//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it
-//                        holds
+//   fork                 the child holds nothing and gets error::inherited_by_fork
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions
-//   fairness             the kernel's: all waiters are woken and race; an exclusive request waits while
-//                        shared owners come and go
+//   fairness             the kernel's: all waiters race; shared owners may starve an exclusive request
 //   waiting cost         sleeps in the kernel; with a deadline it retries every 20 µs to 2 ms
 //   acquire cost         one fcntl(2) for each entity, one to release all
-//   many entities        as many as the kernel has memory for; each walks the kernel's list: 10,000 take
-//                        about two seconds
+//   many entities        as many as the kernel has memory for; each walks a list: 10,000 take about two
+//                        seconds
 //   shared mode          yes, mixed in one request; shared owners never wait for each other
 //
-// Bounds of owner_died: the notes have room for 65,536 deaths and holders at a time, eight for each hash of
-// the value; the death of an owner without room is not reported. If a shared owner got owner_died and dies
-// too, the next exclusive owner gets it. Users that see the lock file in different directories (bind-mounted
-// alone into a container, or renamed) exclude each other but have separate notes: a death is reported only to
-// users of the same notes. The same holds for users of earlier versions, whose notes were in the lock file.
+// Bounds of owner_died: the notes in the hidden file have room for 65,536 deaths and holders at a time, eight
+// for each hash of the value; the death of an owner without room is not reported. If a shared owner got
+// owner_died and dies too, the next exclusive owner gets it. Users that see the lock file in different
+// directories (bind-mounted alone into a container, or renamed) exclude each other but have separate notes: a
+// death is reported only to users of the same notes. So do users of versions with the notes in the lock file.
 //
-// The file must stay where it is: a process that opens its path after it was removed gets another file. Its
-// users are not affected if it is truncated (`: > lock`); the next process that opens it writes it anew. The
-// notes are in a hidden file beside it, ".lock.notes" beside "lock", so the lock file's name has at most 248
-// bytes. The directory must let the first user create the hidden file, and remove one that belongs to another
-// lock file; it stays when the lock file is removed. Truncating it ends its users by SIGBUS; removing it
-// loses the notes. It has the lock file's group and mode. If you change those of the lock file, change both:
-// unio adapts the hidden file only if the user that opens them owns it. Users of one group must not share a
-// lock file in a directory that all may write: there the hidden file must belong to the lock file's owner, to
-// root or to the user (EPERM).
+// Truncating the lock file (`: > lock`) does not affect its users; the next process that opens it writes it
+// anew. Truncating the hidden file ends its users by SIGBUS; removing it loses the notes. The lock file's
+// name has at most 248 bytes. The first user must be able to remove another lock file's hidden file.
 
 #pragma once
 
@@ -67,8 +58,7 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   ///          writable_by_all, different_lock_file, newer_lock_file, damaged_lock_file; ENAMETOOLONG; ENOLCK
   ///          and the like where the filesystem has no locks; ENOSPC; as openat(2); condition::timed_out,
   ///          would_block for a deadline of zero
-  /// Waiting  until the deadline, while another process is making it: a few system calls, however long it is
-  ///          stopped between them
+  /// Waiting  until the deadline, while another process makes it, a few system calls
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges
   static result<byte_ranges> open(path_handle const& base, path_view name, deadline d = {}) noexcept;
   static result<byte_ranges> open(path_view name, deadline d = {}) noexcept {

@@ -1,36 +1,28 @@
-// unio/fs/lock_files.hpp: a shared_fs_mutex whose entities are files in a directory: `ls` shows what is
-// locked.
+// unio/fs/lock_files.hpp: a shared_fs_mutex whose entities are files: `ls` shows what is locked.
 //
-//   lock_files   an entity is a file named by its value in 16 hexadecimal digits, which exists while the
-//                entity is held
+//   lock_files   an entity is a file named by its value in hexadecimal, while it is held
 //
 //   auto m = unio::fs::lock_files::open("/var/lib/shop/locks").value();
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //   if (held.owner_died()) repair();
 //
-//   holder killed        the kernel releases at once; owner_died is reported once, to the next exclusive or
-//                        shared owner
-//   power loss           nothing is held afterwards; whether owner_died is reported depends on what the
-//                        filesystem had written
-//   NFS                  as reliable as its locks; nineteen system calls for each entity there, to see past
-//                        its caches
+//   holder killed        the kernel releases at once; owner_died is reported once, to the next owner
+//   power loss           nothing is held afterwards; owner_died is reported if the file had been written back
+//   NFS                  as reliable as its locks; nineteen system calls for each entity, to bypass caches
 //   threads of one process  exclude each other like processes, also through two objects
-//   fork                 the child holds nothing and gets error::inherited_by_fork; the parent keeps what it
-//                        holds
+//   fork                 the child holds nothing and gets error::inherited_by_fork
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions
 //   fairness             none: a request that comes when a file is removed may overtake the waiters; an
 //                        exclusive request waits while shared owners come and go
 //   waiting cost         sleeps in the kernel; with a deadline it retries every 20 µs to 2 ms
-//   acquire cost         a file made and removed, its lock, its mode: seven system calls for each entity,
-//                        eight to share one
-//   many entities        one descriptor for each: error::too_many_entities above RLIMIT_NOFILE, EMFILE when
-//                        others use them up
+//   acquire cost         a file made and removed, its lock, its mode: seven system calls an entity, eight to
+//                        share one
+//   many entities        one descriptor for each: error::too_many_entities above RLIMIT_NOFILE, or EMFILE
 //   shared mode          yes, mixed in one request; shared owners never wait for each other
 //
 // Only processes of one user share it: a file of another owner is refused. A holder that is killed leaves its
 // file behind, until the next owner of that entity unlocks it. try_lock of an entity that is just being
 // unlocked may report it as held.
-
 #pragma once
 
 #include <unio/file_handle.hpp>

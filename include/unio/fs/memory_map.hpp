@@ -1,7 +1,6 @@
 // unio/fs/memory_map.hpp: a shared_fs_mutex in shared memory: a few nanoseconds, no system call.
 //
-//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a file beside the lock file,
-//                                       ".lock.map" beside "lock"
+//   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a hidden file beside the lock file
 //   fibonacci_hash, fnv1a_hash, adaptive_spin   what its parameters may be
 //   map_visibility                      whether this user can see what others write into the map
 //
@@ -9,8 +8,8 @@
 //   auto held = m.lock(unio::fs::entity_of("account 7")).value();
 //
 // Entities are hashed onto slots, so two different entities may exclude each other. A thread that holds one
-// and asks for another waits for itself for ever if both have the same slot (with 4096 slots one pair in
-// 4096; among 100 entities probably some pair). Ask for all in one call, or with a deadline.
+// and asks for another deadlocks with itself if both have the same slot (with 4096 slots one pair in 4096;
+// among 100 entities probably some pair). Ask for all in one call, or with a deadline.
 //
 //   holder killed       recovered by the next waiter within 50 ms, or by the next process that opens the file
 //                       or tries to lock; owner_died reports it once, to the next owner of the same entity.
@@ -24,41 +23,32 @@
 //   power loss          the file may record owners from before: the first process that opens it recovers
 //                       them, and the next owners get owner_died
 //   NFS                 the map is not consistent between machines: a user on another machine makes all users
-//                       change over to kernel locks on the file's bytes, until no such user is left (see
-//                       map_visibility)
+//                       change over to kernel locks on the file's bytes, until it is gone
 //   threads of one process   exclude each other
 //   fork                the child has neither locks nor map: error::inherited_by_fork
-//   another descriptor on the inode closed   changes nothing
-//   fairness            a new request may overtake sleeping ones, for 200 µs; then the one that has slept
-//                       longest is served
-//   waiting cost        a few hundred attempts, then sleep (futex(2)); one system call in 50 ms to check that
-//                       the owner lives
+//   another descriptor on the inode closed   no effect
+//   fairness            a new request may overtake sleeping ones, for 200 µs; then the longest sleeper wins
+//   waiting cost        a few hundred attempts, then futex(2); one system call in 50 ms to check that the
+//                       owner lives
 //   acquire cost        one atomic exchange for each slot, and one to unlock; degraded: also a system call
 //                       for each, and one to unlock; a user that cannot see the map needs four for each, six
 //                       on a filesystem that other machines write to
 //   many entities       any number; in ascending order of their slots
-//   shared mode         yes: one atomic operation when a user's first thread enters, one when its last thread
-//                       leaves
+//   shared mode         yes: one atomic operation for a user's first thread, one for its last
 //
 // After the filesystem has written a page of the file back, the next lock in that page takes a page fault:
 // half a millisecond was measured, more while the journal is busy. If the worst case matters, put the files
 // on tmpfs (/dev/shm): their contents need not survive a restart.
 //
-// The lock file must stay where it is: a process that opens its path after it was removed gets another file,
-// and does not exclude the users of the first. If it is truncated (`: > lock`) its users are not affected,
-// and other processes get error::damaged_lock_file until no user is left; the same happens if the map was
-// removed, or if they see the lock file in another directory than its users do (bind-mounted alone into a
-// container, or renamed): share the directory. A process that may write these files can break the lock:
-// truncating the hidden map while it is in use ends its users by SIGBUS. open() refuses files that all may
-// write. The directory must let the first user create the map, beside a lock file whose name has at most 250
-// bytes; the map stays when the lock file is removed. It has the lock file's group and mode. If you change
-// those of the lock file, change both: unio adapts the map only if the user that opens them owns it. Users of
-// one group must not share a lock file in a directory that all may write: there the map must belong to the
-// lock file's owner, to root or to the user (EPERM).
+// If the lock file is truncated (`: > lock`), its users are not affected, and other processes get
+// error::damaged_lock_file until no user is left; the same happens if the map was removed, or if they see the
+// lock file in another directory than its users do (bind-mounted alone into a container, or renamed): share
+// the directory. A process that may write these files can break the lock: truncating the hidden map while it
+// is in use ends its users by SIGBUS. open() refuses files that all may write. The name has at most 250
+// bytes.
 //
 // The version in the file is 2. A lock file of version 1 is rewritten by the first process that opens it
-// alone; while it has users, opening it is error::different_lock_file. Users of version 1 get
-// error::newer_lock_file for version 2.
+// alone; while it has users, opening it is error::different_lock_file; to them it is newer_lock_file.
 
 #pragma once
 
@@ -67,9 +57,7 @@
 #include <unio/fs/shared_fs_mutex.hpp>
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <utility>
 
 namespace unio::fs {
 
@@ -77,19 +65,13 @@ namespace unio::fs {
 /// values that are already random, as those of entity_of(), and for consecutive numbers.
 struct fibonacci_hash {
   static constexpr std::uint64_t id = 1; // in the file: all its users must hash alike. Own ones begin at 1000
-  static constexpr std::uint64_t of(std::uint64_t value) noexcept {
-    return (value * 0x9e3779b97f4a7c15) >> 32;
-  }
+  static constexpr std::uint64_t of(std::uint64_t value) noexcept;
 };
 
 /// FNV-1a over the eight bytes of the value: AFIO's. Takes 8 ns longer than fibonacci_hash.
 struct fnv1a_hash {
   static constexpr std::uint64_t id = 2;
-  static constexpr std::uint64_t of(std::uint64_t value) noexcept {
-    std::uint64_t h = 0xcbf29ce484222325;
-    for (int i = 0; i != 8; ++i) h = (h ^ ((value >> (8 * i)) & 0xff)) * 0x100000001b3;
-    return h ^ (h >> 32);
-  }
+  static constexpr std::uint64_t of(std::uint64_t value) noexcept;
 };
 
 /// How often a slot is tried before sleeping.
@@ -100,7 +82,7 @@ struct adaptive_spin {
 /// Whether a user can see what others write into the map.
 enum class map_visibility {
   automatic, ///< unless the filesystem is one that other machines write to (NFS, SMB, FUSE …)
-  none,      ///< joins as a user on another machine does: by locks and file I/O alone
+  none,      ///< acts as a user on another machine: by locks and file I/O alone
 };
 
 /// See the top of the file. `Hash` has `id` and `of(value)`; `Spinlock` has `attempts`.
@@ -124,54 +106,25 @@ class memory_map final : public detail::memory_map_base {
   /// Cost    some twenty system calls
   [[nodiscard]] static result<memory_map> open(path_handle const& base, path_view name,
                                                map_visibility v = map_visibility::automatic,
-                                               deadline d = {}) noexcept {
-    result<memory_map> r(std::unexpect, std::error_code());
-    memory_map m;
-    if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id, &slot_of}, v, d); e != 0)
-      return unio::detail::to_error_code(e);
-    r = std::move(m);
-    return r;
-  }
+                                               deadline d = {}) noexcept;
   [[nodiscard]] static result<memory_map> open(path_view name, map_visibility v = map_visibility::automatic,
-                                               deadline d = {}) noexcept {
-    return open({}, name, v, d);
-  }
-  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept {
-    return open({}, name, map_visibility::automatic, d);
-  }
+                                               deadline d = {}) noexcept;
+  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept;
 
   /// As shared_fs_mutex::lock(), inline for a single entity that is free.
-  [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
-    result<entities_guard> r;
-    if (!e.exclusive || !own_at_once(*r, e.value, slot_of(e.value))) [[unlikely]]
-      lock_slots(r, entities_of(*r).assign(std::span(&e, 1), &in_slots), d, spin_not_sleep,
-                 Spinlock::attempts);
-    return r;
-  }
+  [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept;
   [[nodiscard]] result<entities_guard> lock(std::span<entity const> entities, deadline d = {},
-                                            bool spin_not_sleep = false) noexcept {
-    if (entities.size() == 1) return lock(entities[0], d, spin_not_sleep);
-    result<entities_guard> r;
-    lock_slots(r, entities_of(*r).assign(entities, &in_slots), d, spin_not_sleep, Spinlock::attempts);
-    return r;
-  }
-  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept {
-    return lock(entities, deadline::zero());
-  }
+                                            bool spin_not_sleep = false) noexcept;
+  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept;
   [[nodiscard]] result<entities_guard> try_lock(entity e) noexcept { return lock(e, deadline::zero()); }
 
  private:
   memory_map() = default;
-
   static constexpr std::size_t slot_of(std::uint64_t value) noexcept { return Hash::of(value) % Slots; }
   static constexpr entity in_slots(entity e) noexcept { return entity(slot_of(e.value), e.exclusive); }
-
-  int do_lock(detail::holding& held, detail::waiting how) noexcept override {
-    detail::entity_list const asked = std::move(held.entities);
-    if (int const e = held.entities.assign(std::span(asked.begin(), asked.size()), &in_slots); e != 0)
-      return e;
-    return lock_slots(held, how, Spinlock::attempts);
-  }
+  int do_lock(detail::holding& held, detail::waiting how) noexcept override;
 };
 
 } // namespace unio::fs
+
+#include <unio/detail/memory_map_lock.hpp>

@@ -13,6 +13,14 @@
 // Which of the four: memory_map is the fastest by far, on one machine; byte_ranges works wherever the
 // filesystem has locks; atomic_append costs the same for one entity and for eight, and serves in the order of
 // arrival; with lock_files `ls` shows what is locked. Each header has the same table of guarantees.
+//
+// A lock file must stay where it is: a process that opens its path after it was removed gets another file,
+// and does not exclude the users of the first. byte_ranges and memory_map keep a hidden file beside it,
+// ".lock.notes" or ".lock.map" beside "lock". The directory must let the first user create it; it stays when
+// the lock file is removed, and has the lock file's group and mode. If you change those of the lock file,
+// change both: unio adapts the hidden file only if the user that opens them owns it. Users of one group must
+// not share a lock file in a directory that all may write: there the hidden file must belong to the lock
+// file's owner, to root or to the user (EPERM).
 
 #pragma once
 
@@ -43,14 +51,7 @@ class UNIO_API entities_guard {
   entities_guard() noexcept {} // not defaulted: that would clear all of it first
   entities_guard(entities_guard&& other) noexcept
       : mutex_(std::exchange(other.mutex_, nullptr)), held_(std::move(other.held_)) {}
-  entities_guard& operator=(entities_guard&& other) noexcept {
-    if (this != &other) {
-      unlock();
-      mutex_ = std::exchange(other.mutex_, nullptr);
-      held_ = std::move(other.held_);
-    }
-    return *this;
-  }
+  entities_guard& operator=(entities_guard&& other) noexcept;
   ~entities_guard() { unlock(); }
 
   [[nodiscard]] bool owns_lock() const noexcept { return mutex_ != nullptr; }
@@ -62,8 +63,8 @@ class UNIO_API entities_guard {
 
   /// Unlocks now. A second call does nothing.
   void unlock() noexcept;
-  /// Forgets the entities without unlocking them. They stay locked until the process ends; those of a
-  /// memory_map until the mutex is destroyed, which then counts as a death. Returns the mutex.
+  /// Forgets the entities and returns the mutex. They stay locked until the process ends; those of a
+  /// memory_map until the mutex is destroyed, which then counts as a death.
   shared_fs_mutex* release() noexcept { return std::exchange(mutex_, nullptr); }
 
  private:
@@ -76,36 +77,32 @@ class UNIO_API entities_guard {
 /// A mutex over entities, shared between processes by a path.
 ///
 /// A request locks all of its entities or none, and all users lock in the same order, so requests never
-/// deadlock each other. A thread that asks for more while it holds some may deadlock with another one, as
-/// with any mutex.
+/// deadlock each other. A thread that asks for more while it holds some may deadlock, as with any mutex.
 ///
-/// Thread safety  distinct objects: safe, also of the same path; one object: safe, and its threads exclude
-///                each other
+/// Thread safety  distinct objects: safe, also of the same path; one object: its threads exclude each other
 /// After fork     the child's copy reports error::inherited_by_fork; it opens its own
 /// Source         AFIO v2, algorithm::shared_fs_mutex
 class UNIO_API shared_fs_mutex {
  public:
   virtual ~shared_fs_mutex() = default;
 
-  /// Locks all of `entities`: waits until that is possible. Duplicates count once, exclusive if one of them
-  /// is. None: a guard that holds nothing.
+  /// Locks all of `entities`, waiting until that is possible. Duplicates count once, exclusive if one of them
+  /// is. No entities: a guard that holds nothing.
   ///
-  /// Effects       none on `entities`, which are neither kept nor reordered
   /// Returns       the guard
   /// Errors        condition::timed_out, would_block for a deadline of zero; error::too_many_entities;
-  ///               error::inherited_by_fork; ENOMEM; what the filesystem says, ENOLCK and EIO among it.
+  ///               error::inherited_by_fork; ENOMEM; what the filesystem reports, ENOLCK and EIO among it.
   ///               Nothing is locked then
-  /// Waiting       sleeps; with `spin_not_sleep` it keeps its processor busy instead, for waits that are
-  ///               shorter than a context switch
+  /// Waiting       sleeps; with `spin_not_sleep` it spins instead, for waits shorter than a context switch
   /// Cancellation  by the deadline alone; co_lock also by a stop
-  /// Cost          see each implementation; no allocation for up to eight entities
+  /// Cost          see each implementation; no allocation for up to eight entities. `entities` is not kept
   /// Source        AFIO v2, shared_fs_mutex::lock
   [[nodiscard]] result<entities_guard> lock(std::span<entity const> entities, deadline d = {},
                                             bool spin_not_sleep = false) noexcept;
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
     return lock(std::span(&e, 1), d, spin_not_sleep);
   }
-  /// Never waits. Errors: condition::would_block where something is held by others; as lock().
+  /// Never waits. Errors: condition::would_block if another user holds one of them; as lock().
   [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept {
     return lock(entities, deadline::zero());
   }
@@ -129,9 +126,9 @@ class UNIO_API shared_fs_mutex {
   static detail::waiting waiting_for(deadline d, bool spin) noexcept;
 };
 
-/// lock(), awaited: retries, and between two attempts waits on the coroutine's multiplexer, 50 µs at first,
-/// twice as long each time up to 5 ms. It occupies no thread and has no place in the lock's queue, so
-/// blocking waiters for the same entities are often served first.
+/// lock(), awaited: retries, waiting on the coroutine's multiplexer in between, 50 µs at first, twice as long
+/// each time up to 5 ms. It occupies no thread and has no place in the lock's queue, so blocking waiters for
+/// the same entities are often served first.
 ///
 /// Cancellation  condition::canceled if asked to stop while waiting
 /// Lifetime      the entities are copied; the mutex must outlive the task
@@ -141,6 +138,14 @@ class UNIO_API shared_fs_mutex {
 [[nodiscard]] UNIO_API task<result<entities_guard>> co_lock(shared_fs_mutex& mutex, entity e,
                                                             deadline d = {});
 
+inline entities_guard& entities_guard::operator=(entities_guard&& other) noexcept {
+  if (this != &other) {
+    unlock();
+    mutex_ = std::exchange(other.mutex_, nullptr);
+    held_ = std::move(other.held_);
+  }
+  return *this;
+}
 inline void entities_guard::unlock() noexcept {
   shared_fs_mutex* const m = std::exchange(mutex_, nullptr);
   if (m == nullptr || (held_.word != nullptr && held_.owner->disown(*held_.word, *held_.note))) return;

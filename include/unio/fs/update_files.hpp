@@ -1,5 +1,4 @@
-// unio/fs/update_files.hpp: replaces several files of a directory tree as one: all or none, even after a
-// crash.
+// unio/fs/update_files.hpp: replaces several files of a tree as one: all or none, even after a crash.
 //
 //   update_files   locks some files, reads them, prepares their replacements, and commits
 //
@@ -13,13 +12,12 @@
 //   holder killed       before commit() has decided: nothing has changed; afterwards the next begin() or
 //                       begin_shared() that names one of the files completes the change. The mutex's
 //                       owner_died needs no handling
-//   power loss          the same: the new files are on the disk before the decision, and the decision before
-//                       commit() acts on it
+//   power loss          the same: the new files reach the disk before the decision, and that before commit()
+//                       acts on it
 //   readers             under the locks, from begin() or begin_shared(): all old or all new. Without them:
 //                       each file whole, old or new, but of several files some may be old and some new
 //   writers without the locks   are overwritten, or overwrite
-//   NFS                 as reliable as the mutex; renames there may be reported as failed although they were
-//                       done
+//   NFS                 as reliable as the mutex; a rename may be reported as failed although it was done
 //   fork                the child's copy does nothing: error::inherited_by_fork
 //   fairness, waiting   the mutex's; commits of one tree take turns, in the kernel's order
 //   cost                108 system calls for two files of one folder, read and replaced, with byte_ranges;
@@ -35,7 +33,6 @@
 #include <unio/file_handle.hpp>
 #include <unio/fs/shared_fs_mutex.hpp>
 
-#include <cstddef>
 #include <memory>
 #include <span>
 
@@ -51,25 +48,23 @@ class UNIO_API update_files {
  public:
   /// Locks the files exclusively.
   ///
-  /// Effects       completes an interrupted update of one of them that was decided, and removes the leftovers
-  ///               of one that was not
+  /// Effects       completes an interrupted update of one of them that was decided, and cleans up one that
+  ///               was not
   /// Returns       the update; nothing is replaced yet. A file that does not exist may be named: it is made
   /// Errors        EINVAL for no path, one that is absolute, that has an empty part, "." or "..", that is
   ///               named twice, that begins with .unio-update or ends with .unio-new; ENAMETOOLONG for a name
   ///               of more than 245 bytes; ELOOP for a link (ENOTDIR for one on the way), EISDIR, ENXIO for
   ///               what is no regular file; ENOENT without its folder; error::damaged_lock_file,
-  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for a decision that is
-  ///               none; ENOMEM; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
+  ///               newer_lock_file, not_a_lock_file, several_names, writable_by_all for an invalid decision;
+  ///               ENOMEM; as shared_fs_mutex::lock() and openat(2). Nothing is locked then
   /// Waiting       until `d`, for the locks
-  /// Cost          for each file four system calls and two for each folder on its way, beside those of the
-  ///               mutex
+  /// Cost          for each file four system calls and two for each folder on its way, and the mutex's
   [[nodiscard]] static result<update_files> begin(shared_fs_mutex& mutex, path_handle const& tree,
                                                   std::span<path_view const> paths,
                                                   deadline d = {}) noexcept {
     return begin(mutex, tree, paths, true, d);
   }
-  /// As begin(), but locks them shared, for reading. Needs no permission to write, unless there is an update
-  /// to complete.
+  /// As begin(), but locks them shared, for reading. Needs to write only to complete an update.
   [[nodiscard]] static result<update_files> begin_shared(shared_fs_mutex& mutex, path_handle const& tree,
                                                          std::span<path_view const> paths,
                                                          deadline d = {}) noexcept {
@@ -106,13 +101,12 @@ class UNIO_API update_files {
   /// Cost           a dozen system calls, one of which waits for the disk
   result<void> replace(std::size_t i, std::span<std::byte const> bytes) noexcept;
 
-  /// Puts all prepared replacements in place, as one. Keeps the locks: more files may be read, replaced and
-  /// committed.
+  /// Puts all prepared replacements in place, as one. Keeps the locks for further changes.
   ///
   /// Effects       all or, if it fails, none; see is_decided() for the one exception
-  /// Errors        EBADF if begun shared; what replace() said; condition::timed_out, would_block if others of
-  ///               the tree are committing; error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing is
-  ///               changed then, and it may be tried again. If is_decided(): some files are replaced and the
+  /// Errors        EBADF if begun shared; the error of replace(); condition::timed_out, would_block if other
+  ///               users of the tree are committing; error::inherited_by_fork; ENOMEM, ENOSPC, EIO …: nothing
+  ///               is changed then, and it may be tried again. If is_decided(): some files are replaced, the
   ///               others will be
   /// Waiting       until `d` for other commits in the tree; unbounded for the disk
   /// Source        rename(2), fsync(2)

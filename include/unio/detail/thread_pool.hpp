@@ -1,11 +1,13 @@
-// unio/detail/posted.hpp: a function in a queue of work.
+// unio/detail/thread_pool.hpp: posting functions to a pool.
 
 #pragma once
 
-#include <unio/executor.hpp>
 #include <unio/frames.hpp>
+#include <unio/thread_pool.hpp>
 
+#include <concepts>
 #include <new>
+#include <type_traits>
 
 namespace unio::detail {
 
@@ -21,7 +23,7 @@ template <class F> struct posted final : work {
   static void invoke(work& w, bool run) noexcept {
     auto& self = static_cast<posted&>(w);
     F f(static_cast<F&&>(self.f));
-    self.~posted(); // its block serves what `f` posts
+    self.~posted(); // so that what `f` posts can reuse the block
     frame_pool::deallocate(&self, sizeof(posted));
     if (run) f();
   }
@@ -29,3 +31,16 @@ template <class F> struct posted final : work {
 };
 
 } // namespace unio::detail
+
+namespace unio {
+
+inline bool thread_pool::running_in_this_thread() const noexcept {
+  return multiplexer_->run_by() == io_multiplexer::runner::this_thread;
+}
+template <class F>
+  requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
+inline void thread_pool::post(F&& f) {
+  post(detail::posted<std::decay_t<F>>::make(static_cast<F&&>(f)));
+}
+
+} // namespace unio

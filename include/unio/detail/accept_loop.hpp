@@ -1,0 +1,44 @@
+// unio/detail/accept_loop.hpp: the loop behind for_each_connection().
+
+#pragma once
+
+#include <unio/accept_loop.hpp>
+
+#include <type_traits>
+#include <utility>
+
+namespace unio {
+namespace detail {
+
+/// How long to wait after accepting has failed `times` times in a row.
+[[nodiscard]] UNIO_API deadline accept_pause(int times) noexcept;
+
+struct tell_nobody {
+  void operator()(std::error_code) const noexcept {}
+};
+
+} // namespace detail
+
+template <class F, class OnShortage>
+  requires(std::invocable<F&, socket_handle> && std::invocable<OnShortage&, std::error_code>)
+task<result<void>> for_each_connection(listening_socket_handle& listener, F f, OnShortage on_shortage) {
+  for (int failed = 0;;) {
+    io_result<socket_handle> accepted = co_await listener.co_accept();
+    if (accepted.has_value()) {
+      failed = 0;
+      if constexpr (detail::can_be_awaited<std::invoke_result_t<F&, socket_handle>>) {
+        (void)co_await f(std::move(*accepted));
+      } else {
+        f(std::move(*accepted));
+      }
+      continue;
+    }
+    if (!async_accept::may_go_on(accepted.error())) co_return accepted.error();
+    if (failed++ == 0) on_shortage(accepted.error());
+    io_result<void> const paused = co_await co_sleep(detail::accept_pause(failed));
+    if (!paused.has_value())
+      co_return paused.error(); // stopped; or there is no driver, and nothing would slow this loop down
+  }
+}
+
+} // namespace unio

@@ -1,0 +1,74 @@
+// unio/detail/config.hpp: what compilers and their options can do, and assertions. The only public header
+// with conditional compilation beside standard.hpp and execution.hpp.
+
+#pragma once
+
+#include <unio/config.hpp>
+
+#if defined(__cpp_exceptions)
+#define UNIO_HAS_EXCEPTIONS 1
+#else
+#define UNIO_HAS_EXCEPTIONS 0
+#endif
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define UNIO_POOLS_FRAMES false
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define UNIO_POOLS_FRAMES false
+#endif
+#endif
+#ifndef UNIO_POOLS_FRAMES
+#define UNIO_POOLS_FRAMES true
+#endif
+
+// GCC makes it a tail call only when it optimises (GCC PR 100897), and under no sanitizer; Clang always does.
+// -O1 and -Og, which make none, look like -O2 here: code compiled with them needs -foptimize-sibling-calls,
+// or each co_await in a row of ready ones costs stack.
+#if defined(__clang__) || \
+    (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
+#define UNIO_TAIL_CALLS true
+#else
+#define UNIO_TAIL_CALLS false
+#endif
+
+// GCC 12 copies an awaiter that await_transform returns by reference into the frame.
+#if defined(__clang__)
+#define UNIO_COPIES_AWAITERS false
+#else
+#define UNIO_COPIES_AWAITERS true
+#endif
+
+// Programs and library must agree, so the CMake target passes the definition on.
+#if defined(UNIO_TRACK_PENDING) && UNIO_TRACK_PENDING
+#define UNIO_TRACKS_PENDING true
+#define UNIO_AWAITED_HERE std::source_location::current()
+#else
+#define UNIO_TRACKS_PENDING false
+#define UNIO_AWAITED_HERE \
+  {                       \
+  }
+#endif
+
+// Clang 20 makes the frame of a coroutine that is awaited where it is called part of the caller's.
+#if defined(__has_cpp_attribute)
+#if __has_cpp_attribute(clang::coro_await_elidable)
+#define UNIO_AWAIT_ELIDABLE [[clang::coro_await_elidable]]
+#endif
+#endif
+#ifndef UNIO_AWAIT_ELIDABLE
+#define UNIO_AWAIT_ELIDABLE
+#endif
+
+namespace unio::detail {
+
+/// Prints `message` with where it was raised on standard error and aborts.
+[[noreturn]] UNIO_API void broken_precondition(char const* expression, char const* message, char const* file,
+                                               int line) noexcept;
+
+} // namespace unio::detail
+
+#define UNIO_EXPECTS(expression, message) \
+  (__builtin_expect(!!(expression), 1)    \
+       ? void()                           \
+       : ::unio::detail::broken_precondition(#expression, message, __FILE__, __LINE__))

@@ -1,0 +1,184 @@
+// unio/detail/operations.hpp: the operations of handles as classes; the headers of the handles say what they
+// do.
+
+#pragma once
+
+#include <unio/connect.hpp>
+#include <unio/detail/verbs.hpp>
+#include <unio/endpoint.hpp>
+#include <unio/io_request.hpp>
+#include <unio/operation.hpp>
+
+#include <limits>
+
+namespace unio {
+
+class handle;
+class io_handle;
+class socket_handle;
+class listening_socket_handle;
+class event_handle;
+class timer_handle;
+namespace testing {
+struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
+}
+
+class UNIO_API async_poll : public io_operation, public detail::standard_sender<async_poll> {
+ public:
+  using result_type = io_result<void>;
+  async_poll() = default;
+  async_poll(handle& h, readiness what, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+  [[nodiscard]] readiness what() const noexcept { return what_; }
+
+ private:
+  readiness what_ = readiness::readable;
+};
+
+class UNIO_API async_close : public io_operation, public detail::standard_sender<async_close> {
+ public:
+  using result_type = io_result<void>;
+  async_close() = default;
+  explicit async_close(handle&& h, unio::deadline = {}) noexcept;
+  async_close(async_close&&) = default;
+  async_close& operator=(async_close&& other) noexcept;
+  ~async_close();
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+
+ private:
+  friend struct detail::operation_access;
+  void close_if_still_open() noexcept;
+  bool closed_ = false;
+};
+
+class UNIO_API async_read : public io_operation, public detail::standard_sender<async_read> {
+ public:
+  using result_type = io_result<mutable_buffers>;
+  async_read() = default;
+  async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept;
+
+  /// The request. After reading a mapped file its buffer is the view.
+  [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
+  using io_operation::reset;
+  /// Makes it startable again with another request.
+  void reset(io_request<mutable_buffers> next) noexcept;
+
+ private:
+  friend struct detail::operation_access;
+  template <class Sender, class Handle, class... Arguments>
+  friend typename Sender::result_type detail::blocking_on(Handle&, Arguments const&...) noexcept;
+  // Reads without constructing an operation, if a plain system call suffices; if not, returns not_at_once.
+  static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
+                     unio::deadline const& d) noexcept;
+  static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
+  static constexpr int not_at_once = std::numeric_limits<int>::min();
+
+  io_request<mutable_buffers> request_;
+  io_handle* source_ = nullptr;
+};
+
+class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {
+ public:
+  using result_type = io_result<const_buffers>;
+  async_write() = default;
+  async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept;
+
+  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
+  using io_operation::reset;
+  /// Makes it startable again with another request.
+  void reset(io_request<const_buffers> next) noexcept;
+
+ private:
+  io_request<const_buffers> request_;
+};
+
+class UNIO_API async_connect : public io_operation, public detail::standard_sender<async_connect> {
+ public:
+  using result_type = io_result<void>;
+  async_connect() = default;
+  async_connect(socket_handle& h, endpoint const& to, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+  [[nodiscard]] endpoint const& to() const noexcept { return to_; }
+
+ private:
+  friend struct detail::operation_access;
+  endpoint to_;
+  [[maybe_unused]] bool begun_ = false; // the kernel is connecting (src/op/connect.cpp)
+};
+
+class UNIO_API async_accept : public io_operation, public detail::standard_sender<async_accept> {
+ public:
+  using result_type = io_result<socket_handle>;
+  async_accept() = default;
+  explicit async_accept(listening_socket_handle& h, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() noexcept;
+  [[nodiscard]] static bool may_go_on(std::error_code why) noexcept;
+
+ protected:
+  async_accept(driver::operation_faces const& faces, listening_socket_handle& h, unio::deadline d) noexcept;
+};
+
+class UNIO_API async_accept_many : public async_accept {
+ public:
+  async_accept_many() = default;
+  explicit async_accept_many(listening_socket_handle& h, unio::deadline d = {}) noexcept;
+};
+
+class UNIO_API async_send_zero_copy : public io_operation,
+                                      public detail::standard_sender<async_send_zero_copy> {
+ public:
+  using result_type = io_result<const_buffers>;
+  async_send_zero_copy() = default;
+  async_send_zero_copy(socket_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept;
+  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
+
+ private:
+  friend struct detail::operation_access;
+  io_request<const_buffers> request_;
+  [[maybe_unused]] bool copies_ = false;
+};
+
+class UNIO_API async_wait_event : public io_operation, public detail::standard_sender<async_wait_event> {
+ public:
+  using result_type = io_result<std::uint64_t>;
+  async_wait_event() = default;
+  explicit async_wait_event(event_handle& h, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept {
+    int const r = outcome_value();
+    if (r < 0) return detail::to_error_code(r);
+    return count_;
+  }
+
+ private:
+  friend struct detail::operation_access;
+  std::uint64_t count_ = 0;
+};
+
+class UNIO_API async_wait : public io_operation, public detail::standard_sender<async_wait> {
+ public:
+  using result_type = io_result<void>;
+  async_wait() = default;
+  explicit async_wait(timer_handle& t, unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+  [[nodiscard]] unio::deadline moment() const noexcept { return moment_; }
+  /// The same on the steady clock, in ns: known once started.
+  [[nodiscard]] std::int64_t due() const noexcept { return due_; }
+
+ private:
+  friend struct detail::operation_access;
+  unio::deadline moment_;
+  std::int64_t due_ = -1;
+};
+
+class UNIO_API async_no_op : public io_operation, public detail::standard_sender<async_no_op> {
+ public:
+  using result_type = io_result<void>;
+  explicit async_no_op(io_multiplexer* m = nullptr, unio::deadline d = {}) noexcept
+      : io_operation(detail::no_op_faces, handle_kind::none, -1, m, d) {}
+  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+};
+
+} // namespace unio

@@ -1,0 +1,24 @@
+// unio/detail/timer_handle.hpp: how the operations of timers are described.
+
+#pragma once
+
+#include <unio/timer_handle.hpp>
+
+namespace unio {
+
+inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
+    : io_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d), moment_(t.moment()) {}
+UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
+UNIO_SENDER_FORMS(async_no_op, (io_multiplexer * m), m)
+
+template <class Rep, class Period>
+inline void timer_handle::expires_after(std::chrono::duration<Rep, Period> d) noexcept {
+  moment_ = from_now(d);
+}
+
+inline io_result<void> no_op() noexcept { return detail::blocking(async_no_op()); }
+inline io_awaitable<async_no_op> co_no_op(io_multiplexer* m) noexcept {
+  return io_awaitable<async_no_op>(async_no_op(m));
+}
+
+} // namespace unio
