@@ -15,14 +15,6 @@ template <class T> void erase_at(std::vector<T>& v, std::size_t i) noexcept {
   v.erase(v.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
-bool is_doorbell(io_uring_sqe const& sqe) noexcept {
-  return sqe.opcode == IORING_OP_POLL_ADD && (sqe.len & IORING_POLL_ADD_MULTI) != 0;
-}
-
-io_operation* operation_of(io_uring_sqe const& sqe) noexcept {
-  return sqe.opcode == IORING_OP_NOP ? reinterpret_cast<io_operation*>(sqe.addr) : nullptr;
-}
-
 std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descriptor; }
 
 } // namespace
@@ -56,14 +48,13 @@ io_uring_sqe* simulated_kernel::get() noexcept {
 }
 
 bool simulated_kernel::prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
-  readiness const wants = op.faces().wants(op);
-  if (wants == readiness::retry) return false; // no kernel waits for it
-  bool const may_refuse = world_.options.readiness && waits_for_descriptor(wants);
-  if (may_refuse && world_.random.one_in(8)) return false; // as one that does not know the operation
   sqe.opcode = IORING_OP_NOP;
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(&op);
-  return true;
+  readiness const wants = op.faces().wants(op);
+  if (wants == readiness::retry) return false; // no kernel waits for it
+  bool const may_refuse = world_.options.readiness && waits_for_descriptor(wants);
+  return !may_refuse || !world_.random.one_in(8); // it may not know the operation
 }
 
 // Short of memory, it takes only the first of them.
@@ -75,10 +66,14 @@ int simulated_kernel::take_entries() noexcept {
     io_uring_sqe const& sqe = queue_[i];
     if (sqe.opcode == IORING_OP_ASYNC_CANCEL) {
       cancels_.push_back({sqe.addr, sqe.user_data, world_.options.late_cancels ? draw_delay() : 0});
-    } else {
-      entries_.push_back({sqe, is_doorbell(sqe) ? 0 : draw_delay(), false, false});
-      world_.note("submit", number(sqe.fd), static_cast<std::int64_t>(sqe.user_data & 0xffffffff));
+      continue;
     }
+    bool const polls = sqe.opcode == IORING_OP_POLL_ADD;
+    bool const is_doorbell = polls && (sqe.len & IORING_POLL_ADD_MULTI) != 0;
+    entries_.push_back({sqe.user_data, polls ? nullptr : reinterpret_cast<io_operation*>(sqe.addr), sqe.fd,
+                        polls && !is_doorbell ? driver::wanted_by(sqe.poll32_events) : readiness::nothing,
+                        is_doorbell ? 0 : draw_delay()});
+    world_.note("submit", number(sqe.fd), static_cast<std::int64_t>(sqe.user_data & 0xffffffff));
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(n));
   draw_room();
@@ -87,17 +82,19 @@ int simulated_kernel::take_entries() noexcept {
 
 void simulated_kernel::withdraw(std::uint64_t user_data) noexcept {
   std::erase_if(queue_, [&](io_uring_sqe const& sqe) { return sqe.user_data == user_data; });
-  std::erase_if(entries_, [&](entry const& e) { return e.sqe.user_data == user_data; });
+  std::erase_if(entries_, [&](entry const& e) { return e.user_data == user_data; });
 }
 
 int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
-  if (int const e = take_entries(); e != 0 || !queue_.empty()) return e;
-  bool const interrupted = wait_for != 0 && world_.options.interruptions && world_.random.one_in(16);
+  int const error = take_entries();
+  if (!queue_.empty()) wait_for = 0; // what was not taken is more urgent
+  if (world_.options.spurious_wakeups && world_.random.one_in(32)) rung_ = true;
+  bool const interrupted = world_.options.interruptions && world_.random.one_in(16);
   std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.now() + timeout_ns;
   for (;;) {
     (void)turn();
     bring_completions();
-    if (wait_for == 0 || !ready_.empty() || interrupted || world_.now() >= until) return 0;
+    if (wait_for == 0 || !ready_.empty() || interrupted || world_.now() >= until) return error;
     std::int64_t wake = until;
     if (is_busy() || !done_.empty()) {
       std::uint64_t const tick = world_.options.delays ? world_.random.below(1000) : 0;
@@ -111,19 +108,18 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
 
 // ---- performing
 
-// Whether the entry waits for what others have to do.
-bool simulated_kernel::is_blocked(entry const& e) const noexcept {
-  if (e.delay != 0 || e.canceled) return false;
-  if (is_doorbell(e.sqe)) return !rung_;
-  io_operation const* const op = operation_of(e.sqe);
-  readiness const wants = op != nullptr ? op->faces().wants(*op) : driver::wanted_by(e.sqe.poll32_events);
-  return waits_for_descriptor(wants) && !world_.is_ready(e.sqe.fd, wants);
+// Whether nobody else has to do anything before the entry can end.
+bool simulated_kernel::is_ready(entry const& e) const noexcept {
+  if (e.op == nullptr && e.polls == readiness::nothing) return rung_;
+  readiness const wants = e.op != nullptr ? e.op->faces().wants(*e.op) : e.polls;
+  return !waits_for_descriptor(wants) || world_.is_ready(e.fd, wants);
 }
 
 // Whether the kernel has something to do that needs nobody else.
 bool simulated_kernel::is_busy() const noexcept {
-  return !cancels_.empty() ||
-         std::any_of(entries_.begin(), entries_.end(), [this](entry const& e) { return !is_blocked(e); });
+  return !cancels_.empty() || std::any_of(entries_.begin(), entries_.end(), [this](entry const& e) {
+    return e.delay != 0 || e.canceled || is_ready(e);
+  });
 }
 
 bool simulated_kernel::turn() noexcept {
@@ -154,30 +150,25 @@ bool simulated_kernel::turn() noexcept {
 }
 
 void simulated_kernel::perform(entry& e) noexcept {
-  if (is_doorbell(e.sqe)) {
-    if (!std::exchange(rung_, false)) return;
-    e.ended = ready_.size() >= capacity_ || world_.random.one_in(8);
-    done_.push_back({e.sqe.user_data, 1, e.ended ? 0 : IORING_CQE_F_MORE, 0});
-  } else if (io_operation* const op = operation_of(e.sqe)) {
-    perform_operation(e, *op);
-  } else {
-    bool const says_so = world_.is_ready(e.sqe.fd, driver::wanted_by(e.sqe.poll32_events)) ||
-                         (world_.options.spurious_wakeups && world_.random.one_in(32));
+  if (e.op != nullptr) {
+    perform_operation(e, *e.op);
+  } else if (e.polls != readiness::nothing) {
+    bool const says_so = is_ready(e) || (world_.options.spurious_wakeups && world_.random.one_in(32));
     if (says_so || e.canceled) complete(e, says_so ? 1 : -ECANCELED, 0);
+  } else if (std::exchange(rung_, false)) {
+    e.ended = ready_.size() >= capacity_ || world_.random.one_in(8);
+    done_.push_back({e.user_data, 1, e.ended ? 0 : IORING_CQE_F_MORE, 0});
   }
 }
 
 void simulated_kernel::perform_operation(entry& e, io_operation& op) noexcept {
-  readiness const wants = op.faces().wants(op);
   if (op.is_multishot() && !multishot_) return complete(e, -EINVAL, 0);
-  // It has got no thread for one that it cannot but wait for.
-  if (wants == readiness::nothing && world_.options.interruptions && world_.random.one_in(16))
-    return complete(e, -ECANCELED, 0);
-  bool const ready = !waits_for_descriptor(wants) || world_.is_ready(op.fd(), wants);
+  // As of a connection that ended while it waited: nothing is known yet, and it goes on.
+  if (op.is_multishot() && !e.canceled && world_.options.interruptions && world_.random.one_in(8))
+    return complete(e, -ECONNABORTED, IORING_CQE_F_MORE);
   // What is done by a thread that may block must not be put off; nothing else may block.
-  int const r =
-      ready ? op.faces().perform(op, wants == readiness::worker ? attempt::blocking : attempt::nonblocking)
-            : -EAGAIN;
+  attempt const how = op.faces().wants(op) == readiness::worker ? attempt::blocking : attempt::nonblocking;
+  int const r = is_ready(e) ? op.faces().perform(op, how) : -EAGAIN;
   if (r == -EAGAIN) {
     if (e.canceled) complete(e, -ECANCELED, 0);
     return;
@@ -195,8 +186,8 @@ void simulated_kernel::perform_operation(entry& e, io_operation& op) noexcept {
 // -ENOENT: it has been performed, and its completion waits or was taken. -EALREADY: it is being executed.
 // Otherwise it ends here, before or after the completion of the cancel.
 void simulated_kernel::perform_cancel(cancel c) noexcept {
-  auto const e = std::find_if(entries_.begin(), entries_.end(),
-                              [&](entry const& x) { return x.sqe.user_data == c.what; });
+  auto const e =
+      std::find_if(entries_.begin(), entries_.end(), [&](entry const& x) { return x.user_data == c.what; });
   bool const late = world_.options.late_cancels;
   bool const cancel_first = late && world_.random.one_in(2);
   int answer = 0;
@@ -207,7 +198,7 @@ void simulated_kernel::perform_cancel(cancel c) noexcept {
     answer = -EALREADY;
     e->canceled = true;
   } else {
-    bool const interrupted = late && operation_of(e->sqe) != nullptr && world_.random.one_in(4);
+    bool const interrupted = late && e->op != nullptr && world_.random.one_in(4);
     complete(*e, interrupted ? -EINTR : -ECANCELED, 0);
     entries_.erase(e);
   }
@@ -222,11 +213,11 @@ void simulated_kernel::post(std::uint64_t user_data, int res, unsigned flags) no
 }
 
 void simulated_kernel::complete(entry& e, int res, unsigned flags) noexcept {
-  post(e.sqe.user_data, res, flags);
+  post(e.user_data, res, flags);
   if ((flags & IORING_CQE_F_MORE) != 0) return;
   // A stray one is never of an operation that goes on: only the end of a slot tells it from a true one.
   e.ended = true;
-  if (world_.options.stray_completions && world_.random.one_in(8)) post(e.sqe.user_data, res, flags);
+  if (world_.options.stray_completions && world_.random.one_in(8)) post(e.user_data, res, flags);
 }
 
 // Those of one entry keep their order.

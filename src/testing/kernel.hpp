@@ -52,10 +52,13 @@ class simulated_kernel {
 
  private:
   struct entry {
-    io_uring_sqe sqe;
+    std::uint64_t user_data;
+    io_operation* op; // null: a poll
+    int fd;
+    readiness polls; // nothing: the doorbell, or an operation
     unsigned delay;
-    bool canceled; // and yet going on: it is being executed
-    bool ended;
+    bool canceled = false; // and yet going on: it is being executed
+    bool ended = false;
   };
   struct cancel {
     std::uint64_t what;
@@ -73,7 +76,7 @@ class simulated_kernel {
   void complete(entry& e, int res, unsigned flags) noexcept;
   void post(std::uint64_t user_data, int res, unsigned flags) noexcept;
   [[nodiscard]] bool is_busy() const noexcept;
-  [[nodiscard]] bool is_blocked(entry const& e) const noexcept;
+  [[nodiscard]] bool is_ready(entry const& e) const noexcept;
   [[nodiscard]] unsigned draw_delay() noexcept;
   void draw_room() noexcept;
 

@@ -284,7 +284,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
       if (res == -EINVAL && op.is_multishot() && multishot_ && !is_multishot_) {
         // A kernel that knows the operation, but only for one value at a time.
         multishot_ = false;
-        return without_ring(e, op);
+        return is_to_end(op) ? e.process(op, -ECANCELED, 0) : without_ring(e, op);
       }
       if (res >= 0 && op.is_multishot()) is_multishot_ = true;
       bool const unasked = !is_to_end(op);
