@@ -27,4 +27,10 @@ constexpr unsigned ring_poll_events(readiness r) noexcept {
   return r == readiness::exceptional ? events | POLLRDBAND : events;
 }
 
+/// What such events wait for.
+constexpr readiness wanted_by(unsigned events) noexcept {
+  if ((events & POLLOUT) != 0) return readiness::writable;
+  return (events & POLLPRI) != 0 ? readiness::exceptional : readiness::readable;
+}
+
 } // namespace unio::driver

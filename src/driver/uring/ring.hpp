@@ -42,6 +42,8 @@ class ring {
   /// for ever). Returns 0 or -errno; -ETIME and -EINTR are not errors. What the kernel did not take stays in
   /// the queue.
   int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
+  /// Sleeps for a moment, in which memory may come back.
+  static void pause() noexcept;
 
   /// The user_data of each entry that the kernel did not take.
   template <class F> void for_each_unsubmitted(F f) const noexcept {
@@ -58,6 +60,7 @@ class ring {
   int prepare_end() noexcept;
   /// Gives it up. Its queues are empty until has_ended().
   void leave() noexcept;
+  [[nodiscard]] bool has_left() const noexcept { return has_left_; }
   /// True once the kernel holds nothing any more. peek() then tells what has completed since leave(), where
   /// the kernel lets that be kept (from Linux 6.10 on).
   bool has_ended() noexcept;

@@ -1,0 +1,318 @@
+// src/driver/uring/client.hpp: the backend over a kernel with two queues. io_uring is one, the simulation's
+// kernel is another, so that what thousands of seeds test is what ships.
+//
+//   start() ──► to_submit ──(next turn)──► queue ──► kernel ──► completion ──► engine::process
+//                   ▲                                                │
+//                   └──────── readiness only (POLL_ADD) ◄── -EAGAIN ─┘
+//
+// The kernel learns nothing before the next turn, which submits all that was started since the last one, asks
+// for cancellations, and takes what is ready, in one call. What does not fit into the queue waits for the
+// turn after that. Nothing is dropped for want of room.
+
+#pragma once
+
+#include "driver/choose.hpp"
+#include "driver/engine.hpp"
+#include "driver/poll_events.hpp"
+#include "driver/uring/slots.hpp"
+#include "sys/calls.hpp"
+#include "sys/kernel_abi.hpp"
+#include "sys/sanitizer.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <concepts>
+#include <cstdint>
+
+namespace unio::driver {
+
+static_assert(flag_more == IORING_CQE_F_MORE);
+
+/// What a client asks of a kernel. `ring` says what each means.
+template <class K>
+concept ring_kernel = requires(K& k, K const& is, io_operation& op, io_uring_sqe& sqe) {
+  { k.get() } -> std::same_as<io_uring_sqe*>;
+  k.put_back();
+  { is.unsubmitted() } -> std::convertible_to<std::size_t>;
+  { k.enter(1u, std::int64_t{}) } -> std::same_as<int>; // 0 or -errno
+  { is.needs_enter() } -> std::same_as<bool>;
+  { is.has_more() } -> std::same_as<bool>;
+  { is.has_overflown() } -> std::same_as<bool>;
+  { is.has_left() } -> std::same_as<bool>;
+  { k.peek()->user_data } -> std::convertible_to<std::uint64_t>;
+  { k.peek()->res } -> std::convertible_to<int>;
+  { k.peek()->flags } -> std::convertible_to<unsigned>;
+  k.advance();
+  { k.prepare(op, sqe) } -> std::same_as<bool>; // false: it cannot perform this one
+  k.pause();                                    // a moment, in which memory may come back
+};
+
+/// The kernel is short of memory, or of room for completions: it passes.
+constexpr bool is_shortage(int error) noexcept {
+  return error == -EAGAIN || error == -EBUSY || error == -ENOMEM;
+}
+
+template <ring_kernel Kernel> class ring_client : public backend {
+ public:
+  template <class... Arguments>
+  explicit ring_client(int doorbell_fd, Arguments&... arguments) noexcept
+      : backend(doorbell_fd), kernel_(arguments...) {}
+
+  void arm(engine&, io_operation& op, attempted how) noexcept override {
+    bool const untried = how == attempted::with_others;
+    move(op, untried ? place::to_try : place::to_submit);
+    untried_waits_ = untried_waits_ || untried;
+    to_submit_.push(op);
+  }
+
+  void park(engine&, io_operation& op) noexcept override {
+    move(op, place::to_poll);
+    to_submit_.push(op);
+  }
+
+  bool disarm(engine&, io_operation& op) noexcept override {
+    if (to_submit_.contains(op)) {
+      to_submit_.remove(op);
+      return true;
+    }
+    ask_to_end(op);
+    return false;
+  }
+
+  int reap(engine& e, std::int64_t until) noexcept override {
+    arm_doorbell(); // first: without it nobody could wake us, so that this must not sleep
+    submit_cancels(e);
+    submit_operations(e);
+    bool const may_sleep = until != 0;
+    bool sleeps = may_sleep && doorbell_armed_ && to_submit_.empty() && to_cancel_.empty() &&
+                  !completions_waiting() && !e.before_sleep();
+    // Operations that prepare() refused may have completed meanwhile; their results are with the engine.
+    if (sleeps && e.has_ready()) {
+      e.after_sleep();
+      sleeps = false;
+    }
+    // And one that is to be tried again has its moment only since it was prepared.
+    until = std::min(until, e.next_due());
+    int error = 0;
+    if (sleeps || kernel_.unsubmitted() != 0 || kernel_.needs_enter()) {
+      std::int64_t const timeout = !sleeps ? 0
+                                   : until == deadline::forever
+                                       ? -1
+                                       : std::max<std::int64_t>(0, until - sys::steady_now());
+      ++e.statistics.turns;
+      if (kernel_.has_overflown()) ++e.statistics.overflows;
+      error = kernel_.enter(sleeps ? 1 : 0, timeout);
+    }
+    if (sleeps) e.after_sleep();
+    take_completions(e);
+    if (means_unavailable(error) && completions_waiting()) return 0; // what is known is delivered first
+    if (error != 0 && !is_shortage(error)) return error;
+    // A call brings some twenty completions, the kernel's bound where it is not asked to wait for more.
+    if (error == 0) return kernel_.has_more() && !completions_waiting() ? 1 : 0;
+    // The next turn goes on: what was short of room for completions has it now, and memory may come back.
+    if (may_sleep && !e.has_ready()) kernel_.pause();
+    return 0;
+  }
+
+  void submit(engine& e) noexcept override {
+    submit_cancels(e);
+    submit_operations(e);
+    if (kernel_.unsubmitted() == 0) return;
+    ++e.statistics.turns;
+    (void)kernel_.enter(0, 0); // what it says now it says again in reap()
+  }
+
+  int look_at(engine& e, io_operation& op) noexcept override {
+    // Described but not submitted: it may still be done without the ring, and if an attempt costs no more
+    // than asking the ring would, now or at the next look.
+    if (to_submit_.contains(op) && op.faces().tries != inline_attempt::never) {
+      to_submit_.remove(op);
+      place const where = op.links.is.where;
+      move(op, place::at_hand);
+      if (e.perform_now(op)) return 0;
+      move(op, where);
+      to_submit_.push(op);
+      readiness const wants = op.faces().wants(op);
+      bool const can_wait = wants == readiness::readable || wants == readiness::writable;
+      if (can_wait && !untried_waits_) return 0;
+    }
+    return std::min(0, ring_client::reap(e, 0));
+  }
+
+ protected:
+  [[nodiscard]] static bool is_queued(io_operation const& op) noexcept { return op.links.is.queue != 0; }
+  [[nodiscard]] static bool is_to_end(io_operation const& op) noexcept {
+    return op.links.is.cancel_wanted || op.links.is.timed_out;
+  }
+
+  /// The kernel does not know it any more, whatever it may still say of it.
+  void take_back(io_operation& op) noexcept {
+    free_slot(op);
+    sys::kernel_gives_back(&op);
+  }
+
+  bool completions_waiting() noexcept { return kernel_.peek() != nullptr; }
+
+  void take_completions(engine& e) noexcept {
+    while (auto const* const cqe = kernel_.peek()) {
+      std::uint64_t const tag = cqe->user_data;
+      int const res = cqe->res;
+      unsigned const flags = cqe->flags;
+      if (tag != cancel_tag && tag != doorbell_tag) {
+        io_operation* const op = slots_.find(tag);
+        // A second value on top of one that was not delivered yet: the receiver comes first.
+        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0) return;
+        kernel_.advance();
+        ++e.statistics.completions;
+        if (op == nullptr) {
+          ++e.statistics.late_completions;
+        } else {
+          sys::kernel_gives_back(op);
+          completed(e, *op, res, flags);
+        }
+        continue;
+      }
+      kernel_.advance();
+      if (tag == doorbell_tag && (flags & IORING_CQE_F_MORE) == 0) doorbell_armed_ = false;
+    }
+  }
+
+  Kernel kernel_;
+  slot_table slots_;
+  operation_queue to_submit_{queue_name::to_submit};
+  operation_queue to_cancel_{queue_name::to_cancel};
+  bool multishot_ = true; // until the kernel says otherwise
+
+ private:
+  // Slots never reach these numbers.
+  static constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
+  static constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
+
+  void free_slot(io_operation& op) noexcept {
+    slots_.give_back(op.links.slot);
+    move(op, place::at_hand);
+  }
+
+  // The doorbell is a multishot poll on an eventfd. It ends when the completion queue overflows, and has to
+  // be armed again.
+  void arm_doorbell() noexcept {
+    if (doorbell_armed_) return;
+    io_uring_sqe* const sqe = kernel_.get();
+    if (sqe == nullptr) return;
+    sqe->opcode = IORING_OP_POLL_ADD;
+    sqe->fd = doorbell_fd();
+    sqe->poll32_events = POLLIN;
+    sqe->len = IORING_POLL_ADD_MULTI;
+    sqe->user_data = doorbell_tag;
+    doorbell_armed_ = true;
+  }
+
+  void ask_to_end(io_operation& op) noexcept {
+    if (!is_queued(op)) to_cancel_.push(op);
+  }
+
+  void submit_cancels(engine& e) noexcept {
+    while (io_operation* const op = to_cancel_.first()) {
+      io_uring_sqe* const sqe = kernel_.get();
+      if (sqe == nullptr) return; // never dropped: the next turn has room
+      to_cancel_.remove(*op);
+      sqe->opcode = IORING_OP_ASYNC_CANCEL;
+      sqe->fd = -1;
+      sqe->addr = slots_.user_data(op->links.slot);
+      sqe->user_data = cancel_tag;
+      ++e.statistics.submissions;
+    }
+  }
+
+  void submit_operations(engine& e) noexcept {
+    // What comes back into the queue meanwhile (an operation that is no ring's waits for readiness) is for
+    // this turn too.
+    while (io_operation* const op = to_submit_.first()) {
+      io_uring_sqe* const sqe = kernel_.get();
+      if (sqe == nullptr) return;
+      to_submit_.remove(*op);
+      bool const polls = op->links.is.where == place::to_poll;
+      if (polls) {
+        sqe->opcode = IORING_OP_POLL_ADD;
+        sqe->fd = op->fd();
+        sqe->poll32_events = ring_poll_events(op->faces().wants(*op));
+      } else if ((op->is_multishot() && !multishot_) || !kernel_.prepare(*op, *sqe)) {
+        kernel_.put_back();
+        move(*op, place::at_hand);
+        without_ring(e, *op);
+        continue;
+      }
+      std::uint32_t const slot = slots_.take(*op);
+      if (slot == slot_table::none) {
+        kernel_.put_back();
+        move(*op, place::at_hand);
+        e.process(*op, -ENOMEM, 0);
+        continue;
+      }
+      op->links.slot = slot;
+      move(*op, polls ? place::polled : place::in_kernel);
+      sqe->user_data = slots_.user_data(slot);
+      sys::kernel_takes(op);
+      ++e.statistics.submissions;
+    }
+    untried_waits_ = false;
+  }
+
+  void without_ring(engine& e, io_operation& op) noexcept {
+    readiness const wants = op.faces().wants(op);
+    bool const may_try =
+        wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
+    bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry ||
+                         (untried_waits_ && op.faces().flow == direction::out);
+    if (may_try && untried && e.perform_now(op)) return;
+    if (may_try && op.is_multishot() && e.perform_now(op)) return;
+    e.await_readiness(op);
+  }
+
+  // Nobody asked for it: the kernel gives up what it could not get a thread for, as while signals keep coming
+  // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.
+  static bool needs_kernel_thread(io_operation const& op) noexcept {
+    readiness const wants = op.faces().wants(op);
+    return wants == readiness::worker || wants == readiness::nothing;
+  }
+
+  void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
+    // An operation is in one queue: one that has a value to deliver asks for its end again after that
+    // (engine::after_value).
+    bool const was_to_end = to_cancel_.contains(op);
+    if (was_to_end) to_cancel_.remove(op);
+    bool const goes_on = (flags & IORING_CQE_F_MORE) != 0;
+    bool const performed = what_follows(op.links.is.where, event::completion) == reaction::decode;
+    if (!goes_on) free_slot(op);
+    if (performed) {
+      if (res == -EINVAL && op.is_multishot() && multishot_ && !is_multishot_) {
+        // A kernel that knows the operation, but only for one value at a time.
+        multishot_ = false;
+        return is_to_end(op) ? e.process(op, -ECANCELED, 0) : without_ring(e, op);
+      }
+      if (res >= 0 && op.is_multishot()) is_multishot_ = true;
+      bool const unasked = !is_to_end(op);
+      if (kernel_.has_left() && unasked && res == -ECANCELED) { // the ring's end came before it was begun
+        if (goes_on) return e.process(op, -EAGAIN, flags);
+        return e.arm_again(op);
+      }
+      if (kernel_.has_left() && unasked && res == -EINTR) res = -ENOTRECOVERABLE; // the ring's end did
+      if (res == -ECANCELED && unasked && needs_kernel_thread(op)) return e.await_readiness(op);
+      e.process(op, res, flags);
+      if (was_to_end && goes_on && !engine::has_undelivered(op)) ask_to_end(op);
+      return;
+    }
+    if (res < 0) return e.process(op, res, 0);
+    if (is_to_end(op)) {
+      if (e.perform_now(op)) return;
+      return e.process(op, -ECANCELED, 0);
+    }
+    if (!e.perform_now(op)) e.await_readiness(op);
+  }
+
+  bool doorbell_armed_ = false;
+  bool untried_waits_ = false; // one may be in to_submit_ that was not tried: its turn must come soon
+  bool is_multishot_ = false;
+};
+
+} // namespace unio::driver

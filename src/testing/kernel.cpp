@@ -1,0 +1,251 @@
+#include "testing/kernel.hpp"
+
+#include "driver/poll_events.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace unio::testing {
+namespace {
+
+constexpr std::size_t completions_per_entry = 4;
+
+template <class T> void erase_at(std::vector<T>& v, std::size_t i) noexcept {
+  v.erase(v.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descriptor; }
+
+} // namespace
+
+simulated_kernel::simulated_kernel(world& w) noexcept : world_(w) {
+  world_.set_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
+  draw_room();
+  if (world_.options.tiny_queue) capacity_ = completions_per_entry;
+  if (world_.options.queue_entries != 0) capacity_ = world_.options.queue_entries * completions_per_entry;
+  multishot_ = !world_.options.readiness || !world_.random.one_in(4);
+}
+
+unsigned simulated_kernel::draw_delay() noexcept {
+  return world_.options.delays
+             ? static_cast<unsigned>(world_.random.below(world_.options.max_delay_turns + 1))
+             : 0;
+}
+
+// ---- the submission queue
+
+void simulated_kernel::draw_room() noexcept {
+  if (world_.options.queue_entries != 0) {
+    room_ = world_.options.queue_entries;
+  } else if (world_.options.tiny_queue) {
+    room_ = 1 + world_.random.below(4);
+  }
+}
+
+io_uring_sqe* simulated_kernel::get() noexcept {
+  return queue_.size() < room_ ? &queue_.emplace_back() : nullptr;
+}
+
+bool simulated_kernel::prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
+  sqe.opcode = IORING_OP_NOP;
+  sqe.fd = op.fd();
+  sqe.addr = reinterpret_cast<std::uintptr_t>(&op);
+  readiness const wants = op.faces().wants(op);
+  if (wants == readiness::retry) return false; // no kernel waits for it
+  bool const may_refuse = world_.options.readiness && waits_for_descriptor(wants);
+  return !may_refuse || !world_.random.one_in(8); // it may not know the operation
+}
+
+// Short of memory, it takes only the first of them.
+int simulated_kernel::take_entries() noexcept {
+  bool const is_short = world_.options.interruptions && !queue_.empty() && world_.random.one_in(16);
+  std::size_t const n =
+      is_short ? static_cast<std::size_t>(world_.random.below(queue_.size())) : queue_.size();
+  for (std::size_t i = 0; i != n; ++i) {
+    io_uring_sqe const& sqe = queue_[i];
+    if (sqe.opcode == IORING_OP_ASYNC_CANCEL) {
+      cancels_.push_back({sqe.addr, sqe.user_data, world_.options.late_cancels ? draw_delay() : 0});
+      continue;
+    }
+    bool const polls = sqe.opcode == IORING_OP_POLL_ADD;
+    bool const is_doorbell = polls && (sqe.len & IORING_POLL_ADD_MULTI) != 0;
+    entries_.push_back({sqe.user_data, polls ? nullptr : reinterpret_cast<io_operation*>(sqe.addr), sqe.fd,
+                        polls && !is_doorbell ? driver::wanted_by(sqe.poll32_events) : readiness::nothing,
+                        is_doorbell ? 0 : draw_delay()});
+    world_.note("submit", number(sqe.fd), static_cast<std::int64_t>(sqe.user_data & 0xffffffff));
+  }
+  queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(n));
+  draw_room();
+  return is_short && n == 0 ? -EAGAIN : 0;
+}
+
+void simulated_kernel::withdraw(std::uint64_t user_data) noexcept {
+  std::erase_if(queue_, [&](io_uring_sqe const& sqe) { return sqe.user_data == user_data; });
+  std::erase_if(entries_, [&](entry const& e) { return e.user_data == user_data; });
+}
+
+int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
+  int const error = take_entries();
+  if (!queue_.empty()) wait_for = 0; // what was not taken is more urgent
+  if (world_.options.spurious_wakeups && world_.random.one_in(32)) rung_ = true;
+  bool const interrupted = world_.options.interruptions && world_.random.one_in(16);
+  std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.now() + timeout_ns;
+  for (;;) {
+    (void)turn();
+    bring_completions();
+    if (wait_for == 0 || !ready_.empty() || interrupted || world_.now() >= until) return error;
+    std::int64_t wake = until;
+    if (is_busy() || !done_.empty()) {
+      std::uint64_t const tick = world_.options.delays ? world_.random.below(1000) : 0;
+      wake = std::min(until, world_.now() + static_cast<std::int64_t>(tick));
+    } else if (rung_ || (until == deadline::forever && !world_.has_event())) {
+      return -EDEADLK; // the doorbell was rung and no poll waits for it, or nothing will ever happen
+    }
+    if (world_.sleep_until(wake)) rung_ = true;
+  }
+}
+
+// ---- performing
+
+// Whether nobody else has to do anything before the entry can end.
+bool simulated_kernel::is_ready(entry const& e) const noexcept {
+  if (e.op == nullptr && e.polls == readiness::nothing) return rung_;
+  readiness const wants = e.op != nullptr ? e.op->faces().wants(*e.op) : e.polls;
+  return !waits_for_descriptor(wants) || world_.is_ready(e.fd, wants);
+}
+
+// Whether the kernel has something to do that needs nobody else.
+bool simulated_kernel::is_busy() const noexcept {
+  return !cancels_.empty() || std::any_of(entries_.begin(), entries_.end(), [this](entry const& e) {
+    return e.delay != 0 || e.canceled || is_ready(e);
+  });
+}
+
+bool simulated_kernel::turn() noexcept {
+  for (std::size_t i = 0; i < cancels_.size();) {
+    if (cancels_[i].delay != 0) {
+      --cancels_[i++].delay;
+      continue;
+    }
+    cancel const c = cancels_[i];
+    erase_at(cancels_, i);
+    perform_cancel(c);
+  }
+  std::size_t const n = entries_.size();
+  std::size_t at = n != 0 && world_.options.reorder ? static_cast<std::size_t>(world_.random.below(n)) : 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    entry& e = entries_[at];
+    if (e.delay != 0) {
+      --e.delay;
+    } else {
+      perform(e);
+    }
+    at = at + 1 == n ? 0 : at + 1;
+  }
+  std::erase_if(entries_, [](entry const& e) { return e.ended; });
+  for (completion& c : done_)
+    if (c.delay != 0) --c.delay;
+  return is_busy();
+}
+
+void simulated_kernel::perform(entry& e) noexcept {
+  if (e.op != nullptr) {
+    perform_operation(e, *e.op);
+  } else if (e.polls != readiness::nothing) {
+    bool const says_so = is_ready(e) || (world_.options.spurious_wakeups && world_.random.one_in(32));
+    if (says_so || e.canceled) complete(e, says_so ? 1 : -ECANCELED, 0);
+  } else if (std::exchange(rung_, false)) {
+    e.ended = ready_.size() >= capacity_ || world_.random.one_in(8);
+    done_.push_back({e.user_data, 1, e.ended ? 0 : IORING_CQE_F_MORE, 0});
+  }
+}
+
+void simulated_kernel::perform_operation(entry& e, io_operation& op) noexcept {
+  if (op.is_multishot() && !multishot_) return complete(e, -EINVAL, 0);
+  // As of a connection that ended while it waited: nothing is known yet, and it goes on.
+  if (op.is_multishot() && !e.canceled && world_.options.interruptions && world_.random.one_in(8))
+    return complete(e, -ECONNABORTED, IORING_CQE_F_MORE);
+  // What is done by a thread that may block must not be put off; nothing else may block.
+  using driver::attempt;
+  attempt const how = op.faces().wants(op) == readiness::worker ? attempt::blocking : attempt::nonblocking;
+  int const r = is_ready(e) ? op.faces().perform(op, how) : -EAGAIN;
+  if (r == -EAGAIN) {
+    if (e.canceled) complete(e, -ECANCELED, 0);
+    return;
+  }
+  world_.note("perform", number(op.fd()), r);
+  // One time in eight the kernel ends a multishot by itself, and always where its completion finds no room.
+  bool const goes_on =
+      op.is_multishot() && r >= 0 && !e.canceled && ready_.size() < capacity_ && !world_.random.one_in(8);
+  if (goes_on || (op.faces().lends_buffers && r >= 0)) complete(e, r, IORING_CQE_F_MORE);
+  if (goes_on) return;
+  if (op.faces().lends_buffers && r >= 0) return complete(e, 0, IORING_CQE_F_NOTIF);
+  complete(e, r, 0);
+}
+
+// -ENOENT: it has been performed, and its completion waits or was taken. -EALREADY: it is being executed.
+// Otherwise it ends here, before or after the completion of the cancel.
+void simulated_kernel::perform_cancel(cancel c) noexcept {
+  auto const e =
+      std::find_if(entries_.begin(), entries_.end(), [&](entry const& x) { return x.user_data == c.what; });
+  bool const late = world_.options.late_cancels;
+  bool const cancel_first = late && world_.random.one_in(2);
+  int answer = 0;
+  if (cancel_first) post(c.user_data, 0, 0);
+  if (e == entries_.end()) {
+    answer = -ENOENT;
+  } else if (late && world_.random.one_in(4)) {
+    answer = -EALREADY;
+    e->canceled = true;
+  } else {
+    bool const interrupted = late && e->op != nullptr && world_.random.one_in(4);
+    complete(*e, interrupted ? -EINTR : -ECANCELED, 0);
+    entries_.erase(e);
+  }
+  if (!cancel_first) post(c.user_data, answer, 0);
+  world_.note("cancel", answer, cancel_first ? 1 : 0);
+}
+
+// ---- completions
+
+void simulated_kernel::post(std::uint64_t user_data, int res, unsigned flags) noexcept {
+  done_.push_back({user_data, res, flags, draw_delay()});
+}
+
+void simulated_kernel::complete(entry& e, int res, unsigned flags) noexcept {
+  post(e.user_data, res, flags);
+  if ((flags & IORING_CQE_F_MORE) != 0) return;
+  // A stray one is never of an operation that goes on: only the end of a slot tells it from a true one.
+  e.ended = true;
+  if (world_.options.stray_completions && world_.random.one_in(8)) post(e.user_data, res, flags);
+}
+
+// Those of one entry keep their order.
+void simulated_kernel::bring_completions() noexcept {
+  more_ = overflown_ = false;
+  while (std::size_t const n = done_.size()) {
+    std::size_t const start = world_.options.reorder ? static_cast<std::size_t>(world_.random.below(n)) : 0;
+    std::size_t i = n;
+    for (std::size_t k = 0; k < n && i == n; ++k) {
+      auto const c = done_.begin() + static_cast<std::ptrdiff_t>((start + k) % n);
+      bool const first =
+          std::none_of(done_.begin(), c, [&](completion const& x) { return x.user_data == c->user_data; });
+      if (c->delay == 0 && first) i = static_cast<std::size_t>(c - done_.begin());
+    }
+    if (i == n) return;
+    overflown_ = ready_.size() >= capacity_;
+    more_ = !overflown_ && !ready_.empty() && world_.options.delays && world_.random.one_in(8);
+    if (overflown_ || more_) return;
+    ready_.push_back(done_[i]);
+    erase_at(done_, i);
+  }
+}
+
+void simulated_kernel::advance() noexcept {
+  completion const& c = ready_.front();
+  world_.note("complete", static_cast<std::int64_t>(c.user_data & 0xffffffff), c.res);
+  ready_.pop_front();
+}
+
+} // namespace unio::testing

@@ -1,0 +1,97 @@
+// src/testing/kernel.hpp: a kernel with two queues, as driver::ring is one, that performs operations when the
+// seed says so.
+//
+//   get ──► queue ──(enter)──► entries ──(turns later)──► done ──(later)──► ready ──► peek
+//
+// An operation is performed at one moment between its submission and its completion; the result waits. That
+// is all that a cancel, a deadline or a close can race with.
+
+#pragma once
+
+#include "sys/kernel_abi.hpp"
+#include "testing/world.hpp"
+
+#include <deque>
+#include <vector>
+
+namespace unio::testing {
+
+class simulated_kernel {
+ public:
+  struct completion {
+    std::uint64_t user_data;
+    int res;
+    unsigned flags;
+    unsigned delay;
+  };
+
+  explicit simulated_kernel(world& w) noexcept;
+  simulated_kernel(simulated_kernel const&) = delete;
+  simulated_kernel& operator=(simulated_kernel const&) = delete;
+  ~simulated_kernel() { world_.set_kernel(nullptr, nullptr); }
+
+  // As of driver::ring.
+
+  io_uring_sqe* get() noexcept;
+  void put_back() noexcept { queue_.pop_back(); }
+  [[nodiscard]] std::size_t unsubmitted() const noexcept { return queue_.size(); }
+  /// Sleeps in virtual time. An event that becomes due rings the doorbell, if a poll waits for that.
+  int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
+  [[nodiscard]] bool needs_enter() const noexcept { return overflown_ || !done_.empty() || is_busy(); }
+  [[nodiscard]] bool has_more() const noexcept { return more_; }
+  [[nodiscard]] bool has_overflown() const noexcept { return overflown_; }
+  [[nodiscard]] completion const* peek() const noexcept { return ready_.empty() ? nullptr : &ready_.front(); }
+  void advance() noexcept;
+  /// Describes it by a NOP that holds its address.
+  bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept;
+  [[nodiscard]] static bool has_left() noexcept { return false; }
+  static void pause() noexcept {}
+
+  /// As epoll, which forgets at once what it waits for. What it has reported already is still on the way.
+  void withdraw(std::uint64_t user_data) noexcept;
+
+ private:
+  struct entry {
+    std::uint64_t user_data;
+    io_operation* op; // null: a poll
+    int fd;
+    readiness polls; // nothing: the doorbell, or an operation
+    unsigned delay;
+    bool canceled = false; // and yet going on: it is being executed
+    bool ended = false;
+  };
+  struct cancel {
+    std::uint64_t what;
+    std::uint64_t user_data;
+    unsigned delay;
+  };
+
+  /// Performs what it can. False: nothing will happen by itself.
+  bool turn() noexcept;
+  int take_entries() noexcept;
+  void bring_completions() noexcept;
+  void perform(entry& e) noexcept;
+  void perform_operation(entry& e, io_operation& op) noexcept;
+  void perform_cancel(cancel c) noexcept;
+  void complete(entry& e, int res, unsigned flags) noexcept;
+  void post(std::uint64_t user_data, int res, unsigned flags) noexcept;
+  [[nodiscard]] bool is_busy() const noexcept;
+  [[nodiscard]] bool is_ready(entry const& e) const noexcept;
+  [[nodiscard]] unsigned draw_delay() noexcept;
+  void draw_room() noexcept;
+
+  world& world_;
+  std::size_t room_ = ~std::size_t{0};     // for entries, until the next time that it is entered
+  std::size_t capacity_ = ~std::size_t{0}; // of ready_
+  std::vector<io_uring_sqe> queue_;
+  std::vector<entry> entries_;
+  std::vector<cancel> cancels_;
+  std::vector<completion> done_;
+  std::deque<completion> ready_;
+  bool multishot_ = true;
+  bool rung_ = false; // the doorbell
+  bool more_ = false;
+  bool overflown_ = false;
+};
+
+} // namespace unio::testing
