@@ -173,7 +173,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
         continue;
       }
       kernel_.advance();
-      if (tag == doorbell_tag && (flags & IORING_CQE_F_MORE) == 0) doorbell_armed_ = false;
+      if (tag == doorbell_tag && !goes_on(flags)) doorbell_armed_ = false;
     }
   }
 
@@ -269,6 +269,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
     e.await_readiness(op);
   }
 
+  static bool goes_on(unsigned flags) noexcept { return (flags & IORING_CQE_F_MORE) != 0; }
+
   // Nobody asked for it: the kernel gives up what it could not get a thread for, as while signals keep coming
   // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.
   static bool needs_kernel_thread(io_operation const& op) noexcept {
@@ -281,25 +283,26 @@ template <ring_kernel Kernel> class ring_client : public backend {
     // (engine::after_value).
     bool const was_to_end = to_cancel_.contains(op);
     if (was_to_end) to_cancel_.remove(op);
-    bool const goes_on = (flags & IORING_CQE_F_MORE) != 0;
     bool const performed = what_follows(op.links.is.where, event::completion) == reaction::decode;
-    if (!goes_on) free_slot(op);
+    if (!goes_on(flags)) free_slot(op);
     if (performed) {
-      if (res == -EINVAL && op.is_multishot() && multishot_ && !is_multishot_) {
-        // A kernel that knows the operation, but only for one value at a time.
-        multishot_ = false;
-        return is_to_end(op) ? e.process(op, -ECANCELED, 0) : without_ring(e, op);
+      if (op.is_multishot()) {
+        if (res == -EINVAL && multishot_ && !is_multishot_) {
+          // A kernel that knows the operation, but only for one value at a time.
+          multishot_ = false;
+          return is_to_end(op) ? e.process(op, -ECANCELED, 0) : without_ring(e, op);
+        }
+        is_multishot_ = is_multishot_ || res >= 0;
       }
-      if (res >= 0 && op.is_multishot()) is_multishot_ = true;
-      bool const unasked = !is_to_end(op);
-      if (kernel_.has_left() && unasked && res == -ECANCELED) { // the ring's end came before it was begun
-        if (goes_on) return e.process(op, -EAGAIN, flags);
-        return e.arm_again(op);
+      if (bool const unasked = res < 0 && !is_to_end(op); unasked) {
+        // The ring's end came before it was begun, or interrupted it.
+        if (kernel_.has_left() && res == -ECANCELED)
+          return goes_on(flags) ? e.process(op, -EAGAIN, flags) : e.arm_again(op);
+        if (kernel_.has_left() && res == -EINTR) res = -ENOTRECOVERABLE;
+        if (res == -ECANCELED && needs_kernel_thread(op)) return e.await_readiness(op);
       }
-      if (kernel_.has_left() && unasked && res == -EINTR) res = -ENOTRECOVERABLE; // the ring's end did
-      if (res == -ECANCELED && unasked && needs_kernel_thread(op)) return e.await_readiness(op);
       e.process(op, res, flags);
-      if (was_to_end && goes_on && !engine::has_undelivered(op)) ask_to_end(op);
+      if (was_to_end && goes_on(flags) && !engine::has_undelivered(op)) ask_to_end(op);
       return;
     }
     if (res < 0) return e.process(op, res, 0);
