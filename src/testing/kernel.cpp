@@ -102,7 +102,13 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
     } else if (rung_ || (until == deadline::forever && !world_.has_event())) {
       return -EDEADLK; // the doorbell was rung and no poll waits for it, or nothing will ever happen
     }
-    if (world_.sleep_until(wake)) rung_ = true;
+    if (!world_.sleep_until(wake)) continue;
+    // An event comes before what may happen after it.
+    rung_ = true;
+    for (entry& e : entries_)
+      if (is_doorbell(e)) perform(e);
+    bring_completions();
+    if (!ready_.empty()) return error;
   }
 }
 
@@ -110,7 +116,7 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
 
 // Whether nobody else has to do anything before the entry can end.
 bool simulated_kernel::is_ready(entry const& e) const noexcept {
-  if (e.op == nullptr && e.polls == readiness::nothing) return rung_;
+  if (is_doorbell(e)) return rung_;
   readiness const wants = e.op != nullptr ? e.op->faces().wants(*e.op) : e.polls;
   return !waits_for_descriptor(wants) || world_.is_ready(e.fd, wants);
 }
@@ -150,9 +156,9 @@ bool simulated_kernel::turn() noexcept {
 }
 
 void simulated_kernel::perform(entry& e) noexcept {
-  if (e.op != nullptr) {
-    perform_operation(e, *e.op);
-  } else if (e.polls != readiness::nothing) {
+  if (e.ended) return;
+  if (e.op != nullptr) return perform_operation(e, *e.op);
+  if (!is_doorbell(e)) {
     bool const says_so = is_ready(e) || (world_.options.spurious_wakeups && world_.random.one_in(32));
     if (says_so || e.canceled) complete(e, says_so ? 1 : -ECANCELED, 0);
   } else if (std::exchange(rung_, false)) {

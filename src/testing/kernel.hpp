@@ -76,6 +76,9 @@ class simulated_kernel {
   void complete(entry& e, int res, unsigned flags) noexcept;
   void post(std::uint64_t user_data, int res, unsigned flags) noexcept;
   [[nodiscard]] bool is_busy() const noexcept;
+  [[nodiscard]] static bool is_doorbell(entry const& e) noexcept {
+    return e.op == nullptr && e.polls == readiness::nothing;
+  }
   [[nodiscard]] bool is_ready(entry const& e) const noexcept;
   [[nodiscard]] unsigned draw_delay() noexcept;
   void draw_room() noexcept;
