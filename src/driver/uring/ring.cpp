@@ -146,16 +146,6 @@ int ring::enable() noexcept {
   return 0;
 }
 
-io_uring_sqe* ring::get() noexcept {
-  io_uring_sq& sq = ring_.sq;
-  unsigned const head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
-  if (sq.sqe_tail - head >= sq.ring_entries) return nullptr;
-  io_uring_sqe* const e = &sq.sqes[sq.sqe_tail & sq.ring_mask];
-  ++sq.sqe_tail;
-  std::memset(e, 0, sizeof *e);
-  return e;
-}
-
 int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
   io_uring_sq& sq = ring_.sq;
   unsigned const n = unsubmitted();
@@ -270,19 +260,6 @@ bool ring::has_more() const noexcept {
 
 bool ring::has_overflown() const noexcept {
   return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) & IORING_SQ_CQ_OVERFLOW) != 0;
-}
-
-io_uring_cqe* ring::peek() noexcept {
-  io_uring_cq& cq = ring_.cq;
-  unsigned const head = *cq.khead; // ours alone to write
-  // Acquire: pairs with the kernel's release of the tail; the completion is read after it.
-  if (head == std::atomic_ref(*cq.ktail).load(std::memory_order_acquire)) return nullptr;
-  return &cq.cqes[head & cq.ring_mask];
-}
-
-void ring::advance() noexcept {
-  // Release: the kernel may write over the completion from now on; what was in it has been read.
-  std::atomic_ref(*ring_.cq.khead).store(*ring_.cq.khead + 1, std::memory_order_release);
 }
 
 } // namespace unio::driver

@@ -9,7 +9,9 @@
 
 #include <liburing.h>
 
+#include <atomic>
 #include <cstdint>
+#include <cstring>
 
 namespace unio::driver {
 
@@ -92,5 +94,30 @@ class ring {
   bool registered_ = false;
   bool no_iowait_ = false;
 };
+
+// For each operation: worth inlining.
+
+inline io_uring_sqe* ring::get() noexcept {
+  io_uring_sq& sq = ring_.sq;
+  unsigned const head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
+  if (sq.sqe_tail - head >= sq.ring_entries) return nullptr;
+  io_uring_sqe* const e = &sq.sqes[sq.sqe_tail & sq.ring_mask];
+  ++sq.sqe_tail;
+  std::memset(e, 0, sizeof *e);
+  return e;
+}
+
+inline io_uring_cqe* ring::peek() noexcept {
+  io_uring_cq& cq = ring_.cq;
+  unsigned const head = *cq.khead; // ours alone to write
+  // Acquire: pairs with the kernel's release of the tail; the completion is read after it.
+  if (head == std::atomic_ref(*cq.ktail).load(std::memory_order_acquire)) return nullptr;
+  return &cq.cqes[head & cq.ring_mask];
+}
+
+inline void ring::advance() noexcept {
+  // Release: the kernel may write over the completion from now on; what was in it has been read.
+  std::atomic_ref(*ring_.cq.khead).store(*ring_.cq.khead + 1, std::memory_order_release);
+}
 
 } // namespace unio::driver
