@@ -1,10 +1,8 @@
 // The threads of a pool. What they share is in driver/shared.cpp, how they sleep in driver/wake_gate.hpp.
 //
 //   open ── join(), and nothing to do ──┐
-//     │                                 ├──► over: each thread cancels what is in flight on its engine, waits
-//                                       for it and
-//     └── stop() ───────────────────────┘    ends; then the joining thread calls the queued work with `run`
-//                                            false
+//     │                                 ├──► over: each thread cancels all of its engine and ends;
+//     └── stop() ───────────────────────┘    then the joining thread calls the queued work with `run` false
 //
 // In this order, because a coroutine may be destroyed only when no thread resumes another part of it.
 

@@ -2,10 +2,9 @@
 //
 //   closing thread                               each engine, on its own thread
 //   list the closing, post closing_call to all
-//   in flight on it: 0, and no engine busy? ──►   closing_call: takes the closings that it was asked about,
-//   one by one:
-//     yes: take it off the list, return             busy + 1; cancel, wait for the ends, tell the receivers;
-//     busy - 1 no:  answer for the engines of this thread,
+//   in flight on it: 0, and no engine busy? ──►   closing_call: takes the closings it was asked about. Each:
+//     yes: take it off the list, return             busy + 1; cancel, wait, notify the receivers; busy - 1
+//     no:  answer for the engines of this thread,
 //          sleep until closing_news changes
 //
 // Only the engines that have an operation on the descriptor are waited for: the thread of another one may

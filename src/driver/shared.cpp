@@ -8,10 +8,9 @@
 // behind it a queue under a lock that is held for a few instructions. One more slot belongs to nobody: it
 // takes what threads post that run nothing here.
 //
-//   post, by a thread of the multiplexer ──► its own slot ──┐                  ┌── runs it, one by one
-//                                                           ├──► a slot's queue┤
-//   post, by another thread ──► everybody's slot ── a share ┘                  └── half of it, to a thread
-//   with nothing to do
+//   post, by a thread of the multiplexer ──► its own slot ──┐                   ┌─ runs it, one by one
+//                                                           ├──► a slot's queue ┤
+//   post, by another thread ──► everybody's slot ── a share ┘                   └─ half, to an idle thread
 //
 // Everything that waits can be taken by whoever is idle, and taken back; only what runs is out of the queues,
 // and for a moment what moves from one to another.
