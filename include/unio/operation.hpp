@@ -61,21 +61,12 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// May complete and finish before returning. Preconditions: described (not started, or reset).
   void start(io_multiplexer* m = nullptr) noexcept;
   /// Looks whether it has completed, doing as little as possible; delivers the result if so. Never waits.
-  io_status poll() noexcept {
-    std::uint32_t const s = load();
-    if ((s & bit_completed) != 0) [[likely]]
-      return io_status::completed;
-    return (s & bit_started) != 0 ? look() : io_status::not_started;
-  }
+  io_status poll() noexcept;
   /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has
   /// completed.
   void cancel() noexcept;
   /// Makes it startable again with the same arguments. Preconditions: not started, or finished.
-  void reset() noexcept {
-    if (in_flight()) [[unlikely]]
-      misused_in_flight("an operation in flight cannot be reset");
-    state().store(0, std::memory_order_relaxed);
-  }
+  void reset() noexcept;
 
   /// Runs it here and now, with blocking system calls or, if its handle was given a multiplexer, by driving
   /// that. Afterwards it has finished, and nobody was told: ask for its result.
@@ -121,12 +112,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] int canceled_code() const noexcept;
 
   /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
-  void deliver(unsigned events) noexcept {
-    if ((events & value) != 0) set(bit_completed);
-    if (is_atomic() && (load() & bit_abandoned) != 0) [[unlikely]]
-      return told_after_abandon(*this, events);
-    notify_(*this, events);
-  }
+  void deliver(unsigned stages) noexcept;
   /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
   void mark_finished() noexcept { set(bit_completed | bit_finished); }
 
@@ -136,25 +122,14 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 
   enum request : std::uint32_t { request_start = 16, request_cancel = 32 };
   /// From any thread. True: the caller must queue it.
-  bool ask(request r) noexcept {
-    std::uint32_t const before = state().fetch_or(r | bit_asked, std::memory_order_acq_rel);
-    return (before & (bit_asked | bit_closing | bit_finished)) == 0;
-  }
+  bool ask(request r) noexcept;
   /// For that queue. Preconditions: is_atomic().
   io_operation*& next_message() noexcept { return reinterpret_cast<io_operation**>(this)[message_link_]; }
   /// By the multiplexer, which has taken it off the queue: what was asked.
-  std::uint32_t take_requests() noexcept {
-    return state().fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
-  }
+  std::uint32_t take_requests() noexcept;
   /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after
   /// take_requests().
-  bool close_to_requests() noexcept {
-    if (!is_atomic()) return true;
-    std::uint32_t const before = state().fetch_or(bit_closing, std::memory_order_acq_rel);
-    if ((before & bit_asked) == 0) return true;
-    state().fetch_and(~bit_closing, std::memory_order_acq_rel);
-    return false;
-  }
+  bool close_to_requests() noexcept;
 
   driver::operation_links links;
 
@@ -163,26 +138,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   io_operation(driver::operation_faces const& faces, handle_kind kind, int fd, io_multiplexer* multiplexer,
                unio::deadline d) noexcept
       : faces_(&faces), own_multiplexer_(multiplexer), deadline_(d), kind_(kind), fd_(fd) {}
-  io_operation(io_operation&& other) noexcept
-      : faces_(other.faces_),
-        own_multiplexer_(other.own_multiplexer_),
-        notify_(other.notify_),
-        deadline_(other.deadline_),
-        kind_(other.kind_),
-        quiet_(other.quiet_),
-        multishot_(other.multishot_), // message_link_ is about an object's own members
-        fd_(other.fd_),
-        result_(other.result_),
-        state_(other.state_) {
-    if (is_in_flight(state_)) [[unlikely]]
-      misused_in_flight("an operation in flight cannot be moved");
-    other.fd_ = -1;
-  }
+  io_operation(io_operation&& other) noexcept;
   io_operation& operator=(io_operation&& other) noexcept;
-  ~io_operation() {
-    if (is_in_flight(state_)) [[unlikely]]
-      misused_in_flight("an operation in flight was destroyed");
-  }
+  ~io_operation();
 
   using notification = void (*)(io_operation&, unsigned events) noexcept;
   void set_notification(notification f) noexcept { notify_ = f; }
@@ -190,12 +148,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// `link`, a member of a class derived from this one, is for next_message(). It lies at most a kilobyte
   /// away: in a base that comes before this one (detail::message_link), so that the size of what follows does
   /// not matter.
-  void set_atomic(io_operation*& link) noexcept {
-    auto const bytes = reinterpret_cast<std::intptr_t>(&link) - reinterpret_cast<std::intptr_t>(this);
-    auto const pointers = bytes / static_cast<std::intptr_t>(sizeof(io_operation*));
-    message_link_ = static_cast<std::int8_t>(pointers);
-    UNIO_EXPECTS(message_link_ == pointers, "the link of an atomic form is too far from its operation");
-  }
+  void set_atomic(io_operation*& link) noexcept;
   void set_multishot() noexcept { multishot_ = true; }
 
   void set_fd(int fd) noexcept { fd_ = fd; }
@@ -229,13 +182,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
     return (state & (bit_started | bit_finished)) == bit_started;
   }
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
-  void set(std::uint32_t bits) noexcept {
-    if (is_atomic()) {
-      state().fetch_or(bits, std::memory_order_acq_rel);
-    } else {
-      state().store(state().load(std::memory_order_relaxed) | bits, std::memory_order_release);
-    }
-  }
+  void set(std::uint32_t bits) noexcept;
   [[nodiscard]] std::atomic_ref<std::uint32_t> state() const noexcept { return std::atomic_ref(state_); }
   [[nodiscard]] std::uint32_t load() const noexcept { return state().load(std::memory_order_acquire); }
 
@@ -257,3 +204,5 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 };
 
 } // namespace unio
+
+#include <unio/detail/operation.hpp>
