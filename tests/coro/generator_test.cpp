@@ -197,6 +197,9 @@ TEST(generator_death_test, that_is_iterated_over_twice_ends_the_program) {
   EXPECT_DEATH((void)generator<int>().begin(), "an empty generator");
 }
 
+// A frame whose owner a compiler sees from the beginning to the end may lie in the owner's.
+template <class F> [[gnu::noinline]] generator<int> made_out_of_sight(F const& f) { return f(); }
+
 TEST(generator, takes_its_frame_from_the_allocator_of_its_first_parameter) {
   struct counting : unio::frame_allocator {
     void* allocate(std::size_t n) override {
@@ -213,7 +216,7 @@ TEST(generator, takes_its_frame_from_the_allocator_of_its_first_parameter) {
   auto const items = [](unio::environment const&, int n) -> generator<int> { co_yield n; };
   // A lambda's own object is the first parameter of its coroutine; the second is looked at as well.
   {
-    generator<int> g = items(e, 7);
+    generator<int> g = made_out_of_sight([&] { return items(e, 7); });
     EXPECT_EQ(memory.given, 1);
     EXPECT_EQ(*g.begin(), 7);
   }
