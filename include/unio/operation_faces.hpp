@@ -122,7 +122,7 @@ struct operation_faces {
 };
 
 /// Where an operation is. `move()` in src/driver/life.hpp changes it, and the table there says what each
-/// event does in each place.
+/// trigger does in each place.
 enum class place : std::uint8_t {
   idle,         ///< no driver has it: described, being tried, or finished
   ready,        ///< it has ended without a driver; its receiver is notified next

@@ -8,8 +8,8 @@
 //                       └────────────── rearm ◄── delivered ◄── yielded ◄────┘
 //
 // One field says where an operation is (operation_links::marks::where), one function changes it (move), and
-// one table says what each event does in each place (what_follows). An operation whose receiver has yet to be
-// notified of a value notes a stop and acts on it afterwards, in every place.
+// one table says what each trigger does in each place (what_follows). An operation whose receiver has yet to
+// be notified of a value notes a stop and acts on it afterwards, in every place.
 
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace unio::driver {
 
-enum class event : std::uint8_t {
+enum class trigger : std::uint8_t {
   completion,  ///< the kernel says what has become of it
   readiness,   ///< its descriptor became ready
   worker_done, ///< a thread that may block has performed it
@@ -30,7 +30,7 @@ enum class event : std::uint8_t {
   driver_lost, ///< the ring may not be entered any more, and epoll takes its place
   delivered,   ///< its receiver has been notified of a value, or of the end
 };
-inline constexpr int event_count = static_cast<int>(event::delivered) + 1;
+inline constexpr int trigger_count = static_cast<int>(trigger::delivered) + 1;
 
 enum class reaction : std::uint8_t {
   impossible, ///< does not happen there
@@ -48,7 +48,7 @@ enum class reaction : std::uint8_t {
 namespace tables {
 
 using enum reaction;
-using reactions = std::array<reaction, event_count>;
+using reactions = std::array<reaction, trigger_count>;
 
 inline constexpr std::array<reactions, place_count> life = {{
     // clang-format off
@@ -74,7 +74,7 @@ inline constexpr std::array<reactions, place_count> life = {{
 
 } // namespace tables
 
-constexpr reaction what_follows(place where, event what) noexcept {
+constexpr reaction what_follows(place where, trigger what) noexcept {
   return tables::life[static_cast<std::size_t>(where)][static_cast<std::size_t>(what)];
 }
 

@@ -1,5 +1,5 @@
-// Where an operation is, and what each event does there (src/driver/life.hpp): the table against what the
-// drivers do. An operation that does as it is told is brought to each place, and each event happens to it.
+// Where an operation is, and what each trigger does there (src/driver/life.hpp): the table against what the
+// drivers do. An operation that does as it is told is brought to each place, and each trigger happens to it.
 
 #include "driver/life.hpp"
 
@@ -32,11 +32,11 @@ using namespace std::chrono_literals;
 using unio::io_operation;
 using unio::readiness;
 using unio::driver::attempt;
-using unio::driver::event;
 using unio::driver::may_move;
 using unio::driver::outcome;
 using unio::driver::place;
 using unio::driver::reaction;
+using unio::driver::trigger;
 using unio::driver::what_follows;
 
 constexpr auto all_places = [] {
@@ -276,7 +276,7 @@ void for_each_place(std::string const& driver, std::function<void(scene&, place)
 
 TEST_P(life, a_stop_does_what_the_table_says) {
   for_each_place(GetParam(), [](scene& s, place where) {
-    reaction const expected = what_follows(where, event::stop);
+    reaction const expected = what_follows(where, trigger::stop);
     s.op->cancel();
     bool const is_noted = where == place::yielded; // its receiver is being notified of a value
     bool const ends = !is_noted && (expected == reaction::end || expected == reaction::withdraw);
@@ -306,7 +306,7 @@ TEST_P(life, a_moment_does_what_the_table_says) {
     s.op->moment = unio::sys::steady_now() + 5'000'000;
     s.op->start();
     s.turn_until([&] { return s.op->where() == where; });
-    ASSERT_EQ(what_follows(where, event::moment), is_timed ? reaction::perform : reaction::rearm);
+    ASSERT_EQ(what_follows(where, trigger::moment), is_timed ? reaction::perform : reaction::rearm);
     s.op->can_go_on = !is_timed;
     s.drive();
     EXPECT_EQ(s.op->outcome_value(), 7);
@@ -335,7 +335,7 @@ TEST_P(life, a_driver_that_is_lost_gives_back_what_the_table_says) {
 TEST_P(life, a_delivered_value_is_followed_by_what_the_table_says) {
   scene s(GetParam());
   with(s, place::yielded, [](scene& there) { EXPECT_EQ(there.op->notified, 1); });
-  ASSERT_EQ(what_follows(place::yielded, event::delivered), reaction::rearm);
+  ASSERT_EQ(what_follows(place::yielded, trigger::delivered), reaction::rearm);
   EXPECT_TRUE(unio::driver::is_with_backend(s.op->where())) << name_of(s.op->where());
   s.op->cancel();
   s.drive();
@@ -373,9 +373,9 @@ TEST(life_table, leads_from_every_place_to_every_other) {
 
 TEST(life_table, asks_only_for_steps_that_may_be_made) {
   for (place const where : all_places)
-    for (int i = 0; i != unio::driver::event_count; ++i) {
-      SCOPED_TRACE(std::string(name_of(where)) + ", event " + std::to_string(i));
-      switch (what_follows(where, static_cast<event>(i))) {
+    for (int i = 0; i != unio::driver::trigger_count; ++i) {
+      SCOPED_TRACE(std::string(name_of(where)) + ", trigger " + std::to_string(i));
+      switch (what_follows(where, static_cast<trigger>(i))) {
         case reaction::impossible:
         case reaction::nothing:
           break;

@@ -200,7 +200,7 @@ void engine::after_value(io_operation& op) noexcept {
     if (take_back(op)) process(op, -ECANCELED, 0);
     return;
   }
-  if (what_follows(l.is.where, event::delivered) != reaction::rearm) return;
+  if (what_follows(l.is.where, trigger::delivered) != reaction::rearm) return;
   move(op, place::at_hand);
   if (l.is.pauses != 0) return retry_after(op, detail::pause_ms(l.is.pauses));
   restart(op);
@@ -210,7 +210,7 @@ void engine::after_value(io_operation& op) noexcept {
 // ends.
 bool engine::take_back(io_operation& op) noexcept {
   place const where = op.links.is.where;
-  switch (what_follows(where, event::stop)) {
+  switch (what_follows(where, trigger::stop)) {
     case reaction::withdraw:
     case reaction::ask_kernel:
       if (!backend_->disarm(*this, op)) return false;
@@ -248,7 +248,7 @@ void engine::cancel(io_operation& op) noexcept {
 void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
   operation_links& l = op.links;
   deadlines_.remove(op);
-  reaction const due_now = what_follows(l.is.where, event::moment);
+  reaction const due_now = what_follows(l.is.where, trigger::moment);
   if (due_now == reaction::rearm && l.deadline_due > now_ns) {
     move(op, place::at_hand);
     l.due = l.deadline_due;

@@ -32,7 +32,7 @@ int engine::change_backend(int why) noexcept {
       io_operation* const following = op->links.next_on_handle;
       operation_links& l = op->links;
       bool const stays = l.submitted();
-      if (what_follows(l.is.where, event::driver_lost) == reaction::rearm) {
+      if (what_follows(l.is.where, trigger::driver_lost) == reaction::rearm) {
         move(*op, place::at_hand);
         if (l.is.undelivered != 0) { // armed after its receiver has been notified
           move(*op, place::yielded);

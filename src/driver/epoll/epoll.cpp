@@ -123,7 +123,7 @@ class epoll_backend final : public backend {
       io_operation* const next = op->links.next_on_handle;
       readiness const wants = op->faces().wants(*op);
       bool const waits_here =
-          op->fd() == fd && what_follows(op->links.is.where, event::readiness) == reaction::perform;
+          op->fd() == fd && what_follows(op->links.is.where, trigger::readiness) == reaction::perform;
       if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {
         move(*op, place::at_hand);
         if (!e.perform_now(*op)) e.await_readiness(*op);

@@ -283,7 +283,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
     // (engine::after_value).
     bool const was_to_end = to_cancel_.contains(op);
     if (was_to_end) to_cancel_.remove(op);
-    bool const performed = what_follows(op.links.is.where, event::completion) == reaction::decode;
+    bool const performed = what_follows(op.links.is.where, trigger::completion) == reaction::decode;
     if (!goes_on(flags)) free_slot(op);
     if (performed) {
       if (op.is_multishot()) {
