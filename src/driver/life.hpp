@@ -41,6 +41,7 @@ enum class reaction : std::uint8_t {
   end,        ///< it is taken out of its place and has ended; after a deadline, if a last attempt fails
   withdraw,   ///< it is taken out of the driver's queue and has ended
   ask_kernel, ///< the kernel is asked to end it, and its completion says what has become of it
+  ask_member, ///< the member that runs is asked to end, and its end is that of the whole
   ask_worker, ///< it ends if no worker has begun it; otherwise its result says what has become of it
   retire,     ///< no driver has it any more
 };
@@ -64,7 +65,7 @@ inline constexpr std::array<reactions, place_count> life = {{
     /* parked       */ {impossible, perform, impossible, impossible, end,        rearm,      impossible},
     /* later        */ {impossible, nothing, impossible, impossible, end,        nothing,    impossible},
     /* with_worker  */ {impossible, nothing, decode,     impossible, ask_worker, nothing,    impossible},
-    /* with_members */ {impossible, nothing, impossible, impossible, end,        nothing,    impossible},
+    /* with_members */ {impossible, nothing, impossible, impossible, ask_member,  nothing,    impossible},
     /* timed        */ {impossible, nothing, impossible, perform,    end,        nothing,    impossible},
     /* retrying     */ {impossible, nothing, impossible, rearm,      end,        nothing,    impossible},
     /* yielded      */ {impossible, nothing, impossible, impossible, end,        nothing,    rearm},

@@ -42,7 +42,7 @@ bool simulated_backend::prefers_batch(engine& e, io_operation const&) noexcept {
 }
 
 bool simulated_backend::disarm(engine& e, io_operation& op) noexcept {
-  // As epoll: nobody but us has it.
+  // As epoll, which has it alone.
   bool const only_waits = op.links.is.where == driver::place::polled && !is_queued(op);
   if (!only_waits || !world_.options.readiness || !world_.random.one_in(2)) return ring_client::disarm(e, op);
   kernel_.withdraw(slots_.user_data(op.links.slot));

@@ -114,14 +114,14 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
 
 // ---- performing
 
-// Whether nobody else has to do anything before the entry can end.
+// Whether the entry can end without another operation or an event.
 bool simulated_kernel::is_ready(entry const& e) const noexcept {
   if (is_doorbell(e)) return rung_;
   readiness const wants = e.op != nullptr ? e.op->faces().wants(*e.op) : e.polls;
   return !waits_for_descriptor(wants) || world_.is_ready(e.fd, wants);
 }
 
-// Whether the kernel has something to do that needs nobody else.
+// Whether the kernel has something to do without another operation or an event.
 bool simulated_kernel::is_busy() const noexcept {
   return !cancels_.empty() || std::any_of(entries_.begin(), entries_.end(), [this](entry const& e) {
     return e.delay != 0 || e.canceled || is_ready(e);

@@ -219,8 +219,9 @@ bool engine::take_back(io_operation& op) noexcept {
       if (!take_from_workers(op)) return false;
       with_workers_.fetch_sub(1, std::memory_order_relaxed);
       break;
+    case reaction::ask_member:
+      return true; // by its decoder
     default:
-      if (where == place::with_members) return true; // its decoder asks the member that runs
       if (where == place::later) later_.remove(op);
       break;
   }

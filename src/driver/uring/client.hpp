@@ -80,7 +80,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   int reap(engine& e, std::int64_t until) noexcept override {
-    arm_doorbell(); // first: without it nobody could wake us, so that this must not sleep
+    arm_doorbell(); // first: without it no other thread could wake this one, which must not sleep then
     submit_cancels(e);
     submit_operations(e);
     bool const may_sleep = until != 0;
@@ -271,7 +271,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   static bool goes_on(unsigned flags) noexcept { return (flags & IORING_CQE_F_MORE) != 0; }
 
-  // Nobody asked for it: the kernel gives up what it could not get a thread for, as while signals keep coming
+  // A cancel that was not asked for: the kernel got no thread for it, as while signals keep coming
   // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.
   static bool needs_kernel_thread(io_operation const& op) noexcept {
     readiness const wants = op.faces().wants(op);

@@ -1,7 +1,7 @@
 // src/driver/uring/slots.hpp: names for operations that the kernel can hold without holding a pointer.
 //
 // user_data is a slot's number and its generation. A completion whose generation is not the slot's current
-// one is of an operation that has gone, and reaches nobody (tokio#8112, mio CVE-2024-27308).
+// one is of an operation that has gone, and is dropped (tokio#8112, mio CVE-2024-27308).
 
 #pragma once
 

@@ -38,8 +38,8 @@ class uring_kernel : public ring {
     return !outlasts_entering(op) || prepare_end() == 0;
   }
 
-  /// Whether the kernel may be performing it while nobody enters the ring: a thread of the kernel's does, or
-  /// its memory is with a device or the network. Without deferred task work that is so of all.
+  /// Whether the kernel may be performing it while no thread enters the ring: a thread of the kernel's does,
+  /// or its memory is with a device or the network. Without deferred task work that is so of all.
   [[nodiscard]] bool outlasts_entering(io_operation const& op) const noexcept {
     if (!has(IORING_SETUP_DEFER_TASKRUN)) return true;
     return op.faces().lends_buffers || op.faces().wants(op) == readiness::worker;
