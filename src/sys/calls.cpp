@@ -4,6 +4,7 @@
 #include "sys/calls.hpp"
 
 #include "sys/kernel_abi.hpp"
+#include "sys/sanitizer.hpp"
 #include "sys/sigpipe.hpp"
 
 #include <fcntl.h>
@@ -160,9 +161,17 @@ constinit table const kernel = {
     .linkat = [](int from_dir, char const* from, int to_dir, char const* to,
                  int flags) noexcept { return call(SYS_linkat, from_dir, from, to_dir, to, flags); },
     .lseek = [](int fd, std::int64_t at, int whence) noexcept { return call(SYS_lseek, fd, at, whence); },
-    .mmap = [](void* at, std::size_t n, int protection, int flags, int fd,
-               std::int64_t offset) noexcept { return call(SYS_mmap, at, n, protection, flags, fd, offset); },
-    .munmap = [](void* at, std::size_t n) noexcept { return call(SYS_munmap, at, n); },
+    .mmap =
+        [](void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset) noexcept {
+          std::int64_t const r = call(SYS_mmap, at, n, protection, flags, fd, offset);
+          has_mapped();
+          return r;
+        },
+    .munmap =
+        [](void* at, std::size_t n) noexcept {
+          will_unmap();
+          return call(SYS_munmap, at, n);
+        },
     .futex =
         [](std::uint32_t* word, int operation, std::uint32_t value, timespec const* timeout) noexcept {
           return call(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);

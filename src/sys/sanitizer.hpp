@@ -38,7 +38,13 @@ inline constexpr bool is_sanitized = false;
 #if defined(UNIO_THREAD_SANITIZER)
 inline void kernel_takes(void* p) noexcept { __tsan_release(p); }
 inline void kernel_gives_back(void* p) noexcept { __tsan_acquire(p); }
+/// Memory that a thread unmaps without the C library, as liburing does, may be mapped by another at once.
+inline constinit char unseen_mappings = 0;
+inline void will_unmap() noexcept { __tsan_release(&unseen_mappings); }
+inline void has_mapped() noexcept { __tsan_acquire(&unseen_mappings); }
 #else
+inline void will_unmap() noexcept {}
+inline void has_mapped() noexcept {}
 inline void kernel_takes(void*) noexcept {}
 inline void kernel_gives_back(void*) noexcept {}
 #endif

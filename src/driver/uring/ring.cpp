@@ -3,6 +3,7 @@
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 #include "sys/kernel_abi.hpp"
+#include "sys/sanitizer.hpp"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -67,6 +68,7 @@ ring::~ring() {
     return;
   }
   unregister();
+  sys::will_unmap();
   io_uring_queue_exit(&ring_);
 }
 
@@ -102,6 +104,7 @@ int ring::open(unsigned entries) noexcept {
           sys::close(fd);
           return e;
         }
+        sys::has_mapped();
         ring_.features = p.features;
         flags_ = p.flags;
         enter_fd_ = fd;
