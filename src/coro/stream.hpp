@@ -4,6 +4,7 @@
 #pragma once
 
 #include "sys/calls.hpp"
+#include "sys/due.hpp"
 
 #include <unio/stream.hpp>
 
@@ -22,7 +23,7 @@ class time_limit {
  public:
   explicit time_limit(deadline d) noexcept : deadline_(d) {
     if (d.is_none() || d.is_zero()) return;
-    due_ns_ = d.due(sys::steady_now(), sys::system_now());
+    due_ns_ = sys::due(d);
     deadline_ = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due_ns_));
   }
   /// For the next transfer.

@@ -6,6 +6,7 @@
 // and the caller resumes when it has ended.
 
 #include "sys/calls.hpp"
+#include "sys/due.hpp"
 
 #include <unio/timeout.hpp>
 
@@ -15,11 +16,8 @@ namespace unio::detail {
 namespace {
 
 bool has_come(deadline d) noexcept {
-  if (d.which() == deadline::kind::none) return false;
-  if (d.which() == deadline::kind::relative) return d.is_zero();
-  bool const system = d.which() == deadline::kind::system;
-  std::int64_t const now = sys::steady_now();
-  return d.due(now, system ? sys::system_now() : 0) <= now;
+  if (d.is_none() || d.which() == deadline::kind::relative) return d.is_zero();
+  return sys::due(d) <= sys::steady_now();
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/due.hpp"
 
 #include <unio/pipe_handle.hpp>
 
@@ -47,12 +48,11 @@ int open_end(int directory, char const* name, mode m) noexcept {
 
 // The same, waiting for a reader.
 int open_end(int directory, char const* name, mode m, deadline const& d) noexcept {
-  std::int64_t due = -1;
+  std::int64_t const due = sys::due(d);
   for (std::int64_t next_pause = first_pause_ns;; next_pause = std::min(2 * next_pause, longest_pause_ns)) {
     int const fd = open_end(directory, name, m);
     if (fd != -ENXIO || d.is_zero()) return fd;
     std::int64_t const now = sys::steady_now();
-    if (due < 0) due = d.due(now, sys::system_now());
     if (due <= now) return -ETIMEDOUT;
     pause(std::min(next_pause, due - now));
   }

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <thread>
@@ -417,6 +418,48 @@ TEST(run_on, hands_the_stop_on) {
     EXPECT_EQ(unio::run(body(other.executor(), sleeps), {.stop = stop.get_token()}), condition::canceled);
     asks.join();
   }
+}
+
+// What asks for the stop is still on the stack then, with a source that may be the caller's.
+TEST(run_on, comes_back_later_if_the_task_ends_inside_of_the_request_to_stop) {
+  class until_stopped { // resumes where the stop is requested
+   public:
+    static constexpr bool await_ready() noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h, unio::environment const& e) {
+      stopped_.emplace(e.stop, resume_it{h});
+    }
+    static constexpr void await_resume() noexcept {}
+
+   private:
+    struct resume_it {
+      std::coroutine_handle<> h;
+      void operator()() const noexcept { h.resume(); }
+    };
+    std::optional<unio::stop_callback<resume_it>> stopped_;
+  };
+  auto const m = a_multiplexer();
+  bool task_ended = false, came_back = false;
+  auto away = [](bool& ended) -> task<> {
+    co_await until_stopped();
+    ended = true;
+  };
+  using away_type = decltype(away);
+  auto body = [](away_type const& make, bool& ended, bool& back) -> task<> {
+    co_await unio::run_on(unio::inline_executor(), make(ended));
+    back = true;
+  };
+  unio::stop_source stop;
+  auto asks = [](unio::stop_source& source, bool& ended, bool& back) -> task<> {
+    co_await unio::co_yield_now();
+    source.request_stop();
+    EXPECT_TRUE(ended);
+    EXPECT_FALSE(back);
+  };
+  unio::async_run(*m, body(away, task_ended, came_back), unio::detail::let_it_end(),
+                  {.stop = stop.get_token()});
+  unio::async_run(*m, asks(stop, task_ended, came_back));
+  EXPECT_TRUE(m->run().has_value());
+  EXPECT_TRUE(came_back);
 }
 
 // The caller is destroyed while its task is away: that one is called back, even if it needs the caller's

@@ -79,13 +79,16 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return environment_.multiplexer; }
 
  protected:
+  /// Before it begins.
+  void stop_by(stop_token t) noexcept { environment_.stop = std::move(t); }
+
   Executor executor_;
 
  private:
   static void begin_posted(work& w, bool run) noexcept {
     auto& self = static_cast<root&>(w);
     if (!run) return static_cast<Of&>(self).dropped();
-    self.begin();
+    static_cast<Of&>(self).begin();
   }
   static void abandon(environment const& e) noexcept {
     static_cast<Of&>(*static_cast<root*>(e.root)).dropped();

@@ -2,15 +2,14 @@
 //
 //   async_root         the root of a chain that owns itself: async_run
 //   waited_root        the root of a chain on the stack of the waiting thread: run, sync_wait
-//   blocker            blocks that thread
 //   run_on_awaitable   a task on another executor, and its return
 
 #pragma once
 
+#include <unio/detail/away.hpp>
 #include <unio/detail/child.hpp>
 #include <unio/run.hpp>
 
-#include <atomic>
 #include <optional>
 
 namespace unio {
@@ -67,24 +66,6 @@ class async_root final : public root<async_root<Executor, T, Handler>, Executor,
   Handler handler_;
 };
 
-/// Blocks one thread until any thread wakes it.
-class blocker {
- public:
-  /// Blocks; or, if `m` is not null, runs that meanwhile. Errors: as m->run(); then it was not woken.
-  UNIO_API result<void> wait(io_multiplexer* m = nullptr) noexcept;
-  /// Once. This object may be destroyed before it returns.
-  UNIO_API void wake() noexcept;
-  [[nodiscard]] bool is_awake() const noexcept {
-    return (state_.load(std::memory_order_acquire) & bit_woken) != 0; // pairs with the release in wake()
-  }
-
- private:
-  static constexpr std::uint32_t bit_woken = 1, bit_running = 2, bit_left = 4;
-  std::atomic<std::uint32_t> state_{0};
-  io_operation* sleep_ = nullptr; // while a multiplexer is run: an operation without end, to be cancelled;
-  void const* thread_ = nullptr;  // and the thread that runs it
-};
-
 /// `m`, if this thread should run it while it waits, and can; null if not.
 UNIO_API result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept;
 
@@ -114,45 +95,26 @@ class waited_root final : public root<waited_root<Executor, T>, Executor, T> {
 };
 
 /// Awaits a task on another executor: the part without the executor and the value.
-class run_on_base {
+class run_on_base : protected away {
  public:
   UNIO_API std::coroutine_handle<> child_ended() noexcept;
 
  protected:
-  run_on_base() = default;
-  run_on_base(run_on_base const&) = delete;
-  run_on_base& operator=(run_on_base const&) = delete;
-  ~run_on_base() = default;
-
   /// `child` is prepared with environment_.
   UNIO_API std::coroutine_handle<> go(std::coroutine_handle<> child, std::coroutine_handle<> h,
                                       environment const& e, executor_ref there) noexcept;
   void returned() {
-    place_.store(place::here, std::memory_order_relaxed);
+    state_.resumed();
     if (is_lost_) throw_error(make_error_code(error::multiplexer_destroyed));
   }
-  bool is_away() const noexcept { return place_.load(std::memory_order_relaxed) != place::here; }
-  /// Destroyed while the task is away: asks it to stop, and waits until it has ended.
-  UNIO_API void call_back() noexcept;
 
   environment environment_; // the task's
 
  private:
-  enum class place : unsigned char { here, there, returning, called_back };
   static void lost(environment const& e) noexcept;
-  struct pass_on {
-    stop_source& to;
-    void operator()() const noexcept { to.request_stop(); }
-  };
 
-  environment const* callers_ = nullptr;
   std::coroutine_handle<> caller_;
-  resumption hop_;
-  stop_source stop_;
-  std::optional<stop_callback<pass_on>> stop_from_caller_;
-  blocker ended_;
   bool is_lost_ = false; // the task never ended: its multiplexer did
-  std::atomic<place> place_{place::here};
 };
 
 template <class Executor, class T>
@@ -167,9 +129,7 @@ class [[nodiscard]] run_on_awaitable : public child<run_on_awaitable<Executor, T
         run_on_base(),
         executor_(std::move(other.executor_)) {}
   run_on_awaitable& operator=(run_on_awaitable&&) = delete;
-  ~run_on_awaitable() {
-    if (is_away()) call_back();
-  }
+  ~run_on_awaitable() { call_back(environment_.multiplexer); }
 
   static constexpr bool await_ready() noexcept { return false; }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {

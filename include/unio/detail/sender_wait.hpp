@@ -9,13 +9,12 @@
 
 #pragma once
 
+#include <unio/detail/away.hpp>
 #include <unio/operation.hpp>
-#include <unio/run.hpp>
 
 #include <atomic>
 #include <concepts>
 #include <exception>
-#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -56,40 +55,12 @@ struct standard_stop_token : stop_token {
   bool operator==(standard_stop_token const&) const = default;
 };
 
-/// A coroutine that waits for a sender: its resumption and its stop callback (src/coro/execution.cpp).
-class UNIO_API sender_wait {
+/// A coroutine that waits for a sender.
+class sender_wait : protected away {
  public:
-  sender_wait() = default;
-  sender_wait(sender_wait const&) = delete;
-  sender_wait& operator=(sender_wait const&) = delete;
   /// The receiver was called, on any thread.
-  void completed() noexcept;
+  void completed() noexcept { resume(arrive()); }
   [[nodiscard]] standard_stop_token token() noexcept { return {stop_.get_token()}; }
-
- protected:
-  ~sender_wait() = default;
-  void before_start(std::coroutine_handle<> h, environment const& e) noexcept;
-  /// False: it has completed, and the coroutine resumes.
-  [[nodiscard]] bool after_start() noexcept;
-  /// The coroutine is being destroyed: asks the sender to stop, and waits until it has completed.
-  void leave() noexcept;
-  void resumed() noexcept { place_.store(place::here, std::memory_order_relaxed); }
-
- private:
-  enum class place : unsigned char { here, starting, waiting, returning, called_back };
-  struct pass_on {
-    sender_wait* self;
-    void operator()() const noexcept { self->pass_on_stop(); }
-  };
-  void pass_on_stop() noexcept;
-  environment const* with_ = nullptr;
-  resumption resume_;
-  stop_source stop_;
-  std::optional<stop_callback<pass_on>> stop_from_caller_;
-  blocker completed_;
-  std::atomic<void const*> stopping_{nullptr}; // the thread that is passing a stop on
-  bool completed_by_stop_ = false;
-  std::atomic<place> place_{place::here};
 };
 
 } // namespace unio::detail

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <unio/connect.hpp>
+#include <unio/detail/run.hpp>
 #include <unio/detail/sender_wait.hpp>
 #include <unio/detail/standard_sender.hpp>
 #include <unio/execution.hpp>
@@ -162,7 +163,9 @@ template <class Executor> class executor_scheduler {
 // ---- tasks
 // --------------------------------------------------------------------------------------------------------
 
-template <class Executor, class T, class Receiver> class task_operation : end_listener, work {
+template <class Executor, class T, class Receiver>
+class task_operation : public root<task_operation<Executor, T, Receiver>, Executor, T> {
+  using base = root<task_operation, Executor, T>;
   using token_type = ex::stop_token_of_t<ex::env_of_t<Receiver>>;
   struct on_stop {
     stop_source* source;
@@ -171,65 +174,48 @@ template <class Executor, class T, class Receiver> class task_operation : end_li
 
  public:
   using operation_state_concept = ex::operation_state_t;
+  static constexpr char const* what = "sender";
   task_operation(Executor executor, task<T>&& t, Receiver&& receiver)
-      : end_listener(&ended),
-        work(&begin),
-        executor_(std::move(executor)),
-        with_{.executor = executor_, .abandon = &abandon, .root = this},
-        task_(std::move(t)),
-        receiver_(std::move(receiver)) {
-    with_.multiplexer = with_.executor.multiplexer();
-  }
+      : base(std::move(executor), std::move(t), {}, nullptr), receiver_(std::move(receiver)) {}
   task_operation(task_operation&&) = delete;
 
   void start() & noexcept {
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     if (token.stop_possible()) {
-      with_.stop = source_.get_token();
+      this->stop_by(source_.get_token());
       callback_.emplace(token, on_stop{&source_});
     }
-    Executor const executor = executor_; // this object may be destroyed before post() returns
-    executor.post(static_cast<work&>(*this));
+    this->post();
   }
-
- private:
-  static void begin(work& w, bool run) noexcept {
-    auto& self = static_cast<task_operation&>(w);
-    if (!run || source_requested(self)) return self.stopped();
-    self.task_.child().promise().set_environment(self.with_);
-    self.task_.child().promise().set_continuation(static_cast<end_listener&>(self));
-    resume(self.task_.child());
+  void begin() noexcept {
+    if (source_.stop_requested()) return dropped();
+    base::begin();
   }
-  static bool source_requested(task_operation const& self) noexcept { return self.source_.stop_requested(); }
-  static std::coroutine_handle<> ended(end_listener& l) noexcept {
-    auto& self = static_cast<task_operation&>(l);
-    self.callback_.reset();
-    task_outcome<T> outcome = outcome_of<T>(self.task_.child().promise());
-    self.task_ = {};
+  std::coroutine_handle<> child_ended() noexcept {
+    callback_.reset();
+    task_outcome<T> outcome = outcome_of<T>(this->state());
+    this->drop();
     if (!outcome.has_value()) {
-      if (self.source_.stop_requested() && is_canceled(outcome.error())) {
-        ex::set_stopped(std::move(self.receiver_));
+      if (source_.stop_requested() && is_canceled(outcome.error())) {
+        ex::set_stopped(std::move(receiver_));
       } else {
-        ex::set_error(std::move(self.receiver_), std::move(outcome.error()));
+        ex::set_error(std::move(receiver_), std::move(outcome.error()));
       }
     } else if constexpr (std::is_void_v<T>) {
-      ex::set_value(std::move(self.receiver_));
+      ex::set_value(std::move(receiver_));
     } else {
-      ex::set_value(std::move(self.receiver_), *std::move(outcome));
+      ex::set_value(std::move(receiver_), *std::move(outcome));
     }
     return std::noop_coroutine();
   }
-  static void abandon(environment const& e) noexcept { static_cast<task_operation*>(e.root)->stopped(); }
-  void stopped() noexcept {
+  void dropped() noexcept {
     callback_.reset();
-    task_ = {};
+    this->drop();
     ex::set_stopped(std::move(receiver_));
   }
 
-  Executor executor_;
-  environment with_;
+ private:
   stop_source source_;
-  task<T> task_;
   Receiver receiver_;
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;
 };
@@ -311,17 +297,17 @@ template <class Sender> class [[nodiscard]] sender_awaitable : sender_wait {
  public:
   explicit sender_awaitable(Sender sender) : sender_(std::move(sender)) {}
   sender_awaitable(sender_awaitable&& other) : sender_(std::move(other.sender_)) {}
-  ~sender_awaitable() { sender_wait::leave(); }
+  ~sender_awaitable() { call_back(); }
 
   static constexpr bool await_ready() noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> h, environment const& e) {
     operation_.emplace(std::move(sender_), this);
-    sender_wait::before_start(h, e);
+    leave(h, e);
     ex::start(operation_->operation);
-    return sender_wait::after_start();
+    return state_.has_left();
   }
   auto await_resume() {
-    sender_wait::resumed();
+    state_.resumed();
     if (error_ != nullptr) rethrow(std::move(error_));
     if constexpr (std::tuple_size_v<values> == 1) {
       return std::get<0>(*std::move(values_));

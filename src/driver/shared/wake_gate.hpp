@@ -1,4 +1,4 @@
-// src/driver/wake_gate.hpp: who is woken when something was queued for several threads.
+// src/driver/shared/wake_gate.hpp: who is woken when something was queued for several threads.
 //
 // One word counts the sleepers, and the calls: sleepers that are being woken. At most one call is under way
 // at a time; the thread that was called takes something, and calls the next if there is more.

@@ -1,4 +1,4 @@
-// src/driver/work_slot.hpp: posted work that waits for one thread, and that others may take.
+// src/driver/shared/work_slot.hpp: posted work that waits for one thread, and that others may take.
 
 #pragma once
 

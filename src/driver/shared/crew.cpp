@@ -1,0 +1,157 @@
+#include "driver/shared/crew.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+namespace unio::driver {
+
+crew::crew(int threads, bool stays, std::unique_ptr<slot[]> slots) noexcept
+    : threads_(threads), stays_(stays), slots_(std::move(slots)) {
+  for (slot& s : this->slots()) s.all = this;
+}
+
+// ---- posted work ------------------------------------------------------------------------------------------
+
+bool crew::has_work() const noexcept {
+  if (everybodys_.has_work()) return true;
+  return std::ranges::any_of(slots(), [](slot const& s) { return s.has_work(); });
+}
+
+bool crew::has_work_beside(slot const& mine) const noexcept {
+  if (everybodys_.has_work()) return true;
+  return std::ranges::any_of(slots(), [&](slot const& s) { return &s != &mine && s.has_work(); });
+}
+
+bool crew::fetch(slot& s) noexcept {
+  if (everybodys_.has_work() && everybodys_.give(s, threads_, 64)) return true;
+  return steal(s);
+}
+
+bool crew::steal(slot& s) noexcept {
+  for (slot *const first = slots_.get(), *const end = first + threads_, *p = &s + 1; p != &s; ++p) {
+    if (p == end) p = first;
+    if (p == &s) break;
+    if (p->has_work() && p->give(s, 2, 64)) return true;
+  }
+  return false;
+}
+
+bool crew::withdraw(work& w) noexcept {
+  if (everybodys_.remove(w)) return true;
+  return std::ranges::any_of(slots(), [&](slot& s) { return s.remove(w); });
+}
+
+void crew::drop_posted() noexcept {
+  // One at a time: what is dropped may post, and may take back what waits here.
+  auto const next = [this]() noexcept -> work* {
+    if (work* const w = everybodys_.pop(); w != nullptr) return w;
+    for (slot& s : slots())
+      if (work* const w = s.pop(); w != nullptr) return w;
+    return nullptr;
+  };
+  while (work* const w = next()) (*w)(false);
+}
+
+// ---- sleeping and waking (wake_gate.hpp) ------------------------------------------------------------------
+
+void crew::call_one() noexcept {
+  gate_.call_one(
+      slots(), [](slot& s) -> wake_gate<>::sleeper& { return s.sleeper; },
+      [](slot& s) {
+        std::lock_guard const lock(s.engine_lock);
+        if (engine* const e = s.others_engine(); e != nullptr) e->poke();
+      },
+      [this] { return has_work(); });
+}
+
+void crew::wake_all() noexcept {
+  for (slot& s : slots()) {
+    std::lock_guard const lock(s.engine_lock);
+    if (engine* const e = s.others_engine(); e != nullptr) e->wake();
+  }
+}
+
+bool crew::is_quiet() const noexcept {
+  if (gate_.sleepers() != static_cast<std::uint32_t>(threads_) ||
+      pending_.load(std::memory_order_acquire) != 0)
+    return false;
+  return std::ranges::all_of(slots(), [](slot const& s) {
+    engine const* const e = s.others_engine(); // stays: this is a pool
+    return e != nullptr && e->is_asleep();
+  });
+}
+
+// ---- the end of a pool ------------------------------------------------------------------------------------
+
+void crew::end() noexcept {
+  if (phase_.exchange(phase::over, std::memory_order_acq_rel) == phase::over) return;
+  phase_.notify_all();
+  wake_all();
+}
+
+void crew::end_when_quiet() noexcept {
+  phase expected = phase::open;
+  phase_.compare_exchange_strong(expected, phase::closing, std::memory_order_seq_cst);
+  wake_all(); // so that those who sleep already look whether it is quiet
+  while (!is_over()) phase_.wait(phase::closing, std::memory_order_acquire);
+}
+
+// ---- a thread's place -------------------------------------------------------------------------------------
+
+int slot::run_shared(int max_items) noexcept {
+  if (max_items <= 0 || all->is_over()) return 0;
+  // What is everybody's must not wait for ever behind what this thread posts to itself.
+  if (all->everybodys_.has_work()) all->everybodys_.give(*this, all->threads_, 64);
+  // Nor what waits behind a work that takes long, though all others are always busy with what they post
+  // themselves.
+  if (all->threads_ != 1 && ++turns_ % 64 == 0) all->steal(*this);
+  if (!has_work() && (all->threads_ == 1 || !all->fetch(*this))) return 0;
+  int left = 0;
+  work* w = pop(&left);
+  if (left > 1) all->call_one();
+  int n = 0;
+  // No more than there were: what they post is for the next turn.
+  engine& here = *own_engine();
+  bool const only_one = left == 1;
+  for (left = std::min(left, max_items); w != nullptr; w = pop()) {
+    here.begin_work(only_one);
+    (*w)();
+    if (++n >= left || all->is_over()) break;
+  }
+  return n;
+}
+
+bool slot::has_shared() noexcept { return !all->is_over() && all->has_work(); }
+
+bool slot::before_sleep() noexcept {
+  if (all->is_over()) return false; // only waits for what it has cancelled
+  all->gate_.lie_down(sleeper);
+  if (all->has_work()) return true;
+  if (all->phase_.load(std::memory_order_seq_cst) == crew::phase::closing && all->is_quiet()) {
+    all->end();
+    return true;
+  }
+  return false;
+}
+
+void slot::after_sleep() noexcept {
+  if (!all->gate_.rise(sleeper)) return;
+  all->fetch(*this);
+  all->gate_.answered();
+  if (has_more_than_one() || all->has_work_beside(*this)) all->call_one();
+}
+
+void slot::count(int change) noexcept {
+  if (all->pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0 || all->stays_) return;
+  for (slot& s : all->slots()) { // the last has ended: whoever sleeps is done
+    std::lock_guard const lock(s.engine_lock);
+    if (engine* const e = s.others_engine(); e != nullptr) e->poke();
+  }
+}
+
+int slot::pending() noexcept {
+  return all->pending_.load(std::memory_order_acquire) + (all->stays_ && !all->is_over() ? 1 : 0);
+}
+
+} // namespace unio::driver

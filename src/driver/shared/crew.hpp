@@ -1,0 +1,107 @@
+// src/driver/shared/crew.hpp: the threads that run one multiplexer together, and the work posted to them.
+//
+// Each thread has a slot: an inbox, into which any thread pushes with one compare-and-exchange, and behind it
+// a queue under a lock that is held for a few instructions. One more slot belongs to no thread: it takes what
+// threads post that run nothing here.
+//
+//   post, by a thread of the multiplexer ──► its own slot ──┐                   ┌─ runs it, one by one
+//                                                           ├──► a slot's queue ┤
+//   post, by another thread ──► everybody's slot ── a share ┘                   └─ half, to an idle thread
+//
+// Everything that waits can be taken by an idle thread, and taken back; only what runs is out of the queues,
+// and for a moment what moves from one to another.
+
+#pragma once
+
+#include "driver/engine.hpp"
+#include "driver/shared/wake_gate.hpp"
+#include "driver/shared/work_slot.hpp"
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+namespace unio::driver {
+
+class crew;
+
+/// A thread's place.
+class slot final : public shared_state, public work_slot {
+ public:
+  crew* all = nullptr;
+
+  int run_shared(int max_items) noexcept override;
+  bool has_shared() noexcept override;
+  bool before_sleep() noexcept override;
+  void after_sleep() noexcept override;
+  void count(int change) noexcept override;
+  int pending() noexcept override;
+
+  // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
+  short_lock engine_lock;
+  std::atomic<engine*> runs{nullptr};
+  /// For its own thread.
+  [[nodiscard]] engine* own_engine() const noexcept { return runs.load(std::memory_order_relaxed); }
+  /// For another thread. Acquire; pairs with the release by which the engine is published: a thread that sees
+  /// it sees it as it was made.
+  [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
+  wake_gate<>::sleeper sleeper;
+
+ private:
+  unsigned turns_ = 0; // its own thread's
+};
+
+class crew {
+ public:
+  /// `stays`: a pool's threads; run() never says that nothing is pending.
+  crew(int threads, bool stays, std::unique_ptr<slot[]> slots) noexcept;
+  crew(crew const&) = delete;
+  crew& operator=(crew const&) = delete;
+
+  [[nodiscard]] int threads() const noexcept { return threads_; }
+  [[nodiscard]] bool stays() const noexcept { return stays_; }
+  [[nodiscard]] std::span<slot> slots() const noexcept {
+    return {slots_.get(), static_cast<std::size_t>(threads_)};
+  }
+  /// The slot of no thread.
+  [[nodiscard]] slot& everybodys() noexcept { return everybodys_; }
+
+  /// Something was posted: has one that sleeps look.
+  void call_one() noexcept;
+  void wake_all() noexcept;
+  [[nodiscard]] bool withdraw(work& w) noexcept;
+  /// Tells what is still posted that it will not run.
+  void drop_posted() noexcept;
+
+  [[nodiscard]] bool is_over() const noexcept {
+    return phase_.load(std::memory_order_acquire) == phase::over; // pairs with the release in end()
+  }
+  void end() noexcept;
+  /// Returns when it is over.
+  void end_when_quiet() noexcept;
+
+ private:
+  friend class slot;
+  enum class phase : int { open, closing, over };
+
+  [[nodiscard]] bool has_work() const noexcept;
+  /// Whether there is something that `mine` will not run in its next turn.
+  [[nodiscard]] bool has_work_beside(slot const& mine) const noexcept;
+  // On the thread of `s`, which has nothing to do: a share of what is everybody's, or else half of what
+  // another thread has.
+  bool fetch(slot& s) noexcept;
+  bool steal(slot& s) noexcept;
+  /// Whether nothing is posted, running or in flight: all threads are on their way to sleep, and none is
+  /// woken. The last of them to count itself sees that of all others.
+  [[nodiscard]] bool is_quiet() const noexcept;
+
+  int const threads_;
+  bool const stays_;
+  std::unique_ptr<slot[]> slots_;
+  std::atomic<phase> phase_{phase::open};
+  slot everybodys_;
+  alignas(64) wake_gate<> gate_;
+  alignas(64) std::atomic<int> pending_{0};
+};
+
+} // namespace unio::driver

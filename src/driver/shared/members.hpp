@@ -1,0 +1,57 @@
+// src/driver/shared/members.hpp: which slot of a multiplexer a thread has.
+//
+// A thread remembers its slot in each multiplexer that it uses, by the multiplexer's number, which is never
+// used again: a thread that ends must not touch a multiplexer that has gone, and threads end after static
+// objects are destroyed.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace unio::driver {
+
+class slot;
+
+class members {
+ public:
+  members() noexcept;
+  members(members const&) = delete;
+  members& operator=(members const&) = delete;
+
+  /// The calling thread's slot here, or null.
+  [[nodiscard]] slot* find_mine() const noexcept {
+    if (last.number == number_) [[likely]]
+      return last.mine;
+    return look_for_mine();
+  }
+
+ protected:
+  /// First in the destructor: no thread that ends is told any more; those that are just ending are waited for.
+  ~members() = default;
+  void end_membership() noexcept;
+  /// The calling thread's is `s` from now on, until leave() or its end. False: no memory.
+  [[nodiscard]] bool join(slot& s) noexcept;
+  void leave() noexcept;
+  /// The thread that has `s` ends, and is the calling one.
+  virtual void retire(slot& s) noexcept = 0;
+
+ private:
+  struct entries;
+  // What the thread has asked for last: its slot here, or that it has none.
+  struct last_found {
+    std::uint64_t number;
+    slot* mine;
+  };
+  static constinit thread_local last_found last;
+  static entries& this_threads() noexcept;
+  slot* look_for_mine() const noexcept;
+
+  std::uint64_t number_ = 0;
+  members* next_living_ = nullptr;
+  std::atomic<int> retiring_{0}; // threads that end, inside retire()
+};
+
+inline constinit thread_local members::last_found members::last{};
+
+} // namespace unio::driver
