@@ -1,6 +1,6 @@
-// The gate at which the threads of one multiplexer sleep (src/driver/shared/wake_gate.hpp): in the executions that
-// the memory model allows, what is posted is taken, though a thread that takes something may do nothing else
-// for ever.
+// The gate at which the threads of one multiplexer sleep (src/driver/shared/wake_gate.hpp): in the executions
+// that the memory model allows, what is posted is taken, though a thread that takes something may do nothing
+// else for ever.
 
 #include "driver/shared/wake_gate.hpp"
 #include "memory_model/checker.hpp"

@@ -27,7 +27,8 @@ class members {
   }
 
  protected:
-  /// First in the destructor: no thread that ends is told any more; those that are just ending are waited for.
+  /// First in the destructor: no thread that ends is told of from now on; those that are ending are waited
+  /// for.
   ~members() = default;
   void end_membership() noexcept;
   /// The calling thread's is `s` from now on, until leave() or its end. False: no memory.
