@@ -28,7 +28,7 @@ class backend {
   backend& operator=(backend const&) = delete;
   virtual ~backend();
 
-  /// Gives the doorbell to the engine, which may be told to ring it while its backend changes.
+  /// Gives the doorbell to the engine, which may ring it while its backend changes.
   [[nodiscard]] int give_doorbell() noexcept {
     owns_doorbell_ = false;
     return doorbell_fd_;

@@ -124,7 +124,7 @@ result<std::unique_ptr<backend>> best_backend() noexcept {
   result<std::unique_ptr<backend>> ring = try_uring(entries);
   if (ring.has_value() || name == "uring") return ring;
   // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is
-  // short for longer than somebody may wait is as good a reason.
+  // short for longer than a caller may wait is as good a reason.
   int const code = -ring.error().value(); // a system error: an errno
   bool const is_short = code == -ENOMEM || code == -EAGAIN || code == -EBUSY;
   if (!means_unavailable(code) && !is_short) return ring;

@@ -15,7 +15,7 @@ namespace unio::driver {
 /// direction of one descriptor.
 ///
 /// A hit adds one, up to 3; a miss takes three. Below zero the driver is asked at once, except for every 32nd
-/// operation, which tries again. A driver that is told when readiness changes (epoll) knows better: empty
+/// operation, which tries again. A driver that learns when readiness changes (epoll) knows better: empty
 /// until then.
 class predictor {
  public:

@@ -102,7 +102,7 @@ class engine final : public io_multiplexer {
   [[nodiscard]] bool has_ready() const noexcept {
     return !ready_.empty() || !due_.empty() || !later_.empty();
   }
-  /// Results wait for their receivers to be told.
+  /// Results wait for their receivers to be notified.
   [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
@@ -231,7 +231,7 @@ class engine final : public io_multiplexer {
   bool go_on() noexcept;
   void forget_here(int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
-  [[nodiscard]] bool is_being_told(io_operation const& op) const noexcept;
+  [[nodiscard]] bool is_being_notified(io_operation const& op) const noexcept;
 
   std::unique_ptr<backend> backend_;
   std::unique_ptr<backend> leaving_; ///< the one before, while the kernel may be performing what it was given
@@ -257,13 +257,13 @@ class engine final : public io_multiplexer {
   int landed_ = 0;           ///< ended, and not yet counted so in the shared state
   int delivered_ = 0;        ///< values delivered since the last do_… returned
   bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
-  /// The operations whose receivers are being told of a value that is not the last, innermost first.
-  struct told {
+  /// The operations whose receivers are being notified of a value that is not the last, innermost first.
+  struct notification {
     io_operation* op; ///< null once it has ended all the same
-    told* outer;
+    notification* outer;
   };
-  told* telling_ = nullptr;
-  bool told_end_ = false; ///< an end was delivered without a value
+  notification* notifying_ = nullptr;
+  bool notified_end_ = false; ///< an end was delivered without a value
   bool closing_ = false;
   bool bound_ = false;
   bool open_ = false; ///< bound without an error, and not closing

@@ -97,7 +97,7 @@ void registry::unlist(closing& c) noexcept {
   if (*link == nullptr) return; // a child of fork, which has forgotten its parent's
   *link = c.next;
   for (closing const* other = closings; other != nullptr; other = other->next)
-    if (&sys::state_of(other->fd) == &sys::state_of(c.fd)) return; // still wants to be told
+    if (&sys::state_of(other->fd) == &sys::state_of(c.fd)) return; // still waits for them
   sys::stop_awaiting_landings(c.fd);
 }
 
@@ -140,7 +140,7 @@ void registry::answer_call(engine& e, bool run) noexcept {
   if (run) answer(e);
 }
 
-// A thread may run more multiplexers than its own. Nobody else ends them meanwhile.
+// A thread may run more multiplexers than its own. No other thread ends them meanwhile.
 void registry::answer_for_this_thread() noexcept {
   for (;;) {
     engine* e = nullptr;

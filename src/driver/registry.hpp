@@ -38,8 +38,8 @@ class registry {
   static closing* closings;
 
   static std::mutex& all_mutex() noexcept;
-  /// The newest engine that is older than that of the number, or null. Under the lock. A walk that lets go of
-  /// the lock goes on with it, and misses no engine because others have come or gone.
+  /// The newest engine that is older than that of the number, or null. Under the lock. A walk that releases
+  /// the lock continues with it, and misses no engine because others have come or gone.
   static engine* older_than(std::uint64_t number) noexcept;
   static void list(closing& c) noexcept;
   static void unlist(closing& c) noexcept;

@@ -27,7 +27,7 @@ class pool_multiplexer : public io_multiplexer {
   [[nodiscard]] virtual bool is_over() const noexcept = 0;
   /// Makes it so. From any thread.
   virtual void end() noexcept = 0;
-  /// Makes it so once nothing is posted, running or in flight; waits for that, or for somebody else's end().
+  /// Makes it so once nothing is posted, running or in flight; waits for that, or for another thread's end().
   virtual void end_when_quiet() noexcept = 0;
   /// When all threads have left: tells what is still posted that it will not run.
   virtual void drop_posted() noexcept = 0;

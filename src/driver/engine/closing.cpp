@@ -40,8 +40,8 @@ void engine::abandon(io_operation& op) noexcept {
   cancel(op);
   if (on_own_thread()) {
     ++statistics.abandoned;
-    // One that waits for nothing but to be delivered need not drive the others: nobody is told. (Only then is
-    // the mark of its queue this thread's to read: a worker may have it.)
+    // One that waits for nothing but to be delivered need not drive the others: no receiver is notified.
+    // (Only then may this thread read the mark of its queue: a worker may have it.)
     queue_next_inline();
     if ((op.links.is.undelivered & io_operation::done) != 0 && (due_.contains(op) || ready_.contains(op))) {
       unqueue(op);
@@ -95,22 +95,23 @@ bool engine::go_on() noexcept {
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
   descriptor* const d = descriptors_.find(fd);
-  bool const tell = sys::in_flight(fd) != 0; // also if all have ended, but not all receivers were told yet
+  // Also if all have ended, but not all receivers have been notified.
+  bool const notify = sys::in_flight(fd) != 0;
   if (in_flight_ != 0 && has_in_flight(fd)) {
     cancel_all_on(fd);
-    // A receiver that closes the handle while it is told of one of many values: the end cannot wait for it to
-    // return.
-    for (told const* t = telling_; t != nullptr; t = t->outer)
+    // A receiver may close the handle while it is notified of one of many values: the end cannot wait for it
+    // to return.
+    for (notification const* t = notifying_; t != nullptr; t = t->outer)
       if (t->op != nullptr && t->op->links.is.undelivered == 0 && uses(*t->op, fd)) after_value(*t->op);
     while (has_in_flight(fd)) {
       if (!go_on()) break;
       cancel_all_on(fd);
     }
   }
-  // Nothing is in flight on it any more; now its receivers are told, before their descriptor goes. Only they:
+  // Nothing is in flight on it any more; its receivers are notified before their descriptor goes. Only they:
   // those of others may close handles as well, and would be nested in each other without bound.
   for (operation_queue* const queue : {&due_, &ready_})
-    for (io_operation* op = tell ? queue->first() : nullptr; op != nullptr;) {
+    for (io_operation* op = notify ? queue->first() : nullptr; op != nullptr;) {
       io_operation* const next = op->links.next;
       bool const here = op->links.is.where == place::landed && uses(*op, fd);
       if (here) queue->remove(*op);
@@ -162,7 +163,7 @@ void engine::shut_down() noexcept {
     }
   }
   drop_posted();
-  registry::delist(*this); // nobody posts from here on
+  registry::delist(*this); // no thread posts from here on
   drop_posted();
 }
 

@@ -72,7 +72,7 @@ inline io_operation* engine::pop_ready() noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.is.where == place::ready && !op.is_atomic() && telling_ == nullptr) [[likely]] {
+  if (l.is.where == place::ready && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     move(op, place::idle);
     ++delivered_;
@@ -82,14 +82,14 @@ inline io_operation* engine::pop_ready() noexcept {
   deliver_with_care(op);
 }
 
-// One that was in flight, that other threads may touch, that has ended in part only, or while such a one is
-// told.
+// One that was in flight, that other threads may touch, that has ended in part only, or one that ends while
+// such a receiver is notified.
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
   if (l.is.where == place::landed) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);
-  if (events == all_events && !op.is_atomic() && telling_ == nullptr) [[likely]] {
+  if (events == all_events && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
     ++statistics.finished;
@@ -103,23 +103,23 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;
   if (ends) ++statistics.finished;
-  if (ends) told_end_ = true;
+  if (ends) notified_end_ = true;
   if (ends) {
-    for (told* t = telling_; t != nullptr;
-         t = t->outer) // its receiver, told of a value further up, closed the handle
+    // Its receiver, which is being notified of a value further up, may have closed the handle.
+    for (notification* t = notifying_; t != nullptr; t = t->outer)
       if (t->op == &op) t->op = nullptr;
     return op.deliver(events); // the operation may be gone now
   }
-  told here{&op, telling_};
-  telling_ = &here;
+  notification here{&op, notifying_};
+  notifying_ = &here;
   op.deliver(events);
-  telling_ = here.outer;
+  notifying_ = here.outer;
   // One that has another value by now, from a run() of the receiver's, is seen to after that one.
   if (here.op != nullptr && l.in_flight() && l.is.undelivered == 0) after_value(op);
 }
 
-bool engine::is_being_told(io_operation const& op) const noexcept {
-  for (told const* t = telling_; t != nullptr; t = t->outer)
+bool engine::is_being_notified(io_operation const& op) const noexcept {
+  for (notification const* t = notifying_; t != nullptr; t = t->outer)
     if (t->op == &op) return true;
   return false;
 }

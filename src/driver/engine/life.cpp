@@ -67,7 +67,7 @@ void engine::land(io_operation& op) noexcept {
 }
 
 // For the threads that close its descriptors an operation is in flight until its receiver is about to be
-// told.
+// notified.
 void engine::leave_flight(io_operation& op) noexcept {
   move(op, place::idle);
   op.for_each_descriptor(&sys::leave_flight);
@@ -106,7 +106,7 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
 }
 
 void engine::member_ended(io_operation& chain) noexcept {
-  if (delivered_ > 0) --delivered_; // nobody outside of the chain was told of anything
+  if (delivered_ > 0) --delivered_; // no receiver outside of the chain was notified
   if (chain.links.in_flight()) (void)perform_now(chain);
 }
 
@@ -195,7 +195,7 @@ void engine::restart(io_operation& op) noexcept {
 
 void engine::after_value(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (!op.is_multishot()) return; // only waits for the kernel to let go
+  if (!op.is_multishot()) return; // only waits for the kernel to release it
   if (l.is.cancel_wanted || l.is.timed_out) {
     if (take_back(op)) process(op, -ECANCELED, 0);
     return;
@@ -242,7 +242,7 @@ void engine::cancel(io_operation& op) noexcept {
   if (op.completed() && !op.is_multishot()) return;
   ++statistics.cancels;
   l.is.cancel_wanted = true;
-  if (l.is.undelivered != 0 || is_being_told(op)) return; // after_value() sees to it
+  if (l.is.undelivered != 0 || is_being_notified(op)) return; // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
 }
 

@@ -100,10 +100,10 @@ template <class Turn> result<int> engine::within_turn(Turn turn) noexcept {
   }
   queue_next_inline();
   int const counted = std::exchange(delivered_, 0);
-  bool const ended = told_end_;
+  bool const ended = notified_end_;
   result<int> const r = turn();
   delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
-  told_end_ = told_end_ || ended;
+  notified_end_ = notified_end_ || ended;
   return r;
 }
 
@@ -144,13 +144,13 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   bool const outer = delivering_;
   result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
-  if (outer && r.has_value() && *r < 0) told_end_ = true; // it was woken, say: so is the run() further up
+  if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
   return r;
 }
 
 result<int> engine::turns(int max_items, std::int64_t until) noexcept {
   detail::resume_scope const scope;
-  told_end_ = false;
+  notified_end_ = false;
   bound const b(*this, max_items, forever);
   bool const limited = max_items >= 0;
   for (;;) {
@@ -183,7 +183,7 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
     count_landed();
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
     if (e != 0) return detail::to_error_code(e);
-    if (std::exchange(told_end_, false)) return -1; // whoever runs this may wait for just that end
+    if (std::exchange(notified_end_, false)) return -1; // the caller may wait for just that end
     if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
     if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
   }
@@ -219,7 +219,7 @@ void engine::poll_member(io_operation& m) noexcept {
     (void)poll(m);
     return;
   }
-  // Its value is known; the chain goes on once the kernel has let go of its buffers.
+  // Its value is known; the chain goes on once the kernel has released its buffers.
   if (m.links.is.undelivered == 0) look_at(m);
   if (m.links.is.undelivered != 0) deliver_now(m);
 }

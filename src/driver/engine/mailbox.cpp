@@ -17,11 +17,11 @@ bool engine::before_sleep() noexcept {
 
 void engine::post(work& w) noexcept {
   if (owner_.load(std::memory_order_relaxed) == this_thread_token() &&
-      open_) { // it is awake, and nobody else looks
+      open_) { // it is awake, and no other thread looks
     return posted_here_.push(w);
   }
   posting_.fetch_add(1, std::memory_order_relaxed);
-  posted_.push(w); // from here on `w` may run, and whatever it lets go on end this engine
+  posted_.push(w); // from here on `w` may run, and what it resumes may end this engine
   poke();
   posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in ~engine
 }
@@ -75,7 +75,7 @@ void engine::take_messages() noexcept {
     std::uint32_t const asked = op->take_requests();
     if ((asked & io_operation::request_start) != 0) {
       bool const outer =
-          std::exchange(delivering_, true); // it may end at once, but not be told, and gone, yet
+          std::exchange(delivering_, true); // it may end at once; its receiver is notified later
       begin(*op);
       queue_next_inline();
       delivering_ = outer;

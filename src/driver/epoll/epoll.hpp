@@ -10,7 +10,7 @@
 
 namespace unio::driver {
 
-/// `why`: what io_uring said; 0 if nobody wanted it. `doorbell_fd`: the engine's, if it has one already.
+/// `why`: what io_uring said; 0 if it was not asked for. `doorbell_fd`: the engine's, if it has one already.
 result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd = -1) noexcept;
 
 } // namespace unio::driver

@@ -144,7 +144,7 @@ void slot::after_sleep() noexcept {
 
 void slot::count(int change) noexcept {
   if (all->pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0 || all->stays_) return;
-  for (slot& s : all->slots()) { // the last has ended: whoever sleeps is done
+  for (slot& s : all->slots()) { // the last has ended: those that sleep are done
     std::lock_guard const lock(s.engine_lock);
     if (engine* const e = s.others_engine(); e != nullptr) e->poke();
   }

@@ -27,7 +27,7 @@ class members {
   }
 
  protected:
-  /// First in the destructor: no thread that ends is told of from now on; those that are ending are waited
+  /// First in the destructor: threads that end from now on do nothing here; those that are ending are waited
   /// for.
   ~members() = default;
   void end_membership() noexcept;

@@ -54,7 +54,7 @@ class ring {
   }
 
   // How a ring ends that may not be entered any more. Its operations go on after its descriptor was closed,
-  // and nothing tells of their ends but the end of the whole.
+  // and only the end of the whole shows that they have ended.
 
   /// So that it can end while its thread lives, and that the end can be seen: gives the registration back and
   /// has the ring hold the far end of a pipe, which the kernel closes when nothing of the ring is left.

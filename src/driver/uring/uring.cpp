@@ -31,7 +31,7 @@ class uring_kernel : public ring {
   [[nodiscard]] bool supports(unsigned opcode) const noexcept { return supported_[opcode]; }
 
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
-    // A kernel with single-issuer rings (6.0) can be told not to try first (5.19).
+    // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
     bool const will_wait = op.links.is.where != place::to_try && has(IORING_SETUP_SINGLE_ISSUER);
     if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
     if (!supported_[sqe.opcode]) return false;
