@@ -1,4 +1,4 @@
-// Channels: what is sent arrives once and in order, whoever is stopped or destroyed meanwhile. On one thread,
+// Channels: what is sent arrives once and in order, also if tasks are stopped or destroyed. On one thread,
 // and between several.
 
 #include "coro/waiting.hpp"

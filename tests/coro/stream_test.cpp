@@ -39,6 +39,8 @@ using unio::mutable_buffer;
 using unio::mutable_buffers;
 using unio::task;
 
+unio::anonymous_pipe pipe() { return unio::pipe_handle::anonymous().value(); }
+
 std::error_code const broken{EPROTO, std::system_category()};
 
 std::string numbered(std::size_t n) {
@@ -219,17 +221,8 @@ static_assert(std::convertible_to<unio::socket_handle&, unio::any_stream> &&
               !std::convertible_to<viewed&, unio::any_stream> &&
               !std::convertible_to<unio::any_read_stream, unio::any_stream>);
 
-struct ends {
-  unio::pipe_handle reader, writer;
-  ends() {
-    auto p = unio::pipe_handle::anonymous().value();
-    reader = std::move(p.reader);
-    writer = std::move(p.writer);
-  }
-};
-
 TEST(any_stream, knows_the_handle_that_it_refers_to) {
-  ends p;
+  auto p = pipe();
   unio::any_stream const s = p.reader;
   EXPECT_EQ(s.handle(), &p.reader);
   EXPECT_EQ(unio::any_read_stream(s).handle(), &p.reader);
@@ -260,7 +253,7 @@ TEST(any_stream, moves_what_the_stream_moves) {
 }
 
 TEST(any_stream, suspends_until_a_handle_is_ready) {
-  ends p;
+  auto p = pipe();
   std::array<char, 8> room{};
   auto const body = [](unio::any_stream s, mutable_buffer to) -> task<io_result<mutable_buffers>> {
     co_return co_await s.co_read(io_request<mutable_buffers>(to));
@@ -335,7 +328,7 @@ TEST(read, of_nothing_asks_nothing) {
   std::array<mutable_buffer, 2> const empties{};
   EXPECT_TRUE(run_here(unio::read(s, mutable_buffers(empties))).has_value());
   EXPECT_EQ(s.calls, 0);
-  ends p; // nothing is in the pipe
+  auto p = pipe(); // nothing is in the pipe
   EXPECT_TRUE(run_here(unio::read(p.reader, mutable_buffers())).has_value());
 }
 
@@ -374,7 +367,7 @@ TEST(read, succeeds_when_the_error_came_with_the_last_byte) {
 TEST(read, waits_for_all_of_it_on_pipes_and_sockets) {
   std::string const text = numbered(50);
   for (std::size_t piece = 1; piece <= text.size(); piece += 3) {
-    ends p;
+    auto p = pipe();
     auto [a, b] = unio::socket_handle::pair().value();
     std::string room(text.size(), '-'), other(text.size(), '-');
     beside from_pipe(unio::read(p.reader, room));
@@ -416,7 +409,7 @@ TEST(read, of_a_mapped_file_fills_the_buffers_that_it_was_given) {
 }
 
 TEST(read, is_bounded_as_a_whole_by_its_deadline) {
-  ends p;
+  auto p = pipe();
   std::array<char, 10> room{};
   p.writer.write(std::string_view("abc")).value();
   auto r = run_here(unio::read(p.reader, room, 2ms));
@@ -439,7 +432,7 @@ TEST(read, is_bounded_as_a_whole_by_its_deadline) {
 }
 
 TEST(read, that_is_stopped_tells_how_far_it_came) {
-  ends p;
+  auto p = pipe();
   unio::stop_source stop;
   std::array<char, 10> room{};
   p.writer.write(std::string_view("abc")).value();
@@ -453,7 +446,7 @@ TEST(read, that_is_stopped_tells_how_far_it_came) {
 }
 
 TEST(read, may_be_destroyed_while_it_waits) {
-  ends p;
+  auto p = pipe();
   scripted const other;
   std::array<char, 10> room{};
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
@@ -518,7 +511,7 @@ TEST(write, does_not_ask_a_stream_for_ever_that_takes_nothing) {
 }
 
 TEST(write, of_more_than_a_pipe_holds_waits_for_its_reader) {
-  ends p;
+  auto p = pipe();
   std::string const text = numbered(300'000);
   beside writing(unio::write(p.writer, text));
   std::string room(text.size(), '-');
@@ -528,7 +521,7 @@ TEST(write, of_more_than_a_pipe_holds_waits_for_its_reader) {
 }
 
 TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
-  ends p;
+  auto p = pipe();
   std::string const text = numbered(300'000);
   unio::stop_source stop;
   std::size_t written = 0;
@@ -550,7 +543,7 @@ TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
 }
 
 TEST(write, to_nobody_fails_without_a_signal) {
-  ends p;
+  auto p = pipe();
   p.reader.close().value();
   EXPECT_EQ(run_here(unio::write(p.writer, std::string_view("abc"))).error(), std::errc::broken_pipe);
 }
@@ -620,7 +613,7 @@ TEST(read_until, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
   into.clear();
   EXPECT_EQ(run_here(unio::read_until(last, into, "\n")).value(), 3U) << "the delimiter came with the error";
 
-  ends p;
+  auto p = pipe();
   p.writer.write(std::string_view("xyz")).value();
   into.clear();
   EXPECT_EQ(run_here(unio::read_until(p.reader, into, "\n", 2ms)).error(), condition::timed_out);
@@ -655,7 +648,7 @@ TEST(copy, stops_at_its_limit_and_reads_not_a_byte_more) {
       EXPECT_EQ(r.value(), std::min<std::size_t>(limit, 30));
       EXPECT_EQ(from.at, *r);
       EXPECT_EQ(to.sink, text.substr(0, limit));
-      ends a, b; // splices
+      auto a = pipe(), b = pipe(); // splices
       a.writer.write(text).value();
       a.writer.close().value();
       EXPECT_EQ(run_here(unio::copy(a.reader, b.writer, limit)).value(), *r);
@@ -708,7 +701,7 @@ TEST(copy, works_between_all_kinds_of_handles) {
     for (kind const to : {kind::pipe, kind::socket, kind::file, kind::appended}) {
       SCOPED_TRACE(std::to_string(static_cast<int>(from)) + " to " + std::to_string(static_cast<int>(to)));
       std::string const name = directory.path() + "/file";
-      ends p, q;
+      auto p = pipe(), q = pipe();
       auto s = unio::socket_handle::pair().value();
       auto t = unio::socket_handle::pair().value();
       unio::file_handle file, out;
@@ -770,7 +763,7 @@ TEST(copy, works_between_all_kinds_of_handles) {
 }
 
 TEST(copy, ends_with_its_source) {
-  ends p, q;
+  auto p = pipe(), q = pipe();
   auto [a, b] = unio::socket_handle::pair().value();
   p.writer.write(std::string_view("abc")).value();
   p.writer.close().value();
@@ -802,7 +795,7 @@ TEST(copy, that_is_stopped_in_the_middle_tells_what_arrived) {
     for (bool const writing : {false, true})
       for (bool const in_time : {false, true}) {
         SCOPED_TRACE(testing::Message() << splices << writing << in_time);
-        ends p, full;
+        auto p = pipe(), full = pipe();
         auto s = unio::socket_handle::pair().value();
         auto t = unio::socket_handle::pair().value();
         unio::io_handle& feed = splices ? static_cast<unio::io_handle&>(p.writer) : s.first;
@@ -871,7 +864,7 @@ TEST(copy, from_a_source_without_end_ends_with_its_deadline) {
 }
 
 TEST(copy, may_be_destroyed_while_it_waits) {
-  ends p, q;
+  auto p = pipe(), q = pipe();
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
   auto const executor = m.executor();
   unio::environment const e{.executor = executor, .multiplexer = &m};
@@ -963,7 +956,7 @@ TEST(buffered_reader, tells_an_error_after_the_bytes_that_came_with_it) {
 }
 
 TEST(buffered_reader, keeps_what_had_come_when_it_is_stopped) {
-  ends p;
+  auto p = pipe();
   p.writer.write(std::string_view("abc")).value();
   unio::buffered_reader reader(p.reader, 16);
   unio::stop_source stop;
@@ -1062,7 +1055,7 @@ TEST(lines, of_exactly_the_memory_fit_with_their_end) {
 }
 
 TEST(lines, keep_their_beginning_when_the_wait_for_the_rest_ends) {
-  ends p;
+  auto p = pipe();
   auto reader = unio::lines(p.reader);
   p.writer.write(std::string_view("whole\nbegin")).value();
   EXPECT_EQ(run_here(next_line(reader)).value(), "whole");
@@ -1150,7 +1143,7 @@ TEST(buffered_writer, that_cannot_flush_takes_none_of_the_next_piece) {
 }
 
 TEST(buffered_writer, that_is_stopped_while_flushing_goes_on_where_it_was) {
-  ends p;
+  auto p = pipe();
   std::string const text = numbered(200'000);
   unio::buffered_writer writer(p.writer, text.size() + 1);
   EXPECT_TRUE(run_here(unio::write(writer, text)).has_value());

@@ -3,6 +3,7 @@
 #include "driver/queues.hpp"
 
 #include "driver/uring/slots.hpp"
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
@@ -107,16 +108,14 @@ TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
   constexpr int each = 50'000;
   inbox<unio::work, work_link> box;
   std::vector<numbered> items(3 * each);
-  std::vector<std::thread> threads;
-  for (std::size_t who = 0; who < 3; ++who)
-    threads.emplace_back([&, who] {
-      for (int i = 0; i < each; ++i) {
-        numbered& n = items[who * each + static_cast<std::size_t>(i)];
-        n.by = who;
-        n.number = i;
-        box.push(n);
-      }
-    });
+  test::threads threads(3, [&](std::size_t who) {
+    for (int i = 0; i < each; ++i) {
+      numbered& n = items[who * each + static_cast<std::size_t>(i)];
+      n.by = who;
+      n.number = i;
+      box.push(n);
+    }
+  });
   int next[3] = {};
   for (int seen = 0; seen < 3 * each;) {
     for (unio::work* w = box.take(); w != nullptr; w = w->next) {
@@ -125,7 +124,7 @@ TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
       ++seen;
     }
   }
-  for (std::thread& t : threads) t.join();
+  threads.join();
   EXPECT_TRUE(box.empty());
 }
 

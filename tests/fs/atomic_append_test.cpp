@@ -3,9 +3,9 @@
 
 #include "fs/append_layout.hpp"
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
 #include "support/file_size.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>

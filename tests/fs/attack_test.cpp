@@ -2,7 +2,7 @@
 // nothing hangs. And users in other pid namespaces, whose numbers mean nothing here.
 
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>

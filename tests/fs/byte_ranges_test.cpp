@@ -2,10 +2,10 @@
 // mutexes have in common is in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
 #include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 #include "sys/ofd_lock.hpp"
 

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "fs/process.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>

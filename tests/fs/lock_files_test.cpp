@@ -2,8 +2,8 @@
 // in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/lock_files.hpp>

@@ -3,9 +3,10 @@
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/work.hpp"
 
 #include <unio/fs/memory_map.hpp>
 
@@ -126,20 +127,18 @@ TEST_F(memory_map_, locks_all_of_what_falls_on_one_slot_and_what_comes_after_it)
 TEST_F(memory_map_, excludes_threads_that_use_one_map) {
   memory_map<> m = open();
   long counter = 0; // guarded by the lock alone
-  std::vector<std::thread> all;
-  for (int t = 0; t != 3; ++t)
-    all.emplace_back([&, t] {
-      for (int i = 0; i != 3000; ++i) {
-        if (i % 4 == t) {
-          auto const held = m.lock(a.shared()).value();
-          EXPECT_GE(counter, 0);
-        } else {
-          auto const held = i % 2 == 0 ? m.lock(a).value() : m.lock(std::array{a, b}).value();
-          ++counter;
-        }
+  test::threads all(3, [&](int t) {
+    for (int i = 0; i != 3000; ++i) {
+      if (i % 4 == t) {
+        auto const held = m.lock(a.shared()).value();
+        EXPECT_GE(counter, 0);
+      } else {
+        auto const held = i % 2 == 0 ? m.lock(a).value() : m.lock(std::array{a, b}).value();
+        ++counter;
       }
-    });
-  for (std::thread& t : all) t.join();
+    }
+  });
+  all.join();
   EXPECT_EQ(counter, 3 * 3000 - 3 * 750);
 }
 

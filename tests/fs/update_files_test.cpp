@@ -1,12 +1,12 @@
-// What unio/fs/update_files.hpp promises: several files replaced as one, whoever dies where, whatever fails.
+// unio/fs/update_files.hpp: several files replaced as one, whoever dies where, whatever fails.
 //
 // Built with UNIO_FS_HOOKS it also has a process killed at each step of an update, and who recovers it at
 // each step of that.
 
 #include "fs/hooks.hpp"
-#include "fs/process.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>

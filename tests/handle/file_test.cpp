@@ -3,6 +3,7 @@
 #include "support/calls.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
@@ -138,16 +139,11 @@ TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
     auto const m = test::make_multiplexer(driver.c_str()).value();
     auto const opened = [&](char const* name, mode wanted, creation c) {
       unio::async_open op(directory.handle(), name, wanted, c);
-      struct nobody {
-        std::optional<file_handle>* to;
-        void set_value(unio::io_result<file_handle> r) { *to = std::move(r).value(); }
-        void set_done() {}
-      };
-      std::optional<file_handle> f;
-      auto connected = unio::connect(std::move(op), nobody{&f});
+      std::vector<unio::io_result<file_handle>> f;
+      auto connected = unio::connect(std::move(op), test::keep{&f});
       connected.start(m.get());
       while (!connected.finished()) (void)m->run();
-      return status_flags(*f);
+      return status_flags(f.at(0).value());
     };
     EXPECT_EQ(opened("a", mode::read, creation::open_existing) & O_NONBLOCK, 0);
     EXPECT_EQ(opened("a", mode::append, creation::if_needed) & (O_NONBLOCK | O_APPEND), O_APPEND);

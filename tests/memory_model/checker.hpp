@@ -221,8 +221,8 @@ template <class T> class atomic {
   [[nodiscard]] std::uint8_t location() const noexcept { return at_; }
 
  private:
-  static constexpr std::uint64_t bits =
-      std::is_same_v<T, bool> ? 1 : ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
+  static constexpr std::uint64_t bits = std::is_same_v<T, bool> ? 1
+                                                                : ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
   T change_by(change how, T v, order o, where w) {
     return static_cast<T>(detail::exchange(at_, how, v, bits, o, w.line()));
   }

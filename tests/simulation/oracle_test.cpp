@@ -202,15 +202,14 @@ TEST(simulated_streams, canary_that_hides_bytes_behind_a_stop_is_caught) {
 
 // Canary: a receiver that is told twice fails the check that every other test relies on.
 TEST(simulated_streams, canary_that_is_told_twice_is_caught) {
-  static told twice;
+  static tally twice;
   twice = {};
-  counting_receiver r{&twice};
+  tell r{&twice};
   r.set_value(unio::io_result<void>());
   r.set_value(unio::io_result<void>());
   r.set_done();
   EXPECT_NONFATAL_FAILURE(EXPECT_EQ(twice.values, 1), "twice.values");
-  EXPECT_NONFATAL_FAILURE(counting_receiver{&twice}.set_value(unio::io_result<void>()),
-                          "a value after the end");
+  EXPECT_NONFATAL_FAILURE(tell{&twice}.set_value(unio::io_result<void>()), "a value after the end");
 }
 
 struct record {

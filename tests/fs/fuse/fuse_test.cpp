@@ -4,8 +4,8 @@
 #include "fs/fuse/filesystem.hpp"
 #include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 
 #include <unio/file_handle.hpp>
 #include <unio/fs/atomic_append.hpp>
