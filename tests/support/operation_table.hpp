@@ -7,13 +7,11 @@
 //   row_of<F>   makes a row of a fixture
 //   differences what of many endings is not as it should be
 //
-// A fixture is one class per operation. It derives from `fixture`, whose constants it overrides where they
+// A fixture is one class per operation. It derives from `fixture`, whose members it overrides where they
 // are not true of it, and has
 //
 //   F(io_multiplexer* m, script s)      sets up so that the operation has to wait, if it can be made to wait
-//   using sender                        the sender
-//   S describe<S>(deadline)             the sender or its atomic form
-//   block(deadline), await(deadline)    the other two spellings, unless has_verbs is false
+//   sender, describe, block, await      the operation in its spellings (spellings.hpp)
 //   make_ready()                        what lets it complete: the peer's action
 //   reduce(result)                      the result as an ending
 //   static ending value()               what it ends with when all is well
@@ -148,6 +146,18 @@ inline ending failure(int error_number) {
   return failure(std::error_code(error_number, std::system_category()));
 }
 
+/// A result as an ending: the bytes of its buffers; "done" where it has none.
+template <class T> ending reduced(unio::io_result<T> const& r) {
+  if (!r.has_value()) return failure(r.error());
+  if constexpr (std::is_void_v<T>) {
+    return {"done", r.bytes_transferred()};
+  } else {
+    ending e{"", r.bytes_transferred()};
+    for (auto const& b : *r) e.text.append(reinterpret_cast<char const*>(b.data()), b.size());
+    return e;
+  }
+}
+
 /// One place of the table and what came of it.
 struct cell {
   std::string where;
@@ -183,7 +193,10 @@ struct fixture {
   static constexpr bool repeatable = true;     // one that was stopped can be tried again on the same handle
   static constexpr bool has_verbs = true;      // it can be called and awaited
   static constexpr bool many = false;          // it yields values until it is stopped
-  void again() {}
+  static ending value() { return {"done"}; }
+  static void make_ready() {}
+  static void again() {}
+  template <class Result> static ending reduce(Result const& r) { return reduced(r); }
 };
 
 inline std::ptrdiff_t count_descriptors() {
