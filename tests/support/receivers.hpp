@@ -57,7 +57,9 @@ inline void expect_ended_once(tally const& told) {
 
 /// An operation, and what its receiver got: `watched read{unio::async_read(…)};`
 template <class Sender> struct watched : tally, unio::io_operation_connection<Sender, tell> {
-  explicit watched(Sender s) : unio::io_operation_connection<Sender, tell>(std::move(s), tell{this, this}) {}
+  explicit watched(Sender s) : unio::io_operation_connection<Sender, tell>(std::move(s), tell{this}) {
+    this->receiver().operation = this;
+  }
   watched(watched const&) = delete;
   watched& operator=(watched const&) = delete;
 };
