@@ -332,7 +332,7 @@ template <class Address> struct accept_on : test::fixture {
   }
 };
 
-// The only listener that somebody else can end: shutting a Unix one down wakes nobody.
+// Only a listener of TCP can be ended from outside: shutting a Unix one down wakes no waiter.
 struct accept_on_tcp : accept_on<tcp_address> {
   using accept_on::accept_on;
   void end() { ::shutdown(listener.native_handle(), SHUT_RDWR); }
@@ -878,8 +878,9 @@ struct entry {
 std::vector<entry> entries() {
   std::vector<entry> all;
   for (test::row const& r : table())
-    for (script const s : test::all_scripts)
+    test::for_each_script([&](script s) {
       if (r.expected(s).has_value()) all.push_back({&r, s});
+    });
   return all;
 }
 
@@ -901,9 +902,10 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s,
       f->set_multiplexer(m.get()); // the first operation on a file has a ring open a pipe for itself
       (void)f->barrier();
     }
-    for (test::style const how : test::all_styles)
+    test::for_each_style([&](test::style how) {
       if (how != test::style::blocking && r.has(s, how))
         play(driver + " " + test::name_of(how), how, m.get());
+    });
   }
   return cells;
 }
