@@ -10,7 +10,6 @@
 
 #include <atomic>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 

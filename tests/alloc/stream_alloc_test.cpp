@@ -1,5 +1,5 @@
 // Whole transfers, copying, lines and buffers allocate nothing and lock nothing once warm: their frames and
-// blocks come from the pool. Ready and waiting, on handles and on a stream of somebody else's.
+// blocks come from the pool. Ready and waiting, on handles and on a foreign stream.
 
 #include "alloc/counting.hpp"
 

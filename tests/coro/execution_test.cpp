@@ -20,9 +20,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -163,7 +161,7 @@ TEST(execution, an_operation_whose_multiplexer_another_thread_runs_loses_no_byte
   EXPECT_EQ(read + stopped, 100);
 }
 
-// A receiver with so much of its own, which nobody may touch.
+// A receiver with so many bytes of its own, which must stay as they are.
 template <std::size_t Bytes> struct large_receiver {
   using receiver_concept = ex::receiver_t;
   struct env {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <thread>
 #include <vector>
 

@@ -390,7 +390,7 @@ TEST(async_generator, sees_the_stop_token_of_who_asks) {
     char room[1];
     unio::io_result<unio::mutable_buffers> const got = co_await h.co_read(unio::mutable_buffer(room));
     e = got.error();
-    co_yield 42; // it may go on
+    co_yield 42; // it may continue
   };
   auto const body = [&]() -> task<int> {
     async_generator<int> g = items(reader, why);
@@ -435,7 +435,7 @@ async_generator<int> reading(unio::io_handle& h, test::counts_destruction w) {
   }
 }
 
-// Begins a coroutine that nobody ends but its multiplexer.
+// Begins a coroutine that only its multiplexer ends.
 struct abandoned {
   std::unique_ptr<unio::io_multiplexer> m = unio::io_multiplexer::best_available(1).value();
   unio::anonymous_pipe p = unio::pipe_handle::anonymous().value();

@@ -11,7 +11,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -46,7 +45,7 @@ TEST(run, yields_the_value_or_throws) {
   EXPECT_EQ(unio::run(*m, says_where()), std::this_thread::get_id());
 }
 
-// Goes on when a multiplexer runs what was posted.
+// Resumes when a multiplexer runs what was posted.
 struct reposts {
   unio::io_multiplexer& on;
   unio::resumption r{};
@@ -185,7 +184,7 @@ TEST(async_run, tells_its_handler_of_values_references_and_exceptions) {
   unio::async_run(*m, throws_late(), takes_exception);
   unio::async_run(*m, nothing(), takes_end);
   unio::async_run(*m, refers(text), takes_reference);
-  unio::async_run(*m, refers(text)); // nobody is told
+  unio::async_run(*m, refers(text)); // without a handler
   EXPECT_EQ(value, 0) << "it starts later";
   while (m->run().value_or(0) != 0) {
   }

@@ -11,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <vector>
 
 namespace {
 

@@ -1,4 +1,4 @@
-// strand.hpp: one at a time, in order, on whatever executor; where dispatch goes on at once; strands inside
+// strand.hpp: one at a time, in order, on whatever executor; where dispatch continues at once; strands inside
 // of strands; taking back; the end of what it runs on.
 
 #include "support/work.hpp"
@@ -14,7 +14,6 @@
 #include <random>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 

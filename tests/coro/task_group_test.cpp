@@ -13,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -126,7 +125,7 @@ TEST(task_group, tells_handlers_what_tasks_came_to) {
       g.start(yields(i), [&told](task_outcome<std::unique_ptr<int>> o) {
         told.push_back(o.has_value() ? std::to_string(**o) : "exception");
       });
-    co_await g.join(); // does not throw: the handler was told
+    co_await g.join(); // does not throw: the handler got it
     EXPECT_EQ(told.size(), 3u);
     EXPECT_EQ(told[1], "exception");
   }());
@@ -194,7 +193,7 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
       {.stop = stop.get_token()});
 }
 
-// Who joins may be asked to stop by others than those who may stop the group.
+// A task that joins has a stop token of its own: not the group's.
 TEST(task_group, is_stopped_through_who_joins_it) {
   run([]() -> task<> {
     int stopped = 0;
@@ -275,7 +274,7 @@ TEST(task_group, says_that_who_joined_it_was_stopped) {
       {.stop = stop.get_token()});
 }
 
-// Its tasks are asked to stop, end later, and resume nobody who is gone. Another may join it.
+// Its tasks are asked to stop, end later, and do not resume what is destroyed. Another may join it.
 TEST(task_group, outlives_a_coroutine_that_was_destroyed_while_it_joined) {
   int stopped = 0;
   run([](int& s) -> task<> {

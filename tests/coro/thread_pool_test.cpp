@@ -9,14 +9,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <mutex>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {

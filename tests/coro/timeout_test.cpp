@@ -15,7 +15,6 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
 namespace {
 

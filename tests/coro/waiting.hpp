@@ -32,7 +32,7 @@ inline bool is_at_home(unio::environment const& e) {
   return e.executor.multiplexer()->run_by() == io_multiplexer::runner::this_thread;
 }
 
-/// A task that begins when told, and is destroyed when told, suspended or not.
+/// A task that is started and destroyed by hand, suspended or not.
 class chain : unio::detail::end_listener {
  public:
   chain(io_multiplexer& m, task<> t, unio::stop_token stop = {})
@@ -68,7 +68,7 @@ inline void run_posted(io_multiplexer& m) {
 }
 
 /// Runs `make(i)` on a multiplexer and a thread of its own each, until all have ended. The multiplexers end
-/// last: whoever lets another go on may still be posting when that one has ended.
+/// last: a task may still be posting to another's when that other one has ended.
 template <class Make> void on_threads(int n, Make make) {
   std::vector<std::unique_ptr<io_multiplexer>> multiplexers;
   for (int i = 0; i != n; ++i) multiplexers.push_back(make_multiplexer());

@@ -325,7 +325,7 @@ TEST(when_any, keeps_the_bytes_that_a_loser_has_read) {
         EXPECT_EQ(p->error(), condition::canceled);
         EXPECT_EQ(p->bytes_transferred(), 0u);
       }
-    // What nobody has read is still there.
+    // What was not read is still there.
     std::array<char, 8> rest{};
     std::size_t total = one.bytes_transferred() + two.bytes_transferred();
     for (pipe_handle* p : {&a, &b})

@@ -1,5 +1,5 @@
 // Where an operation is, and what each trigger does there (src/driver/life.hpp): the table against what the
-// drivers do. An operation that does as it is told is brought to each place, and each trigger happens to it.
+// drivers do. A scripted operation is brought to each place, and each trigger happens to it there.
 
 #include "driver/life.hpp"
 

@@ -10,11 +10,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <random>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -128,7 +126,7 @@ TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
   EXPECT_TRUE(box.empty());
 }
 
-// Case 13; tokio#8112, mio CVE-2024-27308: a completion that comes late reaches nobody.
+// Case 13; tokio#8112, mio CVE-2024-27308: a late completion is delivered to no receiver.
 TEST(slot_table, knows_a_completion_of_an_operation_that_has_gone) {
   std::deque<unio::async_no_op> ops(3000);
   slot_table slots;

@@ -354,7 +354,7 @@ TEST_P(shared_fs_mutex_, never_waits_when_it_tries) {
   EXPECT_EQ(m->try_lock(a).error(), condition::would_block);
   EXPECT_EQ(m->try_lock(a.shared()).error(), condition::would_block);
   EXPECT_EQ(m->lock(std::array{b, a}, 0ms).error(), condition::would_block);
-  EXPECT_TRUE(m->try_lock(b).has_value()); // the failure let go of it
+  EXPECT_TRUE(m->try_lock(b).has_value()); // the failure unlocked it
   EXPECT_FALSE(has_waited);
 }
 

@@ -15,10 +15,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -26,11 +24,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -65,7 +60,7 @@ class locked_file {
   test::temporary_directory directory_;
 };
 
-// True if somebody who opens the file now could lock this.
+// True if a handle that is opened now could lock this.
 bool is_free(locked_file const& f, extent_type offset, extent_type bytes) {
   file_handle h = f.open();
   auto const r = h.try_lock_range(offset, bytes, exclusive);
@@ -441,7 +436,7 @@ TEST(file_lock, obtained_by_an_operation_that_is_destroyed_is_given_back) {
   on_each_driver([](unio::io_multiplexer& m, file_handle& ours, file_lock& held) {
     std::vector<unio::io_result<file_lock>> results;
     held = {};
-    // Inside a posted item it is locked at once, but its receiver would be told only afterwards.
+    // Inside a posted item it is locked at once, but its receiver would be called only afterwards.
     auto starts_and_leaves = test::call([&] {
       auto op = unio::connect(unio::async_lock_range(ours, 0, 10, exclusive), test::keep{&results});
       op.start();

@@ -19,7 +19,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -492,7 +491,7 @@ TEST(file, does_not_unlink_another_file_that_took_its_name) {
   file_handle f = file_handle::file(directory.handle(), "a").value();
   std::filesystem::remove(directory / "a");
   directory.write("a", "another");
-  // The kernel calls the old one "a (deleted)", which may be somebody's name as well.
+  // The kernel calls the old one "a (deleted)", which may be the name of another file as well.
   directory.write("a (deleted)", "odd");
   EXPECT_EQ(f.unlink().error().value(), ENOENT);
   EXPECT_EQ(directory.count(), 2);
@@ -557,7 +556,7 @@ TEST(file, reports_that_no_descriptor_is_left) {
   EXPECT_EQ(file_handle::file(directory.handle(), "a").error(), std::errc::too_many_files_open);
 }
 
-// With O_DIRECT an attempt waits for the device although it is told not to (RWF_NOWAIT): reads would follow
+// With O_DIRECT an attempt waits for the device although it is asked not to (RWF_NOWAIT): reads would follow
 // each other.
 TEST(file, without_a_cache_is_not_read_inline) {
   auto m = unio::io_multiplexer::best_available().value(); // the handles forget themselves there

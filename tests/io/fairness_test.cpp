@@ -16,7 +16,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>

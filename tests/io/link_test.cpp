@@ -1,5 +1,5 @@
 // link.hpp: operations that run one after the other. What ends a chain and what becomes of the rest, on each
-// driver; who may close, cancel, destroy and fork in the middle; chains within chains.
+// driver; closing, cancelling, destroying and forking in the middle; chains within chains.
 //
 // That every style gives the same result is in op/operations_test.cpp (link_…), chance in
 // simulation/link_sim_test.cpp.
@@ -18,16 +18,11 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>

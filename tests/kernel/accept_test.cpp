@@ -25,7 +25,7 @@ using unio::sys::table;
 class kernel_accept : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_accept);
 
-// What accept(2) advises to go on after, as after EAGAIN.
+// After these accept(2) advises to retry, as after EAGAIN.
 constexpr int dead_connections[] = {ECONNABORTED, EPROTO,       ENETDOWN,   ENOPROTOOPT, EHOSTDOWN,
                                     ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
 

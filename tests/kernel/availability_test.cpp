@@ -174,7 +174,7 @@ void expect_success_through(std::vector<std::string> filter, char const* test) {
                                                                        << end.output;
 }
 
-// What the wrapped runs play: whoever does not name a driver gets one that works.
+// What the wrapped runs play: a program that names no driver gets one that works.
 ISOLATED_TEST(kernel_availability, gives_every_program_one_that_works) {
   ::unsetenv("UNIO_DRIVER");
   auto const m = made_multiplexer();
@@ -223,7 +223,7 @@ ISOLATED_TEST(kernel_availability, is_epoll_when_a_ring_may_be_made_but_not_used
   }
 }
 
-// Case 41: io_uring is forbidden while operations are with the kernel. Nobody notices.
+// Case 41: io_uring is forbidden while operations are with the kernel. Their receivers do not notice.
 struct afloat {
   explicit afloat(unio::io_multiplexer& on) : m(on) {
     for (int i = 0; i != 3; ++i) reads.emplace_back(tcp_connection(&m));
@@ -291,7 +291,7 @@ ISOLATED_TEST(kernel_availability, may_end_while_operations_are_in_flight) {
 }
 
 // The same with a filter of the kernel's, which forbids to give the ring's registration back as well: what
-// the ring holds is let go when the thread ends.
+// the ring holds is released when the thread ends.
 ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are_in_flight) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   raw peer;
@@ -324,7 +324,7 @@ struct at_work {
       auto const before = m.counters().submissions;
       for (int i = 0; i < 10 && m.counters().submissions == before; ++i) (void)m.try_run();
     } while (append->ended());
-    std::this_thread::sleep_for(20ms); // the kernel has done it, and nobody has looked
+    std::this_thread::sleep_for(20ms); // the kernel has done it, and the driver has not looked
   }
   [[nodiscard]] std::uintmax_t size() const { return std::filesystem::file_size(name); }
 
@@ -378,7 +378,7 @@ ISOLATED_TEST(kernel_availability, that_a_filter_ends_has_nothing_performed_twic
   expect_nothing_in_flight(*m);
 }
 
-// Neither a cancellation nor a deadline, nor who closes the handle, gets the memory back before.
+// Neither a cancellation, nor a deadline, nor closing the handle gives the memory back before.
 ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_it_holds_none) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   static std::atomic<bool> holds;
@@ -398,7 +398,7 @@ ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_i
     for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
     EXPECT_EQ(a.append->poll(), unio::io_status::pending);
     EXPECT_EQ(a.append->values + a.append->ends, 0);
-    // Meanwhile others go on.
+    // Meanwhile others continue.
     EXPECT_EQ(reads_something(*m), 0);
     std::thread releases([] {
       std::this_thread::sleep_for(50ms);
@@ -413,7 +413,7 @@ ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_i
   expect_nothing_in_flight(*m);
 }
 
-// Who posts while the driver changes is heard by the next one.
+// The next driver hears what is posted while it takes over.
 ISOLATED_TEST(kernel_availability, that_ends_leaves_nobody_asleep_who_was_called) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   for (int round = 0; round < 20; ++round) {

@@ -1,5 +1,5 @@
 // Sends that are started in a turn that has other work: a ring performs them with the rest of the turn, the
-// other drivers at once. Nobody can tell: promises P1, P2, P3.
+// other drivers at once. A receiver sees no difference: promises P1, P2, P3.
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
@@ -56,7 +56,7 @@ struct reader {
   unio::io_operation_connection<unio::async_write, tell> write;
 };
 
-// Readers whose reads all have ended before any receiver is told: the first of them starts what it starts
+// Readers whose reads all have ended before any receiver is called: the first of them starts what it starts
 // while the others wait.
 struct crowd {
   crowd(unio::io_multiplexer& on, std::size_t n, std::function<void(reader&)> then) : m(on) {

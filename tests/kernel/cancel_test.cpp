@@ -15,7 +15,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -248,7 +247,7 @@ DRIVER_TEST(kernel_cancel, is_not_what_moving_a_handle_does) {
   ASSERT_TRUE(drive(m, [&] { return read.ended(); }));
   EXPECT_EQ(std::string(read.memory.data(), read.bytes), "abc");
 
-  // Assigned over, it is closed: what is in flight on it ends, what is in flight on the other goes on.
+  // Assigned over, it is closed: what is in flight on it ends, what is in flight on the other continues.
   connection other = local_connection(&m);
   started old_read{unio::async_read(moved, unio::mutable_buffer(read.memory))};
   started new_read{unio::async_read(other.socket, unio::mutable_buffer(read.memory))};

@@ -84,7 +84,7 @@ DRIVER_TEST(kernel_close, ends_accepting_and_frees_the_port) {
 
 // libuv's tcp_close_while_connecting.
 DRIVER_TEST(kernel_close, ends_connecting) {
-  // Nobody accepts: the handshake of who comes after the backlog is not answered.
+  // No connection is accepted: behind the backlog handshakes are not answered.
   auto const [full, port] = raw_listener(0);
   raw const first = raw_connection(port, SOCK_NONBLOCK);
   raw const second = raw_connection(port, SOCK_NONBLOCK);
@@ -158,7 +158,7 @@ DRIVER_TEST(kernel_close, lets_no_old_read_take_the_bytes_of_the_numbers_next_ow
   }
 }
 
-// Case 19; libuv#4323: after a close and an open in one turn epoll told of the old descriptor for ever.
+// Case 19; libuv#4323: after a close and an open in one turn epoll reported the old descriptor for ever.
 DRIVER_TEST(kernel_close, and_open_in_one_turn_a_thousand_times_confuses_nobody) {
   for (int round = 0; round < 1000; ++round) {
     pending_read read(m);
@@ -168,7 +168,7 @@ DRIVER_TEST(kernel_close, and_open_in_one_turn_a_thousand_times_confuses_nobody)
       ASSERT_TRUE(drive(m, [&] { return read.ended(); }));
       EXPECT_EQ(read.bytes, 1u);
     } else {
-      read.peer.close(); // a hang-up that nobody may hear for ever
+      read.peer.close(); // a hang-up that must not be reported for ever
     }
     EXPECT_TRUE(read.socket.close().has_value());
     EXPECT_TRUE(read.ended_once());
@@ -227,7 +227,7 @@ DRIVER_TEST(kernel_close, twice_is_closing_once) {
   EXPECT_NE(::fcntl(other.fd(), F_GETFD), -1);
 }
 
-// Closes a handle when told of a value, or of the end.
+// Closes a handle when a value comes, or at the end.
 template <class Handle> class closes {
  public:
   closes(Handle* h, tally* t, bool when_it_ends = false) : handle_(h), to_(t), at_end_(when_it_ends) {}
@@ -332,7 +332,7 @@ struct notes_depth {
   }
 };
 
-// Many receivers that are told in one turn and close their handles are not nested in each other.
+// Many receivers that are called in one turn and close their handles are not nested in each other.
 DRIVER_TEST(kernel_close, by_many_receivers_at_once_needs_no_more_stack_than_by_one) {
   struct one : reading {
     std::optional<unio::io_operation_connection<unio::async_read, notes_depth>> read;
@@ -367,7 +367,7 @@ DRIVER_TEST(kernel_close, by_another_thread_ends_what_is_in_flight) {
       joined = true;
       m.wake();
     });
-    EXPECT_TRUE(drive(m, [&] { return joined.load(); })); // it may want to be told of the descriptor's end
+    EXPECT_TRUE(drive(m, [&] { return joined.load(); })); // close() may ask it to end what is in flight
     joiner.join();
     ASSERT_TRUE(ended);
     EXPECT_TRUE(read.ended_once());
@@ -609,7 +609,7 @@ DRIVER_TEST(kernel_close, by_another_thread_waits_until_a_result_that_was_there_
       place.goes_on = true;
     });
     EXPECT_TRUE(c[place.first == 0 ? 1 : 0].socket.close().has_value());
-    // Its reader is told next, after the one that waits for goes_on.
+    // Its receiver is called next, after the one that waits for goes_on.
     EXPECT_TRUE(place.goes_on) << "closed before its reader was about to be told";
     closed = true;
     lets_go.join();

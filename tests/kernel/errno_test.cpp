@@ -1,4 +1,4 @@
-// What the kernel says that nobody expects: promise P10. It is passed on, after one call.
+// Errors that are not expected of the kernel: promise P10. They are passed on after one call.
 
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <string>
 #include <string_view>
 
 namespace {
@@ -106,7 +105,7 @@ ISOLATED_TEST(kernel_errno, of_making_things_is_passed_on_and_leaves_nothing_ope
       [&] { return unio::mapped_file_handle::mapped_file(directory.handle(), "file").error(); });
 }
 
-// What epoll cannot take is its operation's error, not everyone's.
+// What epoll cannot take is an error of its operation, not of others.
 ISOLATED_TEST(kernel_errno, of_registering_a_descriptor_ends_only_its_operation) {
   if (is_ring()) GTEST_SKIP() << "a ring registers no descriptors";
   auto const m = made_multiplexer();

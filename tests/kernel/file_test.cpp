@@ -16,7 +16,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <limits>
 #include <memory>
 #include <string>
 #include <thread>

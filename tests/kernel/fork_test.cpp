@@ -74,7 +74,7 @@ ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_destroys_every
               s.read.reset();
               if (!s.c.socket.close().has_value()) return 1;
               s.m.reset();
-              return s.told.values; // nobody is told in the child
+              return s.told.values; // no receiver is called in the child
             }),
             0);
   s.expect_the_parent_goes_on();

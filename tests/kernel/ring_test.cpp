@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -185,7 +184,7 @@ ISOLATED_TEST(kernel_ring, may_be_as_small_as_it_wants) {
   }
 }
 
-// A passing shortage is no end: who runs the multiplexer need not know of it.
+// A passing shortage is no end: the caller of run() need not know of it.
 ISOLATED_TEST(kernel_ring, tells_its_caller_of_no_shortage_that_passes) {
   for (int const error : passing_errors()) {
     SCOPED_TRACE(error);
@@ -420,7 +419,7 @@ ISOLATED_TEST(kernel_ring, is_set_up_without_kernel_polling_and_registers_no_cre
   EXPECT_EQ(personalities, 0u);
 }
 
-// The same, seen from outside: who gives up privileges has given them up for what comes after.
+// The same, seen from outside: a thread that gives up privileges submits without them.
 ISOLATED_TEST(kernel_ring, works_with_the_credentials_of_the_moment) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   temporary_directory const directory;

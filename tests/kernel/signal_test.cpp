@@ -24,7 +24,6 @@
 #include <deque>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -46,7 +45,7 @@ std::string signals() {
   return all;
 }
 
-// Every way to write to what nobody reads.
+// Every way to write to what has no reader.
 void write_to_what_nobody_reads(unio::io_multiplexer& m) {
   unio::const_buffer const bytes(std::string_view("abc"));
   for (bool const with_own : {true, false}) {
@@ -292,7 +291,7 @@ ISOLATED_TEST(kernel_signal, of_a_file_that_may_not_grow_is_an_error_for_who_ign
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &all), 0);
 }
 
-// P9, case 50: nothing of this is ever told of a signal.
+// P9, case 50: no result of this ever shows that there was a signal.
 void mixed_workload(unio::io_multiplexer& m, temporary_directory const& directory, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
@@ -367,7 +366,7 @@ volatile sig_atomic_t handled_by;
 // A program that blocks a signal for a while expects that nothing of it is handled meanwhile. With every
 // thread that the library makes: of a pool, for a file where there is no ring, for dumps.
 ISOLATED_TEST(kernel_signal, is_handled_by_no_thread_of_the_library) {
-  EXPECT_EQ(in_child([] { // dumping goes on for as long as the process
+  EXPECT_EQ(in_child([] { // dumping stays on for as long as the process lives
               auto const m = made_multiplexer();
               unio::thread_pool const pool(2);
               temporary_directory const directory;

@@ -13,7 +13,6 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -226,7 +225,7 @@ DRIVER_TEST(kernel_socket, stops_connecting_at_its_deadline) {
   }
 }
 
-// A Unix socket whose peer's backlog is full is told nothing when there is room again.
+// A Unix socket whose peer's backlog is full gets no event when there is room again.
 DRIVER_TEST(kernel_socket, connects_to_a_unix_socket_once_there_is_room) {
   auto const name = unio::endpoint::unix_path("@unio-test-" + std::to_string(::getpid())).value();
   auto accepting = unio::listening_socket_handle::listen(name, {.backlog = 0}).value();

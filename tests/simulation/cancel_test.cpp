@@ -355,7 +355,7 @@ TEST(simulated_destruction, of_an_operation_in_flight_waits_for_its_end_at_every
         (void)s.multiplexer().complete_io(d.below(2) == 0 ? -1 : 0);
       }
     }
-    memory.reset(); // AddressSanitizer sees whoever writes to it from here on
+    memory.reset(); // AddressSanitizer sees a write to it from here on
     int const values = t.values;
     (void)b.try_write(unio::const_buffer("y", 1));
     for (int i = 0; i != 20; ++i) (void)s.multiplexer().try_run();
@@ -364,7 +364,7 @@ TEST(simulated_destruction, of_an_operation_in_flight_waits_for_its_end_at_every
   });
 }
 
-// Case 9: what had completed is told before the handle is gone as well
+// Case 9: what had completed is delivered before the handle is gone
 TEST(simulated_destruction, of_a_handle_ends_all_that_was_in_flight_on_it) {
   for_seeds(1000, [](simulation& s) {
     std::array<char, 8> buffer{};

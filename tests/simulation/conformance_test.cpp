@@ -5,8 +5,6 @@
 #include "support/drivers.hpp"
 
 #include <chrono>
-#include <cstdlib>
-#include <memory>
 #include <set>
 #include <vector>
 

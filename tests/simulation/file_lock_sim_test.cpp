@@ -1,4 +1,4 @@
-// Locks on simulated files, which somebody else holds now and then: every operation ends once, and what was
+// Locks on simulated files, which another owner holds now and then: every operation ends once, and what was
 // locked is unlocked, whatever is cancelled, times out or is destroyed meanwhile.
 
 #include "simulation/support.hpp"
@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace {
 

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 #include <coroutine>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -172,7 +171,7 @@ TEST(simulated_close, twice_or_inside_its_own_receiver_is_harmless) {
     read.start();
     write.start();
     (void)b.try_write(unio::const_buffer("x", 1));
-    if (!of_read.ended()) (void)b.close(); // so that there is something to be told of, at the latest then
+    if (!of_read.ended()) (void)b.close(); // so that it ends at the latest then
     EXPECT_TRUE(run_until(s, [&] { return of_read.ended() && write.ended(); }));
     expect_ended_once(of_read);
     expect_ended_once(write);

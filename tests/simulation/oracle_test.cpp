@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <optional>
-#include <vector>
 
 namespace {
 
@@ -200,7 +198,7 @@ TEST(simulated_streams, canary_that_hides_bytes_behind_a_stop_is_caught) {
   EXPECT_GT((count_of_wrong_plays<async_read, stop_before_bytes<async_write>>()), 20);
 }
 
-// Canary: a receiver that is told twice fails the check that every other test relies on.
+// Canary: a receiver that gets two values fails the check that every other test relies on.
 TEST(simulated_streams, canary_that_is_told_twice_is_caught) {
   static tally twice;
   twice = {};

@@ -1,4 +1,4 @@
-// What only the ring's client (driver/uring/client.hpp) decides: when it may sleep, who wakes it, and what
+// What only the ring's client (driver/uring/client.hpp) decides: when it may sleep, what wakes it, and what
 // becomes of operations that its kernel does not know. Everything else of it is under every other simulation.
 
 #include "support.hpp"

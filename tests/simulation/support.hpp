@@ -19,7 +19,7 @@ namespace test {
 using unio::testing::simulation;
 using unio::testing::simulation_options;
 
-/// Runs the simulation until `done()`. False if nothing can happen any more, or it goes on for ever.
+/// Runs the simulation until `done()`. False if nothing can happen any more, or it never ends.
 template <class Done> bool run_until(simulation& s, Done done) {
   for (int turns = 0; turns != 100'000; ++turns) {
     if (done()) return true;

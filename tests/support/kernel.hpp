@@ -69,7 +69,7 @@ template <class Reached> bool drive(unio::io_multiplexer& m, Reached reached) {
   return true;
 }
 
-/// Takes the turns in which the driver is told what was started.
+/// Takes the turns in which the driver submits what was started.
 inline void submit_all(unio::io_multiplexer& m) {
   for (int i = 0; i < 4; ++i) (void)m.try_run();
 }

@@ -79,7 +79,7 @@ class counted {
   std::atomic<int>* n_;
 };
 
-/// What knows no environment: it suspends, and somebody resumes it with set(), from any thread.
+/// An awaitable that knows no environment: it suspends, and set() resumes it, from any thread.
 class foreign_event {
  public:
   foreign_event() = default;
@@ -110,7 +110,7 @@ class foreign_event {
   };
   awaiter operator co_await() noexcept { return awaiter(*this); }
 
-  /// True if it resumed somebody.
+  /// True if it resumed a coroutine.
   bool set() noexcept {
     void* const before = state_.exchange(this);
     if (before == nullptr || before == this) return false;
