@@ -2,6 +2,7 @@
 // lock no mutex once warm; counted on the threads of the pool as well.
 
 #include "alloc/counting.hpp"
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
@@ -9,19 +10,15 @@
 
 #include <atomic>
 #include <memory>
-#include <thread>
 #include <utility>
 #include <vector>
 
 namespace {
 
 using test::costs;
+using test::until;
 using unio::task;
 using unio::thread_pool;
-
-void until(std::atomic<int> const& n, int wanted) {
-  while (n.load(std::memory_order_acquire) < wanted) std::this_thread::yield();
-}
 
 /// What each thread of a pool, and the calling one, spend on `body()`, which is called `warm_up` times
 /// before. The threads meet: each of them is asked.

@@ -5,13 +5,15 @@
 
 #include "alloc/counting.hpp"
 #include "support/coroutine.hpp"
+#include "support/ends.hpp"
+#include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
 
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +27,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::costs;
+using test::pipe_ends;
+using test::put;
+using test::take;
+using test::tcp_ends;
+using test::unix_ends;
 using unio::deadline;
 using unio::io_multiplexer;
 
@@ -37,96 +44,52 @@ std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1
 
 // ---- what is measured ------------------------------------------------------------------------------------
 
-// Each has: set up on a multiplexer; `waits`, whether it is ever not ready; describe, await, block; ready(),
-// which lets it complete; after(), which makes the next one wait again.
-
-struct pipe_ends {
-  unio::pipe_handle source, sink;
-  pipe_ends() {
-    auto p = unio::pipe_handle::anonymous().value();
-    source = std::move(p.reader);
-    sink = std::move(p.writer);
-  }
-};
-struct unix_ends {
-  unio::socket_handle source, sink;
-  unix_ends() {
-    auto p = unio::socket_handle::pair().value();
-    source = std::move(p.first);
-    sink = std::move(p.second);
-  }
-};
-struct tcp_ends {
-  unio::socket_handle source, sink;
-  tcp_ends() {
-    auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
-    sink = unio::socket_handle::connected_to(listener.local_endpoint().value()).value();
-    source = listener.accept().value();
-  }
+// Each has: set up on a multiplexer; `waits`, whether it is ever not ready; its spellings; ready(), which
+// lets it complete; after(), which makes the next one wait again.
+struct measured_operation {
+  static constexpr bool waits = false;
+  static void ready() {}
+  static void after() {}
 };
 
-void give(int fd) { (void)!::write(fd, "hello", 5); }
-void take(int fd) {
-  char bytes[64];
-  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
-  if (::poll(&p, 1, 5000) == 1) (void)!::read(fd, bytes, sizeof bytes);
-}
+constexpr std::string_view text = "hello";
 
-template <class Ends> struct reads {
+template <class Ends> struct reads : measured_operation {
   static constexpr bool waits = true;
   Ends ends;
   char memory[16];
   explicit reads(io_multiplexer* m) { ends.source.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_read(ends.source, unio::mutable_buffer(memory), d); }
-  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory), d); }
-  auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory), d); }
-  void ready() { give(ends.sink.native_handle()); }
-  void after() {}
+  UNIO_SPELLINGS(async_read, ends.source, read, unio::mutable_buffer(memory))
+  void ready() { put(ends.sink, text); }
 };
 
-template <class Ends> struct writes {
-  static constexpr bool waits = false;
+template <class Ends> struct writes : measured_operation {
   Ends ends;
   explicit writes(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_write(ends.sink, unio::const_buffer("hello", 5), d); }
-  auto await(deadline d) { return ends.sink.co_write(unio::const_buffer("hello", 5), d); }
-  auto block(deadline d) { return ends.sink.write(unio::const_buffer("hello", 5), d); }
-  void ready() {}
-  void after() { take(ends.source.native_handle()); }
+  UNIO_SPELLINGS(async_write, ends.sink, write, unio::const_buffer(text))
+  void after() { take(ends.source, text.size()); }
 };
 
-struct sends_zero_copy {
-  static constexpr bool waits = false;
+struct sends_zero_copy : measured_operation {
   static constexpr repetitions times{5, 15}; // the pages come back with the peer's delayed acknowledgement
   tcp_ends ends;
   explicit sends_zero_copy(io_multiplexer* m) { ends.sink.set_multiplexer(m); }
-  auto describe(deadline d) {
-    return unio::async_send_zero_copy(ends.sink, unio::const_buffer("hello", 5), d);
-  }
-  auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer("hello", 5), d); }
-  auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer("hello", 5), d); }
-  void ready() {}
-  void after() { take(ends.source.native_handle()); }
+  UNIO_SPELLINGS(async_send_zero_copy, ends.sink, send_zero_copy, unio::const_buffer(text))
+  void after() { take(ends.source, text.size()); }
 };
 
-struct reads_cached_file {
-  static constexpr bool waits = false;
+struct reads_cached_file : measured_operation {
   unio::file_handle file = unio::file_handle::temp_inode().value();
   char memory[16];
   explicit reads_cached_file(io_multiplexer* m) {
-    (void)file.write({unio::const_buffer("hello", 5), 0}).value();
+    (void)file.write({unio::const_buffer(text), 0}).value();
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 0}; }
-  auto describe(deadline d) { return unio::async_read(file, request(), d); }
-  auto await(deadline d) { return file.co_read(request(), d); }
-  auto block(deadline d) { return file.read(request(), d); }
-  void ready() {}
-  void after() {}
+  UNIO_SPELLINGS(async_read, file, read, request())
 };
 
-struct reads_mapped_file {
-  static constexpr bool waits = false;
+struct reads_mapped_file : measured_operation {
   test::temporary_directory directory;
   unio::mapped_file_handle file;
   char memory[16];
@@ -136,38 +99,29 @@ struct reads_mapped_file {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 0}; }
-  auto describe(deadline d) { return unio::async_read(file, request(), d); }
-  auto await(deadline d) { return file.co_read(request(), d); }
-  auto block(deadline d) { return file.read(request(), d); }
-  void ready() {}
-  void after() {}
+  UNIO_SPELLINGS(async_read, file, read, request())
 };
 
-struct accepts {
+struct accepts : measured_operation {
   static constexpr bool waits = true;
   unio::listening_socket_handle listener =
       unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
   unio::endpoint at = listener.local_endpoint().value();
   unio::socket_handle peer;
   explicit accepts(io_multiplexer* m) { listener.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_accept(listener, d); }
-  auto await(deadline d) { return listener.co_accept(d); }
-  auto block(deadline d) { return listener.accept(d); }
+  UNIO_SPELLINGS(async_accept, listener, accept)
   void ready() { peer = unio::socket_handle::connected_to(at).value(); }
   void after() { (void)peer.linger(0), (void)peer.close(); }
 };
 
-struct connects {
-  static constexpr bool waits = false;
+struct connects : measured_operation {
   unio::listening_socket_handle listener =
       unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
   unio::endpoint at = listener.local_endpoint().value();
   unio::socket_handle socket;
   io_multiplexer* multiplexer;
   explicit connects(io_multiplexer* m) : multiplexer(m) {}
-  auto describe(deadline d) { return unio::async_connect(socket, at, d); }
-  auto await(deadline d) { return socket.co_connect(at, d); }
-  auto block(deadline d) { return socket.connect(at, d); }
+  UNIO_SPELLINGS(async_connect, socket, connect, at)
   void ready() {
     socket = unio::socket_handle::create(unio::address_family::ipv4).value();
     socket.set_multiplexer(multiplexer);
@@ -179,52 +133,39 @@ struct connects {
   }
 };
 
-struct waits_for_timer {
-  static constexpr bool waits = false; // its moment comes by itself
-  unio::timer_handle timer;
+struct waits_for_timer : measured_operation {
+  unio::timer_handle timer; // its moment comes by itself
   explicit waits_for_timer(io_multiplexer* m) : timer(20us, m) {}
-  auto describe(deadline d) { return unio::async_wait(timer, d); }
-  auto await(deadline d) { return timer.co_wait(d); }
-  auto block(deadline d) { return timer.wait(d); }
-  void ready() {}
-  void after() {}
+  UNIO_SPELLINGS(async_wait, timer, wait)
 };
 
-struct waits_for_event {
+struct waits_for_event : measured_operation {
   static constexpr bool waits = true;
   unio::event_handle event = unio::event_handle::create().value();
   explicit waits_for_event(io_multiplexer* m) { event.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_wait_event(event, d); }
-  auto await(deadline d) { return event.co_wait(d); }
-  auto block(deadline d) { return event.wait(d); }
+  UNIO_SPELLINGS(async_wait_event, event, wait)
   void ready() { (void)event.signal(); }
-  void after() {}
 };
 
-struct polls {
+struct polls : measured_operation {
   static constexpr bool waits = true;
   pipe_ends ends;
   explicit polls(io_multiplexer* m) { ends.source.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_poll(ends.source, unio::readiness::readable, d); }
-  auto await(deadline d) { return ends.source.co_poll(unio::readiness::readable, d); }
-  auto block(deadline d) { return ends.source.poll(unio::readiness::readable, d); }
-  void ready() { give(ends.sink.native_handle()); }
-  void after() { take(ends.source.native_handle()); }
+  UNIO_SPELLINGS(async_poll, ends.source, poll, unio::readiness::readable)
+  void ready() { put(ends.sink, text); }
+  void after() { take(ends.source, text.size()); }
 };
 
-struct does_nothing {
-  static constexpr bool waits = false;
+struct does_nothing : measured_operation {
   io_multiplexer* multiplexer;
   explicit does_nothing(io_multiplexer* m) : multiplexer(m) {}
   auto describe(deadline d) { return unio::async_no_op(multiplexer, d); }
   auto await(deadline) { return unio::co_no_op(multiplexer); }
   auto block(deadline d) { return unio::detail::blocking(unio::async_no_op(multiplexer, d)); }
-  void ready() {}
-  void after() {}
 };
 
 // Two of its members may wait.
-struct links {
+struct links : measured_operation {
   static constexpr bool waits = true;
   pipe_ends from, to;
   char memory[5];
@@ -234,22 +175,19 @@ struct links {
   unio::async_read first() { return {from.source, unio::mutable_buffer(memory)}; }
   unio::async_write second() { return {to.sink, unio::const_buffer(memory, 5)}; }
   unio::async_read third() { return {to.source, unio::mutable_buffer(memory)}; }
-  auto describe(deadline d) { return unio::link(d, first(), second(), third()); }
-  auto await(deadline d) { return unio::co_link(d, first(), second(), third()); }
-  auto block(deadline d) { return unio::sync_link(d, first(), second(), third()); }
-  void ready() { give(from.sink.native_handle()); }
-  void after() {}
+  using sender = unio::async_link<unio::async_read, unio::async_write, unio::async_read>;
+  UNIO_CHAIN_SPELLINGS(first(), second(), third())
+  void ready() { put(from.sink, text); }
 };
 
-struct splices {
+struct splices : measured_operation {
   static constexpr bool waits = true;
   pipe_ends from, to;
   explicit splices(io_multiplexer* m) { from.source.set_multiplexer(m); }
-  auto describe(deadline d) { return unio::async_splice(from.source, to.sink, {.bytes = 64}, d); }
-  auto await(deadline d) { return unio::co_splice(from.source, to.sink, {.bytes = 64}, d); }
-  auto block(deadline d) { return unio::splice(from.source, to.sink, {.bytes = 64}, d); }
-  void ready() { give(from.sink.native_handle()); }
-  void after() { take(to.source.native_handle()); }
+  static constexpr unio::splice_request request{.bytes = 64};
+  UNIO_FREE_SPELLINGS(async_splice, splice, from.source, to.sink, request)
+  void ready() { put(from.sink, text); }
+  void after() { take(to.source, text.size()); }
 };
 
 // ---- measuring -------------------------------------------------------------------------------------------
@@ -517,17 +455,15 @@ TEST(a_million_operations, cost_nothing_when_called) {
 
 TEST(post, of_a_work_item_costs_nothing) {
   auto const m = make();
-  struct item : unio::work {
-    item() : work([](unio::work& w, bool) noexcept { ++static_cast<item&>(w).ran; }) {}
-    int ran = 0;
-  } w;
+  int ran = 0;
+  auto w = test::call([&] { ++ran; });
   int n = 0;
   expect_free("post", {}, [&] {
     m->post(w);
     n += m->run().value_or(0);
     return true;
   });
-  EXPECT_EQ(w.ran, n);
+  EXPECT_EQ(ran, n);
   EXPECT_EQ(n, 300);
 }
 

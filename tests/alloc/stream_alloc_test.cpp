@@ -1,5 +1,5 @@
 // Whole transfers, copying, lines and buffers allocate nothing and lock nothing once warm: their frames and
-// blocks come from the pool. Ready and waiting, on handles and on a stream of somebody else's.
+// blocks come from the pool. Ready and waiting, on handles and on a foreign stream.
 
 #include "alloc/counting.hpp"
 
@@ -54,22 +54,8 @@ template <class Round> void expect_free(Round round) {
   EXPECT_EQ(m.spent, costs{});
 }
 
-struct ends {
-  unio::socket_handle first, second;
-  ends() {
-    auto p = unio::socket_handle::pair().value();
-    first = std::move(p.first);
-    second = std::move(p.second);
-  }
-};
-struct pipe_ends {
-  unio::pipe_handle reader, writer;
-  pipe_ends() {
-    auto p = unio::pipe_handle::anonymous().value();
-    reader = std::move(p.reader);
-    writer = std::move(p.writer);
-  }
-};
+unio::socket_pair ends() { return unio::socket_handle::pair().value(); }
+unio::anonymous_pipe pipe_ends() { return unio::pipe_handle::anonymous().value(); }
 
 // Gives one byte of a text at a time; its awaitable is no task, so it is awaited through one.
 struct somebody_elses {
@@ -90,7 +76,7 @@ struct somebody_elses {
 };
 
 TEST(stream_costs, of_read_and_write_are_none) {
-  ends e;
+  auto e = ends();
   std::array<char, 4096> out{}, in{};
   auto const round = [&]() -> task<bool> {
     auto const w = co_await unio::write(e.first, out);
@@ -101,7 +87,7 @@ TEST(stream_costs, of_read_and_write_are_none) {
 }
 
 TEST(stream_costs, of_a_read_that_waits_are_none) {
-  ends there, back;
+  auto there = ends(), back = ends();
   std::array<char, 64> a{}, b{}, c{};
   // Answers everything; ends with its stream.
   auto const answer = [](unio::socket_handle& from, unio::socket_handle& to,
@@ -127,8 +113,8 @@ TEST(stream_costs, of_a_read_that_waits_are_none) {
 }
 
 TEST(stream_costs, of_copying_are_none) {
-  pipe_ends p, q;
-  ends e, f;
+  auto p = pipe_ends(), q = pipe_ends();
+  auto e = ends(), f = ends();
   std::array<char, 8192> text{};
   auto const spliced = [&]() -> task<bool> {
     auto const w = co_await unio::write(p.writer, text);
@@ -147,7 +133,7 @@ TEST(stream_costs, of_copying_are_none) {
 }
 
 TEST(stream_costs, of_lines_are_none) {
-  ends e;
+  auto e = ends();
   auto text = unio::lines(e.second);
   std::string_view const written = "one line\nanother line\n";
   auto const round = [&]() -> task<bool> {
@@ -169,7 +155,7 @@ TEST(stream_costs, of_lines_are_none) {
 }
 
 TEST(stream_costs, of_buffers_and_delimiters_are_none) {
-  ends e;
+  auto e = ends();
   unio::buffered_stream first(e.first), second(e.second);
   std::string into;
   std::string_view const written = "a request\r\n\r\n";

@@ -1,4 +1,4 @@
-// A coroutine resumes on its executor: whoever completes what it awaits, wherever, however; and it can be
+// A coroutine resumes on its executor: wherever and however what it awaits is completed; and it can be
 // destroyed at each of these points.
 
 #include "support/other_thread.hpp"
@@ -6,7 +6,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <memory>
 #include <system_error>
 #include <thread>
 #include <vector>

@@ -2,6 +2,8 @@
 // ends first, and whose block is free when a handler is called; on real drivers and on the simulation.
 
 #include "simulation/support.hpp"
+#include "support/other_thread.hpp"
+#include "support/stack_extent.hpp"
 
 #include <unio/callback.hpp>
 #include <unio/unio.hpp>
@@ -18,7 +20,6 @@
 #include <string_view>
 #include <thread>
 #include <utility>
-#include <vector>
 
 namespace {
 
@@ -32,37 +33,6 @@ using unio::mutable_buffers;
 void run_until(bool const& done, io_multiplexer& m = unio::this_thread::multiplexer()) {
   while (!done) ASSERT_GE(m.run().value(), -1);
 }
-
-// A thread with a multiplexer of its own, which it runs until the end.
-class worker {
- public:
-  worker() : m_(io_multiplexer::best_available(1).value()), thread_([this] { loop(); }) {
-    while (m_->run_by() == io_multiplexer::runner::none_yet) std::this_thread::yield();
-  }
-  ~worker() {
-    stop_.store(true);
-    m_->wake();
-    thread_.join();
-  }
-  [[nodiscard]] io_multiplexer& multiplexer() { return *m_; }
-  [[nodiscard]] unio::multiplexer_executor executor() { return m_->executor(); }
-  [[nodiscard]] std::thread::id id() const { return thread_.get_id(); }
-
- private:
-  struct nobody {
-    void set_value(io_result<void>&&) {}
-    void set_done() {}
-  };
-  void loop() {
-    unio::timer_handle never(unio::deadline::none(), m_.get());
-    auto guard = unio::connect(unio::async_wait(never), nobody());
-    guard.start();
-    while (!stop_.load()) (void)m_->run();
-  }
-  std::unique_ptr<io_multiplexer> m_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 // ---- happy -----------------------------------------------------------------------------------------------
 
@@ -124,7 +94,7 @@ TEST(start, lets_a_handler_start_the_next_operation) {
 }
 
 TEST(start, calls_the_handler_on_the_executor_that_it_was_given) {
-  worker w;
+  test::other_thread w;
   std::atomic<bool> done{false};
   std::thread::id where;
   unio::timer_handle soon(1ms, &unio::this_thread::multiplexer());
@@ -138,7 +108,7 @@ TEST(start, calls_the_handler_on_the_executor_that_it_was_given) {
 }
 
 TEST(start, has_an_executors_multiplexer_run_what_has_none_of_its_own) {
-  worker w;
+  test::other_thread w;
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
   std::array<char, 8> room{};
   std::thread::id where;
@@ -190,17 +160,12 @@ struct chain {
   int left = 200'000;
   bool done = false;
   unio::stop_token stop;
-  std::uintptr_t lowest = static_cast<std::uintptr_t>(-1), highest = 0;
-  [[gnu::noinline]] void look() {
-    auto const here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    lowest = std::min(lowest, here);
-    highest = std::max(highest, here);
-  }
+  test::stack_extent stack{};
   void next() {
     unio::start(
         unio::async_no_op(),
         [this](io_result<void>) {
-          if (left % 1024 == 0) look();
+          if (left % 1024 == 0) stack.look();
           --left == 0 ? void(done = true) : next();
         },
         stop);
@@ -211,7 +176,7 @@ TEST(start, two_hundred_thousand_times_from_its_handler_uses_constant_stack) {
   chain c;
   c.next();
   run_until(c.done);
-  EXPECT_LT(c.highest - c.lowest, 65536u);
+  EXPECT_LT(c.stack.bytes(), 65536u);
 }
 
 TEST(start, a_hundred_thousand_times_after_a_stop_uses_constant_stack) {
@@ -220,7 +185,7 @@ TEST(start, a_hundred_thousand_times_after_a_stop_uses_constant_stack) {
   chain c{.left = 100'000, .stop = source.get_token()};
   c.next();
   run_until(c.done);
-  EXPECT_LT(c.highest - c.lowest, 65536u);
+  EXPECT_LT(c.stack.bytes(), 65536u);
 }
 
 TEST(start, takes_handlers_that_can_only_be_moved_and_results_that_own_something) {
@@ -313,7 +278,7 @@ TEST(start, ends_by_a_stop_and_not_by_one_that_comes_too_late) {
 }
 
 TEST(start, is_refused_on_the_executor_after_a_stop) {
-  worker w;
+  test::other_thread w;
   unio::stop_source source;
   source.request_stop();
   std::atomic<bool> done{false};
@@ -336,7 +301,7 @@ TEST(start, is_refused_on_the_executor_after_a_stop) {
 // still there.
 TEST(start, stopped_by_another_thread_loses_no_byte) {
   for (bool const elsewhere : {false, true}) {
-    worker w;
+    test::other_thread w;
     std::unique_ptr<io_multiplexer> const mine = io_multiplexer::best_available(1).value();
     auto [reader, writer] = unio::pipe_handle::anonymous().value();
     reader.set_multiplexer(elsewhere ? &w.multiplexer() : mine.get());

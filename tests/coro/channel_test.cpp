@@ -1,4 +1,4 @@
-// Channels: what is sent arrives once and in order, whoever is stopped or destroyed meanwhile. On one thread,
+// Channels: what is sent arrives once and in order, also if tasks are stopped or destroyed. On one thread,
 // and between several.
 
 #include "coro/waiting.hpp"
@@ -6,7 +6,6 @@
 #include <unio/channel.hpp>
 #include <unio/timer_handle.hpp>
 
-#include <algorithm>
 #include <atomic>
 #include <optional>
 #include <string>
@@ -171,7 +170,7 @@ TEST_F(one_channel, without_capacity_sends_when_somebody_receives) {
   e.start(), f.start();
   EXPECT_TRUE(c.try_send(parcel(3)).has_value());
   chain g(*m, sends(c, 4, told));
-  g.start(); // the place is taken until e goes on
+  g.start(); // the place is taken until e continues
   EXPECT_FALSE(g.ended());
   EXPECT_EQ(run(), "-3+4-4");
   EXPECT_EQ(c.try_send(parcel(5)).error(), condition::would_block);

@@ -11,6 +11,7 @@
 #define UNIO_EXECUTION_NAMESPACE test::execution
 #endif
 #include "support/execution/execution.hpp"
+#include "support/other_thread.hpp"
 
 #include <unio/execution.hpp>
 #include <unio/unio.hpp>
@@ -19,9 +20,7 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <stop_token>
@@ -64,37 +63,6 @@ static_assert(ex::scheduler<decltype(unio::as_scheduler(unio::inline_executor())
 
 auto turn_mine = [] { (void)unio::this_thread::multiplexer().try_run(); };
 auto wait_only = [] { std::this_thread::yield(); };
-
-// A thread with a multiplexer of its own, which it runs until the end.
-class worker {
- public:
-  worker() : m_(io_multiplexer::best_available(1).value()), thread_([this] { loop(); }) {
-    while (m_->run_by() == io_multiplexer::runner::none_yet) std::this_thread::yield();
-  }
-  ~worker() {
-    stop_.store(true);
-    m_->wake();
-    thread_.join();
-  }
-  [[nodiscard]] io_multiplexer& multiplexer() { return *m_; }
-  [[nodiscard]] unio::multiplexer_executor executor() { return m_->executor(); }
-  [[nodiscard]] std::thread::id id() const { return thread_.get_id(); }
-
- private:
-  struct nobody {
-    void set_value(io_result<void>&&) {}
-    void set_done() {}
-  };
-  void loop() {
-    unio::timer_handle never(unio::deadline::none(), m_.get());
-    auto guard = unio::connect(unio::async_wait(never), nobody());
-    guard.start();
-    while (!stop_.load()) (void)m_->run();
-  }
-  std::unique_ptr<io_multiplexer> m_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
 
 // ---- operations ------------------------------------------------------------------------------------------
 
@@ -169,7 +137,7 @@ TEST(execution, an_operation_that_nobody_stopped_but_was_canceled_says_so_in_its
 }
 
 TEST(execution, an_operation_whose_multiplexer_another_thread_runs_loses_no_byte_to_a_stop) {
-  worker w;
+  test::other_thread w;
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
   int read = 0, stopped = 0;
   for (int i = 0; i != 100; ++i) {
@@ -193,7 +161,7 @@ TEST(execution, an_operation_whose_multiplexer_another_thread_runs_loses_no_byte
   EXPECT_EQ(read + stopped, 100);
 }
 
-// A receiver with so much of its own, which nobody may touch.
+// A receiver with so many bytes of its own, which must stay as they are.
 template <std::size_t Bytes> struct large_receiver {
   using receiver_concept = ex::receiver_t;
   struct env {
@@ -239,7 +207,7 @@ TEST(execution, an_operation_is_stopped_by_another_thread_however_large_its_rece
 // ---- executors -------------------------------------------------------------------------------------------
 
 TEST(execution, an_executor_is_a_scheduler) {
-  worker w;
+  test::other_thread w;
   auto const scheduler = unio::as_scheduler(w.executor());
   EXPECT_EQ(scheduler, unio::as_scheduler(w.executor()));
   auto sender = ex::schedule(scheduler);
@@ -258,7 +226,7 @@ TEST(execution, a_scheduler_whose_executor_ends_completes_with_stopped) {
 // ---- tasks -----------------------------------------------------------------------------------------------
 
 TEST(execution, a_task_is_a_sender_of_what_it_returns_or_throws) {
-  worker w;
+  test::other_thread w;
   auto const body = [](bool fails) -> task<std::thread::id> {
     (co_await unio::co_no_op()).value();
     if (fails) throw std::runtime_error("no");
@@ -293,8 +261,8 @@ TEST(execution, a_task_is_stopped_by_its_receivers_token) {
 TEST(execution, a_task_awaits_senders) {
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
   writer.write(std::string_view("hello")).value();
-  worker w;
-  auto const body = [](unio::io_handle& h, worker& there, std::thread::id here) -> task<> {
+  test::other_thread w;
+  auto const body = [](unio::io_handle& h, test::other_thread& there, std::thread::id here) -> task<> {
     int const one = co_await unio::as_awaitable(ex::just(1));
     EXPECT_EQ(one, 1);
     std::tuple<int, char> const two = co_await unio::as_awaitable(ex::just(2, 'b'));

@@ -1,4 +1,4 @@
-// frame_pool and frame allocators: sizes, bounds, threads that come and go, and who gives which frame.
+// frame_pool and frame allocators: sizes, bounds, threads that come and go, and whose frame it is.
 
 #include "support/other_thread.hpp"
 
@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <memory>
 #include <thread>
 #include <vector>
 

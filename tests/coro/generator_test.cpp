@@ -1,6 +1,10 @@
 // generator.hpp and async_generator.hpp: what they yield and when, ends, exceptions, where their coroutines
 // run, stops, destruction at every point, and a million items in constant stack.
 
+#include "support/other_thread.hpp"
+#include "support/stack_extent.hpp"
+#include "support/work.hpp"
+
 #include <unio/async_generator.hpp>
 #include <unio/generator.hpp>
 #include <unio/unio.hpp>
@@ -9,6 +13,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -25,31 +30,6 @@ using unio::async_generator;
 using unio::condition;
 using unio::generator;
 using unio::task;
-
-// Says when it is destroyed.
-struct witness {
-  explicit witness(int& n) : count(&n) {}
-  witness(witness&& other) noexcept : count(std::exchange(other.count, nullptr)) {}
-  witness& operator=(witness&&) = delete;
-  ~witness() {
-    if (count != nullptr) ++*count;
-  }
-  int* count;
-};
-
-// How far apart the stack was at its extremes.
-class stack_use {
- public:
-  [[gnu::noinline]] void look() {
-    auto const at = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    lowest_ = std::min(lowest_, at);
-    highest_ = std::max(highest_, at);
-  }
-  [[nodiscard]] std::size_t bytes() const { return highest_ - lowest_; }
-
- private:
-  std::uintptr_t lowest_ = static_cast<std::uintptr_t>(-1), highest_ = 0;
-};
 
 // ---- generator -------------------------------------------------------------------------------------------
 
@@ -158,13 +138,13 @@ TEST(generator, lets_an_exception_leave_the_iteration_and_has_ended_then) {
 }
 
 TEST(generator, destroyed_in_between_destroys_what_its_coroutine_holds) {
-  int destroyed = 0;
-  auto const items = [](witness w) -> generator<int> {
+  std::atomic<int> destroyed = 0;
+  auto const items = [](test::counts_destruction w) -> generator<int> {
     for (int i = 0;; ++i) co_yield i + (w.count == nullptr ? 1 : 0);
   };
   {
-    generator<int> const never_begun = items(witness(destroyed));
-    generator<int> g = items(witness(destroyed));
+    generator<int> const never_begun = items(test::counts_destruction(destroyed));
+    generator<int> g = items(test::counts_destruction(destroyed));
     for (int const i : g)
       if (i == 3) break;
     EXPECT_EQ(destroyed, 0);
@@ -177,9 +157,9 @@ TEST(generator, destroyed_in_between_destroys_what_its_coroutine_holds) {
 }
 
 TEST(generator, of_a_million_items_uses_constant_stack) {
-  stack_use stack;
+  test::stack_extent stack;
   long long sum = 0;
-  auto const items = [](stack_use& s) -> generator<int> {
+  auto const items = [](test::stack_extent& s) -> generator<int> {
     for (int i = 0; i < 1'000'000; ++i) {
       if (i % 1024 == 0) s.look();
       co_yield i;
@@ -361,36 +341,6 @@ TEST(async_generator, lets_an_exception_leave_next_and_has_ended_then) {
   unio::run(body());
 }
 
-// A thread with a multiplexer of its own, which it runs.
-class worker {
- public:
-  worker() : m_(unio::io_multiplexer::best_available(1).value()), thread_([this] { loop(); }) {
-    while (m_->run_by() == unio::io_multiplexer::runner::none_yet) std::this_thread::yield();
-  }
-  ~worker() {
-    stop_.store(true);
-    m_->wake();
-    thread_.join();
-  }
-  [[nodiscard]] unio::multiplexer_executor executor() { return m_->executor(); }
-  [[nodiscard]] std::thread::id id() const { return thread_.get_id(); }
-
- private:
-  void loop() {
-    unio::timer_handle never(unio::deadline::none(), m_.get());
-    struct nobody {
-      void set_value(unio::io_result<void>&&) {}
-      void set_done() {}
-    };
-    auto guard = unio::connect(unio::async_wait(never), nobody());
-    guard.start();
-    while (!stop_.load()) (void)m_->run();
-  }
-  std::unique_ptr<unio::io_multiplexer> m_;
-  std::atomic<bool> stop_{false};
-  std::thread thread_;
-};
-
 struct seen_by_producer {
   std::vector<std::thread::id> threads;
   std::vector<bool> same_executor;
@@ -407,7 +357,7 @@ async_generator<int> reporting(seen_by_producer& seen, unio::executor_ref expect
 }
 
 TEST(async_generator, runs_where_the_coroutine_runs_that_asks) {
-  worker w;
+  test::other_thread w;
   seen_by_producer seen;
   unio::multiplexer_executor const here = unio::this_thread::multiplexer().executor();
   auto const elsewhere = [](async_generator<int>& g, std::thread::id expected) -> task<int> {
@@ -440,7 +390,7 @@ TEST(async_generator, sees_the_stop_token_of_who_asks) {
     char room[1];
     unio::io_result<unio::mutable_buffers> const got = co_await h.co_read(unio::mutable_buffer(room));
     e = got.error();
-    co_yield 42; // it may go on
+    co_yield 42; // it may continue
   };
   auto const body = [&]() -> task<int> {
     async_generator<int> g = items(reader, why);
@@ -455,16 +405,16 @@ TEST(async_generator, sees_the_stop_token_of_who_asks) {
 }
 
 TEST(async_generator, destroyed_before_it_began_or_between_items_destroys_what_its_coroutine_holds) {
-  int destroyed = 0;
-  auto const items = [](witness w) -> async_generator<int> {
+  std::atomic<int> destroyed = 0;
+  auto const items = [](test::counts_destruction w) -> async_generator<int> {
     for (int i = 0; w.count != nullptr; ++i) {
       (co_await unio::co_no_op()).value();
       co_yield i;
     }
   };
   auto const body = [&]() -> task<> {
-    async_generator<int> const never_begun = items(witness(destroyed));
-    async_generator<int> g = items(witness(destroyed));
+    async_generator<int> const never_begun = items(test::counts_destruction(destroyed));
+    async_generator<int> g = items(test::counts_destruction(destroyed));
     (void)co_await g.next();
     (void)co_await g.next();
     EXPECT_EQ(destroyed, 0);
@@ -478,14 +428,14 @@ TEST(async_generator, destroyed_before_it_began_or_between_items_destroys_what_i
   EXPECT_EQ(destroyed, 2);
 }
 
-async_generator<int> reading(unio::io_handle& h, witness w) {
+async_generator<int> reading(unio::io_handle& h, test::counts_destruction w) {
   for (char room[1]; w.count != nullptr;) {
     (void)co_await h.co_read(unio::mutable_buffer(room));
     co_yield 1;
   }
 }
 
-// Begins a coroutine that nobody ends but its multiplexer.
+// Begins a coroutine that only its multiplexer ends.
 struct abandoned {
   std::unique_ptr<unio::io_multiplexer> m = unio::io_multiplexer::best_available(1).value();
   unio::anonymous_pipe p = unio::pipe_handle::anonymous().value();
@@ -511,9 +461,9 @@ TEST(async_generator, is_destroyed_safely_with_its_consumer_while_it_waits) {
   abandoned a;
   unio::multiplexer_executor const executor = a.m->executor();
   unio::environment const e{.executor = executor, .multiplexer = a.m.get()};
-  int destroyed = 0;
+  std::atomic<int> destroyed = 0;
   {
-    task<> t = consume(reading(a.p.reader, witness(destroyed)));
+    task<> t = consume(reading(a.p.reader, test::counts_destruction(destroyed)));
     start(t, e);
     (void)a.m->try_run();
     EXPECT_EQ(destroyed, 0);
@@ -527,8 +477,8 @@ TEST(async_generator, ends_with_the_coroutine_that_waits_for_it_where_another_ow
   abandoned a;
   unio::multiplexer_executor const executor = a.m->executor();
   unio::environment const e{.executor = executor, .multiplexer = a.m.get()};
-  int destroyed = 0;
-  async_generator<int> g = reading(a.p.reader, witness(destroyed));
+  std::atomic<int> destroyed = 0;
+  async_generator<int> g = reading(a.p.reader, test::counts_destruction(destroyed));
   {
     task<> t = consume_by_reference(g);
     start(t, e);
@@ -542,8 +492,8 @@ TEST(async_generator, may_be_destroyed_before_the_coroutine_that_waits_for_it) {
   abandoned a;
   unio::multiplexer_executor const executor = a.m->executor();
   unio::environment const e{.executor = executor, .multiplexer = a.m.get()};
-  int destroyed = 0;
-  std::optional<async_generator<int>> g(reading(a.p.reader, witness(destroyed)));
+  std::atomic<int> destroyed = 0;
+  std::optional<async_generator<int>> g(reading(a.p.reader, test::counts_destruction(destroyed)));
   task<> t = consume_by_reference(*g);
   start(t, e);
   (void)a.m->try_run();
@@ -554,8 +504,8 @@ TEST(async_generator, may_be_destroyed_before_the_coroutine_that_waits_for_it) {
 }
 
 TEST(async_generator, of_a_million_items_uses_constant_stack) {
-  stack_use stack;
-  auto const items = [](stack_use& s) -> async_generator<int> {
+  test::stack_extent stack;
+  auto const items = [](test::stack_extent& s) -> async_generator<int> {
     for (int i = 0; i < 1'000'000; ++i) {
       if (i % 1024 == 0) s.look();
       co_yield i;

@@ -2,6 +2,7 @@
 
 #include "support/failing_calls.hpp"
 #include "support/other_thread.hpp"
+#include "support/work.hpp"
 
 #include <array>
 #include <atomic>
@@ -11,7 +12,6 @@
 #include <string>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -46,30 +46,31 @@ TEST(run, yields_the_value_or_throws) {
   EXPECT_EQ(unio::run(*m, says_where()), std::this_thread::get_id());
 }
 
+// Resumes when a multiplexer runs what was posted.
+struct reposts {
+  unio::io_multiplexer& on;
+  unio::resumption r{};
+  static bool await_ready() noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
+    r = unio::resumption(h, &e);
+    on.post(r);
+  }
+  static void await_resume() noexcept {}
+};
+
 TEST(run, runs_on_a_multiplexer_for_several_threads_whoever_ends_the_task) {
   auto const m = a_multiplexer(2);
   std::atomic<bool> ends{false};
   std::thread helps([&] {
     unio::timer_handle never(unio::deadline::none(), m.get());
-    auto sleep = unio::connect(unio::async_wait(never), no_receiver());
-    sleep.start();
+    started const sleep{unio::async_wait(never)};
     while (!ends) (void)m->try_run_for(1ms);
   });
   auto hops = [](unio::io_multiplexer& on) -> task<int> {
     int threads_seen = 0;
     auto const begun = std::this_thread::get_id();
     for (int i = 0; i < 50; ++i) {
-      struct reposts {
-        unio::io_multiplexer& on;
-        unio::resumption r{};
-        static bool await_ready() noexcept { return false; }
-        void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
-          r = unio::resumption(h, &e);
-          on.post(r);
-        }
-        static void await_resume() noexcept {}
-      } again{on};
-      co_await again;
+      co_await reposts{on};
       if (std::this_thread::get_id() != begun) ++threads_seen;
     }
     co_return threads_seen;
@@ -184,7 +185,7 @@ TEST(async_run, tells_its_handler_of_values_references_and_exceptions) {
   unio::async_run(*m, throws_late(), takes_exception);
   unio::async_run(*m, nothing(), takes_end);
   unio::async_run(*m, refers(text), takes_reference);
-  unio::async_run(*m, refers(text)); // nobody is told
+  unio::async_run(*m, refers(text)); // without a handler
   EXPECT_EQ(value, 0) << "it starts later";
   while (m->run().value_or(0) != 0) {
   }
@@ -250,20 +251,7 @@ TEST(async_run, tasks_on_a_multiplexer_that_ends_do_so_before_wherever_they_are)
       e = r.error();
     };
     auto waits_for_turn = [](counted, unio::io_multiplexer& on) -> task<> {
-      struct reposts {
-        unio::io_multiplexer& on;
-        unio::resumption r{};
-        static bool await_ready() noexcept { return false; }
-        void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
-          r = unio::resumption(h, &e);
-          on.post(r);
-        }
-        static void await_resume() noexcept {}
-      };
-      for (;;) {
-        reposts again{on};
-        co_await again;
-      }
+      for (;;) co_await reposts{on};
     };
     auto handler = [&told](unio::task_outcome<void> const&) { ++told; };
     unio::async_run(*m, reads(counted(alive), pipe.reader, buffer, read_error), handler);
@@ -303,19 +291,16 @@ TEST(sync_wait, runs_what_this_thread_runs) {
 TEST(sync_wait, takes_no_place_among_the_threads_of_a_multiplexer_for_several) {
   auto const m = a_multiplexer(2);
   std::atomic<bool> ends{false};
-  std::vector<std::thread> pool;
-  for (int i = 0; i < 2; ++i)
-    pool.emplace_back([&] {
-      unio::timer_handle never(unio::deadline::none(), m.get());
-      auto sleep = unio::connect(unio::async_wait(never), no_receiver());
-      sleep.start();
-      EXPECT_TRUE(sleep.in_flight());
-      while (!ends) (void)m->try_run_for(1ms);
-    });
+  test::threads pool(2, [&] {
+    unio::timer_handle never(unio::deadline::none(), m.get());
+    started const sleep{unio::async_wait(never)};
+    EXPECT_TRUE(sleep.in_flight());
+    while (!ends) (void)m->try_run_for(1ms);
+  });
   for (int i = 0; i < 50; ++i)
     EXPECT_NE(unio::sync_wait(m->executor(), says_where()), std::this_thread::get_id());
   ends = true;
-  for (std::thread& t : pool) t.join();
+  pool.join();
 }
 
 TEST(sync_wait, throws_when_the_multiplexer_ends_first) {
@@ -325,18 +310,8 @@ TEST(sync_wait, throws_when_the_multiplexer_ends_first) {
   auto forever = [](counted, std::atomic<bool>& b) -> task<> {
     unio::io_multiplexer* const on = (co_await unio::this_coro::environment).multiplexer;
     for (;;) {
-      struct reposts {
-        unio::io_multiplexer& on;
-        unio::resumption r{};
-        static bool await_ready() noexcept { return false; }
-        void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
-          r = unio::resumption(h, &e);
-          on.post(r);
-        }
-        static void await_resume() noexcept {}
-      } again{*on};
       b = true;
-      co_await again;
+      co_await reposts{*on};
     }
   };
   std::thread ends([&] {
@@ -498,16 +473,7 @@ TEST(run_on, throws_at_home_when_the_multiplexer_there_ends) {
     auto forever = [](std::atomic<bool>& b) -> task<> {
       unio::io_multiplexer* const on = (co_await unio::this_coro::environment).multiplexer;
       for (;;) {
-        struct reposts {
-          unio::io_multiplexer& on;
-          unio::resumption r{};
-          static bool await_ready() noexcept { return false; }
-          void await_suspend(std::coroutine_handle<> h, unio::environment const& e) noexcept {
-            r = unio::resumption(h, &e);
-            on.post(r);
-          }
-          static void await_resume() noexcept {}
-        } again{*on};
+        reposts again{*on};
         b = true;
         co_await again;
       }

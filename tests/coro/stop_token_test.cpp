@@ -1,4 +1,6 @@
-// stop_source, stop_token, stop_callback: called once, by whoever asks, and not after they have gone.
+// stop_source, stop_token, stop_callback: called once, by the requesting thread, and not once destroyed.
+
+#include "support/work.hpp"
 
 #include <unio/stop_token.hpp>
 
@@ -9,7 +11,6 @@
 #include <memory>
 #include <optional>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -135,31 +136,29 @@ TEST(stop_source, is_safe_against_all_at_once) {
     stop_source s;
     std::atomic<int> called{0}, missed{0}, total{0};
     std::atomic<bool> go{false};
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t)
-      threads.emplace_back([&] {
-        while (!go) std::this_thread::yield();
-        for (int i = 0; i < 100; ++i) {
-          std::atomic<int> mine{0};
-          {
-            stop_callback const a(s.get_token(), counts{&mine});
-            stop_callback const b(s.get_token(), counts{&mine});
-            if (i % 10 == 0) std::this_thread::yield();
-          }
-          EXPECT_LE(mine, 2);
-          called += mine;
-          missed += 2 - mine;
-          total += 2;
+    test::threads registering(3, [&] {
+      while (!go) std::this_thread::yield();
+      for (int i = 0; i < 100; ++i) {
+        std::atomic<int> mine{0};
+        {
+          stop_callback const a(s.get_token(), counts{&mine});
+          stop_callback const b(s.get_token(), counts{&mine});
+          if (i % 10 == 0) std::this_thread::yield();
         }
-      });
+        EXPECT_LE(mine, 2);
+        called += mine;
+        missed += 2 - mine;
+        total += 2;
+      }
+    });
     std::atomic<int> firsts{0};
-    for (int t = 0; t < 2; ++t)
-      threads.emplace_back([&] {
-        while (!go) std::this_thread::yield();
-        firsts += s.request_stop() ? 1 : 0;
-      });
+    test::threads stopping(2, [&] {
+      while (!go) std::this_thread::yield();
+      firsts += s.request_stop() ? 1 : 0;
+    });
     go = true;
-    for (std::thread& t : threads) t.join();
+    registering.join();
+    stopping.join();
     EXPECT_EQ(firsts, 1);
     EXPECT_EQ(called + missed, total);
   }

@@ -1,5 +1,7 @@
-// strand.hpp: one at a time, in order, on whatever executor; where dispatch goes on at once; strands inside
+// strand.hpp: one at a time, in order, on whatever executor; where dispatch continues at once; strands inside
 // of strands; taking back; the end of what it runs on.
+
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
@@ -12,12 +14,15 @@
 #include <random>
 #include <string_view>
 #include <thread>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace {
 
+using test::call;
+using test::calling;
+using test::counts_destruction;
+using test::until;
 using unio::io_multiplexer;
 using unio::strand;
 using unio::task;
@@ -35,23 +40,6 @@ void run_all(io_multiplexer& m) {
   while (m.run().value() > 0) {
   }
 }
-
-void until(std::atomic<int> const& n, int wanted) {
-  while (n.load(std::memory_order_acquire) < wanted) std::this_thread::yield();
-}
-
-/// Calls a function when it is run, another when it is dropped.
-template <class Run, class Drop> struct calling : unio::work {
-  calling(Run r, Drop d) : work(&invoke), run(std::move(r)), drop(std::move(d)) {}
-  static void invoke(unio::work& w, bool runs) noexcept {
-    auto& self = static_cast<calling&>(w);
-    runs ? self.run() : self.drop();
-  }
-  Run run;
-  Drop drop;
-};
-auto unexpected = [] { ADD_FAILURE() << "dropped"; };
-template <class Run> auto call(Run r) { return calling<Run, decltype(unexpected)>(std::move(r), unexpected); }
 
 /// Counts without any lock, and notices when two are inside.
 struct counter {
@@ -206,7 +194,7 @@ TEST(strand, over_a_pool_of_four_threads_never_runs_two_at_once) {
   EXPECT_FALSE(c.collided);
 }
 
-// The canary: without the strand the counter notices.
+// The canary: without the strand the counter counts_destruction.
 TEST(strand, the_counter_of_these_tests_notices_two_at_once) {
   thread_pool pool(2);
   counter c;
@@ -506,22 +494,14 @@ TEST(strand, whose_executor_ends_drops_what_waits) {
   s.reset();
 }
 
-struct notices {
-  explicit notices(int& n) : count(&n) {}
-  notices(notices const&) = delete;
-  notices& operator=(notices const&) = delete;
-  ~notices() { ++*count; }
-  int* count;
-};
-
 TEST(strand, whose_executor_ends_destroys_the_tasks_that_wait_for_their_turn) {
-  int destroyed = 0;
-  auto waits = [](std::unique_ptr<notices>) -> task<> { co_return; };
+  std::atomic<int> destroyed = 0;
+  auto waits = [](std::unique_ptr<counts_destruction>) -> task<> { co_return; };
   auto m = make();
   strand const s{m->executor()};
   auto other = make();
-  auto away = [](unio::multiplexer_executor there, int& n) -> task<> {
-    notices const local(n);
+  auto away = [](unio::multiplexer_executor there, std::atomic<int>& n) -> task<> {
+    counts_destruction const local(n);
     auto nothing = []() -> task<> { co_return; };
     task<> trip = nothing();
     co_await unio::run_on(there, std::move(trip));
@@ -529,7 +509,7 @@ TEST(strand, whose_executor_ends_destroys_the_tasks_that_wait_for_their_turn) {
   };
   unio::async_run(s, away(other->executor(), destroyed)); // comes back to be dropped
   run_all(*m);
-  task<> never_begun = waits(std::make_unique<notices>(destroyed));
+  task<> never_begun = waits(std::make_unique<counts_destruction>(destroyed));
   unio::async_run(s, std::move(never_begun));
   run_all(*other); // posts the way back to the strand
   m.reset();
@@ -539,10 +519,10 @@ TEST(strand, whose_executor_ends_destroys_the_tasks_that_wait_for_their_turn) {
 TEST(strand, on_a_pool_that_is_destroyed_ends_the_tasks_on_it) {
   for (int round = 0; round != 30; ++round) {
     std::atomic<int> reading = 0;
-    int destroyed = 0; // the strand's
+    std::atomic<int> destroyed = 0; // the strand's
     auto ends = unio::socket_handle::pair().value();
-    auto waits = [](unio::socket_handle& from, int& n, std::atomic<int>& begun) -> task<> {
-      notices const local(n);
+    auto waits = [](unio::socket_handle& from, std::atomic<int>& n, std::atomic<int>& begun) -> task<> {
+      counts_destruction const local(n);
       char room[1];
       begun.fetch_add(1, std::memory_order_release);
       (void)co_await from.co_read(unio::mutable_buffer(room));

@@ -1,10 +1,10 @@
-// stream.hpp and buffered_stream.hpp: what is a stream; whole reads and writes; delimiters; copying; buffers
-// and lines.
+// stream.hpp: what is a stream; whole reads and writes; delimiters; copying. Buffers and lines are in
+// buffered_stream_test.cpp.
 //
-// On pipes, sockets and files of the driver under test, and on a scripted stream, which moves as much at a
-// time as it is told and fails when it is told. Where a stream has something, and how much of it comes at
-// once, is tried at every byte.
+// On pipes, sockets and files of the driver under test, and on a scripted stream. Where a stream has
+// something, and how much of it comes at once, is tried at every byte.
 
+#include "coro/streams.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/buffered_stream.hpp>
@@ -14,21 +14,16 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <chrono>
-#include <deque>
-#include <memory>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
-#include <utility>
 #include <vector>
 
 namespace {
 
 using namespace std::chrono_literals;
+using namespace test;
 using unio::condition;
 using unio::const_buffer;
 using unio::const_buffers;
@@ -38,162 +33,6 @@ using unio::io_result;
 using unio::mutable_buffer;
 using unio::mutable_buffers;
 using unio::task;
-
-std::error_code const broken{EPROTO, std::system_category()};
-
-std::string numbered(std::size_t n) {
-  std::string s(n, '\0');
-  for (std::size_t i = 0; i != n; ++i) s[i] = static_cast<char>('a' + (i * 7 + i / 26) % 26);
-  return s;
-}
-
-template <class Buffer> std::string text_of(unio::buffer_list<Buffer> const& list) {
-  std::string s;
-  for (Buffer const b : list) s.append(reinterpret_cast<char const*>(b.data()), b.size());
-  return s;
-}
-
-std::string_view text_of(const_buffer b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
-
-// What runs here runs where it should.
-class here {
- public:
-  here() = default;
-  void check(unio::executor_ref e) const {
-    EXPECT_EQ(std::this_thread::get_id(), thread_);
-    EXPECT_EQ(e, unio::executor_ref(executor_));
-  }
-
- private:
-  std::thread::id thread_ = std::this_thread::get_id();
-  unio::multiplexer_executor executor_ = unio::this_thread::multiplexer().executor();
-};
-
-template <class T> task<T> checked(task<T> t) {
-  here const place;
-  T r = co_await std::move(t);
-  auto const executor = co_await unio::this_coro::executor;
-  place.check(executor);
-  co_return r;
-}
-
-template <class T> T run_here(task<T> t) { return unio::run(checked(std::move(t))); }
-
-// Runs beside what run_here() runs.
-template <class T> class beside {
- public:
-  explicit beside(task<T> t, unio::run_options const& options = {}) {
-    unio::async_run(
-        unio::this_thread::multiplexer(), checked(std::move(t)),
-        [this](unio::task_outcome<T> o) { outcome_.emplace(std::move(o)); }, options);
-  }
-  beside(beside const&) = delete;
-  beside& operator=(beside const&) = delete;
-  ~beside() { (void)get(); }
-  [[nodiscard]] bool done() const { return outcome_.has_value(); }
-  // Lets it go on until it waits for what will not come.
-  void until_it_waits() const {
-    for (int i = 0; i != 20 && !done(); ++i) (void)unio::this_thread::multiplexer().try_run();
-  }
-  T& get() {
-    while (!done()) (void)unio::this_thread::multiplexer().run();
-    return outcome_->value();
-  }
-
- private:
-  std::optional<unio::task_outcome<T>> outcome_;
-};
-
-// ---- a scripted stream ------------------------------------------------------------------------------------
-
-// Yields `source`, and takes into `sink`, by the script: how many bytes at most, and what goes wrong then.
-// After the script: `most` at a time.
-struct scripted {
-  struct step {
-    std::size_t bytes;
-    std::error_code error = {};
-  };
-  std::string source = {};
-  std::string sink = {};
-  std::size_t most = static_cast<std::size_t>(-1);
-  std::deque<step> reads = {};
-  std::deque<step> writes = {};
-  std::size_t at = 0;
-  int calls = 0;
-
-  static step take(std::deque<step>& script, std::size_t otherwise) {
-    if (script.empty()) return {otherwise};
-    step const s = script.front();
-    script.pop_front();
-    return s;
-  }
-
-  task<io_result<mutable_buffers>> co_read(io_request<mutable_buffers> request, deadline = {}) {
-    ++calls;
-    EXPECT_NE(request.buffers.bytes(), 0U) << "an empty read asks nothing of the stream";
-    step const s = take(reads, most);
-    std::size_t n = std::min({s.bytes, request.buffers.bytes(), source.size() - at});
-    mutable_buffers const filled = request.buffers.first(n);
-    for (mutable_buffer const b : filled) {
-      std::copy_n(source.data() + at, b.size(), reinterpret_cast<char*>(b.data()));
-      at += b.size();
-    }
-    if (s.error) co_return io_result<mutable_buffers>(s.error, n);
-    co_return io_result<mutable_buffers>(unio::result<mutable_buffers>(filled), n);
-  }
-  task<io_result<const_buffers>> co_write(io_request<const_buffers> request, deadline = {}) {
-    ++calls;
-    EXPECT_NE(request.buffers.bytes(), 0U) << "an empty write asks nothing of the stream";
-    step const s = take(writes, most);
-    std::size_t const n = std::min(s.bytes, request.buffers.bytes());
-    const_buffers const taken = request.buffers.first(n);
-    sink += text_of(taken);
-    if (s.error) co_return io_result<const_buffers>(s.error, n);
-    co_return io_result<const_buffers>(unio::result<const_buffers>(taken), n);
-  }
-};
-
-// Yields views of its own memory, as a mapped file does, through an awaitable that knows no environment;
-// takes no deadline; cannot be written.
-struct viewed {
-  std::string source;
-  std::size_t most;
-  std::size_t at = 0;
-
-  struct awaiter {
-    viewed& v;
-    std::size_t room;
-    [[nodiscard]] bool await_ready() const noexcept { return false; }
-    [[nodiscard]] bool await_suspend(std::coroutine_handle<>) const noexcept { return false; }
-    [[nodiscard]] io_result<mutable_buffers> await_resume() const noexcept {
-      std::size_t const n = std::min({room, v.most, v.source.size() - v.at});
-      mutable_buffers const got = mutable_buffers(mutable_buffer(v.source.data() + v.at, n)).first(n);
-      v.at += n;
-      return {unio::result<mutable_buffers>(got), n};
-    }
-  };
-  [[nodiscard]] awaiter co_read(io_request<mutable_buffers> request) {
-    return {*this, request.buffers.bytes()};
-  }
-};
-
-// Completes on a thread of its own.
-struct from_elsewhere {
-  struct awaiter {
-    mutable_buffers to;
-    std::thread thread;
-    [[nodiscard]] static bool await_ready() noexcept { return false; }
-    void await_suspend(std::coroutine_handle<> h) {
-      thread = std::thread([h] { h.resume(); });
-    }
-    [[nodiscard]] io_result<mutable_buffers> await_resume() {
-      thread.join();
-      *to.front().data() = std::byte{'x'};
-      return {unio::result<mutable_buffers>(to.first(1)), 1};
-    }
-  };
-  [[nodiscard]] awaiter co_read(io_request<mutable_buffers> request) { return {request.buffers, {}}; }
-};
 
 // ---- what is a stream -------------------------------------------------------------------------------------
 
@@ -219,17 +58,8 @@ static_assert(std::convertible_to<unio::socket_handle&, unio::any_stream> &&
               !std::convertible_to<viewed&, unio::any_stream> &&
               !std::convertible_to<unio::any_read_stream, unio::any_stream>);
 
-struct ends {
-  unio::pipe_handle reader, writer;
-  ends() {
-    auto p = unio::pipe_handle::anonymous().value();
-    reader = std::move(p.reader);
-    writer = std::move(p.writer);
-  }
-};
-
 TEST(any_stream, knows_the_handle_that_it_refers_to) {
-  ends p;
+  auto p = pipe();
   unio::any_stream const s = p.reader;
   EXPECT_EQ(s.handle(), &p.reader);
   EXPECT_EQ(unio::any_read_stream(s).handle(), &p.reader);
@@ -260,7 +90,7 @@ TEST(any_stream, moves_what_the_stream_moves) {
 }
 
 TEST(any_stream, suspends_until_a_handle_is_ready) {
-  ends p;
+  auto p = pipe();
   std::array<char, 8> room{};
   auto const body = [](unio::any_stream s, mutable_buffer to) -> task<io_result<mutable_buffers>> {
     co_return co_await s.co_read(io_request<mutable_buffers>(to));
@@ -335,7 +165,7 @@ TEST(read, of_nothing_asks_nothing) {
   std::array<mutable_buffer, 2> const empties{};
   EXPECT_TRUE(run_here(unio::read(s, mutable_buffers(empties))).has_value());
   EXPECT_EQ(s.calls, 0);
-  ends p; // nothing is in the pipe
+  auto p = pipe(); // nothing is in the pipe
   EXPECT_TRUE(run_here(unio::read(p.reader, mutable_buffers())).has_value());
 }
 
@@ -374,7 +204,7 @@ TEST(read, succeeds_when_the_error_came_with_the_last_byte) {
 TEST(read, waits_for_all_of_it_on_pipes_and_sockets) {
   std::string const text = numbered(50);
   for (std::size_t piece = 1; piece <= text.size(); piece += 3) {
-    ends p;
+    auto p = pipe();
     auto [a, b] = unio::socket_handle::pair().value();
     std::string room(text.size(), '-'), other(text.size(), '-');
     beside from_pipe(unio::read(p.reader, room));
@@ -416,7 +246,7 @@ TEST(read, of_a_mapped_file_fills_the_buffers_that_it_was_given) {
 }
 
 TEST(read, is_bounded_as_a_whole_by_its_deadline) {
-  ends p;
+  auto p = pipe();
   std::array<char, 10> room{};
   p.writer.write(std::string_view("abc")).value();
   auto r = run_here(unio::read(p.reader, room, 2ms));
@@ -439,7 +269,7 @@ TEST(read, is_bounded_as_a_whole_by_its_deadline) {
 }
 
 TEST(read, that_is_stopped_tells_how_far_it_came) {
-  ends p;
+  auto p = pipe();
   unio::stop_source stop;
   std::array<char, 10> room{};
   p.writer.write(std::string_view("abc")).value();
@@ -453,7 +283,7 @@ TEST(read, that_is_stopped_tells_how_far_it_came) {
 }
 
 TEST(read, may_be_destroyed_while_it_waits) {
-  ends p;
+  auto p = pipe();
   scripted const other;
   std::array<char, 10> room{};
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
@@ -518,7 +348,7 @@ TEST(write, does_not_ask_a_stream_for_ever_that_takes_nothing) {
 }
 
 TEST(write, of_more_than_a_pipe_holds_waits_for_its_reader) {
-  ends p;
+  auto p = pipe();
   std::string const text = numbered(300'000);
   beside writing(unio::write(p.writer, text));
   std::string room(text.size(), '-');
@@ -528,7 +358,7 @@ TEST(write, of_more_than_a_pipe_holds_waits_for_its_reader) {
 }
 
 TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
-  ends p;
+  auto p = pipe();
   std::string const text = numbered(300'000);
   unio::stop_source stop;
   std::size_t written = 0;
@@ -550,7 +380,7 @@ TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
 }
 
 TEST(write, to_nobody_fails_without_a_signal) {
-  ends p;
+  auto p = pipe();
   p.reader.close().value();
   EXPECT_EQ(run_here(unio::write(p.writer, std::string_view("abc"))).error(), std::errc::broken_pipe);
 }
@@ -620,7 +450,7 @@ TEST(read_until, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
   into.clear();
   EXPECT_EQ(run_here(unio::read_until(last, into, "\n")).value(), 3U) << "the delimiter came with the error";
 
-  ends p;
+  auto p = pipe();
   p.writer.write(std::string_view("xyz")).value();
   into.clear();
   EXPECT_EQ(run_here(unio::read_until(p.reader, into, "\n", 2ms)).error(), condition::timed_out);
@@ -655,7 +485,7 @@ TEST(copy, stops_at_its_limit_and_reads_not_a_byte_more) {
       EXPECT_EQ(r.value(), std::min<std::size_t>(limit, 30));
       EXPECT_EQ(from.at, *r);
       EXPECT_EQ(to.sink, text.substr(0, limit));
-      ends a, b; // splices
+      auto a = pipe(), b = pipe(); // splices
       a.writer.write(text).value();
       a.writer.close().value();
       EXPECT_EQ(run_here(unio::copy(a.reader, b.writer, limit)).value(), *r);
@@ -708,7 +538,7 @@ TEST(copy, works_between_all_kinds_of_handles) {
     for (kind const to : {kind::pipe, kind::socket, kind::file, kind::appended}) {
       SCOPED_TRACE(std::to_string(static_cast<int>(from)) + " to " + std::to_string(static_cast<int>(to)));
       std::string const name = directory.path() + "/file";
-      ends p, q;
+      auto p = pipe(), q = pipe();
       auto s = unio::socket_handle::pair().value();
       auto t = unio::socket_handle::pair().value();
       unio::file_handle file, out;
@@ -770,7 +600,7 @@ TEST(copy, works_between_all_kinds_of_handles) {
 }
 
 TEST(copy, ends_with_its_source) {
-  ends p, q;
+  auto p = pipe(), q = pipe();
   auto [a, b] = unio::socket_handle::pair().value();
   p.writer.write(std::string_view("abc")).value();
   p.writer.close().value();
@@ -802,7 +632,7 @@ TEST(copy, that_is_stopped_in_the_middle_tells_what_arrived) {
     for (bool const writing : {false, true})
       for (bool const in_time : {false, true}) {
         SCOPED_TRACE(testing::Message() << splices << writing << in_time);
-        ends p, full;
+        auto p = pipe(), full = pipe();
         auto s = unio::socket_handle::pair().value();
         auto t = unio::socket_handle::pair().value();
         unio::io_handle& feed = splices ? static_cast<unio::io_handle&>(p.writer) : s.first;
@@ -871,7 +701,7 @@ TEST(copy, from_a_source_without_end_ends_with_its_deadline) {
 }
 
 TEST(copy, may_be_destroyed_while_it_waits) {
-  ends p, q;
+  auto p = pipe(), q = pipe();
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
   auto const executor = m.executor();
   unio::environment const e{.executor = executor, .multiplexer = &m};
@@ -886,313 +716,6 @@ TEST(copy, may_be_destroyed_while_it_waits) {
     p.writer.write(std::string_view("abc")).value();
     EXPECT_EQ(drain(p.reader), "abc");
   }
-}
-
-// ---- buffered reading -------------------------------------------------------------------------------------
-
-TEST(buffered_reader, reads_ahead_once_for_many_small_reads) {
-  scripted s{.source = numbered(100)};
-  unio::buffered_reader reader(s, 64);
-  auto const body = [](unio::buffered_reader& from) -> task<std::string> {
-    std::string all;
-    for (;;) {
-      std::array<char, 7> room{};
-      io_result<mutable_buffers> const r = co_await from.co_read(io_request<mutable_buffers>(room));
-      if (!r.has_value() || r->empty()) co_return all;
-      all += text_of(*r);
-    }
-  };
-  EXPECT_EQ(run_here(body(reader)), s.source);
-  EXPECT_EQ(s.calls, 3) << "64 bytes, 36, and the end";
-}
-
-TEST(buffered_reader, is_byte_exact_for_every_size_of_memory_request_and_transfer) {
-  std::string const text = numbered(25);
-  for (std::size_t memory = 0; memory <= 12; ++memory)
-    for (std::size_t request = 1; request <= 12; ++request)
-      for (std::size_t most = 1; most <= 12; ++most) {
-        scripted s{.source = text, .most = most};
-        std::string place(memory, '\0');
-        unio::buffered_reader reader(s, mutable_buffer(place));
-        std::string all(25, '-');
-        for (std::size_t at = 0; at < 25; at += request) {
-          std::size_t const n = std::min<std::size_t>(request, 25 - at);
-          ASSERT_EQ(run_here(unio::read(reader, mutable_buffer(all.data() + at, n))).bytes_transferred(), n);
-        }
-        ASSERT_EQ(all, text);
-        char more = 0;
-        ASSERT_EQ(run_here(unio::read(reader, mutable_buffer(&more, 1))).error(), condition::end_of_stream);
-      }
-}
-
-template <class T> task<T> awaited(unio::detail::buffered_awaitable<unio::detail::buffered_peek> a) {
-  co_return co_await std::move(a);
-}
-io_result<const_buffer> peek(unio::buffered_reader& r, std::size_t n, deadline d = {}) {
-  return run_here(awaited<io_result<const_buffer>>(r.co_peek(n, d)));
-}
-
-TEST(buffered_reader, shows_what_is_ahead_without_taking_it) {
-  for (std::size_t most = 1; most <= 8; ++most) {
-    scripted s{.source = "abcdefgh", .most = most};
-    unio::buffered_reader reader(s, 6);
-    EXPECT_EQ(peek(reader, 0).value().size(), 0U);
-    auto const p = peek(reader, 4);
-    EXPECT_EQ(text_of(p.value()).substr(0, 4), "abcd");
-    EXPECT_EQ(text_of(peek(reader, 4).value()).substr(0, 4), "abcd");
-    reader.consume(3);
-    EXPECT_EQ(text_of(peek(reader, 5).value()).substr(0, 5), "defgh");
-    auto const more = peek(reader, 6);
-    EXPECT_EQ(more.error(), condition::truncated);
-    EXPECT_EQ(more.bytes_transferred(), 5U);
-    EXPECT_EQ(peek(reader, 7).error(), std::errc::message_size);
-    reader.consume(5);
-    EXPECT_EQ(peek(reader, 1).error(), condition::end_of_stream);
-  }
-}
-
-TEST(buffered_reader, tells_an_error_after_the_bytes_that_came_with_it) {
-  scripted s{.source = "abcdefgh", .reads = {{3, broken}}};
-  unio::buffered_reader reader(s, 16);
-  std::array<char, 2> room{};
-  EXPECT_EQ(text_of(run_here(unio::read(reader, room)).value()), "ab");
-  auto const r = run_here(unio::read(reader, room));
-  EXPECT_EQ(r.error(), broken);
-  EXPECT_EQ(r.bytes_transferred(), 1U);
-  EXPECT_EQ(text_of(run_here(unio::read(reader, room)).value()), "de") << "it is told once";
-}
-
-TEST(buffered_reader, keeps_what_had_come_when_it_is_stopped) {
-  ends p;
-  p.writer.write(std::string_view("abc")).value();
-  unio::buffered_reader reader(p.reader, 16);
-  unio::stop_source stop;
-  {
-    beside peeking(awaited<io_result<const_buffer>>(reader.co_peek(5)), {.stop = stop.get_token()});
-    peeking.until_it_waits();
-    stop.request_stop();
-    EXPECT_EQ(peeking.get().error(), condition::canceled);
-    EXPECT_EQ(peeking.get().bytes_transferred(), 3U);
-  }
-  EXPECT_EQ(peek(reader, 5, 2ms).error(), condition::timed_out);
-  EXPECT_EQ(text_of(reader.buffered()), "abc");
-}
-
-TEST(buffered_reader, takes_views_of_a_stream_into_its_memory) {
-  viewed v{.source = numbered(50), .most = 7};
-  unio::buffered_reader reader(v, 10);
-  std::string room(50, '-');
-  for (std::size_t at = 0; at != 50; at += 5)
-    EXPECT_EQ(run_here(unio::read(reader, mutable_buffer(room.data() + at, 5))).bytes_transferred(), 5U);
-  EXPECT_EQ(room, v.source);
-}
-
-// ---- lines ------------------------------------------------------------------------------------------------
-
-task<std::vector<std::string>> all_lines(unio::line_reader& from, std::error_code& why) {
-  std::vector<std::string> all;
-  for (;;) {
-    auto const line = co_await from.next();
-    if (!line.has_value()) {
-      why = line.error();
-      co_return all;
-    }
-    all.emplace_back(*line);
-  }
-}
-
-TEST(lines, are_what_is_between_the_ends_of_lines_however_short_the_transfers_are) {
-  std::string const text = "one\n\ntwo\r\n\r\nthree\rfour\n\nlast";
-  std::vector<std::string> const expected{"one", "", "two", "", "three\rfour", "", "last"};
-  for (std::size_t most = 1; most <= text.size(); ++most)
-    for (std::size_t memory = 11; memory <= 40; ++memory) {
-      scripted s{.source = text, .most = most};
-      std::string place(memory, '\0');
-      auto reader = unio::lines(s, mutable_buffer(place));
-      std::error_code why;
-      ASSERT_EQ(run_here(all_lines(reader, why)), expected) << most << ' ' << memory;
-      EXPECT_EQ(why, condition::end_of_stream);
-    }
-}
-
-TEST(lines, come_in_a_loop_over_a_socket) {
-  auto [a, b] = unio::socket_handle::pair().value();
-  auto const body = [](unio::socket_handle& from) -> task<int> {
-    auto text = unio::lines(from);
-    int sum = 0;
-    while (auto line = co_await text.next()) sum += std::atoi(std::string(*line).c_str());
-    co_return sum;
-  };
-  beside summing(body(b));
-  for (std::string_view const part : {"1", "2\n3", "0", "\n", "100"}) {
-    a.write(part).value();
-    summing.until_it_waits();
-  }
-  a.close().value();
-  EXPECT_EQ(summing.get(), 12 + 30 + 100);
-}
-
-task<io_result<std::string_view>> next_line(unio::line_reader& r, deadline d = {}) {
-  co_return co_await r.next(d);
-}
-
-TEST(lines, that_do_not_fit_are_refused_and_stay) {
-  scripted s{.source = "short\n0123456789abcdef\nafter\n"};
-  auto reader = unio::lines(s, 8);
-  EXPECT_EQ(run_here(next_line(reader)).value(), "short");
-  for (int i = 0; i != 2; ++i) {
-    auto const r = run_here(next_line(reader));
-    EXPECT_EQ(r.error(), std::errc::message_size);
-    EXPECT_EQ(r.bytes_transferred(), 8U);
-    EXPECT_EQ(text_of(reader.buffered()), "01234567");
-  }
-  reader.consume(8);
-  EXPECT_EQ(run_here(next_line(reader)).error(), std::errc::message_size);
-  reader.consume(8);
-  EXPECT_EQ(run_here(next_line(reader)).value(), "");
-  EXPECT_EQ(run_here(next_line(reader)).value(), "after");
-}
-
-TEST(lines, of_exactly_the_memory_fit_with_their_end) {
-  scripted s{.source = "1234567\n1234567\n12345678"};
-  auto reader = unio::lines(s, 8);
-  EXPECT_EQ(run_here(next_line(reader)).value(), "1234567");
-  EXPECT_EQ(run_here(next_line(reader)).value(), "1234567");
-  EXPECT_EQ(run_here(next_line(reader)).error(), std::errc::message_size) << "who knows what follows";
-}
-
-TEST(lines, keep_their_beginning_when_the_wait_for_the_rest_ends) {
-  ends p;
-  auto reader = unio::lines(p.reader);
-  p.writer.write(std::string_view("whole\nbegin")).value();
-  EXPECT_EQ(run_here(next_line(reader)).value(), "whole");
-  auto r = run_here(next_line(reader, 2ms));
-  EXPECT_EQ(r.error(), condition::timed_out);
-  EXPECT_EQ(r.bytes_transferred(), 5U);
-  unio::stop_source stop;
-  {
-    beside waiting(next_line(reader), {.stop = stop.get_token()});
-    waiting.until_it_waits();
-    stop.request_stop();
-    EXPECT_EQ(waiting.get().error(), condition::canceled);
-    EXPECT_EQ(waiting.get().bytes_transferred(), 5U);
-  }
-  p.writer.write(std::string_view("ning\n")).value();
-  EXPECT_EQ(run_here(next_line(reader)).value(), "beginning");
-}
-
-TEST(lines, that_came_before_an_error_come_before_it) {
-  scripted s{.source = "a\nb\nc", .reads = {{5, broken}}};
-  auto reader = unio::lines(s);
-  EXPECT_EQ(run_here(next_line(reader)).value(), "a");
-  EXPECT_EQ(run_here(next_line(reader)).value(), "b");
-  EXPECT_EQ(run_here(next_line(reader)).error(), broken);
-  EXPECT_EQ(run_here(next_line(reader)).value(), "c");
-}
-
-// ---- buffered writing -------------------------------------------------------------------------------------
-
-TEST(buffered_writer, writes_small_pieces_together_when_it_is_flushed) {
-  scripted s;
-  unio::buffered_writer writer(s, 64);
-  for (std::string_view const piece : {"a", "bc", "def"})
-    EXPECT_TRUE(run_here(unio::write(writer, piece)).has_value());
-  EXPECT_EQ(s.calls, 0);
-  EXPECT_EQ(text_of(writer.unwritten()), "abcdef");
-  EXPECT_EQ(run_here(writer.co_flush()).bytes_transferred(), 6U);
-  EXPECT_EQ(s.sink, "abcdef");
-  EXPECT_EQ(s.calls, 1);
-  EXPECT_TRUE(run_here(writer.co_flush()).has_value());
-  EXPECT_EQ(s.calls, 1);
-}
-
-TEST(buffered_writer, is_byte_exact_for_every_size_of_memory_piece_and_transfer) {
-  std::string const text = numbered(25);
-  for (std::size_t memory = 0; memory <= 12; ++memory)
-    for (std::size_t piece = 1; piece <= 13; ++piece)
-      for (std::size_t most = 1; most <= 12; ++most) {
-        scripted s{.most = most};
-        std::string place(memory, '\0');
-        unio::buffered_writer writer(s, mutable_buffer(place));
-        for (std::size_t at = 0; at < 25; at += piece)
-          ASSERT_TRUE(run_here(unio::write(writer, std::string_view(text).substr(at, piece))).has_value());
-        ASSERT_EQ(s.sink + std::string(text_of(writer.unwritten())), text);
-        ASSERT_TRUE(run_here(writer.co_flush()).has_value());
-        ASSERT_EQ(s.sink, text);
-      }
-}
-
-TEST(buffered_writer, keeps_what_could_not_be_written) {
-  scripted s{.writes = {{2}, {1, broken}}};
-  unio::buffered_writer writer(s, 8);
-  EXPECT_TRUE(run_here(unio::write(writer, std::string_view("abcdefgh"))).has_value())
-      << "straight through: 2";
-  // The first two bytes went straight to the stream, for they were as many as the memory; the rest waits.
-  std::string all = s.sink + std::string(text_of(writer.unwritten()));
-  EXPECT_EQ(all, "abcdefgh");
-  io_result<void> const r = run_here(writer.co_flush());
-  EXPECT_EQ(r.error(), broken);
-  EXPECT_EQ(r.bytes_transferred(), 1U);
-  EXPECT_EQ(s.sink + std::string(text_of(writer.unwritten())), "abcdefgh");
-  EXPECT_TRUE(run_here(writer.co_flush()).has_value());
-  EXPECT_EQ(s.sink, "abcdefgh");
-}
-
-TEST(buffered_writer, that_cannot_flush_takes_none_of_the_next_piece) {
-  scripted s{.writes = {{3, broken}}};
-  unio::buffered_writer writer(s, 4);
-  EXPECT_EQ(run_here(unio::write(writer, std::string_view("abc"))).bytes_transferred(), 3U);
-  auto const r = run_here(unio::write(writer, std::string_view("defg")));
-  EXPECT_EQ(r.error(), broken);
-  std::size_t const taken = r.bytes_transferred();
-  EXPECT_EQ(taken, 1U) << "what still fitted";
-  EXPECT_EQ(s.sink + std::string(text_of(writer.unwritten())), "abcd");
-}
-
-TEST(buffered_writer, that_is_stopped_while_flushing_goes_on_where_it_was) {
-  ends p;
-  std::string const text = numbered(200'000);
-  unio::buffered_writer writer(p.writer, text.size() + 1);
-  EXPECT_TRUE(run_here(unio::write(writer, text)).has_value());
-  unio::stop_source stop;
-  {
-    beside flushing(writer.co_flush(), {.stop = stop.get_token()});
-    flushing.until_it_waits();
-    EXPECT_FALSE(flushing.done());
-    stop.request_stop();
-    EXPECT_EQ(flushing.get().error(), condition::canceled);
-    EXPECT_EQ(flushing.get().bytes_transferred() + writer.unwritten().size(), text.size());
-  }
-  EXPECT_EQ(run_here(writer.co_flush(1ms)).error(), condition::timed_out);
-  beside flushing(writer.co_flush());
-  std::string room(text.size(), '-');
-  EXPECT_TRUE(run_here(unio::read(p.reader, room)).has_value());
-  EXPECT_EQ(room, text);
-  EXPECT_TRUE(flushing.get().has_value());
-}
-
-TEST(buffered_stream, answers_line_by_line) {
-  auto [a, b] = unio::socket_handle::pair().value();
-  auto const echo = [](unio::socket_handle& s) -> task<int> {
-    unio::buffered_stream stream(s, 64, 64);
-    int count = 0;
-    while (auto line = co_await stream.co_read_line()) {
-      std::string const answer = "<" + std::string(*line) + ">\n";
-      (co_await unio::write(stream, answer)).value();
-      (co_await stream.co_flush()).value();
-      ++count;
-    }
-    co_return count;
-  };
-  beside echoing(echo(b));
-  for (std::string_view const line : {"one\n", "two\n"}) {
-    a.write(line).value();
-    std::string into;
-    EXPECT_TRUE(run_here(unio::read_until(a, into, "\n")).has_value());
-    EXPECT_EQ(into, "<" + std::string(line.substr(0, 3)) + ">\n");
-  }
-  a.close().value();
-  EXPECT_EQ(echoing.get(), 2);
 }
 
 } // namespace

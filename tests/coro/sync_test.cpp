@@ -25,7 +25,7 @@ using unio::stop_source;
 // ---- tasks that wait and say what became of it ------------------------------------------------------------
 
 struct told {
-  std::string order; // a letter for each who went on; of one who was cancelled, a small one
+  std::string order; // a letter for each that was resumed; a small one if it was cancelled
   void add(char who, bool granted) { order += granted ? who : static_cast<char>(who - 'A' + 'a'); }
 };
 
@@ -87,7 +87,7 @@ TEST(async_mutex, guards_hand_on_what_they_hold) {
   EXPECT_FALSE(a); // NOLINT: what a move leaves is part of the contract
   EXPECT_TRUE(b);
   a = n.try_lock();
-  b = std::move(a); // lets go of m
+  b = std::move(a); // unlocks m
   EXPECT_TRUE(m.try_lock());
   EXPECT_FALSE(n.try_lock());
   b.unlock();

@@ -1,5 +1,8 @@
 // unio/task_group.hpp: task_group.
 
+#include "support/other_thread.hpp"
+#include "support/work.hpp"
+
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
 #include <unio/timeout.hpp>
@@ -10,7 +13,6 @@
 #include <atomic>
 #include <chrono>
 #include <memory>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -123,7 +125,7 @@ TEST(task_group, tells_handlers_what_tasks_came_to) {
       g.start(yields(i), [&told](task_outcome<std::unique_ptr<int>> o) {
         told.push_back(o.has_value() ? std::to_string(**o) : "exception");
       });
-    co_await g.join(); // does not throw: the handler was told
+    co_await g.join(); // does not throw: the handler got it
     EXPECT_EQ(told.size(), 3u);
     EXPECT_EQ(told[1], "exception");
   }());
@@ -191,7 +193,7 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
       {.stop = stop.get_token()});
 }
 
-// Who joins may be asked to stop by others than those who may stop the group.
+// A task that joins has a stop token of its own: not the group's.
 TEST(task_group, is_stopped_through_who_joins_it) {
   run([]() -> task<> {
     int stopped = 0;
@@ -272,7 +274,7 @@ TEST(task_group, says_that_who_joined_it_was_stopped) {
       {.stop = stop.get_token()});
 }
 
-// Its tasks are asked to stop, end later, and resume nobody who is gone. Another may join it.
+// Its tasks are asked to stop, end later, and do not resume what is destroyed. Another may join it.
 TEST(task_group, outlives_a_coroutine_that_was_destroyed_while_it_joined) {
   int stopped = 0;
   run([](int& s) -> task<> {
@@ -314,28 +316,19 @@ TEST(task_group, is_stopped_through_who_joins_it_from_any_thread) {
     end = true;
   };
   async_run(*m, body(over, ended));
-  std::vector<std::thread> pool;
-  for (int t = 0; t != threads; ++t)
-    pool.emplace_back([&] {
-      while (!over) (void)m->try_run_for(10ms);
-    });
-  for (std::thread& t : pool) t.join();
+  test::threads pool(threads, [&] {
+    while (!over) (void)m->try_run_for(10ms);
+  });
+  pool.join();
   EXPECT_EQ(ended, 200 * 8);
 }
 
-struct counted {
-  explicit counted(int& n) : n_(n) { ++n_; }
-  counted(counted const&) = delete;
-  counted& operator=(counted const&) = delete;
-  ~counted() { --n_; }
-  int& n_;
-};
-
 TEST(task_group, destroyed_with_tasks_destroys_them) {
-  int alive = 0, told = 0;
-  run([](int& a, int& t) -> task<> {
-    auto holds = [](int& n) -> task<> {
-      counted const here(n);
+  std::atomic<int> alive = 0;
+  int told = 0;
+  run([](std::atomic<int>& a, int& t) -> task<> {
+    auto holds = [](std::atomic<int>& n) -> task<> {
+      test::counted const here(n);
       (void)co_await co_sleep(1h);
     };
     {
@@ -361,12 +354,12 @@ TEST(task_group, destroyed_with_tasks_destroys_them) {
 }
 
 TEST(task_group, whose_multiplexer_ends_is_destroyed_with_its_tasks) {
-  int alive = 0;
+  std::atomic<int> alive = 0;
   {
     auto m = io_multiplexer::best_available(1).value();
-    async_run(*m, [](int& a) -> task<> {
-      auto holds = [](int& n) -> task<> {
-        counted const here(n);
+    async_run(*m, [](std::atomic<int>& a) -> task<> {
+      auto holds = [](std::atomic<int>& n) -> task<> {
+        test::counted const here(n);
         (void)co_await co_sleep(1h);
       };
       task_group g(co_await this_coro::environment);
@@ -398,12 +391,10 @@ TEST(task_group, is_shared_by_the_threads_of_a_multiplexer) {
     end = true;
   };
   async_run(*m, body(ran, joined));
-  std::vector<std::thread> pool;
-  for (int t = 0; t != threads; ++t)
-    pool.emplace_back([&] {
-      while (!joined) (void)m->try_run_for(10ms);
-    });
-  for (std::thread& t : pool) t.join();
+  test::threads pool(threads, [&] {
+    while (!joined) (void)m->try_run_for(10ms);
+  });
+  pool.join();
   EXPECT_EQ(ran, 20 * tasks);
 }
 

@@ -228,7 +228,7 @@ TEST(task, destroyed_while_it_waits_for_an_operation_leaves_none_in_flight) {
           if (written) (void)pipe.writer.write(unio::const_buffer("abc", 3));
           EXPECT_EQ(alive, 1);
         }
-        memory.reset(); // whoever writes there is seen by AddressSanitizer
+        memory.reset(); // AddressSanitizer sees a write to it
         EXPECT_EQ(alive, 0);
         EXPECT_FALSE(root.ended);
         (void)m->try_run();
@@ -281,7 +281,7 @@ TEST(task, destroys_the_whole_chain_below_it) {
 
 // ---- in coroutines of other types -------------------------------------------------------------------------
 
-// A coroutine of somebody else's that hands an environment on, as the protocol asks for.
+// A foreign coroutine that passes an environment on, as the protocol asks for.
 class guest {
  public:
   struct promise_type {

@@ -1,76 +1,26 @@
 // thread_pool.hpp: what runs where; posting from many threads; I/O on the pool; stopping, joining and
 // destroying with work queued, running and in flight; that a thread that sleeps is woken.
 
+#include "support/work.hpp"
+
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
-#include <mutex>
 #include <string_view>
 #include <thread>
-#include <utility>
 #include <vector>
 
 namespace {
 
 using namespace std::chrono_literals;
+using test::counting_work;
+using test::until;
+using test::watchdog;
 using unio::task;
 using unio::thread_pool;
-
-// What would hang otherwise ends, saying so.
-class watchdog {
- public:
-  explicit watchdog(std::chrono::seconds limit = 60s) : thread_([this, limit] { watch(limit); }) {}
-  ~watchdog() {
-    {
-      std::lock_guard const lock(mutex_);
-      over_ = true;
-    }
-    changed_.notify_one();
-    thread_.join();
-  }
-
- private:
-  void watch(std::chrono::seconds limit) {
-    std::unique_lock lock(mutex_);
-    if (changed_.wait_for(lock, limit, [this] { return over_; })) return;
-    std::fprintf(stderr, "a wake-up was lost: the test hangs\n");
-    std::abort();
-  }
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool over_ = false;
-  std::thread thread_;
-};
-
-struct counting_work : unio::work {
-  counting_work() : work(&invoke) {}
-  static void invoke(unio::work& w, bool run) noexcept {
-    auto& self = static_cast<counting_work&>(w);
-    (run ? self.ran : self.dropped)->fetch_add(1, std::memory_order_release); // it may be posted again
-  }
-  std::atomic<int>* ran = nullptr;
-  std::atomic<int>* dropped = nullptr;
-};
-
-void until(std::atomic<int> const& n, int wanted) {
-  while (n.load(std::memory_order_acquire) < wanted) std::this_thread::yield();
-}
-
-struct socket_pair {
-  unio::socket_handle first, second;
-  socket_pair() {
-    auto p = unio::socket_handle::pair().value();
-    first = std::move(p.first);
-    second = std::move(p.second);
-  }
-};
 
 class of : public testing::TestWithParam<int> {
  protected:
@@ -103,25 +53,17 @@ TEST_P(of, a_function_that_is_posted_runs_on_one_of_its_threads) {
 
 TEST_P(of, dispatch_posts_outside_and_goes_on_at_once_inside) {
   auto const ex = pool_.executor();
-  struct probe : unio::work {
-    probe(unio::multiplexer_executor e) : work(&invoke), ex(e) {}
-    static void invoke(unio::work& w, bool) noexcept {
-      auto& self = static_cast<probe&>(w);
-      std::coroutine_handle<> const some = std::noop_coroutine();
-      unio::resumption r(some);
-      self.at_once = ex_dispatch(self.ex, r) == some;
-      self.done = 1;
-    }
-    static std::coroutine_handle<> ex_dispatch(unio::multiplexer_executor e, unio::resumption& r) {
-      return e.dispatch(r);
-    }
-    unio::multiplexer_executor ex;
-    bool at_once = false;
-    std::atomic<int> done = 0;
-  } p(ex);
-  pool_.post(p);
-  until(p.done, 1);
-  EXPECT_TRUE(p.at_once);
+  bool at_once = false;
+  std::atomic<int> done = 0;
+  auto probe = test::call([&] {
+    std::coroutine_handle<> const some = std::noop_coroutine();
+    unio::resumption r(some);
+    at_once = ex.dispatch(r) == some;
+    done = 1;
+  });
+  pool_.post(probe);
+  until(done, 1);
+  EXPECT_TRUE(at_once);
 }
 
 task<int> where(thread_pool& pool, std::thread::id outside) {
@@ -149,21 +91,21 @@ task<> echo(thread_pool& pool, unio::socket_handle& s) {
 
 TEST_P(of, coroutines_read_and_write_on_its_threads) {
   constexpr int pairs = 8, rounds = 50;
-  std::vector<std::unique_ptr<socket_pair>> ends;
-  for (int i = 0; i != pairs; ++i) ends.push_back(std::make_unique<socket_pair>());
+  std::vector<unio::socket_pair> ends(pairs);
+  for (auto& p : ends) p = unio::socket_handle::pair().value();
   std::atomic<int> ended = 0;
   for (auto& p : ends)
-    unio::async_run(pool_.executor(), echo(pool_, p->first), [&](auto outcome) {
+    unio::async_run(pool_.executor(), echo(pool_, p.first), [&](auto outcome) {
       EXPECT_TRUE(outcome.has_value());
       ended.fetch_add(1, std::memory_order_release);
     });
   char room[16];
   for (int i = 0; i != rounds; ++i)
     for (auto& p : ends) {
-      p->second.write(std::string_view("x")).value();
-      EXPECT_EQ(p->second.read(unio::mutable_buffer(room)).bytes_transferred(), 1u);
+      p.second.write(std::string_view("x")).value();
+      EXPECT_EQ(p.second.read(unio::mutable_buffer(room)).bytes_transferred(), 1u);
     }
-  for (auto& p : ends) p->second.close().value();
+  for (auto& p : ends) p.second.close().value();
   until(ended, pairs);
   pool_.join();
 }
@@ -268,16 +210,10 @@ TEST(thread_pool, what_waits_behind_a_work_that_takes_long_runs_though_all_other
     thread_pool pool(2);
     std::atomic<int> met = 0;
     std::atomic<bool> over = false;
-    struct busy : unio::work {
-      busy(thread_pool& p, std::atomic<bool>& o) : work(&invoke), pool(&p), over(&o) {}
-      static void invoke(unio::work& self, bool run) noexcept {
-        auto& b = static_cast<busy&>(self);
-        if (run && !*b.over) b.pool->post(b);
-      }
-      thread_pool* pool;
-      std::atomic<bool>* over;
-    } b(pool, over);
-    pool.post(b);
+    unio::work* self = nullptr;
+    test::calling busy([&] { over ? void() : pool.post(*self); }, [] {});
+    self = &busy;
+    pool.post(busy);
     for (int i = 0; i != 2; ++i) // may both be given to one thread, which then waits for the other
       pool.post([&] {
         met.fetch_add(1);
@@ -346,17 +282,9 @@ TEST_P(of, join_waits_for_what_is_queued_running_and_in_flight) {
 
 TEST_P(of, join_of_one_that_has_nothing_to_do_returns) { pool_.join(); }
 
-struct notices_destruction {
-  explicit notices_destruction(std::atomic<int>& n) : count(&n) {}
-  notices_destruction(notices_destruction const&) = delete;
-  notices_destruction& operator=(notices_destruction const&) = delete;
-  ~notices_destruction() { count->fetch_add(1); }
-  std::atomic<int>* count;
-};
-
 task<> reads_for_ever(unio::socket_handle& s, std::atomic<int>& reading, std::atomic<int>& canceled,
                       std::atomic<int>& destroyed) {
-  notices_destruction const local(destroyed);
+  test::counts_destruction const local(destroyed);
   char room[4];
   reading.fetch_add(1, std::memory_order_release);
   auto const got = co_await s.co_read(unio::mutable_buffer(room));
@@ -368,7 +296,8 @@ TEST(thread_pool, destroyed_while_tasks_read_ends_them) {
   watchdog const w;
   for (int const threads : {1, 2, 4}) {
     constexpr int n = 8;
-    std::vector<socket_pair> ends(n);
+    std::vector<unio::socket_pair> ends(n);
+    for (auto& e : ends) e = unio::socket_handle::pair().value();
     std::atomic<int> reading = 0, canceled = 0, destroyed = 0;
     {
       thread_pool pool(threads);
@@ -382,7 +311,7 @@ TEST(thread_pool, destroyed_while_tasks_read_ends_them) {
 }
 
 task<> waits_its_turn(std::atomic<int>& destroyed) {
-  notices_destruction const local(destroyed);
+  test::counts_destruction const local(destroyed);
   co_await std::suspend_never();
 }
 

@@ -1,5 +1,8 @@
 // unio/timeout.hpp: timeout and co_sleep.
 
+#include "coro/waiting.hpp"
+#include "support/work.hpp"
+
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
@@ -12,7 +15,6 @@
 #include <chrono>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
 namespace {
 
@@ -184,23 +186,9 @@ TEST(timeout, keeps_the_bytes_of_a_composed_operation_that_it_stopped) {
 TEST(timeout, that_is_destroyed_takes_its_timer_along) {
   auto const before = this_thread::multiplexer().counters();
   {
-    struct root : detail::end_listener {
-      root(task<> t)
-          : end_listener(
-                [](end_listener&) noexcept -> std::coroutine_handle<> { return std::noop_coroutine(); }),
-            child(std::move(t)),
-            executor(this_thread::multiplexer()) {
-        with.executor = executor;
-        with.multiplexer = &this_thread::multiplexer();
-        child.child().promise().set_environment(with);
-        child.child().promise().set_continuation(static_cast<end_listener&>(*this));
-        child.child().resume();
-      }
-      task<> child;
-      multiplexer_executor executor;
-      environment with;
-    };
-    root const r([]() -> task<> { (void)co_await timeout(1h, timeout(1h, sleeps())); }());
+    auto waits = []() -> task<> { (void)co_await timeout(1h, timeout(1h, sleeps())); };
+    test::chain r(this_thread::multiplexer(), waits());
+    r.start();
   }
   auto const after = this_thread::multiplexer().counters();
   EXPECT_EQ(after.started - before.started, 3u);
@@ -221,12 +209,10 @@ TEST(timeout, is_exact_when_several_threads_run_the_multiplexer) {
     ++n;
   };
   for (int i = 0; i != tasks; ++i) async_run(*m, one(ended, i));
-  std::vector<std::thread> pool;
-  for (int t = 0; t != threads; ++t)
-    pool.emplace_back([&] {
-      while (ended != tasks) (void)m->try_run_for(10ms);
-    });
-  for (std::thread& t : pool) t.join();
+  test::threads pool(threads, [&] {
+    while (ended != tasks) (void)m->try_run_for(10ms);
+  });
+  pool.join();
   EXPECT_EQ(ended, tasks);
 }
 

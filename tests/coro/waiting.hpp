@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include "support/work.hpp"
+
 #include <unio/run.hpp>
 
 #include <gtest/gtest.h>
@@ -30,7 +32,7 @@ inline bool is_at_home(unio::environment const& e) {
   return e.executor.multiplexer()->run_by() == io_multiplexer::runner::this_thread;
 }
 
-/// A task that begins when told, and is destroyed when told, suspended or not.
+/// A task that is started and destroyed by hand, suspended or not.
 class chain : unio::detail::end_listener {
  public:
   chain(io_multiplexer& m, task<> t, unio::stop_token stop = {})
@@ -66,19 +68,16 @@ inline void run_posted(io_multiplexer& m) {
 }
 
 /// Runs `make(i)` on a multiplexer and a thread of its own each, until all have ended. The multiplexers end
-/// last: whoever lets another go on may still be posting when that one has ended.
+/// last: a task may still be posting to another's when that other one has ended.
 template <class Make> void on_threads(int n, Make make) {
   std::vector<std::unique_ptr<io_multiplexer>> multiplexers;
   for (int i = 0; i != n; ++i) multiplexers.push_back(make_multiplexer());
   std::barrier begin(n);
-  std::vector<std::jthread> threads;
-  for (int i = 0; i != n; ++i) {
-    threads.emplace_back([&, i] {
-      begin.arrive_and_wait();
-      unio::sync_wait(multiplexers[static_cast<std::size_t>(i)]->executor(), make(i));
-    });
-  }
-  threads.clear();
+  threads all(n, [&](int i) {
+    begin.arrive_and_wait();
+    unio::sync_wait(multiplexers[static_cast<std::size_t>(i)]->executor(), make(i));
+  });
+  all.join();
 }
 
 /// Spins for a while that differs from one time to the next.
@@ -86,7 +85,7 @@ inline void dither(unsigned n) {
   for (unsigned i = 0; i != n; ++i) asm volatile("");
 }
 
-/// `times` times: a task waits on one thread, while a second one lets it go on and a third one stops it.
+/// `times` times: a task waits on one thread; a second thread grants what it waits for, a third one stops it.
 ///
 /// `before()`; `wait()` makes the task; `grant()`; `after()` looks at what has become of it.
 template <class Before, class Wait, class Grant, class After>

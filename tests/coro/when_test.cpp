@@ -1,5 +1,8 @@
 // unio/when.hpp: when_all, when_all_outcomes and when_any, of tasks, other awaitables and ranges.
 
+#include "coro/waiting.hpp"
+#include "support/other_thread.hpp"
+
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
 #include <unio/timeout.hpp>
@@ -203,51 +206,32 @@ TEST(when_all, is_stopped_from_another_thread_at_any_moment) {
   }
 }
 
-struct counted {
-  explicit counted(int& n) : n_(n) { ++n_; }
-  counted(counted const&) = delete;
-  counted& operator=(counted const&) = delete;
-  ~counted() { --n_; }
-  int& n_;
-};
-
-task<> holds(int& alive, int& ended) {
-  counted const here(alive);
+task<> holds(std::atomic<int>& alive, int& ended) {
+  test::counted const here(alive);
   (void)co_await co_sleep(1h);
   ++ended;
 }
 
-// A task that is started by hand, and destroyed where it is suspended.
-struct started : detail::end_listener {
-  explicit started(task<> t)
-      : end_listener([](end_listener&) noexcept -> std::coroutine_handle<> { return std::noop_coroutine(); }),
-        child(std::move(t)),
-        executor(this_thread::multiplexer()) {
-    with.executor = executor;
-    with.multiplexer = &this_thread::multiplexer();
-    child.child().promise().set_environment(with);
-    child.child().promise().set_continuation(static_cast<end_listener&>(*this));
-    child.child().resume();
-  }
-  task<> child;
-  multiplexer_executor executor;
-  environment with;
-};
-
 TEST(when_all, that_is_destroyed_destroys_its_children) {
-  int alive = 0, ended = 0;
+  std::atomic<int> alive = 0;
+  int ended = 0;
   {
-    started s([](int& a, int& e) -> task<> { co_await when_all(holds(a, e), holds(a, e), holds(a, e)); }(
-                                     alive, ended));
+    auto waits = [](std::atomic<int>& a, int& e) -> task<> {
+      co_await when_all(holds(a, e), holds(a, e), holds(a, e));
+    };
+    test::chain s(this_thread::multiplexer(), waits(alive, ended));
+    s.start();
     EXPECT_EQ(alive, 3);
   }
   EXPECT_EQ(alive, 0);
   {
-    started s([](int& a, int& e) -> task<> {
+    auto waits = [](std::atomic<int>& a, int& e) -> task<> {
       std::vector<task<>> tasks;
       for (int i = 0; i != 3; ++i) tasks.push_back(holds(a, e));
       co_await when_all(tasks);
-    }(alive, ended));
+    };
+    test::chain s(this_thread::multiplexer(), waits(alive, ended));
+    s.start();
     EXPECT_EQ(alive, 3);
   }
   EXPECT_EQ(alive, 0);
@@ -341,7 +325,7 @@ TEST(when_any, keeps_the_bytes_that_a_loser_has_read) {
         EXPECT_EQ(p->error(), condition::canceled);
         EXPECT_EQ(p->bytes_transferred(), 0u);
       }
-    // What nobody has read is still there.
+    // What was not read is still there.
     std::array<char, 8> rest{};
     std::size_t total = one.bytes_transferred() + two.bytes_transferred();
     for (pipe_handle* p : {&a, &b})

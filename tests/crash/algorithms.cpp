@@ -29,7 +29,7 @@ unio::result<unio::fs::entities_guard> lock_as(shared_fs_mutex& m, std::span<uni
   return static_cast<Mutex&>(m).lock(entities, d, spin);
 }
 
-// So few slots that entities collide, three at most: deaths of so many are told exactly.
+// So few slots that entities collide, three at most: deaths of so many are reported exactly.
 using small_map = unio::fs::memory_map<unio::fs::fibonacci_hash, 5>;
 
 unsigned itself(std::uint64_t value) { return static_cast<unsigned>(value); }

@@ -11,7 +11,7 @@
 
 namespace crash {
 
-/// Who tells of deaths.
+/// Which users report deaths.
 enum class telling {
   never,
   never_by_all, ///< not while some users cannot
@@ -31,7 +31,7 @@ struct algorithm {
   /// What really is locked, below 64: two entities of the same key exclude each other.
   unsigned (*key)(std::uint64_t value);
   telling tells;
-  /// How many names may be left in the directory when nobody holds anything.
+  /// How many names may be left in the directory when nothing is held.
   int files_left;
 };
 

@@ -1,9 +1,9 @@
 // The harnesses. Each looks at one algorithm and returns what went wrong first, or nothing.
 //
 //   check_at_random       many processes and threads, random requests
-//   check_kill_points     killed at each step; whoever comes next must get everything
-//   check_double_faults   and whoever undoes that, killed at each of its steps
-//   check_pause_points    stopped at each step: nobody may take what it has, nobody may wait longer than said
+//   check_kill_points     killed at each step; the next process must get everything
+//   check_double_faults   and the process that recovers, killed at each of its steps
+//   check_pause_points    stopped at each step: no other may take what it has or wait longer than it asked
 //   check_interleavings   two processes, step by step, in all orders with few preemptions
 //   check_late_joiner     the lock file is removed between opening and joining it
 //   check_refusals        the kernel refuses to lock, or the disk to write
@@ -23,7 +23,7 @@ struct random_options {
   int processes = 4;
   int threads = 2; // of each process
   std::int64_t span_ms = 500;
-  std::int64_t kill_every_ms = 0; // 0: nobody
+  std::int64_t kill_every_ms = 0; // 0: never
   /// What the directory of temporary files is called on other machines: the processes take turns among them,
   /// and nobody is called slow.
   std::vector<std::string> elsewhere = {};

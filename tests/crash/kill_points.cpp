@@ -154,7 +154,7 @@ void recover(stage&, worker& w, std::string const& directory) {
 
 // ── what holds afterwards ──────────────────────────────────────────────────────────────────────────────────
 
-// Gets each entity, one after the other; twice, so that a death told twice is seen.
+// Gets each entity, one after the other; twice, so that a death reported twice is seen.
 void get_everything(stage& s, worker& w, unsigned variant, char const* who) {
   for (int round = 0; round != 2; ++round) {
     for (std::uint64_t v = 0; v != 4; ++v) {
@@ -218,7 +218,7 @@ class performance {
       stage_->judge.complain("stuck: opening");
   }
 
-  // Somebody dies who holds two entities.
+  // A process dies that holds two entities.
   void die_holding() {
     stage& s = *stage_;
     s.victim = s.judge.begin(algorithm_);
@@ -248,7 +248,7 @@ class performance {
     return v.was_killed();
   }
 
-  // One that has it open when somebody else dies, and then begins to recover.
+  // A process that has it open when another dies, and then begins to recover.
   void prepare_recoverer() {
     stage& s = *stage_;
     recoverer_number_ = s.judge.begin(algorithm_);

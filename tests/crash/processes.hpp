@@ -1,4 +1,4 @@
-// Processes of a harness: they end with it, and nobody waits for them for ever.
+// Processes of a harness: they end with it, and no test waits for them for ever.
 
 #pragma once
 

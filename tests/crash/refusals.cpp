@@ -1,4 +1,4 @@
-// check_refusals: errors of the kernel are told, not taken for contention, and do not leave a lock behind.
+// check_refusals: errors of the kernel are reported, not taken for contention, and leave no lock behind.
 
 #include "crash/harness.hpp"
 #include "crash/oracle.hpp"
@@ -23,7 +23,7 @@ using unio::sys::table;
 constexpr entity a(0);
 constexpr std::int64_t patience_ms = 3000;
 
-// Somebody dies who holds it: even a mutex in memory has to ask the kernel then.
+// A process dies that holds it: even a mutex in memory has to ask the kernel then.
 void die_holding(algorithm const& what, std::string const& directory) {
   child victim([&] {
     std::string why;
@@ -69,7 +69,7 @@ std::string letting_go_fails(algorithm const& what) {
     calls.fail<&table::pwritev2>(EIO, {.times = test::which_calls::all});
     if (held) held->unlock();
     *over = true;
-    sleep_us(10'000'000); // what it did not let go it has, all that time
+    sleep_us(10'000'000); // it holds what it did not unlock, all that time
   });
   if (!await([&] { return over->load(); }, patience_ms))
     return std::string(what.name) + ": EIO: does not let go";

@@ -1,7 +1,7 @@
-// check_interleavings, check_late_joiner: real processes that stop at every hook and go on when they are told
+// check_interleavings, check_late_joiner: real processes that stop at every hook and continue on command
 // to, one at a time.
 //
-// A schedule is who goes on, at each point where several could. Without a choice the one that ran goes on
+// A schedule says which process continues, where several could. Without a choice the one that ran continues
 // until it is blocked (asleep, in the kernel, not at a hook) or has ended; choosing another while it could go
 // on is a preemption. All schedules with few of those are tried, each from the beginning, with new processes.
 
@@ -35,7 +35,7 @@ using unio::fs::entity;
 
 struct seat {
   std::atomic<unsigned> arrivals; // at hooks
-  std::atomic<unsigned> tokens;   // to go on
+  std::atomic<unsigned> tokens;   // to continue
   char where[48];
 };
 
@@ -64,7 +64,7 @@ class puppet {
           body();
         }) {}
 
-  /// Lets it go on, and waits until it is at its next hook, blocked, or has ended.
+  /// Lets it continue, and waits until it is at its next hook, blocked, or has ended.
   void go_on() {
     seen_ = seat_.arrivals;
     state_ = state::runs;
@@ -120,7 +120,7 @@ struct play {
 struct choice {
   unsigned who;
   unsigned could; // a bit for each
-  bool is_free;   // the one before could not go on
+  bool is_free;   // the one before could not continue
 };
 
 constexpr std::int64_t patience_ms = 5000;
@@ -222,7 +222,7 @@ constexpr entity a0(0);
 constexpr entity a1(1);
 constexpr entity a2(2);
 
-// Inside there is a hook, too: whoever gets in now is seen.
+// Inside there is a hook, too: a process that gets in now is seen.
 void inside() { stop_here("inside"); }
 
 bool opened(worker& w, std::string const& directory, unsigned user) {
@@ -257,7 +257,7 @@ void tries(worker& w, std::string const& d, unsigned user) {
   if (!opened(w, d, user)) return;
   for (int i = 0; i != 3; ++i) w.request(std::array{a0}, how::tries, 0ns, inside);
 }
-// Two guards of one object, which exclude each other and do not let go what the other has.
+// Two guards of one object, which exclude each other and do not unlock what the other holds.
 void two_guards(worker& w, std::string const& d, unsigned user) {
   if (!opened(w, d, user)) return;
   w.request(std::array{a1}, how::waits, 0ns, [&] {

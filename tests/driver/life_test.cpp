@@ -1,5 +1,5 @@
 // Where an operation is, and what each trigger does there (src/driver/life.hpp): the table against what the
-// drivers do. An operation that does as it is told is brought to each place, and each trigger happens to it.
+// drivers do. A scripted operation is brought to each place, and each trigger happens to it there.
 
 #include "driver/life.hpp"
 
@@ -246,15 +246,14 @@ void with(scene& s, place where, body const& at) {
   }
 }
 
-class life : public testing::TestWithParam<std::string> {
+class life : public test::on_each_driver {
  protected:
   void SetUp() override {
-    auto const made = test::make_multiplexer(GetParam().c_str());
-    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
+    on_each_driver::SetUp();
+    m_.reset(); // each scene makes its own
   }
 };
-INSTANTIATE_TEST_SUITE_P(driver, life, testing::Values("uring", "epoll"),
-                         [](auto const& of) { return of.param; });
+UNIO_ON_BOTH_DRIVERS(life);
 
 // Runs `each` for every place that the driver has and that lasts.
 void for_each_place(std::string const& driver, std::function<void(scene&, place)> const& each) {

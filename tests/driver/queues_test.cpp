@@ -3,17 +3,16 @@
 #include "driver/queues.hpp"
 
 #include "driver/uring/slots.hpp"
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <random>
-#include <thread>
 #include <vector>
 
 namespace {
@@ -107,16 +106,14 @@ TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
   constexpr int each = 50'000;
   inbox<unio::work, work_link> box;
   std::vector<numbered> items(3 * each);
-  std::vector<std::thread> threads;
-  for (std::size_t who = 0; who < 3; ++who)
-    threads.emplace_back([&, who] {
-      for (int i = 0; i < each; ++i) {
-        numbered& n = items[who * each + static_cast<std::size_t>(i)];
-        n.by = who;
-        n.number = i;
-        box.push(n);
-      }
-    });
+  test::threads threads(3, [&](std::size_t who) {
+    for (int i = 0; i < each; ++i) {
+      numbered& n = items[who * each + static_cast<std::size_t>(i)];
+      n.by = who;
+      n.number = i;
+      box.push(n);
+    }
+  });
   int next[3] = {};
   for (int seen = 0; seen < 3 * each;) {
     for (unio::work* w = box.take(); w != nullptr; w = w->next) {
@@ -125,11 +122,11 @@ TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
       ++seen;
     }
   }
-  for (std::thread& t : threads) t.join();
+  threads.join();
   EXPECT_TRUE(box.empty());
 }
 
-// Case 13; tokio#8112, mio CVE-2024-27308: a completion that comes late reaches nobody.
+// Case 13; tokio#8112, mio CVE-2024-27308: a late completion is delivered to no receiver.
 TEST(slot_table, knows_a_completion_of_an_operation_that_has_gone) {
   std::deque<unio::async_no_op> ops(3000);
   slot_table slots;

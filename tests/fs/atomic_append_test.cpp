@@ -3,9 +3,9 @@
 
 #include "fs/append_layout.hpp"
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
 #include "support/file_size.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>
@@ -228,7 +228,7 @@ TEST_F(atomic_append_, is_not_stuck_where_it_cannot_mark_what_is_done) {
     calls.fail<&table::pwritev2>(EIO);
     held.unlock();
   }
-  EXPECT_TRUE(m.lock(a, 20s).has_value()); // told of a death that was none
+  EXPECT_TRUE(m.lock(a, 20s).has_value()); // it reports a death that was none
 }
 
 TEST_F(atomic_append_, goes_on_after_a_signal_in_each_of_its_calls) {

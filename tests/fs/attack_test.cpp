@@ -1,8 +1,8 @@
-// What lies at a lock's path while somebody else changes it all the time: no file of another is touched,
+// What lies at a lock's path while an attacker changes it all the time: no file of another is touched,
 // nothing hangs. And users in other pid namespaces, whose numbers mean nothing here.
 
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>
@@ -145,7 +145,7 @@ TEST_P(in_another_namespace, a_holder_is_respected_while_it_lives_and_recovered_
       auto const held = m ? (*m)->lock(entity(7)) : unio::result<unio::fs::entities_guard>(m.error());
       channel.say(held ? 'h' : '!');
       channel.hear();
-      ::raise(SIGKILL); // number 1 is killed by nobody in its namespace, so:
+      ::raise(SIGKILL); // number 1 cannot be killed from its namespace, so:
       ::_exit(0);
     }
     int status = 0;

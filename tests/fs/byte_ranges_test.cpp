@@ -2,10 +2,10 @@
 // mutexes have in common is in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
 #include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 #include "sys/ofd_lock.hpp"
 
@@ -189,7 +189,7 @@ TEST_F(byte_ranges_, fills_no_empty_notes_that_another_may_be_about_to_fill) {
   ::close(another);
 }
 
-// Who makes the notes gives them to the group a moment later.
+// The maker of the notes gives them to the group a moment later.
 TEST_F(byte_ranges_, waits_for_notes_that_are_not_open_to_its_group_yet) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be two users";
   ASSERT_EQ(::chown(directory.path().c_str(), 0, 65534), 0);
@@ -286,7 +286,7 @@ TEST_F(byte_ranges_, does_not_tell_of_whom_it_could_not_note_and_keeps_what_is_n
   (void)open();
   std::string full = directory.read(".lock.notes");
   std::memset(full.data() + 4096, 0x55,
-              full.size() - 4096); // notes of entities that nobody will ever lock again
+              full.size() - 4096); // notes of entities that are never locked again
   directory.write(".lock.notes", full);
   die_with({a});
   EXPECT_FALSE(open().lock(a).value().owner_died());

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include "fs/process.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>
@@ -19,7 +19,7 @@
 
 namespace test {
 
-/// A mutex of one of the algorithms, as whichever it is.
+/// A mutex of one of the algorithms, as the base class.
 template <class Mutex>
 unio::result<std::unique_ptr<unio::fs::shared_fs_mutex>> opened(std::string const& path) {
   unio::result<Mutex> m = Mutex::open(path);

@@ -2,8 +2,8 @@
 // in shared_fs_mutex_test.cpp.
 
 #include "fs/lock_file_fixture.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/lock_files.hpp>
@@ -158,7 +158,7 @@ TEST_F(lock_files_, leaves_the_news_to_the_next_one_if_a_told_one_dies_among_sha
   auto second = m.lock(a.shared()).value();
   EXPECT_FALSE(second.owner_died());
   told.kill();
-  second.unlock(); // the last to share it, and not the one that was told
+  second.unlock(); // the last to share it, and not the one that got the report
   EXPECT_TRUE(m.lock(a.shared()).value().owner_died());
   EXPECT_FALSE(m.lock(a).value().owner_died());
   EXPECT_FALSE(exists(name_of_a)); // an NFS client may still be removing what the dead had open

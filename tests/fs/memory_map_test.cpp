@@ -3,9 +3,10 @@
 
 #include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/work.hpp"
 
 #include <unio/fs/memory_map.hpp>
 
@@ -56,7 +57,7 @@ class memory_map_ : public test::lock_file_fixture<memory_map<>> {
  protected:
   using lock_file_fixture::open;
   [[nodiscard]] memory_map<> open(map_visibility v) const { return memory_map<>::open(path, v).value(); }
-  // A process that does `what` with the locked entity held, then says so and waits to be told to end.
+  // A process that does `what` with the locked entity held, then says so and waits for the word to end.
   process holder(entity e, map_visibility v = map_visibility::automatic) const {
     return process([=, this](process::channel& with) {
       memory_map<> m = open(v);
@@ -126,20 +127,18 @@ TEST_F(memory_map_, locks_all_of_what_falls_on_one_slot_and_what_comes_after_it)
 TEST_F(memory_map_, excludes_threads_that_use_one_map) {
   memory_map<> m = open();
   long counter = 0; // guarded by the lock alone
-  std::vector<std::thread> all;
-  for (int t = 0; t != 3; ++t)
-    all.emplace_back([&, t] {
-      for (int i = 0; i != 3000; ++i) {
-        if (i % 4 == t) {
-          auto const held = m.lock(a.shared()).value();
-          EXPECT_GE(counter, 0);
-        } else {
-          auto const held = i % 2 == 0 ? m.lock(a).value() : m.lock(std::array{a, b}).value();
-          ++counter;
-        }
+  test::threads all(3, [&](int t) {
+    for (int i = 0; i != 3000; ++i) {
+      if (i % 4 == t) {
+        auto const held = m.lock(a.shared()).value();
+        EXPECT_GE(counter, 0);
+      } else {
+        auto const held = i % 2 == 0 ? m.lock(a).value() : m.lock(std::array{a, b}).value();
+        ++counter;
       }
-    });
-  for (std::thread& t : all) t.join();
+    }
+  });
+  all.join();
   EXPECT_EQ(counter, 3 * 3000 - 3 * 750);
 }
 
@@ -231,7 +230,7 @@ TEST_F(memory_map_, keeps_notes_of_four_deaths_in_a_slot_while_nobody_asks) {
 
 TEST_F(memory_map_, tells_whoever_comes_first_of_a_death_that_it_has_no_room_for) {
   for (unsigned n = 0; n != 5; ++n) die_with({in_slot_of_a(n)});
-  die_with({in_slot_of_a(5)}); // is told, and told of again
+  die_with({in_slot_of_a(5)}); // is reported, and reported again
   memory_map<> m = open();
   EXPECT_TRUE(m.lock(in_slot_of_a(6)).value().owner_died());
   EXPECT_FALSE(m.lock(in_slot_of_a(6)).value().owner_died());
@@ -340,7 +339,7 @@ TEST_F(memory_map_, is_not_kept_by_a_moment_of_another_time_namespace) {
   std::thread sleeper([&] {
     auto const its = other.lock(a, 20s);
     EXPECT_TRUE(its.has_value());
-    while (!tried) std::this_thread::yield(); // so that it has not let go of it before
+    while (!tried) std::this_thread::yield(); // so that it has not unlocked it before
   });
   while ((directory.read(".lock.map")[layout::slots_at + slot_of(a) * sizeof(layout::map_slot) + 2] & 1) == 0)
     std::this_thread::sleep_for(1ms); // until it waits
@@ -500,7 +499,7 @@ TEST_F(memory_map_, tells_from_afar_of_the_same_entity_only) {
   dead.hear();
   dead.kill();
   memory_map<> far = open(afar);
-  for (int found = 0; found != 2; ++found) { // by nobody yet, and by one that sees the map
+  for (int found = 0; found != 2; ++found) { // not by any yet, and by one that sees the map
     EXPECT_FALSE(far.try_lock(x).value().owner_died());
     EXPECT_TRUE(far.try_lock(a).value().owner_died());
     EXPECT_FALSE(near.lock(x, 20s).value().owner_died());
@@ -520,7 +519,7 @@ TEST_F(memory_map_, recovers_from_deaths_while_degraded) {
   EXPECT_TRUE(near.lock(a, 20s).value().owner_died());
   EXPECT_FALSE(near.lock(a, 20s).value().owner_died());
   {
-    process dead = holder(a, afar); // nobody could know
+    process dead = holder(a, afar); // none could know
     dead.hear();
     dead.kill();
   }
@@ -752,7 +751,7 @@ TEST_F(memory_map_, shares_its_map_with_those_that_the_lock_file_is_shared_with)
 }
 
 TEST_F(memory_map_, opens_its_map_later_to_those_that_its_lock_file_was_opened_to) {
-  (void)open(); // 0600, as who was killed while it made the map might have left it
+  (void)open(); // 0600, as a process killed while it made the map might have left it
   std::filesystem::permissions(path, std::filesystem::perms(0660));
   if (::geteuid() == 0) ASSERT_EQ(::chown(path.c_str(), 0, 65534), 0);
   (void)open();

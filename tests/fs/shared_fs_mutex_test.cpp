@@ -3,11 +3,12 @@
 
 #include "fs/append_layout.hpp"
 #include "fs/map_layout.hpp"
-#include "fs/process.hpp"
 #include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/work.hpp"
 
 #include <unio/fs/atomic_append.hpp>
 #include <unio/fs/byte_ranges.hpp>
@@ -299,10 +300,8 @@ TEST_P(shared_fs_mutex_, excludes_threads) {
   checker& c = shared_checker();
   auto const one = open();
   auto const other = open();
-  std::vector<std::thread> all;
-  for (unsigned i = 0; i != 4; ++i)
-    all.emplace_back([&, i] { work(i % 2 == 0 ? *one : *other, c, i + 10, 400); });
-  for (std::thread& t : all) t.join();
+  test::threads all(4, [&](unsigned i) { work(i % 2 == 0 ? *one : *other, c, i + 10, 400); });
+  all.join();
   expect_exclusion(c);
 }
 
@@ -355,7 +354,7 @@ TEST_P(shared_fs_mutex_, never_waits_when_it_tries) {
   EXPECT_EQ(m->try_lock(a).error(), condition::would_block);
   EXPECT_EQ(m->try_lock(a.shared()).error(), condition::would_block);
   EXPECT_EQ(m->lock(std::array{b, a}, 0ms).error(), condition::would_block);
-  EXPECT_TRUE(m->try_lock(b).has_value()); // the failure let go of it
+  EXPECT_TRUE(m->try_lock(b).has_value()); // the failure unlocked it
   EXPECT_FALSE(has_waited);
 }
 

@@ -1,12 +1,12 @@
-// What unio/fs/update_files.hpp promises: several files replaced as one, whoever dies where, whatever fails.
+// unio/fs/update_files.hpp: several files replaced as one, wherever a process dies, whatever fails.
 //
 // Built with UNIO_FS_HOOKS it also has a process killed at each step of an update, and who recovers it at
 // each step of that.
 
 #include "fs/hooks.hpp"
-#include "fs/process.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/fs/atomic_append.hpp>
@@ -75,7 +75,7 @@ class update_files_ : public testing::Test {
     if (auto const r = u->commit(); !r) return r.error();
     return {};
   }
-  // 'o' all old, 'n' all new, 'm' something else; seen by who reads under the locks.
+  // 'o' all old, 'n' all new, 'm' something else; as read under the locks.
   char seen() {
     atomic_append m = mutex();
     auto u = update_files::begin_shared(m, tree, names);
@@ -88,7 +88,7 @@ class update_files_ : public testing::Test {
     }
     return both == "old a|old b|" ? 'o' : both == "new a|new b|" ? 'n' : 'm';
   }
-  // What somebody who died has left goes when the files are next updated.
+  // What a dead process has left goes when the files are next updated.
   void expect_nothing_left() {
     {
       atomic_append m = mutex();
@@ -329,7 +329,7 @@ TEST_F(update_files_, believes_no_decision_that_is_damaged_or_not_ours) {
     auto const u = begin(m, 1s);
     return u ? std::error_code() : u.error();
   };
-  // A decision as somebody hostile would make it.
+  // A decision as an attacker would make it.
   auto const made = [](std::vector<std::string> const& paths, std::uint32_t version) {
     std::string body;
     for (auto const& p : paths) {

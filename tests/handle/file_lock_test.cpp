@@ -1,9 +1,12 @@
 // file_lock.hpp: locks on files and ranges, their guards, and each line of the header's table of guarantees
 // that this machine can show. Every style on every driver: tests/op/operations_test.cpp.
 
-#include "support/calls.hpp"
 #include "support/drivers.hpp"
+#include "support/failing_calls.hpp"
+#include "support/process.hpp"
+#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
@@ -12,10 +15,8 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
@@ -23,11 +24,8 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -42,6 +40,7 @@ using unio::extent_type;
 using unio::file_handle;
 using unio::file_lock;
 using unio::lock_kind;
+using unio::sys::table;
 using mode = unio::handle::mode;
 
 constexpr auto shared = lock_kind::shared;
@@ -61,7 +60,7 @@ class locked_file {
   test::temporary_directory directory_;
 };
 
-// True if somebody who opens the file now could lock this.
+// True if a handle that is opened now could lock this.
 bool is_free(locked_file const& f, extent_type offset, extent_type bytes) {
   file_handle h = f.open();
   auto const r = h.try_lock_range(offset, bytes, exclusive);
@@ -87,56 +86,15 @@ template <class Body> void on_each_filesystem(Body body) {
   }
 }
 
-// A forked child that runs `body`, which gets a function that tells the parent and waits for its answer.
-class child_process {
- public:
-  using signal_and_wait = std::function<void()>;
-  template <class Body> explicit child_process(Body body) {
-    int to_parent[2], to_child[2];
-    if (::pipe2(to_parent, O_CLOEXEC) != 0 || ::pipe2(to_child, O_CLOEXEC) != 0) std::abort();
-    id_ = ::fork();
-    if (id_ == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      ::close(to_child[1]); // so that the parent's end is seen
-      ::alarm(60);
-      body([&] {
-        char c = 'x';
-        if (::write(to_parent[1], &c, 1) != 1 || ::read(to_child[0], &c, 1) != 1) ::_exit(9);
-      });
-      ::_exit(0);
-    }
-    ::close(to_parent[1]);
-    ::close(to_child[0]);
-    in_ = to_parent[0];
-    out_ = to_child[1];
-  }
-  child_process(child_process const&) = delete;
-  child_process& operator=(child_process const&) = delete;
-  ~child_process() {
-    kill();
-    ::close(in_);
-    ::close(out_);
-  }
-  /// Waits until the child has told; false if it ended instead.
-  [[nodiscard]] bool told() const {
-    char c;
-    return ::read(in_, &c, 1) == 1;
-  }
-  void answer() const { EXPECT_EQ(::write(out_, "x", 1), 1); }
-  void kill() {
-    if (id_ <= 0) return;
-    ::kill(id_, SIGKILL);
-    end();
-  }
-  int end() {
-    int status = -1;
-    ::waitpid(std::exchange(id_, -1), &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
- private:
-  pid_t id_ = -1;
-  int in_ = -1, out_ = -1;
+// A child that runs `body`, which gets a function that signals the parent and waits for its answer.
+struct child_process : test::process {
+  template <class Body>
+  explicit child_process(Body body)
+      : process([&](channel& with) {
+          body([&] { with.say('x'), with.hear(); });
+          return 0;
+        }) {}
+  [[nodiscard]] bool told() const { return hear() == 'x'; }
 };
 
 // ---- happy -----------------------------------------------------------------------------------------------
@@ -340,47 +298,18 @@ TEST(file_lock, refuses_a_range_that_another_thread_waits_for_through_the_same_h
   EXPECT_TRUE(is_free(f));
 }
 
-std::atomic<int> fcntl_calls = 0;
-std::atomic<int> fcntl_error = 0;
-std::atomic<int> fcntl_errors_left = 0;
-
-// Counts, and has the next calls about locks fail.
-std::int64_t counted_fcntl(int fd, int command, long argument) noexcept {
-  if (command != F_OFD_SETLK && command != F_OFD_SETLKW)
-    return unio::sys::kernel.fcntl(fd, command, argument);
-  ++fcntl_calls;
-  if (fcntl_errors_left > 0) {
-    --fcntl_errors_left;
-    return -fcntl_error;
-  }
-  return unio::sys::kernel.fcntl(fd, command, argument);
-}
-
-struct counting_locks {
-  test::replaced_calls calls;
-  counting_locks() {
-    fcntl_calls = 0;
-    fcntl_errors_left = 0;
-    calls->fcntl = counted_fcntl;
-  }
-  static void fail(int error, int times) {
-    fcntl_error = error;
-    fcntl_errors_left = times;
-  }
-};
-
 TEST(file_lock, passes_on_what_the_system_says) {
   locked_file const f;
   file_handle ours = f.open();
-  counting_locks const table;
+  test::failing_calls calls;
   for (int const error : {ENOLCK, EIO, ESTALE, EINVAL}) {
-    counting_locks::fail(error, 1);
+    calls.fail<&table::fcntl>(error);
     EXPECT_EQ(ours.lock_file(exclusive).error().value(), error);
-    counting_locks::fail(error, 1);
+    calls.fail<&table::fcntl>(error);
     EXPECT_EQ(ours.lock_file(exclusive, 10s).error().value(), error)
         << "an error is not somebody who holds it";
   }
-  counting_locks::fail(EACCES, 1);
+  calls.fail<&table::fcntl>(EACCES);
   EXPECT_EQ(ours.lock_file(exclusive).error().value(), EACCES);
   EXPECT_TRUE(ours.lock_file(exclusive).has_value());
 }
@@ -388,12 +317,12 @@ TEST(file_lock, passes_on_what_the_system_says) {
 TEST(file_lock, goes_on_after_a_signal_and_waits_for_what_is_said_to_be_held) {
   locked_file const f;
   file_handle ours = f.open();
-  counting_locks const table;
-  counting_locks::fail(EINTR, 3);
+  test::failing_calls calls;
+  calls.fail<&table::fcntl>(EINTR, {.times = 3});
   EXPECT_TRUE(ours.lock_file(exclusive).has_value());
-  counting_locks::fail(EACCES, 2);
+  calls.fail<&table::fcntl>(EACCES, {.times = 2});
   EXPECT_TRUE(ours.lock_file(exclusive, long_time).has_value());
-  counting_locks::fail(EACCES, 1);
+  calls.fail<&table::fcntl>(EACCES);
   EXPECT_EQ(ours.try_lock_file(exclusive).error(), condition::would_block);
 }
 
@@ -402,8 +331,8 @@ TEST(file_lock, still_holds_what_it_could_not_unlock) {
   file_handle ours = f.open();
   file_lock lock = ours.lock_range(0, 5, exclusive).value();
   {
-    counting_locks const table;
-    counting_locks::fail(ENOLCK, 1);
+    test::failing_calls calls;
+    calls.fail<&table::fcntl>(ENOLCK);
     EXPECT_EQ(lock.unlock().error().value(), ENOLCK);
   }
   EXPECT_TRUE(lock.is_held());
@@ -417,16 +346,16 @@ TEST(file_lock, still_holds_what_it_could_not_unlock) {
 TEST(file_lock, costs_one_call_to_lock_and_one_to_unlock_and_sleeps_in_one) {
   locked_file const f;
   file_handle ours = f.open(), theirs = f.open();
-  counting_locks const table;
+  test::failing_calls calls;
   EXPECT_TRUE(ours.lock_file(exclusive).has_value());
-  EXPECT_EQ(fcntl_calls, 2);
+  EXPECT_EQ(calls.count<&table::fcntl>(), 2);
   file_lock held = theirs.lock_file(exclusive).value();
-  fcntl_calls = 0;
+  calls.fail<&table::fcntl>(0); // counts from here
   std::thread waiting([&] { EXPECT_TRUE(ours.lock_file(exclusive).has_value()); });
   std::this_thread::sleep_for(30ms);
   held = {};
   waiting.join();
-  EXPECT_EQ(fcntl_calls, 3); // theirs to unlock, ours to lock and to unlock
+  EXPECT_EQ(calls.count<&table::fcntl>(), 3); // theirs to unlock, ours to lock and to unlock
 }
 
 TEST(file_lock, asks_more_and_more_seldom_while_a_deadline_runs) {
@@ -436,11 +365,11 @@ TEST(file_lock, asks_more_and_more_seldom_while_a_deadline_runs) {
   file_lock const held = theirs.lock_file(exclusive).value();
   for (unio::io_multiplexer* const on : {static_cast<unio::io_multiplexer*>(nullptr), m.get()}) {
     ours.set_multiplexer(on);
-    counting_locks const table;
+    test::failing_calls calls;
     EXPECT_EQ(ours.lock_file(exclusive, 95ms).error(), condition::timed_out);
     // At 0, 1, 3, 7, 15, 23, … 95 ms; a ring looks once more before it waits for the first time.
-    EXPECT_LE(fcntl_calls, 18);
-    EXPECT_GE(fcntl_calls, 2);
+    EXPECT_LE(calls.count<&table::fcntl>(), 18);
+    EXPECT_GE(calls.count<&table::fcntl>(), 2);
   }
 }
 
@@ -464,17 +393,6 @@ template <class Body> void on_each_driver(Body body) {
   }
 }
 
-struct noting {
-  std::vector<std::error_code>* errors;
-  std::vector<file_lock>* locks;
-  int* ends;
-  void set_value(unio::io_result<file_lock>&& r) {
-    errors->push_back(r.error());
-    if (r.has_value()) locks->push_back(std::move(*r));
-  }
-  void set_done() { ++*ends; }
-};
-
 TEST(file_lock, leaves_nothing_behind_when_its_deadline_passes) {
   on_each_driver([](unio::io_multiplexer&, file_handle& ours, file_lock&) {
     EXPECT_EQ(ours.lock_range(5, 1, exclusive, 3ms).error(), condition::timed_out);
@@ -495,24 +413,20 @@ TEST(file_lock, leaves_nothing_behind_when_it_is_cancelled_around_the_moment_of_
     ours.set_multiplexer(m.get());
     for (int round = 0; round != 12; ++round) {
       file_lock held = theirs.lock_range(5, 10, exclusive).value();
-      std::vector<std::error_code> errors;
-      std::vector<file_lock> locks;
-      int ends = 0;
-      auto op = unio::connect(unio::async_lock_range(ours, 0, 10, exclusive), noting{&errors, &locks, &ends});
+      std::vector<unio::io_result<file_lock>> results;
+      auto op = unio::connect(unio::async_lock_range(ours, 0, 10, exclusive), test::keep{&results});
       op.start();
       for (int i = 0; i < round / 4; ++i) (void)m->try_run_for(1ms);
       held = {};
       for (int i = 0; i < round % 4; ++i) (void)m->try_run_for(1ms);
       op.cancel();
       while (!op.finished()) ASSERT_TRUE(m->run().has_value());
-      ASSERT_EQ(errors.size(), 1U);
-      EXPECT_EQ(ends, 1);
-      EXPECT_EQ(locks.size(), errors[0] ? 0U : 1U);
-      if (errors[0]) {
-        EXPECT_EQ(errors[0], condition::canceled);
+      ASSERT_EQ(results.size(), 1U);
+      if (results[0].error()) {
+        EXPECT_EQ(results[0].error(), condition::canceled);
       }
-      EXPECT_EQ(is_free(f, 0, 1), locks.empty());
-      locks.clear();
+      EXPECT_EQ(is_free(f, 0, 1), !results[0].has_value());
+      results.clear();
       EXPECT_TRUE(is_free(f)) << "a lock was left behind";
     }
   }
@@ -520,28 +434,16 @@ TEST(file_lock, leaves_nothing_behind_when_it_is_cancelled_around_the_moment_of_
 
 TEST(file_lock, obtained_by_an_operation_that_is_destroyed_is_given_back) {
   on_each_driver([](unio::io_multiplexer& m, file_handle& ours, file_lock& held) {
-    std::vector<std::error_code> errors;
-    std::vector<file_lock> locks;
-    int ends = 0;
+    std::vector<unio::io_result<file_lock>> results;
     held = {};
-    auto const describe = [&] {
-      return unio::connect(unio::async_lock_range(ours, 0, 10, exclusive), noting{&errors, &locks, &ends});
-    };
-    struct work_that_starts_and_leaves : unio::work {
-      explicit work_that_starts_and_leaves(std::function<void()> f)
-          : work([](unio::work& w, bool) noexcept { static_cast<work_that_starts_and_leaves&>(w).body(); }),
-            body(std::move(f)) {}
-      std::function<void()> body;
-    };
-    // Inside a posted item it is locked at once, but its receiver would be told only afterwards.
-    work_that_starts_and_leaves w([&] {
-      auto op = std::make_optional(describe());
-      op->start();
-      op.reset();
+    // Inside a posted item it is locked at once, but its receiver would be called only afterwards.
+    auto starts_and_leaves = test::call([&] {
+      auto op = unio::connect(unio::async_lock_range(ours, 0, 10, exclusive), test::keep{&results});
+      op.start();
     });
-    m.post(w);
+    m.post(starts_and_leaves);
     ASSERT_TRUE(m.run().has_value());
-    EXPECT_TRUE(errors.empty());
+    EXPECT_TRUE(results.empty());
     EXPECT_TRUE(ours.try_lock_range(0, 10, exclusive).has_value());
   });
 }
@@ -626,24 +528,21 @@ TEST(file_lock, excludes_threads_that_opened_the_file_separately) {
     std::atomic<int> counter = 0; // read and written, not incremented: only the lock keeps it right
     std::atomic<int> inside = 0;
     constexpr int rounds = 200;
-    std::vector<std::thread> threads;
-    for (int t = 0; t != 4; ++t) {
-      threads.emplace_back([&, t] {
-        file_handle h = f.open();
-        for (int i = 0; i != rounds; ++i) {
-          // Some sleep in the kernel, some come back.
-          auto const lock =
-              t % 2 == 0 ? h.lock_range(7, 3, exclusive) : h.lock_range(8, 1, exclusive, long_time);
-          ASSERT_TRUE(lock.has_value()) << lock.error().message();
-          EXPECT_EQ(++inside, 1);
-          int const before = counter;
-          if (i % 16 == 0) std::this_thread::yield();
-          counter = before + 1;
-          --inside;
-        }
-      });
-    }
-    for (std::thread& t : threads) t.join();
+    test::threads threads(4, [&](int t) {
+      file_handle h = f.open();
+      for (int i = 0; i != rounds; ++i) {
+        // Some sleep in the kernel, some come back.
+        auto const lock =
+            t % 2 == 0 ? h.lock_range(7, 3, exclusive) : h.lock_range(8, 1, exclusive, long_time);
+        ASSERT_TRUE(lock.has_value()) << lock.error().message();
+        EXPECT_EQ(++inside, 1);
+        int const before = counter;
+        if (i % 16 == 0) std::this_thread::yield();
+        counter = before + 1;
+        --inside;
+      }
+    });
+    threads.join();
     EXPECT_EQ(counter, 4 * rounds);
   });
 }
@@ -651,12 +550,10 @@ TEST(file_lock, excludes_threads_that_opened_the_file_separately) {
 TEST(file_lock, of_distinct_ranges_is_taken_by_many_threads_through_one_handle) {
   locked_file const f;
   file_handle h = f.open();
-  std::vector<std::thread> threads;
-  for (extent_type t = 0; t != 4; ++t)
-    threads.emplace_back([&h, t] {
-      for (int i = 0; i != 500; ++i) EXPECT_TRUE(h.lock_range(t * 10, 10, exclusive).has_value());
-    });
-  for (std::thread& t : threads) t.join();
+  test::threads threads(4, [&](extent_type t) {
+    for (int i = 0; i != 500; ++i) EXPECT_TRUE(h.lock_range(t * 10, 10, exclusive).has_value());
+  });
+  threads.join();
   EXPECT_TRUE(is_free(f));
 }
 
@@ -734,8 +631,8 @@ TEST(file_lock, excludes_processes) {
     };
     child_process first(body), second(body);
     EXPECT_TRUE(count());
-    EXPECT_EQ(first.end(), 0);
-    EXPECT_EQ(second.end(), 0);
+    EXPECT_EQ(first.wait(), 0);
+    EXPECT_EQ(second.wait(), 0);
     std::uint64_t n = 0;
     file_handle h = f.open();
     ASSERT_TRUE(h.read({unio::mutable_buffer(&n, sizeof n), 8}).has_value());
@@ -853,8 +750,8 @@ TEST(file_lock, is_not_unlocked_by_what_a_child_destroys) {
   });
   ASSERT_TRUE(child.told());
   EXPECT_FALSE(is_free(f));
-  child.answer();
-  EXPECT_EQ(child.end(), 0);
+  child.say('x');
+  EXPECT_EQ(child.wait(), 0);
   EXPECT_FALSE(is_free(f));
   lock.reset();
   EXPECT_TRUE(is_free(f));
@@ -885,7 +782,7 @@ TEST(file_lock, can_be_taken_in_a_child_whatever_other_threads_did_when_it_was_f
       file_handle h = f.open();
       if (!h.lock_range(0, 1, exclusive)) ::_exit(1);
     });
-    EXPECT_EQ(child.end(), 0);
+    EXPECT_EQ(child.wait(), 0);
   }
   enough = true;
   busy.join();

@@ -3,6 +3,7 @@
 #include "support/calls.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
@@ -18,7 +19,6 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -138,16 +138,11 @@ TEST(file, is_not_nonblocking_unless_it_is_no_regular_file) {
     auto const m = test::make_multiplexer(driver.c_str()).value();
     auto const opened = [&](char const* name, mode wanted, creation c) {
       unio::async_open op(directory.handle(), name, wanted, c);
-      struct nobody {
-        std::optional<file_handle>* to;
-        void set_value(unio::io_result<file_handle> r) { *to = std::move(r).value(); }
-        void set_done() {}
-      };
-      std::optional<file_handle> f;
-      auto connected = unio::connect(std::move(op), nobody{&f});
+      std::vector<unio::io_result<file_handle>> f;
+      auto connected = unio::connect(std::move(op), test::keep{&f});
       connected.start(m.get());
       while (!connected.finished()) (void)m->run();
-      return status_flags(*f);
+      return status_flags(f.at(0).value());
     };
     EXPECT_EQ(opened("a", mode::read, creation::open_existing) & O_NONBLOCK, 0);
     EXPECT_EQ(opened("a", mode::append, creation::if_needed) & (O_NONBLOCK | O_APPEND), O_APPEND);
@@ -496,7 +491,7 @@ TEST(file, does_not_unlink_another_file_that_took_its_name) {
   file_handle f = file_handle::file(directory.handle(), "a").value();
   std::filesystem::remove(directory / "a");
   directory.write("a", "another");
-  // The kernel calls the old one "a (deleted)", which may be somebody's name as well.
+  // The kernel calls the old one "a (deleted)", which may be the name of another file as well.
   directory.write("a (deleted)", "odd");
   EXPECT_EQ(f.unlink().error().value(), ENOENT);
   EXPECT_EQ(directory.count(), 2);
@@ -561,7 +556,7 @@ TEST(file, reports_that_no_descriptor_is_left) {
   EXPECT_EQ(file_handle::file(directory.handle(), "a").error(), std::errc::too_many_files_open);
 }
 
-// With O_DIRECT an attempt waits for the device although it is told not to (RWF_NOWAIT): reads would follow
+// With O_DIRECT an attempt waits for the device although it is asked not to (RWF_NOWAIT): reads would follow
 // each other.
 TEST(file, without_a_cache_is_not_read_inline) {
   auto m = unio::io_multiplexer::best_available().value(); // the handles forget themselves there

@@ -1,4 +1,4 @@
-// handle.hpp: who owns a descriptor, and that it never is 0, 1 or 2 nor inherited.
+// handle.hpp: which handle owns a descriptor, and that it never is 0, 1 or 2 nor inherited.
 
 #include "support/child.hpp"
 #include "support/temporary_directory.hpp"
@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <string>
 #include <utility>
 
 namespace {
@@ -269,7 +268,7 @@ TEST(async_close, closes_when_it_runs_and_not_again) {
     EXPECT_TRUE(closing.result());
     EXPECT_FALSE(is_open(fd));
     closing.reset();
-    ASSERT_EQ(::dup2(pipe.writer.native_handle(), fd), fd); // somebody else takes the number
+    ASSERT_EQ(::dup2(pipe.writer.native_handle(), fd), fd); // foreign code takes the number
   }
   EXPECT_TRUE(is_open(fd));
   ::close(fd);

@@ -16,7 +16,6 @@
 #include <array>
 #include <cstdlib>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -114,18 +113,9 @@ void serve(io_multiplexer& m, std::string_view style, socket_handle s) {
   }
 }
 
-class fairness : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    auto made = test::make_multiplexer(GetParam().c_str());
-    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
-    m_ = std::move(*made);
-  }
-  std::unique_ptr<io_multiplexer> m_;
-};
+class fairness : public test::on_each_driver {};
 
-INSTANTIATE_TEST_SUITE_P(driver, fairness, testing::Values("uring", "epoll"),
-                         [](auto const& of) { return of.param; });
+UNIO_ON_BOTH_DRIVERS(fairness);
 
 // Clients that answer only between turns, each at once: no clock, so that every run is the same.
 struct clients {

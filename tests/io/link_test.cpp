@@ -1,12 +1,15 @@
 // link.hpp: operations that run one after the other. What ends a chain and what becomes of the rest, on each
-// driver; who may close, cancel, destroy and fork in the middle; chains within chains.
+// driver; closing, cancelling, destroying and forking in the middle; chains within chains.
 //
 // That every style gives the same result is in op/operations_test.cpp (link_…), chance in
 // simulation/link_sim_test.cpp.
 
+#include "support/child.hpp"
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
+#include "support/isolated.hpp"
+#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 #include "sys/descriptors.hpp"
 
@@ -15,16 +18,11 @@
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
-#include <poll.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -35,6 +33,8 @@
 namespace {
 
 using namespace std::chrono_literals;
+using test::started;
+using test::watched;
 using unio::async_no_op;
 using unio::async_read;
 using unio::async_write;
@@ -43,31 +43,13 @@ using unio::const_buffer;
 using unio::io_multiplexer;
 using unio::mutable_buffer;
 
-std::ptrdiff_t count_descriptors() {
-  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"),
-                       std::filesystem::directory_iterator());
-}
-
-class link : public testing::TestWithParam<std::string> {
+class link : public test::on_each_driver {
  protected:
-  // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a
-  // fresh one.
-  void SetUp() override {
-    auto made = test::make_multiplexer(GetParam().c_str());
-    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
-    m_ = std::move(*made);
-  }
   void TearDown() override {
     if (m_ == nullptr) return;
     while (m_->try_run().value_or(0) > 0) {
     }
     EXPECT_EQ(m_->counters().started, m_->counters().finished) << "something is left";
-  }
-  unio::anonymous_pipe make_pipe() {
-    auto p = unio::pipe_handle::anonymous().value();
-    p.reader.set_multiplexer(m_.get());
-    p.writer.set_multiplexer(m_.get());
-    return p;
   }
   unio::file_handle make_file(std::string_view text = {}) {
     auto f = unio::file_handle::temp_inode().value();
@@ -85,12 +67,9 @@ class link : public testing::TestWithParam<std::string> {
   void turns(int n = 4) {
     for (int i = 0; i != n; ++i) (void)m_->try_run();
   }
-
-  std::unique_ptr<io_multiplexer> m_;
 };
 
-INSTANTIATE_TEST_SUITE_P(driver, link, testing::Values("uring", "epoll"),
-                         [](auto const& of) { return of.param; });
+UNIO_ON_BOTH_DRIVERS(link);
 
 void put(unio::handle const& h, std::string_view text) {
   ASSERT_EQ(::write(h.native_handle(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
@@ -102,38 +81,21 @@ std::string get(unio::handle const& h, std::size_t most = 64) {
   return s;
 }
 
-template <class Chain> struct outcome {
-  std::optional<typename Chain::result_type> result;
-  int dones = 0;
-};
-template <class Chain> struct note {
-  outcome<Chain>* to;
-  void set_value(typename Chain::result_type&& r) { to->result.emplace(std::move(r)); }
-  void set_done() { ++to->dones; }
-};
-template <class Chain> auto connected(Chain chain, outcome<Chain>& to) {
-  return unio::connect(std::move(chain), note<Chain>{&to});
-}
-template <class Chain> outcome<Chain> outcome_of(Chain const&) { return {}; }
-
 // ---- what it does -----------------------------------------------------------------------------------------
 
 TEST_P(link, runs_its_members_in_their_order) {
   auto from = make_file("hello world");
   auto to = make_file();
   char room[5];
-  auto chain = unio::link(async_read(from, {mutable_buffer(room), 6}),
-                          async_write(to, {const_buffer(room, 5), 2}), unio::async_barrier(to));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(async_read(from, {mutable_buffer(room), 6}),
+                        async_write(to, {const_buffer(room, 5), 2}), unio::async_barrier(to))};
   drive([&] { return op.finished(); });
-  ASSERT_TRUE(seen.result.has_value());
-  EXPECT_EQ(seen.dones, 1);
-  EXPECT_TRUE(seen.result->has_value());
-  EXPECT_EQ(seen.result->completed(), 3u);
-  EXPECT_FALSE(seen.result->error());
-  auto& [got, put, durable] = *seen.result;
+  ASSERT_EQ(op.values, 1);
+  EXPECT_EQ(op.ends, 1);
+  EXPECT_TRUE(op.result().has_value());
+  EXPECT_EQ(op.result().completed(), 3u);
+  EXPECT_FALSE(op.result().error());
+  auto const& [got, put, durable] = op.result();
   EXPECT_EQ(got.bytes_transferred(), 5u);
   EXPECT_EQ(put.bytes_transferred(), 5u);
   EXPECT_TRUE(durable.has_value());
@@ -145,11 +107,8 @@ TEST_P(link, runs_its_members_in_their_order) {
 TEST_P(link, tells_nobody_before_the_last_has_ended) {
   auto a = make_pipe(), b = make_pipe();
   char room[2][3];
-  auto chain = unio::link(async_read(a.reader, mutable_buffer(room[0])),
-                          async_read(b.reader, mutable_buffer(room[1])));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(async_read(a.reader, mutable_buffer(room[0])),
+                        async_read(b.reader, mutable_buffer(room[1])))};
   turns();
   put(b.writer, "two");
   turns();
@@ -158,7 +117,7 @@ TEST_P(link, tells_nobody_before_the_last_has_ended) {
   unio::result<int> r = 0;
   while (!op.finished()) r = m_->run();
   EXPECT_EQ(r.value(), 1) << "a value for the chain, and none for its members";
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op.result().has_value());
   EXPECT_EQ(std::string_view(room[0], 3), "one");
   EXPECT_EQ(std::string_view(room[1], 3), "two");
 }
@@ -198,18 +157,15 @@ TEST_P(link, ends_with_a_failure_in_the_middle) {
 TEST_P(link, carries_bytes_through_a_buffer_that_its_members_share) {
   auto a = make_pipe(), b = make_pipe();
   char room[4];
-  auto chain =
+  started op{
       unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)),
-                 async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+                 async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)))};
   turns();
   put(a.writer, "abcd");
   turns();
   put(a.writer, "efgh");
   drive([&] { return op.finished(); });
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op.result().has_value());
   EXPECT_EQ(get(b.reader), "abcdefgh");
 }
 
@@ -217,10 +173,8 @@ TEST_P(link, is_started_again_with_other_requests) {
   auto from = make_file("one two six");
   auto to = make_file();
   char room[3];
-  auto chain =
-      unio::link(async_read(from, {mutable_buffer(room), 0}), async_write(to, {const_buffer(room, 3), 0}));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
+  watched op{
+      unio::link(async_read(from, {mutable_buffer(room), 0}), async_write(to, {const_buffer(room, 3), 0}))};
   for (unsigned i = 0; i != 3; ++i) {
     if (i != 0) {
       op.reset();
@@ -229,12 +183,12 @@ TEST_P(link, is_started_again_with_other_requests) {
     }
     op.start();
     drive([&] { return op.finished(); });
-    ASSERT_TRUE(seen.result->has_value());
+    ASSERT_TRUE(op.result().has_value());
   }
   op.reset();
   op.start(); // the last again
   drive([&] { return op.finished(); });
-  EXPECT_EQ(seen.dones, 4);
+  EXPECT_EQ(op.ends, 4);
   char copy[10] = {};
   EXPECT_EQ(::pread(to.native_handle(), copy, 9, 0), 9);
   EXPECT_EQ(std::string_view(copy), "onetwosix");
@@ -243,13 +197,10 @@ TEST_P(link, is_started_again_with_other_requests) {
 TEST_P(link, may_be_a_member_of_another) {
   auto a = make_pipe(), b = make_pipe();
   char room[3], more[3];
-  auto chain = unio::link(
+  started op{unio::link(
       unio::link(async_write(b.writer, const_buffer("1", 1)), async_read(a.reader, mutable_buffer(room))),
       async_write(b.writer, const_buffer("2", 1)),
-      unio::link(async_read(a.reader, mutable_buffer(more)), async_write(b.writer, const_buffer("3", 1))));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+      unio::link(async_read(a.reader, mutable_buffer(more)), async_write(b.writer, const_buffer("3", 1))))};
   turns();
   EXPECT_EQ(get(b.reader), "1");
   put(a.writer, "abc");
@@ -257,11 +208,11 @@ TEST_P(link, may_be_a_member_of_another) {
   EXPECT_EQ(get(b.reader), "2");
   op.cancel();
   drive([&] { return op.finished(); });
-  EXPECT_EQ(seen.result->completed(), 2u);
-  EXPECT_EQ(seen.result->error(), condition::canceled);
-  EXPECT_EQ(seen.result->get<0>().get<1>().bytes_transferred(), 3u);
-  EXPECT_EQ(seen.result->get<2>().completed(), 0u);
-  EXPECT_EQ(seen.result->get<2>().get<0>().error(), condition::canceled);
+  EXPECT_EQ(op.result().completed(), 2u);
+  EXPECT_EQ(op.result().error(), condition::canceled);
+  EXPECT_EQ(op.result().get<0>().get<1>().bytes_transferred(), 3u);
+  EXPECT_EQ(op.result().get<2>().completed(), 0u);
+  EXPECT_EQ(op.result().get<2>().get<0>().error(), condition::canceled);
   EXPECT_EQ(get(b.reader), "");
 }
 
@@ -269,12 +220,9 @@ TEST_P(link, closes_as_its_last_member) {
   auto a = make_pipe();
   int const fd = a.writer.native_handle();
   async_write last_words(a.writer, const_buffer("bye", 3));
-  auto chain = unio::link(std::move(last_words), unio::async_close(std::move(a.writer)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(std::move(last_words), unio::async_close(std::move(a.writer)))};
   drive([&] { return op.finished(); });
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op.result().has_value());
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
   EXPECT_EQ(get(a.reader), "bye");
 }
@@ -285,11 +233,8 @@ TEST_P(link, waits_until_the_kernel_has_let_go_of_a_buffer) {
   auto peer = listening.accept().value();
   socket.set_multiplexer(m_.get());
   std::vector<std::byte> const bytes(20'000);
-  auto chain = unio::link(unio::async_send_zero_copy(socket, const_buffer(bytes.data(), bytes.size())),
-                          async_no_op(m_.get()));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(unio::async_send_zero_copy(socket, const_buffer(bytes.data(), bytes.size())),
+                        async_no_op(m_.get()))};
   std::thread reader([&] {
     std::vector<std::byte> room(20'000);
     for (std::size_t n = 0; n != 20'000;) n += peer.read(room).value().bytes();
@@ -300,7 +245,7 @@ TEST_P(link, waits_until_the_kernel_has_let_go_of_a_buffer) {
   }
   drive([&] { return op.finished(); });
   reader.join();
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op.result().has_value());
 }
 
 TEST_P(link, of_operations_that_need_not_wait_uses_constant_stack) {
@@ -360,37 +305,31 @@ TEST_P(link, of_many_goes_on_beside_others) {
 TEST_P(link, that_is_canceled_keeps_the_bytes_that_moved) {
   auto a = make_pipe(), b = make_pipe();
   char room[2][3];
-  auto chain =
-      unio::link(async_read(a.reader, mutable_buffer(room[0])), async_read(b.reader, mutable_buffer(room[1])),
-                 async_write(b.writer, const_buffer("x", 1)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(async_read(a.reader, mutable_buffer(room[0])),
+                        async_read(b.reader, mutable_buffer(room[1])),
+                        async_write(b.writer, const_buffer("x", 1)))};
   turns();
   put(a.writer, "one");
   turns();
   op.cancel();
   op.cancel();
   drive([&] { return op.finished(); });
-  EXPECT_EQ(seen.dones, 1);
-  EXPECT_EQ(seen.result->completed(), 1u);
-  EXPECT_EQ(seen.result->get<0>().bytes_transferred(), 3u);
-  EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
-  EXPECT_EQ(seen.result->get<2>().error(), condition::canceled);
+  EXPECT_EQ(op.ends, 1);
+  EXPECT_EQ(op.result().completed(), 1u);
+  EXPECT_EQ(op.result().get<0>().bytes_transferred(), 3u);
+  EXPECT_EQ(op.result().get<1>().error(), condition::canceled);
+  EXPECT_EQ(op.result().get<2>().error(), condition::canceled);
 }
 
 TEST_P(link, that_is_canceled_starts_nobody_after_one_that_cannot_be_stopped) {
   auto file = make_file("abc");
   auto a = make_pipe();
-  auto chain = unio::link(unio::async_barrier(file), async_write(a.writer, const_buffer("x", 1)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(unio::async_barrier(file), async_write(a.writer, const_buffer("x", 1)))};
   ASSERT_FALSE(op.finished()) << "a barrier on a file is never done at once";
   op.cancel();
   drive([&] { return op.finished(); });
-  EXPECT_TRUE(seen.result->get<0>().has_value());
-  EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
+  EXPECT_TRUE(op.result().get<0>().has_value());
+  EXPECT_EQ(op.result().get<1>().error(), condition::canceled);
   EXPECT_EQ(get(a.reader), "");
 }
 
@@ -413,15 +352,13 @@ TEST_P(link, has_a_deadline_for_the_whole) {
 TEST_P(link, leaves_its_members_their_own_deadlines) {
   auto a = make_pipe();
   char room[3];
-  auto chain = unio::link(20s, async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room), 10ms));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
+  watched op{unio::link(20s, async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room), 10ms))};
   for (int i = 0; i != 2; ++i) { // and keeps them
     op.reset();
     op.start();
     drive([&] { return op.finished(); });
-    EXPECT_EQ(seen.result->completed(), 1u);
-    EXPECT_EQ(seen.result->get<1>().error(), condition::timed_out);
+    EXPECT_EQ(op.result().completed(), 1u);
+    EXPECT_EQ(op.result().get<1>().error(), condition::timed_out);
   }
 }
 
@@ -429,14 +366,12 @@ TEST_P(link, starts_nobody_after_its_deadline) {
   auto a = make_pipe();
   unio::timer_handle timer(20ms, m_.get());
   auto const now = std::chrono::steady_clock::now();
-  auto chain = unio::link(now + 1ms, async_no_op(m_.get()), async_write(a.writer, const_buffer("x", 1)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
+  watched op{unio::link(now + 1ms, async_no_op(m_.get()), async_write(a.writer, const_buffer("x", 1)))};
   std::this_thread::sleep_until(now + 2ms);
   op.start();
   drive([&] { return op.finished(); });
-  EXPECT_TRUE(seen.result->get<0>().has_value()) << "the first is always started";
-  EXPECT_EQ(seen.result->get<1>().error(), condition::timed_out);
+  EXPECT_TRUE(op.result().get<0>().has_value()) << "the first is always started";
+  EXPECT_EQ(op.result().get<1>().error(), condition::timed_out);
   EXPECT_EQ(get(a.reader), "");
 }
 
@@ -458,32 +393,26 @@ TEST_P(link, that_may_not_wait_does_what_it_can) {
 TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
   auto a = make_pipe(), b = make_pipe();
   char room[3];
-  auto chain =
-      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{
+      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)))};
   turns();
   ASSERT_TRUE(b.writer.close());
   ASSERT_TRUE(op.finished()) << "told before the number can be another's";
-  EXPECT_EQ(seen.result->get<0>().error(), condition::canceled);
-  EXPECT_EQ(seen.result->get<1>().error(), condition::canceled);
+  EXPECT_EQ(op.result().get<0>().error(), condition::canceled);
+  EXPECT_EQ(op.result().get<1>().error(), condition::canceled);
 }
 
 TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe();
   char room[3];
-  auto chain =
-      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{
+      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room)))};
   turns();
   ASSERT_TRUE(a.writer.close());
   EXPECT_FALSE(op.finished());
   put(b.writer, "abc");
   drive([&] { return op.finished(); });
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op.result().has_value());
 }
 
 // A chain in a chain: each of its descriptors leaves flight as often as it entered it, wherever the inner one
@@ -492,13 +421,10 @@ TEST_P(link, goes_on_when_a_handle_that_a_chain_in_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe(), c = make_pipe();
   int const first = b.reader.native_handle(), second = c.reader.native_handle();
   char room[2][3];
-  auto chain = unio::link(
+  started op{unio::link(
       unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room[0])),
                  async_read(c.reader, mutable_buffer(room[1]))),
-      async_write(a.writer, const_buffer("y", 1)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+      async_write(a.writer, const_buffer("y", 1)))};
   turns();
   EXPECT_GT(unio::sys::in_flight(first), 0);
   put(b.writer, "abc");
@@ -510,7 +436,7 @@ TEST_P(link, goes_on_when_a_handle_that_a_chain_in_it_needs_no_more_is_closed) {
   EXPECT_FALSE(op.finished());
   put(c.writer, "abc");
   drive([&] { return op.finished(); });
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op.result().has_value());
   EXPECT_EQ(unio::sys::in_flight(second), 0);
   EXPECT_EQ(unio::sys::in_flight(a.writer.native_handle()), 0);
 }
@@ -519,19 +445,19 @@ TEST_P(link, may_be_destroyed_in_flight) {
   auto a = make_pipe(), b = make_pipe();
   for (int stage = 0; stage != 4; ++stage) {
     char room[2][3];
-    auto chain = unio::link(async_read(a.reader, mutable_buffer(room[0])),
-                            async_read(a.reader, mutable_buffer(room[1])),
-                            async_write(b.writer, const_buffer("x", 1)));
-    auto seen = outcome_of(chain);
+    test::tally told;
     {
-      auto op = connected(std::move(chain), seen);
+      auto op = unio::connect(unio::link(async_read(a.reader, mutable_buffer(room[0])),
+                                         async_read(a.reader, mutable_buffer(room[1])),
+                                         async_write(b.writer, const_buffer("x", 1))),
+                              test::tell{&told});
       op.start();
       if (stage != 0) turns();
       if (stage == 2) put(a.writer, "abc");
       if (stage == 2) turns();
       if (stage == 3) op.cancel();
     }
-    EXPECT_FALSE(seen.result.has_value());
+    EXPECT_EQ(told.values, 0);
     EXPECT_EQ(get(b.reader), "");
   }
   put(a.writer, "still");
@@ -543,17 +469,14 @@ TEST_P(link, that_is_destroyed_gives_back_what_its_members_have_obtained) {
   listening.set_multiplexer(m_.get());
   auto a = make_pipe();
   (void)m_->try_run();
-  auto const before = count_descriptors();
+  auto const before = test::open_descriptors();
   {
     auto client = unio::socket_handle::connected_to(listening.local_endpoint().value()).value();
     char room[3];
-    auto chain = unio::link(unio::async_accept(listening), async_read(a.reader, mutable_buffer(room)));
-    auto seen = outcome_of(chain);
-    auto op = connected(std::move(chain), seen);
-    op.start();
+    started op{unio::link(unio::async_accept(listening), async_read(a.reader, mutable_buffer(room)))};
     drive([&] { return op.completed_members() == 1; });
   }
-  EXPECT_EQ(count_descriptors(), before);
+  EXPECT_EQ(test::open_descriptors(), before);
 }
 
 TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
@@ -561,11 +484,8 @@ TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
   int const fd = b.writer.native_handle();
   char room[3];
   {
-    auto chain =
-        unio::link(async_read(a.reader, mutable_buffer(room)), unio::async_close(std::move(b.writer)));
-    auto seen = outcome_of(chain);
-    auto op = connected(std::move(chain), seen);
-    op.start();
+    started op{
+        unio::link(async_read(a.reader, mutable_buffer(room)), unio::async_close(std::move(b.writer)))};
     turns();
   }
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
@@ -574,54 +494,45 @@ TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
 TEST_P(link, ends_with_its_multiplexer) {
   auto a = make_pipe();
   char room[3];
-  auto chain =
-      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{
+      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()))};
   turns();
   a.reader.set_multiplexer(nullptr);
   a.writer.set_multiplexer(nullptr);
   m_.reset();
   EXPECT_TRUE(op.finished());
-  EXPECT_EQ(seen.result->completed(), 1u);
-  EXPECT_EQ(seen.result->error(), condition::canceled);
+  EXPECT_EQ(op.result().completed(), 1u);
+  EXPECT_EQ(op.result().error(), condition::canceled);
   m_ = test::make_multiplexer(GetParam().c_str()).value();
 }
 
 TEST_P(link, in_a_child_made_by_fork_is_only_memory) {
   auto a = make_pipe();
   char room[3];
-  auto chain =
-      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()));
-  auto seen = outcome_of(chain);
-  auto op = std::make_optional(connected(std::move(chain), seen));
-  op->start();
+  using chain = unio::async_link<async_no_op, async_read, async_no_op>;
+  std::optional<started<chain>> op;
+  op.emplace(
+      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get())));
   turns();
-  pid_t const child = ::fork();
-  if (child == 0) {
-    bool fine = op->poll() == unio::io_status::completed && seen.result->completed() == 1 &&
-                seen.result->error() == unio::error::inherited_by_fork;
-    op.reset();
-    ::_exit(fine ? 0 : 1);
-  }
-  int status = -1;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
+  EXPECT_EQ(test::in_child([&] {
+              bool const fine = op->poll() == unio::io_status::completed && op->values == 1 &&
+                                op->result().completed() == 1 &&
+                                op->result().error() == unio::error::inherited_by_fork;
+              op.reset();
+              return fine ? 0 : 1;
+            }),
+            0);
   put(a.writer, "abc");
   drive([&] { return op->finished(); });
-  EXPECT_TRUE(seen.result->has_value());
+  EXPECT_TRUE(op->result().has_value());
 }
 
 TEST_P(link, goes_on_when_io_uring_is_forbidden_under_way) {
   if (GetParam() != "uring") GTEST_SKIP() << "there is no ring to forbid";
   auto a = make_pipe();
   char room[3], more[3];
-  auto chain = unio::link(async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()),
-                          async_read(a.reader, mutable_buffer(more)));
-  auto seen = outcome_of(chain);
-  auto op = connected(std::move(chain), seen);
-  op.start();
+  started op{unio::link(async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()),
+                        async_read(a.reader, mutable_buffer(more)))};
   turns();
   test::failing_calls calls;
   calls.fail<&unio::sys::table::io_uring_enter>(EPERM, {.times = test::which_calls::all});
@@ -630,25 +541,22 @@ TEST_P(link, goes_on_when_io_uring_is_forbidden_under_way) {
   EXPECT_STREQ(m_->capabilities().driver, "epoll");
   op.cancel();
   drive([&] { return op.finished(); });
-  EXPECT_EQ(seen.result->completed(), 2u);
-  EXPECT_EQ(seen.result->get<2>().error(), condition::canceled);
+  EXPECT_EQ(op.result().completed(), 2u);
+  EXPECT_EQ(op.result().get<2>().error(), condition::canceled);
 }
 
 TEST_P(link, may_be_started_and_canceled_by_other_threads) {
   auto a = make_pipe();
   (void)m_->try_run();
   char room[3];
-  unio::atomic_async_link<async_no_op, async_read> chain(unio::deadline(), async_no_op(m_.get()),
-                                                         async_read(a.reader, mutable_buffer(room)));
-  using chain_type = decltype(chain);
-  outcome<chain_type> seen;
-  auto op = connected(std::move(chain), seen);
+  watched op{unio::atomic_async_link<async_no_op, async_read>(unio::deadline(), async_no_op(m_.get()),
+                                                              async_read(a.reader, mutable_buffer(room)))};
   std::thread([&] { op.start(); }).join();
   drive([&] { return op.completed_members() == 1; });
   std::thread([&] { op.cancel(); }).join();
   drive([&] { return op.finished(); });
-  EXPECT_EQ(seen.result->error(), condition::canceled);
-  EXPECT_EQ(seen.dones, 1);
+  EXPECT_EQ(op.result().error(), condition::canceled);
+  EXPECT_EQ(op.ends, 1);
 }
 
 TEST_P(link, is_run_by_the_thread_of_many_that_started_it) {
@@ -704,13 +612,11 @@ TEST_P(link, of_many_members_is_stopped_by_other_threads_in_every_form) {
   using chain_type = decltype(described());
   static_assert(sizeof(chain_type) > 255 * sizeof(void*));
 
-  outcome<unio::detail::atomic_form<chain_type>> seen;
-  auto op = connected(unio::detail::atomic_form<chain_type>(described()), seen);
-  op.start();
+  started op{unio::detail::atomic_form<chain_type>(described())};
   turns();
   std::thread([&] { op.cancel(); }).join();
   drive([&] { return op.finished(); });
-  EXPECT_EQ(seen.result->error(), condition::canceled);
+  EXPECT_EQ(op.result().error(), condition::canceled);
 
   std::error_code awaited;
   unio::stop_source of_task;

@@ -1,11 +1,12 @@
 // multiplexer.hpp and connect.hpp: the loop's functions, their bounds and what they return; posting and
-// waking; fairness; several threads; atomic forms; which driver; multiplexers of others; the life of a
-// connection.
+// waking; fairness; several threads; atomic forms; which driver; the life of a connection.
 //
 // What operations do is in op/operations_test.cpp. Tests of `on` run on each driver that this system offers.
 
 #include "support/coroutine.hpp"
 #include "support/drivers.hpp"
+#include "support/receivers.hpp"
+#include "support/work.hpp"
 
 #include <unio/unio.hpp>
 
@@ -15,14 +16,11 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
+#include <deque>
 #include <functional>
 #include <latch>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -33,82 +31,28 @@ namespace {
 
 using namespace std::chrono_literals;
 using clock_type = std::chrono::steady_clock;
+using test::calls;
+using test::counting_work;
+using test::started;
+using test::watchdog;
+using test::watched;
 using unio::async_read;
 using unio::condition;
 using unio::deadline;
 using unio::io_multiplexer;
 using unio::io_status;
 
-// Ends the program if a test hangs: a wake-up that was lost would otherwise take all of the suite's time.
-class watchdog {
- public:
-  explicit watchdog(std::chrono::seconds limit = 60s) : thread_([this, limit] { watch(limit); }) {}
-  ~watchdog() {
-    done_.store(true);
-    thread_.join();
-  }
-
- private:
-  void watch(std::chrono::seconds limit) {
-    auto const end = clock_type::now() + limit;
-    while (!done_.load()) {
-      if (clock_type::now() > end) {
-        std::fprintf(stderr, "the test hangs\n");
-        std::abort();
-      }
-      std::this_thread::sleep_for(2ms);
-    }
-  }
-  std::atomic<bool> done_{false};
-  std::thread thread_;
-};
-
-// Counts what it is told.
-struct count {
-  int* values = nullptr;
-  int* dones = nullptr;
-  template <class Result> void set_value(Result&&) {
-    if (values != nullptr) ++*values;
-  }
-  void set_done() {
-    if (dones != nullptr) ++*dones;
-  }
-};
-
-// Calls what it was given.
-struct calls {
-  std::function<void()> on_done;
-  template <class Result> void set_value(Result&&) {}
-  void set_done() {
-    if (on_done) on_done();
-  }
-};
-
-unio::anonymous_pipe make_pipe(io_multiplexer* m) {
-  unio::anonymous_pipe p = unio::pipe_handle::anonymous().value();
-  p.reader.set_multiplexer(m);
-  p.writer.set_multiplexer(m);
-  return p;
-}
-
 void put(unio::pipe_handle& writer, std::size_t bytes = 1) {
   std::string const text(bytes, 'x');
   ASSERT_EQ(::write(writer.native_handle(), text.data(), bytes), static_cast<ssize_t>(bytes));
 }
 
-class on : public testing::TestWithParam<std::string> {
+class on : public test::on_each_driver {
  protected:
-  void SetUp() override {
-    auto made = test::make_multiplexer(GetParam().c_str());
-    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
-    m_ = std::move(*made);
-  }
   unio::timer_handle timer(deadline d) { return unio::timer_handle(d, m_.get()); }
-  std::unique_ptr<io_multiplexer> m_;
 };
 
-INSTANTIATE_TEST_SUITE_P(driver, on, testing::Values("uring", "epoll"),
-                         [](auto const& of) { return of.param; });
+UNIO_ON_BOTH_DRIVERS(on);
 
 // ---- what the loop's functions return --------------------------------------------------------------------
 
@@ -123,10 +67,9 @@ TEST_P(on, nothing_pending_is_zero) {
 }
 
 TEST_P(on, pending_but_not_ready_is_negative) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[4];
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), 1h), count{});
-  op.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory), 1h)};
   EXPECT_LT(m_->complete_io().value(), 0);
   EXPECT_LT(m_->timeout_io().value(), 0);
   EXPECT_EQ(m_->invoke_posted_items().value(), 0); // nothing was posted
@@ -139,11 +82,9 @@ TEST_P(on, pending_but_not_ready_is_negative) {
 }
 
 TEST_P(on, completions_are_counted) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[4];
-  int values = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
-  op.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   EXPECT_LT(m_->complete_io().value(), 0);
   put(p.writer);
   int n = 0;
@@ -151,60 +92,50 @@ TEST_P(on, completions_are_counted) {
   while ((n = m_->complete_io().value()) < 0 && clock_type::now() < give_up) {
   }
   EXPECT_EQ(n, 1);
-  EXPECT_EQ(values, 1);
+  EXPECT_EQ(op.values, 1);
   EXPECT_EQ(m_->complete_io().value(), 0);
 }
 
 TEST_P(on, what_start_delivered_is_credited_to_the_next_call) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   put(p.writer);
   char memory[4];
-  int values = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
-  op.start();
-  ASSERT_EQ(values, 1) << "there was data: it completes at once";
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+  ASSERT_EQ(op.values, 1) << "there was data: it completes at once";
   EXPECT_EQ(m_->complete_io().value(), 1);
   EXPECT_EQ(m_->complete_io().value(), 0);
 }
 
 TEST_P(on, run_returns_as_soon_as_something_was_delivered_inside_start) {
-  auto p = make_pipe(m_.get());
-  auto never = make_pipe(m_.get());
+  auto p = make_pipe();
+  auto never = make_pipe();
   char memory[4];
-  auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
-  waiting.start();
+  started waiting{unio::async_read(never.reader, unio::mutable_buffer(memory))};
   (void)m_->try_run();
   put(p.writer);
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
-  op.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   watchdog const w;
   EXPECT_EQ(m_->run().value(), 1); // it would sleep for ever otherwise
 }
 
 TEST_P(on, deadlines_pass_in_timeout_io_and_not_in_complete_io) {
-  int values = 0;
   unio::timer_handle t = timer(1ms);
-  auto op = unio::connect(unio::async_wait(t), count{&values});
-  op.start();
+  started op{unio::async_wait(t)};
   std::this_thread::sleep_for(3ms);
   EXPECT_LT(m_->complete_io().value(), 0);
-  EXPECT_EQ(values, 0);
+  EXPECT_EQ(op.values, 0);
   EXPECT_EQ(m_->timeout_io().value(), 1);
-  EXPECT_EQ(values, 1);
+  EXPECT_EQ(op.values, 1);
   EXPECT_EQ(m_->timeout_io().value(), 0);
 }
 
 TEST_P(on, no_more_than_max_items_are_completed_in_one_call) {
   constexpr int n = 10;
   std::vector<unio::anonymous_pipe> pipes;
-  std::vector<unio::io_operation_connection<unio::async_read, count>> ops(n);
-  int values = 0;
+  std::deque<started<unio::async_read>> ops;
   char memory[4];
-  for (int i = 0; i < n; ++i) pipes.push_back(make_pipe(m_.get()));
-  for (int i = 0; i < n; ++i) {
-    ops[i] = unio::connect(unio::async_read(pipes[i].reader, unio::mutable_buffer(memory)), count{&values});
-    ops[i].start();
-  }
+  for (int i = 0; i < n; ++i) pipes.push_back(make_pipe());
+  for (auto& p : pipes) ops.emplace_back(unio::async_read(p.reader, unio::mutable_buffer(memory)));
   (void)m_->try_run();
   for (auto& p : pipes) put(p.writer);
   watchdog const w;
@@ -216,46 +147,39 @@ TEST_P(on, no_more_than_max_items_are_completed_in_one_call) {
     left -= r;
   }
   EXPECT_EQ(left, 0);
-  EXPECT_EQ(values, n);
+  for (auto const& op : ops) test::expect_ended_once(op);
 }
 
 // A loop whose bound is shorter than one look at the kernel must still get somewhere.
 TEST_P(on, a_bound_that_has_passed_allows_one_delivery_and_no_more) {
-  auto p = make_pipe(m_.get());
-  auto q = make_pipe(m_.get());
+  auto p = make_pipe();
+  auto q = make_pipe();
   char memory[2][4];
-  int values = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory[0])), count{&values});
-  auto other = unio::connect(unio::async_read(q.reader, unio::mutable_buffer(memory[1])), count{&values});
-  op.start();
-  other.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory[0]))};
+  started other{unio::async_read(q.reader, unio::mutable_buffer(memory[1]))};
   (void)m_->try_run();
   put(p.writer);
   put(q.writer);
   EXPECT_LT(m_->complete_io(0).value(), 0);
-  EXPECT_EQ(values, 0);
+  EXPECT_EQ(op.values + other.values, 0);
   watchdog const w;
   for (int expected = 1; expected <= 2; ++expected) {
     int n;
     while ((n = m_->complete_io_within(clock_type::now() - 1ms).value()) < 0) {
     }
     EXPECT_EQ(n, 1);
-    EXPECT_EQ(values, expected);
+    EXPECT_EQ(op.values + other.values, expected);
   }
 }
 
 TEST_P(on, timeouts_are_bounded_by_items_and_by_time) {
-  std::vector<unio::io_operation_connection<unio::async_wait, count>> ops(10);
-  int values = 0;
+  std::deque<started<unio::async_wait>> ops;
   unio::timer_handle t = timer(1ms);
-  for (auto& op : ops) {
-    op = unio::connect(unio::async_wait(t), count{&values});
-    op.start();
-  }
+  for (int i = 0; i != 10; ++i) ops.emplace_back(unio::async_wait(t));
   std::this_thread::sleep_for(3ms);
   EXPECT_EQ(m_->timeout_io_within(clock_type::now() - 1ms).value(), 1);
   EXPECT_EQ(m_->timeout_io(4).value(), 4);
-  EXPECT_EQ(values, 5);
+  EXPECT_EQ(std::ranges::count_if(ops, [](auto const& op) { return op.values == 1; }), 5);
   EXPECT_EQ(m_->timeout_io_within(1h).value(), 5);
 }
 
@@ -302,11 +226,7 @@ TEST_P(on, run_respects_max_items) {
 
 TEST_P(on, run_sleeps_until_the_earliest_deadline) {
   unio::timer_handle far = timer(1h), near = timer(15ms);
-  int values = 0;
-  auto a = unio::connect(unio::async_wait(far), count{&values});
-  auto b = unio::connect(unio::async_wait(near), count{&values});
-  a.start();
-  b.start();
+  started const a{unio::async_wait(far)}, b{unio::async_wait(near)};
   std::uint64_t const turns = m_->counters().turns;
   auto const before = clock_type::now();
   EXPECT_EQ(m_->run().value(), 1);
@@ -318,38 +238,33 @@ TEST_P(on, run_sleeps_until_the_earliest_deadline) {
 // ---- deadlines of operations -----------------------------------------------------------------------------
 
 TEST_P(on, a_deadline_in_the_past_passes_at_once_and_the_largest_never) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[4];
   for (deadline const d :
        {deadline(clock_type::now() - 1h), deadline(std::chrono::system_clock::now() - 1h)}) {
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), d), count{});
-    op.start();
+    started op{unio::async_read(p.reader, unio::mutable_buffer(memory), d)};
     while (!op.finished()) (void)m_->run();
     EXPECT_EQ(op.result().error(), condition::timed_out);
   }
   for (deadline const d :
        {deadline(std::chrono::nanoseconds::max()), deadline(clock_type::time_point::max()),
         deadline(std::chrono::hours::max()), deadline(std::chrono::nanoseconds::max() - 1ns)}) {
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), d), count{});
-    op.start();
+    started op{unio::async_read(p.reader, unio::mutable_buffer(memory), d)};
     EXPECT_LT(m_->try_run_for(2ms).value(), 0);
     put(p.writer);
     while (!op.finished()) (void)m_->run();
     EXPECT_EQ(op.result().value().bytes(), 1U);
   }
-  auto op = unio::connect(unio::try_async_read(p.reader, unio::mutable_buffer(memory)), count{});
-  op.start();
+  started op{unio::try_async_read(p.reader, unio::mutable_buffer(memory))};
   EXPECT_TRUE(op.finished());
   EXPECT_EQ(op.result().error(), condition::would_block);
 }
 
 TEST_P(on, data_that_is_there_beats_a_deadline_that_has_passed) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   put(p.writer);
   char memory[4];
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory), clock_type::now() - 1h),
-                          count{});
-  op.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory), clock_type::now() - 1h)};
   while (!op.finished()) (void)m_->run();
   EXPECT_EQ(op.result().value_or(unio::mutable_buffers()).bytes(), 1U);
 }
@@ -359,20 +274,15 @@ TEST_P(on, data_that_is_there_beats_a_deadline_that_has_passed) {
 TEST_P(on, of_a_hundred_thousand_posts_of_four_threads_none_is_lost) {
   constexpr int threads = 4, each = 25'000;
   watchdog const w(200s);
-  auto never = make_pipe(m_.get());
+  auto never = make_pipe();
   char memory[4];
-  auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
+  watched waiting{unio::async_read(never.reader, unio::mutable_buffer(memory))};
   waiting.start(); // so that run() sleeps
-  struct item : unio::work {
-    item()
-        : work([](unio::work& self, bool run) noexcept { *static_cast<item&>(self).ran += run ? 1 : 0; }) {}
-    int* ran = nullptr;
-  };
-  int ran = 0;
-  std::vector<std::vector<item>> items(threads);
+  std::atomic<int> ran = 0;
+  std::vector<std::vector<counting_work>> items(threads);
   for (auto& mine : items) {
-    mine = std::vector<item>(each);
-    for (item& i : mine) i.ran = &ran;
+    mine = std::vector<counting_work>(each);
+    for (counting_work& i : mine) i.ran = &ran;
   }
   std::vector<std::thread> posters;
   for (auto& mine : items) {
@@ -390,10 +300,9 @@ TEST_P(on, of_a_hundred_thousand_posts_of_four_threads_none_is_lost) {
 
 TEST_P(on, each_post_wakes_a_loop_that_sleeps) {
   watchdog const w;
-  auto never = make_pipe(m_.get());
+  auto never = make_pipe();
   char memory[4];
-  auto waiting = unio::connect(unio::async_read(never.reader, unio::mutable_buffer(memory)), count{});
-  waiting.start();
+  started waiting{unio::async_read(never.reader, unio::mutable_buffer(memory))};
   constexpr int rounds = 3000;
   std::atomic<int> ran = 0;
   std::thread other([&] {
@@ -412,8 +321,7 @@ TEST_P(on, each_post_wakes_a_loop_that_sleeps) {
 TEST_P(on, wake_ends_a_run_that_sleeps_and_nothing_else_does) {
   watchdog const w;
   unio::timer_handle t = timer(1h);
-  auto waiting = unio::connect(unio::async_wait(t), count{});
-  waiting.start();
+  started waiting{unio::async_wait(t)};
   (void)m_->try_run();
   for (int i = 0; i < 100; ++i) {
     std::thread other([&] { m_->wake(); });
@@ -426,30 +334,21 @@ TEST_P(on, wake_ends_a_run_that_sleeps_and_nothing_else_does) {
 TEST_P(on, a_wake_before_run_is_not_lost) {
   watchdog const w;
   unio::timer_handle t = timer(1h);
-  auto waiting = unio::connect(unio::async_wait(t), count{});
-  waiting.start();
+  started waiting{unio::async_wait(t)};
   m_->wake();
   EXPECT_LT(m_->run().value(), 0);
 }
 
 TEST_P(on, items_that_were_not_run_are_dropped_at_the_end) {
-  int ran = 0, dropped = 0;
-  struct item : unio::work {
-    item()
-        : work([](unio::work& self, bool run) noexcept {
-            ++*(run ? static_cast<item&>(self).ran : static_cast<item&>(self).dropped);
-          }) {}
-    int* ran = nullptr;
-    int* dropped = nullptr;
-  };
-  item items[5];
-  for (item& i : items) {
+  std::atomic<int> ran = 0, dropped = 0;
+  counting_work items[5];
+  for (counting_work& i : items) {
     i.ran = &ran;
     i.dropped = &dropped;
     m_->post(i);
   }
   EXPECT_EQ(m_->invoke_posted_items(2).value(), 2); // the others have been taken from the inbox by now
-  item late;
+  counting_work late;
   late.ran = &ran;
   late.dropped = &dropped;
   m_->post(late);
@@ -462,16 +361,14 @@ TEST_P(on, items_that_were_not_run_are_dropped_at_the_end) {
 }
 
 TEST_P(on, what_is_in_flight_at_the_end_is_cancelled) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[4];
-  int values = 0, dones = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
-  op.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   (void)m_->try_run();
   m_.reset();
   EXPECT_TRUE(op.finished());
-  EXPECT_EQ(values, 1);
-  EXPECT_EQ(dones, 1);
+  EXPECT_EQ(op.values, 1);
+  EXPECT_EQ(op.ends, 1);
   EXPECT_EQ(op.result().error(), condition::canceled);
   p.reader.set_multiplexer(nullptr);
   p.writer.set_multiplexer(nullptr);
@@ -481,8 +378,8 @@ TEST_P(on, what_is_in_flight_at_the_end_is_cancelled) {
 
 TEST_P(on, a_source_that_is_always_ready_does_not_starve_another) {
   watchdog const w;
-  auto busy = make_pipe(m_.get());
-  auto other = make_pipe(m_.get());
+  auto busy = make_pipe();
+  auto other = make_pipe();
   put(busy.writer, 4096);
   char memory[1], memory2[4];
   int values = 0;
@@ -527,9 +424,9 @@ TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
 #else
   constexpr int rounds = 20'000;
 #endif
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   (void)m_->try_run();
-  using connection = unio::io_operation_connection<unio::atomic_async_read, count>;
+  using connection = started<unio::atomic_async_read>;
   std::atomic<connection*> published = nullptr;
   std::atomic<int> cancelled = 0;
   std::thread canceller([&] {
@@ -540,21 +437,18 @@ TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
       cancelled.store(i + 1);
     }
   });
-  int values = 0, dones = 0, read = 0, stopped = 0;
+  int read = 0, stopped = 0;
   char memory[1];
   for (int i = 0; i < rounds; ++i) {
-    connection op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)),
-                                  count{&values, &dones});
-    op.start();
+    connection op{unio::atomic_async_read(p.reader, unio::mutable_buffer(memory))};
     published.store(&op);
     if (i % 3 == 0) put(p.writer);
     while (!op.finished()) ASSERT_TRUE(m_->try_run_for(1ms).has_value());
+    test::expect_ended_once(op);
     ++(op.result().has_value() ? read : stopped);
     while (cancelled.load() <= i) std::this_thread::yield(); // it must not touch what is gone
   }
   canceller.join();
-  EXPECT_EQ(values, rounds);
-  EXPECT_EQ(dones, rounds);
   EXPECT_EQ(read + stopped, rounds);
   // No byte was lost: what was not read is still there.
   for (char c; ::read(p.reader.native_handle(), &c, 1) == 1;) ++read;
@@ -564,10 +458,9 @@ TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
 
 TEST_P(on, an_atomic_form_is_started_by_another_thread) {
   watchdog const w;
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   unio::timer_handle t = timer(1h);
-  auto keep = unio::connect(unio::async_wait(t), count{});
-  keep.start();
+  started keep{unio::async_wait(t)};
   (void)m_->try_run();
   char memory[1];
   std::thread::id where;
@@ -602,12 +495,10 @@ TEST(atomic_form, stays_atomic_when_it_is_moved_but_not_as_its_plain_sender) {
 
 TEST_P(on, a_blocking_call_keeps_the_multiplexers_other_operations_moving) {
   watchdog const w;
-  auto a = make_pipe(m_.get());
-  auto b = make_pipe(m_.get());
+  auto a = make_pipe();
+  auto b = make_pipe();
   char memory[1], memory2[1];
-  int values = 0;
-  auto op = unio::connect(unio::async_read(a.reader, unio::mutable_buffer(memory)), count{&values});
-  op.start();
+  started op{unio::async_read(a.reader, unio::mutable_buffer(memory))};
   int seen_before_the_end = -1;
   std::thread peer([&] {
     put(a.writer);
@@ -615,7 +506,7 @@ TEST_P(on, a_blocking_call_keeps_the_multiplexers_other_operations_moving) {
     put(b.writer);
   });
   unio::timer_handle t = timer(10ms);
-  auto tick = unio::connect(unio::async_wait(t), calls{[&] { seen_before_the_end = values; }});
+  auto tick = unio::connect(unio::async_wait(t), calls{[&] { seen_before_the_end = op.values; }});
   tick.start();
   EXPECT_EQ(b.reader.read(unio::mutable_buffer(memory2)).value().bytes(), 1U);
   peer.join();
@@ -624,11 +515,10 @@ TEST_P(on, a_blocking_call_keeps_the_multiplexers_other_operations_moving) {
 }
 
 TEST_P(on, a_handle_closed_by_the_thread_that_runs_several_multiplexers_has_nothing_left_in_flight) {
-  auto p = make_pipe(nullptr);
+  auto p = test::pipe_on(nullptr);
   char memory[1];
   p.reader.set_multiplexer(m_.get());
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
-  op.start();
+  started op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   (void)m_->try_run();
   p.reader.set_multiplexer(nullptr); // the handle no longer says where its operations are
   ASSERT_TRUE(p.reader.close());
@@ -670,12 +560,10 @@ TEST(driver, that_cannot_be_made_ends_operations_of_the_threads_own_multiplexer_
     test::environment_variable const nonsense("UNIO_DRIVER", "nonsense");
     unio::pipe_handle reader = unio::pipe_handle::anonymous().value().reader;
     char memory[1];
-    int values = 0, dones = 0;
-    auto op = unio::connect(unio::async_read(reader, unio::mutable_buffer(memory)), count{&values, &dones});
-    op.start();
+    started op{unio::async_read(reader, unio::mutable_buffer(memory))};
     EXPECT_TRUE(op.finished());
-    EXPECT_EQ(values, 1);
-    EXPECT_EQ(dones, 1);
+    EXPECT_EQ(op.values, 1);
+    EXPECT_EQ(op.ends, 1);
     EXPECT_EQ(op.result().error(), unio::error::unknown_driver);
     EXPECT_EQ(unio::this_thread::multiplexer().run().error(), unio::error::unknown_driver);
     std::string const why = unio::this_thread::multiplexer().capabilities().why;
@@ -762,7 +650,7 @@ TEST_P(shared, runs_operations_where_they_were_started_until_the_last_has_ended)
     char memory[1];
     auto const me = std::this_thread::get_id();
     for (auto& op : ops) {
-      pipes.push_back(make_pipe(m_.get()));
+      pipes.push_back(test::pipe_on(m_.get()));
       op = unio::connect(unio::async_read(pipes.back().reader, unio::mutable_buffer(memory)), calls{[&, me] {
                            if (std::this_thread::get_id() != me) elsewhere.fetch_add(1);
                            done.fetch_add(1);
@@ -795,19 +683,15 @@ TEST_P(shared, posted_work_is_taken_by_whoever_is_idle) {
   watchdog const w(120s);
   std::atomic<int> ran = 0, busy = 0, most_busy = 0;
   std::atomic<bool> stop = false;
-  std::vector<std::thread> runners;
   std::latch up(threads() + 1);
-  for (int i = 0; i < threads(); ++i) {
-    runners.emplace_back([&] {
-      unio::timer_handle t(1h, m_.get());
-      auto keep = unio::connect(unio::async_wait(t), count{});
-      keep.start();
-      up.arrive_and_wait();
-      while (!stop.load()) ASSERT_TRUE(m_->run().has_value());
-      keep.cancel();
-      while (!keep.finished()) (void)m_->run();
-    });
-  }
+  test::threads runners(threads(), [&] {
+    unio::timer_handle t(1h, m_.get());
+    started keep{unio::async_wait(t)};
+    up.arrive_and_wait();
+    while (!stop.load()) ASSERT_TRUE(m_->run().has_value());
+    keep.cancel();
+    while (!keep.finished()) (void)m_->run();
+  });
   up.arrive_and_wait();
   constexpr int items = 40;
   for (int i = 0; i < items; ++i) {
@@ -832,7 +716,7 @@ TEST_P(shared, posted_work_is_taken_by_whoever_is_idle) {
       std::this_thread::sleep_for(1ms);
     }
   });
-  for (std::thread& t : runners) t.join();
+  runners.join();
   all_ended.store(true);
   waker.join();
 }
@@ -842,39 +726,32 @@ TEST_P(shared, of_many_posts_none_is_lost) {
   constexpr int items = 50'000;
   std::atomic<int> ran = 0;
   std::atomic<bool> posting = true;
-  std::vector<std::thread> runners;
-  for (int i = 0; i < threads(); ++i) {
-    runners.emplace_back([&] {
-      while (posting.load() || ran.load() < items) {
-        ASSERT_TRUE(m_->run().has_value());
-        std::this_thread::yield();
-      }
-    });
-  }
+  test::threads runners(threads(), [&] {
+    while (posting.load() || ran.load() < items) {
+      ASSERT_TRUE(m_->run().has_value());
+      std::this_thread::yield();
+    }
+  });
   for (int i = 0; i < items; ++i) ASSERT_TRUE(m_->post([&] { ran.fetch_add(1, std::memory_order_relaxed); }));
   posting.store(false);
-  for (std::thread& t : runners) t.join();
+  runners.join();
   EXPECT_EQ(ran.load(), items);
 }
 
 TEST_P(shared, one_thread_too_many_is_an_error) {
   std::latch all(threads()), tried(1);
-  std::vector<std::thread> users;
-  for (int i = 0; i < threads(); ++i) {
-    users.emplace_back([&] {
-      EXPECT_EQ(m_->run().value(), 0);
-      all.count_down();
-      tried.wait();
-    });
-  }
+  test::threads users(threads(), [&] {
+    EXPECT_EQ(m_->run().value(), 0);
+    all.count_down();
+    tried.wait();
+  });
   all.wait();
   EXPECT_EQ(m_->run().error(), unio::error::too_many_threads);
-  auto op = unio::connect(unio::async_no_op(m_.get()), count{});
-  op.start();
+  started op{unio::async_no_op(m_.get())};
   EXPECT_TRUE(op.finished());
   EXPECT_EQ(op.result().error(), unio::error::too_many_threads);
   tried.count_down();
-  for (std::thread& t : users) t.join();
+  users.join();
   EXPECT_EQ(m_->run().value(), 0) << "a thread that has ended has left its place";
 }
 
@@ -885,218 +762,41 @@ TEST_P(shared, may_be_woken_while_threads_begin_to_use_it) {
     auto const m = io_multiplexer::best_available(threads()).value();
     std::atomic<int> begun = 0;
     std::atomic<bool> over = false;
-    std::vector<std::thread> users;
-    for (int i = 0; i < threads(); ++i) {
-      users.emplace_back([&] {
-        EXPECT_TRUE(m->try_run().has_value());
-        begun.fetch_add(1, std::memory_order_relaxed); // no order but the multiplexer's own
-        over.wait(false);
-      });
-    }
+    test::threads users(threads(), [&] {
+      EXPECT_TRUE(m->try_run().has_value());
+      begun.fetch_add(1, std::memory_order_relaxed); // no order but the multiplexer's own
+      over.wait(false);
+    });
     while (begun.load(std::memory_order_relaxed) != threads()) m->wake();
     over = true;
     over.notify_all();
-    for (std::thread& t : users) t.join();
+    users.join();
   }
-}
-
-// ---- a multiplexer of somebody else's --------------------------------------------------------------------
-
-// The least that one can write: it tries everything again in each turn.
-class trying_multiplexer final : public io_multiplexer {
- public:
-  using io_multiplexer::post;
-  void post(unio::work& w) noexcept override { w(false); }
-  void wake() noexcept override {}
-  unio::capabilities capabilities() const override { return {.driver = "trying"}; }
-  unio::counters counters() const noexcept override { return {}; }
-
-  void start(unio::io_operation& op) noexcept override {
-    if (op.faces().begin != nullptr) op.faces().begin(op);
-    if (!attempt(op)) {
-      waiting_.push_back(&op);
-    } else if (op.is_quiet()) {
-      op.mark_finished(); // who started it looks for the result itself
-    } else {
-      tell(op);
-    }
-  }
-  io_status poll(unio::io_operation& op) noexcept override {
-    if (!op.completed() && attempt(op)) {
-      std::erase(waiting_, &op);
-      tell(op);
-    }
-    return op.completed() ? io_status::completed : io_status::pending;
-  }
-  void cancel(unio::io_operation& op) noexcept override {
-    if (std::erase(waiting_, &op) == 0) return;
-    (void)op.faces().complete(op, -ECANCELED, 0);
-    tell(op);
-  }
-  void forget(int fd) noexcept override {
-    for (bool again = true; again;) {
-      again = false;
-      for (unio::io_operation* op : waiting_) {
-        if (op->fd() != fd) continue;
-        cancel(*op);
-        again = true;
-        break;
-      }
-    }
-  }
-  void finish(unio::io_operation& op) noexcept override {
-    while (!op.finished()) (void)do_run(-1, 0);
-  }
-  int tried = 0;
-
- protected:
-  unio::result<int> do_complete_io(int, std::int64_t) noexcept override {
-    int n = 0;
-    for (std::size_t i = 0; i < waiting_.size();) {
-      unio::io_operation& op = *waiting_[i];
-      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-      if (attempt(op)) {
-        ++n;
-        tell(op);
-      } else {
-        waiting_.insert(waiting_.begin() + static_cast<std::ptrdiff_t>(i), &op);
-        ++i;
-      }
-    }
-    return n != 0 ? n : waiting_.empty() ? 0 : -1;
-  }
-  unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return 0; }
-  unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return 0; }
-  unio::result<int> do_run(int max, std::int64_t until) noexcept override {
-    return do_complete_io(max, until);
-  }
-
- private:
-  // True: the result is known.
-  bool attempt(unio::io_operation& op) noexcept {
-    ++tried;
-    int const r = op.faces().perform(op, unio::driver::attempt::nonblocking);
-    if (r != -EAGAIN) return op.faces().complete(op, r, 0) == unio::driver::outcome::finished;
-    op.set_outcome(r);
-    return op.deadline().is_zero();
-  }
-  static void tell(unio::io_operation& op) noexcept {
-    op.deliver(unio::io_operation::value | unio::io_operation::done);
-  }
-  std::vector<unio::io_operation*> waiting_;
-};
-
-TEST(foreign_multiplexer, runs_operations_and_serves_handles) {
-  trying_multiplexer m;
-  auto p = make_pipe(&m);
-  char memory[4];
-  int values = 0, dones = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
-  op.start();
-  EXPECT_EQ(op.poll(), io_status::pending);
-  EXPECT_LT(m.run().value(), 0);
-  EXPECT_EQ(p.writer.write(unio::const_buffer("abc", 3)).value().bytes(), 3U); // a blocking call drives it
-  EXPECT_EQ(m.run().value(), 1);
-  EXPECT_EQ(values, 1);
-  EXPECT_EQ(dones, 1);
-  EXPECT_EQ(op.result().value().bytes(), 3U);
-
-  EXPECT_EQ(p.reader.try_read(unio::mutable_buffer(memory)).error(), condition::would_block);
-  op.reset();
-  op.start();
-  op.cancel();
-  EXPECT_EQ(op.result().error(), condition::canceled);
-  op.reset();
-  op.start();
-  ASSERT_TRUE(p.reader.close());
-  EXPECT_TRUE(op.finished());
-  EXPECT_EQ(op.result().error(), condition::canceled);
-  EXPECT_GT(m.tried, 5);
-}
-
-// Which it knows nothing of: to it a chain is an operation that is to be tried again.
-TEST(foreign_multiplexer, runs_chains) {
-  trying_multiplexer m;
-  auto p = make_pipe(&m);
-  char memory[2][3];
-  int values = 0, dones = 0;
-  auto op = unio::connect(unio::link(unio::async_read(p.reader, unio::mutable_buffer(memory[0])),
-                                     unio::async_read(p.reader, unio::mutable_buffer(memory[1]))),
-                          count{&values, &dones});
-  op.start();
-  put(p.writer, 3);
-  for (int i = 0; i != 3; ++i) EXPECT_TRUE(m.run().has_value());
-  EXPECT_EQ(op.completed_members(), 1U);
-  EXPECT_EQ(values, 0);
-  put(p.writer, 3);
-  for (int i = 0; i != 3; ++i) EXPECT_TRUE(m.run().has_value());
-  EXPECT_EQ(values, 1);
-  EXPECT_EQ(dones, 1);
-  EXPECT_TRUE(op.result().has_value());
-
-  op.reset();
-  put(p.writer, 3);
-  op.start();
-  op.cancel();
-  EXPECT_EQ(dones, 2);
-  EXPECT_EQ(op.result().completed(), 1U);
-  EXPECT_EQ(op.result().error(), condition::canceled);
-}
-
-TEST(foreign_multiplexer, resumes_coroutines) {
-  trying_multiplexer m;
-  auto p = make_pipe(&m);
-  std::string got;
-  auto const body = [](unio::pipe_handle& reader, std::string& text) -> test::coroutine {
-    char memory[2];
-    while (text.size() < 4)
-      text.append(memory, (co_await reader.co_read(unio::mutable_buffer(memory))).value().bytes());
-  };
-  put(p.writer, 3);
-  test::coroutine const c = body(p.reader, got);
-  EXPECT_EQ(got, "xxx");
-  EXPECT_LT(m.run().value(), 0);
-  put(p.writer);
-  EXPECT_EQ(m.run().value(), 1);
-  EXPECT_TRUE(c.done());
-}
-
-TEST(foreign_multiplexer, finishes_what_is_destroyed_in_flight) {
-  trying_multiplexer m;
-  auto p = make_pipe(&m);
-  char memory[4];
-  int values = 0;
-  {
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
-    op.start();
-  }
-  EXPECT_EQ(values, 0);
-  EXPECT_EQ(m.run().value(), 0);
 }
 
 // ---- the life of a connection ----------------------------------------------------------------------------
 
 TEST_P(on, a_connection_can_be_moved_until_it_is_started) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   put(p.writer, 2);
   char memory[1];
-  int values = 0;
-  auto first = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  test::tally told[2];
+  auto first = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), test::tell{&told[0]});
   auto second = std::move(first);
-  first = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values});
+  first = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), test::tell{&told[1]});
   second.start();
   first.start();
   while (!first.finished() || !second.finished()) (void)m_->run();
-  EXPECT_EQ(values, 2);
+  for (test::tally const& t : told) test::expect_ended_once(t);
   auto third = std::move(second); // finished: movable again, with its result
   EXPECT_TRUE(third.finished());
   EXPECT_EQ(third.result().value().bytes(), 1U);
 }
 
 TEST_P(on, a_connection_says_where_in_its_life_it_is) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[1];
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{});
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   EXPECT_FALSE(op.started() || op.completed() || op.finished() || op.in_flight());
   EXPECT_EQ(op.poll(), io_status::not_started);
   op.cancel(); // of one that was not started: nothing
@@ -1116,10 +816,9 @@ TEST_P(on, a_connection_says_where_in_its_life_it_is) {
 }
 
 TEST_P(on, a_connection_can_be_reset_and_used_again) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[1];
-  int values = 0, dones = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   for (int i = 0; i < 100; ++i) {
     if (i % 2 == 0) put(p.writer);
     op.start();
@@ -1128,29 +827,27 @@ TEST_P(on, a_connection_can_be_reset_and_used_again) {
     ASSERT_EQ(op.result().value().bytes(), 1U);
     op.reset();
   }
-  EXPECT_EQ(values, 100);
-  EXPECT_EQ(dones, 100);
+  EXPECT_EQ(op.values, 100);
+  EXPECT_EQ(op.ends, 100);
 }
 
 TEST_P(on, a_connection_that_was_run_blocking_tells_its_receiver_the_next_time) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[1];
-  int values = 0, dones = 0;
-  auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), count{&values, &dones});
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
   for (bool const waits : {false, true}) {
-    values = dones = 0;
+    op.values = op.ends = 0;
     put(p.writer);
     op.run_blocking();
     EXPECT_EQ(op.result().value().bytes(), 1U);
-    EXPECT_EQ(values + dones, 0);
+    EXPECT_EQ(op.values + op.ends, 0);
     op.reset();
     if (!waits) put(p.writer);
     op.start();
     if (waits) put(p.writer);
     auto const end = clock_type::now() + 20s;
     while (!op.finished() && clock_type::now() < end) (void)m_->try_run();
-    EXPECT_EQ(values, 1);
-    EXPECT_EQ(dones, 1);
+    test::expect_ended_once(op);
     op.reset();
   }
   // A description that was run and then connected.
@@ -1158,15 +855,13 @@ TEST_P(on, a_connection_that_was_run_blocking_tells_its_receiver_the_next_time) 
   put(p.writer, 2);
   described.run_blocking();
   described.reset();
-  auto connected = unio::connect(std::move(described), count{&values, &dones});
-  connected.start();
+  started connected{std::move(described)};
   (void)m_->try_run();
-  EXPECT_EQ(values, 2);
-  EXPECT_EQ(dones, 2);
+  test::expect_ended_once(connected);
 }
 
 TEST_P(on, a_connection_can_be_destroyed_and_restarted_by_its_own_receiver) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   char memory[1];
   std::unique_ptr<unio::io_operation_connection<unio::async_read, calls>> op;
   int rounds = 0;
@@ -1187,26 +882,26 @@ TEST_P(on, a_connection_can_be_destroyed_and_restarted_by_its_own_receiver) {
 }
 
 TEST_P(on, destroying_what_is_in_flight_waits_for_it_tells_nobody_and_is_counted) {
-  auto p = make_pipe(m_.get());
-  int values = 0, dones = 0;
+  auto p = make_pipe();
+  test::tally told;
   auto memory = std::make_unique<char[]>(16);
   {
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory.get(), 16)),
-                            count{&values, &dones});
+    auto op =
+        unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory.get(), 16)), test::tell{&told});
     op.start();
     (void)m_->try_run();
   }
-  memory.reset(); // the kernel has let go of it
+  memory.reset(); // the kernel no longer uses it
   put(p.writer);
   EXPECT_EQ(m_->counters().abandoned, 1U);
   EXPECT_EQ(m_->try_run().value(), 0);
-  EXPECT_EQ(values + dones, 0);
+  EXPECT_EQ(told.values + told.ends, 0);
   char c = 0;
   EXPECT_EQ(::read(p.reader.native_handle(), &c, 1), 1) << "the byte is still there";
 }
 
 TEST_P(on, a_coroutine_that_is_destroyed_cancels_what_it_awaits) {
-  auto p = make_pipe(m_.get());
+  auto p = make_pipe();
   bool after = false;
   auto const body = [](unio::pipe_handle& reader, bool& resumed) -> test::coroutine {
     char memory[1];

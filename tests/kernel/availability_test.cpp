@@ -44,15 +44,11 @@ std::string wrapper() { return std::filesystem::path(own_path()).replace_filenam
 
 // A read that has to wait.
 int reads_something(unio::io_multiplexer& m) {
-  connection c = local_connection(&m);
-  std::array<char, 8> memory{};
-  tally told;
-  auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-  read.start();
+  pending_read read(m);
   submit_all(m);
-  c.peer.write("abc");
-  if (!drive(m, [&] { return told.ended(); })) return 1;
-  return told.bytes == 3 ? 0 : 2;
+  read.peer.write("abc");
+  if (!drive(m, [&] { return read.ended(); })) return 1;
+  return read.bytes == 3 ? 0 : 2;
 }
 
 // Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now
@@ -178,7 +174,7 @@ void expect_success_through(std::vector<std::string> filter, char const* test) {
                                                                        << end.output;
 }
 
-// What the wrapped runs play: whoever does not name a driver gets one that works.
+// What the wrapped runs play: a program that names no driver gets one that works.
 ISOLATED_TEST(kernel_availability, gives_every_program_one_that_works) {
   ::unsetenv("UNIO_DRIVER");
   auto const m = made_multiplexer();
@@ -227,68 +223,51 @@ ISOLATED_TEST(kernel_availability, is_epoll_when_a_ring_may_be_made_but_not_used
   }
 }
 
-// Case 41: io_uring is forbidden while operations are with the kernel. Nobody notices.
+// Case 41: io_uring is forbidden while operations are with the kernel. Their receivers do not notice.
 struct afloat {
   explicit afloat(unio::io_multiplexer& on) : m(on) {
-    for (one& o : reads) {
-      o.c = tcp_connection(&m);
-      o.read.emplace(unio::async_read(o.c.socket, unio::mutable_buffer(o.memory)), tell{&o.told});
-      o.read->start();
-    }
+    for (int i = 0; i != 3; ++i) reads.emplace_back(tcp_connection(&m));
     auto [l, p] = listener(&m);
     accepting = std::move(l);
     port = p;
-    accept.emplace(unio::async_accept_many(accepting), tell{&of_accept});
-    accept->start();
+    accept.emplace(unio::async_accept_many(accepting));
     full = local_connection(&m);
     filled = fill(full.socket);
     more = pattern(1000, filled);
-    write.emplace(unio::async_write(full.socket, unio::const_buffer(more)), tell{&of_write});
-    write->start();
-    timed = local_connection(&m);
-    timed_read.emplace(unio::async_read(timed.socket, unio::mutable_buffer(timed_memory), 50ms),
-                       tell{&of_timed});
-    timed_read->start();
+    write.emplace(unio::async_write(full.socket, unio::const_buffer(more)));
+    timed.emplace(m, 50ms);
     submit_all(m);
   }
   void expect_all_end() {
-    reads[0].c.peer.write("abc");
-    reads[1].read->cancel();
+    reads[0].peer.write("abc");
+    reads[1].cancel();
     raw const client = raw_connection(port);
     EXPECT_EQ(full.peer.read_some().size(), filled);
     ASSERT_TRUE(drive(m, [&] {
-      return reads[0].told.ended() && reads[1].told.ended() && of_accept.accepted.size() == 1 &&
-             of_write.ended() && of_timed.ended();
+      return reads[0].ended() && reads[1].ended() && accept->accepted.size() == 1 && write->ended() &&
+             timed->ended();
     }));
-    EXPECT_EQ(std::string(reads[0].memory.data(), reads[0].told.bytes), "abc");
-    EXPECT_EQ(reads[1].told.error, unio::condition::canceled);
+    EXPECT_EQ(std::string(reads[0].memory.data(), reads[0].bytes), "abc");
+    EXPECT_EQ(reads[1].error, unio::condition::canceled);
     EXPECT_EQ(full.peer.read_some(), more);
-    EXPECT_EQ(of_timed.error, unio::condition::timed_out);
-    EXPECT_TRUE(reads[2].c.socket.close().has_value());
-    EXPECT_TRUE(reads[2].told.ended_once());
+    EXPECT_EQ(timed->error, unio::condition::timed_out);
+    EXPECT_TRUE(reads[2].socket.close().has_value());
+    EXPECT_TRUE(reads[2].ended_once());
     accept->cancel();
-    ASSERT_TRUE(drive(m, [&] { return of_accept.ended(); }));
-    EXPECT_EQ(of_accept.error, unio::condition::canceled);
-    for (one const& o : reads) EXPECT_TRUE(o.told.ended_once());
+    ASSERT_TRUE(drive(m, [&] { return accept->ended(); }));
+    EXPECT_EQ(accept->error, unio::condition::canceled);
+    for (pending_read const& r : reads) EXPECT_TRUE(r.ended_once());
   }
-  struct one {
-    connection c;
-    std::array<char, 8> memory{};
-    tally told;
-    std::optional<unio::io_operation_connection<unio::async_read, tell>> read;
-  };
   unio::io_multiplexer& m;
-  std::array<one, 3> reads;
+  std::deque<pending_read> reads;
   unio::listening_socket_handle accepting;
   std::uint16_t port = 0;
-  connection full, timed;
+  connection full;
   std::size_t filled = 0;
   std::string more;
-  std::array<char, 8> timed_memory{};
-  tally of_accept, of_write, of_timed;
-  std::optional<unio::io_operation_connection<unio::async_accept_many, tell>> accept;
-  std::optional<unio::io_operation_connection<unio::async_write, tell>> write;
-  std::optional<unio::io_operation_connection<unio::async_read, tell>> timed_read;
+  std::optional<started<unio::async_accept_many>> accept;
+  std::optional<started<unio::async_write>> write;
+  std::optional<pending_read> timed;
 };
 
 ISOLATED_TEST(kernel_availability, may_end_while_operations_are_in_flight) {
@@ -302,7 +281,7 @@ ISOLATED_TEST(kernel_availability, may_end_while_operations_are_in_flight) {
       failing_calls calls;
       calls.fail<&table::io_uring_enter>(error, {.times = which_calls::all});
       a.expect_all_end();
-      EXPECT_TRUE(a.reads[2].c.peer.sees_end()) << "something of the ring keeps the socket";
+      EXPECT_TRUE(a.reads[2].peer.sees_end()) << "something of the ring keeps the socket";
       EXPECT_EQ(calls.failures<&table::io_uring_enter>(), 1);
       EXPECT_STREQ(m->capabilities().driver, "epoll");
       EXPECT_FALSE(m->capabilities().why.empty());
@@ -312,7 +291,7 @@ ISOLATED_TEST(kernel_availability, may_end_while_operations_are_in_flight) {
 }
 
 // The same with a filter of the kernel's, which forbids to give the ring's registration back as well: what
-// the ring holds is let go when the thread ends.
+// the ring holds is released when the thread ends.
 ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are_in_flight) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   raw peer;
@@ -323,7 +302,7 @@ ISOLATED_TEST(kernel_availability, may_be_taken_by_a_filter_while_operations_are
       ASSERT_TRUE(deny(425, 427, EPERM));
       a.expect_all_end();
       EXPECT_STREQ(m->capabilities().driver, "epoll");
-      peer = std::move(a.reads[2].c.peer);
+      peer = std::move(a.reads[2].peer);
     }
     expect_nothing_in_flight(*m);
   }).join();
@@ -341,13 +320,11 @@ struct at_work {
     file.set_multiplexer(&m);
     do { // again if this thread was kept waiting until the result was there
       std::filesystem::resize_file(name, 0);
-      told = {};
-      append.emplace(unio::async_write(file, unio::const_buffer("hello\n", 6)), tell{&told});
-      append->start();
+      append.emplace(unio::async_write(file, unio::const_buffer("hello\n", 6)));
       auto const before = m.counters().submissions;
       for (int i = 0; i < 10 && m.counters().submissions == before; ++i) (void)m.try_run();
-    } while (told.ended());
-    std::this_thread::sleep_for(20ms); // the kernel has done it, and nobody has looked
+    } while (append->ended());
+    std::this_thread::sleep_for(20ms); // the kernel has done it, and the driver has not looked
   }
   [[nodiscard]] std::uintmax_t size() const { return std::filesystem::file_size(name); }
 
@@ -355,8 +332,7 @@ struct at_work {
   temporary_directory folder;
   std::string name;
   unio::file_handle file;
-  tally told;
-  std::optional<unio::io_operation_connection<unio::async_write, tell>> append;
+  std::optional<started<unio::async_write>> append;
 };
 
 ISOLATED_TEST(kernel_availability, that_ends_has_nothing_performed_twice) {
@@ -368,17 +344,17 @@ ISOLATED_TEST(kernel_availability, that_ends_has_nothing_performed_twice) {
       failing_calls calls;
       if (!keeps_results) calls.fail<&table::vmsplice>(EFAULT); // a kernel before 6.10
       calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
-      ASSERT_TRUE(drive(*m, [&] { return a.told.ended(); }));
-      EXPECT_TRUE(a.told.ended_once());
-      EXPECT_EQ(a.told.values, 1);
+      ASSERT_TRUE(drive(*m, [&] { return a.append->ended(); }));
+      EXPECT_TRUE(a.append->ended_once());
+      EXPECT_EQ(a.append->values, 1);
       EXPECT_EQ(a.size(), 6u) << "written twice";
-      if (a.told.error) {
-        EXPECT_EQ(a.told.error, std::errc::state_not_recoverable);
+      if (a.append->error) {
+        EXPECT_EQ(a.append->error, std::errc::state_not_recoverable);
       } else {
-        EXPECT_EQ(a.told.bytes, 6u);
+        EXPECT_EQ(a.append->bytes, 6u);
       }
       if (!keeps_results) {
-        EXPECT_EQ(a.told.error, std::errc::state_not_recoverable);
+        EXPECT_EQ(a.append->error, std::errc::state_not_recoverable);
         EXPECT_EQ(calls.failures<&table::vmsplice>(), 1) << "the canary";
       }
       EXPECT_STREQ(m->capabilities().driver, "epoll");
@@ -395,14 +371,14 @@ ISOLATED_TEST(kernel_availability, that_a_filter_ends_has_nothing_performed_twic
     ASSERT_TRUE(
         deny(426, 426, EPERM)); // a ring that may not be registered with either ends with its descriptor
     ASSERT_TRUE(deny(427, 427, EPERM));
-    ASSERT_TRUE(drive(*m, [&] { return a.told.ended(); }));
-    EXPECT_TRUE(a.told.ended_once());
+    ASSERT_TRUE(drive(*m, [&] { return a.append->ended(); }));
+    EXPECT_TRUE(a.append->ended_once());
     EXPECT_EQ(a.size(), 6u) << "written twice";
   }
   expect_nothing_in_flight(*m);
 }
 
-// Neither a cancellation nor a deadline, nor who closes the handle, gets the memory back before.
+// Neither a cancellation, nor a deadline, nor closing the handle gives the memory back before.
 ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_it_holds_none) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   static std::atomic<bool> holds;
@@ -417,12 +393,12 @@ ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_i
     calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
     for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
     EXPECT_STREQ(m->capabilities().driver, "epoll");
-    EXPECT_EQ(a.told.values + a.told.ends, 0);
+    EXPECT_EQ(a.append->values + a.append->ends, 0);
     a.append->cancel();
     for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
     EXPECT_EQ(a.append->poll(), unio::io_status::pending);
-    EXPECT_EQ(a.told.values + a.told.ends, 0);
-    // Meanwhile others go on.
+    EXPECT_EQ(a.append->values + a.append->ends, 0);
+    // Meanwhile others continue.
     EXPECT_EQ(reads_something(*m), 0);
     std::thread releases([] {
       std::this_thread::sleep_for(50ms);
@@ -430,14 +406,14 @@ ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_i
     });
     EXPECT_TRUE(a.file.close().has_value());
     EXPECT_FALSE(holds) << "it was closed while the kernel held memory";
-    EXPECT_TRUE(a.told.ended_once());
+    EXPECT_TRUE(a.append->ended_once());
     EXPECT_EQ(a.size(), 6u) << "written twice";
     releases.join();
   }
   expect_nothing_in_flight(*m);
 }
 
-// Who posts while the driver changes is heard by the next one.
+// The next driver hears what is posted while it takes over.
 ISOLATED_TEST(kernel_availability, that_ends_leaves_nobody_asleep_who_was_called) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
   for (int round = 0; round < 20; ++round) {
@@ -449,9 +425,7 @@ ISOLATED_TEST(kernel_availability, that_ends_leaves_nobody_asleep_who_was_called
       {
         connection c = local_connection(made.get()); // something that waits
         std::array<char, 8> memory{};
-        tally told;
-        auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-        read.start();
+        started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
         submit_all(*made);
         calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
         m = made.get();
@@ -478,20 +452,18 @@ ISOLATED_TEST(kernel_availability, ends_without_sending_twice) {
   {
     connection c = tcp_connection(m.get());
     std::string const bytes = pattern(100'000);
-    tally told;
-    auto send = unio::connect(unio::async_send_zero_copy(c.socket, unio::const_buffer(bytes)), tell{&told});
-    send.start();
-    ASSERT_TRUE(drive(*m, [&] { return told.values == 1; }));
-    bool const held = !told.ended();
+    started send{unio::async_send_zero_copy(c.socket, unio::const_buffer(bytes))};
+    ASSERT_TRUE(drive(*m, [&] { return send.values == 1; }));
+    bool const held = !send.ended();
     failing_calls calls;
     calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
     for (int i = 0; i < 10; ++i) (void)m->try_run_for(5ms);
     std::string received;
-    while (received.size() < told.bytes && c.peer.wait()) received += c.peer.read_some();
-    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
-    EXPECT_EQ(told.values, 1);
+    while (received.size() < send.bytes && c.peer.wait()) received += c.peer.read_some();
+    ASSERT_TRUE(drive(*m, [&] { return send.ended(); }));
+    EXPECT_EQ(send.values, 1);
     EXPECT_EQ(c.peer.read_some(), "") << (held ? "sent twice" : "");
-    EXPECT_TRUE(received == bytes.substr(0, told.bytes));
+    EXPECT_TRUE(received == bytes.substr(0, send.bytes));
   }
   expect_nothing_in_flight(*m);
 }

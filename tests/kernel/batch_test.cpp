@@ -1,5 +1,5 @@
 // Sends that are started in a turn that has other work: a ring performs them with the rest of the turn, the
-// other drivers at once. Nobody can tell: promises P1, P2, P3.
+// other drivers at once. A receiver sees no difference: promises P1, P2, P3.
 
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
@@ -56,7 +56,7 @@ struct reader {
   unio::io_operation_connection<unio::async_write, tell> write;
 };
 
-// Readers whose reads all have ended before any receiver is told: the first of them starts what it starts
+// Readers whose reads all have ended before any receiver is called: the first of them starts what it starts
 // while the others wait.
 struct crowd {
   crowd(unio::io_multiplexer& on, std::size_t n, std::function<void(reader&)> then) : m(on) {
@@ -76,26 +76,21 @@ struct crowd {
   std::deque<reader> readers;
 };
 
-ISOLATED_TEST(kernel_batch, answers_arrive_once_and_whole) {
-  auto const m = made_multiplexer();
-  {
-    crowd all(*m, 32, [](reader& r) { r.send(unio::const_buffer(r.memory.data(), r.bytes)); });
-    ASSERT_TRUE(all.drive_to_end());
-    for (reader const& r : all.readers) {
-      EXPECT_TRUE(r.told.ended_once());
-      EXPECT_EQ(r.told.values, 1);
-      EXPECT_EQ(r.told.bytes, 3u);
-      EXPECT_EQ(r.c.peer.read_some(), "abc");
-    }
+DRIVER_TEST(kernel_batch, answers_arrive_once_and_whole) {
+  crowd all(m, 32, [](reader& r) { r.send(unio::const_buffer(r.memory.data(), r.bytes)); });
+  ASSERT_TRUE(all.drive_to_end());
+  for (reader const& r : all.readers) {
+    EXPECT_TRUE(r.told.ended_once());
+    EXPECT_EQ(r.told.values, 1);
+    EXPECT_EQ(r.told.bytes, 3u);
+    EXPECT_EQ(r.c.peer.read_some(), "abc");
   }
-  expect_nothing_in_flight(*m);
 }
 
-ISOLATED_TEST(kernel_batch, gathered_and_empty_answers_arrive_too) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_batch, gathered_and_empty_answers_arrive_too) {
   std::array<unio::const_buffer, 2> const pieces{unio::const_buffer("ab", 2), unio::const_buffer("cd", 2)};
   int n = 0;
-  crowd all(*m, 16,
+  crowd all(m, 16,
             [&](reader& r) { r.send(n++ % 2 == 0 ? unio::const_buffers(pieces) : unio::const_buffers()); });
   ASSERT_TRUE(all.drive_to_end());
   std::size_t sent = 0;
@@ -107,10 +102,9 @@ ISOLATED_TEST(kernel_batch, gathered_and_empty_answers_arrive_too) {
   EXPECT_EQ(sent, 8u * 4u);
 }
 
-ISOLATED_TEST(kernel_batch, a_send_that_must_not_wait_does_not) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_batch, a_send_that_must_not_wait_does_not) {
   int n = 0;
-  crowd all(*m, 8, [&](reader& r) {
+  crowd all(m, 8, [&](reader& r) {
     if (n++ % 2 == 0) fill(r.c.socket);
     r.send(unio::const_buffer(r.memory.data(), r.bytes), unio::deadline::zero());
   });
@@ -129,10 +123,9 @@ ISOLATED_TEST(kernel_batch, a_send_that_must_not_wait_does_not) {
 }
 
 // Whatever was sent is reported, and what is reported as not sent was not.
-ISOLATED_TEST(kernel_batch, a_cancelled_send_has_sent_what_it_says) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_batch, a_cancelled_send_has_sent_what_it_says) {
   int n = 0;
-  crowd all(*m, 16, [&](reader& r) {
+  crowd all(m, 16, [&](reader& r) {
     r.send(unio::const_buffer(r.memory.data(), r.bytes));
     if (n++ % 2 == 0) r.write.cancel();
   });
@@ -144,9 +137,8 @@ ISOLATED_TEST(kernel_batch, a_cancelled_send_has_sent_what_it_says) {
   }
 }
 
-ISOLATED_TEST(kernel_batch, a_send_without_room_ends_at_its_deadline) {
-  auto const m = made_multiplexer();
-  crowd all(*m, 8, [](reader& r) {
+DRIVER_TEST(kernel_batch, a_send_without_room_ends_at_its_deadline) {
+  crowd all(m, 8, [](reader& r) {
     fill(r.c.socket);
     r.send(unio::const_buffer(r.memory.data(), r.bytes), 5ms);
   });
@@ -158,10 +150,9 @@ ISOLATED_TEST(kernel_batch, a_send_without_room_ends_at_its_deadline) {
   }
 }
 
-ISOLATED_TEST(kernel_batch, a_long_send_reports_how_much_there_was_room_for) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_batch, a_long_send_reports_how_much_there_was_room_for) {
   std::string const much = pattern(8 << 20);
-  crowd all(*m, 4, [&](reader& r) { r.send(unio::const_buffer(much.data(), much.size())); });
+  crowd all(m, 4, [&](reader& r) { r.send(unio::const_buffer(much.data(), much.size())); });
   ASSERT_TRUE(all.drive_to_end());
   for (reader const& r : all.readers) {
     EXPECT_FALSE(r.told.error);
@@ -170,9 +161,8 @@ ISOLATED_TEST(kernel_batch, a_long_send_reports_how_much_there_was_room_for) {
   }
 }
 
-ISOLATED_TEST(kernel_batch, closing_ends_a_send_that_was_started_a_moment_before) {
-  auto const m = made_multiplexer();
-  crowd all(*m, 8, [](reader& r) {
+DRIVER_TEST(kernel_batch, closing_ends_a_send_that_was_started_a_moment_before) {
+  crowd all(m, 8, [](reader& r) {
     r.send(unio::const_buffer(r.memory.data(), r.bytes));
     (void)r.c.socket.close();
   });
@@ -185,11 +175,10 @@ ISOLATED_TEST(kernel_batch, closing_ends_a_send_that_was_started_a_moment_before
 
 // Who looks at one operation only, again and again, takes no turns; the sends of others have to go all the
 // same.
-ISOLATED_TEST(kernel_batch, sends_go_while_only_another_operation_is_polled) {
-  auto const m = made_multiplexer();
-  crowd all(*m, 4, [](reader& r) { r.send(unio::const_buffer(r.memory.data(), r.bytes)); });
-  for (int turns = 0; turns != 1000 && all.readers.front().bytes == 0; ++turns) (void)m->run(1);
-  reader other(*m, [](reader&) {}); // not submitted yet, either
+DRIVER_TEST(kernel_batch, sends_go_while_only_another_operation_is_polled) {
+  crowd all(m, 4, [](reader& r) { r.send(unio::const_buffer(r.memory.data(), r.bytes)); });
+  for (int turns = 0; turns != 1000 && all.readers.front().bytes == 0; ++turns) (void)m.run(1);
+  reader other(m, [](reader&) {}); // not submitted yet, either
   auto const end = std::chrono::steady_clock::now() + 30s;
   reader const& first = all.readers.front();
   std::string got;
@@ -200,7 +189,7 @@ ISOLATED_TEST(kernel_batch, sends_go_while_only_another_operation_is_polled) {
   EXPECT_EQ(got, "abc");
   other.c.peer.write("x");
   ASSERT_TRUE(all.drive_to_end());
-  ASSERT_TRUE(drive(*m, [&] { return other.bytes != 0; }));
+  ASSERT_TRUE(drive(m, [&] { return other.bytes != 0; }));
 }
 
 // A ring is entered for the reads anyway: one call for all, and none for a send.

@@ -13,7 +13,6 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -170,15 +169,13 @@ class run {
   // A read that is with the driver when something happens.
   template <class F>
   void started_then(char const* what, connection& c, unio::mutable_buffers into, F happens) {
-    tally told;
-    auto read = unio::connect(unio::async_read(c.socket, into, 5s), tell{&told});
-    read.start();
+    started read{unio::async_read(c.socket, into, 5s)};
     submit_all(*m_);
-    bool const at_once = told.ended();
+    bool const at_once = read.ended();
     happens(read);
-    EXPECT_TRUE(drive(*m_, [&] { return told.ended(); }));
-    note(std::string("read then ") + what + (at_once ? " (at once) " : " ") + say(told.error) + " " +
-         std::to_string(told.bytes) + " " + std::to_string(told.values) + "/" + std::to_string(told.ends));
+    EXPECT_TRUE(drive(*m_, [&] { return read.ended(); }));
+    note(std::string("read then ") + what + (at_once ? " (at once) " : " ") + say(read.error) + " " +
+         std::to_string(read.bytes) + " " + std::to_string(read.values) + "/" + std::to_string(read.ends));
   }
 
   random_numbers random_;

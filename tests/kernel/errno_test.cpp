@@ -1,4 +1,4 @@
-// What the kernel says that nobody expects: promise P10. It is passed on, after one call.
+// Errors that are not expected of the kernel: promise P10. They are passed on after one call.
 
 #include "support/failing_calls.hpp"
 #include "support/isolated.hpp"
@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <string>
 #include <string_view>
 
 namespace {
@@ -34,13 +33,12 @@ template <auto Member, class F> void expect_passed_on(F f) {
   }
 }
 
-ISOLATED_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
   temporary_directory const directory;
   directory.write("file", "text");
   for (bool const with_own : {true, false}) {
     SCOPED_TRACE(with_own ? "on its multiplexer" : "blocking");
-    unio::io_multiplexer* const own = with_own ? m.get() : nullptr;
+    unio::io_multiplexer* const own = with_own ? &m : nullptr;
     std::array<char, 8> memory{};
     std::array<unio::mutable_buffer, 2> const into = {unio::mutable_buffer(memory),
                                                       unio::mutable_buffer(memory)};
@@ -81,7 +79,6 @@ ISOLATED_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
       return unio::splice(c.socket, pipe.writer, {.bytes = 3}).error();
     });
   }
-  expect_nothing_in_flight(*m);
 }
 
 ISOLATED_TEST(kernel_errno, of_making_things_is_passed_on_and_leaves_nothing_open) {
@@ -108,7 +105,7 @@ ISOLATED_TEST(kernel_errno, of_making_things_is_passed_on_and_leaves_nothing_ope
       [&] { return unio::mapped_file_handle::mapped_file(directory.handle(), "file").error(); });
 }
 
-// What epoll cannot take is its operation's error, not everyone's.
+// What epoll cannot take is an error of its operation, not of others.
 ISOLATED_TEST(kernel_errno, of_registering_a_descriptor_ends_only_its_operation) {
   if (is_ring()) GTEST_SKIP() << "a ring registers no descriptors";
   auto const m = made_multiplexer();
@@ -116,27 +113,26 @@ ISOLATED_TEST(kernel_errno, of_registering_a_descriptor_ends_only_its_operation)
     connection first = local_connection(m.get());
     connection second = local_connection(m.get());
     std::array<char, 8> memory{};
-    tally of_first, of_second;
-    auto one = unio::connect(unio::async_read(first.socket, unio::mutable_buffer(memory)), tell{&of_first});
-    auto two = unio::connect(unio::async_read(second.socket, unio::mutable_buffer(memory)), tell{&of_second});
+    watched one{unio::async_read(first.socket, unio::mutable_buffer(memory))};
+    watched two{unio::async_read(second.socket, unio::mutable_buffer(memory))};
     {
       failing_calls calls;
       calls.fail<&table::epoll_ctl>(ENOSPC); // epoll_ctl(2): max_user_watches
       one.start();
       two.start();
-      ASSERT_TRUE(drive(*m, [&] { return of_first.ended(); }));
+      ASSERT_TRUE(drive(*m, [&] { return one.ended(); }));
       EXPECT_EQ(calls.failures<&table::epoll_ctl>(), 1);
     }
-    EXPECT_EQ(of_first.error.value(), ENOSPC);
+    EXPECT_EQ(one.error.value(), ENOSPC);
     second.peer.write("abc");
-    ASSERT_TRUE(drive(*m, [&] { return of_second.ended(); }));
-    EXPECT_EQ(of_second.bytes, 3u);
+    ASSERT_TRUE(drive(*m, [&] { return two.ended(); }));
+    EXPECT_EQ(two.bytes, 3u);
     // The first can be read again.
     one.reset();
     one.start();
     first.peer.write("abc");
-    ASSERT_TRUE(drive(*m, [&] { return of_first.ends == 2; }));
-    EXPECT_EQ(of_first.bytes, 3u);
+    ASSERT_TRUE(drive(*m, [&] { return one.ends == 2; }));
+    EXPECT_EQ(one.bytes, 3u);
   }
   expect_nothing_in_flight(*m);
 }

@@ -56,10 +56,8 @@ ISOLATED_TEST(kernel_fork, makes_using_the_parents_multiplexer_an_error) {
               if (s.m->timeout_io().error() != unio::error::inherited_by_fork) return 4;
               if (s.m->invoke_posted_items().error() != unio::error::inherited_by_fork) return 5;
               // A new operation on it ends with that error as well, and so does a blocking call.
-              tally told_here;
-              auto op = unio::connect(unio::async_no_op(s.m.get()), tell{&told_here});
-              op.start();
-              if (!told_here.ended_once() || told_here.error != unio::error::inherited_by_fork) return 6;
+              started op{unio::async_no_op(s.m.get())};
+              if (!op.ended_once() || op.error != unio::error::inherited_by_fork) return 6;
               connection own = local_connection(s.m.get());
               std::array<char, 4> bytes{};
               if (own.socket.read(unio::mutable_buffer(bytes)).error() != unio::error::inherited_by_fork)
@@ -76,7 +74,7 @@ ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_destroys_every
               s.read.reset();
               if (!s.c.socket.close().has_value()) return 1;
               s.m.reset();
-              return s.told.values; // nobody is told in the child
+              return s.told.values; // no receiver is called in the child
             }),
             0);
   s.expect_the_parent_goes_on();
@@ -90,15 +88,11 @@ ISOLATED_TEST(kernel_fork, leaves_the_parent_alone_when_the_child_closes_only_th
 
 int use_one_of_the_childs_own() {
   auto const own = made_multiplexer();
-  connection c = local_connection(own.get());
-  std::array<char, 16> memory{};
-  tally told;
-  auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-  read.start();
+  pending_read read(*own);
   submit_all(*own);
-  c.peer.write("abc");
-  if (!drive(*own, [&] { return told.ended(); })) return 20;
-  return told.bytes == 3 ? 0 : 21;
+  read.peer.write("abc");
+  if (!drive(*own, [&] { return read.ended(); })) return 20;
+  return read.bytes == 3 ? 0 : 21;
 }
 
 ISOLATED_TEST(kernel_fork, lets_the_child_make_its_own) {
@@ -113,23 +107,16 @@ ISOLATED_TEST(kernel_fork, keeps_the_childs_own_alive_when_the_inherited_one_is_
   scene s;
   EXPECT_EQ(in_child([&] {
               auto const own = made_multiplexer();
-              connection c = local_connection(own.get());
-              std::array<char, 16> memory{};
-              tally told;
-              auto read =
-                  unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-              read.start();
+              pending_read read(*own);
               submit_all(*own);
               s.read.reset();
               (void)s.c.socket.close();
               s.m.reset();
-              c.peer.write("abc");
-              if (!drive(*own, [&] { return told.ended(); })) return 1;
-              if (told.bytes != 3) return 2;
-              tally more;
-              auto again = unio::connect(unio::async_no_op(own.get()), tell{&more});
-              again.start();
-              return drive(*own, [&] { return more.ended(); }) ? 0 : 3;
+              read.peer.write("abc");
+              if (!drive(*own, [&] { return read.ended(); })) return 1;
+              if (read.bytes != 3) return 2;
+              started again{unio::async_no_op(own.get())};
+              return drive(*own, [&] { return again.ended(); }) ? 0 : 3;
             }),
             0);
   s.expect_the_parent_goes_on();
@@ -141,13 +128,11 @@ ISOLATED_TEST(kernel_fork, gives_the_childs_thread_a_multiplexer_of_its_own) {
     auto uses_own = [] {
       connection c = local_connection(nullptr);
       std::array<char, 16> memory{};
-      tally told;
-      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-      read.start();
+      started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
       submit_all(unio::this_thread::multiplexer());
       c.peer.write("abc");
-      if (!drive(unio::this_thread::multiplexer(), [&] { return told.ended(); })) return 1;
-      return told.bytes == 3 ? 0 : 2;
+      if (!drive(unio::this_thread::multiplexer(), [&] { return read.ended(); })) return 1;
+      return read.bytes == 3 ? 0 : 2;
     };
     if (int const failed = uses_own(); failed != 0) return failed;
     if (int const failed = in_child([&] { return uses_own(); }); failed != 0) return 10 + failed;
@@ -174,10 +159,8 @@ ISOLATED_TEST(kernel_fork, lets_the_child_do_what_needs_threads) {
     auto const m = made_multiplexer();
     unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
     anchor.set_multiplexer(m.get());
-    tally told;
-    auto open = unio::connect(unio::async_open(anchor, "file"), tell{&told});
-    open.start();
-    return drive(*m, [&] { return told.ended(); }) && !told.error ? 0 : 1;
+    started open{unio::async_open(anchor, "file")};
+    return drive(*m, [&] { return open.ended(); }) && !open.error ? 0 : 1;
   };
   EXPECT_EQ(opens(), 0);
   EXPECT_EQ(in_child(opens), 0);

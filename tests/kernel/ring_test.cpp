@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -38,67 +37,46 @@ struct workload {
   explicit workload(unio::io_multiplexer& on) : m(on) {
     auto [l, port] = listener(&m);
     accepting = std::move(l);
-    accept.emplace(unio::async_accept(accepting), tell{&of_accept});
-    timer = unio::timer_handle(2ms, &m);
-    wait.emplace(unio::async_wait(timer), tell{&of_wait});
-    nothing.emplace(unio::async_no_op(&m), tell{&of_nothing});
-    late = local_connection(&m);
-    late_read.emplace(unio::async_read(late.socket, unio::mutable_buffer(late_memory), 3ms), tell{&of_late});
-    for (one& o : reads) {
-      o.c = local_connection(&m);
-      o.read.emplace(unio::async_read(o.c.socket, unio::mutable_buffer(o.memory)), tell{&o.told});
-      o.read->start();
-    }
-    accept->start();
-    wait->start();
-    nothing->start();
-    late_read->start();
+    for (int i = 0; i != 8; ++i) reads.emplace_back(m);
+    accept.emplace(unio::async_accept(accepting));
+    wait.emplace(unio::async_wait(timer));
+    nothing.emplace(unio::async_no_op(&m));
+    late.emplace(m, 3ms);
     (void)m.try_run();
     client = raw_connection(port);
     for (std::size_t i = 0; i < reads.size(); ++i) {
-      if (i % 2 == 0) reads[i].c.peer.write("abc");
-      if (i % 2 != 0) reads[i].read->cancel();
+      if (i % 2 == 0) reads[i].peer.write("abc");
+      if (i % 2 != 0) reads[i].cancel();
     }
   }
   void expect_all_end() {
     ASSERT_TRUE(drive(m, [&] {
-      bool all = of_accept.ended() && of_wait.ended() && of_nothing.ended() && of_late.ended();
-      for (one const& o : reads) all = all && o.told.ended();
-      return all;
+      return accept->ended() && wait->ended() && nothing->ended() && late->ended() && all_ended(reads);
     }));
-    EXPECT_EQ(of_accept.accepted.size(), 1u);
-    EXPECT_FALSE(of_wait.error);
-    EXPECT_FALSE(of_nothing.error);
-    EXPECT_EQ(of_late.error, unio::condition::timed_out);
+    EXPECT_EQ(accept->accepted.size(), 1u);
+    EXPECT_FALSE(wait->error);
+    EXPECT_FALSE(nothing->error);
+    EXPECT_EQ(late->error, unio::condition::timed_out);
     for (std::size_t i = 0; i < reads.size(); ++i) {
-      EXPECT_TRUE(reads[i].told.ended_once());
-      EXPECT_EQ(reads[i].told.values, 1);
+      EXPECT_TRUE(reads[i].ended_once());
+      EXPECT_EQ(reads[i].values, 1);
       if (i % 2 == 0) {
-        EXPECT_EQ(std::string(reads[i].memory.data(), reads[i].told.bytes), "abc");
+        EXPECT_EQ(std::string(reads[i].memory.data(), reads[i].bytes), "abc");
       } else {
-        EXPECT_EQ(reads[i].told.error, unio::condition::canceled);
+        EXPECT_EQ(reads[i].error, unio::condition::canceled);
       }
     }
   }
 
-  struct one {
-    connection c;
-    std::array<char, 8> memory{};
-    tally told;
-    std::optional<unio::io_operation_connection<unio::async_read, tell>> read;
-  };
   unio::io_multiplexer& m;
   unio::listening_socket_handle accepting;
-  unio::timer_handle timer;
-  connection late;
-  std::array<char, 8> late_memory{};
+  unio::timer_handle timer{2ms, &m};
   raw client;
-  tally of_accept, of_wait, of_nothing, of_late;
-  std::optional<unio::io_operation_connection<unio::async_accept, tell>> accept;
-  std::optional<unio::io_operation_connection<unio::async_wait, tell>> wait;
-  std::optional<unio::io_operation_connection<unio::async_no_op, tell>> nothing;
-  std::optional<unio::io_operation_connection<unio::async_read, tell>> late_read;
-  std::deque<one> reads{8};
+  std::optional<started<unio::async_accept>> accept;
+  std::optional<started<unio::async_wait>> wait;
+  std::optional<started<unio::async_no_op>> nothing;
+  std::optional<pending_read> late;
+  std::deque<pending_read> reads;
 };
 
 // Has the call by which a driver asks the kernel fail. Returns how often it did.
@@ -150,19 +128,15 @@ ISOLATED_TEST(kernel_ring, is_destroyed_in_full_although_turns_fail) {
     for (int at = 1; at <= 3; ++at) {
       SCOPED_TRACE("errno " + std::to_string(error) + " at turn " + std::to_string(at));
       auto m = made_multiplexer();
-      connection c = local_connection(m.get());
-      std::array<char, 8> memory{};
-      tally told;
-      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-      read.start();
+      pending_read read(*m);
       submit_all(*m);
       failing_calls calls;
       calls.fail<&table::io_uring_enter>(error, {.at = at});
       calls.fail<&table::epoll_wait>(error, {.at = at});
-      c.socket.set_multiplexer(nullptr);
+      read.socket.set_multiplexer(nullptr);
       m.reset();
-      EXPECT_TRUE(told.ended_once());
-      EXPECT_EQ(told.error, unio::condition::canceled);
+      EXPECT_TRUE(read.ended_once());
+      EXPECT_EQ(read.error, unio::condition::canceled);
     }
   }
 }
@@ -172,19 +146,15 @@ ISOLATED_TEST(kernel_ring, closes_a_handle_in_full_although_turns_fail) {
     SCOPED_TRACE(error);
     auto const m = made_multiplexer();
     {
-      connection c = local_connection(m.get());
-      std::array<char, 8> memory{};
-      tally told;
-      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-      read.start();
+      pending_read read(*m);
       submit_all(*m);
       failing_calls calls;
       calls.fail<&table::io_uring_enter>(error, {.at = 1, .times = 3});
       calls.fail<&table::epoll_wait>(error, {.at = 1, .times = 3});
-      EXPECT_TRUE(c.socket.close().has_value());
-      EXPECT_TRUE(told.ended_once());
-      EXPECT_EQ(told.error, unio::condition::canceled);
-      EXPECT_TRUE(c.peer.sees_end());
+      EXPECT_TRUE(read.socket.close().has_value());
+      EXPECT_TRUE(read.ended_once());
+      EXPECT_EQ(read.error, unio::condition::canceled);
+      EXPECT_TRUE(read.peer.sees_end());
     }
     expect_nothing_in_flight(*m);
   }
@@ -204,44 +174,30 @@ ISOLATED_TEST(kernel_ring, may_be_as_small_as_it_wants) {
         w.expect_all_end();
       }
       // Pairs that write and read at once, more than fit.
-      std::deque<connection> pairs;
-      std::deque<std::array<char, 16>> memory(200);
-      std::deque<tally> told(200);
-      std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
-      for (std::size_t i = 0; i < 200; ++i) {
-        pairs.push_back(local_connection(m.get()));
-        reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])),
-                           tell{&told[i]});
-        reads.back().start();
-      }
-      for (connection const& c : pairs) c.peer.write("ping");
-      ASSERT_TRUE(drive(*m, [&] {
-        return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); });
-      }));
-      for (tally const& t : told) EXPECT_EQ(t.bytes, 4u);
+      std::deque<pending_read> reads;
+      for (int i = 0; i != 200; ++i) reads.emplace_back(*m);
+      for (pending_read const& r : reads) r.peer.write("ping");
+      ASSERT_TRUE(drive(*m, [&] { return all_ended(reads); }));
+      for (pending_read const& r : reads) EXPECT_EQ(r.bytes, 4u);
     }
     expect_nothing_in_flight(*m);
   }
 }
 
-// A passing shortage is no end: who runs the multiplexer need not know of it.
+// A passing shortage is no end: the caller of run() need not know of it.
 ISOLATED_TEST(kernel_ring, tells_its_caller_of_no_shortage_that_passes) {
   for (int const error : passing_errors()) {
     SCOPED_TRACE(error);
     auto const m = made_multiplexer();
     {
-      connection c = local_connection(m.get());
-      std::array<char, 8> memory{};
-      tally told;
-      auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-      read.start();
+      pending_read read(*m);
       submit_all(*m);
-      c.peer.write("abc");
+      read.peer.write("abc");
       int const failed = with_turn_failing(error, {.at = 1, .times = 3}, [&] {
-        for (int i = 0; i < 100 && !told.ended(); ++i) EXPECT_TRUE(m->try_run_for(20ms).has_value());
+        for (int i = 0; i < 100 && !read.ended(); ++i) EXPECT_TRUE(m->try_run_for(20ms).has_value());
       });
       EXPECT_GE(failed, 1) << "the canary";
-      EXPECT_EQ(told.bytes, 3u);
+      EXPECT_EQ(read.bytes, 3u);
     }
     expect_nothing_in_flight(*m);
   }
@@ -330,29 +286,21 @@ ISOLATED_TEST(kernel_ring, delivers_a_value_that_comes_while_its_cancellation_wa
   auto const m = made_multiplexer(1);
   {
     auto [accepting, port] = listener(m.get());
-    tally of_accept;
-    auto accept = unio::connect(unio::async_accept_many(accepting), tell{&of_accept});
-    accept.start();
+    started accept{unio::async_accept_many(accepting)};
     submit_all(*m);
-    std::deque<connection> pairs;
-    std::array<std::array<char, 8>, 6> memory{};
-    std::deque<tally> told(memory.size());
-    std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
-    for (std::size_t i = 0; i < memory.size(); ++i) {
-      pairs.push_back(local_connection(m.get()));
-      reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
-      reads.back().start();
+    std::deque<pending_read> reads;
+    for (int i = 0; i != 6; ++i) {
+      reads.emplace_back(*m);
       submit_all(*m);
     }
     raw const client = raw_connection(port);
     for (auto& read : reads) read.cancel();
     accept.cancel();
-    for (int i = 0; i < 500 && !of_accept.ended(); ++i) (void)m->try_run_for(10ms);
-    if (!of_accept.ended()) std::_Exit(1); // its end would wait for ever
-    ASSERT_TRUE(drive(
-        *m, [&] { return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); }); }));
-    EXPECT_TRUE(of_accept.ended_once());
-    EXPECT_EQ(of_accept.error, unio::condition::canceled);
+    for (int i = 0; i < 500 && !accept.ended(); ++i) (void)m->try_run_for(10ms);
+    if (!accept.ended()) std::_Exit(1); // its end would wait for ever
+    ASSERT_TRUE(drive(*m, [&] { return all_ended(reads); }));
+    EXPECT_TRUE(accept.ended_once());
+    EXPECT_EQ(accept.error, unio::condition::canceled);
   }
   expect_nothing_in_flight(*m);
 }
@@ -361,31 +309,19 @@ ISOLATED_TEST(kernel_ring, delivers_a_value_that_comes_while_its_cancellation_wa
 ISOLATED_TEST(kernel_ring, loses_nothing_when_the_completion_queue_overflows) {
   auto const m = made_multiplexer(1); // two completions fit
   {
-    std::deque<connection> pairs;
-    std::deque<std::array<char, 16>> memory(300);
-    std::deque<tally> told(300);
-    std::deque<unio::io_operation_connection<unio::async_read, tell>> reads;
-    for (std::size_t i = 0; i < 300; ++i) {
-      pairs.push_back(local_connection(m.get()));
-      reads.emplace_back(unio::async_read(pairs[i].socket, unio::mutable_buffer(memory[i])), tell{&told[i]});
-      reads.back().start();
-    }
+    std::deque<pending_read> reads;
+    for (int i = 0; i != 300; ++i) reads.emplace_back(*m);
     auto [accepting, port] = listener(m.get());
-    tally of_accept;
-    auto accept = unio::connect(unio::async_accept_many(accepting), tell{&of_accept});
-    accept.start();
+    started accept{unio::async_accept_many(accepting)};
     for (int i = 0; i < 320; ++i) (void)m->try_run(); // one goes to the kernel in each turn
     for (int round = 0; round < 3; ++round) {
       std::vector<raw> clients;
       if (round == 0)
-        for (connection const& c : pairs) c.peer.write("ping");
+        for (pending_read const& r : reads) r.peer.write("ping");
       for (int i = 0; i < 64; ++i) clients.push_back(raw_connection(port));
       std::size_t const wanted = 64;
-      ASSERT_TRUE(drive(*m, [&] {
-        return of_accept.accepted.size() == wanted &&
-               std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); });
-      }));
-      of_accept.accepted.clear();
+      ASSERT_TRUE(drive(*m, [&] { return accept.accepted.size() == wanted && all_ended(reads); }));
+      accept.accepted.clear();
       // The doorbell still rings, although what watched it may have ended with the overflow.
       std::atomic<bool> posted = false;
       std::thread poster([&] {
@@ -398,16 +334,16 @@ ISOLATED_TEST(kernel_ring, loses_nothing_when_the_completion_queue_overflows) {
       EXPECT_TRUE(posted);
       EXPECT_LT(std::chrono::steady_clock::now() - before, 15s) << "nobody heard the doorbell";
     }
-    for (tally const& t : told) {
-      EXPECT_TRUE(t.ended_once());
-      EXPECT_EQ(t.bytes, 4u);
+    for (pending_read const& r : reads) {
+      EXPECT_TRUE(r.ended_once());
+      EXPECT_EQ(r.bytes, 4u);
     }
     if (is_ring()) {
       EXPECT_GT(m->counters().overflows, 0u) << "the canary: it did overflow";
     }
-    EXPECT_FALSE(of_accept.ended());
+    EXPECT_FALSE(accept.ended());
     accept.cancel();
-    ASSERT_TRUE(drive(*m, [&] { return of_accept.ended(); }));
+    ASSERT_TRUE(drive(*m, [&] { return accept.ended(); }));
   }
   expect_nothing_in_flight(*m);
 }
@@ -416,16 +352,10 @@ ISOLATED_TEST(kernel_ring, takes_a_flood_of_operations_that_complete_at_once) {
   for (int const entries : {1, 0}) {
     auto const m = made_multiplexer(entries);
     {
-      std::deque<tally> told(5000);
-      std::deque<unio::io_operation_connection<unio::async_no_op, tell>> all;
-      for (tally& t : told) {
-        all.emplace_back(unio::async_no_op(m.get()), tell{&t});
-        all.back().start();
-      }
-      ASSERT_TRUE(drive(*m, [&] {
-        return std::all_of(told.begin(), told.end(), [](tally const& t) { return t.ended(); });
-      }));
-      for (tally const& t : told) EXPECT_TRUE(t.ended_once());
+      std::deque<started<unio::async_no_op>> all;
+      for (int i = 0; i != 5000; ++i) all.emplace_back(unio::async_no_op(m.get()));
+      ASSERT_TRUE(drive(*m, [&] { return all_ended(all); }));
+      for (tally const& one : all) EXPECT_TRUE(one.ended_once());
     }
     expect_nothing_in_flight(*m);
   }
@@ -489,7 +419,7 @@ ISOLATED_TEST(kernel_ring, is_set_up_without_kernel_polling_and_registers_no_cre
   EXPECT_EQ(personalities, 0u);
 }
 
-// The same, seen from outside: who gives up privileges has given them up for what comes after.
+// The same, seen from outside: a thread that gives up privileges submits without them.
 ISOLATED_TEST(kernel_ring, works_with_the_credentials_of_the_moment) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
   temporary_directory const directory;
@@ -498,13 +428,10 @@ ISOLATED_TEST(kernel_ring, works_with_the_credentials_of_the_moment) {
   unio::path_handle anchor = unio::path_handle::path(directory.path()).value();
   anchor.set_multiplexer(m.get());
   auto create = [&](char const* name) {
-    tally told;
-    auto open = unio::connect(
-        unio::async_open(anchor, name, unio::handle::mode::write, unio::handle::creation::only_if_not_exist),
-        tell{&told});
-    open.start();
-    EXPECT_TRUE(drive(*m, [&] { return told.ended(); }));
-    EXPECT_FALSE(told.error) << told.error.message();
+    started open{
+        unio::async_open(anchor, name, unio::handle::mode::write, unio::handle::creation::only_if_not_exist)};
+    EXPECT_TRUE(drive(*m, [&] { return open.ended(); }));
+    EXPECT_FALSE(open.error) << open.error.message();
     struct stat s{};
     EXPECT_EQ(::stat((directory / name).c_str(), &s), 0);
     return s.st_uid;

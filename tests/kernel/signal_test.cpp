@@ -24,7 +24,6 @@
 #include <deque>
 #include <fstream>
 #include <iterator>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -46,7 +45,7 @@ std::string signals() {
   return all;
 }
 
-// Every way to write to what nobody reads.
+// Every way to write to what has no reader.
 void write_to_what_nobody_reads(unio::io_multiplexer& m) {
   unio::const_buffer const bytes(std::string_view("abc"));
   for (bool const with_own : {true, false}) {
@@ -85,14 +84,12 @@ void write_to_what_nobody_reads(unio::io_multiplexer& m) {
   std::string const much = pattern(1 << 20);
   while (pipe.writer.try_write(unio::const_buffer(much)).has_value()) {
   }
-  tally told;
-  auto write = unio::connect(unio::async_write(pipe.writer, unio::const_buffer(much)), tell{&told});
-  write.start();
+  started write{unio::async_write(pipe.writer, unio::const_buffer(much))};
   submit_all(m);
-  EXPECT_FALSE(told.ended());
+  EXPECT_FALSE(write.ended());
   EXPECT_TRUE(pipe.reader.close().has_value());
-  ASSERT_TRUE(drive(m, [&] { return told.ended(); }));
-  EXPECT_EQ(told.error.value(), EPIPE);
+  ASSERT_TRUE(drive(m, [&] { return write.ended(); }));
+  EXPECT_EQ(write.error.value(), EPIPE);
 }
 
 // P8, case 49: the process survives with the default disposition, and nothing about signals is changed.
@@ -163,17 +160,13 @@ void write_past_the_largest_size(unio::io_multiplexer& m, temporary_directory co
   }
   unio::file_handle f = open("a", mode::write);
   f.set_multiplexer(&m);
-  std::deque<tally> told;
-  std::deque<unio::io_operation_connection<unio::async_write, tell>> writes;
+  std::deque<started<unio::async_write>> writes;
   for (int i = 0; i != 20; ++i) {
     unio::io_request<unio::const_buffers> const past(bytes, limit + static_cast<std::uint64_t>(i));
-    writes.emplace_back(unio::async_write(f, past), tell{&told.emplace_back()});
-    writes.back().start();
+    writes.emplace_back(unio::async_write(f, past));
   }
-  for (tally& t : told) {
-    ASSERT_TRUE(drive(m, [&] { return t.ended(); }));
-    EXPECT_EQ(t.error.value(), EFBIG);
-  }
+  ASSERT_TRUE(drive(m, [&] { return all_ended(writes); }));
+  for (tally const& write : writes) EXPECT_EQ(write.error.value(), EFBIG);
   f.set_multiplexer(nullptr);
 }
 
@@ -298,7 +291,7 @@ ISOLATED_TEST(kernel_signal, of_a_file_that_may_not_grow_is_an_error_for_who_ign
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &all), 0);
 }
 
-// P9, case 50: nothing of this is ever told of a signal.
+// P9, case 50: no result of this ever shows that there was a signal.
 void mixed_workload(unio::io_multiplexer& m, temporary_directory const& directory, int rounds) {
   for (int round = 0; round < rounds; ++round) {
     SCOPED_TRACE(round);
@@ -373,16 +366,13 @@ volatile sig_atomic_t handled_by;
 // A program that blocks a signal for a while expects that nothing of it is handled meanwhile. With every
 // thread that the library makes: of a pool, for a file where there is no ring, for dumps.
 ISOLATED_TEST(kernel_signal, is_handled_by_no_thread_of_the_library) {
-  EXPECT_EQ(in_child([] { // dumping goes on for as long as the process
+  EXPECT_EQ(in_child([] { // dumping stays on for as long as the process lives
               auto const m = made_multiplexer();
               unio::thread_pool const pool(2);
               temporary_directory const directory;
               auto file = unio::file_handle::temp_inode(directory.handle()).value();
-              tally told;
-              auto barrier =
-                  unio::connect(unio::async_barrier(file, unio::barrier_kind::wait_all), tell{&told});
-              barrier.start(m.get());
-              if (!drive(*m, [&] { return told.ended(); })) return 1;
+              started barrier{unio::async_barrier(file, unio::barrier_kind::wait_all), m.get()};
+              if (!drive(*m, [&] { return barrier.ended(); })) return 1;
               if (!unio::dump_pending_on_signal(SIGUSR2).has_value()) return 2;
 
               struct sigaction action = {};

@@ -13,7 +13,6 @@
 #include <array>
 #include <chrono>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <thread>
 
@@ -60,69 +59,58 @@ void transfer_in_pieces(unio::io_multiplexer& m, bool with_own) {
   EXPECT_GT(shorter, 0) << "the canary: nothing was cut short";
 }
 
-ISOLATED_TEST(kernel_socket, loses_nothing_in_short_writes) {
-  auto const m = made_multiplexer();
-  transfer_in_pieces(*m, true);
-  transfer_in_pieces(*m, false);
-  expect_nothing_in_flight(*m);
+DRIVER_TEST(kernel_socket, loses_nothing_in_short_writes) {
+  transfer_in_pieces(m, true);
+  transfer_in_pieces(m, false);
 }
 
-ISOLATED_TEST(kernel_socket, loses_nothing_in_short_reads) {
-  auto const m = made_multiplexer();
-  {
-    connection c = local_connection(m.get());
-    std::string const sent = pattern(100'000);
-    std::thread peer([&] {
-      for (std::size_t at = 0, i = 0; at < sent.size(); ++i) {
-        std::size_t const n = std::min(sent.size() - at, 1 + i * 13 % 997);
-        c.peer.write(std::string_view(sent).substr(at, n));
-        at += n;
-      }
-    });
-    std::string received;
-    std::array<char, 100> first{};
-    std::array<char, 1> second{};
-    std::array<char, 333> third{};
-    while (received.size() < sent.size()) {
-      std::array<unio::mutable_buffer, 3> const into = {
-          unio::mutable_buffer(first), unio::mutable_buffer(second), unio::mutable_buffer(third)};
-      auto const r = c.socket.read(unio::mutable_buffers(into), 30s);
-      ASSERT_TRUE(r.has_value()) << r.error().message();
-      for (unio::mutable_buffer const b : *r)
-        received.append(reinterpret_cast<char const*>(b.data()), b.size());
+DRIVER_TEST(kernel_socket, loses_nothing_in_short_reads) {
+  connection c = local_connection(&m);
+  std::string const sent = pattern(100'000);
+  std::thread peer([&] {
+    for (std::size_t at = 0, i = 0; at < sent.size(); ++i) {
+      std::size_t const n = std::min(sent.size() - at, 1 + i * 13 % 997);
+      c.peer.write(std::string_view(sent).substr(at, n));
+      at += n;
     }
-    peer.join();
-    EXPECT_TRUE(received == sent);
+  });
+  std::string received;
+  std::array<char, 100> first{};
+  std::array<char, 1> second{};
+  std::array<char, 333> third{};
+  while (received.size() < sent.size()) {
+    std::array<unio::mutable_buffer, 3> const into = {
+        unio::mutable_buffer(first), unio::mutable_buffer(second), unio::mutable_buffer(third)};
+    auto const r = c.socket.read(unio::mutable_buffers(into), 30s);
+    ASSERT_TRUE(r.has_value()) << r.error().message();
+    for (unio::mutable_buffer const b : *r)
+      received.append(reinterpret_cast<char const*>(b.data()), b.size());
   }
-  expect_nothing_in_flight(*m);
+  peer.join();
+  EXPECT_TRUE(received == sent);
 }
 
 // Case 47.
-ISOLATED_TEST(kernel_socket, reads_on_after_its_own_side_was_shut) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_socket, reads_on_after_its_own_side_was_shut) {
   for (bool const over_tcp : {false, true}) {
-    connection c = over_tcp ? tcp_connection(m.get()) : local_connection(m.get());
+    connection c = over_tcp ? tcp_connection(&m) : local_connection(&m);
     std::array<char, 16> memory{};
-    tally told;
-    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-    read.start();
-    submit_all(*m);
+    started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
+    submit_all(m);
     ASSERT_TRUE(c.socket.shutdown(unio::socket_handle::side::send).has_value());
     EXPECT_TRUE(c.peer.sees_end());
-    submit_all(*m);
-    EXPECT_FALSE(told.ended());
+    submit_all(m);
+    EXPECT_FALSE(read.ended());
     c.peer.write("answer");
-    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
-    EXPECT_EQ(std::string(memory.data(), told.bytes), "answer");
+    ASSERT_TRUE(drive(m, [&] { return read.ended(); }));
+    EXPECT_EQ(std::string(memory.data(), read.bytes), "answer");
     EXPECT_EQ(c.socket.write(unio::const_buffer(std::string_view("x"))).error().value(), EPIPE);
   }
-  expect_nothing_in_flight(*m);
 }
 
-ISOLATED_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
   for (bool const over_tcp : {false, true}) {
-    connection c = over_tcp ? tcp_connection(m.get()) : local_connection(m.get());
+    connection c = over_tcp ? tcp_connection(&m) : local_connection(&m);
     c.peer.write("last words");
     ASSERT_EQ(::shutdown(c.peer.fd(), SHUT_WR), 0);
     std::array<char, 4> memory{};
@@ -138,45 +126,33 @@ ISOLATED_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
     // The end of what is read comes while something is being written.
     std::size_t const filled = fill(c.socket);
     std::string const more = pattern(5000, filled);
-    tally told;
-    auto write = unio::connect(unio::async_write(c.socket, unio::const_buffer(more)), tell{&told});
-    write.start();
-    submit_all(*m);
+    started write{unio::async_write(c.socket, unio::const_buffer(more))};
+    submit_all(m);
     std::string received;
-    ASSERT_TRUE(drive(*m, [&] {
+    ASSERT_TRUE(drive(m, [&] {
       received += c.peer.read_some();
-      return told.ended();
+      return write.ended();
     }));
-    ASSERT_FALSE(told.error);
-    while (received.size() < filled + told.bytes && c.peer.wait()) received += c.peer.read_some();
-    EXPECT_TRUE(received == pattern(filled + told.bytes));
+    ASSERT_FALSE(write.error);
+    while (received.size() < filled + write.bytes && c.peer.wait()) received += c.peer.read_some();
+    EXPECT_TRUE(received == pattern(filled + write.bytes));
   }
-  expect_nothing_in_flight(*m);
 }
 
-ISOLATED_TEST(kernel_socket, reads_the_end_when_its_own_receiving_side_is_shut) {
-  auto const m = made_multiplexer();
-  {
-    connection c = local_connection(m.get());
-    std::array<char, 4> memory{};
-    tally told;
-    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-    read.start();
-    submit_all(*m);
-    ASSERT_TRUE(c.socket.shutdown(unio::socket_handle::side::receive).has_value());
-    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
-    EXPECT_FALSE(told.error);
-    EXPECT_EQ(told.bytes, 0u);
-  }
-  expect_nothing_in_flight(*m);
+DRIVER_TEST(kernel_socket, reads_the_end_when_its_own_receiving_side_is_shut) {
+  pending_read read(m);
+  submit_all(m);
+  ASSERT_TRUE(read.socket.shutdown(unio::socket_handle::side::receive).has_value());
+  ASSERT_TRUE(drive(m, [&] { return read.ended(); }));
+  EXPECT_FALSE(read.error);
+  EXPECT_EQ(read.bytes, 0u);
 }
 
 // Case 48; libuv's tcp_rst and tcp_close_reset_*.
-ISOLATED_TEST(kernel_socket, reports_a_reset_once) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_socket, reports_a_reset_once) {
   for (bool const with_own : {true, false}) {
     { // while it reads
-      connection c = tcp_connection(with_own ? m.get() : nullptr);
+      connection c = tcp_connection(with_own ? &m : nullptr);
       std::array<char, 4> memory{};
       std::thread peer([&] {
         std::this_thread::sleep_for(2ms);
@@ -189,7 +165,7 @@ ISOLATED_TEST(kernel_socket, reports_a_reset_once) {
       EXPECT_TRUE(again.has_value() && again.bytes_transferred() == 0) << again.error().message();
     }
     { // while it writes
-      connection c = tcp_connection(with_own ? m.get() : nullptr);
+      connection c = tcp_connection(with_own ? &m : nullptr);
       std::string const bytes = pattern(1 << 20);
       while (c.socket.try_write(unio::const_buffer(bytes)).has_value()) {
       }
@@ -204,31 +180,24 @@ ISOLATED_TEST(kernel_socket, reports_a_reset_once) {
     }
   }
   { // both directions at once
-    connection c = tcp_connection(m.get());
+    connection c = tcp_connection(&m);
     std::size_t const filled = fill(c.socket);
     EXPECT_GT(filled, 0u);
     std::array<char, 4> memory{};
     std::string const more = pattern(1000);
-    tally of_read, of_write;
-    auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), tell{&of_read});
-    auto write = unio::connect(unio::async_write(c.socket, unio::const_buffer(more)), tell{&of_write});
-    read.start();
-    write.start();
-    submit_all(*m);
+    started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
+    started write{unio::async_write(c.socket, unio::const_buffer(more))};
+    submit_all(m);
     c.peer.reset_connection();
-    ASSERT_TRUE(drive(*m, [&] { return of_read.ended() && of_write.ended(); }));
-    EXPECT_TRUE(of_read.ended_once() && of_write.ended_once());
-    int resets = 0;
-    for (tally const* t : {&of_read, &of_write})
-      if (t->error.value() == ECONNRESET) ++resets;
-    EXPECT_EQ(resets, 1) << of_read.error.message() << ", " << of_write.error.message();
+    ASSERT_TRUE(drive(m, [&] { return read.ended() && write.ended(); }));
+    EXPECT_TRUE(read.ended_once() && write.ended_once());
+    int const resets = (read.error.value() == ECONNRESET) + (write.error.value() == ECONNRESET);
+    EXPECT_EQ(resets, 1) << read.error.message() << ", " << write.error.message();
   }
-  expect_nothing_in_flight(*m);
 }
 
 // Case 51.
-ISOLATED_TEST(kernel_socket, is_told_that_nobody_listens) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_socket, is_told_that_nobody_listens) {
   std::uint16_t unused = 0;
   {
     auto const [listening, port] = raw_listener();
@@ -236,48 +205,39 @@ ISOLATED_TEST(kernel_socket, is_told_that_nobody_listens) {
   }
   for (bool const with_own : {true, false}) {
     auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
-    if (with_own) s.set_multiplexer(m.get());
+    if (with_own) s.set_multiplexer(&m);
     EXPECT_EQ(s.connect(unio::endpoint::ipv4_loopback(unused), 20s).error().value(), ECONNREFUSED);
     EXPECT_EQ(unio::socket_handle::connected_to(unio::endpoint::unix_path("/nonexistent/socket").value())
                   .error()
                   .value(),
               ENOENT);
   }
-  expect_nothing_in_flight(*m);
 }
 
-ISOLATED_TEST(kernel_socket, stops_connecting_at_its_deadline) {
-  auto const m = made_multiplexer();
+DRIVER_TEST(kernel_socket, stops_connecting_at_its_deadline) {
   auto const [full, port] = raw_listener(0);
   std::vector<raw> waiting;
   for (int i = 0; i < 4; ++i) waiting.push_back(raw_connection(port, SOCK_NONBLOCK));
   for (bool const with_own : {true, false}) {
     auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
-    if (with_own) s.set_multiplexer(m.get());
+    if (with_own) s.set_multiplexer(&m);
     EXPECT_EQ(s.connect(unio::endpoint::ipv4_loopback(port), 30ms).error(), unio::condition::timed_out);
   }
-  expect_nothing_in_flight(*m);
 }
 
-// A Unix socket whose peer's backlog is full is told nothing when there is room again.
-ISOLATED_TEST(kernel_socket, connects_to_a_unix_socket_once_there_is_room) {
-  auto const m = made_multiplexer();
-  {
-    auto const name = unio::endpoint::unix_path("@unio-test-" + std::to_string(::getpid())).value();
-    auto accepting = unio::listening_socket_handle::listen(name, {.backlog = 0}).value();
-    auto const first = unio::socket_handle::connected_to(name).value();
-    auto s = unio::socket_handle::create(unio::address_family::unix_path).value();
-    s.set_multiplexer(m.get());
-    tally told;
-    auto connect = unio::connect(unio::async_connect(s, name), tell{&told});
-    connect.start();
-    for (int i = 0; i < 3; ++i) (void)m->try_run_for(5ms);
-    EXPECT_FALSE(told.ended());
-    auto const accepted = accepting.accept().value();
-    ASSERT_TRUE(drive(*m, [&] { return told.ended(); }));
-    EXPECT_FALSE(told.error) << told.error.message();
-  }
-  expect_nothing_in_flight(*m);
+// A Unix socket whose peer's backlog is full gets no event when there is room again.
+DRIVER_TEST(kernel_socket, connects_to_a_unix_socket_once_there_is_room) {
+  auto const name = unio::endpoint::unix_path("@unio-test-" + std::to_string(::getpid())).value();
+  auto accepting = unio::listening_socket_handle::listen(name, {.backlog = 0}).value();
+  auto const first = unio::socket_handle::connected_to(name).value();
+  auto s = unio::socket_handle::create(unio::address_family::unix_path).value();
+  s.set_multiplexer(&m);
+  started connect{unio::async_connect(s, name)};
+  for (int i = 0; i < 3; ++i) (void)m.try_run_for(5ms);
+  EXPECT_FALSE(connect.ended());
+  auto const accepted = accepting.accept().value();
+  ASSERT_TRUE(drive(m, [&] { return connect.ended(); }));
+  EXPECT_FALSE(connect.error) << connect.error.message();
 }
 
 // Runs in a network of its own; returns -2 where that is not permitted.

@@ -22,12 +22,9 @@ UNIO_ON_EACH_DRIVER(kernel_wakeup);
 
 // While it lives, something is pending, so that run() sleeps.
 struct pending {
-  explicit pending(unio::io_multiplexer& m) : timer(1h, &m), op(unio::async_wait(timer), tell{&told}) {
-    op.start();
-  }
+  explicit pending(unio::io_multiplexer& m) : timer(1h, &m) {}
   unio::timer_handle timer;
-  tally told;
-  unio::io_operation_connection<unio::async_wait, tell> op;
+  started<unio::async_wait> wait{unio::async_wait(timer)};
 };
 
 ISOLATED_TEST(kernel_wakeup, of_a_million_posts_from_two_threads_loses_none) {
@@ -61,76 +58,63 @@ ISOLATED_TEST(kernel_wakeup, of_a_million_posts_from_two_threads_loses_none) {
 }
 
 // One at a time, each of which has to wake a sleeper.
-ISOLATED_TEST(kernel_wakeup, of_a_sleeper_never_fails) {
-  auto const m = made_multiplexer();
-  {
-    pending const p(*m);
-    constexpr int count = 20'000;
-    std::atomic<int> ran = 0;
-    std::thread poster([&] {
-      for (int i = 0; i < count; ++i) {
-        ASSERT_TRUE(m->post([&] { ++ran; }).has_value());
-        while (ran <= i) std::this_thread::yield();
-      }
-    });
-    while (ran < count) ASSERT_TRUE(m->run().has_value());
-    poster.join();
-  }
-  expect_nothing_in_flight(*m);
+DRIVER_TEST(kernel_wakeup, of_a_sleeper_never_fails) {
+  pending const p(m);
+  constexpr int count = 20'000;
+  std::atomic<int> ran = 0;
+  std::thread poster([&] {
+    for (int i = 0; i < count; ++i) {
+      ASSERT_TRUE(m.post([&] { ++ran; }).has_value());
+      while (ran <= i) std::this_thread::yield();
+    }
+  });
+  while (ran < count) ASSERT_TRUE(m.run().has_value());
+  poster.join();
 }
 
-ISOLATED_TEST(kernel_wakeup, returns_from_run_without_anything_to_do) {
-  auto const m = made_multiplexer();
-  {
-    pending const p(*m);
-    for (int i = 0; i < 200; ++i) {
-      std::thread waker([&] {
-        if (i % 2 == 0) std::this_thread::sleep_for(200us);
-        m->wake();
-      });
-      auto const r = m->run();
-      EXPECT_TRUE(r.has_value() && *r < 0);
-      waker.join();
-      (void)m->try_run(); // a wake() that came too late for that run() is for this one
-    }
+DRIVER_TEST(kernel_wakeup, returns_from_run_without_anything_to_do) {
+  pending const p(m);
+  for (int i = 0; i < 200; ++i) {
+    std::thread waker([&] {
+      if (i % 2 == 0) std::this_thread::sleep_for(200us);
+      m.wake();
+    });
+    auto const r = m.run();
+    EXPECT_TRUE(r.has_value() && *r < 0);
+    waker.join();
+    (void)m.try_run(); // a wake() that came too late for that run() is for this one
   }
-  expect_nothing_in_flight(*m);
 }
 
 // Operations that several threads touch: started and cancelled from another thread while they complete (case
 // 14).
-ISOLATED_TEST(kernel_wakeup, by_starting_and_cancelling_elsewhere_loses_nothing) {
-  auto const m = made_multiplexer();
-  {
-    pending const p(*m);
-    connection c = local_connection(m.get());
-    std::array<char, 8> memory{};
-    int bytes = 0;
-    int sent = 0;
-    for (int round = 0; round < 2000; ++round) {
-      tally told;
-      auto read = unio::connect(unio::atomic_async_read(c.socket, unio::mutable_buffer(memory)), tell{&told});
-      std::thread other([&] {
-        read.start();
-        if (round % 3 != 0) read.cancel();
-      });
-      if (round % 2 == 0 || round % 3 == 0) {
-        c.peer.write("x");
-        ++sent;
-      }
-      bool const ended = drive(*m, [&] { return told.ended(); });
-      other.join();
-      ASSERT_TRUE(ended) << round;
-      ASSERT_TRUE(told.ended_once());
-      ASSERT_EQ(told.values, 1);
-      bytes += static_cast<int>(told.bytes);
+DRIVER_TEST(kernel_wakeup, by_starting_and_cancelling_elsewhere_loses_nothing) {
+  pending const p(m);
+  connection c = local_connection(&m);
+  std::array<char, 8> memory{};
+  int bytes = 0;
+  int sent = 0;
+  for (int round = 0; round < 2000; ++round) {
+    watched read{unio::atomic_async_read(c.socket, unio::mutable_buffer(memory))};
+    std::thread other([&] {
+      read.start();
+      if (round % 3 != 0) read.cancel();
+    });
+    if (round % 2 == 0 || round % 3 == 0) {
+      c.peer.write("x");
+      ++sent;
     }
-    char rest[4096];
-    for (ssize_t n; (n = ::recv(c.socket.native_handle(), rest, sizeof rest, MSG_DONTWAIT)) > 0;)
-      bytes += static_cast<int>(n);
-    EXPECT_EQ(bytes, sent); // P3
+    bool const ended = drive(m, [&] { return read.ended(); });
+    other.join();
+    ASSERT_TRUE(ended) << round;
+    ASSERT_TRUE(read.ended_once());
+    ASSERT_EQ(read.values, 1);
+    bytes += static_cast<int>(read.bytes);
   }
-  expect_nothing_in_flight(*m);
+  char rest[4096];
+  for (ssize_t n; (n = ::recv(c.socket.native_handle(), rest, sizeof rest, MSG_DONTWAIT)) > 0;)
+    bytes += static_cast<int>(n);
+  EXPECT_EQ(bytes, sent); // P3
 }
 
 } // namespace

@@ -155,7 +155,7 @@ class explorer {
     threads_set wanted = 0; // to be tried
     threads_set done = 0;   // tried
     threads_set asleep = 0; // nothing new would come of it
-    int last = -1;          // who went on before
+    int last = -1;          // which ran before
     int preemptions = 0;    // before
   };
   [[nodiscard]] bool is_preemption(node const& n) const {
@@ -448,7 +448,7 @@ void explorer::wait(operation op, std::uint64_t seen, std::int64_t until_ns, boo
   t.may_expire = may_expire;
   op.what = action::expire;
   announce(op);
-  if (t.is == status::asleep) { // nobody woke it
+  if (t.is == status::asleep) { // it was not woken
     t.now = std::max(t.now, until_ns);
     note(op, 0);
   } else if (may_expire && choose(2) == 1) {
@@ -716,7 +716,7 @@ bool explorer::add_node(threads_set enabled, bool stalled) {
   n.wanted = reduced && !stalled ? only(first) : may;
   if (bounded && last_ >= 0 && last_ < threads_count && (enabled & only(last_)) != 0 &&
       n.preemptions >= o_.preemptions) {
-    // Nobody may interrupt it, but death.
+    // Only death may interrupt it.
     threads_set const mortal = static_cast<threads_set>(~(only(threads_count) - 1) & ~only(the_clock));
     n.wanted &= static_cast<threads_set>(only(last_) | mortal);
   }
@@ -804,7 +804,7 @@ void explorer::run_once(std::function<void(world&)> const& make) {
     next_asleep_ = candidates & static_cast<threads_set>(~dependent) & static_cast<threads_set>(~only(t));
     for (int i = 0; i != threads_count && !failed_; ++i)
       if ((woken_ & only(i)) != 0) go_on(i); // to its next operation
-    // Who sleeps is not interrupted, even if it may give up.
+    // A sleeping thread is not interrupted, even if it may give up.
     if (t < threads_count) last_ = threads[static_cast<std::size_t>(t)].is == status::asleep ? -1 : t;
   }
   if (failed_) return;

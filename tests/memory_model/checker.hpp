@@ -111,7 +111,7 @@ struct options {
   std::uint64_t most_executions = 20'000'000;
   unsigned most_steps = 400;
   unsigned most_stalls = 12;
-  bool may_stall = false; // even if nobody died
+  bool may_stall = false; // even without a death
   void (*mutant)(operation&) = nullptr;
 };
 
@@ -119,7 +119,7 @@ struct report {
   std::uint64_t executions = 0;
   std::uint64_t redundant = 0; // cut short: others were the same
   std::uint64_t pruned = 0;    // too long
-  std::uint64_t stalls = 0;    // executions in which somebody slept too long after a death
+  std::uint64_t stalls = 0;    // executions in which a thread slept too long after a death
   std::uint64_t unordered = 0; // see above
   bool is_complete = false;
   std::string error; // the first; none: empty
@@ -221,8 +221,8 @@ template <class T> class atomic {
   [[nodiscard]] std::uint8_t location() const noexcept { return at_; }
 
  private:
-  static constexpr std::uint64_t bits =
-      std::is_same_v<T, bool> ? 1 : ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
+  static constexpr std::uint64_t bits = std::is_same_v<T, bool> ? 1
+                                                                : ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
   T change_by(change how, T v, order o, where w) {
     return static_cast<T>(detail::exchange(at_, how, v, bits, o, w.line()));
   }
@@ -257,7 +257,7 @@ inline int wake_sleepers(atomic<std::uint32_t>& word, int how_many) {
   return detail::wake(word.location(), how_many);
 }
 
-/// Locks 0 … 7, each held by one thread or none. Who gets one synchronizes with who had it.
+/// Locks 0 … 7, each held by one thread or none. Taking one synchronizes with its last unlock.
 class kernel_locks {
  public:
   kernel_locks();

@@ -4,7 +4,7 @@
 //
 // What is claimed in each execution:
 //
-//   exclusion      what an owner writes and those who share read is no data race, and nobody else is inside
+//   exclusion      what an owner writes and sharers read is no data race, and no other thread is inside
 //                  with an owner
 //   no forgetting  unless somebody died nobody sleeps until a probe; after deaths everybody gets in all the
 //                  same
@@ -92,7 +92,7 @@ struct machine {
 
 using protocol = layout::protocol<machine>;
 
-// ── who does what ──────────────────────────────────────────────────────────────────────────────────────────
+// ── the threads ────────────────────────────────────────────────────────────────────────────────────────────
 
 enum class patience { any, none, some };
 
@@ -138,9 +138,9 @@ struct stage {
     plain<int> data;
     int written = 0;
     int owners = 0, sharers = 0;
-    bool is_lost = false;          // an owner died inside, and nobody was told
-    bool owner_is_to_know = false; // one who was told and shared it died
-    bool may_be_told = false;      // somebody died who wanted it alone, or was told
+    bool is_lost = false;          // an owner died inside, which is not reported yet
+    bool owner_is_to_know = false; // a sharer that got the report died
+    bool may_be_told = false;      // a thread died that wanted it alone, or had the report
   } guarded[3];
   struct where {
     std::vector<entity> inside;
@@ -161,7 +161,7 @@ void enter(world& w, stage& s, std::size_t thread, request const& r, bool told) 
   for (entity const e : r.entities) {
     auto& g = s.guarded[e.value];
     if (g.owners != 0 || (e.exclusive && g.sharers != 0)) return w.fail("not alone");
-    // Another one that shares it may have been told and not have come so far.
+    // Another sharer may have the report and not have come so far.
     bool const may_know = !e.exclusive && [&] {
       for (std::size_t t = 0; t != s.wanted.size(); ++t)
         if (t != thread && std::ranges::find(s.wanted[t], e) != s.wanted[t].end()) return true;

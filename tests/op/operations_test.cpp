@@ -6,7 +6,9 @@
 // styles are stands in support/operation_table.hpp. A new operation is a new row here.
 
 #include "support/drivers.hpp"
+#include "support/ends.hpp"
 #include "support/operation_table.hpp"
+#include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
@@ -32,23 +34,20 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::ending;
+using test::is_ready;
+using test::pipe_ends;
+using test::put;
+using test::reduced;
 using test::script;
+using test::take;
+using test::tcp_ends;
+using test::unix_ends;
 using unio::deadline;
 using unio::io_multiplexer;
 
 constexpr std::string_view text = "hello";
 
 // ---- two ends --------------------------------------------------------------------------------------------
-
-// What carries bytes: `source` is where they are read, `sink` where they are written.
-struct pipe_ends {
-  unio::pipe_handle source, sink;
-  pipe_ends() {
-    auto p = unio::pipe_handle::anonymous().value();
-    source = std::move(p.reader);
-    sink = std::move(p.writer);
-  }
-};
 
 struct named_pipe_ends {
   test::temporary_directory directory;
@@ -59,44 +58,13 @@ struct named_pipe_ends {
   }
 };
 
-struct unix_ends {
-  unio::socket_handle source, sink;
-  unix_ends() {
-    auto p = unio::socket_handle::pair().value();
-    source = std::move(p.first);
-    sink = std::move(p.second);
-  }
-};
-
-struct tcp_ends {
-  unio::socket_handle source, sink;
-  tcp_ends() {
-    auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
-    sink = unio::socket_handle::create(unio::address_family::ipv4).value();
-    // Small, so that they are soon full. What the listener has is inherited.
-    int const least = 8192;
-    (void)::setsockopt(listener.native_handle(), SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
-    (void)sink.send_buffer(4096);
-    (void)sink.connect(listener.local_endpoint().value()).value();
-    source = listener.accept().value();
-  }
-};
-
-void write_raw(int fd, std::string_view what) {
-  ASSERT_EQ(::write(fd, what.data(), what.size()), static_cast<ssize_t>(what.size()));
-}
-
-bool is_ready(int fd, short events, int milliseconds) {
-  pollfd p{.fd = fd, .events = events, .revents = 0};
-  return ::poll(&p, 1, milliseconds) > 0;
-}
-
-// Writes until there is no room, and none will appear although nobody reads. Returns how many bytes that was.
+// Writes until there is no room and none will appear unless the peer reads. Returns how many bytes that was.
 //
 // TCP keeps what is under way until that is acknowledged, and sends when a timer says so what the other side
 // (`reader`) has still room for. So it is full when nothing is under way and the window is shut. Single bytes
 // it would keep in far more memory than it had promised to have, and then drop them, again and again.
-std::size_t fill(int fd, int reader) {
+std::size_t fill(unio::handle const& h, unio::handle const& reader) {
+  int const fd = h.native_handle();
   std::string const block(16384, 'x');
   std::size_t n = 0;
   auto const write_all = [&](std::size_t bytes) {
@@ -110,55 +78,29 @@ std::size_t fill(int fd, int reader) {
       write_all(1);
       return n;
     }
-    if (now.tcpi_unacked == 0 && now.tcpi_snd_wnd == 0 && !is_ready(fd, POLLOUT, 0)) return n;
+    if (now.tcpi_unacked == 0 && now.tcpi_snd_wnd == 0 && !is_ready(h, POLLOUT, 0)) return n;
     int const on = 1;
-    (void)::setsockopt(reader, IPPROTO_TCP, TCP_QUICKACK, &on,
+    (void)::setsockopt(reader.native_handle(), IPPROTO_TCP, TCP_QUICKACK, &on,
                        sizeof on); // puts no acknowledgement off: tcp(7)
-    (void)is_ready(fd, POLLOUT, 5);
+    (void)is_ready(h, POLLOUT, 5);
   }
   ADD_FAILURE() << "a TCP connection does not get full";
   return n;
 }
 
-std::string take(int fd, std::size_t bytes) {
-  std::string got;
-  char block[16384];
-  while (got.size() < bytes && is_ready(fd, POLLIN, 10'000)) {
-    ssize_t const r = ::read(fd, block, std::min(sizeof block, bytes - got.size()));
-    if (r <= 0) break;
-    got.append(block, static_cast<std::size_t>(r));
-  }
-  return got;
-}
-
-template <class Buffers> ending bytes_of(unio::io_result<Buffers> const& r) {
-  if (!r.has_value()) return test::failure(r.error());
-  ending e{"", r.bytes_transferred()};
-  for (auto const& b : *r) e.text.append(reinterpret_cast<char const*>(b.data()), b.size());
-  return e;
-}
-
-ending success_of(unio::io_result<void> const& r) {
-  return r.has_value() ? ending{"done", r.bytes_transferred()} : test::failure(r.error());
-}
-
 // ---- reading ---------------------------------------------------------------------------------------------
 
 template <class Ends> struct read_from : test::fixture {
-  using sender = unio::async_read;
   static ending value() { return {std::string(text), text.size()}; }
   static ending at_end() { return {}; }
   Ends ends;
   char memory[16];
 
   read_from(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
-  template <class S> S describe(deadline d) { return S(ends.source, unio::mutable_buffer(memory), d); }
-  auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory), d); }
-  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory), d); }
-  void make_ready() { write_raw(ends.sink.native_handle(), text); }
+  UNIO_SPELLINGS(async_read, ends.source, read, unio::mutable_buffer(memory))
+  void make_ready() { put(ends.sink, text); }
   void end() { ASSERT_TRUE(ends.sink.close()); }
   void close() { ASSERT_TRUE(ends.source.close()); }
-  ending reduce(sender::result_type r) { return bytes_of(r); }
 };
 
 // Into several buffers, the last of which is not filled.
@@ -166,13 +108,7 @@ template <class Ends> struct scatter_from : read_from<Ends> {
   using base = read_from<Ends>;
   using base::base;
   unio::mutable_buffer parts[3] = {{this->memory, 2}, {this->memory + 2, 1}, {this->memory + 3, 13}};
-  template <class S> S describe(deadline d) {
-    return S(this->ends.source, std::span<unio::mutable_buffer const>(parts), d);
-  }
-  auto block(deadline d) { return this->ends.source.read(std::span<unio::mutable_buffer const>(parts), d); }
-  auto await(deadline d) {
-    return this->ends.source.co_read(std::span<unio::mutable_buffer const>(parts), d);
-  }
+  UNIO_SPELLINGS(async_read, this->ends.source, read, std::span<unio::mutable_buffer const>(parts))
 };
 
 struct read_nothing : read_from<pipe_ends> {
@@ -180,9 +116,7 @@ struct read_nothing : read_from<pipe_ends> {
   static ending value() { return {}; }
   static ending at_end() { return {}; }
   using read_from::read_from;
-  template <class S> S describe(deadline d) { return S(ends.source, unio::mutable_buffer(memory, 0), d); }
-  auto block(deadline d) { return ends.source.read(unio::mutable_buffer(memory, 0), d); }
-  auto await(deadline d) { return ends.source.co_read(unio::mutable_buffer(memory, 0), d); }
+  UNIO_SPELLINGS(async_read, ends.source, read, unio::mutable_buffer(memory, 0))
   void make_ready() {}
 };
 
@@ -194,7 +128,6 @@ test::temporary_directory& directory() {
 
 struct read_file : test::fixture {
   static constexpr bool can_wait = false;
-  using sender = unio::async_read;
   static ending value() { return {std::string(text), text.size()}; }
   unio::file_handle file;
   char memory[16];
@@ -205,25 +138,18 @@ struct read_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4}; }
-  template <class S> S describe(deadline d) { return S(file, request(), d); }
-  auto block(deadline d) { return file.read(request(), d); }
-  auto await(deadline d) { return file.co_read(request(), d); }
-  void make_ready() {}
-  ending reduce(sender::result_type r) { return bytes_of(r); }
+  UNIO_SPELLINGS(async_read, file, read, request())
 };
 
 struct read_beyond_the_end : read_file {
   static ending value() { return {}; }
   using read_file::read_file;
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4096}; }
-  template <class S> S describe(deadline d) { return S(file, request(), d); }
-  auto block(deadline d) { return file.read(request(), d); }
-  auto await(deadline d) { return file.co_read(request(), d); }
+  UNIO_SPELLINGS(async_read, file, read, request())
 };
 
 struct read_mapped_file : test::fixture {
   static constexpr bool can_wait = false;
-  using sender = unio::async_read;
   static ending value() { return {std::string(text) + " in the map", text.size()}; }
   unio::mapped_file_handle file;
   char memory[16];
@@ -234,12 +160,9 @@ struct read_mapped_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() { return {unio::mutable_buffer(memory), 4}; }
-  template <class S> S describe(deadline d) { return S(file, request(), d); }
-  auto block(deadline d) { return file.read(request(), d); }
-  auto await(deadline d) { return file.co_read(request(), d); }
-  void make_ready() {}
+  UNIO_SPELLINGS(async_read, file, read, request())
   ending reduce(sender::result_type r) {
-    ending e = bytes_of(r);
+    ending e = reduced(r);
     if (r.has_value() && !r->empty() && r->front().data() == file.address() + 4) e.text += " in the map";
     return e;
   }
@@ -248,7 +171,6 @@ struct read_mapped_file : test::fixture {
 // ---- writing ---------------------------------------------------------------------------------------------
 
 template <class Ends> struct write_to : test::fixture {
-  using sender = unio::async_write;
   static ending value() { return {std::string(text), text.size()}; }
   static ending at_end() { return test::failure(EPIPE); }
   Ends ends;
@@ -256,22 +178,20 @@ template <class Ends> struct write_to : test::fixture {
 
   write_to(io_multiplexer* m, script) {
     ends.sink.set_multiplexer(m);
-    filled = fill(ends.sink.native_handle(), ends.source.native_handle());
+    filled = fill(ends.sink, ends.source);
   }
-  template <class S> S describe(deadline d) { return S(ends.sink, unio::const_buffer(text), d); }
-  auto block(deadline d) { return ends.sink.write(unio::const_buffer(text), d); }
-  auto await(deadline d) { return ends.sink.co_write(unio::const_buffer(text), d); }
+  UNIO_SPELLINGS(async_write, ends.sink, write, unio::const_buffer(text))
   void make_ready() {
-    EXPECT_EQ(take(ends.source.native_handle(), filled).size(), filled);
-    is_ready(ends.sink.native_handle(), POLLOUT, 10'000); // a TCP peer says so a little later
+    EXPECT_EQ(take(ends.source, filled).size(), filled);
+    is_ready(ends.sink, POLLOUT, 10'000); // a TCP peer says so a little later
     filled = 0;
   }
   void end() { ASSERT_TRUE(ends.source.close()); }
   void close() { ASSERT_TRUE(ends.sink.close()); }
   ending reduce(unio::io_result<unio::const_buffers> r) {
-    ending e = bytes_of(r);
+    ending e = reduced(r);
     if (r.has_value()) {
-      EXPECT_EQ(take(ends.source.native_handle(), r.bytes_transferred()), e.text) << "what arrived";
+      EXPECT_EQ(take(ends.source, r.bytes_transferred()), e.text) << "what arrived";
     }
     return e;
   }
@@ -285,34 +205,23 @@ struct write_to_tcp : write_to<tcp_ends> {
 template <class Ends> struct gather_to : write_to<Ends> {
   using write_to<Ends>::write_to;
   unio::const_buffer parts[3] = {{text.data(), 2}, {text.data(), 0}, {text.data() + 2, 3}};
-  template <class S> S describe(deadline d) {
-    return S(this->ends.sink, std::span<unio::const_buffer const>(parts), d);
-  }
-  auto block(deadline d) { return this->ends.sink.write(std::span<unio::const_buffer const>(parts), d); }
-  auto await(deadline d) { return this->ends.sink.co_write(std::span<unio::const_buffer const>(parts), d); }
+  UNIO_SPELLINGS(async_write, this->ends.sink, write, std::span<unio::const_buffer const>(parts))
 };
 
 struct send_zero_copy_to_tcp : write_to_tcp {
-  using sender = unio::async_send_zero_copy;
   using write_to_tcp::write_to_tcp;
-  template <class S> S describe(deadline d) { return S(ends.sink, unio::const_buffer(text), d); }
-  auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer(text), d); }
-  auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer(text), d); }
+  UNIO_SPELLINGS(async_send_zero_copy, ends.sink, send_zero_copy, unio::const_buffer(text))
 };
 
 // A Unix socket cannot send without copying.
 struct send_zero_copy_to_unix : write_to<unix_ends> {
-  using sender = unio::async_send_zero_copy;
   using write_to::write_to;
-  template <class S> S describe(deadline d) { return S(ends.sink, unio::const_buffer(text), d); }
-  auto block(deadline d) { return ends.sink.send_zero_copy(unio::const_buffer(text), d); }
-  auto await(deadline d) { return ends.sink.co_send_zero_copy(unio::const_buffer(text), d); }
+  UNIO_SPELLINGS(async_send_zero_copy, ends.sink, send_zero_copy, unio::const_buffer(text))
 };
 
 struct write_file : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false; // not every filesystem can say that a write would not wait
-  using sender = unio::async_write;
   static ending value() { return {std::string(text), text.size()}; }
   unio::file_handle file;
 
@@ -322,22 +231,18 @@ struct write_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::const_buffers> request() { return {unio::const_buffer(text), 4}; }
-  template <class S> S describe(deadline d) { return S(file, request(), d); }
-  auto block(deadline d) { return file.write(request(), d); }
-  auto await(deadline d) { return file.co_write(request(), d); }
-  void make_ready() {}
+  UNIO_SPELLINGS(async_write, file, write, request())
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
       EXPECT_EQ(directory().read("written"), "say hellong");
     }
-    return bytes_of(r);
+    return reduced(r);
   }
 };
 
 struct write_mapped_file : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false;
-  using sender = unio::async_write;
   static ending value() { return {std::string(text), text.size()}; }
   unio::mapped_file_handle file;
 
@@ -348,16 +253,13 @@ struct write_mapped_file : test::fixture {
     file.set_multiplexer(m);
   }
   unio::io_request<unio::const_buffers> request() { return {unio::const_buffer(text), 4}; }
-  template <class S> S describe(deadline d) { return S(file, request(), d); }
-  auto block(deadline d) { return file.write(request(), d); }
-  auto await(deadline d) { return file.co_write(request(), d); }
-  void make_ready() {}
+  UNIO_SPELLINGS(async_write, file, write, request())
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
       EXPECT_EQ(std::string_view(reinterpret_cast<char const*>(file.address()), file.length()),
                 "say hellong");
     }
-    return bytes_of(r);
+    return reduced(r);
   }
 };
 
@@ -365,8 +267,6 @@ struct write_mapped_file : test::fixture {
 
 template <unio::barrier_kind Kind> struct barrier_on_file : test::fixture {
   static constexpr bool can_wait = false;
-  using sender = unio::async_barrier;
-  static ending value() { return {"done"}; }
   unio::file_handle file;
 
   barrier_on_file(io_multiplexer* m, script) {
@@ -376,27 +276,17 @@ template <unio::barrier_kind Kind> struct barrier_on_file : test::fixture {
     (void)file.write(unio::const_buffer(text));
     file.set_multiplexer(m);
   }
-  template <class S> S describe(deadline d) { return S(file, Kind, d); }
-  auto block(deadline d) { return file.barrier(Kind, d); }
-  auto await(deadline d) { return file.co_barrier(Kind, d); }
-  void make_ready() {}
-  ending reduce(sender::result_type r) { return success_of(r); }
+  UNIO_SPELLINGS(async_barrier, file, barrier, Kind)
 };
 
 // Nothing that could be made durable.
 struct barrier_on_pipe : test::fixture {
   static constexpr bool can_wait = false;
-  using sender = unio::async_barrier;
-  static ending value() { return {"done"}; }
   pipe_ends ends;
   static constexpr auto kind = unio::barrier_kind::wait_all;
 
   barrier_on_pipe(io_multiplexer* m, script) { ends.sink.set_multiplexer(m); }
-  template <class S> S describe(deadline d) { return S(ends.sink, kind, d); }
-  auto block(deadline d) { return ends.sink.barrier(kind, d); }
-  auto await(deadline d) { return ends.sink.co_barrier(kind, d); }
-  void make_ready() {}
-  ending reduce(sender::result_type r) { return success_of(r); }
+  UNIO_SPELLINGS(async_barrier, ends.sink, barrier, kind)
 };
 
 // ---- connections -----------------------------------------------------------------------------------------
@@ -416,7 +306,6 @@ struct tcp_address {
 };
 
 template <class Address> struct accept_on : test::fixture {
-  using sender = unio::async_accept;
   static ending value() { return {"connection"}; }
   unio::listening_socket_handle listener;
   unio::endpoint at;
@@ -427,9 +316,7 @@ template <class Address> struct accept_on : test::fixture {
         at(listener.local_endpoint().value()) {
     listener.set_multiplexer(m);
   }
-  template <class S> S describe(deadline d) { return S(listener, d); }
-  auto block(deadline d) { return listener.accept(d); }
-  auto await(deadline d) { return listener.co_accept(d); }
+  UNIO_SPELLINGS(async_accept, listener, accept)
   void make_ready() { peer = unio::socket_handle::connected_to(at).value(); }
   void again() { peer = {}; }
   void close() { ASSERT_TRUE(listener.close()); }
@@ -439,13 +326,13 @@ template <class Address> struct accept_on : test::fixture {
     EXPECT_GT(fd, 2);
     EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     EXPECT_EQ(::fcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
-    write_raw(peer.native_handle(), text);
-    EXPECT_EQ(take(fd, text.size()), text);
+    put(peer, text);
+    EXPECT_EQ(take(*r, text.size()), text);
     return {"connection"};
   }
 };
 
-// The only listener that somebody else can end: shutting a Unix one down wakes nobody.
+// Only a listener of TCP can be ended from outside: shutting a Unix one down wakes no waiter.
 struct accept_on_tcp : accept_on<tcp_address> {
   using accept_on::accept_on;
   void end() { ::shutdown(listener.native_handle(), SHUT_RDWR); }
@@ -462,8 +349,6 @@ template <class Accept> struct accept_many_on : Accept {
 // To wait, a connection needs a listener whose queue is full.
 struct connect_unix : test::fixture {
   static constexpr bool repeatable = false; // a socket that was connecting is to be closed
-  using sender = unio::async_connect;
-  static ending value() { return {"done"}; }
   static ending at_end() { return test::failure(ECONNREFUSED); }
   unio::endpoint at = fresh_name();
   unio::listening_socket_handle listener = unio::listening_socket_handle::listen(at, {.backlog = 1}).value();
@@ -478,9 +363,7 @@ struct connect_unix : test::fixture {
       queued.push_back(std::move(next));
     }
   }
-  template <class S> S describe(deadline d) { return S(socket, at, d); }
-  auto block(deadline d) { return socket.connect(at, d); }
-  auto await(deadline d) { return socket.co_connect(at, d); }
+  UNIO_SPELLINGS(async_connect, socket, connect, at)
   void make_ready() {
     for (std::size_t i = 0; i < queued.size(); ++i) (void)listener.accept().value();
   }
@@ -488,10 +371,10 @@ struct connect_unix : test::fixture {
   void close() { ASSERT_TRUE(socket.close()); }
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
-      write_raw(socket.native_handle(), text);
-      EXPECT_EQ(take(listener.accept().value().native_handle(), text.size()), text);
+      put(socket, text);
+      EXPECT_EQ(take(listener.accept().value(), text.size()), text);
     }
-    return success_of(r);
+    return reduced(r);
   }
 };
 
@@ -499,24 +382,19 @@ struct connect_tcp : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false; // a handshake takes a moment
   static constexpr bool repeatable = false;
-  using sender = unio::async_connect;
-  static ending value() { return {"done"}; }
   unio::listening_socket_handle listener =
       unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
   unio::endpoint at = listener.local_endpoint().value();
   unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
 
   connect_tcp(io_multiplexer* m, script) { socket.set_multiplexer(m); }
-  template <class S> S describe(deadline d) { return S(socket, at, d); }
-  auto block(deadline d) { return socket.connect(at, d); }
-  auto await(deadline d) { return socket.co_connect(at, d); }
-  void make_ready() {}
+  UNIO_SPELLINGS(async_connect, socket, connect, at)
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
-      write_raw(socket.native_handle(), text);
-      EXPECT_EQ(take(listener.accept().value().native_handle(), text.size()), text);
+      put(socket, text);
+      EXPECT_EQ(take(listener.accept().value(), text.size()), text);
     }
-    return success_of(r);
+    return reduced(r);
   }
 };
 
@@ -543,7 +421,6 @@ struct connect_to_nobody : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false;
   static constexpr bool repeatable = false;
-  using sender = unio::async_connect;
   static ending value() { return test::failure(ECONNREFUSED); }
   unio::endpoint at;
   unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
@@ -554,18 +431,12 @@ struct connect_to_nobody : test::fixture {
     (void)taken.bind(unio::endpoint::ipv4_loopback(0));
     at = taken.local_endpoint().value();
   }
-  template <class S> S describe(deadline d) { return S(socket, at, d); }
-  auto block(deadline d) { return socket.connect(at, d); }
-  auto await(deadline d) { return socket.co_connect(at, d); }
-  void make_ready() {}
-  ending reduce(sender::result_type r) { return success_of(r); }
+  UNIO_SPELLINGS(async_connect, socket, connect, at)
 };
 
 // ---- waiting ---------------------------------------------------------------------------------------------
 
 struct wait_for_timer : test::fixture {
-  using sender = unio::async_wait;
-  static ending value() { return {"done"}; }
   unio::timer_handle timer;
   bool comes;
 
@@ -574,24 +445,18 @@ struct wait_for_timer : test::fixture {
     timer.set_multiplexer(m);
     timer.expires_at(comes ? deadline(15ms) : deadline(1h));
   }
-  template <class S> S describe(deadline d) { return S(timer, d); }
-  auto block(deadline d) { return timer.wait(d); }
-  auto await(deadline d) { return timer.co_wait(d); }
+  UNIO_SPELLINGS(async_wait, timer, wait)
   void make_ready() {
     if (!comes) timer.expires_at(std::chrono::steady_clock::now() - 1s);
   }
-  ending reduce(sender::result_type r) { return success_of(r); }
 };
 
 struct wait_for_event : test::fixture {
-  using sender = unio::async_wait_event;
   static ending value() { return {"signalled 3 times"}; }
   unio::event_handle event = unio::event_handle::create().value();
 
   wait_for_event(io_multiplexer* m, script) { event.set_multiplexer(m); }
-  template <class S> S describe(deadline d) { return S(event, d); }
-  auto block(deadline d) { return event.wait(d); }
-  auto await(deadline d) { return event.co_wait(d); }
+  UNIO_SPELLINGS(async_wait_event, event, wait)
   void make_ready() { ASSERT_TRUE(event.signal(3)); }
   void close() { ASSERT_TRUE(event.close()); }
   ending reduce(sender::result_type r) {
@@ -601,25 +466,18 @@ struct wait_for_event : test::fixture {
 };
 
 template <class Ends> struct poll_readable : test::fixture {
-  using sender = unio::async_poll;
-  static ending value() { return {"done"}; }
   static ending at_end() { return {"done"}; } // a read would not wait
   Ends ends;
   static constexpr auto what = unio::readiness::readable;
 
   poll_readable(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
-  template <class S> S describe(deadline d) { return S(ends.source, what, d); }
-  auto block(deadline d) { return ends.source.poll(what, d); }
-  auto await(deadline d) { return ends.source.co_poll(what, d); }
-  void make_ready() { write_raw(ends.sink.native_handle(), text); }
+  UNIO_SPELLINGS(async_poll, ends.source, poll, what)
+  void make_ready() { put(ends.sink, text); }
   void end() { ASSERT_TRUE(ends.sink.close()); }
   void close() { ASSERT_TRUE(ends.source.close()); }
-  ending reduce(sender::result_type r) { return success_of(r); }
 };
 
 template <class Ends> struct poll_writable : test::fixture {
-  using sender = unio::async_poll;
-  static ending value() { return {"done"}; }
   static ending at_end() { return {"done"}; }
   Ends ends;
   std::size_t filled = 0;
@@ -627,43 +485,34 @@ template <class Ends> struct poll_writable : test::fixture {
 
   poll_writable(io_multiplexer* m, script) {
     ends.sink.set_multiplexer(m);
-    filled = fill(ends.sink.native_handle(), ends.source.native_handle());
+    filled = fill(ends.sink, ends.source);
   }
-  template <class S> S describe(deadline d) { return S(ends.sink, what, d); }
-  auto block(deadline d) { return ends.sink.poll(what, d); }
-  auto await(deadline d) { return ends.sink.co_poll(what, d); }
+  UNIO_SPELLINGS(async_poll, ends.sink, poll, what)
   void make_ready() {
-    EXPECT_EQ(take(ends.source.native_handle(), filled).size(), filled);
+    EXPECT_EQ(take(ends.source, filled).size(), filled);
     filled = 0;
   }
   void end() { ASSERT_TRUE(ends.source.close()); }
   void close() { ASSERT_TRUE(ends.sink.close()); }
-  ending reduce(sender::result_type r) { return success_of(r); }
 };
 
 // Urgent data of TCP.
 struct poll_exceptional : test::fixture {
-  using sender = unio::async_poll;
-  static ending value() { return {"done"}; }
   tcp_ends ends;
   static constexpr auto what = unio::readiness::exceptional;
 
   poll_exceptional(io_multiplexer* m, script) {
     ends.source.set_multiplexer(m);
-    write_raw(ends.sink.native_handle(), text); // which is not urgent
+    put(ends.sink, text); // which is not urgent
   }
-  template <class S> S describe(deadline d) { return S(ends.source, what, d); }
-  auto block(deadline d) { return ends.source.poll(what, d); }
-  auto await(deadline d) { return ends.source.co_poll(what, d); }
+  UNIO_SPELLINGS(async_poll, ends.source, poll, what)
   void make_ready() { ASSERT_EQ(::send(ends.sink.native_handle(), "!", 1, MSG_OOB), 1); }
   void close() { ASSERT_TRUE(ends.source.close()); }
-  ending reduce(sender::result_type r) { return success_of(r); }
 };
 
 struct no_op : test::fixture {
   static constexpr bool can_wait = false;
   using sender = unio::async_no_op;
-  static ending value() { return {"done"}; }
   io_multiplexer* multiplexer;
 
   no_op(io_multiplexer* m, script) : multiplexer(m) {}
@@ -672,15 +521,12 @@ struct no_op : test::fixture {
     return multiplexer == nullptr ? unio::no_op() : unio::detail::blocking(unio::async_no_op(multiplexer, d));
   }
   auto await(deadline) { return unio::co_no_op(multiplexer); }
-  void make_ready() {}
-  ending reduce(sender::result_type r) { return success_of(r); }
 };
 
 // ---- moving, opening, closing ----------------------------------------------------------------------------
 
 // From one to another: at first there is nothing to move.
 template <class From, class To> struct splice_between : test::fixture {
-  using sender = unio::async_splice;
   static ending value() { return {"moved", text.size()}; }
   static ending at_end() { return {"moved", 0}; }
   From from;
@@ -688,15 +534,13 @@ template <class From, class To> struct splice_between : test::fixture {
   unio::splice_request request{.bytes = 100};
 
   splice_between(io_multiplexer* m, script) { from.source.set_multiplexer(m); }
-  template <class S> S describe(deadline d) { return S(from.source, to.sink, request, d); }
-  auto block(deadline d) { return unio::splice(from.source, to.sink, request, d); }
-  auto await(deadline d) { return unio::co_splice(from.source, to.sink, request, d); }
-  void make_ready() { write_raw(from.sink.native_handle(), text); }
+  UNIO_FREE_SPELLINGS(async_splice, splice, from.source, to.sink, request)
+  void make_ready() { put(from.sink, text); }
   void end() { ASSERT_TRUE(from.sink.close()); }
   void close() { ASSERT_TRUE(to.sink.close()); } // the one that it does not wait for
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
-    EXPECT_EQ(take(to.source.native_handle(), *r), text.substr(0, *r));
+    EXPECT_EQ(take(to.source, *r), text.substr(0, *r));
     return {"moved", r.bytes_transferred()};
   }
 };
@@ -706,11 +550,11 @@ struct splice_to_full_pipe : splice_between<pipe_ends, pipe_ends> {
   static ending at_end() { return test::failure(EPIPE); }
   std::size_t filled;
   splice_to_full_pipe(io_multiplexer* m, script s) : splice_between(m, s) {
-    filled = fill(to.sink.native_handle(), to.source.native_handle());
-    write_raw(from.sink.native_handle(), text);
+    filled = fill(to.sink, to.source);
+    put(from.sink, text);
   }
   void make_ready() {
-    EXPECT_EQ(take(to.source.native_handle(), filled).size(), filled);
+    EXPECT_EQ(take(to.source, filled).size(), filled);
     filled = 0;
   }
   void end() { ASSERT_TRUE(to.source.close()); }
@@ -720,7 +564,6 @@ struct splice_to_full_pipe : splice_between<pipe_ends, pipe_ends> {
 struct splice_from_file : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false; // a file has to be read first
-  using sender = unio::async_splice;
   static ending value() { return {"moved", text.size()}; }
   unio::file_handle file;
   pipe_ends to;
@@ -731,16 +574,13 @@ struct splice_from_file : test::fixture {
     file = unio::file_handle::file(directory().handle(), "spliced").value();
     file.set_multiplexer(m);
   }
-  template <class S> S describe(deadline d) { return S(file, to.sink, request, d); }
-  auto block(deadline d) { return unio::splice(file, to.sink, request, d); }
-  auto await(deadline d) { return unio::co_splice(file, to.sink, request, d); }
-  void make_ready() {}
+  UNIO_FREE_SPELLINGS(async_splice, splice, file, to.sink, request)
   void again() { // what was abandoned may have moved its bytes
-    if (is_ready(to.source.native_handle(), POLLIN, 0)) take(to.source.native_handle(), text.size());
+    if (is_ready(to.source, POLLIN, 0)) take(to.source, text.size());
   }
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
-    EXPECT_EQ(take(to.source.native_handle(), *r), text.substr(0, *r));
+    EXPECT_EQ(take(to.source, *r), text.substr(0, *r));
     return {"moved", r.bytes_transferred()};
   }
 };
@@ -775,7 +615,6 @@ template <bool Exists> struct open_file : test::fixture {
     return unio::co_open(base, name, unio::handle::mode::read, unio::handle::creation::open_existing,
                          unio::handle::caching::all, unio::handle::flag::none, d);
   }
-  void make_ready() {}
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
     return {"a file of " + std::to_string(r->maximum_extent().value()) + " bytes"};
@@ -784,7 +623,6 @@ template <bool Exists> struct open_file : test::fixture {
 
 // Somebody else has locked the same bytes.
 struct lock_range_of_file : test::fixture {
-  using sender = unio::async_lock_range;
   static ending value() { return {"locked"}; }
   unio::file_handle file, theirs;
   unio::file_lock their_lock;
@@ -800,9 +638,7 @@ struct lock_range_of_file : test::fixture {
     their_lock = theirs.lock_range(4, 8, kind).value();
     file.set_multiplexer(m);
   }
-  template <class S> S describe(deadline d) { return S(file, 4, 5, kind, d); }
-  auto block(deadline d) { return file.lock_range(4, 5, kind, d); }
-  auto await(deadline d) { return file.co_lock_range(4, 5, kind, d); }
+  UNIO_SPELLINGS(async_lock_range, file, lock_range, 4, 5, kind)
   void make_ready() { ASSERT_TRUE(their_lock.unlock()); }
   void close() { ASSERT_TRUE(file.close()); }
   ending reduce(sender::result_type r) {
@@ -815,11 +651,8 @@ struct lock_range_of_file : test::fixture {
 };
 
 struct lock_whole_file : lock_range_of_file {
-  using sender = unio::async_lock_file;
   using lock_range_of_file::lock_range_of_file;
-  template <class S> S describe(deadline d) { return S(file, kind, d); }
-  auto block(deadline d) { return file.lock_file(kind, d); }
-  auto await(deadline d) { return file.co_lock_file(kind, d); }
+  UNIO_SPELLINGS(async_lock_file, file, lock_file, kind)
 };
 
 // Both read: they are not in each other's way.
@@ -830,9 +663,7 @@ struct lock_range_shared : lock_range_of_file {
     EXPECT_TRUE(their_lock.unlock());
     their_lock = theirs.lock_range(0, 100, shared).value();
   }
-  template <class S> S describe(deadline d) { return S(file, 4, 5, shared, d); }
-  auto block(deadline d) { return file.lock_range(4, 5, shared, d); }
-  auto await(deadline d) { return file.co_lock_range(4, 5, shared, d); }
+  UNIO_SPELLINGS(async_lock_range, file, lock_range, 4, 5, shared)
   void make_ready() {}
   ending reduce(sender::result_type r) { return r.has_value() ? ending{"locked"} : test::failure(r.error()); }
 };
@@ -849,7 +680,6 @@ template <class Ends> struct close_one : test::fixture {
   template <class S> S describe(deadline d) { return S(std::move(ends.sink), d); }
   unio::io_result<void> block(deadline) { return ends.sink.close(); }
   auto await(deadline) { return std::move(ends.sink).co_close(); }
-  void make_ready() {}
   ending reduce(sender::result_type r) {
     if (!r.has_value()) return test::failure(r.error());
     return {::fcntl(fd, F_GETFD) == -1 && errno == EBADF ? "closed" : "still open"};
@@ -865,8 +695,8 @@ struct file_end {
 // What both members came to.
 template <class Result> ending both(Result r) {
   if (r.error() && r.error() != unio::error::truncated) return test::failure(r.error());
-  ending e = bytes_of(r.template get<0>());
-  ending const second = bytes_of(r.template get<1>());
+  ending e = reduced(r.template get<0>());
+  ending const second = reduced(r.template get<1>());
   e.text += "+" + second.text;
   e.bytes += second.bytes;
   return e;
@@ -887,10 +717,8 @@ template <class From, class To> struct link_read_to_write : test::fixture {
   }
   unio::async_read read() { return {from.source, unio::mutable_buffer(memory)}; }
   unio::async_write write() { return {to.sink, unio::const_buffer(memory, text.size())}; }
-  template <class S> S describe(deadline d) { return S(d, read(), write()); }
-  auto block(deadline d) { return unio::sync_link(d, read(), write()); }
-  auto await(deadline d) { return unio::co_link(d, read(), write()); }
-  void make_ready() { write_raw(from.sink.native_handle(), text); }
+  UNIO_CHAIN_SPELLINGS(read(), write())
+  void make_ready() { put(from.sink, text); }
   void end() { ASSERT_TRUE(from.sink.close()); }
   void close() { ASSERT_TRUE(from.source.close()); }
   ending reduce(sender::result_type r) { return both(std::move(r)); }
@@ -911,10 +739,8 @@ struct link_write_to_read : test::fixture {
   }
   unio::async_write write() { return {to.sink, unio::const_buffer("ping", 4)}; }
   unio::async_read read() { return {from.source, unio::mutable_buffer(memory)}; }
-  template <class S> S describe(deadline d) { return S(d, write(), read()); }
-  auto block(deadline d) { return unio::sync_link(d, write(), read()); }
-  auto await(deadline d) { return unio::co_link(d, write(), read()); }
-  void make_ready() { write_raw(from.sink.native_handle(), text); }
+  UNIO_CHAIN_SPELLINGS(write(), read())
+  void make_ready() { put(from.sink, text); }
   void end() { ASSERT_TRUE(from.sink.close()); }
   void close() { ASSERT_TRUE(from.source.close()); }
   ending reduce(sender::result_type r) {
@@ -939,10 +765,7 @@ struct link_file_to_file : test::fixture {
   }
   unio::async_read read() { return {from, {unio::mutable_buffer(memory), 4}}; }
   unio::async_write write() { return {to, {unio::const_buffer(memory, text.size()), 0}}; }
-  template <class S> S describe(deadline d) { return S(d, read(), write()); }
-  auto block(deadline d) { return unio::sync_link(d, read(), write()); }
-  auto await(deadline d) { return unio::co_link(d, read(), write()); }
-  void make_ready() {}
+  UNIO_CHAIN_SPELLINGS(read(), write())
   ending reduce(sender::result_type r) { return both(std::move(r)); }
 };
 
@@ -951,9 +774,7 @@ struct link_beyond_the_end : link_file_to_file {
   static ending value() { return {"lo+" + test::failure(unio::condition::canceled).text, 2}; }
   using link_file_to_file::link_file_to_file;
   unio::async_read read() { return {from, {unio::mutable_buffer(memory), 7}}; }
-  template <class S> S describe(deadline d) { return S(d, read(), write()); }
-  auto block(deadline d) { return unio::sync_link(d, read(), write()); }
-  auto await(deadline d) { return unio::co_link(d, read(), write()); }
+  UNIO_CHAIN_SPELLINGS(read(), write())
 };
 
 // A failure between two that would succeed.
@@ -971,16 +792,11 @@ struct link_that_fails : test::fixture {
     EXPECT_TRUE(ends.source.close());
   }
   unio::async_write write() { return {ends.sink, unio::const_buffer(text)}; }
-  template <class S> S describe(deadline d) {
-    return S(d, unio::async_no_op(m), write(), unio::async_no_op(m));
-  }
-  auto block(deadline d) { return unio::sync_link(d, unio::async_no_op(m), write(), unio::async_no_op(m)); }
-  auto await(deadline d) { return unio::co_link(d, unio::async_no_op(m), write(), unio::async_no_op(m)); }
-  void make_ready() {}
+  UNIO_CHAIN_SPELLINGS(unio::async_no_op(m), write(), unio::async_no_op(m))
   ending reduce(sender::result_type r) {
     EXPECT_EQ(r.completed(), 1U);
     auto const& [first, second, third] = r;
-    return {success_of(first).text + ", " + bytes_of(second).text + ", " + success_of(third).text};
+    return {reduced(first).text + ", " + reduced(second).text + ", " + reduced(third).text};
   }
 };
 
@@ -1062,8 +878,9 @@ struct entry {
 std::vector<entry> entries() {
   std::vector<entry> all;
   for (test::row const& r : table())
-    for (script const s : test::all_scripts)
+    test::for_each_script([&](script s) {
       if (r.expected(s).has_value()) all.push_back({&r, s});
+    });
   return all;
 }
 
@@ -1085,9 +902,10 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s,
       f->set_multiplexer(m.get()); // the first operation on a file has a ring open a pipe for itself
       (void)f->barrier();
     }
-    for (test::style const how : test::all_styles)
+    test::for_each_style([&](test::style how) {
       if (how != test::style::blocking && r.has(s, how))
         play(driver + " " + test::name_of(how), how, m.get());
+    });
   }
   return cells;
 }

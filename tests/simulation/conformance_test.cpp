@@ -2,10 +2,9 @@
 // and on the simulation over many seeds.
 
 #include "support.hpp"
+#include "support/drivers.hpp"
 
 #include <chrono>
-#include <cstdlib>
-#include <memory>
 #include <set>
 #include <vector>
 
@@ -48,8 +47,8 @@ struct stage {
     say("write", r.error(), r.bytes_transferred());
   }
   // Runs until the operations behind `t` have ended, or for so many turns.
-  void run(told& t) {
-    for (int i = 0; i != 10'000 && !t.finished(); ++i)
+  void run(tally& t) {
+    for (int i = 0; i != 10'000 && !t.ended(); ++i)
       if (!m.try_run_for(1ms).has_value()) break;
     say("told", t.error, t.bytes);
   }
@@ -58,24 +57,20 @@ struct stage {
 void cancel_races_the_bytes(stage& g) {
   auto p = g.pipe();
   std::array<char, 8> buffer{};
-  told t;
-  auto op = watch(async_read(p.reader, unio::mutable_buffer(buffer)), t);
-  op.start();
+  started op{async_read(p.reader, unio::mutable_buffer(buffer))};
   (void)g.m.try_run();
   g.write(p.writer, 3);
   op.cancel();
-  g.run(t);
+  g.run(op);
 }
 
 void cancel_without_bytes(stage& g) {
   auto p = g.pipe();
   std::array<char, 8> buffer{};
-  told t;
-  auto op = watch(async_read(p.reader, unio::mutable_buffer(buffer)), t);
-  op.start();
+  started op{async_read(p.reader, unio::mutable_buffer(buffer))};
   (void)g.m.try_run();
   op.cancel();
-  g.run(t);
+  g.run(op);
 }
 
 void peer_closes_with_bytes_unread(stage& g) {
@@ -135,23 +130,19 @@ void deadline_passes(stage& g) {
 void closes_under_an_operation(stage& g) {
   auto p = g.pipe();
   std::array<char, 8> buffer{};
-  told t;
-  auto op = watch(async_read(p.reader, unio::mutable_buffer(buffer)), t);
-  op.start();
+  started op{async_read(p.reader, unio::mutable_buffer(buffer))};
   (void)g.m.try_run();
   (void)p.reader.close();
-  g.run(t);
+  g.run(op);
 }
 
 void writer_closes_under_a_read(stage& g) {
   auto p = g.pipe();
   std::array<char, 8> buffer{};
-  told t;
-  auto op = watch(async_read(p.reader, unio::mutable_buffer(buffer)), t);
-  op.start();
+  started op{async_read(p.reader, unio::mutable_buffer(buffer))};
   (void)g.m.try_run();
   (void)p.writer.close();
-  g.run(t);
+  g.run(op);
 }
 
 void full_pipe(stage& g) {
@@ -159,12 +150,10 @@ void full_pipe(stage& g) {
   g.write(p.writer, 100'000);
   g.write(p.writer, 1, unio::deadline::zero());
   std::vector<char> const data(10);
-  told t;
-  auto op = watch(async_write(p.writer, unio::const_buffer(data)), t);
-  op.start();
+  started op{async_write(p.writer, unio::const_buffer(data))};
   (void)g.m.try_run();
   (void)p.reader.close();
-  g.run(t);
+  g.run(op);
 }
 
 struct script {
@@ -184,23 +173,6 @@ constexpr script scripts[] = {{"cancel_races_the_bytes", cancel_races_the_bytes}
                               {"writer_closes_under_a_read", writer_closes_under_a_read},
                               {"full_pipe", full_pipe}};
 
-// Sets UNIO_DRIVER for as long as it lives.
-class driver_choice {
- public:
-  explicit driver_choice(char const* name) {
-    if (char const* const was = std::getenv("UNIO_DRIVER")) before_ = was;
-    ::setenv("UNIO_DRIVER", name, 1);
-  }
-  driver_choice(driver_choice const&) = delete;
-  driver_choice& operator=(driver_choice const&) = delete;
-  ~driver_choice() {
-    before_.empty() ? ::unsetenv("UNIO_DRIVER") : ::setenv("UNIO_DRIVER", before_.c_str(), 1);
-  }
-
- private:
-  std::string before_;
-};
-
 class conformance : public testing::TestWithParam<script> {};
 
 TEST_P(conformance, of_the_real_drivers_with_the_simulation) {
@@ -213,8 +185,7 @@ TEST_P(conformance, of_the_real_drivers_with_the_simulation) {
   }
   int drivers = 0;
   for (char const* const name : {"uring", "epoll"}) {
-    driver_choice const choice(name);
-    unio::result<std::unique_ptr<unio::io_multiplexer>> m = unio::io_multiplexer::best_available();
+    auto const m = make_multiplexer(name);
     if (!m.has_value()) continue; // io_uring is not built, or forbidden here
     ++drivers;
     for (int i = 0; i != 3; ++i) {

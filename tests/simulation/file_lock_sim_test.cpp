@@ -1,4 +1,4 @@
-// Locks on simulated files, which somebody else holds now and then: every operation ends once, and what was
+// Locks on simulated files, which another owner holds now and then: every operation ends once, and what was
 // locked is unlocked, whatever is cancelled, times out or is destroyed meanwhile.
 
 #include "simulation/support.hpp"
@@ -13,12 +13,10 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 namespace {
 
 using namespace std::chrono_literals;
-using test::counting;
 using test::for_seeds;
 using test::simulation;
 using unio::async_lock_range;
@@ -56,23 +54,20 @@ TEST(simulated_lock, leaves_nothing_locked_however_it_ends) {
     test::dice d(s.seed());
     file_handle file = s.file();
     for (int round = 0; round != 10; ++round) {
-      test::told told;
-      auto op = std::make_optional(
-          test::watch(async_lock_range(file, d.below(100), 1 + d.below(10), lock_kind::exclusive,
-                                       std::chrono::microseconds(1 + d.below(6000))),
-                      told));
-      op->start();
+      std::optional<test::started<async_lock_range>> op;
+      op.emplace(async_lock_range(file, d.below(100), 1 + d.below(10), lock_kind::exclusive,
+                                  std::chrono::microseconds(1 + d.below(6000))));
       for (std::uint64_t turns = d.below(4); turns != 0; --turns) (void)s.multiplexer().try_run_for(1ms);
       if (d.below(3) == 0) op->cancel();
       if (d.below(4) == 0) {
         destroyed += op->finished() ? 0 : 1;
         op.reset();
       } else {
-        EXPECT_TRUE(test::run_until(s, [&] { return told.finished(); }));
-        test::expect_ended_once(told);
-        granted += told.error ? 0 : 1;
-        canceled += told.error == unio::condition::canceled;
-        timed_out += told.error == unio::condition::timed_out;
+        EXPECT_TRUE(test::run_until(s, [&] { return op->ended(); }));
+        test::expect_ended_once(*op);
+        granted += op->error ? 0 : 1;
+        canceled += op->error == unio::condition::canceled;
+        timed_out += op->error == unio::condition::timed_out;
       }
       EXPECT_EQ(locked, 0);
     }

@@ -2,13 +2,13 @@
 // transfers.
 
 #include "support.hpp"
+#include "support/stack_extent.hpp"
 
 #include <unio/run.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <coroutine>
-#include <memory>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -30,25 +30,21 @@ TEST(simulated_close, of_one_handle_leaves_what_is_in_flight_on_others_alone) {
     auto first = s.listener();
     auto second = s.listener();
     auto [a, b] = s.stream_pair();
-    told t[3];
     std::array<char, 4> buffer{};
-    auto accept_first = watch(async_accept(first), t[0]);
-    auto accept_second = watch(async_accept(second), t[1]);
-    auto read = watch(async_read(a, unio::mutable_buffer(buffer)), t[2]);
-    accept_first.start();
-    accept_second.start();
-    read.start();
+    started accept_first{async_accept(first)};
+    started accept_second{async_accept(second)};
+    started read{async_read(a, unio::mutable_buffer(buffer))};
     for (std::uint64_t turns = s.seed() % 5; turns != 0; --turns) (void)s.multiplexer().complete_io();
     auto client = s.connect_to(second);
     ASSERT_TRUE(b.write(unio::const_buffer("abcd", 4)).has_value());
     ASSERT_TRUE(first.close().has_value());
-    expect_ended_once(t[0]);
-    EXPECT_EQ(t[0].error, condition::canceled);
-    EXPECT_TRUE(run_until(s, [&] { return t[1].finished() && t[2].finished(); }));
-    expect_ended_once(t[1]);
-    expect_ended_once(t[2]);
-    EXPECT_FALSE(t[1].error);
-    EXPECT_GT(t[2].bytes, 0u);
+    expect_ended_once(accept_first);
+    EXPECT_EQ(accept_first.error, condition::canceled);
+    EXPECT_TRUE(run_until(s, [&] { return accept_second.ended() && read.ended(); }));
+    expect_ended_once(accept_second);
+    expect_ended_once(read);
+    EXPECT_FALSE(accept_second.error);
+    EXPECT_GT(read.bytes, 0u);
   });
 }
 
@@ -59,33 +55,19 @@ TEST(simulated_completions, that_come_twice_or_late_reach_nobody_and_are_counted
     auto [reader, writer] = s.pipe();
     std::array<char, 1> buffer{};
     for (int i = 0; i != 20; ++i) { // each takes the slot, and often the memory, of the one before
-      told t;
-      auto read = watch(async_read(reader, unio::mutable_buffer(buffer), i % 5 == 0 ? 1us : 1h), t);
-      read.start();
+      started read{async_read(reader, unio::mutable_buffer(buffer), i % 5 == 0 ? 1us : 1h)};
       if (i % 3 == 0) (void)s.multiplexer().complete_io();
       if (i % 5 != 0) {
         EXPECT_EQ(writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
       }
-      EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
-      expect_ended_once(t);
-      EXPECT_EQ(t.bytes, i % 5 == 0 ? 0u : 1u);
+      EXPECT_TRUE(run_until(s, [&] { return read.ended(); }));
+      expect_ended_once(read);
+      EXPECT_EQ(read.bytes, i % 5 == 0 ? 0u : 1u);
     }
     late += s.multiplexer().counters().late_completions;
   });
   EXPECT_TRUE(late > 100 || std::getenv("UNIO_SEED") != nullptr) << late;
 }
-
-// The extent of the stack between calls, whatever a sanitizer does to local variables.
-struct stack_extent {
-  char* lowest = nullptr;
-  char* highest = nullptr;
-  void look() {
-    auto* const here = static_cast<char*>(__builtin_frame_address(0));
-    if (lowest == nullptr || here < lowest) lowest = here;
-    if (highest == nullptr || here > highest) highest = here;
-  }
-  [[nodiscard]] std::ptrdiff_t bytes() const { return highest - lowest; }
-};
 
 simulation_options ready_at_once(std::uint64_t seed) noexcept {
   simulation_options o = simulation_options::orderly(seed);
@@ -121,7 +103,7 @@ TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_
         op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), repeating{&op, &left, &stack});
         op.start();
         EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-        EXPECT_LT(stack.bytes(), 16 * 1024);
+        EXPECT_LT(stack.bytes(), 16u * 1024);
         EXPECT_GT(s.multiplexer().counters().inline_hits, 900'000u);
       },
       &ready_at_once);
@@ -158,40 +140,41 @@ TEST(simulated_inline_completion, a_million_times_in_a_row_takes_constant_stack_
         stack_extent stack;
         read_a_million(file, left, stack);
         EXPECT_TRUE(run_until(s, [&] { return left == 0; }));
-        EXPECT_LT(stack.bytes(), 16 * 1024);
+        EXPECT_LT(stack.bytes(), 16u * 1024);
       },
       &ready_at_once);
 }
 
 // Case 21
 TEST(simulated_close, twice_or_inside_its_own_receiver_is_harmless) {
-  struct closing : counting_receiver {
+  struct closing : tell {
     unio::io_handle* handle = nullptr;
     bool at_done = false;
     void set_value(unio::io_result<unio::mutable_buffers> r) {
-      counting_receiver::set_value(std::move(r));
+      tell::set_value(std::move(r));
       EXPECT_TRUE(at_done || handle->close().has_value());
     }
     void set_done() {
-      counting_receiver::set_done();
+      tell::set_done();
       EXPECT_TRUE(handle->close().has_value());
     }
   };
   for_seeds(1000, [](simulation& s) {
     auto [a, b] = s.stream_pair();
-    told t[2];
+    tally of_read;
     std::array<char, 4> buffer{};
     std::vector<char> const data(100);
-    auto read = connect(async_read(a, unio::mutable_buffer(buffer)), closing{{&t[0]}, &a, s.seed() % 2 == 0});
+    auto read =
+        connect(async_read(a, unio::mutable_buffer(buffer)), closing{{&of_read}, &a, s.seed() % 2 == 0});
     // The write ends with the handle, whether it moved bytes or not.
-    auto write = watch(async_write(a, unio::const_buffer(data)), t[1]);
+    watched write{async_write(a, unio::const_buffer(data))};
     read.start();
     write.start();
     (void)b.try_write(unio::const_buffer("x", 1));
-    if (!t[0].finished()) (void)b.close(); // so that there is something to be told of, at the latest then
-    EXPECT_TRUE(run_until(s, [&] { return t[0].finished() && t[1].finished(); }));
-    expect_ended_once(t[0]);
-    expect_ended_once(t[1]);
+    if (!of_read.ended()) (void)b.close(); // so that it ends at the latest then
+    EXPECT_TRUE(run_until(s, [&] { return of_read.ended() && write.ended(); }));
+    expect_ended_once(of_read);
+    expect_ended_once(write);
     EXPECT_FALSE(a.is_open());
     EXPECT_TRUE(a.close().has_value());
   });
@@ -201,14 +184,12 @@ TEST(simulated_close, twice_or_inside_its_own_receiver_is_harmless) {
 TEST(simulated_close, ends_what_is_in_flight_before_the_number_has_its_next_owner) {
   for_seeds(2000, [](simulation& s) {
     auto old = s.pipe();
-    told t;
     std::array<char, 8> old_buffer{};
-    auto read = watch(async_read(old.reader, unio::mutable_buffer(old_buffer)), t);
-    read.start();
+    started read{async_read(old.reader, unio::mutable_buffer(old_buffer))};
     for (std::uint64_t turns = s.seed() % 6; turns != 0; --turns) (void)s.multiplexer().complete_io();
     int const number = old.reader.native_handle();
     ASSERT_TRUE(old.reader.close().has_value());
-    expect_ended_once(t);
+    expect_ended_once(read);
     auto next = s.pipe();
     EXPECT_EQ(next.reader.native_handle(), number);
     EXPECT_EQ(next.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
@@ -224,26 +205,23 @@ TEST(simulated_handle, may_be_moved_while_an_operation_is_in_flight_on_it) {
   for_seeds(1000, [](simulation& s) {
     auto first = s.pipe();
     auto second = s.pipe();
-    told t[2];
     std::array<char, 4> buffers[2]{};
-    auto on_first = watch(async_read(first.reader, unio::mutable_buffer(buffers[0])), t[0]);
-    auto on_second = watch(async_read(second.reader, unio::mutable_buffer(buffers[1])), t[1]);
-    on_first.start();
-    on_second.start();
+    started on_first{async_read(first.reader, unio::mutable_buffer(buffers[0]))};
+    started on_second{async_read(second.reader, unio::mutable_buffer(buffers[1]))};
     for (std::uint64_t turns = s.seed() % 4; turns != 0; --turns) (void)s.multiplexer().complete_io();
     unio::pipe_handle moved = std::move(first.reader);
     unio::pipe_handle& same = moved;
     moved = std::move(same);
     EXPECT_TRUE(moved.is_open());
-    EXPECT_FALSE(t[0].finished());
+    EXPECT_FALSE(on_first.ended());
     EXPECT_EQ(first.writer.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
     moved = std::move(second.reader); // closes what it had
     (void)s.multiplexer().try_run();
-    expect_ended_once(t[0]);
-    EXPECT_FALSE(t[1].finished());
+    expect_ended_once(on_first);
+    EXPECT_FALSE(on_second.ended());
     EXPECT_EQ(second.writer.write(unio::const_buffer("y", 1)).bytes_transferred(), 1u);
-    EXPECT_TRUE(run_until(s, [&] { return t[1].finished(); }));
-    EXPECT_EQ(t[1].bytes, 1u);
+    EXPECT_TRUE(run_until(s, [&] { return on_second.ended(); }));
+    EXPECT_EQ(on_second.bytes, 1u);
   });
 }
 
@@ -269,14 +247,13 @@ TEST(simulated_fairness, ready_io_does_not_starve_timers) {
     char byte = 0;
     int reads = 0;
     bool stop = false;
-    told t;
     unio::timer_handle timer(unio::deadline(50us), &s.multiplexer());
-    auto wait = watch(async_wait(timer), t);
+    watched wait{async_wait(timer)};
     unio::io_operation_connection<async_read, busy> op;
     op = connect(async_read(file, {unio::mutable_buffer(&byte, 1), 0}), busy{&s, &op, &stop, &reads});
     op.start();
     wait.start();
-    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
+    EXPECT_TRUE(run_until(s, [&] { return wait.ended(); }));
     EXPECT_LT(reads, 400) << "reads of 1 us each until a timer of 50 us fired";
     stop = true;
     EXPECT_TRUE(run_until(s, [&] { return op.finished(); }));
@@ -302,16 +279,14 @@ TEST(simulated_fairness, timers_that_are_due_do_not_starve_ready_io) {
     char byte = 0;
     int fired = 0;
     bool stop = false;
-    told t;
     unio::timer_handle timer(unio::deadline(0ns), &s.multiplexer());
     unio::io_operation_connection<async_wait, endless> wait;
     wait = connect(async_wait(timer), endless{&wait, &stop, &fired});
-    auto read = watch(async_read(reader, unio::mutable_buffer(&byte, 1)), t);
-    read.start();
+    started read{async_read(reader, unio::mutable_buffer(&byte, 1))};
     wait.start();
     (void)s.multiplexer().post([&out = writer] { (void)out.write(unio::const_buffer("x", 1)); });
-    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
-    EXPECT_EQ(t.bytes, 1u);
+    EXPECT_TRUE(run_until(s, [&] { return read.ended(); }));
+    EXPECT_EQ(read.bytes, 1u);
     EXPECT_LT(fired, 20'000);
     stop = true;
     EXPECT_TRUE(run_until(s, [&] { return wait.finished(); }));

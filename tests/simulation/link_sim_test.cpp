@@ -1,5 +1,5 @@
 // Chains of operations, in every order that the simulation knows: each ends once, says what became of every
-// byte, and starts nobody after one that did not do its part.
+// byte, and starts no member after one that did not do its part.
 
 #include "support.hpp"
 
@@ -7,9 +7,7 @@
 
 #include <array>
 #include <chrono>
-#include <memory>
 #include <optional>
-#include <string>
 #include <utility>
 #include <vector>
 

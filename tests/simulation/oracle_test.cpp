@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <optional>
-#include <vector>
 
 namespace {
 
@@ -200,17 +198,16 @@ TEST(simulated_streams, canary_that_hides_bytes_behind_a_stop_is_caught) {
   EXPECT_GT((count_of_wrong_plays<async_read, stop_before_bytes<async_write>>()), 20);
 }
 
-// Canary: a receiver that is told twice fails the check that every other test relies on.
+// Canary: a receiver that gets two values fails the check that every other test relies on.
 TEST(simulated_streams, canary_that_is_told_twice_is_caught) {
-  static told twice;
+  static tally twice;
   twice = {};
-  counting_receiver r{&twice};
+  tell r{&twice};
   r.set_value(unio::io_result<void>());
   r.set_value(unio::io_result<void>());
   r.set_done();
   EXPECT_NONFATAL_FAILURE(EXPECT_EQ(twice.values, 1), "twice.values");
-  EXPECT_NONFATAL_FAILURE(counting_receiver{&twice}.set_value(unio::io_result<void>()),
-                          "a value after the end");
+  EXPECT_NONFATAL_FAILURE(tell{&twice}.set_value(unio::io_result<void>()), "a value after the end");
 }
 
 struct record {

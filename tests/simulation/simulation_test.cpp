@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -116,9 +115,7 @@ TEST(simulation, says_so_when_nothing_can_ever_happen) {
   for_seeds(200, [](simulation& s) {
     auto [reader, writer] = s.pipe();
     char byte = 0;
-    told t;
-    auto op = watch(async_read(reader, unio::mutable_buffer(&byte, 1)), t);
-    op.start();
+    started op{async_read(reader, unio::mutable_buffer(&byte, 1))};
     unio::result<int> r = s.multiplexer().run();
     for (int i = 0; i != 5 && r.has_value(); ++i) r = s.multiplexer().run();
     EXPECT_EQ(r.error(), std::errc::resource_deadlock_would_occur);
@@ -200,50 +197,38 @@ TEST(simulation, completes_a_zero_copy_send_before_it_finishes_it) {
   for_seeds(1000, [&](simulation& s) {
     auto [a, b] = s.stream_pair();
     std::vector<char> const data(1000);
-    told t;
-    auto op = watch(async_send_zero_copy(a, unio::const_buffer(data)), t);
-    op.start();
+    started op{async_send_zero_copy(a, unio::const_buffer(data))};
     EXPECT_TRUE(run_until(s, [&] {
-      apart = apart || (t.values == 1 && t.dones == 0);
-      if (t.values == 1 && s.seed() % 3 == 0) op.cancel(); // changes nothing any more
-      return t.finished();
+      apart = apart || (op.values == 1 && op.ends == 0);
+      if (op.values == 1 && s.seed() % 3 == 0) op.cancel(); // changes nothing any more
+      return op.ended();
     }));
-    expect_ended_once(t);
-    EXPECT_FALSE(t.error);
-    EXPECT_GT(t.bytes, 0u);
+    expect_ended_once(op);
+    EXPECT_FALSE(op.error);
+    EXPECT_GT(op.bytes, 0u);
   });
   EXPECT_TRUE(apart || std::getenv("UNIO_SEED") != nullptr);
 }
 
 TEST(simulation, accepts_many_until_it_is_cancelled) {
-  struct many : counting_receiver {
-    std::vector<unio::socket_handle>* accepted = nullptr;
-    void set_value(unio::io_result<unio::socket_handle> r) {
-      if (r.has_value()) accepted->push_back(std::move(*r));
-      counting_receiver::set_value(std::move(r));
-    }
-  };
   for_seeds(1000, [](simulation& s) {
     auto listener = s.listener();
-    std::vector<unio::socket_handle> accepted;
     std::vector<unio::socket_handle> clients;
-    told t;
     if (s.seed() % 4 == 0) s.fail("accept4", 2, EMFILE);
-    auto op = connect(async_accept_many(listener), many{{&t}, &accepted});
-    op.start();
+    started op{async_accept_many(listener)};
     for (int i = 0; i != 10; ++i) {
       clients.push_back(s.connect_to(listener));
       (void)s.multiplexer().try_run();
     }
-    EXPECT_TRUE(run_until(s, [&] { return accepted.size() == clients.size(); }));
+    EXPECT_TRUE(run_until(s, [&] { return op.accepted.size() == clients.size(); }));
     op.cancel();
-    EXPECT_TRUE(run_until(s, [&] { return t.finished(); }));
-    EXPECT_EQ(t.error, condition::canceled);
-    EXPECT_EQ(t.dones, 1);
+    EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
+    EXPECT_EQ(op.error, condition::canceled);
+    EXPECT_EQ(op.ends, 1);
     for (std::size_t i = 0; i != clients.size(); ++i) {
       ASSERT_GT(clients[i].write(unio::const_buffer("x", 1)).bytes_transferred(), 0u);
       char byte = 0;
-      EXPECT_EQ(accepted[i].read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+      EXPECT_EQ(op.accepted[i].read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
     }
   });
 }

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <vector>
 
 namespace {
 
@@ -17,7 +16,7 @@ using unio::condition;
 using unio::task;
 using strand_of_simulation = unio::strand<unio::multiplexer_executor>;
 
-// What a strand protects: nobody may be inside while another one is. A task leaves it wherever it awaits.
+// What a strand protects: no two tasks may be inside at once. A task leaves it wherever it awaits.
 class guarded {
  public:
   void enter() noexcept { overlapped_ = overlapped_ || std::exchange(inside_, true); }

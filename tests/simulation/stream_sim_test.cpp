@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -275,7 +274,7 @@ TEST(simulated_streams, lines_arrive_as_they_were_written_whatever_stops_the_rea
   });
 }
 
-// A writer that is stopped while it flushes goes on where it was.
+// A writer that is stopped while it flushes continues where it was.
 TEST(simulated_streams, flushing_writes_every_byte_once_whatever_stops_it) {
   for_seeds(
       1000,

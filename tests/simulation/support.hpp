@@ -1,6 +1,8 @@
-// What the tests on the simulation share: many seeds, receivers that count, and loops that cannot hang.
+// What the tests on the simulation share: many seeds, and loops that cannot hang.
 
 #pragma once
+
+#include "support/receivers.hpp"
 
 #include <unio/testing.hpp>
 #include <unio/timer_handle.hpp>
@@ -17,39 +19,7 @@ namespace test {
 using unio::testing::simulation;
 using unio::testing::simulation_options;
 
-/// What a receiver was told.
-struct told {
-  int values = 0;
-  int dones = 0;
-  std::error_code error;
-  std::size_t bytes = 0;
-  [[nodiscard]] bool finished() const { return dones != 0; }
-};
-
-/// Counts; the owner of `told` looks.
-struct counting_receiver {
-  told* to = nullptr;
-  template <class Result> void set_value(Result&& r) {
-    EXPECT_EQ(to->dones, 0) << "a value after the end";
-    ++to->values;
-    to->error = r.error();
-    if constexpr (requires { r.bytes_transferred(); }) to->bytes += r.bytes_transferred();
-  }
-  void set_done() { ++to->dones; }
-};
-
-template <class Sender> using counting = unio::io_operation_connection<Sender, counting_receiver>;
-
-template <class Sender> counting<Sender> watch(Sender s, told& t) {
-  return {std::move(s), counting_receiver{&t}};
-}
-
-inline void expect_ended_once(told const& t) {
-  EXPECT_EQ(t.values, 1);
-  EXPECT_EQ(t.dones, 1);
-}
-
-/// Runs the simulation until `done()`. False if nothing can happen any more, or it goes on for ever.
+/// Runs the simulation until `done()`. False if nothing can happen any more, or it never ends.
 template <class Done> bool run_until(simulation& s, Done done) {
   for (int turns = 0; turns != 100'000; ++turns) {
     if (done()) return true;

@@ -1,6 +1,6 @@
 // What coroutines wait for each other with, on the simulation: tasks that yield, are stopped and are
 // destroyed at moments that the simulation's number draws. Whatever happens, a mutex has one holder, no
-// permit and no value is lost or doubled, and who waits ends.
+// permit and no value is lost or doubled, and every wait ends.
 
 #include "coro/waiting.hpp"
 #include "simulation/support.hpp"
@@ -204,7 +204,7 @@ TEST(simulated_rendezvous, lets_as_many_through_as_take_part_or_nobody) {
   for_seeds(1000, [](simulation& s) {
     cast c(s);
     auto const n = static_cast<int>(1 + c.chance().below(4));
-    auto const more = static_cast<int>(c.chance().below(3)); // in the place of those who are stopped
+    auto const more = static_cast<int>(c.chance().below(3)); // in the place of those that are stopped
     unio::rendezvous<> b(static_cast<std::uint32_t>(n));
     unio::latch l(static_cast<std::uint32_t>(n + more));
     int before = 0, after = 0;
@@ -214,7 +214,7 @@ TEST(simulated_rendezvous, lets_as_many_through_as_take_part_or_nobody) {
   });
 }
 
-// A value that says when it is destroyed in nobody's hands.
+// A value that says when it is destroyed without having been received.
 struct accounts {
   int made = 0, received = 0, returned = 0;
 };

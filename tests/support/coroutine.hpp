@@ -1,4 +1,4 @@
-// The least coroutine that can await: it starts at once, and whoever holds it ends it.
+// The least coroutine that can await: it starts at once, and its holder ends it.
 
 #pragma once
 

@@ -1,8 +1,11 @@
-// The drivers that this system offers, each made on purpose.
+// The drivers that this system offers, each made on purpose, and tests that run on each.
 
 #pragma once
 
 #include <unio/multiplexer.hpp>
+#include <unio/pipe_handle.hpp>
+
+#include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <memory>
@@ -46,6 +49,14 @@ inline unio::result<std::unique_ptr<unio::io_multiplexer>> make_multiplexer(char
   return unio::io_multiplexer::best_available(threads);
 }
 
+/// A pipe whose ends use `m`.
+inline unio::anonymous_pipe pipe_on(unio::io_multiplexer* m) {
+  unio::anonymous_pipe p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(m);
+  p.writer.set_multiplexer(m);
+  return p;
+}
+
 /// The names of all drivers that can be had here. `*missing`, if given, is set to the others and why.
 inline std::vector<std::string> available_drivers(std::string* missing = nullptr) {
   std::vector<std::string> names;
@@ -59,4 +70,24 @@ inline std::vector<std::string> available_drivers(std::string* missing = nullptr
   return names;
 }
 
+/// Tests that run on each driver which this system offers, with a multiplexer of it.
+class on_each_driver : public testing::TestWithParam<std::string> {
+ protected:
+  // Not sooner: which driver can be had is found out once for each process, and tests of that begin with a
+  // fresh one.
+  void SetUp() override {
+    auto made = make_multiplexer(GetParam().c_str());
+    if (!made.has_value()) GTEST_SKIP() << GetParam() << ": " << made.error().message();
+    m_ = std::move(*made);
+  }
+  /// A pipe whose ends use it.
+  [[nodiscard]] unio::anonymous_pipe make_pipe() const { return pipe_on(m_.get()); }
+
+  std::unique_ptr<unio::io_multiplexer> m_;
+};
+
 } // namespace test
+
+#define UNIO_ON_BOTH_DRIVERS(suite)                                          \
+  INSTANTIATE_TEST_SUITE_P(driver, suite, testing::Values("uring", "epoll"), \
+                           [](auto const& of) { return of.param; })

@@ -46,7 +46,7 @@ void* allocate(std::size_t n, std::size_t alignment = 0) {
                         : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
 }
 
-// The library allocates with std::nothrow wherever it can go on. A throwing one that fails means that it
+// The library allocates with std::nothrow wherever it can continue. A throwing one that fails means that it
 // cannot; where that is documented, an exception says so.
 [[maybe_unused]] bool may_throw = false;
 

@@ -24,7 +24,7 @@ struct which_calls {
   static constexpr int all = std::numeric_limits<int>::max();
 };
 
-/// While it lives, the kernel's table with counters, whose entries fail as they are told to. One at a time.
+/// While it lives, the kernel's table with counters, whose entries fail on request. One at a time.
 ///
 /// Thread safety  the entries: any thread; fail() and answer(): while nothing else runs
 class failing_calls {
@@ -50,7 +50,7 @@ class failing_calls {
   }
   /// Has one entry be `f`, which is not counted.
   template <auto Member, class F> void answer(F f) { table_.*Member = f; }
-  /// How often an entry was called since it was installed or last told to fail; and how often it did fail.
+  /// How often an entry was called since it was installed or last set by fail(); and how often it did fail.
   template <auto Member> [[nodiscard]] static int count() { return state<Member>().calls; }
   template <auto Member> [[nodiscard]] static int failures() { return state<Member>().failed; }
   /// How often all of them together were called.

@@ -4,6 +4,7 @@
 //   class kernel_close : public test::isolated {};
 //   UNIO_ON_EACH_DRIVER(kernel_close);
 //   ISOLATED_TEST(kernel_close, ends_a_read) { … test::made_multiplexer() … }
+//   DRIVER_TEST(kernel_close, ends_a_read) { … m … }     with a multiplexer, in which nothing stays in flight
 //
 // The test program runs itself again for that one test, with UNIO_DRIVER set. A watchdog ends what hangs;
 // what is open afterwards must be what was open before.
@@ -207,6 +208,10 @@ inline std::unique_ptr<unio::io_multiplexer> made_multiplexer(int ring_entries =
   return std::move(*made);
 }
 
+inline void expect_nothing_in_flight(unio::io_multiplexer const& m) {
+  EXPECT_EQ(m.counters().started, m.counters().finished);
+}
+
 } // namespace test
 
 #define UNIO_ON_EACH_DRIVER(suite) \
@@ -224,3 +229,15 @@ inline std::unique_ptr<unio::io_multiplexer> made_multiplexer(int ring_entries =
     EXPECT_EQ(::test::open_descriptors(), open_before) << "a descriptor was leaked or lost"; \
   }                                                                                          \
   void suite##_##name##_alone::run()
+
+#define DRIVER_TEST(suite, name)                    \
+  class suite##_##name##_on_driver : public suite { \
+   public:                                          \
+    static void run(unio::io_multiplexer& m);       \
+  };                                                \
+  ISOLATED_TEST(suite, name) {                      \
+    auto const made = ::test::made_multiplexer();   \
+    suite##_##name##_on_driver::run(*made);         \
+    ::test::expect_nothing_in_flight(*made);        \
+  }                                                 \
+  void suite##_##name##_on_driver::run([[maybe_unused]] unio::io_multiplexer& m)

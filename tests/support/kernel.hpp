@@ -1,12 +1,15 @@
 // What the tests against the kernel share.
 //
-//   tally, tell        what an operation's receiver was told, and the receiver that notes it
 //   drive              runs a multiplexer until something is true
 //   raw                a descriptor that unio knows nothing of: the other side
 //   connection         a unio socket whose peer is raw
+//   pending_read       a read of such a socket, which has to wait
 //   under_sanitizer    for what takes long
 
 #pragma once
+
+#include "support/isolated.hpp"
+#include "support/receivers.hpp"
 
 #include <unio/unio.hpp>
 
@@ -55,33 +58,6 @@ inline constexpr bool under_sanitizer = true;
 inline constexpr bool under_sanitizer = under_thread_sanitizer;
 #endif
 
-/// What a receiver was told.
-struct tally {
-  int values = 0;
-  int ends = 0;
-  std::error_code error; ///< of the last value
-  std::size_t bytes = 0; ///< of the last value
-  std::vector<unio::socket_handle> accepted;
-  std::vector<std::error_code> errors; ///< all that there were
-
-  [[nodiscard]] bool ended() const { return ends != 0; }
-  [[nodiscard]] bool ended_once() const { return ends == 1; }
-};
-
-struct tell {
-  tally* to = nullptr;
-
-  template <class Result> void set_value(Result&& r) noexcept {
-    ++to->values;
-    to->error = r.error();
-    to->bytes = r.bytes_transferred();
-    if (to->error) to->errors.push_back(to->error);
-    if constexpr (requires { r->remote_endpoint(); })
-      if (r.has_value()) to->accepted.push_back(std::move(*r));
-  }
-  void set_done() noexcept { ++to->ends; }
-};
-
 /// Runs `m` until `reached()`. False: it was not reached in a long time.
 template <class Reached> bool drive(unio::io_multiplexer& m, Reached reached) {
   using namespace std::chrono_literals;
@@ -93,13 +69,9 @@ template <class Reached> bool drive(unio::io_multiplexer& m, Reached reached) {
   return true;
 }
 
-/// Takes the turns in which the driver is told what was started.
+/// Takes the turns in which the driver submits what was started.
 inline void submit_all(unio::io_multiplexer& m) {
   for (int i = 0; i < 4; ++i) (void)m.try_run();
-}
-
-inline void expect_nothing_in_flight(unio::io_multiplexer const& m) {
-  EXPECT_EQ(m.counters().started, m.counters().finished);
 }
 
 /// A descriptor used with system calls alone; non-blocking only where said. Closes itself.
@@ -226,6 +198,19 @@ inline connection local_connection(unio::io_multiplexer* m) {
   c.socket.set_multiplexer(m);
   return c;
 }
+
+/// The socket of a connection and what is read from it.
+struct reading : connection {
+  std::array<char, 64> memory{};
+};
+
+/// A read of a socket, started, with all that it needs.
+struct pending_read : reading, started<unio::async_read> {
+  explicit pending_read(unio::io_multiplexer& m, unio::deadline d = {})
+      : pending_read(local_connection(&m), d) {}
+  explicit pending_read(connection c, unio::deadline d = {})
+      : reading{std::move(c)}, started(unio::async_read(socket, unio::mutable_buffer(memory), d)) {}
+};
 
 /// A listening socket of unio, and its port.
 inline std::pair<unio::listening_socket_handle, std::uint16_t> listener(unio::io_multiplexer* m,

@@ -7,13 +7,11 @@
 //   row_of<F>   makes a row of a fixture
 //   differences what of many endings is not as it should be
 //
-// A fixture is one class per operation. It derives from `fixture`, whose constants it overrides where they
+// A fixture is one class per operation. It derives from `fixture`, whose members it overrides where they
 // are not true of it, and has
 //
 //   F(io_multiplexer* m, script s)      sets up so that the operation has to wait, if it can be made to wait
-//   using sender                        the sender
-//   S describe<S>(deadline)             the sender or its atomic form
-//   block(deadline), await(deadline)    the other two spellings, unless has_verbs is false
+//   sender, describe, block, await      the operation in its spellings (spellings.hpp)
 //   make_ready()                        what lets it complete: the peer's action
 //   reduce(result)                      the result as an ending
 //   static ending value()               what it ends with when all is well
@@ -29,6 +27,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <chrono>
 #include <filesystem>
 #include <functional>
@@ -54,64 +53,23 @@ enum class script {
   handle_closes,           // its handle is closed while it waits
   destroyed,               // it is destroyed while it is in flight, and then done anew
 };
-inline constexpr script all_scripts[] = {script::ready,
-                                         script::ready_and_zero_deadline,
-                                         script::waits,
-                                         script::zero_deadline,
-                                         script::deadline_passes,
-                                         script::canceled,
-                                         script::cancel_races_completion,
-                                         script::peer_ends,
-                                         script::handle_closes,
-                                         script::destroyed};
-
 enum class style { blocking, blocking_on_multiplexer, polled, multiplexed, awaited, atomic };
-inline constexpr style all_styles[] = {style::blocking, style::blocking_on_multiplexer,
-                                       style::polled,   style::multiplexed,
-                                       style::awaited,  style::atomic};
 
-inline char const* name_of(script s) {
-  switch (s) {
-    case script::ready:
-      return "ready";
-    case script::ready_and_zero_deadline:
-      return "ready_and_zero_deadline";
-    case script::waits:
-      return "waits";
-    case script::zero_deadline:
-      return "zero_deadline";
-    case script::deadline_passes:
-      return "deadline_passes";
-    case script::canceled:
-      return "canceled";
-    case script::cancel_races_completion:
-      return "cancel_races_completion";
-    case script::peer_ends:
-      return "peer_ends";
-    case script::handle_closes:
-      return "handle_closes";
-    case script::destroyed:
-      return "destroyed";
-  }
-  return "?";
+/// Their names, in the same order.
+inline constexpr std::array script_names{
+    "ready",    "ready_and_zero_deadline", "waits",     "zero_deadline", "deadline_passes",
+    "canceled", "cancel_races_completion", "peer_ends", "handle_closes", "destroyed"};
+inline constexpr std::array style_names{
+    "blocking", "blocking_on_multiplexer", "polled", "multiplexed", "awaited", "atomic"};
+inline char const* name_of(script s) { return script_names.at(static_cast<std::size_t>(s)); }
+inline char const* name_of(style s) { return style_names.at(static_cast<std::size_t>(s)); }
+
+/// Calls `f` with each of them.
+template <class F> void for_each_script(F f) {
+  for (std::size_t i = 0; i != script_names.size(); ++i) f(static_cast<script>(i));
 }
-
-inline char const* name_of(style s) {
-  switch (s) {
-    case style::blocking:
-      return "blocking";
-    case style::blocking_on_multiplexer:
-      return "blocking_on_multiplexer";
-    case style::polled:
-      return "polled";
-    case style::multiplexed:
-      return "multiplexed";
-    case style::awaited:
-      return "awaited";
-    case style::atomic:
-      return "atomic";
-  }
-  return "?";
+template <class F> void for_each_style(F f) {
+  for (std::size_t i = 0; i != style_names.size(); ++i) f(static_cast<style>(i));
 }
 
 /// What an operation came to.
@@ -146,6 +104,18 @@ inline ending failure(std::error_code e) {
 }
 inline ending failure(int error_number) {
   return failure(std::error_code(error_number, std::system_category()));
+}
+
+/// A result as an ending: the bytes of its buffers; "done" where it has none.
+template <class T> ending reduced(unio::io_result<T> const& r) {
+  if (!r.has_value()) return failure(r.error());
+  if constexpr (std::is_void_v<T>) {
+    return {"done", r.bytes_transferred()};
+  } else {
+    ending e{"", r.bytes_transferred()};
+    for (auto const& b : *r) e.text.append(reinterpret_cast<char const*>(b.data()), b.size());
+    return e;
+  }
 }
 
 /// One place of the table and what came of it.
@@ -183,7 +153,10 @@ struct fixture {
   static constexpr bool repeatable = true;     // one that was stopped can be tried again on the same handle
   static constexpr bool has_verbs = true;      // it can be called and awaited
   static constexpr bool many = false;          // it yields values until it is stopped
-  void again() {}
+  static ending value() { return {"done"}; }
+  static void make_ready() {}
+  static void again() {}
+  template <class Result> static ending reduce(Result const& r) { return reduced(r); }
 };
 
 inline std::ptrdiff_t count_descriptors() {
@@ -317,7 +290,7 @@ template <class F> bool has(script s, style how) {
   switch (how) {
     case style::blocking:
     case style::blocking_on_multiplexer:
-      // Nobody can cancel a call, and closing a handle that another thread uses is a mistake.
+      // A call cannot be cancelled, and closing a handle that another thread uses is a mistake.
       return F::has_verbs && s != script::canceled && s != script::cancel_races_completion &&
              s != script::handle_closes && s != script::destroyed;
     case style::awaited: // stopped by its end or by that of its handle

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "support/receivers.hpp"
+
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
@@ -15,11 +17,6 @@
 
 namespace test {
 
-struct no_receiver {
-  template <class Result> static void set_value(Result&&) {}
-  static void set_done() {}
-};
-
 /// Makes a multiplexer and runs it on a thread of its own until it ends; that thread also destroys it.
 class other_thread {
  public:
@@ -28,8 +25,7 @@ class other_thread {
       {
         std::unique_ptr<unio::io_multiplexer> const made = unio::io_multiplexer::best_available(1).value();
         unio::timer_handle never(unio::deadline::none(), made.get());
-        auto sleep = unio::connect(unio::async_wait(never), no_receiver());
-        sleep.start();
+        started const sleep{unio::async_wait(never)};
         multiplexer_ = made.get();
         begun_.store(true);
         begun_.notify_one();
@@ -83,7 +79,7 @@ class counted {
   std::atomic<int>* n_;
 };
 
-/// What knows no environment: it suspends, and somebody resumes it with set(), from any thread.
+/// An awaitable that knows no environment: it suspends, and set() resumes it, from any thread.
 class foreign_event {
  public:
   foreign_event() = default;
@@ -114,7 +110,7 @@ class foreign_event {
   };
   awaiter operator co_await() noexcept { return awaiter(*this); }
 
-  /// True if it resumed somebody.
+  /// True if it resumed a coroutine.
   bool set() noexcept {
     void* const before = state_.exchange(this);
     if (before == nullptr || before == this) return false;

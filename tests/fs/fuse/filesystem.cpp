@@ -432,7 +432,7 @@ int serve(switches& s, options o, std::vector<std::string> const& mountpoints, p
   }
 }
 
-// Mounts are made where nobody else sees them, and go when this process and its children have ended.
+// Mounts are made in a namespace of their own, and go when this process and its children have ended.
 std::string namespace_of_our_own() {
   static std::string const why_not = [] {
     if (::access("/dev/fuse", R_OK | W_OK) != 0)

@@ -13,7 +13,7 @@
 
 #pragma once
 
-#include "fs/process.hpp"
+#include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <atomic>

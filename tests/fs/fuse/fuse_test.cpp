@@ -4,8 +4,8 @@
 #include "fs/fuse/filesystem.hpp"
 #include "fs/lock_file_fixture.hpp"
 #include "fs/map_layout.hpp"
-#include "fs/process.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 
 #include <unio/file_handle.hpp>
 #include <unio/fs/atomic_append.hpp>
@@ -250,13 +250,13 @@ TEST_P(fuse_lock, is_not_kept_by_who_was_killed_while_it_waited) {
 }
 
 struct checked {
-  std::atomic<int> inside{0}; // who owns it: 1000; who shares it: 1
+  std::atomic<int> inside{0}; // each owner: 1000; each sharer: 1
   std::atomic<int> violations{0};
   std::atomic<int> exclusive_turns{0};
   int counter = 0; // written without care: lost updates show
 };
 
-// Four processes ask at random. What is wrong; empty: nothing. With `carelessly` nobody waits for the lock.
+// Four processes ask at random. What is wrong; empty: nothing. With `carelessly` none waits for the lock.
 std::string ask_at_random(std::function<std::unique_ptr<shared_fs_mutex>(int)> const& open, bool carelessly) {
   void* const at =
       ::mmap(nullptr, sizeof(checked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -436,7 +436,7 @@ TEST_P(fuse_fault, is_told_by_each_way_of_locking_and_nothing_is_held) {
   }
 }
 
-// What is told to who waits for somebody else.
+// What a user gets that waits for another.
 TEST_P(fuse_fault, does_not_pass_for_contention_nor_contention_for_it) {
   auto const m = which().open(lock()).value();
   auto const held = m->lock(a).value();

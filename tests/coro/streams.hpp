@@ -1,0 +1,192 @@
+// What the tests of streams share: running tasks and checking where they run; a stream that moves as many
+// bytes at a time and fails when its script says; streams with views and threads of their own.
+
+#pragma once
+
+#include <unio/buffered_stream.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <deque>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+
+namespace test {
+
+using unio::const_buffer;
+using unio::const_buffers;
+using unio::deadline;
+using unio::io_request;
+using unio::io_result;
+using unio::mutable_buffer;
+using unio::mutable_buffers;
+using unio::task;
+
+inline unio::anonymous_pipe pipe() { return unio::pipe_handle::anonymous().value(); }
+
+inline std::error_code const broken{EPROTO, std::system_category()};
+
+inline std::string numbered(std::size_t n) {
+  std::string s(n, '\0');
+  for (std::size_t i = 0; i != n; ++i) s[i] = static_cast<char>('a' + (i * 7 + i / 26) % 26);
+  return s;
+}
+
+template <class Buffer> std::string text_of(unio::buffer_list<Buffer> const& list) {
+  std::string s;
+  for (Buffer const b : list) s.append(reinterpret_cast<char const*>(b.data()), b.size());
+  return s;
+}
+
+inline std::string_view text_of(const_buffer b) {
+  return {reinterpret_cast<char const*>(b.data()), b.size()};
+}
+
+// What runs here runs where it should.
+class here {
+ public:
+  here() = default;
+  void check(unio::executor_ref e) const {
+    EXPECT_EQ(std::this_thread::get_id(), thread_);
+    EXPECT_EQ(e, unio::executor_ref(executor_));
+  }
+
+ private:
+  std::thread::id thread_ = std::this_thread::get_id();
+  unio::multiplexer_executor executor_ = unio::this_thread::multiplexer().executor();
+};
+
+template <class T> task<T> checked(task<T> t) {
+  here const place;
+  T r = co_await std::move(t);
+  auto const executor = co_await unio::this_coro::executor;
+  place.check(executor);
+  co_return r;
+}
+
+template <class T> T run_here(task<T> t) { return unio::run(checked(std::move(t))); }
+
+// Runs beside what run_here() runs.
+template <class T> class beside {
+ public:
+  explicit beside(task<T> t, unio::run_options const& options = {}) {
+    unio::async_run(
+        unio::this_thread::multiplexer(), checked(std::move(t)),
+        [this](unio::task_outcome<T> o) { outcome_.emplace(std::move(o)); }, options);
+  }
+  beside(beside const&) = delete;
+  beside& operator=(beside const&) = delete;
+  ~beside() { (void)get(); }
+  [[nodiscard]] bool done() const { return outcome_.has_value(); }
+  // Runs it until it waits for what will not come.
+  void until_it_waits() const {
+    for (int i = 0; i != 20 && !done(); ++i) (void)unio::this_thread::multiplexer().try_run();
+  }
+  T& get() {
+    while (!done()) (void)unio::this_thread::multiplexer().run();
+    return outcome_->value();
+  }
+
+ private:
+  std::optional<unio::task_outcome<T>> outcome_;
+};
+
+// ---- a scripted stream ------------------------------------------------------------------------------------
+
+// Yields `source`, and takes into `sink`, by the script: how many bytes at most, and what goes wrong then.
+// After the script: `most` at a time.
+struct scripted {
+  struct step {
+    std::size_t bytes;
+    std::error_code error = {};
+  };
+  std::string source = {};
+  std::string sink = {};
+  std::size_t most = static_cast<std::size_t>(-1);
+  std::deque<step> reads = {};
+  std::deque<step> writes = {};
+  std::size_t at = 0;
+  int calls = 0;
+
+  static step take(std::deque<step>& script, std::size_t otherwise) {
+    if (script.empty()) return {otherwise};
+    step const s = script.front();
+    script.pop_front();
+    return s;
+  }
+
+  task<io_result<mutable_buffers>> co_read(io_request<mutable_buffers> request, deadline = {}) {
+    ++calls;
+    EXPECT_NE(request.buffers.bytes(), 0U) << "an empty read asks nothing of the stream";
+    step const s = take(reads, most);
+    std::size_t n = std::min({s.bytes, request.buffers.bytes(), source.size() - at});
+    mutable_buffers const filled = request.buffers.first(n);
+    for (mutable_buffer const b : filled) {
+      std::copy_n(source.data() + at, b.size(), reinterpret_cast<char*>(b.data()));
+      at += b.size();
+    }
+    if (s.error) co_return io_result<mutable_buffers>(s.error, n);
+    co_return io_result<mutable_buffers>(unio::result<mutable_buffers>(filled), n);
+  }
+  task<io_result<const_buffers>> co_write(io_request<const_buffers> request, deadline = {}) {
+    ++calls;
+    EXPECT_NE(request.buffers.bytes(), 0U) << "an empty write asks nothing of the stream";
+    step const s = take(writes, most);
+    std::size_t const n = std::min(s.bytes, request.buffers.bytes());
+    const_buffers const taken = request.buffers.first(n);
+    sink += text_of(taken);
+    if (s.error) co_return io_result<const_buffers>(s.error, n);
+    co_return io_result<const_buffers>(unio::result<const_buffers>(taken), n);
+  }
+};
+
+// Yields views of its own memory, as a mapped file does, through an awaitable that knows no environment;
+// takes no deadline; cannot be written.
+struct viewed {
+  std::string source;
+  std::size_t most;
+  std::size_t at = 0;
+
+  struct awaiter {
+    viewed& v;
+    std::size_t room;
+    [[nodiscard]] bool await_ready() const noexcept { return false; }
+    [[nodiscard]] bool await_suspend(std::coroutine_handle<>) const noexcept { return false; }
+    [[nodiscard]] io_result<mutable_buffers> await_resume() const noexcept {
+      std::size_t const n = std::min({room, v.most, v.source.size() - v.at});
+      mutable_buffers const got = mutable_buffers(mutable_buffer(v.source.data() + v.at, n)).first(n);
+      v.at += n;
+      return {unio::result<mutable_buffers>(got), n};
+    }
+  };
+  [[nodiscard]] awaiter co_read(io_request<mutable_buffers> request) {
+    return {*this, request.buffers.bytes()};
+  }
+};
+
+// Completes on a thread of its own.
+struct from_elsewhere {
+  struct awaiter {
+    mutable_buffers to;
+    std::thread thread;
+    [[nodiscard]] static bool await_ready() noexcept { return false; }
+    void await_suspend(std::coroutine_handle<> h) {
+      thread = std::thread([h] { h.resume(); });
+    }
+    [[nodiscard]] io_result<mutable_buffers> await_resume() {
+      thread.join();
+      *to.front().data() = std::byte{'x'};
+      return {unio::result<mutable_buffers>(to.first(1)), 1};
+    }
+  };
+  [[nodiscard]] awaiter co_read(io_request<mutable_buffers> request) { return {request.buffers, {}}; }
+};
+
+} // namespace test
