@@ -12,10 +12,8 @@
 
 #include <unio/execution.hpp>
 
-#include <cerrno>
-#include <system_error>
-
 namespace unio::detail {
+
 bool stop_gate::open() noexcept {
   return (state_.fetch_or(bit_open, std::memory_order_acq_rel) & bit_stop) == 0;
 }
@@ -24,18 +22,6 @@ void stop_gate::stop(io_operation& op) noexcept {
   if ((state_.fetch_or(bit_stop, std::memory_order_acq_rel) & bit_open) == 0) return; // open() will see it
   while (!op.started()) sys::sched_yield(); // another thread is starting it
   op.cancel();
-}
-
-bool is_canceled([[maybe_unused]] std::exception_ptr const& e) noexcept {
-#if UNIO_HAS_EXCEPTIONS
-  try {
-    std::rethrow_exception(e);
-  } catch (std::system_error const& what) {
-    return what.code() == condition::canceled;
-  } catch (...) {
-  }
-#endif
-  return false;
 }
 
 std::exception_ptr canceled_exception() noexcept {
@@ -63,12 +49,7 @@ void sender_wait::pass_on_stop() noexcept {
   if (!completed_by_stop_) return;
   stop_from_caller_.reset();
   executor_ref const executor = with_->executor;
-  place expected = place::starting;
-  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel)) return;
-  expected = place::waiting;
-  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
-    return executor.post(resume_);
-  completed_.wake();
+  if (end_waiting()) executor.post(resume_);
 }
 
 void sender_wait::completed() noexcept {
@@ -77,13 +58,18 @@ void sender_wait::completed() noexcept {
     return;
   }
   stop_from_caller_.reset(); // waits for a stop that another thread passes on
-  place expected = place::starting;
-  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel)) return;
   executor_ref const executor = with_->executor;
+  if (end_waiting()) resume(executor.dispatch(resume_));
+}
+
+// True: the coroutine is suspended, and to be resumed. False: this object may be destroyed by now.
+bool sender_wait::end_waiting() noexcept {
+  place expected = place::starting;
+  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel)) return false;
   expected = place::waiting;
-  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel))
-    return resume(executor.dispatch(resume_));
-  completed_.wake(); // this object may be destroyed by now
+  if (place_.compare_exchange_strong(expected, place::returning, std::memory_order_acq_rel)) return true;
+  completed_.wake();
+  return false;
 }
 
 void sender_wait::leave() noexcept {

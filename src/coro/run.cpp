@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <system_error>
 
 namespace unio::detail {
 

@@ -54,6 +54,7 @@ template <class Of, class Task> class child : public end_listener {
   Task task_;
 };
 
+/// Of::begin()    may be the derived class's own, which then calls this one's
 /// Of::dropped()  called instead of child_ended() if the executor's multiplexer ends while the task is
 ///                queued: it will never end. It may destroy this
 template <class Of, class Executor, class T> class root : public child<Of, task<T>>, public work {
@@ -80,18 +81,17 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
 
  protected:
   Executor executor_;
+  environment environment_;
 
  private:
   static void begin_posted(work& w, bool run) noexcept {
     auto& self = static_cast<root&>(w);
     if (!run) return static_cast<Of&>(self).dropped();
-    self.begin();
+    static_cast<Of&>(self).begin();
   }
   static void abandon(environment const& e) noexcept {
     static_cast<Of&>(*static_cast<root*>(e.root)).dropped();
   }
-
-  environment environment_;
 };
 
 } // namespace unio::detail

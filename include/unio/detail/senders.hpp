@@ -7,7 +7,6 @@
 
 #include <unio/connect.hpp>
 #include <unio/detail/sender_wait.hpp>
-#include <unio/detail/standard_sender.hpp>
 #include <unio/execution.hpp>
 
 #include <exception>
@@ -18,8 +17,7 @@
 
 namespace unio::detail {
 
-// ---- operations
-// ---------------------------------------------------------------------------------------------------
+// ---- operations -------------------------------------------------------------------------------------------
 
 template <class Sender> struct standard_completions {
   using type = ex::completion_signatures<ex::set_value_t(typename Sender::result_type), ex::set_stopped_t()>;
@@ -92,8 +90,7 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>, S
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;
 };
 
-// ---- executors
-// ----------------------------------------------------------------------------------------------------
+// ---- executors --------------------------------------------------------------------------------------------
 
 template <class Executor> class executor_scheduler;
 
@@ -159,10 +156,11 @@ template <class Executor> class executor_scheduler {
   Executor executor_;
 };
 
-// ---- tasks
-// --------------------------------------------------------------------------------------------------------
+// ---- tasks ------------------------------------------------------------------------------------------------
 
-template <class Executor, class T, class Receiver> class task_operation : end_listener, work {
+template <class Executor, class T, class Receiver>
+class task_operation : public root<task_operation<Executor, T, Receiver>, Executor, T> {
+  using base = root<task_operation, Executor, T>;
   using token_type = ex::stop_token_of_t<ex::env_of_t<Receiver>>;
   struct on_stop {
     stop_source* source;
@@ -170,66 +168,46 @@ template <class Executor, class T, class Receiver> class task_operation : end_li
   };
 
  public:
+  static constexpr char const* what = "";
   using operation_state_concept = ex::operation_state_t;
   task_operation(Executor executor, task<T>&& t, Receiver&& receiver)
-      : end_listener(&ended),
-        work(&begin),
-        executor_(std::move(executor)),
-        with_{.executor = executor_, .abandon = &abandon, .root = this},
-        task_(std::move(t)),
-        receiver_(std::move(receiver)) {
-    with_.multiplexer = with_.executor.multiplexer();
-  }
+      : base(std::move(executor), std::move(t), {}, nullptr), receiver_(std::move(receiver)) {}
   task_operation(task_operation&&) = delete;
 
   void start() & noexcept {
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     if (token.stop_possible()) {
-      with_.stop = source_.get_token();
+      this->environment_.stop = source_.get_token();
       callback_.emplace(token, on_stop{&source_});
     }
-    Executor const executor = executor_; // this object may be destroyed before post() returns
-    executor.post(static_cast<work&>(*this));
+    base::post();
   }
-
- private:
-  static void begin(work& w, bool run) noexcept {
-    auto& self = static_cast<task_operation&>(w);
-    if (!run || source_requested(self)) return self.stopped();
-    self.task_.child().promise().set_environment(self.with_);
-    self.task_.child().promise().set_continuation(static_cast<end_listener&>(self));
-    resume(self.task_.child());
+  void begin() noexcept { source_.stop_requested() ? dropped() : base::begin(); }
+  void dropped() noexcept {
+    callback_.reset();
+    this->drop();
+    ex::set_stopped(std::move(receiver_));
   }
-  static bool source_requested(task_operation const& self) noexcept { return self.source_.stop_requested(); }
-  static std::coroutine_handle<> ended(end_listener& l) noexcept {
-    auto& self = static_cast<task_operation&>(l);
-    self.callback_.reset();
-    task_outcome<T> outcome = outcome_of<T>(self.task_.child().promise());
-    self.task_ = {};
+  std::coroutine_handle<> child_ended() noexcept {
+    callback_.reset();
+    task_outcome<T> outcome = outcome_of<T>(this->state());
+    this->drop();
     if (!outcome.has_value()) {
-      if (self.source_.stop_requested() && is_canceled(outcome.error())) {
-        ex::set_stopped(std::move(self.receiver_));
+      if (source_.stop_requested() && is_canceled(outcome.error())) {
+        ex::set_stopped(std::move(receiver_));
       } else {
-        ex::set_error(std::move(self.receiver_), std::move(outcome.error()));
+        ex::set_error(std::move(receiver_), std::move(outcome.error()));
       }
     } else if constexpr (std::is_void_v<T>) {
-      ex::set_value(std::move(self.receiver_));
+      ex::set_value(std::move(receiver_));
     } else {
-      ex::set_value(std::move(self.receiver_), *std::move(outcome));
+      ex::set_value(std::move(receiver_), *std::move(outcome));
     }
     return std::noop_coroutine();
   }
-  static void abandon(environment const& e) noexcept { static_cast<task_operation*>(e.root)->stopped(); }
-  void stopped() noexcept {
-    callback_.reset();
-    task_ = {};
-    ex::set_stopped(std::move(receiver_));
-  }
 
-  Executor executor_;
-  environment with_;
+ private:
   stop_source source_;
-  task<T> task_;
   Receiver receiver_;
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;
 };
@@ -261,8 +239,7 @@ template <class Executor, class T> class task_sender {
   task<T> task_;
 };
 
-// ---- awaiting
-// -----------------------------------------------------------------------------------------------------
+// ---- awaiting ---------------------------------------------------------------------------------------------
 
 /// The one set_value signature of a sender, as a value.
 template <class Signatures> struct value_of_signatures;
