@@ -16,8 +16,6 @@
 #include <unio/detail/buffered_stream.hpp>
 #include <unio/stream.hpp>
 
-#include <string_view>
-
 namespace unio {
 
 inline constexpr std::size_t default_buffer_bytes = 4096;

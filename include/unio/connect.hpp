@@ -71,19 +71,19 @@ template <class Sender> class [[nodiscard]] io_awaitable : private detail::await
  public:
   using result_type = typename Sender::result_type;
 
-  explicit io_awaitable(Sender sender);
+  explicit io_awaitable(Sender sender) : io_awaitable(std::in_place, static_cast<Sender&&>(sender)) {}
   /// Makes the sender in place.
   template <class... Arguments> explicit io_awaitable(std::in_place_t, Arguments&&... arguments);
-  io_awaitable(io_awaitable&& other);
+  io_awaitable(io_awaitable&& other) : awaiting(&on_stop), Sender(static_cast<Sender&&>(other)) {}
   io_awaitable& operator=(io_awaitable&& other);
   ~io_awaitable();
 
   // For co_await. The promise of a coroutine that has an environment calls bind() first.
-  void bind(environment const& e) noexcept;
+  using awaiting::bind;
   bool await_ready() noexcept;
   bool await_ready(environment const& e) noexcept;
-  bool await_suspend(std::coroutine_handle<> h) noexcept;
-  bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept;
+  bool await_suspend(std::coroutine_handle<> h) noexcept { return awaiting::suspend(*this, h); }
+  bool await_suspend(std::coroutine_handle<> h, environment const&) noexcept { return await_suspend(h); }
   result_type await_resume() noexcept;
 
  private:

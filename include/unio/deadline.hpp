@@ -31,11 +31,14 @@ class deadline {
   static constexpr deadline zero() noexcept { return deadline(kind::relative, 0); }
 
   template <class Rep, class Period>
-  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept; // NOLINT: implicit
-  template <class Duration>                                          // NOLINTNEXTLINE: implicit
-  constexpr deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept;
+  constexpr deadline(std::chrono::duration<Rep, Period> d) noexcept // NOLINT: implicit
+      : deadline(kind::relative, d > d.zero() ? saturate(d) : 0) {}
   template <class Duration> // NOLINTNEXTLINE: implicit
-  constexpr deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept;
+  constexpr deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept
+      : deadline(kind::steady, saturate(t.time_since_epoch())) {}
+  template <class Duration> // NOLINTNEXTLINE: implicit
+  constexpr deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept
+      : deadline(kind::system, saturate(t.time_since_epoch())) {}
   /// Any other clock: the span that is left now.
   template <class Clock, class Duration>
   deadline(std::chrono::time_point<Clock, Duration> t) noexcept // NOLINT: implicit
@@ -55,7 +58,7 @@ class deadline {
   static constexpr std::int64_t forever = std::numeric_limits<std::int64_t>::max();
 
  private:
-  constexpr deadline(kind k, std::int64_t ns) noexcept : ns_(ns), kind_(k) {}
+  constexpr deadline(kind k, std::int64_t ns) noexcept : ns_(ns), kind_(ns == forever ? kind::none : k) {}
 
   static constexpr std::int64_t add(std::int64_t a, std::int64_t b) noexcept;
   template <class Rep, class Period>

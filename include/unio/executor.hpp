@@ -43,9 +43,6 @@ class work {
 
   work* next = nullptr; ///< for the queue that holds it
 
- protected:
-  void set_function(function f) noexcept { function_ = f; }
-
  private:
   function function_;
 };

@@ -9,7 +9,6 @@
 #include <unio/frames.hpp>
 
 #include <coroutine>
-#include <cstddef>
 #include <iterator>
 #include <utility>
 

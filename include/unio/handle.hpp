@@ -177,13 +177,11 @@ enum class barrier_kind : std::uint8_t {
 /// Cost          one system call; as slow as the device
 /// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)
 /// Source        D2052R0 §4.2; fsync(2), sync_file_range(2)
-class UNIO_API async_barrier : public io_operation, public detail::standard_sender<async_barrier> {
+class UNIO_API async_barrier : public detail::void_operation, public detail::standard_sender<async_barrier> {
  public:
-  using result_type = io_result<void>;
   async_barrier() = default;
   explicit async_barrier(io_handle& h, barrier_kind what = barrier_kind::wait_all,
                          unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
   [[nodiscard]] barrier_kind what() const noexcept { return what_; }
 
  private:

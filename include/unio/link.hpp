@@ -12,10 +12,6 @@
 #pragma once
 
 #include <unio/detail/link.hpp>
-#include <unio/detail/verbs.hpp>
-
-#include <tuple>
-#include <utility>
 
 namespace unio {
 
@@ -96,23 +92,37 @@ template <class... Senders> using atomic_async_link = detail::atomic_form<async_
 /// Describes a chain: see async_link. Starts nothing. In a chain of the try_ forms no member waits.
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> link(Senders... members) noexcept;
+[[nodiscard]] async_link<Senders...> link(Senders... members) noexcept {
+  return async_link<Senders...>(deadline(), std::move(members)...);
+}
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> link(deadline d, Senders... members) noexcept;
+[[nodiscard]] async_link<Senders...> link(deadline d, Senders... members) noexcept {
+  return async_link<Senders...>(d, std::move(members)...);
+}
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> try_link(Senders... members) noexcept;
+[[nodiscard]] async_link<Senders...> try_link(Senders... members) noexcept {
+  return async_link<Senders...>(deadline::zero(), std::move(members)...);
+}
 
 /// The same, awaited and blocking.
 template <class... Arguments>
   requires requires(Arguments&&... a) { link(static_cast<Arguments&&>(a)...); }
-[[nodiscard]] auto co_link(Arguments&&... members) noexcept;
-template <detail::linkable... Senders> [[nodiscard]] auto try_co_link(Senders... members) noexcept;
+[[nodiscard]] auto co_link(Arguments&&... members) noexcept {
+  return io_awaitable(link(static_cast<Arguments&&>(members)...));
+}
+template <detail::linkable... Senders> [[nodiscard]] auto try_co_link(Senders... members) noexcept {
+  return io_awaitable(try_link(std::move(members)...));
+}
 template <class... Arguments>
   requires requires(Arguments&&... a) { link(static_cast<Arguments&&>(a)...); }
-auto sync_link(Arguments&&... members) noexcept;
-template <detail::linkable... Senders> auto try_sync_link(Senders... members) noexcept;
+auto sync_link(Arguments&&... members) noexcept {
+  return detail::blocking(link(static_cast<Arguments&&>(members)...));
+}
+template <detail::linkable... Senders> auto try_sync_link(Senders... members) noexcept {
+  return detail::blocking(try_link(std::move(members)...));
+}
 
 } // namespace unio
 

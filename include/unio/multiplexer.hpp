@@ -11,15 +11,12 @@
 
 #pragma once
 
-#include <unio/deadline.hpp>
-#include <unio/detail/standard.hpp>
 #include <unio/operation.hpp>
 #include <unio/result.hpp>
 
 #include <concepts>
 #include <new>
 #include <string>
-#include <type_traits>
 
 namespace unio {
 

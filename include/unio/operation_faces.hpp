@@ -85,9 +85,9 @@ enum class direction : std::uint8_t { in, out, either }; // either: as wants() s
 /// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation
 /// (src/op).
 struct operation_faces {
-  char const* name;               ///< as in async_NAME
-  inline_attempt tries;           ///< see inline_attempt
-  bool interruptible;             ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
+  char const* name; ///< as in async_NAME
+  inline_attempt tries = inline_attempt::predicted;
+  bool interruptible = true;      ///< a deadline ends it; otherwise a deadline only bounds the wait to begin
   direction flow = direction::in; ///< for what is learnt of its descriptor
 
   /// Forgets what an earlier run left in its state.

@@ -11,7 +11,7 @@
 
 namespace unio {
 
-/// A value of type `T`, or the std::error_code that says why there is none.
+/// A value of type `T` (or nothing, if that is void), or the std::error_code that says why there is none.
 ///
 /// Thread safety  distinct objects: safe; shared: no
 /// Moved-from     holds a moved-from value, or the same error
@@ -27,21 +27,22 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
     requires std::is_error_code_enum<E>::value
   result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
 
-  /// The value. Throws std::system_error(error()) if there is none; without exceptions ends the program.
-  constexpr decltype(auto) value() & { return check(), **static_cast<base*>(this); }
-  constexpr decltype(auto) value() const& { return check(), **static_cast<base const*>(this); }
-  constexpr T&& value() && { return check(), std::move(**static_cast<base*>(this)); }
+  /// The value, or nothing. Throws std::system_error(error()) if there is none; without exceptions ends the
+  /// program.
+  constexpr decltype(auto) value() & { return check(), *static_cast<base&>(*this); }
+  constexpr decltype(auto) value() const& { return check(), *static_cast<base const&>(*this); }
+  constexpr decltype(auto) value() && { return check(), *static_cast<base&&>(*this); }
 
   /// The error, or an empty code when there is a value.
-  [[nodiscard]] std::error_code error() const noexcept;
+  [[nodiscard]] std::error_code error() const noexcept {
+    return this->has_value() ? std::error_code() : base::error();
+  }
 
  private:
-  constexpr void check() const;
+  constexpr void check() const {
+    if (!this->has_value()) [[unlikely]]
+      detail::no_value(base::error());
+  }
 };
 
-/// Nothing, or the std::error_code that says why not: the same functions.
-template <> class result<void>;
-
 } // namespace unio
-
-#include <unio/detail/result.hpp>

@@ -10,9 +10,6 @@
 
 #include <unio/detail/strand.hpp>
 
-#include <coroutine>
-#include <utility>
-
 namespace unio {
 
 /// Runs its coroutines and works on another executor, one after the other in the order in which they were
@@ -34,8 +31,7 @@ template <is_executor Executor> class strand {
   /// A new one. (`strand(s)` of a strand is a copy; one inside another is a `strand<strand<…>>`.)
   ///
   /// Errors  std::bad_alloc
-  explicit strand(Executor inner)
-      : state_(::new(frame_pool::allocate(sizeof(block))) block(std::move(inner))) {}
+  explicit strand(Executor inner) : state_(new block(std::move(inner))) {}
   strand(strand const& other) noexcept : state_(other.state_) { state_->share(); }
   strand& operator=(strand const& other) noexcept {
     other.state_->share();

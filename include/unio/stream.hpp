@@ -15,10 +15,6 @@
 #pragma once
 
 #include <unio/detail/stream.hpp>
-#include <unio/handle.hpp>
-#include <unio/task.hpp>
-
-#include <string_view>
 
 namespace unio {
 

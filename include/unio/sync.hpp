@@ -32,8 +32,6 @@
 
 #include <unio/detail/sync.hpp>
 
-#include <utility>
-
 namespace unio {
 
 /// Mutual exclusion between coroutines. A coroutine may be suspended while it holds it, and unlock it on

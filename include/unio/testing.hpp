@@ -16,8 +16,6 @@
 
 #pragma once
 
-#include <unio/detail/standard.hpp>
-#include <unio/file_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>

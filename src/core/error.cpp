@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
+#include <span>
 #include <string>
 
 namespace unio {
@@ -16,27 +18,43 @@ bool is_errno(std::error_code const& code, int value) noexcept {
          (code.category() == std::system_category() || code.category() == std::generic_category());
 }
 
+// In the order of the enumerations, which begin at 1.
+constexpr char const* condition_texts[] = {
+    "end of stream", "canceled", "timed out", "would block", "truncated", "owner died",
+};
+constexpr char const* error_texts[] = {
+    "the stream has ended",
+    "the data ended in the middle of what was asked for",
+    "the last owner of the lock died while holding it",
+    "it belongs to the parent process; a child makes its own",
+    "more threads use the multiplexer than it was made for",
+    "the multiplexer ended before the operation did",
+    "a path or an address contains a NUL byte",
+    "the text is not an address",
+    "UNIO_DRIVER names no driver; the choices are uring and epoll",
+    "the file is no lock file",
+    "the lock file is of a newer version of unio",
+    "the lock file is damaged",
+    "the lock file was made for another algorithm or with other parameters",
+    "more entities than the algorithm can lock at once",
+    "more users than the lock file has room for",
+    "the lock file has more than one name (hard link)",
+    "the lock file or its directory may be written by others (as with mode 0666 or 0777)",
+};
+static_assert(std::size(condition_texts) == static_cast<std::size_t>(condition::owner_died));
+static_assert(std::size(error_texts) == static_cast<std::size_t>(error::writable_by_all));
+
+std::string text_of(std::span<char const* const> texts, int value, char const* what) {
+  auto const i = static_cast<std::size_t>(value) - 1;
+  if (i < texts.size()) return texts[i];
+  return std::string("unknown unio ") + what + " " + std::to_string(value);
+}
+
 class condition_category_type final : public std::error_category {
  public:
   char const* name() const noexcept override { return "unio.condition"; }
 
-  std::string message(int value) const override {
-    switch (static_cast<condition>(value)) {
-      case condition::end_of_stream:
-        return "end of stream";
-      case condition::canceled:
-        return "canceled";
-      case condition::timed_out:
-        return "timed out";
-      case condition::would_block:
-        return "would block";
-      case condition::truncated:
-        return "truncated";
-      case condition::owner_died:
-        return "owner died";
-    }
-    return "unknown unio condition " + std::to_string(value);
-  }
+  std::string message(int value) const override { return text_of(condition_texts, value, "condition"); }
 
   bool equivalent(std::error_code const& code, int value) const noexcept override {
     switch (static_cast<condition>(value)) {
@@ -61,45 +79,7 @@ class error_category_type final : public std::error_category {
  public:
   char const* name() const noexcept override { return "unio"; }
 
-  std::string message(int value) const override {
-    switch (static_cast<error>(value)) {
-      case error::end_of_stream:
-        return "the stream has ended";
-      case error::truncated:
-        return "the data ended in the middle of what was asked for";
-      case error::owner_died:
-        return "the last owner of the lock died while holding it";
-      case error::inherited_by_fork:
-        return "it belongs to the parent process; a child makes its own";
-      case error::too_many_threads:
-        return "more threads use the multiplexer than it was made for";
-      case error::multiplexer_destroyed:
-        return "the multiplexer ended before the operation did";
-      case error::embedded_nul:
-        return "a path or an address contains a NUL byte";
-      case error::invalid_address:
-        return "the text is not an address";
-      case error::unknown_driver:
-        return "UNIO_DRIVER names no driver; the choices are uring and epoll";
-      case error::not_a_lock_file:
-        return "the file is no lock file";
-      case error::newer_lock_file:
-        return "the lock file is of a newer version of unio";
-      case error::damaged_lock_file:
-        return "the lock file is damaged";
-      case error::different_lock_file:
-        return "the lock file was made for another algorithm or with other parameters";
-      case error::too_many_entities:
-        return "more entities than the algorithm can lock at once";
-      case error::too_many_users:
-        return "more users than the lock file has room for";
-      case error::several_names:
-        return "the lock file has more than one name (hard link)";
-      case error::writable_by_all:
-        return "the lock file or its directory may be written by others (as with mode 0666 or 0777)";
-    }
-    return "unknown unio error " + std::to_string(value);
-  }
+  std::string message(int value) const override { return text_of(error_texts, value, "error"); }
 
   std::error_condition default_error_condition(int value) const noexcept override {
     switch (static_cast<error>(value)) {
@@ -115,18 +95,9 @@ class error_category_type final : public std::error_category {
       case error::different_lock_file:
       case error::too_many_entities:
         return std::errc::invalid_argument;
-      case error::inherited_by_fork:
-      case error::too_many_threads:
-      case error::multiplexer_destroyed:
-      case error::not_a_lock_file:
-      case error::newer_lock_file:
-      case error::damaged_lock_file:
-      case error::too_many_users:
-      case error::several_names:
-      case error::writable_by_all:
-        break;
+      default:
+        return {value, *this};
     }
-    return {value, *this};
   }
 };
 

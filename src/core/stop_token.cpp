@@ -6,8 +6,7 @@ namespace unio {
 // Held for a few instructions, never while a callback runs.
 void stop_source::lock() noexcept {
   for (;;) {
-    std::uint32_t const before =
-        state_.fetch_or(bit_locked, std::memory_order_acquire); // pairs with unlock()
+    std::uint32_t const before = state_.fetch_or(bit_locked, std::memory_order_acquire); // pairs: unlock()
     if ((before & bit_locked) == 0) return;
     state_.wait(before, std::memory_order_relaxed);
   }
@@ -63,8 +62,8 @@ bool stop_source::request_stop() noexcept {
     n.previous_ = &n;
     running_ = &n;
     unlock();
-    n.function_(
-        n); // may destroy `n`, and on another thread then this source, but not before detach() has waited
+    // May destroy `n`, and on another thread then this source, but not before detach() has waited.
+    n.function_(n);
     lock();
     running_ = nullptr;
     running_done_.fetch_add(1, std::memory_order_release);

@@ -2,8 +2,6 @@
 
 #include <unio/accept_loop.hpp>
 
-#include <chrono>
-
 namespace unio {
 
 deadline detail::accept_pause(int times) noexcept { return std::chrono::milliseconds(pause_ms(times)); }

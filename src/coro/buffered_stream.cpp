@@ -6,7 +6,6 @@ namespace unio {
 
 using detail::bytes_moved;
 using detail::time_limit;
-using detail::unmoved;
 
 static_assert(stream<buffered_stream> && read_stream<line_reader> && write_stream<buffered_writer>);
 
@@ -16,7 +15,7 @@ template <class Question> task<typename Question::answer_type> give_a_turn(Quest
   co_await co_yield_now();
   typename Question::answer_type a;
   if (q.at_once(a)) co_return a;
-  co_return co_await q.slowly();
+  co_return co_await q.slowly(false);
 }
 } // namespace
 
@@ -38,9 +37,7 @@ mutable_buffers buffered_reader::make_room() noexcept {
 }
 
 std::size_t buffered_reader::take(io_result<mutable_buffers> const& got) noexcept {
-  mutable_buffers const room(mutable_buffer(memory_.data() + end_, memory_.size() - end_));
-  std::size_t const n = bytes_moved(got, room.bytes());
-  if (got.has_value()) detail::bring(*got, room);
+  std::size_t const n = detail::brought(got, mutable_buffer(memory_.data() + end_, memory_.size() - end_));
   end_ += n;
   failed_ = got.error();
   return n;
@@ -63,23 +60,22 @@ bool detail::buffered_read::at_once(answer_type& a) const noexcept {
   a = answer_type(result<mutable_buffers>(request.buffers.first(n)), n);
   return true;
 }
-task<io_result<mutable_buffers>> detail::buffered_read::slowly() const {
-  return from->read_slowly(request, until);
+task<io_result<mutable_buffers>> detail::buffered_read::slowly(bool yields) const {
+  return yields ? give_a_turn(*this) : from->read_slowly(request, until);
 }
-task<io_result<mutable_buffers>> detail::buffered_read::after_others() const { return give_a_turn(*this); }
 
 task<io_result<mutable_buffers>> buffered_reader::read_slowly(io_request<mutable_buffers> request,
                                                               deadline d) {
-  if (failed_) co_return io_result<mutable_buffers>(std::exchange(failed_, {}), 0);
+  if (failed_) co_return {std::exchange(failed_, {}), 0};
   if (request.buffers.bytes() >= capacity()) {
     request.offset = no_offset;
     co_return co_await stream_.co_read(request, d);
   }
   mutable_buffers const room = make_room();
-  io_result<mutable_buffers> const got = co_await stream_.co_read(io_request<mutable_buffers>(room), d);
-  if (take(got) == 0 && failed_) co_return io_result<mutable_buffers>(std::exchange(failed_, {}), 0);
+  io_result<mutable_buffers> const got = co_await stream_.co_read(room, d);
+  if (take(got) == 0 && failed_) co_return {std::exchange(failed_, {}), 0};
   std::size_t const n = give(request.buffers);
-  co_return io_result<mutable_buffers>(result<mutable_buffers>(request.buffers.first(n)), n);
+  co_return {result<mutable_buffers>(request.buffers.first(n)), n};
 }
 
 bool detail::buffered_peek::at_once(answer_type& a) const noexcept {
@@ -87,27 +83,24 @@ bool detail::buffered_peek::at_once(answer_type& a) const noexcept {
   a = answer_type(result<const_buffer>(from->buffered()), from->size());
   return true;
 }
-task<io_result<const_buffer>> detail::buffered_peek::slowly() const {
-  return from->peek_slowly(bytes, until);
+task<io_result<const_buffer>> detail::buffered_peek::slowly(bool yields) const {
+  return yields ? give_a_turn(*this) : from->peek_slowly(bytes, until);
 }
-task<io_result<const_buffer>> detail::buffered_peek::after_others() const { return give_a_turn(*this); }
 
 task<io_result<const_buffer>> buffered_reader::peek_slowly(std::size_t bytes, deadline d) {
-  if (bytes > capacity()) co_return io_result<const_buffer>(detail::system_error(EMSGSIZE), size());
+  if (bytes > capacity()) co_return {detail::system_error(EMSGSIZE), size()};
   time_limit const limit(d);
   for (bool first = true; size() < bytes; first = false) {
-    if (failed_) co_return io_result<const_buffer>(std::exchange(failed_, {}), size());
-    if (!first && limit.has_passed())
-      co_return io_result<const_buffer>(detail::system_error(ETIMEDOUT), size());
+    if (failed_) co_return {std::exchange(failed_, {}), size()};
+    if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), size()};
     mutable_buffers const room = make_room();
-    io_result<mutable_buffers> const got =
-        co_await stream_.co_read(io_request<mutable_buffers>(room), limit.next());
+    io_result<mutable_buffers> const got = co_await stream_.co_read(room, limit.next());
     if (take(got) == 0 && !failed_) {
       error const why = size() == 0 ? error::end_of_stream : error::truncated;
-      co_return io_result<const_buffer>(make_error_code(why), size());
+      co_return {make_error_code(why), size()};
     }
   }
-  co_return io_result<const_buffer>(result<const_buffer>(buffered()), size());
+  co_return {result<const_buffer>(buffered()), size()};
 }
 
 // The size of the first line, line end included; 0 if there is none.
@@ -134,28 +127,23 @@ bool detail::buffered_line::at_once(answer_type& a) const noexcept {
   a = answer_type(result<std::string_view>(from->line(n)), n);
   return true;
 }
-task<io_result<std::string_view>> detail::buffered_line::slowly() const {
-  return from->read_line_slowly(until);
+task<io_result<std::string_view>> detail::buffered_line::slowly(bool yields) const {
+  return yields ? give_a_turn(*this) : from->read_line_slowly(until);
 }
-task<io_result<std::string_view>> detail::buffered_line::after_others() const { return give_a_turn(*this); }
 
 task<io_result<std::string_view>> buffered_reader::read_line_slowly(deadline d) {
   time_limit const limit(d);
   for (bool first = true;; first = false) {
     std::size_t const searched = size(); // without finding a line end
-    if (failed_) co_return io_result<std::string_view>(std::exchange(failed_, {}), searched);
-    if (searched == capacity())
-      co_return io_result<std::string_view>(detail::system_error(EMSGSIZE), searched);
-    if (!first && limit.has_passed())
-      co_return io_result<std::string_view>(detail::system_error(ETIMEDOUT), searched);
+    if (failed_) co_return {std::exchange(failed_, {}), searched};
+    if (searched == capacity()) co_return {detail::system_error(EMSGSIZE), searched};
+    if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), searched};
     mutable_buffers const room = make_room();
-    io_result<mutable_buffers> const got =
-        co_await stream_.co_read(io_request<mutable_buffers>(room), limit.next());
+    io_result<mutable_buffers> const got = co_await stream_.co_read(room, limit.next());
     bool const ended = take(got) == 0 && !failed_;
-    if (ended && searched == 0)
-      co_return io_result<std::string_view>(make_error_code(error::end_of_stream), 0);
+    if (ended && searched == 0) co_return {make_error_code(error::end_of_stream), 0};
     std::size_t const n = ended ? searched : find_line(searched);
-    if (n != 0) co_return io_result<std::string_view>(result<std::string_view>(line(n)), n);
+    if (n != 0) co_return {result<std::string_view>(line(n)), n};
   }
 }
 
@@ -180,42 +168,40 @@ bool detail::buffered_write::at_once(answer_type& a) const noexcept {
   a = answer_type(result<const_buffers>(request.buffers.first(n)), n);
   return true;
 }
-task<io_result<const_buffers>> detail::buffered_write::slowly() const {
-  return to->write_slowly(request, until);
+task<io_result<const_buffers>> detail::buffered_write::slowly(bool yields) const {
+  return yields ? give_a_turn(*this) : to->write_slowly(request, until);
 }
-task<io_result<const_buffers>> detail::buffered_write::after_others() const { return give_a_turn(*this); }
 
 task<io_result<const_buffers>> buffered_writer::write_slowly(io_request<const_buffers> request, deadline d) {
   time_limit const limit(d);
   if (!unwritten().empty()) {
     io_result<void> const flushed = co_await co_flush(limit.next());
-    if (!flushed.has_value()) co_return io_result<const_buffers>(flushed.error(), 0);
+    if (!flushed.has_value()) co_return {flushed.error(), 0};
   }
   if (request.buffers.bytes() >= capacity()) {
     request.offset = no_offset;
     co_return co_await stream_.co_write(request, limit.next());
   }
   std::size_t const n = take(request.buffers);
-  co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(n)), n);
+  co_return {result<const_buffers>(request.buffers.first(n)), n};
 }
 
 task<io_result<void>> buffered_writer::co_flush(deadline d) {
   time_limit const limit(d);
   std::size_t moved = 0;
   while (begin_ != end_) {
-    if (moved != 0 && limit.has_passed()) co_return io_result<void>(detail::system_error(ETIMEDOUT), moved);
+    if (moved != 0 && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
     const_buffers const rest(unwritten());
-    io_result<const_buffers> const taken =
-        co_await stream_.co_write(io_request<const_buffers>(rest), limit.next());
+    io_result<const_buffers> const taken = co_await stream_.co_write(rest, limit.next());
     std::size_t const n = bytes_moved(taken, rest.bytes());
     moved += n;
     begin_ += n;
     if (begin_ == end_) break;
-    if (!taken.has_value()) co_return io_result<void>(taken.error(), moved);
-    if (n == 0) co_return io_result<void>(detail::system_error(EIO), moved);
+    if (!taken.has_value()) co_return {taken.error(), moved};
+    if (n == 0) co_return {detail::system_error(EIO), moved};
   }
   begin_ = end_ = 0;
-  co_return io_result<void>(result<void>(), moved);
+  co_return {result<void>(), moved};
 }
 
 // ---- copying ----------------------------------------------------------------------------------------------
@@ -224,23 +210,21 @@ task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, ex
   time_limit const time(d);
   std::size_t moved = 0;
   while (moved != limit) {
-    if (moved != 0 && time.has_passed())
-      co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), moved);
+    if (moved != 0 && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
     io_result<const_buffer> const ahead = co_await from.co_peek(1, time.next());
     if (!ahead.has_value()) {
       if (ahead.error() == condition::end_of_stream) break;
-      co_return io_result<std::size_t>(ahead.error(), moved);
+      co_return {ahead.error(), moved};
     }
     const_buffer const piece(ahead->data(), std::min<extent_type>(ahead->size(), limit - moved));
-    io_result<const_buffers> const taken =
-        co_await to.co_write(io_request<const_buffers>(const_buffers(piece)), time.next());
+    io_result<const_buffers> const taken = co_await to.co_write(const_buffers(piece), time.next());
     std::size_t const n = bytes_moved(taken, piece.size());
     from.consume(n);
     moved += n;
-    if (!taken.has_value() && (n != piece.size())) co_return io_result<std::size_t>(taken.error(), moved);
-    if (n == 0) co_return io_result<std::size_t>(detail::system_error(EIO), moved);
+    if (!taken.has_value() && (n != piece.size())) co_return {taken.error(), moved};
+    if (n == 0) co_return {detail::system_error(EIO), moved};
   }
-  co_return io_result<std::size_t>(result<std::size_t>(moved), moved);
+  co_return {result<std::size_t>(moved), moved};
 }
 
 } // namespace unio

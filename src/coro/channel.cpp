@@ -151,8 +151,6 @@ bool channel_queue::admit(waiter& w, std::uint32_t& word, waiter_list& woken) no
   return false;
 }
 
-void channel_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
-
 void channel_queue::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
   if (w.amount == sends) return;
   --kept_;

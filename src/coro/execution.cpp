@@ -4,10 +4,8 @@
 
 #include <unio/execution.hpp>
 
-#include <cerrno>
-#include <system_error>
-
 namespace unio::detail {
+
 bool stop_gate::open() noexcept {
   return (state_.fetch_or(bit_open, std::memory_order_acq_rel) & bit_stop) == 0;
 }
@@ -16,18 +14,6 @@ void stop_gate::stop(io_operation& op) noexcept {
   if ((state_.fetch_or(bit_stop, std::memory_order_acq_rel) & bit_open) == 0) return; // open() will see it
   while (!op.started()) sys::sched_yield(); // another thread is starting it
   op.cancel();
-}
-
-bool is_canceled([[maybe_unused]] std::exception_ptr const& e) noexcept {
-#if UNIO_HAS_EXCEPTIONS
-  try {
-    std::rethrow_exception(e);
-  } catch (std::system_error const& what) {
-    return what.code() == condition::canceled;
-  } catch (...) {
-  }
-#endif
-  return false;
 }
 
 std::exception_ptr canceled_exception() noexcept {

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <type_traits>
 
 namespace unio {
 
@@ -143,16 +142,14 @@ struct closing {
   }
 };
 
-// The first use by a thread: its lists may hold blocks from now on.
-bool open_lists() noexcept {
-  if (this_threads_lists == lists::ended) return false;
+// From the first use by a thread on its lists may hold blocks, until it ends.
+bool lists_are_open() noexcept {
+  if (this_threads_lists != lists::unused) return this_threads_lists == lists::open;
   static thread_local closing at_the_end;
   this_threads_lists = lists::open;
   for (std::size_t index = 0; index != frame_sizes; ++index) set_room(index, kept(index));
   return true;
 }
-
-bool lists_are_open() noexcept { return this_threads_lists == lists::open || open_lists(); }
 
 } // namespace
 

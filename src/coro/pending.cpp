@@ -2,24 +2,17 @@
 
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
-#include "sys/calls.hpp"
 #include "sys/threads.hpp"
 
 #include <unio/detail/promise.hpp>
 #include <unio/pending.hpp>
 
 #include <sys/eventfd.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <iostream>
-#include <mutex>
-#include <string_view>
-#include <system_error>
-#include <thread>
+#include <iterator>
 
 namespace unio {
 namespace {
@@ -36,29 +29,9 @@ std::string duration(std::int64_t ns) {
   return text;
 }
 
-char const* to_string(handle_kind k) noexcept {
-  switch (k) {
-    case handle_kind::none:
-      break;
-    case handle_kind::path:
-      return "path";
-    case handle_kind::file:
-      return "file";
-    case handle_kind::mapped_file:
-      return "mapped file";
-    case handle_kind::pipe:
-      return "pipe";
-    case handle_kind::named_pipe:
-      return "named pipe";
-    case handle_kind::stream_socket:
-      return "socket";
-    case handle_kind::listening_socket:
-      return "listening socket";
-    case handle_kind::event:
-      return "event";
-  }
-  return "";
-}
+constexpr char const* kind_names[] = {
+    "", "path", "file", "mapped file", "pipe", "named pipe", "socket", "listening socket", "event"};
+static_assert(std::size(kind_names) == static_cast<std::size_t>(handle_kind::event) + 1);
 
 // What a descriptor is, in the kernel's words: a path, or "socket:[1234]".
 std::string target_of(int fd) {
@@ -68,14 +41,12 @@ std::string target_of(int fd) {
   return n > 0 ? " " + std::string(target, static_cast<std::size_t>(n)) : std::string();
 }
 
-// One of each pair is used, depending on how the library was built.
-[[maybe_unused]] void describe_age(std::string&, detail::tracked_operation<false> const&, std::int64_t) {}
-[[maybe_unused]] void describe_age(std::string& text, detail::tracked_operation<true> const& op,
-                                   std::int64_t now_ns) {
-  text += ", for " + duration(now_ns - op.started_ns());
-}
+// What is recorded depends on how the library was built.
 
-[[maybe_unused]] void describe_chain(std::string&, detail::tracked_operation<false> const&) {}
+template <bool Tracks>
+void describe_age(std::string& text, detail::tracked_operation<Tracks> const& op, std::int64_t now_ns) {
+  if constexpr (Tracks) text += ", for " + duration(now_ns - op.started_ns());
+}
 
 [[maybe_unused]] void describe_coroutine(std::string& text, detail::tracked_coroutine<true> const& c) {
   std::source_location const& at = c.where();
@@ -83,48 +54,49 @@ std::string target_of(int fd) {
   std::string_view name = at.function_name();
   if (name.ends_with(".Frame*)")) name = name.substr(0, name.find('('));
   if (name.starts_with("void ")) name.remove_prefix(5);
-  text += "    awaited by ";
-  text += name;
-  text += " at ";
-  text += at.file_name();
+  text.append("    awaited by ").append(name).append(" at ").append(at.file_name());
   text += ":" + std::to_string(at.line()) + "\n";
 }
 
-[[maybe_unused]] std::coroutine_handle<> describe_listener(std::string&,
-                                                           detail::tracked_listener<false> const&) {
+template <bool Tracks>
+std::coroutine_handle<> describe_listener(std::string& text, detail::tracked_listener<Tracks> const& l) {
+  if constexpr (Tracks) {
+    if (*l.what() != '\0') text.append("    in ").append(l.what()).append("\n");
+    return l.waiting();
+  }
   return {};
-}
-[[maybe_unused]] std::coroutine_handle<> describe_listener(std::string& text,
-                                                           detail::tracked_listener<true> const& l) {
-  if (*l.what() != '\0') text.append("    in ").append(l.what()).append("\n");
-  return l.waiting();
 }
 
 // Suspended coroutines that await this one's operation, from the innermost outwards. They stay suspended,
 // because the operation is in flight on this thread.
-[[maybe_unused]] void describe_chain(std::string& text, detail::tracked_operation<true> const& op) {
-  std::coroutine_handle<> h = op.coroutine();
-  for (int depth = 0; h && depth != 1000; ++depth) {
-    auto const* const c = detail::tracked_coroutine<true>::in(h);
-    if (c == nullptr) {
-      text += "    awaited by a coroutine that is no task\n";
-      return;
+template <bool Tracks> void describe_chain(std::string& text, detail::tracked_operation<Tracks> const& op) {
+  if constexpr (Tracks) {
+    std::coroutine_handle<> h = op.coroutine();
+    for (int depth = 0; h && depth != 1000; ++depth) {
+      auto const* const c = detail::tracked_coroutine<true>::in(h);
+      if (c == nullptr) {
+        text += "    awaited by a coroutine that is no task\n";
+        return;
+      }
+      describe_coroutine(text, *c);
+      // Only promises of unio's carry the mark, and this is the first base of all of them.
+      auto const& promise = *reinterpret_cast<detail::promise_base const*>(c);
+      detail::end_listener const* const listener = promise.listener();
+      h = listener != nullptr ? describe_listener<UNIO_TRACKS_PENDING>(text, *listener) : promise.next();
     }
-    describe_coroutine(text, *c);
-    // Only promises of unio's carry the mark, and this is the first base of all of them.
-    auto const& promise = *reinterpret_cast<detail::promise_base const*>(c);
-    detail::end_listener const* const listener = promise.listener();
-    h = listener != nullptr ? describe_listener(text, *listener) : promise.next();
   }
 }
 
 void describe(std::string& text, io_operation const& op, std::int64_t now_ns) {
   text.append("  ").append(op.faces().name);
   if (op.fd() >= 0) {
-    text.append(" on ").append(to_string(op.kind())).append(" ").append(std::to_string(op.fd()));
+    text.append(" on ")
+        .append(kind_names[static_cast<std::size_t>(op.kind())])
+        .append(" ")
+        .append(std::to_string(op.fd()));
     text += target_of(op.fd());
   }
-  describe_age(text, op, now_ns);
+  describe_age<UNIO_TRACKS_PENDING>(text, op, now_ns);
   text.append(", ").append(name_of(op.links.is.where));
   if (op.links.is.cancel_wanted) text += ", being cancelled";
   if (op.links.is.in_heap) {
@@ -134,7 +106,7 @@ void describe(std::string& text, io_operation const& op, std::int64_t now_ns) {
     text += std::string(", ") + (left > 0 ? what + duration(left) : std::string("due now"));
   }
   text += "\n";
-  describe_chain(text, op);
+  describe_chain<UNIO_TRACKS_PENDING>(text, op);
 }
 
 void describe_all(driver::engine& e, std::string& text) {
@@ -143,18 +115,6 @@ void describe_all(driver::engine& e, std::string& text) {
   text.append(" pending\n");
   e.for_each_in_flight([&](io_operation const& op) { describe(text, op, now_ns); });
 }
-
-} // namespace
-
-void dump_pending(std::ostream& to) {
-  std::string text;
-  driver::registry::ask_all(&describe_all, text);
-  if (text.empty()) text = "no multiplexer\n";
-  if (!UNIO_TRACKS_PENDING) text += "(ages and coroutines: build unio with UNIO_TRACK_PENDING)\n";
-  to << text << std::flush;
-}
-
-namespace {
 
 constinit std::atomic<int> dump_wanted_fd{-1};
 
@@ -192,6 +152,14 @@ result<void> start_dumping() noexcept {
 }
 
 } // namespace
+
+void dump_pending(std::ostream& to) {
+  std::string text;
+  driver::registry::ask_all(&describe_all, text);
+  if (text.empty()) text = "no multiplexer\n";
+  if (!UNIO_TRACKS_PENDING) text += "(ages and coroutines: build unio with UNIO_TRACK_PENDING)\n";
+  to << text << std::flush;
+}
 
 result<void> dump_pending_on_signal(int signal) noexcept {
   if (result<void> const started = start_dumping(); !started.has_value()) return started;

@@ -24,8 +24,6 @@
 #include <unio/detail/promise.hpp>
 #include <unio/strand.hpp>
 
-#include <utility>
-
 namespace unio::detail {
 
 namespace {

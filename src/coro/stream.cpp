@@ -33,40 +33,37 @@ task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_b
   time_limit const limit(d);
   while (!rest.empty()) {
     std::size_t const so_far = rest.moved();
-    if (so_far != 0 && limit.has_passed())
-      co_return io_result<mutable_buffers>(detail::system_error(ETIMEDOUT), so_far);
+    if (so_far != 0 && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), so_far};
     io_request<mutable_buffers> const wanted(rest.next(), request.offset);
     io_result<mutable_buffers> const got = co_await from.co_read(wanted, limit.next());
-    std::size_t const n = bytes_moved(got, wanted.buffers.bytes());
-    if (got.has_value()) detail::bring(*got, wanted.buffers);
+    std::size_t const n = detail::brought(got, wanted.buffers);
     rest.advance(n);
     if (request.offset != no_offset) request.offset += n;
     if (rest.empty()) break;
-    if (!got.has_value()) co_return io_result<mutable_buffers>(got.error(), rest.moved());
+    if (!got.has_value()) co_return {got.error(), rest.moved()};
     if (n == 0) {
       error const why = so_far == 0 ? error::end_of_stream : error::truncated;
-      co_return io_result<mutable_buffers>(make_error_code(why), so_far);
+      co_return {make_error_code(why), so_far};
     }
   }
-  co_return io_result<mutable_buffers>(result<mutable_buffers>(request.buffers), rest.moved());
+  co_return {result<mutable_buffers>(request.buffers), rest.moved()};
 }
 
 task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request, deadline d) {
   unmoved<const_buffer> rest(request.buffers);
   time_limit const limit(d);
   while (!rest.empty()) {
-    if (rest.moved() != 0 && limit.has_passed())
-      co_return io_result<const_buffers>(detail::system_error(ETIMEDOUT), rest.moved());
+    if (rest.moved() != 0 && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), rest.moved()};
     io_request<const_buffers> const wanted(rest.next(), request.offset);
     io_result<const_buffers> const taken = co_await to.co_write(wanted, limit.next());
     std::size_t const n = bytes_moved(taken, wanted.buffers.bytes());
     rest.advance(n);
     if (request.offset != no_offset) request.offset += n;
     if (rest.empty()) break;
-    if (!taken.has_value()) co_return io_result<const_buffers>(taken.error(), rest.moved());
-    if (n == 0) co_return io_result<const_buffers>(detail::system_error(EIO), rest.moved());
+    if (!taken.has_value()) co_return {taken.error(), rest.moved()};
+    if (n == 0) co_return {detail::system_error(EIO), rest.moved()};
   }
-  co_return io_result<const_buffers>(result<const_buffers>(request.buffers), rest.moved());
+  co_return {result<const_buffers>(request.buffers), rest.moved()};
 }
 
 // ---- read_until -------------------------------------------------------------------------------------------
@@ -117,32 +114,29 @@ task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer int
   std::size_t searched = 0;
   for (bool first = true;; first = false) {
     if (std::size_t const end = find_end(into, delimiter, searched); end != 0)
-      co_return io_result<std::size_t>(result<std::size_t>(end), count);
-    if (!first && limit.has_passed())
-      co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), count);
+      co_return {result<std::size_t>(end), count};
+    if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), count};
     std::size_t const room = room_in(into);
-    if (room == 0) co_return io_result<std::size_t>(detail::system_error(EMSGSIZE), count);
+    if (room == 0) co_return {detail::system_error(EMSGSIZE), count};
     std::error_code why;
     std::size_t n = 0;
     {
       appended space(into, room);
       mutable_buffers const wanted(space.memory());
-      io_result<mutable_buffers> const got =
-          co_await from.co_read(io_request<mutable_buffers>(wanted), limit.next());
-      n = bytes_moved(got, room);
-      if (got.has_value()) detail::bring(*got, wanted);
+      io_result<mutable_buffers> const got = co_await from.co_read(wanted, limit.next());
+      n = detail::brought(got, wanted);
       why = got.error();
       space.fill(n);
     }
     count += n;
     if (why) {
       if (std::size_t const end = find_end(into, delimiter, searched); end != 0)
-        co_return io_result<std::size_t>(result<std::size_t>(end), count);
-      co_return io_result<std::size_t>(why, count);
+        co_return {result<std::size_t>(end), count};
+      co_return {why, count};
     }
     if (n == 0) {
       error const e = into.size() == 0 ? error::end_of_stream : error::truncated;
-      co_return io_result<std::size_t>(make_error_code(e), count);
+      co_return {make_error_code(e), count};
     }
   }
 }
@@ -191,13 +185,12 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
   if (may_splice(from, to)) {
     for (;;) {
       if (moved == limit) co_return copied(moved);
-      if (moved != 0 && time.has_passed())
-        co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), moved);
+      if (moved != 0 && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
       splice_request const request{.bytes = at_most(limit, moved, most_spliced)};
       io_result<std::size_t> const n = co_await co_splice(*from.handle(), *to.handle(), request, time.next());
       if (!n.has_value()) {
         if (moved == 0 && refuses_to_splice(n.error())) break;
-        co_return io_result<std::size_t>(n.error(), moved);
+        co_return {n.error(), moved};
       }
       if (*n == 0) co_return copied(moved);
       moved += *n;
@@ -206,11 +199,9 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
   detail::block const space(block_bytes);
   for (;;) {
     if (moved == limit) co_return copied(moved);
-    if (moved != 0 && time.has_passed())
-      co_return io_result<std::size_t>(detail::system_error(ETIMEDOUT), moved);
+    if (moved != 0 && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
     mutable_buffers const room(space.first(at_most(limit, moved, block_bytes)));
-    io_result<mutable_buffers> const got =
-        co_await from.co_read(io_request<mutable_buffers>(room), time.next());
+    io_result<mutable_buffers> const got = co_await from.co_read(room, time.next());
     std::size_t const n = bytes_moved(got, room.bytes());
     if (got.has_value() && n == 0) co_return copied(moved);
     // Written from where they are: bytes of a mapped file are not copied first.
@@ -218,16 +209,15 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
     for (std::size_t i = 0; i != filled.size(); ++i) {
       const_buffer piece(filled[i]);
       while (!piece.empty()) {
-        io_result<const_buffers> const taken =
-            co_await to.co_write(io_request<const_buffers>(const_buffers(piece)), time.next());
+        io_result<const_buffers> const taken = co_await to.co_write(const_buffers(piece), time.next());
         std::size_t const m = bytes_moved(taken, piece.size());
         moved += m;
         piece = const_buffer(piece.data() + m, piece.size() - m);
-        if (!taken.has_value() && !piece.empty()) co_return io_result<std::size_t>(taken.error(), moved);
-        if (m == 0) co_return io_result<std::size_t>(detail::system_error(EIO), moved);
+        if (!taken.has_value() && !piece.empty()) co_return {taken.error(), moved};
+        if (m == 0) co_return {detail::system_error(EIO), moved};
       }
     }
-    if (!got.has_value()) co_return io_result<std::size_t>(got.error(), moved);
+    if (!got.has_value()) co_return {got.error(), moved};
   }
 }
 

@@ -9,8 +9,6 @@
 #include <unio/stream.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstring>
 
 namespace unio::detail {
@@ -95,6 +93,12 @@ inline void bring(mutable_buffers const& got, mutable_buffers const& wanted) noe
       if (within == to.size()) ++at, within = 0;
     }
   }
+}
+
+/// How many bytes a read brought to where they were wanted.
+inline std::size_t brought(io_result<mutable_buffers> const& got, mutable_buffers const& wanted) noexcept {
+  if (got.has_value()) bring(*got, wanted);
+  return bytes_moved(got, wanted.bytes());
 }
 
 /// A block of the pool, freed at the end of its scope.

@@ -16,7 +16,6 @@
 
 #include <unio/sync.hpp>
 
-#include <cerrno>
 #include <new>
 
 namespace unio::detail {
@@ -111,6 +110,16 @@ std::error_code error_of(wait_outcome o) noexcept {
   return {e, std::system_category()};
 }
 
+namespace {
+
+bool granted_or_queued(bool granted, waiter& w, waiter_list& queue) noexcept {
+  w.outcome = granted ? wait_outcome::granted : wait_outcome::waiting;
+  if (!granted) queue.push(w);
+  return granted;
+}
+
+} // namespace
+
 // ---- permits ----------------------------------------------------------------------------------------------
 
 void permits::serve(std::uint32_t& word, waiter_list& woken) noexcept {
@@ -121,14 +130,9 @@ void permits::serve(std::uint32_t& word, waiter_list& woken) noexcept {
 }
 
 bool permits::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
-  if (waiters_.empty() && w.amount <= word / unit) {
-    word -= w.amount * unit;
-    w.outcome = wait_outcome::granted;
-    return true;
-  }
-  w.outcome = wait_outcome::waiting;
-  waiters_.push(w);
-  return false;
+  bool const there = waiters_.empty() && w.amount <= word / unit;
+  if (there) word -= w.amount * unit;
+  return granted_or_queued(there, w, waiters_);
 }
 
 // It may have asked for more than those behind it.
@@ -173,10 +177,7 @@ void permits::set_contended() noexcept {
 // ---- events -----------------------------------------------------------------------------------------------
 
 bool event_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
-  bool const is_set = (word & unit) != 0;
-  w.outcome = is_set ? wait_outcome::granted : wait_outcome::waiting;
-  if (!is_set) waiters_.push(w);
-  return is_set;
+  return granted_or_queued((word & unit) != 0, w, waiters_);
 }
 
 void event_queue::set_contended() noexcept {
@@ -193,10 +194,7 @@ void event_queue::reset_contended() noexcept {
 // ---- latches ----------------------------------------------------------------------------------------------
 
 bool latch_queue::admit(waiter& w, std::uint32_t& word, waiter_list&) noexcept {
-  bool const is_zero = word / unit == 0;
-  w.outcome = is_zero ? wait_outcome::granted : wait_outcome::waiting;
-  if (!is_zero) waiters_.push(w);
-  return is_zero;
+  return granted_or_queued(word / unit == 0, w, waiters_);
 }
 
 void latch_queue::count_down_contended(std::uint32_t n) noexcept {
@@ -210,15 +208,12 @@ void latch_queue::count_down_contended(std::uint32_t n) noexcept {
 // ---- rendezvous -------------------------------------------------------------------------------------------
 
 bool rendezvous_queue::admit(waiter& w, std::uint32_t&, waiter_list& woken) noexcept {
-  if (++arrived_ < expected_) {
-    w.outcome = wait_outcome::waiting;
-    waiters_.push(w);
-    return false;
+  bool const all = ++arrived_ >= expected_;
+  if (all) {
+    arrived_ = 0;
+    waiters_.end_all(wait_outcome::granted, woken);
   }
-  arrived_ = 0;
-  waiters_.end_all(wait_outcome::granted, woken);
-  w.outcome = wait_outcome::granted;
-  return true;
+  return granted_or_queued(all, w, waiters_);
 }
 
 void rendezvous_queue::removed(waiter&, std::uint32_t&, waiter_list&) noexcept { --arrived_; }

@@ -1,9 +1,9 @@
 #include "sys/calls.hpp"
 
+#include <unio/error.hpp>
 #include <unio/task.hpp>
 #include <unio/yield.hpp>
 
-#include <cstdio>
 #include <cstdlib>
 
 namespace unio {
@@ -28,6 +28,18 @@ void rethrow([[maybe_unused]] std::exception_ptr e) {
 #else
   std::abort();
 #endif
+}
+
+bool is_canceled([[maybe_unused]] std::exception_ptr const& e) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    std::rethrow_exception(e);
+  } catch (std::system_error const& what) {
+    return what.code() == condition::canceled;
+  } catch (...) {
+  }
+#endif
+  return false;
 }
 
 namespace {

@@ -2,8 +2,6 @@
 
 #include <unio/task_group.hpp>
 
-#include <cerrno>
-
 namespace unio {
 
 // Held for a few instructions.

@@ -12,11 +12,6 @@
 #include <unio/run.hpp>
 #include <unio/thread_pool.hpp>
 
-#include <pthread.h>
-
-#include <atomic>
-#include <memory>
-
 namespace unio {
 
 class thread_pool::state {

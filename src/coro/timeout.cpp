@@ -5,19 +5,15 @@
 // The timer is abandoned at once if the child can end only on the timer's thread; otherwise it is cancelled,
 // and the caller resumes when it has ended.
 
-#include "sys/calls.hpp"
 #include "sys/due.hpp"
 
 #include <unio/timeout.hpp>
-
-#include <cerrno>
 
 namespace unio::detail {
 namespace {
 
 bool has_come(deadline d) noexcept {
-  if (d.is_none() || d.which() == deadline::kind::relative) return d.is_zero();
-  return sys::due(d) <= sys::steady_now();
+  return d.which() == deadline::kind::relative ? d.is_zero() : sys::due(d) <= sys::steady_now();
 }
 
 } // namespace
@@ -81,19 +77,5 @@ void timeout_base::timer::fired(io_operation& op, unsigned events) noexcept {
 }
 
 void timeout_base::abandon_timer() noexcept { timer_.reset(); }
-
-bool timeout_base::is_canceled([[maybe_unused]] std::exception_ptr const& e) noexcept {
-#if UNIO_HAS_EXCEPTIONS
-  try {
-    std::rethrow_exception(e);
-  } catch (std::system_error const& error) {
-    return error.code() == condition::canceled;
-  } catch (...) {
-    return false;
-  }
-#else
-  return false;
-#endif
-}
 
 } // namespace unio::detail

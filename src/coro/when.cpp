@@ -28,22 +28,22 @@ bool children::hold() noexcept {
   return n != 0;
 }
 
-void children::release() noexcept {
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+bool children::leave_last() noexcept {
+  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return false;
   stop_listening();
-  executor_ref const executor = environment_.executor;
   back_ = resumption(caller_, &environment_);
   posted_.store(true, std::memory_order_release);
-  executor.post(back_); // from here on the caller may resume, and destroy this object
+  return true;
+}
+
+void children::release() noexcept {
+  executor_ref const executor = environment_.executor;
+  if (leave_last()) executor.post(back_); // from here on the caller may resume, and destroy this object
 }
 
 void children::release_from_elsewhere() noexcept {
-  if (left_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
-  stop_listening();
   executor_ref const executor = environment_.executor;
-  back_ = resumption(caller_, &environment_);
-  posted_.store(true, std::memory_order_release);
-  executor.dispatch(back_).resume();
+  if (leave_last()) executor.dispatch(back_).resume();
 }
 
 void children::stop_came(stop_node& n) noexcept {

@@ -3,26 +3,21 @@
 //   0        append_header, one page
 //   4096     cells of 128 bytes; a request is one or more that follow each other
 //
-// Kernel locks on its bytes, far behind its end:
+// Kernel locks on its bytes, far behind its end: init_byte and in_use_byte (lock_file.hpp), and
 
 #pragma once
 
 #include <unio/fs/shared_fs_mutex.hpp>
-
-#include <cstddef>
-#include <cstdint>
-#include <type_traits>
 
 namespace unio::fs::append_layout {
 
 inline constexpr char magic[16] = "unio append";
 inline constexpr std::uint32_t version = 1;
 
-inline constexpr std::uint64_t init_byte = std::uint64_t{1} << 62; // exclusive: opening
-inline constexpr std::uint64_t in_use_byte = init_byte + 1;        // shared: has it open
-inline constexpr std::uint64_t recovery_byte = init_byte + 2;      // exclusive: changes records of others
-inline constexpr std::uint64_t request_bytes = std::uint64_t{1}
-                                               << 61; // + id, exclusive: the request lives, and is not done
+// Exclusive: changes records of others.
+inline constexpr std::uint64_t recovery_byte = (std::uint64_t{1} << 62) + 2;
+// + id, exclusive: the request lives, and is not done.
+inline constexpr std::uint64_t request_bytes = std::uint64_t{1} << 61;
 inline constexpr std::uint64_t id_mask = request_bytes - 1;
 
 struct append_header {
@@ -51,8 +46,7 @@ struct cell {
   std::uint16_t number; // of this cell, from 0
   std::uint64_t count;  // of its entities
   std::uint64_t state;  // of the request: that of the first cell counts
-  std::uint64_t
-      told; // a bit for each entity whose owner's death was reported; 16 higher: reported to this request
+  std::uint64_t told;   // a bit for each entity whose death was reported; 16 higher: reported to this request
   entity entities[entities_in_cell];
 };
 static_assert(sizeof(cell) == 128 && std::is_trivially_copyable_v<cell>);

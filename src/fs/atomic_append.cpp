@@ -11,9 +11,7 @@
 // entities reports the death, and notes that in the record (told).
 //
 // A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
-// all. A request of several cells may be seen in part for a moment. A cell truncated by a full filesystem has
-// no valid checksum; a user whose own record does not begin at a multiple of 128 fills up to it and appends
-// again.
+// all. A request of several cells may be seen in part for a moment.
 
 #include "fs/append_layout.hpp"
 #include "fs/hooks.hpp"
@@ -23,15 +21,10 @@
 #include <unio/fs/atomic_append.hpp>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstring>
-#include <new>
 
 namespace unio::fs {
 
@@ -62,19 +55,53 @@ bool is_valid(cell const& c) noexcept {
          c.id <= layout::id_mask && c.checksum == checksum_of(c);
 }
 
-bool conflict(entity a, entity b) noexcept {
-  return a.value == b.value && (a.exclusive != 0 || b.exclusive != 0);
+// The entity of that value in the sorted list, or null.
+entity const* find(detail::entity_list const& in, std::uint64_t value) noexcept {
+  auto const* const at =
+      std::ranges::lower_bound(in, value, {}, [](entity e) { return std::uint64_t{e.value}; });
+  return at != in.end() && at->value == value ? at : nullptr;
 }
 
 // Whether the sorted list conflicts with an entity in the cell.
 bool conflicts(cell const& c, detail::entity_list const& with) noexcept {
-  for (std::size_t i = 0; i != c.count; ++i) {
-    entity const e = c.entities[i];
-    auto const at =
-        std::lower_bound(with.begin(), with.end(), e, [](entity a, entity b) { return a.value < b.value; });
-    if (at != with.end() && conflict(*at, e)) return true;
+  return std::any_of(c.entities, c.entities + c.count, [&](entity e) {
+    entity const* const same = find(with, e.value);
+    return same != nullptr && (same->exclusive != 0 || e.exclusive != 0);
+  });
+}
+
+// All cells of a record of another user.
+class cells_of_one {
+ public:
+  int read(int fd, std::uint64_t at, std::size_t n) noexcept {
+    n_ = n;
+    if (n > 1) {
+      many_.reset(new (std::nothrow) cell[n]);
+      if (many_ == nullptr) return -ENOMEM;
+    }
+    return read_at(fd, get().data(), bytes(), at);
   }
-  return false;
+  [[nodiscard]] std::span<cell> get() noexcept { return {many_ != nullptr ? many_.get() : &one_, n_}; }
+  [[nodiscard]] std::size_t bytes() const noexcept { return n_ * sizeof(cell); }
+
+ private:
+  std::size_t n_ = 0;
+  cell one_;
+  std::unique_ptr<cell[]> many_;
+};
+
+enum class wanted { all, untold };
+
+int list(std::span<cell const> of, wanted which, detail::entity_list& to) noexcept {
+  std::size_t n = 0;
+  std::unique_ptr<entity[]> const some(new (std::nothrow) entity[of.size() * layout::entities_in_cell]);
+  if (some == nullptr) return -ENOMEM;
+  for (cell const& c : of)
+    for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
+      if (which == wanted::all || (c.told >> i & 1) == 0) some[n++] = c.entities[i];
+  int const e = to.assign(std::span<entity const>(some.get(), n));
+  to.canonicalize();
+  return e;
 }
 
 } // namespace
@@ -85,7 +112,7 @@ struct atomic_append::state {
   state& operator=(state const&) = delete;
   ~state() { more.close(file.is_inherited()); }
 
-  int open(path_handle const& base, path_view name, std::int64_t due_ns) noexcept;
+  int open(path_handle const& base, path_view name, detail::waiting how) noexcept;
   int lock(detail::holding& held, detail::waiting how) noexcept;
   void unlock(detail::holding& held) noexcept;
 
@@ -114,7 +141,6 @@ struct atomic_append::state {
   int take_id(request& r) noexcept;
   int append(request& r, detail::entity_list const& entities, detail::waiting how, seen& first_look) noexcept;
   int fill_up(request const& r, detail::waiting how) noexcept;
-  int await(request& r, detail::holding& held, detail::waiting how, seen& before) noexcept;
   void finish(request const& r) noexcept;
 
   template <class F> int for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f) noexcept;
@@ -124,8 +150,7 @@ struct atomic_append::state {
   int take_notes(request const& r, detail::entity_list const& entities, detail::waiting how,
                  bool& died) noexcept;
   static int note_told(request const& r, detail::entity_list const& entities, std::size_t i) noexcept;
-  int carry_notes(request const& r) noexcept;
-  int carry_notes_alone(request const& r, std::uint64_t from) noexcept;
+  int carry_notes(request const& r, std::uint64_t from) noexcept;
   void move_on(request const& r) noexcept;
 
   lock_file file;
@@ -139,23 +164,22 @@ struct atomic_append::state {
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
 
-int atomic_append::state::open(path_handle const& base, path_view name, std::int64_t due_ns) noexcept {
+int atomic_append::state::open(path_handle const& base, path_view name, detail::waiting how) noexcept {
   bool alone = false;
-  result<lock_file> f =
-      lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone, false);
+  result<lock_file> f = lock_file::join(base, name, how, alone, {.may_be_remote = false});
   if (!f) return to_native(f.error());
   file = std::move(*f);
   bool fresh = false;
   int e = check_header(fresh);
   if (e != 0) return e;
-  if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
+  if (fresh && !alone) return native(error::damaged_lock_file);
   if (alone) {
     if (e = make_header(fresh); e != 0) return e;
   }
   pid = static_cast<std::uint32_t>(::getpid());
   if (auto const r = sys::uninterrupted([&] { return sys::getrandom(&seed, sizeof seed, 0); }); r < 0)
     return static_cast<int>(r);
-  return file.joined(layout::init_byte, layout::in_use_byte);
+  return file.joined();
 }
 
 int atomic_append::state::check_header(bool& fresh) noexcept {
@@ -163,15 +187,14 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   fresh = s.st_size == 0;
   if (fresh) return 0;
-  if (static_cast<std::size_t>(s.st_size) < sizeof(append_header))
-    return unio::detail::native(error::not_a_lock_file);
+  if (static_cast<std::size_t>(s.st_size) < sizeof(append_header)) return native(error::not_a_lock_file);
   append_header h;
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
   if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
-  if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
+  if (h.version > layout::version) return native(error::newer_lock_file);
   if (h.version != layout::version || h.cell_size != sizeof(cell) ||
       s.st_size < static_cast<std::int64_t>(layout::cells_at))
-    return unio::detail::native(error::damaged_lock_file);
+    return native(error::damaged_lock_file);
   // Another file's contents, or this file's from before a restart that gave the device another number.
   if (h.device != file.device() || h.inode != file.inode()) {
     fresh = true;
@@ -180,7 +203,7 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
     if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
     if (h.first < layout::cells_at || h.first % sizeof(cell) != 0 ||
         h.first > static_cast<std::uint64_t>(s.st_size))
-      return unio::detail::native(error::damaged_lock_file);
+      return native(error::damaged_lock_file);
     first.store(h.first, std::memory_order_relaxed);
   }
   return 0;
@@ -279,9 +302,7 @@ int atomic_append::state::append(request& r, detail::entity_list const& entities
 // Makes the file end where a record may begin, so that a partial record does not make all behind it
 // unreadable. Alone, since all users append whole records only.
 int atomic_append::state::fill_up(request const& r, detail::waiting how) noexcept {
-  if (int const e =
-          byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
-      e != 0)
+  if (int const e = byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how); e != 0)
     return e;
   struct stat s;
   std::int64_t e = sys::fstat(r.fd, &s);
@@ -358,57 +379,16 @@ int atomic_append::state::look(request& r, detail::entity_list const& entities, 
 int atomic_append::state::await_one(request const& r, found const& other, detail::waiting how) noexcept {
   std::uint64_t const byte = layout::request_bytes + other.id;
   hooks::step("await.before_sleep");
-  if (int const e = byte_lock::lock_until(r.fd, byte, lock_kind::shared, how.due_ns, how.spin); e != 0)
-    return e;
+  if (int const e = byte_lock::lock_until(r.fd, byte, lock_kind::shared, how); e != 0) return e;
   byte_lock::unlock(r.fd, byte);
   cell c;
   if (int const e = read_at(r.fd, &c, sizeof c, other.at); e != 0) return e;
   return c.state == layout::waiting_or_held ? bury(r, other, how) : 0;
 }
 
-namespace {
-
-// All cells of a record of another user.
-class cells_of_one {
- public:
-  int read(int fd, std::uint64_t at, std::size_t n) noexcept {
-    n_ = n;
-    if (n > 1) {
-      many_.reset(new (std::nothrow) cell[n]);
-      if (many_ == nullptr) return -ENOMEM;
-    }
-    return read_at(fd, get().data(), bytes(), at);
-  }
-  [[nodiscard]] std::span<cell> get() noexcept { return {many_ != nullptr ? many_.get() : &one_, n_}; }
-  [[nodiscard]] std::size_t bytes() const noexcept { return n_ * sizeof(cell); }
-
- private:
-  std::size_t n_ = 0;
-  cell one_;
-  std::unique_ptr<cell[]> many_;
-};
-
-enum class wanted { all, untold };
-
-int list(std::span<cell const> of, wanted which, detail::entity_list& to) noexcept {
-  std::size_t n = 0;
-  std::unique_ptr<entity[]> const some(new (std::nothrow) entity[of.size() * layout::entities_in_cell]);
-  if (some == nullptr) return -ENOMEM;
-  for (cell const& c : of)
-    for (std::size_t i = 0; i != std::min<std::size_t>(c.count, layout::entities_in_cell); ++i)
-      if (which == wanted::all || (c.told >> i & 1) == 0) some[n++] = c.entities[i];
-  int const e = to.assign(std::span<entity const>(some.get(), n));
-  to.canonicalize();
-  return e;
-}
-
-} // namespace
-
 // The requesting process has died. If it cannot have had its turn the death need not be reported.
 int atomic_append::state::bury(request const& r, found const& dead, detail::waiting how) noexcept {
-  if (int const e =
-          byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
-      e != 0)
+  if (int const e = byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how); e != 0)
     return e;
   hooks::step("bury.alone");
   cell c;
@@ -434,9 +414,7 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
 // It is this request's turn: reports deaths of owners of its entities, each to one owner.
 int atomic_append::state::take_notes(request const& r, detail::entity_list const& entities,
                                      detail::waiting how, bool& died) noexcept {
-  if (int const e =
-          byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how.due_ns, how.spin);
-      e != 0)
+  if (int const e = byte_lock::lock_until(r.fd, layout::recovery_byte, lock_kind::exclusive, how); e != 0)
     return e;
   found current;
   std::uint64_t its_state = layout::done;
@@ -461,9 +439,8 @@ int atomic_append::state::take_notes(request const& r, detail::entity_list const
           std::uint64_t const bit = std::uint64_t{1} << i;
           // A sharer changed nothing, unless it was to repair what another owner had left behind.
           if (lost.exclusive == 0 && (c.told & bit << layout::was_told_shift) == 0) told |= bit;
-          auto const mine = std::lower_bound(entities.begin(), entities.end(), lost,
-                                             [](entity a, entity b) { return a.value < b.value; });
-          if ((told & bit) != 0 || mine == entities.end() || mine->value != lost.value) continue;
+          entity const* const mine = find(entities, lost.value);
+          if ((told & bit) != 0 || mine == nullptr) continue;
           if (failed = note_told(r, entities, static_cast<std::size_t>(mine - entities.begin())); failed != 0)
             return false;
           told |= bit;
@@ -508,15 +485,7 @@ void atomic_append::state::finish(request const& r) noexcept {
 // An unreported death would keep everything behind it from being forgotten: it is moved to the end, unless a
 // request in between must get the report. Requests that come later are behind the copy and find both, until
 // the first is done.
-int atomic_append::state::carry_notes(request const& r) noexcept {
-  if (byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) != 0)
-    return 0; // another user is doing it
-  int const e = carry_notes_alone(r, first.load(std::memory_order_relaxed));
-  byte_lock::unlock(r.fd, layout::recovery_byte);
-  return e;
-}
-
-int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from) noexcept {
+int atomic_append::state::carry_notes(request const& r, std::uint64_t from) noexcept {
   cell c;
   if (int const e = read_at(r.fd, &c, sizeof c, from); e != 0) return e;
   if (!is_valid(c) || c.number != 0 || c.state != layout::died) return 0;
@@ -551,7 +520,10 @@ int atomic_append::state::carry_notes_alone(request const& r, std::uint64_t from
 void atomic_append::state::move_on(request const& r) noexcept {
   constexpr std::uint64_t step = 256 * 1024;
   std::uint64_t const now = first.load(std::memory_order_relaxed);
-  if (r.at - now > step) (void)carry_notes(r);
+  if (r.at - now > step && byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) == 0) {
+    (void)carry_notes(r, now);
+    byte_lock::unlock(r.fd, layout::recovery_byte);
+  }
   std::uint64_t before = hinted.load(std::memory_order_relaxed);
   if (now < before + step || !hinted.compare_exchange_strong(before, now, std::memory_order_relaxed)) return;
   if (byte_lock::try_lock(r.fd, layout::recovery_byte, lock_kind::exclusive) != 0) return;
@@ -569,8 +541,8 @@ void atomic_append::state::move_on(request const& r) noexcept {
 }
 
 int atomic_append::state::lock(detail::holding& held, detail::waiting how) noexcept {
-  if (file.is_inherited()) return unio::detail::native(error::inherited_by_fork);
-  if (held.entities.size() > most_entities) return unio::detail::native(error::too_many_entities);
+  if (file.is_inherited()) return native(error::inherited_by_fork);
+  if (held.entities.size() > most_entities) return native(error::too_many_entities);
   request r;
   r.fd = more.take(file);
   if (r.fd < 0) return r.fd;
@@ -580,7 +552,12 @@ int atomic_append::state::lock(detail::holding& held, detail::waiting how) noexc
   if (e == 0) e = append(r, held.entities, how, before);
   if (e == 0) {
     hooks::step("lock.appended");
-    e = await(r, held, how, before);
+    while (e == 0 && before.obstacle.at != 0) {
+      e = await_one(r, before.obstacle, how);
+      if (e == 0) e = look(r, held.entities, before);
+    }
+    if (e == 0) hooks::step("lock.granted");
+    if (e == 0 && before.notes) e = take_notes(r, held.entities, how, held.owner_died);
     if (e != 0) finish(r);
   }
   if (e != 0) {
@@ -595,16 +572,6 @@ int atomic_append::state::lock(detail::holding& held, detail::waiting how) noexc
   return 0;
 }
 
-int atomic_append::state::await(request& r, detail::holding& held, detail::waiting how,
-                                seen& before) noexcept {
-  while (before.obstacle.at != 0) {
-    if (int const e = await_one(r, before.obstacle, how); e != 0) return e;
-    if (int const e = look(r, held.entities, before); e != 0) return e;
-  }
-  hooks::step("lock.granted");
-  return before.notes ? take_notes(r, held.entities, how, held.owner_died) : 0;
-}
-
 void atomic_append::state::unlock(detail::holding& held) noexcept {
   if (file.is_inherited()) return; // the child's copy: its descriptors are closed
   request const r = {.fd = static_cast<int>(held.words[0]), .id = 0, .at = held.words[1], .size = 0};
@@ -616,19 +583,15 @@ void atomic_append::state::unlock(detail::holding& held) noexcept {
 // ── the class ──────────────────────────────────────────────────────────────────────────────────────────────
 
 atomic_append::atomic_append() noexcept = default;
-atomic_append::atomic_append(atomic_append&& other) noexcept : state_(std::move(other.state_)) {}
-atomic_append& atomic_append::operator=(atomic_append&& other) noexcept {
-  state_ = std::move(other.state_);
-  return *this;
-}
+atomic_append::atomic_append(atomic_append&& other) noexcept = default;
+atomic_append& atomic_append::operator=(atomic_append&& other) noexcept = default;
 atomic_append::~atomic_append() = default;
 
 result<atomic_append> atomic_append::open(path_handle const& base, path_view name, deadline d) noexcept {
   atomic_append m;
   m.state_.reset(new (std::nothrow) state);
   if (m.state_ == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-  if (int const e = m.state_->open(base, name, waiting_for(d, false).due_ns); e != 0)
-    return unio::detail::to_error_code(e);
+  if (int const e = m.state_->open(base, name, detail::waiting_for(d)); e != 0) return to_error_code(e);
   return m;
 }
 

@@ -21,7 +21,6 @@
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
 #include "fs/ranges_layout.hpp"
-#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/fs/byte_ranges.hpp>
@@ -30,11 +29,7 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <cstring>
-#include <new>
-#include <utility>
 
 namespace unio::fs {
 
@@ -60,12 +55,12 @@ ranges_header our_header() noexcept {
 
 // Checks the first `n` bytes of a file: 0 if it is one of ours.
 int check(ranges_header const& h, std::size_t n) noexcept {
-  if (n < sizeof h.magic) return unio::detail::native(error::not_a_lock_file);
+  if (n < sizeof h.magic) return native(error::not_a_lock_file);
   if (int const e = check_magic(h.magic, magic); e != 0) return e;
-  if (n < sizeof h || h.checksum != checksum_of(h)) return unio::detail::native(error::damaged_lock_file);
-  if (h.version > version) return unio::detail::native(error::newer_lock_file);
+  if (n < sizeof h || h.checksum != checksum_of(h)) return native(error::damaged_lock_file);
+  if (h.version > version) return native(error::newer_lock_file);
   ranges_header const ours = our_header();
-  return std::memcmp(&h, &ours, sizeof h) == 0 ? 0 : unio::detail::native(error::different_lock_file);
+  return std::memcmp(&h, &ours, sizeof h) == 0 ? 0 : native(error::different_lock_file);
 }
 
 // Its length, and the verdict on its header.
@@ -85,34 +80,24 @@ int look(int fd, contents& found) noexcept {
   return 0;
 }
 
-int write_header(int fd) noexcept {
-  ranges_header h = our_header();
-  iovec const v{.iov_base = &h, .iov_len = sizeof h};
-  auto const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, 0, 0); });
-  if (n == sizeof h) {
-    // Once in the life of the file: after a crash of the machine it must still be a lock file.
-    auto const e = sys::uninterrupted([&] { return sys::fdatasync(fd); });
-    return e == -EINVAL ? 0 : static_cast<int>(e);
-  }
-  if (n >= 0) (void)sys::ftruncate(fd, 0); // it was empty, and we have its lock
-  return n < 0 ? static_cast<int>(n) : -ENOSPC;
-}
-
 // With the lock on `making_byte`. The process may be killed after any step.
 int make(int fd) noexcept {
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
   if (found.size == 0) {
     hooks::step("byte_ranges.empty");
-    if (int const e = write_header(fd); e != 0) return e;
+    ranges_header const h = our_header();
+    if (int const e = write_header(fd, &h, sizeof h, true); e != 0) return e;
     found.size = notes_at;
     hooks::step("byte_ranges.header_written");
   } else if (found.verdict != 0) {
     return found.verdict;
   }
-  return found.size > static_cast<std::int64_t>(file_bytes) ? unio::detail::native(error::damaged_lock_file)
-                                                            : 0;
+  return found.size > static_cast<std::int64_t>(file_bytes) ? native(error::damaged_lock_file) : 0;
 }
+
+constexpr std::uint64_t id_of(entity e) noexcept { return e.value + 1; }
+using word = std::atomic_ref<std::uint64_t>;
 
 } // namespace
 
@@ -122,16 +107,17 @@ struct byte_ranges::state {
     if (notes != nullptr) sys::munmap(notes, file_bytes);
   }
 
-  int prepare(std::int64_t due_ns) noexcept;
+  int prepare(detail::waiting how) noexcept;
   int make_notes() noexcept;
   int find_notes(lock_file const& f, bool may_change, bool& are_ours) const noexcept;
   int map(lock_file const& f) noexcept;
   [[nodiscard]] notes_header our_notes() const noexcept;
 
   // The words that may hold the note of `id`.
-  std::uint64_t* bucket(std::uint64_t id) const noexcept {
+  std::span<std::uint64_t, words_in_bucket> bucket(std::uint64_t id) const noexcept {
     constexpr std::uint64_t golden = 0x9e3779b97f4a7c15; // spreads consecutive values
-    return notes + notes_at / sizeof *notes + ((id * golden) >> (64 - bucket_bits)) * words_in_bucket;
+    auto const at = notes_at / sizeof *notes + ((id * golden) >> (64 - bucket_bits)) * words_in_bucket;
+    return std::span<std::uint64_t, words_in_bucket>(notes + at, words_in_bucket);
   }
   bool note(entity e) noexcept;
   bool tell(entity e) noexcept;
@@ -142,14 +128,7 @@ struct byte_ranges::state {
   std::uint64_t* notes = nullptr; // their whole file, or nullptr on remote filesystems
 };
 
-namespace {
-
-constexpr std::uint64_t id_of(entity e) noexcept { return e.value + 1; }
-using word = std::atomic_ref<std::uint64_t>;
-
-} // namespace
-
-int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
+int byte_ranges::state::prepare(detail::waiting how) noexcept {
   int const fd = file.fd();
   contents found;
   if (int const e = look(fd, found); e != 0) return e;
@@ -166,7 +145,7 @@ int byte_ranges::state::prepare(std::int64_t due_ns) noexcept {
   }
   // Locked in any case: on a filesystem without locks, opening has to fail.
   int e = is_ready ? byte_lock::try_lock(fd, making_byte, lock_kind::exclusive)
-                   : byte_lock::lock_until(fd, making_byte, lock_kind::exclusive, due_ns, false);
+                   : byte_lock::lock_until(fd, making_byte, lock_kind::exclusive, how);
   bool const is_made_by_others = e == -EAGAIN && is_ready;
   if (e != 0 && !is_made_by_others) return e;
   if (!is_made_by_others) hooks::step("byte_ranges.making");
@@ -228,8 +207,7 @@ int byte_ranges::state::find_notes(lock_file const& f, bool may_change, bool& ar
   std::size_t const n = std::min(sizeof h, static_cast<std::size_t>(s.st_size));
   if (int const e = read_at(f.fd(), &h, n, 0); e != 0) return e;
   notes_header const ours = our_notes();
-  if (std::memcmp(h.magic, ours.magic, sizeof h.magic) != 0)
-    return unio::detail::native(error::not_a_lock_file);
+  if (std::memcmp(h.magic, ours.magic, sizeof h.magic) != 0) return native(error::not_a_lock_file);
   if (s.st_size != static_cast<std::int64_t>(file_bytes)) return 0;
   are_ours = std::memcmp(&h, &ours, sizeof h) == 0;
   // The device number may differ after a restart.
@@ -251,17 +229,15 @@ int byte_ranges::state::map(lock_file const& f) noexcept {
 // Writes the note of an entity held exclusively. Returns whether there was one.
 bool byte_ranges::state::note(entity e) noexcept {
   std::uint64_t const id = id_of(e);
-  std::uint64_t* const words = bucket(id);
-  for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
-    if ((word(words[i]).load(std::memory_order_acquire) & ~told_bit) != id) continue;
-    word(words[i]).store(id, std::memory_order_release);
+  for (std::uint64_t& w : bucket(id)) {
+    if ((word(w).load(std::memory_order_acquire) & ~told_bit) != id) continue;
+    word(w).store(id, std::memory_order_release);
     return true;
   }
-  for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
-    std::uint64_t empty = word(words[i]).load(std::memory_order_relaxed);
+  for (std::uint64_t& w : bucket(id)) {
+    std::uint64_t empty = word(w).load(std::memory_order_relaxed);
     // Acquire; pairs with the release in wipe(), usually for the same entity.
-    if (empty == 0 && word(words[i]).compare_exchange_strong(empty, id, std::memory_order_acq_rel))
-      return false;
+    if (empty == 0 && word(w).compare_exchange_strong(empty, id, std::memory_order_acq_rel)) break;
   }
   return false;
 }
@@ -269,47 +245,40 @@ bool byte_ranges::state::note(entity e) noexcept {
 // Whether there is a note of a shared entity, and this user is the first to find it.
 bool byte_ranges::state::tell(entity e) noexcept {
   std::uint64_t const id = id_of(e);
-  std::uint64_t* const words = bucket(id);
-  for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
-    std::uint64_t found = word(words[i]).load(std::memory_order_acquire);
-    if (found == id)
-      return word(words[i]).compare_exchange_strong(found, id | told_bit, std::memory_order_acq_rel);
+  for (std::uint64_t& w : bucket(id)) {
+    std::uint64_t found = word(w).load(std::memory_order_acquire);
+    if (found == id) return word(w).compare_exchange_strong(found, id | told_bit, std::memory_order_acq_rel);
   }
   return false;
 }
 
 void byte_ranges::state::wipe(entity e, std::uint64_t mark) noexcept {
-  std::uint64_t const id = id_of(e) | mark;
-  std::uint64_t* const words = bucket(id_of(e));
-  for (std::uint32_t i = 0; i != words_in_bucket; ++i) {
-    if (word(words[i]).load(std::memory_order_relaxed) != id) continue;
-    word(words[i]).store(0, std::memory_order_release);
+  for (std::uint64_t& w : bucket(id_of(e))) {
+    if (word(w).load(std::memory_order_relaxed) != (id_of(e) | mark)) continue;
+    word(w).store(0, std::memory_order_release);
     return;
   }
 }
 
 byte_ranges::byte_ranges(std::unique_ptr<state> s) noexcept : state_(std::move(s)) {}
-byte_ranges::byte_ranges(byte_ranges&& other) noexcept : state_(std::move(other.state_)) {}
-byte_ranges& byte_ranges::operator=(byte_ranges&& other) noexcept {
-  state_ = std::move(other.state_);
-  return *this;
-}
+byte_ranges::byte_ranges(byte_ranges&& other) noexcept = default;
+byte_ranges& byte_ranges::operator=(byte_ranges&& other) noexcept = default;
 byte_ranges::~byte_ranges() = default;
 
 result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name, deadline d) noexcept {
   std::unique_ptr<state> s(new (std::nothrow) state);
   if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-  result<lock_file> file = lock_file::open(base, name, "notes");
+  result<lock_file> file = lock_file::open(base, name, {.beside = "notes"});
   if (!file) return file.error();
   s->file = std::move(*file);
-  if (int const e = s->prepare(waiting_for(d, false).due_ns); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = s->prepare(detail::waiting_for(d)); e != 0) return to_error_code(e);
   return byte_ranges(std::move(s));
 }
 
 // held.words: the descriptor; how many shared entities came with a report of a death. They are put first.
 int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
-  if (s.file.is_inherited()) return unio::detail::native(error::inherited_by_fork);
+  if (s.file.is_inherited()) return native(error::inherited_by_fork);
   detail::entity_list& entities = held.entities;
   entities.canonicalize();
   if (entities[entities.size() - 1].value > greatest_value) return -EINVAL;
@@ -318,7 +287,7 @@ int byte_ranges::do_lock(detail::holding& held, detail::waiting how) noexcept {
   for (entity const e : entities) {
     hooks::step("byte_ranges.before_lock");
     auto const kind = e.exclusive ? lock_kind::exclusive : lock_kind::shared;
-    if (int const code = byte_lock::lock_until(fd, e.value, kind, how.due_ns, how.spin); code != 0) {
+    if (int const code = byte_lock::lock_until(fd, e.value, kind, how); code != 0) {
       byte_lock::unlock_all(fd);
       s.free.give_back(fd);
       return code;

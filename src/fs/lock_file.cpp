@@ -10,20 +10,13 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <pthread.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <ctime>
-#include <new>
-#include <string_view>
-#include <type_traits>
-#include <utility>
 
 namespace unio::fs {
 
@@ -39,17 +32,14 @@ int lock(int fd, std::uint64_t at, lock_kind kind) noexcept {
   return sys::ofd_lock(fd, at, 1, kind == lock_kind::exclusive, true);
 }
 
-int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept {
-  if (hooks::defect("L3") && due_ns == 0) return lock(fd, at, kind);
-  if (due_ns == deadline::forever && !spin) {
-    int const e = try_lock(fd, at, kind);
-    if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
-    if (!hooks::defect("L4")) return lock(fd, at, kind);
-  }
-  pause wait(due_ns, spin);
+int lock_until(int fd, std::uint64_t at, lock_kind kind, detail::waiting how) noexcept {
+  if (hooks::defect("L3") && how.never()) return lock(fd, at, kind);
+  bool const sleeps = how.due_ns == deadline::forever && !how.spin && !hooks::defect("L4");
+  pause wait(how);
   for (;;) {
     int const e = try_lock(fd, at, kind);
     if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
+    if (sleeps) return lock(fd, at, kind);
     if (int const stop = wait.next(); stop != 0) return stop;
   }
 }
@@ -58,21 +48,19 @@ void unlock(int fd, std::uint64_t at) noexcept { (void)sys::ofd_unlock(fd, at, 1
 
 void unlock_all(int fd) noexcept { (void)sys::ofd_unlock(fd, 0, sys::to_the_end); }
 
-int is_locked(int fd, std::uint64_t at) noexcept { return sys::ofd_is_locked(fd, at); }
-
 } // namespace byte_lock
 
 int pause::next() noexcept {
-  if (due_ns_ == 0) return -EAGAIN;
-  if (spin_) {
+  if (how_.never()) return -EAGAIN;
+  if (how_.spin) {
     // Reading the clock costs as much as many attempts in memory, and little compared with one in the kernel.
-    if (due_ns_ != deadline::forever && sys::steady_now() >= due_ns_) return -ETIMEDOUT;
+    if (how_.due_ns != deadline::forever && sys::steady_now() >= how_.due_ns) return -ETIMEDOUT;
     if (++spins_ % 64 == 0) sys::sched_yield(); // the holder may need this processor
     return 0;
   }
   std::int64_t length = length_ns_;
-  if (due_ns_ != deadline::forever) {
-    std::int64_t const left = due_ns_ - sys::steady_now();
+  if (how_.due_ns != deadline::forever) {
+    std::int64_t const left = how_.due_ns - sys::steady_now();
     if (left <= 0) return -ETIMEDOUT;
     length = std::min(length, left);
   }
@@ -87,7 +75,7 @@ int read_at(int fd, void* to, std::size_t n, std::uint64_t at) noexcept {
   auto const r =
       sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(at), 0); });
   if (r < 0) return static_cast<int>(r);
-  return static_cast<std::size_t>(r) == n ? 0 : unio::detail::native(error::damaged_lock_file);
+  return static_cast<std::size_t>(r) == n ? 0 : native(error::damaged_lock_file);
 }
 
 int write_at(int fd, void const* from, std::size_t n, std::uint64_t at) noexcept {
@@ -115,10 +103,23 @@ int is_unfinished(int fd, std::uint64_t size, std::size_t whole) noexcept {
   while (at < size && !(at != 0 && size == whole)) {
     std::size_t const n = std::min<std::uint64_t>(sizeof bytes, size - at);
     if (int const e = read_at(fd, bytes, n, at); e != 0) return e;
-    if (!std::all_of(bytes, bytes + n, [](char c) { return c == 0; })) return 0;
+    if (!is_zero(bytes, n)) return 0;
     at += n;
   }
   return 1;
+}
+
+bool is_zero(void const* data, std::size_t n) noexcept {
+  auto const* const bytes = static_cast<char const*>(data);
+  return std::all_of(bytes, bytes + n, [](char c) { return c == 0; });
+}
+
+int write_header(int fd, void const* header, std::size_t n, bool was_empty) noexcept {
+  int const e = write_at(fd, header, n, 0);
+  if (e != 0 && was_empty) (void)sys::ftruncate(fd, 0);
+  if (e != 0) return e;
+  auto const r = sys::uninterrupted([&] { return sys::fdatasync(fd); });
+  return r == -EINVAL ? 0 : static_cast<int>(r);
 }
 
 int check_magic(char const* found, char const* ours) noexcept {
@@ -126,7 +127,7 @@ int check_magic(char const* found, char const* ours) noexcept {
   constexpr std::size_t family = 5; // "unio "
   if (std::memcmp(found, ours, all) == 0) return 0;
   bool const is_unios = std::memcmp(found, ours, family) == 0;
-  return unio::detail::native(is_unios ? error::different_lock_file : error::not_a_lock_file);
+  return native(is_unios ? error::different_lock_file : error::not_a_lock_file);
 }
 
 // ── children of fork ───────────────────────────────────────────────────────────────────────────────────────
@@ -225,29 +226,21 @@ int lies_remote(int fd) noexcept {
   return is_remote_type(fs.f_type) ? 1 : 0;
 }
 
-// "/proc/self/fd/N": opening it opens the same inode anew, whatever happened to its name.
-struct descriptor_path {
-  explicit descriptor_path(int fd) noexcept { std::snprintf(text, sizeof text, "/proc/self/fd/%d", fd); }
-  char text[32];
-};
+bool is_own(struct stat const& s) noexcept { return s.st_uid == ::geteuid() || s.st_uid == 0; }
 
 // An attacker's path is examined before anything is opened for use: an O_PATH descriptor has no side effects.
 int check(int path_fd, bool wants_directory, struct stat const* beside, bool trusts_group,
           struct stat& s) noexcept {
   if (auto const r = sys::fstat(path_fd, &s); r < 0) return static_cast<int>(r);
-  if (S_ISLNK(s.st_mode)) return -ELOOP;
-  if (wants_directory && !S_ISDIR(s.st_mode)) return -ENOTDIR;
-  if (!wants_directory && S_ISDIR(s.st_mode)) return -EISDIR;
-  if (!wants_directory && !S_ISREG(s.st_mode)) return unio::detail::native(error::not_a_lock_file);
-  if (!wants_directory && s.st_nlink > 1) return unio::detail::native(error::several_names);
-  if (!wants_directory && s.st_nlink == 0) return -ENOENT; // removed meanwhile
-  bool const is_writable_by_all =
-      (s.st_mode & S_IWOTH) != 0 && !(S_ISDIR(s.st_mode) && (s.st_mode & S_ISVTX) != 0);
-  if (is_writable_by_all) return unio::detail::native(error::writable_by_all);
-  if (s.st_uid == ::geteuid() || s.st_uid == 0) return 0;
-  bool const is_trusted =
-      beside != nullptr && (s.st_uid == beside->st_uid || (trusts_group && s.st_gid == beside->st_gid));
-  return is_trusted ? 0 : -EPERM;
+  if (wants_directory && S_ISDIR(s.st_mode)) {
+    if ((s.st_mode & S_IWOTH) != 0 && (s.st_mode & S_ISVTX) == 0) return native(error::writable_by_all);
+    return is_own(s) ? 0 : -EPERM;
+  }
+  if (wants_directory) return S_ISLNK(s.st_mode) ? -ELOOP : -ENOTDIR;
+  int const e = check_attributes(s);
+  bool const is_trusted = e == -EPERM && beside != nullptr &&
+                          (s.st_uid == beside->st_uid || (trusts_group && s.st_gid == beside->st_gid));
+  return is_trusted ? 0 : e;
 }
 
 // Whether members of the group may make the file beside a lock file. In a directory that all may write, the
@@ -263,11 +256,12 @@ void share_like(int fd, struct stat const& lock) noexcept {
   (void)sys::fchmod(fd, lock.st_mode & (has_group ? 0666U : 0606U));
 }
 
-// Opens the inode behind an O_PATH descriptor for use. Without /proc: by its name once more, compared
-// afterwards.
+// Opens the inode behind an O_PATH descriptor for use, whatever happened to its name. Without /proc: by its
+// name once more, compared afterwards.
 int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
-  descriptor_path const anew(path_fd);
-  int const fd = lock_file::open_remembered(AT_FDCWD, anew.text, flags, 0);
+  char anew[32];
+  std::snprintf(anew, sizeof anew, "/proc/self/fd/%d", path_fd);
+  int const fd = lock_file::open_remembered(AT_FDCWD, anew, flags, 0);
   if (fd != -ENOENT && fd != -ENOTDIR) return fd;
   int const again = lock_file::open_remembered(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (again < 0) return again;
@@ -277,7 +271,7 @@ int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
       a.st_ino == b.st_ino)
     return again;
   lock_file::close_remembered(again);
-  return unio::detail::native(error::not_a_lock_file);
+  return native(error::not_a_lock_file);
 }
 
 // Copies a part of a path. 0, or ENAMETOOLONG.
@@ -288,6 +282,16 @@ template <std::size_t N> int copy(std::string_view part, char (&to)[N]) noexcept
 }
 
 } // namespace
+
+int check_attributes(struct stat const& s) noexcept {
+  if (S_ISLNK(s.st_mode)) return -ELOOP;
+  if (S_ISDIR(s.st_mode)) return -EISDIR;
+  if (s.st_nlink == 0) return -ENOENT;
+  if (!S_ISREG(s.st_mode)) return native(error::not_a_lock_file);
+  if (s.st_nlink != 1) return native(error::several_names);
+  if ((s.st_mode & S_IWOTH) != 0) return native(error::writable_by_all);
+  return is_own(s) ? 0 : -EPERM;
+}
 
 int lock_file::open_existing(bool wants_directory, struct stat const* beside) noexcept {
   auto const found = sys::openat(directory_, name_, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -338,36 +342,35 @@ int lock_file::opened() noexcept {
   return 0;
 }
 
-result<lock_file> lock_file::open(path_handle const& base, path_view name, bool wants_directory,
-                                  bool may_be_remote, char const* beside) noexcept {
-  if (int const e = name.check(); e != 0) return unio::detail::to_error_code(e);
+result<lock_file> lock_file::open(path_handle const& base, path_view name, lock_file_wishes w) noexcept {
+  if (int const e = name.check(); e != 0) return to_error_code(e);
   std::string_view const whole(name.c_str(), name.size());
   std::size_t const slash = whole.rfind('/');
   std::string_view folder =
       slash == std::string_view::npos ? "." : whole.substr(0, std::max<std::size_t>(slash, 1));
   std::string_view last = whole.substr(slash + 1); // everything if there is no slash: npos is -1
   if (last.empty() || last == "." || last == "..") {
-    if (!wants_directory)
+    if (!w.directory)
       return std::make_error_code(whole.empty() ? std::errc::no_such_file_or_directory
                                                 : std::errc::is_a_directory);
     folder = whole;
     last = ".";
   }
-  if (beside != nullptr && last.size() + std::strlen(beside) + 2 > unio::detail::longest_name)
-    return unio::detail::to_error_code(-ENAMETOOLONG);
+  if (w.beside != nullptr && last.size() + std::strlen(w.beside) + 2 > unio::detail::longest_name)
+    return to_error_code(-ENAMETOOLONG);
   lock_file f;
   f.generation_ = sys::fork_generation(); // before opening, so that it does not count as inherited
   unio::detail::path_buffer folder_path;
-  if (int const e = copy(last, f.name_); e != 0) return unio::detail::to_error_code(e);
-  if (int const e = copy(folder, folder_path.text); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = copy(last, f.name_); e != 0) return to_error_code(e);
+  if (int const e = copy(folder, folder_path.text); e != 0) return to_error_code(e);
   int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
   f.directory_ = open_remembered(anchor, folder_path.text, O_PATH | O_DIRECTORY, 0);
-  if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
-  if (!may_be_remote && lies_remote(f.directory_) == 1)
+  if (f.directory_ < 0) return to_error_code(f.directory_);
+  if (!w.may_be_remote && lies_remote(f.directory_) == 1)
     return std::error_code(EOPNOTSUPP, std::system_category());
-  if (int const e = f.open_named(wants_directory); e != 0) return unio::detail::to_error_code(e);
-  if (int const e = f.opened(); e != 0) return unio::detail::to_error_code(e);
-  if (f.is_remote_ && !may_be_remote) return std::error_code(EOPNOTSUPP, std::system_category());
+  if (int const e = f.open_named(w.directory); e != 0) return to_error_code(e);
+  if (int const e = f.opened(); e != 0) return to_error_code(e);
+  if (f.is_remote_ && !w.may_be_remote) return std::error_code(EOPNOTSUPP, std::system_category());
   return f;
 }
 
@@ -375,12 +378,11 @@ result<lock_file> lock_file::open_beside(char const* what, bool* made) const noe
   lock_file f;
   f.generation_ = sys::fork_generation();
   auto const n = std::snprintf(f.name_, sizeof f.name_, ".%s.%s", name_, what);
-  if (n < 0 || static_cast<std::size_t>(n) >= sizeof f.name_)
-    return unio::detail::to_error_code(-ENAMETOOLONG);
+  if (n < 0 || static_cast<std::size_t>(n) >= sizeof f.name_) return to_error_code(-ENAMETOOLONG);
   struct stat s;
-  if (auto const e = sys::fstat(fd_, &s); e < 0) return unio::detail::to_error_code(static_cast<int>(e));
+  if (auto const e = sys::fstat(fd_, &s); e < 0) return to_error_code(static_cast<int>(e));
   f.directory_ = open_remembered(directory_, ".", O_PATH | O_DIRECTORY, 0);
-  if (f.directory_ < 0) return unio::detail::to_error_code(f.directory_);
+  if (f.directory_ < 0) return to_error_code(f.directory_);
   int e = -EEXIST;
   for (int attempts = 0; e == -EEXIST && attempts != 1000; ++attempts) {
     e = f.open_existing(false, &s);
@@ -389,7 +391,7 @@ result<lock_file> lock_file::open_beside(char const* what, bool* made) const noe
     *made = e == 0;
   }
   if (e == 0) e = f.opened();
-  if (e != 0) return unio::detail::to_error_code(e);
+  if (e != 0) return to_error_code(e);
   return f;
 }
 
@@ -398,31 +400,22 @@ int lock_file::remove_name() const noexcept {
   return e == -ENOENT ? 0 : static_cast<int>(e);
 }
 
-result<lock_file> lock_file::open(path_handle const& base, path_view name, char const* beside) noexcept {
-  return open(base, name, false, true, beside);
-}
-
-result<lock_file> lock_file::open_directory(path_handle const& base, path_view name) noexcept {
-  return open(base, name, true, true, nullptr);
-}
-
-result<lock_file> lock_file::join(path_handle const& base, path_view name, std::uint64_t init_byte,
-                                  std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
-                                  bool may_be_remote, char const* beside) noexcept {
+result<lock_file> lock_file::join(path_handle const& base, path_view name, detail::waiting how, bool& alone,
+                                  lock_file_wishes w) noexcept {
   for (int attempts = 0; attempts != 100; ++attempts) {
-    result<lock_file> f = open(base, name, false, may_be_remote, beside);
+    result<lock_file> f = open(base, name, w);
     if (!f) return f;
     hooks::step("join.opened");
-    if (int const e = byte_lock::lock_until(f->fd(), init_byte, lock_kind::exclusive, due_ns, false); e != 0)
-      return unio::detail::to_error_code(e);
+    if (int const e = byte_lock::lock_until(f->fd(), init_byte, lock_kind::exclusive, how); e != 0)
+      return to_error_code(e);
     hooks::step("join.has_init_byte");
     // A previous owner on another machine may have made the file, or removed it.
-    if (int const e = f->refresh(); e != 0) return unio::detail::to_error_code(e);
+    if (int const e = f->refresh(); e != 0) return to_error_code(e);
     int const named = f->is_still_named();
-    if (named < 0) return unio::detail::to_error_code(named);
+    if (named < 0) return to_error_code(named);
     if (named == 0 && !hooks::defect("L14")) continue; // others will join another file
     int const e = byte_lock::try_lock(f->fd(), in_use_byte, lock_kind::exclusive);
-    if (e != 0 && e != -EAGAIN) return unio::detail::to_error_code(e);
+    if (e != 0 && e != -EAGAIN) return to_error_code(e);
     alone = e == 0;
     hooks::step("join.alone_or_not");
     return f;
@@ -430,7 +423,7 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, std::
   return std::error_code(EBUSY, std::system_category());
 }
 
-int lock_file::joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept {
+int lock_file::joined() noexcept {
   // Replaces the exclusive lock by a shared one atomically (fcntl_locking(2)).
   if (int const e = byte_lock::lock(fd_, in_use_byte, lock_kind::shared); e != 0) return e;
   if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);
@@ -440,15 +433,7 @@ int lock_file::joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexce
   return 0;
 }
 
-lock_file::lock_file(lock_file&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      directory_(std::exchange(other.directory_, -1)),
-      device_(other.device_),
-      inode_(other.inode_),
-      generation_(other.generation_),
-      is_remote_(other.is_remote_) {
-  std::ranges::copy(other.name_, name_);
-}
+lock_file::lock_file(lock_file&& other) noexcept { *this = std::move(other); }
 
 lock_file& lock_file::operator=(lock_file&& other) noexcept {
   if (this == &other) return *this;
@@ -493,7 +478,7 @@ int lock_file::is_still_named() const noexcept {
 
 result<int> lock_file::open_description(int more_flags) const noexcept {
   int const fd = reopen(fd_, O_RDWR | more_flags, directory_, name_);
-  if (fd < 0) return unio::detail::to_error_code(fd);
+  if (fd < 0) return to_error_code(fd);
   return fd;
 }
 

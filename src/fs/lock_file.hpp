@@ -18,17 +18,17 @@
 #include "sys/calls.hpp"
 
 #include <unio/file_handle.hpp>
-#include <unio/result.hpp>
+#include <unio/fs/shared_fs_mutex.hpp>
 
-#include <sys/stat.h>
 #include <sys/types.h>
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
 #include <mutex>
 
 namespace unio::fs {
+
+using unio::detail::native;
+using unio::detail::to_error_code;
+using unio::detail::to_native;
 
 namespace byte_lock {
 
@@ -37,15 +37,11 @@ namespace byte_lock {
 int try_lock(int fd, std::uint64_t at, lock_kind kind) noexcept;
 /// Sleeps in the kernel. EINTR does not end it.
 int lock(int fd, std::uint64_t at, lock_kind kind) noexcept;
-/// Retries until `due_ns` (steady clock; forever: sleeps in the kernel; 0: once). -EAGAIN, -ETIMEDOUT. With
-/// `spin` it never sleeps.
-int lock_until(int fd, std::uint64_t at, lock_kind kind, std::int64_t due_ns, bool spin) noexcept;
+/// Retries, but sleeps in the kernel if there is no deadline. -EAGAIN, -ETIMEDOUT.
+int lock_until(int fd, std::uint64_t at, lock_kind kind, detail::waiting how) noexcept;
 void unlock(int fd, std::uint64_t at) noexcept;
 /// Releases all that this description holds.
 void unlock_all(int fd) noexcept;
-/// Whether an exclusive lock of this description would have to wait. 0: no; 1: yes; negative: an errno.
-/// Changes nothing.
-int is_locked(int fd, std::uint64_t at) noexcept;
 
 } // namespace byte_lock
 
@@ -60,25 +56,40 @@ int reserve(int fd, std::size_t from, std::size_t to) noexcept;
 /// Whether the maker of this file died before it was finished: it is empty or all zeros; or, after a power
 /// loss, has its final length, `whole`, and zeros in its first page. 1, 0, or a negative native code.
 int is_unfinished(int fd, std::uint64_t size, std::size_t whole) noexcept;
+bool is_zero(void const* data, std::size_t n) noexcept;
+/// Writes the header of a lock file, to the disk: after a crash of the machine it must still be one. If that
+/// fails and the file `was_empty`, it is empty again: a partial header would be a damaged one.
+int write_header(int fd, void const* header, std::size_t n, bool was_empty) noexcept;
 /// Compares the first 16 bytes of a file: 0: ours; error::different_lock_file: of another algorithm;
 /// error::not_a_lock_file.
 int check_magic(char const* found, char const* ours) noexcept;
 
+/// Whether a file may be one of ours, as far as its attributes tell: ELOOP, EISDIR, ENOENT (it was removed),
+/// error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM (of another user). Or 0.
+int check_attributes(struct stat const& s) noexcept;
+
 /// Waits longer each time, 20 µs to 2 ms, and never past the deadline.
 class pause {
  public:
-  explicit pause(std::int64_t due_ns, bool spin) noexcept : due_ns_(due_ns), spin_(spin) {}
+  explicit pause(detail::waiting how) noexcept : how_(how) {}
   /// 0: try again; -EAGAIN: may not wait at all; -ETIMEDOUT: the deadline has passed.
   int next() noexcept;
 
  private:
-  std::int64_t due_ns_;
+  detail::waiting how_;
   std::int64_t length_ns_ = 20'000;
   unsigned spins_ = 0;
-  bool spin_;
 };
 
-using unio::detail::to_native;
+// Bytes that the users of a file lock to join each other.
+inline constexpr std::uint64_t init_byte = std::uint64_t{1} << 62; // exclusive: opening, closing
+inline constexpr std::uint64_t in_use_byte = init_byte + 1;        // shared: has it open
+
+struct lock_file_wishes {
+  bool directory = false;
+  bool may_be_remote = true;
+  char const* beside = nullptr; ///< its name leaves room for open_beside() of this
+};
 
 /// An open lock file, or a directory of lock files.
 ///
@@ -90,24 +101,21 @@ class lock_file {
   lock_file& operator=(lock_file&& other) noexcept;
   ~lock_file() { close(); }
 
-  /// Opens or creates a regular file. Links are not followed; a FIFO or a device is not opened at all; a file
-  /// with several names, or whose owner is neither this user nor root, or that others than its owner's group
-  /// may write, is refused.
+  /// Opens or creates a regular file, or opens a directory. Links are not followed; a FIFO or a device is not
+  /// opened at all; a file with several names, or whose owner is neither this user nor root, or that others
+  /// than its owner's group may write, is refused.
   ///
-  /// Errors  ELOOP, EISDIR, error::not_a_lock_file (no regular file), several_names, writable_by_all, EPERM
-  ///         (another owner), as openat(2); ENAMETOOLONG if `beside` is given and its name would be too long
-  ///         for open_beside(): then nothing is created
-  static result<lock_file> open(path_handle const& base, path_view name,
-                                char const* beside = nullptr) noexcept;
+  /// Errors  ELOOP, EISDIR, ENOTDIR, error::not_a_lock_file (no regular file), several_names,
+  ///         writable_by_all, EPERM (another owner), as openat(2); ENAMETOOLONG, EOPNOTSUPP if the wishes
+  ///         cannot be met: then nothing is created
+  static result<lock_file> open(path_handle const& base, path_view name, lock_file_wishes w = {}) noexcept;
   /// Opens or creates a regular file and joins its users: `alone` says whether there are others. Holds
   /// `init_byte` exclusively until joined() is called, so that no other user joins meanwhile; waits for one
-  /// that does, until `due_ns` as in lock_until().
+  /// that does, as `how` says.
   ///
-  /// Errors  as open(); EBUSY if its name leads to another file each time; EOPNOTSUPP if it would be remote
-  ///         and may not, and then nothing is created; ETIMEDOUT, EAGAIN
-  static result<lock_file> join(path_handle const& base, path_view name, std::uint64_t init_byte,
-                                std::uint64_t in_use_byte, std::int64_t due_ns, bool& alone,
-                                bool may_be_remote = true, char const* beside = nullptr) noexcept;
+  /// Errors  as open(); EBUSY if its name leads to another file each time; ETIMEDOUT, EAGAIN
+  static result<lock_file> join(path_handle const& base, path_view name, detail::waiting how, bool& alone,
+                                lock_file_wishes w) noexcept;
   /// Opens the file ".NAME.`what`" beside this one, for what its users map: truncating a mapped file ends its
   /// users by SIGBUS, which happens by accident to a lock file (`: > lock`), but not to a hidden file beside
   /// it. If `made` is given, creates it if there is none, and says so: only its creator may fill it. It gets
@@ -120,9 +128,7 @@ class lock_file {
   /// Removes its name, so that another file of that name can be made. 0, or a negative errno.
   int remove_name() const noexcept;
   /// From here on others may join. 0, or a negative errno.
-  int joined(std::uint64_t init_byte, std::uint64_t in_use_byte) noexcept;
-  /// Opens a directory; the same checks. Errors: ENOTDIR.
-  static result<lock_file> open_directory(path_handle const& base, path_view name) noexcept;
+  int joined() noexcept;
 
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] bool is_open() const noexcept { return fd_ >= 0; }
@@ -150,8 +156,6 @@ class lock_file {
   void close() noexcept;
 
  private:
-  static result<lock_file> open(path_handle const& base, path_view name, bool wants_directory,
-                                bool may_be_remote, char const* beside) noexcept;
   int open_named(bool wants_directory) noexcept;
   int create(struct stat const* beside) noexcept;
   int open_existing(bool wants_directory, struct stat const* beside) noexcept;

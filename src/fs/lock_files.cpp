@@ -16,54 +16,28 @@
 //
 // clang-format on
 //
-// The mark is the owner's execute permission. It is set when byte 0 is locked exclusively, never when the
-// file is made: between making and locking another user may take the lock, and would conclude that it had
-// outlived an owner. It is set when all entities of a request are locked, so a process that dies earlier has
-// owned nothing.
-//
-// A lock counts only if afterwards the name still leads to the locked file. Only a user that has byte 0
-// exclusively removes a file, and only unmarked or with its own mark. So of two that have locked files of the
-// same name one has a file without a name, sees that, and begins again. In particular:
-//
-// clang-format off
-//
-//   made, not yet locked      another may lock it first, own it and remove it: the maker waits like others,
-//                             then begins again
-//   waiting for a file        each user that waited for one that is removed gets its lock in turn and begins
-//                             again
-//   the last shared owners    each tries to get byte 0 exclusively, and if it cannot, releases it and tries
-//                             once more: the last one to try succeeds and removes the file, unless it is
-//                             marked or no longer the named one
-//   killed                    leaves an empty file behind, which its next owner removes when it unlocks
-//   a request that fails      removes the files that it could have owned, except those that were marked when
-//                             it came
-//   a lock that fails         leaves the file (EIO, ENOLCK …): another process may have locked it, and it is
-//                             harmless
+// The mark is the owner's execute permission. It is set when all entities of a request are locked, never
+// when the file is made. A lock counts only if afterwards the name still leads to the locked file; of two
+// that have locked files of one name one has a file without a name, sees that, and begins again. A request
+// that fails removes the files that it could have owned, except those that were marked when it came; a lock
+// that fails (EIO, ENOLCK …) leaves the file: another process may have locked it. The reasons are in
+// docs/explanation/shared-fs-mutexes.md.
 //
 // Where other machines change the files, a removed one may secretly keep a name: NFS and FUSE rename open
 // files (".nfs…"), and the old name may seem to lead to it for a while. So a user that removes a file there
 // first says so in its mode. A user that gets the lock of such a file begins again; if the name still leads
 // to it, the remover has died, and the file is removed first.
-//
-// clang-format on
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
-#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/fs/lock_files.hpp>
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <mutex>
-#include <new>
-#include <utility>
 
 namespace unio::fs {
 namespace {
@@ -94,19 +68,11 @@ struct locked_file {
 
 // The files of a request: up to eight without allocating. Kept for the next request.
 struct request {
-  request() = default;
-  request(request const&) = delete;
-  request& operator=(request const&) = delete;
-  ~request() { delete[] large; }
-
   bool reserve(std::size_t n) noexcept {
     if (n <= capacity) return true;
-    auto* const more = new (std::nothrow) locked_file[n];
-    if (more == nullptr) return false;
-    delete[] large;
-    large = more;
-    capacity = n;
-    return true;
+    large.reset(new (std::nothrow) locked_file[n]);
+    capacity = large != nullptr ? n : small_size;
+    return large != nullptr;
   }
   locked_file& operator[](std::size_t i) noexcept { return large != nullptr ? large[i] : small[i]; }
 
@@ -114,19 +80,14 @@ struct request {
   request* next_free = nullptr;
   request* next = nullptr;
   std::size_t capacity = small_size;
-  locked_file* large = nullptr;
+  std::unique_ptr<locked_file[]> large;
   locked_file small[small_size];
 };
 
-// Whether this may be one of our lock files. Anything else is left alone.
+// Whether this may be one of our lock files, which are empty. Anything else is left alone.
 int check(struct stat const& s) noexcept {
-  if (S_ISLNK(s.st_mode)) return -ELOOP;
-  if (S_ISDIR(s.st_mode)) return -EISDIR;
-  if (s.st_nlink == 0) return -ENOENT; // being removed
-  if (!S_ISREG(s.st_mode) || s.st_size != 0) return unio::detail::native(error::not_a_lock_file);
-  if (s.st_nlink != 1) return unio::detail::native(error::several_names);
-  if ((s.st_mode & S_IWOTH) != 0) return unio::detail::native(error::writable_by_all);
-  return s.st_uid == ::geteuid() || s.st_uid == 0 ? 0 : -EPERM;
+  bool const has_contents = S_ISREG(s.st_mode) && s.st_nlink != 0 && s.st_size != 0;
+  return has_contents ? native(error::not_a_lock_file) : check_attributes(s);
 }
 
 } // namespace
@@ -246,7 +207,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
   // everything.
   constexpr int most_stale = 20;
   int stale = 0;
-  pause wait(how.due_ns, how.spin);
+  pause wait(how);
   for (int attempt = 0;; ++attempt) {
     if (attempt != 0) { // another user unlocked what was there
       if (how.never() && attempt == 100) return -EAGAIN;
@@ -276,7 +237,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     int code = byte_lock::try_lock(fd, owner_byte, kind);
     if (code == -EAGAIN && !how.never()) {
       is_mine = false;
-      code = byte_lock::lock_until(fd, owner_byte, kind, how.due_ns, how.spin);
+      code = byte_lock::lock_until(fd, owner_byte, kind, how);
     }
     if (code != 0) {
       discard(fd);
@@ -356,33 +317,30 @@ void lock_files::state::unlock_shared(char const* name, locked_file const& f) co
 }
 
 lock_files::lock_files(std::unique_ptr<state> s) noexcept : state_(std::move(s)) {}
-lock_files::lock_files(lock_files&& other) noexcept : state_(std::move(other.state_)) {}
-lock_files& lock_files::operator=(lock_files&& other) noexcept {
-  state_ = std::move(other.state_);
-  return *this;
-}
+lock_files::lock_files(lock_files&& other) noexcept = default;
+lock_files& lock_files::operator=(lock_files&& other) noexcept = default;
 lock_files::~lock_files() = default;
 
 result<lock_files> lock_files::open(path_handle const& base, path_view name) noexcept {
   std::unique_ptr<state> s(new (std::nothrow) state);
   if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-  result<lock_file> directory = lock_file::open_directory(base, name);
+  result<lock_file> directory = lock_file::open(base, name, {.directory = true});
   if (!directory) return directory.error();
   s->directory = std::move(*directory);
-  if (int const e = s->probe(); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = s->probe(); e != 0) return to_error_code(e);
   return lock_files(std::move(s));
 }
 
 // held.words[0]: the request.
 int lock_files::do_lock(detail::holding& held, detail::waiting how) noexcept {
   state& s = *state_;
-  if (s.directory.is_inherited()) return unio::detail::native(error::inherited_by_fork);
+  if (s.directory.is_inherited()) return native(error::inherited_by_fork);
   detail::entity_list& entities = held.entities;
   entities.canonicalize();
   rlimit limit;
   if (entities.size() > request::small_size && ::getrlimit(RLIMIT_NOFILE, &limit) == 0 &&
       entities.size() >= limit.rlim_cur)
-    return unio::detail::native(error::too_many_entities);
+    return native(error::too_many_entities);
   request* const r = s.take(entities.size());
   if (r == nullptr) return -ENOMEM;
   std::size_t locked = 0;

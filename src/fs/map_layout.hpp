@@ -6,15 +6,11 @@
 //   12288    map_slot × slots
 //   …        map_notes × slots: rarely used fields
 //
-// Kernel locks on its bytes, far behind its end:
+// Kernel locks on its bytes, far behind its end: init_byte and in_use_byte (lock_file.hpp), and
 
 #pragma once
 
 #include <unio/detail/map_slot.hpp>
-
-#include <atomic>
-#include <cstddef>
-#include <cstdint>
 
 namespace unio::fs::map_layout {
 
@@ -22,10 +18,7 @@ inline constexpr char magic[16] = "unio memory_map";
 inline constexpr std::uint32_t version = 2;
 
 inline constexpr std::uint64_t lock_base = std::uint64_t{1} << 62;
-inline constexpr std::uint64_t init_byte = lock_base;       // exclusive: opening, closing
-inline constexpr std::uint64_t in_use_byte = lock_base + 1; // shared: has it open
-inline constexpr std::uint64_t sync_byte =
-    lock_base + 3; // taken and released: makes a network filesystem look again
+inline constexpr std::uint64_t sync_byte = lock_base + 3;     // taken and released: NFS looks again
 inline constexpr std::uint64_t user_bytes = lock_base + 16;   // + number of the user, exclusive: it is alive
 inline constexpr std::uint64_t slot_bytes = lock_base + 4096; // + number of the slot: degraded
 
@@ -47,8 +40,7 @@ constexpr std::uint64_t told_of(std::uint64_t word) noexcept { return (word & to
 template <template <class> class Atomic, std::size_t More, std::size_t Dead> struct alignas(64) basic_notes {
   static_assert(Dead <= 4);
   Atomic<std::uint64_t> fair_at_ns; // steady clock: from then on a release is for a sleeper
-  Atomic<std::uint64_t>
-      told_of; // 16 bits for each of `dead`: a sharer that got the report, as `told` in the word
+  Atomic<std::uint64_t> told_of; // 16 bits for each of `dead`: a sharer that got the report, as in the word
   Atomic<std::uint64_t> more[More]; // as basic_slot::held: further entities of the owner's; or any_entity
   Atomic<std::uint64_t> dead[Dead]; // notes of entities whose owner died
 };

@@ -13,14 +13,11 @@
 //   to own      word: none ──CAS──► me; then wait until no bit in `readers` is set
 //   to share    set my bit; if the word has an owner, clear it again and wait
 //
-// Both orders are sequentially consistent, so that one of the two sees the other (Dekker). The state of the
-// slot says who owns and who shares it at every moment between two instructions, which makes it recoverable.
-// A count of readers would not be: a death between counting and noting would leave it wrong.
+// Both orders are sequentially consistent, so that one of the two sees the other (Dekker). After any
+// instruction the state of the slot says who owns and who shares it, which makes it recoverable.
 //
-// Many entities share a slot. Its owner notes which ones it has, in `held` and `more`, when it has locked all
-// of its request, and wipes that before it unlocks. The recoverer of a dead owner copies these notes to
-// `dead` before the slot becomes free, so that the next holder finds them there if it asked for that entity.
-// A note changes as follows:
+// Many entities share a slot. Its owner notes in `held` and `more` which ones it has. The recoverer of a dead
+// owner copies these notes to `dead`, where the next holder of the entity finds them:
 //
 //   0           → entity       by the recoverer of its dead owner
 //   entity      → 0            a new owner of the entity gets the report; from now on it is noted in `held`
@@ -28,12 +25,10 @@
 //   entity, by n → 0           that sharer unlocks
 //   entity, by n → entity      that sharer has died: by its recoverer
 //
-// `dead` changes only while a dead owner is in the word, or by a holder of the slot. It has room for four
-// entities, and an owner's notes for three; what exceeds that becomes `died`.
-//
-// A user that has waited for 2 … 50 ms asks whether the owner lives, and if not undoes all it held. That is
-// idempotent: each word is changed by one atomic operation that depends on the dead number alone, and the
-// number is free for others only after the last.
+// `dead` changes only while a dead owner is in the word, or by a holder of the slot. What exceeds its room
+// becomes `died`. Recovering is idempotent: each word is changed by one atomic operation that depends on the
+// dead number alone, and the number is free for others only after the last.
+// docs/explanation/shared-fs-mutexes.md has the proofs.
 //
 // `Environment` is what all this is built on: memory_map.cpp has the real one, tests/memory_model one that
 // tries every interleaving, and every store that the memory model lets a load see.
@@ -56,15 +51,9 @@
 #include <unio/fs/shared_fs_mutex.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <climits>
-#include <cstddef>
-#include <cstdint>
 #include <iterator>
-#include <memory>
-#include <new>
-#include <span>
 
 namespace unio::fs::map_layout {
 

@@ -3,33 +3,23 @@
 // map_protocol.hpp has what happens in the slots; here is its environment (the file, its users, their
 // deaths), and what replaces it while the map is not in use.
 //
-// A user lives as long as it holds the lock on its byte (user_bytes + number); the kernel releases that at
-// the end of the process. A recoverer takes the byte of the dead user first.
-//
-// Degrading. A user that cannot see the map makes the epoch odd (in the file). A user that has locked slots
-// looks at the epoch afterwards, and unlocks again if it is odd; so a user that has the kernel lock of a slot
-// has only to wait for those that looked before. From then on the map is locked only under the kernel lock.
-// The epoch becomes even when a user opens the file alone.
+// docs/explanation/shared-fs-mutexes.md describes how users live, die, and change over to kernel locks
+// ("degrading").
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
-#include "fs/map_layout.hpp"
 #include "fs/map_protocol.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
+#include "sys/ofd_lock.hpp"
 
 #include <unio/fs/memory_map.hpp>
 
 #include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
-#include <new>
 
 namespace unio::fs {
 
@@ -66,7 +56,7 @@ struct map_machine {
   static void sleep_on(std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t until_ns) noexcept {
     timespec const t{.tv_sec = until_ns / 1'000'000'000, .tv_nsec = until_ns % 1'000'000'000};
     (void)sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAIT_BITSET, seen,
-                     &t); // an absolute time, monotonic
+                     &t); // an absolute time
   }
   static long wake_sleepers(std::atomic<std::uint32_t>& word, int how_many) noexcept {
     return sys::futex(reinterpret_cast<std::uint32_t*>(&word), FUTEX_WAKE,
@@ -78,9 +68,9 @@ struct map_machine {
 
   int is_alive(std::uint64_t user) noexcept {
     if (user == me) return 1; // its own locks do not conflict
-    if (user > layout::users) return unio::detail::native(error::damaged_lock_file);
+    if (user > layout::users) return native(error::damaged_lock_file);
     if (defect("stolen")) return 0; // takes slow users for dead
-    return byte_lock::is_locked(file.fd(), layout::user_bytes + user);
+    return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);
   }
   // Holding its byte: no other user recovers it, or takes the number meanwhile.
   template <class F> int alone_with(std::uint64_t user, F undo) noexcept {
@@ -113,8 +103,7 @@ struct detail::memory_map_base::state : private map_machine {
   state& operator=(state const&) = delete;
   ~state() { close(); }
 
-  int open(path_handle const& base, path_view name, parameters p, map_visibility v,
-           std::int64_t due_ns) noexcept;
+  int open(path_handle const& base, path_view name, parameters p, map_visibility v, waiting how) noexcept;
 
   int lock(holding& held, waiting how, unsigned spins) noexcept;
   void unlock(holding& held) noexcept;
@@ -136,8 +125,6 @@ struct detail::memory_map_base::state : private map_machine {
   int degrade() noexcept;
   void close() noexcept;
 
-  void recover_all() noexcept;
-
   // degraded
   int lock_in_kernel(holding& held, waiting how, unsigned spins) noexcept;
   int await_map(entity e, waiting how, holding& held) noexcept;
@@ -158,21 +145,11 @@ struct detail::memory_map_base::state : private map_machine {
 
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
 
-namespace {
-
-bool is_zero(void const* data, std::size_t n) noexcept {
-  auto const* const bytes = static_cast<unsigned char const*>(data);
-  return std::all_of(bytes, bytes + n, [](unsigned char b) { return b == 0; });
-}
-
-} // namespace
-
 int detail::memory_map_base::state::open(path_handle const& base, path_view name, parameters p,
-                                         map_visibility v, std::int64_t due_ns) noexcept {
+                                         map_visibility v, waiting how) noexcept {
   p_ = p;
   bool alone = false;
-  result<lock_file> f =
-      lock_file::join(base, name, layout::init_byte, layout::in_use_byte, due_ns, alone, true, "map");
+  result<lock_file> f = lock_file::join(base, name, how, alone, {.beside = "map"});
   if (!f) return to_native(f.error());
   file = std::move(*f);
   sees_map = !file.is_remote() && v == map_visibility::automatic;
@@ -180,7 +157,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
   bool fresh = false;
   int e = check_header(alone, fresh);
   if (e != 0) return e;
-  if (fresh && !alone) return unio::detail::native(error::damaged_lock_file);
+  if (fresh && !alone) return native(error::damaged_lock_file);
   if (e = open_map(alone); e != 0) return e;
   if (fresh || named_map != map_id) { // alone: later users must find this very map
     if (e = make_header(fresh); e != 0) return e;
@@ -190,13 +167,14 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
     if (e = map_it(); e != 0) return e;
     map_file.close();
     if (!map.use(slots, slot_notes, p_.slots, p_.slot_of, &header->epoch)) return -ENOMEM;
-    if (alone) recover_all();
+    if (alone) map.recover_all_slots();
+    for (std::uint64_t n = 1; alone && n <= layout::users; ++n) forget(n);
     if (e = take_number(); e != 0) return e;
     hooks::step("open.numbered");
   } else if (e = degrade(); e != 0) {
     return e; // it has no number: its locks could not be recovered
   }
-  return file.joined(layout::init_byte, layout::in_use_byte);
+  return file.joined();
 }
 
 // Checks the lock file's header, completely, before using any of it.
@@ -205,21 +183,19 @@ int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexce
   if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
   fresh = s.st_size == 0;
   if (fresh) return 0;
-  if (static_cast<std::size_t>(s.st_size) < sizeof(map_header))
-    return unio::detail::native(error::not_a_lock_file);
+  if (static_cast<std::size_t>(s.st_size) < sizeof(map_header)) return native(error::not_a_lock_file);
   map_header h;
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
   fresh = s.st_size == sizeof h && is_zero(&h, sizeof h); // a power loss came before the header was on disk
   if (fresh) return 0;
   if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
-  if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
+  if (h.version > layout::version) return native(error::newer_lock_file);
   if (h.version < layout::version) { // its users have a map of their own
     fresh = alone;
-    return alone ? 0 : unio::detail::native(error::different_lock_file);
+    return alone ? 0 : native(error::different_lock_file);
   }
-  if (h.users != layout::users || h.slot_size != sizeof(map_slot))
-    return unio::detail::native(error::damaged_lock_file);
-  if (h.slots != p_.slots || h.hash_id != p_.hash_id) return unio::detail::native(error::different_lock_file);
+  if (h.users != layout::users || h.slot_size != sizeof(map_slot)) return native(error::damaged_lock_file);
+  if (h.slots != p_.slots || h.hash_id != p_.hash_id) return native(error::different_lock_file);
   named_map = h.map_id;
   return 0;
 }
@@ -243,30 +219,24 @@ int detail::memory_map_base::state::make_header(bool fresh) noexcept {
     if (auto const r = sys::uninterrupted([&] { return sys::ftruncate(file.fd(), 0); }); r < 0)
       return static_cast<int>(r);
   }
-  int const e = write_at(file.fd(), &h, sizeof h, 0);
-  if (e != 0 && fresh) (void)sys::ftruncate(file.fd(), 0); // the partial header would be damaged
-  if (e != 0) return e;
-  // Rare: after a crash of the machine it must still be a lock file.
-  auto const r = sys::uninterrupted([&] { return sys::fdatasync(file.fd()); });
-  return r == -EINVAL ? 0 : static_cast<int>(r);
+  return write_header(file.fd(), &h, sizeof h, fresh);
 }
 
 // Opens the map of this very lock file. A user that is alone makes one if there is none; it never changes the
 // size of an existing one, which may belong to a removed lock file of the same name and still have users.
-// still.
 int detail::memory_map_base::state::open_map(bool alone) noexcept {
   for (int attempts = 0; attempts != 3; ++attempts) {
     bool made = false;
     result<lock_file> f = file.open_beside("map", alone ? &made : nullptr);
     if (!f && !alone && f.error() == std::errc::no_such_file_or_directory)
-      return unio::detail::native(error::damaged_lock_file);
+      return native(error::damaged_lock_file);
     if (!f) return to_native(f.error());
     map_file = std::move(*f);
     if (made) return make_map();
     if (int const e = map_file.refresh(); e != 0) return e;
     bool is_ours = false;
     if (int const e = check_map(alone, is_ours); e != 0) return e;
-    if (!is_ours && !alone) return unio::detail::native(error::damaged_lock_file);
+    if (!is_ours && !alone) return native(error::damaged_lock_file);
     if (is_ours && alone && sees_map) { // alone, so the user that made the others degrade is gone
       std::uint64_t const even = 0;
       return write_at(map_file.fd(), &even, sizeof even, offsetof(map_header, epoch));
@@ -291,8 +261,8 @@ int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcep
   std::size_t const n = std::min(sizeof h, static_cast<std::size_t>(s.st_size));
   if (int const e = read_at(map_file.fd(), &h, n, 0); e != 0) return e;
   if (n != sizeof h || std::memcmp(h.magic, layout::magic, sizeof h.magic) != 0)
-    return unio::detail::native(error::not_a_lock_file);
-  if (h.version > layout::version) return unio::detail::native(error::newer_lock_file);
+    return native(error::not_a_lock_file);
+  if (h.version > layout::version) return native(error::newer_lock_file);
   map_id = h.map_id;
   map_header ours{};
   fill(ours);
@@ -361,7 +331,7 @@ int detail::memory_map_base::state::take_number() noexcept {
     users[n - 1].in_use.store(1, std::memory_order_release);
     return 0;
   }
-  return unio::detail::native(error::too_many_users);
+  return native(error::too_many_users);
 }
 
 // Makes all users change over. They need not answer: each looks at the epoch after locking in the map.
@@ -394,12 +364,6 @@ void detail::memory_map_base::state::close() noexcept {
   file.close(); // and releases all its locks
 }
 
-// No other user has it open.
-void detail::memory_map_base::state::recover_all() noexcept {
-  map.recover_all_slots();
-  for (std::uint64_t n = 1; n <= layout::users; ++n) forget(n);
-}
-
 // ── degraded ───────────────────────────────────────────────────────────────────────────────────────────────
 
 // The kernel lock of each slot, and under it the map's: a user that holds the latter has held it since before
@@ -414,7 +378,7 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   entity* at = first;
   for (; at != last; ++at) {
     lock_kind const kind = at->exclusive ? lock_kind::exclusive : lock_kind::shared;
-    e = byte_lock::lock_until(fd, layout::slot_bytes + at->value, kind, how.due_ns, how.spin);
+    e = byte_lock::lock_until(fd, layout::slot_bytes + at->value, kind, how);
     hooks::step("lock.byte");
     if (e == 0) e = sees_map ? map.lock_slot(*at, how, spins, noted) : await_map(*at, how, held);
     if (e != 0) break;
@@ -432,8 +396,8 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   return 0;
 }
 
-// Taking and releasing a lock makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE has
-// to be told explicitly.
+// Taking and releasing a lock makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE
+// needs an explicit request.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(map_file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
   byte_lock::unlock(map_file.fd(), layout::sync_byte);
@@ -444,7 +408,7 @@ int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std:
 // A holder of the slot in the map has held it since before the epoch changed. This user cannot write there,
 // so the note of a death stays for a user that can.
 int detail::memory_map_base::state::await_map(entity e, waiting how, holding& held) noexcept {
-  pause wait(how.due_ns, how.spin);
+  pause wait(how);
   for (;;) {
     std::uint64_t seen[sizeof(map_slot) / sizeof(std::uint64_t)];
     if (int const r = read_from_afar(seen, sizeof seen, layout::slots_at + e.value * sizeof(map_slot));
@@ -515,7 +479,7 @@ int detail::memory_map_base::state::has_note(std::size_t index, std::uint64_t ow
 
 int detail::memory_map_base::state::lock(holding& held, waiting how, unsigned spins) noexcept {
   if (is_inherited()) [[unlikely]]
-    return unio::detail::native(error::inherited_by_fork);
+    return native(error::inherited_by_fork);
   if (sees_map && !map.epoch_is_odd()) {
     int const e = map.lock(held, how, spins);
     if (e != map_protocol::degraded_meanwhile) return e;
@@ -553,7 +517,7 @@ int memory_map_base::open(path_handle const& base, path_view name, parameters p,
                           deadline d) noexcept {
   state_.reset(new (std::nothrow) state);
   if (state_ == nullptr) return -ENOMEM;
-  if (int const e = state_->open(base, name, p, v, waiting_for(d, false).due_ns); e != 0) return e;
+  if (int const e = state_->open(base, name, p, v, waiting_for(d)); e != 0) return e;
   quick_ = state_->quick();
   return 0;
 }
@@ -571,7 +535,7 @@ void memory_map_base::lock_slots(result<entities_guard>& r, int failed, deadline
   if (failed == 0) {
     r->mutex_ = this;
   } else {
-    r = unio::detail::to_error_code(failed);
+    r = to_error_code(failed);
   }
 }
 

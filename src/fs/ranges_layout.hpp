@@ -14,9 +14,6 @@
 
 #include <unio/fs/byte_ranges.hpp>
 
-#include <cstddef>
-#include <cstdint>
-
 namespace unio::fs::ranges_layout {
 
 inline constexpr char magic[] = "unio byte_ranges"; // the first 16

@@ -1,19 +1,16 @@
 // Entities and requests: what the four mutexes share above the kernel.
 
 #include "fs/hooks.hpp"
-#include "sys/calls.hpp"
 #include "sys/due.hpp"
 
 #include <unio/fs/shared_fs_mutex.hpp>
 #include <unio/timeout.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
-#include <new>
-#include <utility>
 
 namespace unio::fs {
+
+using unio::detail::to_error_code;
 
 // ── entities ───────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -36,7 +33,7 @@ result<entity> random_entity(bool exclusive) noexcept {
   for (;;) {
     auto const n = sys::getrandom(&v, sizeof v, 0);
     if (n == sizeof v) return entity(v, exclusive);
-    if (n < 0 && n != -EINTR) return unio::detail::to_error_code(static_cast<int>(n));
+    if (n < 0 && n != -EINTR) return to_error_code(static_cast<int>(n));
   }
 }
 
@@ -110,25 +107,19 @@ void entity_list::sort_and_merge() noexcept {
 
 // ── requests ───────────────────────────────────────────────────────────────────────────────────────────────
 
-detail::waiting shared_fs_mutex::waiting_for(deadline d, bool spin) noexcept {
-  detail::waiting how{.spin = spin};
-  if (d.is_zero()) {
-    how.due_ns = 0;
-  } else if (!d.is_none()) {
-    // A moment of 0 would mean "do not wait".
-    how.due_ns = std::max<std::int64_t>(sys::due(d), 1);
-  }
-  return how;
+detail::waiting detail::waiting_for(deadline d, bool spin) noexcept {
+  // A moment of 0 would mean "do not wait".
+  return {.due_ns = d.is_zero() ? 0 : std::max<std::int64_t>(sys::due(d), 1), .spin = spin};
 }
 
 result<entities_guard> shared_fs_mutex::lock(std::span<entity const> entities, deadline d,
                                              bool spin_not_sleep) noexcept {
   result<entities_guard> r;
   entities_guard& guard = *r;
-  if (int const e = guard.held_.entities.assign(entities); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = guard.held_.entities.assign(entities); e != 0) return to_error_code(e);
   if (guard.held_.entities.empty()) return r;
-  if (int const e = do_lock(guard.held_, waiting_for(d, spin_not_sleep)); e != 0)
-    return unio::detail::to_error_code(e);
+  if (int const e = do_lock(guard.held_, detail::waiting_for(d, spin_not_sleep)); e != 0)
+    return to_error_code(e);
   guard.mutex_ = this;
   return r;
 }
@@ -155,7 +146,7 @@ task<result<entities_guard>> lock_by_trying(shared_fs_mutex& mutex, detail::enti
   }
 }
 
-task<result<entities_guard>> failed(int code) { co_return unio::detail::to_error_code(code); }
+task<result<entities_guard>> failed(int code) { co_return to_error_code(code); }
 
 } // namespace
 

@@ -1,29 +1,14 @@
-// update_files: several files replaced as one.
+// update_files: several files replaced as one. docs/explanation/update-files.md has the steps, the decision's
+// format, and what a death after each step leaves.
 //
-//   begin      lock the files. If a decision names one of them its maker has died, since it exists only while
-//              its maker holds them: complete it. Remove what an undecided update of a dead process left
-//              beside them
+//   begin      lock the files; complete a decision that names one of them; remove what an undecided update of
+//              a dead process left beside them
 //   replace    write .NAME.unio-new, to the disk
-//   commit     take the turn of the tree (a byte of .unio-update.lock); complete a dead process's decision
-//              write .unio-update.new, to the disk; rename it to .unio-update, to the disk      ← decided
-//              rename each .NAME.unio-new to NAME, to the disk
-//              remove .unio-update, from the disk; release the turn
-//
-// Completing repeats the last but one step: a .NAME.unio-new that no longer exists was renamed. The decision
-// leaves the disk before the locks are released, so that it cannot come back after a power loss and find the
-// next update's .NAME.unio-new.
-//
-// A user that has the turn may complete a decision about files that others hold: they have not read them yet,
-// because they wait for the turn themselves in begin().
-//
-// The decision:  magic, version, number of files, size and checksum of the whole; then for each file the
-//                length of its path in four bytes, and the path. The names of the replacements follow from
-//                that.
+//   commit     take the turn of the tree; complete a dead process's decision; write .unio-update.new; rename
+//              it to .unio-update, to the disk: decided. complete() does the rest, and may be repeated
 
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
-#include "handle/names.hpp"
-#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 #include "sys/fork.hpp"
@@ -31,18 +16,10 @@
 #include <unio/fs/update_files.hpp>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
-#include <memory>
-#include <new>
-#include <span>
-#include <string_view>
-#include <utility>
 
 namespace unio::fs {
 namespace {
@@ -118,7 +95,7 @@ parts split(std::string_view path) noexcept {
 // Each file has one path, which stays inside the tree and names none of our files.
 int check_path(std::string_view path) noexcept {
   if (path.size() > unio::detail::longest_path) return -ENAMETOOLONG;
-  if (path.find('\0') != std::string_view::npos) return unio::detail::native(error::embedded_nul);
+  if (path.find('\0') != std::string_view::npos) return native(error::embedded_nul);
   for (std::string_view rest = path;;) {
     std::size_t const slash = rest.find('/');
     std::string_view const part = rest.substr(0, slash);
@@ -154,6 +131,23 @@ struct place {
     *std::copy(new_suffix.begin(), new_suffix.end(), end) = '\0';
     return std::min(folder.get(), 0);
   }
+};
+
+// Syncs the folders of files: once those that have several files in a row.
+class folders {
+ public:
+  explicit folders(int tree) noexcept : tree_(tree) {}
+  int sync(std::string_view path) noexcept {
+    std::string_view const folder = split(path).folder;
+    if (std::exchange(last_, folder) == folder) return 0;
+    place p;
+    int const e = p.find(tree_, path);
+    return e != 0 ? e : sync_folder(p.folder.get());
+  }
+
+ private:
+  int tree_;
+  std::string_view last_{"\0", 1}; // no folder's name
 };
 
 // ── the decision ───────────────────────────────────────────────────────────────────────────────────────────
@@ -237,13 +231,11 @@ int decision::load(int tree) noexcept {
   if (d.get() < 0) return d.get() == -ENOENT ? 0 : d.get();
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);
-  if (!S_ISREG(s.st_mode)) return unio::detail::native(error::not_a_lock_file);
-  if ((s.st_mode & S_IWOTH) != 0) return unio::detail::native(error::writable_by_all);
+  if (!S_ISREG(s.st_mode)) return native(error::not_a_lock_file);
   if (s.st_nlink == 0) return 0; // completed meanwhile
-  if (s.st_nlink != 1) return unio::detail::native(error::several_names);
-  if (s.st_uid != ::geteuid() && s.st_uid != 0) return -EPERM;
+  if (int const e = check_attributes(s); e != 0) return e;
   auto const size = static_cast<std::size_t>(s.st_size);
-  if (size < sizeof(header) || size > largest_decision) return unio::detail::native(error::damaged_lock_file);
+  if (size < sizeof(header) || size > largest_decision) return native(error::damaged_lock_file);
   int e = make(size);
   if (e == 0) e = read_at(d.get(), bytes_.get(), size, 0);
   if (e == 0) e = check();
@@ -254,9 +246,9 @@ int decision::load(int tree) noexcept {
 int decision::check() noexcept {
   header h;
   std::memcpy(&h, bytes_.get(), sizeof h);
-  if (std::memcmp(h.magic, magic, sizeof magic) != 0) return unio::detail::native(error::not_a_lock_file);
-  if (h.version > version) return unio::detail::native(error::newer_lock_file);
-  int const damaged = unio::detail::native(error::damaged_lock_file);
+  if (std::memcmp(h.magic, magic, sizeof magic) != 0) return native(error::not_a_lock_file);
+  if (h.version > version) return native(error::newer_lock_file);
+  int const damaged = native(error::damaged_lock_file);
   if (h.version != version || h.size != size_) return damaged;
   header without = h;
   without.checksum = 0;
@@ -305,14 +297,10 @@ int complete(int tree, decision const& d) noexcept {
     return r == -ENOENT ? 0 : static_cast<int>(r);
   });
   if (e != 0) return e;
-  std::string_view last("\0", 1); // no folder's name
+  folders synced(tree);
   e = d.for_each([&](std::string_view path) {
-    std::string_view const folder = split(path).folder;
-    if (std::exchange(last, folder) == folder) return 0;
-    place p;
-    int const found = p.find(tree, path);
-    if (found == -ENOENT || found == -ENOTDIR) return 0;
-    return found != 0 ? found : sync_folder(p.folder.get());
+    int const found = synced.sync(path);
+    return found == -ENOENT || found == -ENOTDIR ? 0 : found;
   });
   if (e != 0) return e;
   hooks::step("update.renames_synced");
@@ -350,11 +338,10 @@ struct update_files::state {
   int copy(std::span<path_view const> paths) noexcept;
   int open(shared_fs_mutex& mutex, path_handle const& base, deadline d) noexcept;
   int look_at(file const& f) const noexcept;
-  int take_turn(std::int64_t due_ns) noexcept;
+  int take_turn(detail::waiting how) noexcept;
   void give_turn_back() noexcept { byte_lock::unlock_all(turn.fd()); }
   [[nodiscard]] bool names_mine(decision const& d) const noexcept;
-  int recover(std::int64_t due_ns) noexcept;
-  int complete_others() const noexcept;
+  int recover(detail::waiting how) noexcept;
 
   int read(file& f, std::size_t& size) const noexcept;
   int prepare(file& f, std::span<std::byte const> bytes) const noexcept;
@@ -372,15 +359,6 @@ struct update_files::state {
   int decided = 0;     // why it could not be completed
   entities_guard held; // destroyed first
 };
-
-namespace {
-
-std::int64_t due_of(deadline d) noexcept {
-  if (d.is_zero()) return 0;
-  return std::max<std::int64_t>(sys::due(d), 1);
-}
-
-} // namespace
 
 // Copies the paths.
 int update_files::state::copy(std::span<path_view const> paths) noexcept {
@@ -415,12 +393,12 @@ int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base, d
   if (!root_handle) return to_native(root_handle.error());
   tree = std::move(*root_handle);
 
-  std::int64_t const due_ns = due_of(d);
+  detail::waiting const how = detail::waiting_for(d);
   result<entities_guard> guard = mutex.lock({entities.get(), files.size()}, d);
   if (!guard) return to_native(guard.error());
   held = std::move(*guard);
   hooks::step("update.locked");
-  if (int const e = recover(due_ns); e != 0) return e;
+  if (int const e = recover(how); e != 0) return e;
   for (file const& f : files)
     if (int const e = look_at(f); e != 0) return e;
   return 0;
@@ -441,13 +419,13 @@ int update_files::state::look_at(file const& f) const noexcept {
   return alone ? remove(p.folder.get(), p.new_name) : 0;
 }
 
-int update_files::state::take_turn(std::int64_t due_ns) noexcept {
+int update_files::state::take_turn(detail::waiting how) noexcept {
   if (!turn.is_open()) {
     result<lock_file> f = lock_file::open(tree, turn_name);
     if (!f) return to_native(f.error());
     turn = std::move(*f);
   }
-  int const e = byte_lock::lock_until(turn.fd(), 0, lock_kind::exclusive, due_ns, false);
+  int const e = byte_lock::lock_until(turn.fd(), 0, lock_kind::exclusive, how);
   if (e == 0) hooks::step("update.has_turn");
   return e;
 }
@@ -459,11 +437,11 @@ bool update_files::state::names_mine(decision const& d) const noexcept {
 }
 
 // Decisions about other files are left alone: their maker may live.
-int update_files::state::recover(std::int64_t due_ns) noexcept {
+int update_files::state::recover(detail::waiting how) noexcept {
   decision d;
   if (int const e = d.load(root()); e != 0) return e;
   if (!d.is_there() || !names_mine(d)) return 0;
-  int e = take_turn(due_ns);
+  int e = take_turn(how);
   if (e != 0) return e;
   e = d.load(root()); // another user may have completed it, and one about other files be there now
   if (e == 0 && d.is_there() && names_mine(d)) {
@@ -472,13 +450,6 @@ int update_files::state::recover(std::int64_t due_ns) noexcept {
   }
   give_turn_back();
   return e;
-}
-
-// With the turn: the maker of the decision that is there has died.
-int update_files::state::complete_others() const noexcept {
-  decision d;
-  int const e = d.load(root());
-  return e != 0 || !d.is_there() ? e : complete(root(), d);
 }
 
 int update_files::state::read(file& f, std::size_t& size) const noexcept {
@@ -555,7 +526,7 @@ int update_files::state::decide(decision const& d) const noexcept {
 }
 
 int update_files::state::commit(deadline until) noexcept {
-  if (is_inherited()) return unio::detail::native(error::inherited_by_fork);
+  if (is_inherited()) return native(error::inherited_by_fork);
   if (!alone) return -EBADF;
   if (decided != 0) return decided;
   decision d;
@@ -567,23 +538,20 @@ int update_files::state::commit(deadline until) noexcept {
   if (size == sizeof(header)) return 0;
   if (size > largest_decision) return -E2BIG;
   if (int const e = d.make(size); e != 0) return e;
-  std::string_view last("\0", 1); // no folder's name
+  folders synced(root());
   for (file const& f : files) {
     if (!f.is_prepared) continue;
     d.add(f.path);
-    std::string_view const folder = split(f.path).folder;
-    if (std::exchange(last, folder) == folder) continue;
-    place p;
-    int e = p.find(root(), f.path);
-    if (e == 0) e = sync_folder(p.folder.get());
-    if (e != 0) return e;
+    if (int const e = synced.sync(f.path); e != 0) return e;
   }
   d.seal();
   hooks::step("update.names_synced");
-  int e = take_turn(due_of(until));
+  int e = take_turn(detail::waiting_for(until));
   if (e != 0) return e;
   if (!hooks::defect("update.undecided")) {
-    e = complete_others();
+    decision others; // their maker has died, since the turn is mine
+    e = others.load(root());
+    if (e == 0 && others.is_there()) e = complete(root(), others);
     if (e == 0) e = decide(d);
   }
   if (e == 0) {
@@ -609,7 +577,7 @@ result<update_files> update_files::begin(shared_fs_mutex& mutex, path_handle con
   s->alone = alone;
   int e = s->copy(paths);
   if (e == 0) e = s->open(mutex, tree, d);
-  if (e != 0) return unio::detail::to_error_code(e);
+  if (e != 0) return to_error_code(e);
   return update_files(std::move(s));
 }
 
@@ -620,25 +588,24 @@ bool update_files::is_decided() const noexcept { return state_->decided != 0; }
 result<std::span<std::byte const>> update_files::contents(std::size_t i) noexcept {
   state::file& f = state_->files[i];
   std::size_t size = 0;
-  int const e =
-      state_->is_inherited() ? unio::detail::native(error::inherited_by_fork) : state_->read(f, size);
-  if (e != 0) return unio::detail::to_error_code(e);
+  int const e = state_->is_inherited() ? native(error::inherited_by_fork) : state_->read(f, size);
+  if (e != 0) return to_error_code(e);
   return std::span<std::byte const>(f.contents.get(), size);
 }
 
 result<void> update_files::replace(std::size_t i, std::span<std::byte const> bytes) noexcept {
   state& s = *state_;
-  if (s.is_inherited()) return unio::detail::to_error_code(unio::detail::native(error::inherited_by_fork));
-  if (!s.alone) return unio::detail::to_error_code(-EBADF);
-  if (s.decided != 0) return unio::detail::to_error_code(s.decided);
+  if (s.is_inherited()) return to_error_code(native(error::inherited_by_fork));
+  if (!s.alone) return to_error_code(-EBADF);
+  if (s.decided != 0) return to_error_code(s.decided);
   state::file& f = s.files[i];
   f.failed = s.prepare(f, bytes);
-  if (f.failed != 0) return unio::detail::to_error_code(f.failed);
+  if (f.failed != 0) return to_error_code(f.failed);
   return {};
 }
 
 result<void> update_files::commit(deadline d) noexcept {
-  if (int const e = state_->commit(d); e != 0) return unio::detail::to_error_code(e);
+  if (int const e = state_->commit(d); e != 0) return to_error_code(e);
   return {};
 }
 

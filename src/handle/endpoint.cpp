@@ -12,15 +12,13 @@
 
 #include <cerrno>
 #include <charconv>
-#include <cstddef>
 #include <cstring>
 #include <limits>
 
 namespace unio {
 
 static_assert(sizeof(endpoint) == 120 && alignof(endpoint) >= alignof(sockaddr_un));
-static_assert(endpoint::capacity >=
-              sizeof(sockaddr_un) + 1); // the kernel terminates a path of 108 bytes with one more NUL
+static_assert(endpoint::capacity >= sizeof(sockaddr_un) + 1); // a path of 108 bytes gets one more NUL
 static_assert(endpoint::capacity >= sizeof(sockaddr_in) && endpoint::capacity >= sizeof(sockaddr_in6));
 static_assert(endpoint::max_unix_path == sizeof(sockaddr_un::sun_path) - 1);
 static_assert(alignof(endpoint) >= alignof(sockaddr_in6));
@@ -264,29 +262,6 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
   return "the path of a Unix socket is at most 107 bytes long"; // NULs were refused before
 }
 
-} // namespace
-
-result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
-  endpoint e;
-  std::error_code code = error::invalid_address;
-  char const* wrong = nullptr;
-  if (text.find('\0') != text.npos) {
-    code = error::embedded_nul;
-    wrong = "it contains a NUL byte";
-  } else if (text.starts_with(unix_prefix)) {
-    wrong = parse_unix(text, e, code);
-  } else if (text.starts_with('[')) {
-    wrong = parse_bracketed(text, e);
-  } else {
-    wrong = parse_dotted(text, e);
-  }
-  if (wrong == nullptr) return e;
-  if (why != nullptr) *why = quoted(text) + " is not an address: " + wrong;
-  return code;
-}
-
-namespace {
-
 // ── to text ──────────────────────────────────────────────────────────────────────────────────────
 
 void append_number(std::string& out, std::uint32_t n, int base = 10) {
@@ -334,6 +309,25 @@ void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
 }
 
 } // namespace
+
+result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
+  endpoint e;
+  std::error_code code = error::invalid_address;
+  char const* wrong = nullptr;
+  if (text.find('\0') != text.npos) {
+    code = error::embedded_nul;
+    wrong = "it contains a NUL byte";
+  } else if (text.starts_with(unix_prefix)) {
+    wrong = parse_unix(text, e, code);
+  } else if (text.starts_with('[')) {
+    wrong = parse_bracketed(text, e);
+  } else {
+    wrong = parse_dotted(text, e);
+  }
+  if (wrong == nullptr) return e;
+  if (why != nullptr) *why = quoted(text) + " is not an address: " + wrong;
+  return code;
+}
 
 std::string to_string(endpoint const& e) {
   std::string out;

@@ -4,8 +4,6 @@
 
 #include <sys/eventfd.h>
 
-#include <cerrno>
-
 namespace unio {
 
 static_assert(sizeof(event_handle) == 16);
@@ -20,8 +18,7 @@ result<void> event_handle::signal(std::uint64_t count) noexcept {
   int const interrupted_errno = errno; // a signal handler must preserve it
   std::int64_t const r = sys::uninterrupted([&] { return sys::write(fd_, &count, sizeof(count)); });
   errno = interrupted_errno;
-  if (r < 0 && r != -EAGAIN)
-    return detail::to_error_code(static_cast<int>(r)); // EAGAIN: full, so it is signalled
+  if (r < 0 && r != -EAGAIN) return detail::to_error_code(static_cast<int>(r)); // EAGAIN: full, so signalled
   return {};
 }
 

@@ -1,20 +1,15 @@
 // Files: opening them, their length, and their names.
 
-#include "handle/file.hpp"
-
 #include "driver/registry.hpp"
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 
 namespace unio {
 
@@ -147,8 +142,6 @@ result<path_handle> path_handle::path(path_handle const& base, path_view name) n
   return path_handle(fd);
 }
 
-// Removes the name `path` if it still leads to the inode of `fd`; ENOENT if not. Between the check and the
-// removal another process can still put a new file there: Linux has no conditional removal.
 result<file_handle> file_handle::file(path_handle const& base, path_view name, mode m, creation c, caching k,
                                       flag f) noexcept {
   return detail::blocking(async_open(base, name, m, c, k, f));

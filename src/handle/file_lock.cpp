@@ -13,9 +13,7 @@
 
 #include <pthread.h>
 
-#include <limits>
 #include <mutex>
-#include <utility>
 
 namespace unio {
 

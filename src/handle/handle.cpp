@@ -8,9 +8,6 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-
-#include <cerrno>
 
 namespace unio {
 
@@ -62,11 +59,6 @@ result<handle_kind> kind_of(int fd) noexcept {
   }
 }
 
-void note_file(int fd, std::int64_t status_flags) noexcept {
-  if ((status_flags & O_DIRECT) != 0) sys::note_direct(fd);
-  if ((status_flags & O_NONBLOCK) != 0) sys::note_nonblocking(fd);
-}
-
 } // namespace
 
 handle& handle::operator=(handle&& other) noexcept {
@@ -100,10 +92,8 @@ result<void> handle::close() noexcept {
 result<handle> handle::clone() const noexcept {
   std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
   if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
-  // The map stays with the original, so the clone reads the file.
-  handle_kind const kind = kind_ == handle_kind::mapped_file ? handle_kind::file : kind_;
   sys::note_duplicate(static_cast<int>(fd), fd_);
-  return handle(static_cast<int>(fd), kind, caching_);
+  return handle(static_cast<int>(fd), moved(kind_), caching_); // the map stays with the original
 }
 
 result<std::string> handle::current_path() const {
@@ -126,23 +116,22 @@ result<io_handle> io_handle::adopt(int fd) noexcept {
     if (r < 0) return detail::to_error_code(static_cast<int>(r));
   }
 
+  int own = fd;
   if (fd <= 2) {
-    std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (moved < 0) return detail::to_error_code(static_cast<int>(moved));
+    own = static_cast<int>(sys::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+    if (own < 0) return detail::to_error_code(own);
     (void)close_descriptor(fd);
-    if (*kind == handle_kind::file) note_file(static_cast<int>(moved), status_flags);
-    return io_handle(static_cast<int>(moved), *kind);
-  }
-  if ((descriptor_flags & FD_CLOEXEC) == 0) {
+  } else if ((descriptor_flags & FD_CLOEXEC) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
     if (r < 0) return detail::to_error_code(static_cast<int>(r));
   }
-  if (*kind == handle_kind::file) note_file(fd, status_flags);
-  return io_handle(fd, *kind);
+  if (*kind == handle_kind::file && (status_flags & O_DIRECT) != 0) sys::note_direct(own);
+  if (*kind == handle_kind::file && (status_flags & O_NONBLOCK) != 0) sys::note_nonblocking(own);
+  return io_handle(own, *kind);
 }
 
 async_close::async_close(handle&& h, unio::deadline d) noexcept
-    : io_operation(detail::close_faces, h.kind(), -1, h.own_multiplexer(), d) {
+    : void_operation(detail::close_faces, h.kind(), -1, h.own_multiplexer(), d) {
   set_fd(h.release());
 }
 

@@ -7,12 +7,9 @@
 #include <unio/mapped_file_handle.hpp>
 
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <limits>
 
 namespace unio {
 
@@ -36,14 +33,7 @@ mapped_file_handle::mapped_file_handle(file_handle&& f) noexcept
   kind_ = handle_kind::mapped_file;
 }
 
-mapped_file_handle::mapped_file_handle(mapped_file_handle&& other) noexcept
-    : file_handle(static_cast<file_handle&&>(other)),
-      map_(std::exchange(other.map_, nullptr)),
-      length_(std::exchange(other.length_, 0)),
-      reservation_(std::exchange(other.reservation_, 0)),
-      position_(std::exchange(other.position_, 0)) {
-  kind_ = other.kind_;
-}
+mapped_file_handle::mapped_file_handle(mapped_file_handle&& other) noexcept { *this = std::move(other); }
 
 mapped_file_handle& mapped_file_handle::operator=(mapped_file_handle&& other) noexcept {
   if (this != &other) {

@@ -1,11 +1,10 @@
-// src/handle/names.hpp: what files and named pipes share about their names.
+// src/handle/names.hpp: what files and named pipes share: their names, and how they are opened.
 
 #pragma once
 
 #include <unio/file_handle.hpp>
 
 #include <cerrno>
-#include <cstddef>
 
 namespace unio::detail {
 
@@ -19,6 +18,14 @@ struct path_buffer {
 
 /// The directory argument of openat(2) and the like for a path_handle.
 int directory_of(path_handle const& base) noexcept;
+
+/// openat(2), close-on-exec, with a descriptor above 2. Returns it, or a negative code.
+int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
+/// fsync(2), where there is something to be made durable. Returns 0 or a negative code.
+int make_durable(int fd) noexcept;
+
+/// The length of the part of `path` that names its directory, with the last slash.
+std::size_t directory_part(char const* path) noexcept;
 
 /// The current path of `fd`. Returns the length, or a negative code.
 int path_of(int fd, path_buffer& out) noexcept;

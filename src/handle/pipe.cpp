@@ -7,12 +7,9 @@
 #include <unio/pipe_handle.hpp>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <ctime>
-#include <limits>
 
 namespace unio {
 
@@ -35,8 +32,7 @@ void pause(std::int64_t ns) noexcept {
 // Opens one end of the FIFO at `name`, if it is one. Returns the descriptor or a negative code.
 int open_end(int directory, char const* name, mode m) noexcept {
   int const access = m == mode::read ? O_RDONLY : O_WRONLY;
-  int const fd = sys::above_standard(sys::uninterrupted(
-      [&] { return sys::openat(directory, name, access | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0); }));
+  int const fd = detail::open_at(directory, name, access | O_NONBLOCK | O_NOCTTY, 0);
   if (fd < 0) return fd;
   struct stat s;
   int failed = static_cast<int>(sys::fstat(fd, &s));
@@ -83,11 +79,8 @@ result<anonymous_pipe> pipe_handle::anonymous() noexcept {
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
   int const reader = sys::above_standard(ends[0]);
   int const writer = sys::above_standard(ends[1]);
-  anonymous_pipe both;
-  if (reader >= 0) both.reader = pipe_handle(reader, handle_kind::pipe);
-  if (writer >= 0) both.writer = pipe_handle(writer, handle_kind::pipe);
-  if (reader < 0) return detail::to_error_code(reader);
-  if (writer < 0) return detail::to_error_code(writer);
+  anonymous_pipe both{pipe_handle(reader, handle_kind::pipe), pipe_handle(writer, handle_kind::pipe)};
+  if (reader < 0 || writer < 0) return detail::to_error_code(std::min(reader, writer));
   return both;
 }
 

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include <cerrno>
+#include <algorithm>
 
 namespace unio {
 
@@ -24,20 +24,9 @@ result<void> done(std::int64_t r) noexcept {
 }
 
 int make_socket(address_family family) noexcept {
-  int native = AF_UNSPEC;
-  switch (family) {
-    case address_family::ipv4:
-      native = AF_INET;
-      break;
-    case address_family::ipv6:
-      native = AF_INET6;
-      break;
-    case address_family::unix_path:
-      native = AF_UNIX;
-      break;
-    case address_family::unspecified:
-      return -EAFNOSUPPORT;
-  }
+  constexpr int natives[] = {AF_UNSPEC, AF_INET, AF_INET6, AF_UNIX}; // in the order of the enumeration
+  int const native = natives[static_cast<std::size_t>(family)];
+  if (native == AF_UNSPEC) return -EAFNOSUPPORT;
   return sys::above_standard(sys::socket(native, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
@@ -105,11 +94,8 @@ result<socket_pair> socket_handle::pair() noexcept {
   if (r < 0) return detail::to_error_code(static_cast<int>(r));
   int const first = sys::above_standard(ends[0]);
   int const second = sys::above_standard(ends[1]);
-  socket_pair both;
-  if (first >= 0) both.first = socket_handle(first);
-  if (second >= 0) both.second = socket_handle(second);
-  if (first < 0) return detail::to_error_code(first);
-  if (second < 0) return detail::to_error_code(second);
+  socket_pair both{socket_handle(first), socket_handle(second)};
+  if (first < 0 || second < 0) return detail::to_error_code(std::min(first, second));
   return both;
 }
 

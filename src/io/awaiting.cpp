@@ -16,10 +16,6 @@
 #include <unio/connect.hpp>
 #include <unio/detail/promise.hpp>
 
-#include <cerrno>
-#include <new>
-#include <utility>
-
 namespace unio::detail {
 
 void awaiting::start(io_operation& op) noexcept {

@@ -9,8 +9,6 @@
 
 #include <unio/callback.hpp>
 
-#include <cerrno>
-
 namespace unio::detail {
 
 void calling_back::start(io_operation& op, io_multiplexer* given, refused_function refused) noexcept {

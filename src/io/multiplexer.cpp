@@ -2,14 +2,9 @@
 #include "driver/engine.hpp"
 #include "driver/shared.hpp"
 #include "io/multiplexers.hpp"
-#include "sys/calls.hpp"
 #include "sys/due.hpp"
-#include "sys/fork.hpp"
 
 #include <unio/multiplexer.hpp>
-
-#include <array>
-#include <new>
 
 namespace unio {
 

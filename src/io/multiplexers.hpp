@@ -21,19 +21,14 @@ struct thread_shortcut {
 };
 extern constinit thread_local thread_shortcut shortcut;
 
-/// this_thread::multiplexer()
-inline io_multiplexer& this_threads_multiplexer() noexcept {
-  io_multiplexer* const own = shortcut.get();
-  if (own != nullptr) [[likely]]
-    return *own;
-  return this_thread::multiplexer();
-}
-
 /// Chooses between an operation's own multiplexer and the one it was given, either of which may be null: as
 /// io_operation::chosen().
 inline io_multiplexer& choose(io_multiplexer* own, io_multiplexer* given) noexcept {
   if (own != nullptr) return *own;
-  return given != nullptr ? *given : this_threads_multiplexer();
+  if (given == nullptr) given = shortcut.get();
+  if (given != nullptr) [[likely]]
+    return *given;
+  return this_thread::multiplexer();
 }
 
 /// Whether only another thread may start operations on `m`.

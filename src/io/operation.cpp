@@ -2,11 +2,6 @@
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 
-#include <unio/multiplexer.hpp>
-#include <unio/operation.hpp>
-
-#include <cerrno>
-
 namespace unio {
 
 io_operation& io_operation::operator=(io_operation&& other) noexcept {

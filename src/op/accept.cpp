@@ -1,8 +1,6 @@
 // async_accept and async_accept_many: accepting connections.
 
 #include "op/face.hpp"
-#include "sys/descriptors.hpp"
-#include "sys/kernel_abi.hpp"
 
 #include <unio/socket_handle.hpp>
 
@@ -21,24 +19,11 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   return true;
 }
 
-readiness wants(io_operation const&) noexcept { return readiness::readable; }
-
 // Errors of a connection that ended while it waited to be accepted, for which accept(2) advises a retry.
 bool concerns_the_connection(int error) noexcept {
-  switch (-error) {
-    case ECONNABORTED:
-    case EPROTO:
-    case ENETDOWN:
-    case ENOPROTOOPT:
-    case EHOSTDOWN:
-    case ENONET:
-    case EHOSTUNREACH:
-    case EOPNOTSUPP:
-    case ENETUNREACH:
-      return true;
-    default:
-      return false;
-  }
+  constexpr int its[] = {ECONNABORTED, EPROTO,       ENETDOWN,   ENOPROTOOPT, EHOSTDOWN,
+                         ENONET,       EHOSTUNREACH, EOPNOTSUPP, ENETUNREACH};
+  return error < 0 && std::ranges::find(its, -error) != std::end(its);
 }
 
 // Errors that may pass after a pause. EPERM: a firewall forbids this connection, says accept(2); other
@@ -72,28 +57,24 @@ void reclaim(io_operation& op) noexcept {
   if (op.outcome_value() >= 0) sys::close(op.outcome_value());
 }
 
+// A ring does better than an attempt where one request accepts many.
+constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept {
+  return {.name = name,
+          .tries = tries,
+          .prepare = prepare,
+          .wants = op::wants<readiness::readable>,
+          .perform = perform,
+          .complete = complete,
+          .reclaim = reclaim};
+}
+
 } // namespace
 
 bool async_accept::may_go_on(std::error_code why) noexcept {
   return why.category() == std::system_category() && may_pass(-why.value());
 }
 
-constinit operation_faces const detail::accept_faces = {.name = "accept",
-                                                        .tries = inline_attempt::predicted,
-                                                        .interruptible = true,
-                                                        .prepare = prepare,
-                                                        .wants = wants,
-                                                        .perform = perform,
-                                                        .complete = complete,
-                                                        .reclaim = reclaim};
-
-constinit operation_faces const detail::accept_many_faces = {.name = "accept_many",
-                                                             .tries = inline_attempt::never,
-                                                             .interruptible = true,
-                                                             .prepare = prepare,
-                                                             .wants = wants,
-                                                             .perform = perform,
-                                                             .complete = complete,
-                                                             .reclaim = reclaim};
+constinit operation_faces const detail::accept_faces = faces("accept", inline_attempt::predicted);
+constinit operation_faces const detail::accept_many_faces = faces("accept_many", inline_attempt::never);
 
 } // namespace unio

@@ -1,4 +1,4 @@
-// src/op/access.hpp: the operations' files' access to the private state of their operations.
+// src/op/access.hpp: the operations of all handles, and the access of their files to their private state.
 
 #pragma once
 
@@ -8,8 +8,6 @@
 #include <unio/socket_handle.hpp>
 #include <unio/splice.hpp>
 #include <unio/timer_handle.hpp>
-
-#include <type_traits>
 
 namespace unio::detail {
 
@@ -31,7 +29,7 @@ struct operation_access {
     return f.view(at, n, where);
   }
   static void set_view(io_operation& op, std::byte* at) noexcept {
-    mutable_buffers& buffers = as<async_read>(op).request_.buffers;
+    mutable_buffers& buffers = as<transfer_operation<mutable_buffers>>(op).request_.buffers;
     buffers = mutable_buffer(at, buffers.bytes());
   }
 

@@ -1,7 +1,6 @@
 // async_barrier: ordering writes and making them durable.
 
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
 
 #include <unio/handle.hpp>
 
@@ -47,8 +46,6 @@ int perform(io_operation& op, attempt how) noexcept {
   }
 }
 
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
-
 } // namespace
 
 constinit operation_faces const detail::barrier_faces = {.name = "barrier",
@@ -58,6 +55,6 @@ constinit operation_faces const detail::barrier_faces = {.name = "barrier",
                                                          .prepare = prepare,
                                                          .wants = wants,
                                                          .perform = perform,
-                                                         .complete = complete};
+                                                         .complete = op::decode};
 
 } // namespace unio

@@ -2,9 +2,6 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
-
-#include <unio/handle.hpp>
 
 namespace unio {
 namespace {

@@ -2,9 +2,6 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
-
-#include <unio/socket_handle.hpp>
 
 #include <sys/socket.h>
 
@@ -46,18 +43,15 @@ int perform(io_operation& op, attempt) noexcept {
   }
 }
 
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
-
 } // namespace
 
 constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .tries = inline_attempt::never,
-                                                         .interruptible = true,
                                                          .flow = direction::out,
                                                          .begin = begin,
                                                          .prepare = prepare,
                                                          .wants = wants,
                                                          .perform = perform,
-                                                         .complete = complete};
+                                                         .complete = op::decode};
 
 } // namespace unio

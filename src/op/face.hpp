@@ -3,8 +3,8 @@
 
 #pragma once
 
-#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/kernel_abi.hpp"
 
 #include <unio/buffer.hpp>
 #include <unio/operation.hpp>
@@ -12,8 +12,6 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdint>
 
 namespace unio {
 using driver::attempt;
@@ -31,6 +29,9 @@ template <class Call> int uninterrupted(Call call) noexcept {
   return static_cast<int>(sys::uninterrupted(call));
 }
 
+/// wants() of an operation that always waits for the same.
+template <readiness What> readiness wants(io_operation const&) noexcept { return What; }
+
 /// For goes_with_others: a send rarely has to wait, and a peer that was just answered has rarely sent its
 /// next request.
 inline bool is_socket(io_operation const& op) noexcept { return op.kind() == handle_kind::stream_socket; }
@@ -45,7 +46,7 @@ inline outcome decode_error(io_operation& op, int res) noexcept {
 }
 
 /// A value, or an error.
-inline outcome decode(io_operation& op, int res) noexcept {
+inline outcome decode(io_operation& op, int res, unsigned = 0) noexcept {
   if (res < 0) return decode_error(op, res);
   op.set_outcome(res);
   return outcome::finished;

@@ -12,13 +12,9 @@
 // multiplexer and constant stack.
 
 #include "op/face.hpp"
-#include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 
 #include <unio/link.hpp>
-#include <unio/multiplexer.hpp>
-
-#include <cerrno>
 
 namespace unio {
 namespace detail {
@@ -170,9 +166,6 @@ detail::chain& self(io_operation& op) noexcept { return static_cast<detail::chai
 
 void begin(io_operation& op) noexcept { self(op).begin(); }
 
-// For a multiplexer that knows no chains: perform again after a while.
-readiness wants(io_operation const&) noexcept { return readiness::retry; }
-
 int perform(io_operation& op, attempt how) noexcept {
   return self(op).run(how) ? static_cast<int>(self(op).completed_members()) : -EAGAIN;
 }
@@ -199,10 +192,10 @@ io_operation& member(io_operation& op) noexcept { return self(op).current(); }
 
 constinit operation_faces const detail::link_faces = {.name = "link",
                                                       .tries = inline_attempt::always,
-                                                      .interruptible = true,
                                                       .flow = direction::either,
                                                       .begin = begin,
-                                                      .wants = wants,
+                                                      // for a multiplexer that knows no chains
+                                                      .wants = op::wants<readiness::retry>,
                                                       .perform = perform,
                                                       .complete = complete,
                                                       .reclaim = reclaim,

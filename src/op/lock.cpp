@@ -7,42 +7,29 @@
 #include "op/access.hpp"
 #include "op/face.hpp"
 
-#include <unio/file_lock.hpp>
-
 namespace unio {
 namespace {
 
 void give_back(io_operation& op) noexcept { op::access::give_back_lock(op); }
 
-readiness wants(io_operation const&) noexcept { return readiness::retry; }
-
 int perform(io_operation& op, attempt how) noexcept {
   return op::access::take_lock(op, how == attempt::blocking && op.deadline().is_none());
 }
 
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
+constexpr operation_faces faces(char const* name) noexcept {
+  return {.name = name,
+          .tries = inline_attempt::always,
+          .flow = direction::either,
+          .begin = give_back, // releases the lock of an earlier run whose result was not taken
+          .wants = op::wants<readiness::retry>,
+          .perform = perform,
+          .complete = op::decode,
+          .reclaim = give_back};
+}
 
 } // namespace
 
-constinit operation_faces const detail::lock_range_faces = {
-    .name = "lock_range",
-    .tries = inline_attempt::always,
-    .interruptible = true,
-    .flow = direction::either,
-    .begin = give_back, // releases the lock of an earlier run whose result was not taken
-    .wants = wants,
-    .perform = perform,
-    .complete = complete,
-    .reclaim = give_back};
-
-constinit operation_faces const detail::lock_file_faces = {.name = "lock_file",
-                                                           .tries = inline_attempt::always,
-                                                           .interruptible = true,
-                                                           .flow = direction::either,
-                                                           .begin = give_back,
-                                                           .wants = wants,
-                                                           .perform = perform,
-                                                           .complete = complete,
-                                                           .reclaim = give_back};
+constinit operation_faces const detail::lock_range_faces = faces("lock_range");
+constinit operation_faces const detail::lock_file_faces = faces("lock_file");
 
 } // namespace unio

@@ -1,7 +1,6 @@
 // async_no_op: nothing, in a later turn of the loop.
 
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
 
 #include <unio/timer_handle.hpp>
 
@@ -13,14 +12,10 @@ bool prepare(io_operation&, io_uring_sqe& sqe, bool) noexcept {
   return true;
 }
 
-readiness wants(io_operation const&) noexcept { return readiness::nothing; }
-
 int perform(io_operation&, attempt how) noexcept {
   if (how == attempt::blocking) sys::sched_yield();
   return 0;
 }
-
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
 } // namespace
 
@@ -28,8 +23,8 @@ constinit operation_faces const detail::no_op_faces = {.name = "no_op",
                                                        .tries = inline_attempt::never,
                                                        .interruptible = false,
                                                        .prepare = prepare,
-                                                       .wants = wants,
+                                                       .wants = op::wants<readiness::nothing>,
                                                        .perform = perform,
-                                                       .complete = complete};
+                                                       .complete = op::decode};
 
 } // namespace unio

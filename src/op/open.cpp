@@ -1,19 +1,13 @@
 // async_open: from a name to a file.
 
-#include "handle/file.hpp"
 #include "handle/names.hpp"
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/descriptors.hpp"
-#include "sys/kernel_abi.hpp"
-
-#include <unio/file_handle.hpp>
 
 #include <fcntl.h>
-#include <sys/stat.h>
 
-#include <cerrno>
 #include <cstring>
+#include <iterator>
 
 namespace unio {
 namespace {
@@ -25,59 +19,22 @@ using mode = handle::mode;
 using creation = handle::creation;
 using caching = handle::caching;
 
-// openat(2)'s flags, or a negative code if the wishes contradict each other.
+// openat(2)'s flags, in the order of the enumerations.
+constexpr int mode_flags[] = {O_PATH, O_PATH, O_RDONLY, O_RDWR, O_WRONLY | O_APPEND};
+constexpr int creation_flags[] = {0, O_CREAT | O_EXCL, O_CREAT, O_TRUNC, O_CREAT | O_EXCL};
+constexpr int caching_flags[] = {O_DIRECT | O_SYNC, O_DIRECT, O_SYNC, O_DSYNC, 0, 0, 0};
+static_assert(std::size(mode_flags) == static_cast<std::size_t>(mode::append) + 1);
+static_assert(std::size(creation_flags) == static_cast<std::size_t>(creation::always_new) + 1);
+static_assert(std::size(caching_flags) == static_cast<std::size_t>(caching::temporary) + 1);
+
+// All flags, or a negative code if the wishes contradict each other.
 int flags_for(mode m, creation c, caching k) noexcept {
-  // O_NONBLOCK: a FIFO or a device under that name does not make open(2) wait. See take_in().
-  int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
-  switch (m) {
-    case mode::none:
-    case mode::attributes:
-      return c == creation::open_existing ? O_PATH | O_CLOEXEC : -EINVAL;
-    case mode::read:
-      if (c == creation::truncate_existing) return -EINVAL;
-      flags |= O_RDONLY;
-      break;
-    case mode::write:
-      flags |= O_RDWR;
-      break;
-    case mode::append:
-      flags |= O_WRONLY | O_APPEND;
-      break;
-  }
-  switch (c) {
-    case creation::open_existing:
-      break;
-    case creation::only_if_not_exist:
-    case creation::always_new:
-      flags |= O_CREAT | O_EXCL;
-      flags &= ~O_NONBLOCK; // it will be a regular file
-      break;
-    case creation::if_needed:
-      flags |= O_CREAT;
-      break;
-    case creation::truncate_existing:
-      flags |= O_TRUNC;
-      break;
-  }
-  switch (k) {
-    case caching::none:
-      flags |= O_DIRECT | O_SYNC;
-      break;
-    case caching::only_metadata:
-      flags |= O_DIRECT;
-      break;
-    case caching::reads:
-      flags |= O_SYNC;
-      break;
-    case caching::reads_and_metadata:
-      flags |= O_DSYNC;
-      break;
-    case caching::all:
-    case caching::safety_barriers:
-    case caching::temporary:
-      break;
-  }
-  return flags;
+  int flags = mode_flags[static_cast<int>(m)];
+  if ((flags & O_PATH) != 0) return c == creation::open_existing ? O_PATH | O_CLOEXEC : -EINVAL;
+  if (m == mode::read && c == creation::truncate_existing) return -EINVAL;
+  flags |= creation_flags[static_cast<int>(c)] | caching_flags[static_cast<int>(k)] | O_CLOEXEC | O_NOCTTY;
+  // A FIFO or a device under that name must not make open(2) wait: see take_in(). A new file is neither.
+  return (flags & O_EXCL) != 0 ? flags : flags | O_NONBLOCK;
 }
 
 async_open& self(io_operation& op) noexcept { return static_cast<async_open&>(op); }

@@ -2,11 +2,8 @@
 
 #include "driver/poll_events.hpp"
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
 
 #include <unio/handle.hpp>
-
-#include <poll.h>
 
 namespace unio {
 namespace {
@@ -35,8 +32,6 @@ outcome complete(io_operation& op, int res, unsigned) noexcept { return op::deco
 } // namespace
 
 constinit operation_faces const detail::poll_faces = {.name = "poll",
-                                                      .tries = inline_attempt::predicted,
-                                                      .interruptible = true,
                                                       .flow = direction::either,
                                                       .prepare = prepare,
                                                       .wants = wants,

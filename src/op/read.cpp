@@ -2,11 +2,6 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/descriptors.hpp"
-#include "sys/kernel_abi.hpp"
-
-#include <unio/handle.hpp>
-#include <unio/mapped_file_handle.hpp>
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -148,8 +143,6 @@ int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool
 }
 
 constinit operation_faces const detail::read_faces = {.name = "read",
-                                                      .tries = inline_attempt::predicted,
-                                                      .interruptible = true,
                                                       .prepare = prepare,
                                                       .wants = wants,
                                                       .perform = perform,

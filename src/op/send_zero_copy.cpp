@@ -3,9 +3,6 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
-
-#include <unio/socket_handle.hpp>
 
 #include <sys/socket.h>
 
@@ -68,7 +65,6 @@ outcome complete(io_operation& op, int res, unsigned flags) noexcept {
 
 constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_zero_copy",
                                                                 .tries = inline_attempt::never,
-                                                                .interruptible = true,
                                                                 .flow = direction::out,
                                                                 .begin = begin,
                                                                 .prepare = prepare,

@@ -2,10 +2,7 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
 #include "sys/sigpipe.hpp"
-
-#include <unio/splice.hpp>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -60,9 +57,8 @@ int perform(io_operation& op, attempt how) noexcept {
   };
   extent_type from_at = s.request().from_offset;
   extent_type to_at = s.request().to_offset;
-  sys::signal_guard guard(is_file(op.kind())
-                              ? sys::written::file
-                              : sys::written::stream); // splice(2) has no flag against signals
+  // splice(2) has no flag against signals.
+  sys::signal_guard guard(is_file(op.kind()) ? sys::written::file : sys::written::stream);
   std::size_t const wanted = std::min(s.request().bytes, op::max_bytes);
   int const r = op::uninterrupted([&] {
     return guard.returned(sys::splice(s.from(), offset(from_at), s.to(), offset(to_at), wanted,
@@ -87,8 +83,6 @@ void for_each_descriptor(io_operation const& op, void (*f)(int fd, void* context
 } // namespace
 
 constinit operation_faces const detail::splice_faces = {.name = "splice",
-                                                        .tries = inline_attempt::predicted,
-                                                        .interruptible = true,
                                                         .flow = direction::either,
                                                         .begin = begin,
                                                         .prepare = prepare,

@@ -4,8 +4,6 @@
 #include "op/face.hpp"
 #include "sys/due.hpp"
 
-#include <unio/timer_handle.hpp>
-
 namespace unio {
 namespace {
 
@@ -13,13 +11,9 @@ async_wait& self(io_operation& op) noexcept { return static_cast<async_wait&>(op
 
 void begin(io_operation& op) noexcept { op::access::due(op) = sys::due(self(op).moment()); }
 
-readiness wants(io_operation const&) noexcept { return readiness::time; }
-
 int perform(io_operation& op, attempt) noexcept {
   return sys::steady_now() >= op::access::due(op) ? 0 : -EAGAIN;
 }
-
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
 
 std::int64_t moment(io_operation const& op) noexcept { return static_cast<async_wait const&>(op).due(); }
 
@@ -32,11 +26,10 @@ deadline timer_handle::from_now(deadline span) noexcept {
 
 constinit operation_faces const detail::wait_faces = {.name = "wait",
                                                       .tries = inline_attempt::always,
-                                                      .interruptible = true,
                                                       .begin = begin,
-                                                      .wants = wants,
+                                                      .wants = op::wants<readiness::time>,
                                                       .perform = perform,
-                                                      .complete = complete,
+                                                      .complete = op::decode,
                                                       .moment = moment};
 
 } // namespace unio

@@ -2,9 +2,6 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
-#include "sys/kernel_abi.hpp"
-
-#include <unio/event_handle.hpp>
 
 namespace unio {
 namespace {
@@ -20,22 +17,16 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   return true;
 }
 
-readiness wants(io_operation const&) noexcept { return readiness::readable; }
-
 int perform(io_operation& op, attempt) noexcept {
   return op::uninterrupted([&] { return sys::read(op.fd(), op::access::count(op), counter_size); });
 }
 
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
-
 } // namespace
 
 constinit operation_faces const detail::wait_event_faces = {.name = "wait_event",
-                                                            .tries = inline_attempt::predicted,
-                                                            .interruptible = true,
                                                             .prepare = prepare,
-                                                            .wants = wants,
+                                                            .wants = op::wants<readiness::readable>,
                                                             .perform = perform,
-                                                            .complete = complete};
+                                                            .complete = op::decode};
 
 } // namespace unio

@@ -1,8 +1,6 @@
 // async_write: all of writing, for every driver.
 
 #include "op/face.hpp"
-#include "sys/descriptors.hpp"
-#include "sys/kernel_abi.hpp"
 #include "sys/sigpipe.hpp"
 
 #include <unio/handle.hpp>
@@ -71,8 +69,7 @@ int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
   if (sys::has_rwf_nosignal()) {
     int const r =
         op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), -1, sys::rwf_nosignal); });
-    if (r != -EOPNOTSUPP)
-      return r; // an eventfd, say, was adopted as a pipe but may reject the flags
+    if (r != -EOPNOTSUPP) return r; // an eventfd, say, was adopted as a pipe but may reject the flags
   }
   sys::signal_guard guard(sys::written::stream);
   return op::uninterrupted([&] { return guard.returned(sys::writev(op.fd(), v.data(), v.count())); });
@@ -97,18 +94,14 @@ int perform(io_operation& op, attempt how) noexcept {
   return write_pipe(op, request.buffers);
 }
 
-outcome complete(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
-
 } // namespace
 
 constinit operation_faces const detail::write_faces = {.name = "write",
-                                                       .tries = inline_attempt::predicted,
-                                                       .interruptible = true,
                                                        .flow = direction::out,
                                                        .prepare = prepare,
                                                        .wants = wants,
                                                        .perform = perform,
-                                                       .complete = complete,
+                                                       .complete = op::decode,
                                                        .goes_with_others = op::is_socket};
 
 } // namespace unio

@@ -12,10 +12,8 @@
 
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/types.h>
 
 #include <cstddef>
-#include <cstdint>
 
 struct epoll_event;
 struct io_uring_params;
@@ -40,7 +38,6 @@ namespace unio::sys {
   X(preadv2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))         \
   X(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))        \
   X(recv, (int fd, void* data, std::size_t n, int flags), (fd, data, n, flags))                          \
-  X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                             \
   X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                    \
   X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                       \
   X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags), \
@@ -90,8 +87,6 @@ namespace unio::sys {
     (dir, path, flags, mask, s))                                                                         \
   X(fadvise, (int fd, std::int64_t at, std::int64_t n, int advice), (fd, at, n, advice))                 \
   X(fchmod, (int fd, unsigned mode), (fd, mode))                                                         \
-  X(linkat, (int from_dir, char const* from, int to_dir, char const* to, int flags),                     \
-    (from_dir, from, to_dir, to, flags))                                                                 \
   X(lseek, (int fd, std::int64_t at, int whence), (fd, at, whence))                                      \
   X(mmap, (void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset),             \
     (at, n, protection, flags, fd, offset))                                                              \

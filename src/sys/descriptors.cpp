@@ -5,8 +5,6 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
-#include <type_traits>
-
 namespace unio::sys {
 
 // Zero-initialised and never written as a whole: only the pages of numbers in use take memory.

@@ -15,8 +15,6 @@
 #include "sys/calls.hpp"
 
 #include <atomic>
-#include <cerrno>
-#include <cstdint>
 
 namespace unio::sys {
 

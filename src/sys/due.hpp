@@ -6,8 +6,6 @@
 
 #include <unio/deadline.hpp>
 
-#include <cstdint>
-
 namespace unio::sys {
 
 /// Steady clock, ns; deadline::forever if there is none.

@@ -1,11 +1,8 @@
 #include "sys/ofd_lock.hpp"
 
-#include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
 #include <fcntl.h>
-
-#include <cerrno>
 
 namespace unio::sys {
 namespace {

@@ -10,7 +10,6 @@
 #include <sys/uio.h>
 
 #include <atomic>
-#include <cerrno>
 #include <ctime>
 
 namespace unio::sys {
@@ -51,8 +50,8 @@ bool file_size_is_limited_now() noexcept {
 }
 
 bool file_size_is_limited() noexcept {
-  static std::atomic<std::int64_t> known{
-      -1}; // twice the tick, and 1 if there was a limit; relaxed: one word says all
+  // Twice the tick, and 1 if there was a limit. Relaxed: one word says all.
+  static std::atomic<std::int64_t> known{-1};
   timespec t;
   ::clock_gettime(CLOCK_MONOTONIC_COARSE, &t); // no system call, and a few nanoseconds
   std::int64_t const tick = std::int64_t{t.tv_sec} * 1'000'000'000 + t.tv_nsec;

@@ -7,12 +7,6 @@ namespace unio::testing {
 
 using driver::engine;
 
-namespace {
-
-constexpr int max_deadlocks = 16;
-
-} // namespace
-
 void simulated_backend::predict(engine& e, int fd) noexcept {
   driver::descriptor* const d = e.descriptors().find(fd);
   if (d == nullptr) return;
@@ -42,7 +36,7 @@ bool simulated_backend::prefers_batch(engine& e, io_operation const&) noexcept {
 }
 
 bool simulated_backend::disarm(engine& e, io_operation& op) noexcept {
-  // As epoll, which has it alone.
+  // Like epoll, which is the only one to know of it.
   bool const only_waits = op.links.is.where == driver::place::polled && !is_queued(op);
   if (!only_waits || !world_.options.readiness || !world_.random.one_in(2)) return ring_client::disarm(e, op);
   kernel_.withdraw(slots_.user_data(op.links.slot));
@@ -52,6 +46,7 @@ bool simulated_backend::disarm(engine& e, io_operation& op) noexcept {
 }
 
 int simulated_backend::reap(engine& e, std::int64_t until) noexcept {
+  constexpr int max_deadlocks = 16;
   bool const posted = post_events(e);
   int const r = ring_client::reap(e, posted ? 0 : until);
   (void)post_events(e);

@@ -3,8 +3,6 @@
 #include "driver/poll_events.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <utility>
 
 namespace unio::testing {
 namespace {
@@ -169,7 +167,7 @@ void simulated_kernel::perform(entry& e) noexcept {
 
 void simulated_kernel::perform_operation(entry& e, io_operation& op) noexcept {
   if (op.is_multishot() && !multishot_) return complete(e, -EINVAL, 0);
-  // As of a connection that ended while it waited: nothing is known yet, and it goes on.
+  // As if a connection had ended while it waited: no value is known yet, and the operation continues.
   if (op.is_multishot() && !e.canceled && world_.options.interruptions && world_.random.one_in(8))
     return complete(e, -ECONNABORTED, IORING_CQE_F_MORE);
   // What is done by a thread that may block must not be put off; nothing else may block.

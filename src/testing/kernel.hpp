@@ -1,5 +1,5 @@
-// src/testing/kernel.hpp: a kernel with two queues, as driver::ring is one, that performs operations when the
-// seed says so.
+// src/testing/kernel.hpp: a kernel with two queues, like driver::ring, that performs operations when the seed
+// says so.
 //
 //   get ──► queue ──(enter)──► entries ──(turns later)──► done ──(later)──► ready ──► peek
 //
@@ -10,9 +10,6 @@
 
 #include "sys/kernel_abi.hpp"
 #include "testing/world.hpp"
-
-#include <deque>
-#include <vector>
 
 namespace unio::testing {
 
@@ -30,7 +27,7 @@ class simulated_kernel {
   simulated_kernel& operator=(simulated_kernel const&) = delete;
   ~simulated_kernel() { world_.set_kernel(nullptr, nullptr); }
 
-  // As of driver::ring.
+  // The interface of driver::ring.
 
   io_uring_sqe* get() noexcept;
   void put_back() noexcept { queue_.pop_back(); }
@@ -47,7 +44,7 @@ class simulated_kernel {
   [[nodiscard]] static bool has_left() noexcept { return false; }
   static void pause() noexcept {}
 
-  /// As epoll, which forgets at once what it waits for. What it has reported already is still on the way.
+  /// Like epoll, forgets at once what it waits for. What it has reported already is still on the way.
   void withdraw(std::uint64_t user_data) noexcept;
 
  private:

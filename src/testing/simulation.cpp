@@ -1,8 +1,4 @@
-#include "driver/engine.hpp"
 #include "testing/backend.hpp"
-#include "testing/world.hpp"
-
-#include <algorithm>
 
 namespace unio::testing {
 
@@ -35,16 +31,7 @@ simulation_options simulation_options::orderly(std::uint64_t seed) noexcept {
 }
 
 struct simulation::state {
-  // The table answers for the simulation's descriptors from before the multiplexer exists until after it has
-  // gone.
-  struct installation {
-    explicit installation(world& w) noexcept { install(&w); }
-    installation(installation const&) = delete;
-    installation& operator=(installation const&) = delete;
-    ~installation() { install(nullptr); }
-  };
-
-  explicit state(simulation_options const& o) : w(o), installed(w) {
+  explicit state(simulation_options const& o) : w(o) {
     auto b = std::make_unique<simulated_backend>(w);
     backend = b.get();
     engine = std::make_unique<driver::engine>(std::move(b));
@@ -55,8 +42,7 @@ struct simulation::state {
     return handle_maker::make<Handle>(*engine, fd, arguments...);
   }
 
-  world w;
-  installation installed;
+  world w; // first: it answers system calls until the multiplexer has gone
   simulated_backend* backend = nullptr;
   std::unique_ptr<driver::engine> engine;
 };

@@ -8,8 +8,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 
 namespace unio::testing {
@@ -23,7 +21,15 @@ bool simulated(int fd) noexcept { return installed->owns(fd); }
 
 bool no_wait(int flags) noexcept { return (flags & RWF_NOWAIT) != 0; }
 
-iovec piece(void const* data, std::size_t n) noexcept { return {const_cast<void*>(data), n}; }
+std::int64_t read_one(call c, int fd, void* data, std::size_t n) noexcept {
+  iovec const v{data, n};
+  return installed->read(c, fd, &v, 1, -1, false);
+}
+
+std::int64_t write_one(call c, int fd, void const* data, std::size_t n) noexcept {
+  iovec const v{const_cast<void*>(data), n};
+  return installed->write(c, fd, &v, 1, -1, false);
+}
 
 std::int64_t poll_ready(pollfd* fds, unsigned n) noexcept {
   std::int64_t ready = 0;
@@ -50,7 +56,7 @@ std::int64_t poll(pollfd* fds, unsigned n, timespec const* timeout) noexcept {
   if (!ours) return before->poll(fds, n, timeout);
   std::int64_t const span =
       timeout == nullptr ? -1 : std::int64_t{timeout->tv_sec} * 1'000'000'000 + timeout->tv_nsec;
-  // As select(2) warns: what is reported ready may not be. Only who would sleep is woken for nothing.
+  // As select(2) warns, what is reported ready may not be. Only a thread that would sleep is woken so.
   bool const wakes_for_nothing =
       n != 0 && span != 0 && installed->options.spurious_wakeups && installed->random.one_in(8);
   return installed->poll(span, [&]() noexcept -> std::int64_t {
@@ -61,99 +67,69 @@ std::int64_t poll(pollfd* fds, unsigned n, timespec const* timeout) noexcept {
   });
 }
 
+// Entries of the table: `Ours` answers for simulated descriptors, the table that was there before for others.
+template <auto Entry, auto Ours> struct divided;
+template <class... A, std::int64_t (*sys::table::*Entry)(int, A...) noexcept, auto Ours>
+struct divided<Entry, Ours> {
+  static std::int64_t answer(int fd, A... a) noexcept {
+    return simulated(fd) ? Ours(fd, a...) : (before->*Entry)(fd, a...);
+  }
+};
+template <auto Entry, auto Ours> void divide(sys::table& t) noexcept {
+  t.*Entry = divided<Entry, Ours>::answer;
+}
+
 sys::table made() noexcept {
-  sys::table t = *before;
-  t.read = [](int fd, void* data, std::size_t n) noexcept {
-    if (!simulated(fd)) return before->read(fd, data, n);
-    iovec const v = piece(data, n);
-    return installed->read(call::read, fd, &v, 1, -1, false);
-  };
-  t.readv = [](int fd, iovec const* v, int n) noexcept {
-    if (!simulated(fd)) return before->readv(fd, v, n);
+  using sys::table;
+  table t = *before;
+  divide<&table::read, [](int fd, void* p, std::size_t n) { return read_one(call::read, fd, p, n); }>(t);
+  divide<&table::recv, [](int fd, void* p, std::size_t n, int) { return read_one(call::recv, fd, p, n); }>(t);
+  divide<&table::readv, [](int fd, iovec const* v, int n) {
     return installed->read(call::readv, fd, v, static_cast<std::size_t>(n), -1, false);
-  };
-  t.preadv2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
-    if (!simulated(fd)) return before->preadv2(fd, v, n, at, flags);
+  }>(t);
+  divide<&table::preadv2, [](int fd, iovec const* v, int n, std::int64_t at, int flags) {
     return installed->read(call::preadv2, fd, v, static_cast<std::size_t>(n), at, no_wait(flags));
-  };
-  t.recv = [](int fd, void* data, std::size_t n, int flags) noexcept {
-    if (!simulated(fd)) return before->recv(fd, data, n, flags);
-    iovec const v = piece(data, n);
-    return installed->read(call::recv, fd, &v, 1, -1, false);
-  };
-  t.recvmsg = [](int fd, msghdr* m, int flags) noexcept {
-    if (!simulated(fd)) return before->recvmsg(fd, m, flags);
-    m->msg_namelen = 0;
-    m->msg_controllen = 0;
-    m->msg_flags = 0;
-    return installed->read(call::recvmsg, fd, m->msg_iov, m->msg_iovlen, -1, false);
-  };
-  t.write = [](int fd, void const* data, std::size_t n) noexcept {
-    if (!simulated(fd)) return before->write(fd, data, n);
-    iovec const v = piece(data, n);
-    return installed->write(call::write, fd, &v, 1, -1, false);
-  };
-  t.writev = [](int fd, iovec const* v, int n) noexcept {
-    if (!simulated(fd)) return before->writev(fd, v, n);
+  }>(t);
+  divide<&table::write,
+         [](int fd, void const* p, std::size_t n) { return write_one(call::write, fd, p, n); }>(t);
+  divide<&table::send,
+         [](int fd, void const* p, std::size_t n, int) { return write_one(call::send, fd, p, n); }>(t);
+  divide<&table::writev, [](int fd, iovec const* v, int n) {
     return installed->write(call::writev, fd, v, static_cast<std::size_t>(n), -1, false);
-  };
-  t.pwritev2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
-    if (!simulated(fd)) return before->pwritev2(fd, v, n, at, flags);
+  }>(t);
+  divide<&table::pwritev2, [](int fd, iovec const* v, int n, std::int64_t at, int flags) {
     return installed->write(call::pwritev2, fd, v, static_cast<std::size_t>(n), at, no_wait(flags));
-  };
-  t.send = [](int fd, void const* data, std::size_t n, int flags) noexcept {
-    if (!simulated(fd)) return before->send(fd, data, n, flags);
-    iovec const v = piece(data, n);
-    return installed->write(call::send, fd, &v, 1, -1, false);
-  };
-  t.sendmsg = [](int fd, msghdr const* m, int flags) noexcept {
-    if (!simulated(fd)) return before->sendmsg(fd, m, flags);
+  }>(t);
+  divide<&table::sendmsg, [](int fd, msghdr const* m, int) {
     return installed->write(call::sendmsg, fd, m->msg_iov, m->msg_iovlen, -1, false);
-  };
+  }>(t);
   t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                 unsigned flags) noexcept {
     if (!simulated(in) && !simulated(out)) return before->splice(in, in_at, out, out_at, n, flags);
     return std::int64_t{-EINVAL};
   };
-  t.fsync = [](int fd) noexcept {
-    return simulated(fd) ? installed->sync(call::fsync, fd) : before->fsync(fd);
-  };
-  t.fdatasync = [](int fd) noexcept {
-    return simulated(fd) ? installed->sync(call::fdatasync, fd) : before->fdatasync(fd);
-  };
-  t.sync_file_range = [](int fd, std::int64_t at, std::int64_t n, unsigned flags) noexcept {
-    if (!simulated(fd)) return before->sync_file_range(fd, at, n, flags);
+  divide<&table::fsync, [](int fd) { return installed->sync(call::fsync, fd); }>(t);
+  divide<&table::fdatasync, [](int fd) { return installed->sync(call::fdatasync, fd); }>(t);
+  divide<&table::sync_file_range, [](int fd, std::int64_t, std::int64_t, unsigned) {
     return installed->sync(call::sync_file_range, fd);
-  };
-  t.accept4 = [](int fd, sockaddr* a, unsigned* size, int flags) noexcept {
-    if (!simulated(fd)) return before->accept4(fd, a, size, flags);
+  }>(t);
+  divide<&table::accept4, [](int fd, sockaddr*, unsigned* size, int) {
     if (size != nullptr) *size = 0;
     return installed->accept(fd);
-  };
-  t.close = [](int fd) noexcept { return simulated(fd) ? installed->close(fd) : before->close(fd); };
-  t.shutdown = [](int fd, int how) noexcept {
-    return simulated(fd) ? installed->shutdown(fd, how) : before->shutdown(fd, how);
-  };
-  t.getsockopt = [](int fd, int level, int name, void* v, unsigned* size) noexcept {
-    if (!simulated(fd)) return before->getsockopt(fd, level, name, v, size);
+  }>(t);
+  divide<&table::close, [](int fd) { return installed->close(fd); }>(t);
+  divide<&table::shutdown, [](int fd, int how) { return installed->shutdown(fd, how); }>(t);
+  divide<&table::getsockopt, [](int fd, int level, int name, void* v, unsigned* size) {
     return installed->get_option(fd, level, name, v, size);
-  };
-  t.setsockopt = [](int fd, int level, int name, void const* v, unsigned size) noexcept {
-    if (!simulated(fd)) return before->setsockopt(fd, level, name, v, size);
-    return installed->set_option(fd);
-  };
-  t.fcntl = [](int fd, int command, long argument) noexcept {
-    return simulated(fd) ? installed->fcntl(fd, command, argument) : before->fcntl(fd, command, argument);
-  };
-  t.fstat = [](int fd, struct stat* s) noexcept {
-    return simulated(fd) ? installed->stat(fd, s) : before->fstat(fd, s);
-  };
-  t.ftruncate = [](int fd, std::int64_t size) noexcept {
-    return simulated(fd) ? installed->truncate(fd, size) : before->ftruncate(fd, size);
-  };
-  t.fallocate = [](int fd, int mode, std::int64_t at, std::int64_t n) noexcept {
-    return simulated(fd) ? installed->zero(fd, mode, at, n) : before->fallocate(fd, mode, at, n);
-  };
+  }>(t);
+  divide<&table::setsockopt,
+         [](int fd, int, int, void const*, unsigned) { return installed->set_option(fd); }>(t);
+  divide<&table::fcntl, [](int fd, int command, long a) { return installed->fcntl(fd, command, a); }>(t);
+  divide<&table::fstat, [](int fd, struct stat* s) { return installed->stat(fd, s); }>(t);
+  divide<&table::ftruncate, [](int fd, std::int64_t size) { return installed->truncate(fd, size); }>(t);
+  divide<&table::fallocate, [](int fd, int mode, std::int64_t at, std::int64_t n) {
+    return installed->zero(fd, mode, at, n);
+  }>(t);
   t.poll = poll;
   t.steady_now = []() noexcept { return this_thread_simulates ? installed->now() : before->steady_now(); };
   t.system_now = []() noexcept {
@@ -163,20 +139,20 @@ sys::table made() noexcept {
   return t;
 }
 
-sys::table table;
+sys::table ours;
 
 } // namespace
 
-void install(world* w) noexcept {
+void answer_system_calls(world* w) noexcept {
   if (w != nullptr) {
     UNIO_EXPECTS(installed == nullptr, "one simulation at a time: another one exists in this process");
     installed = w;
     before = sys::current;
-    table = made();
-    sys::current = &table;
+    ours = made();
+    sys::current = &ours;
     this_thread_simulates = true;
   } else {
-    UNIO_EXPECTS(this_thread_simulates && sys::current == &table,
+    UNIO_EXPECTS(this_thread_simulates && sys::current == &ours,
                  "a simulation ends on the thread that made it, after what replaced system calls later");
     this_thread_simulates = false;
     sys::current = before;

@@ -9,7 +9,6 @@
 #include <sys/uio.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <iterator>
@@ -18,14 +17,12 @@ namespace unio::testing {
 
 namespace {
 
-constexpr char const* call_names[] = {
-    "read",       "readv",      "preadv2", "recv",  "recvmsg",   "write",           "writev",    "pwritev2",
-    "send",       "sendmsg",    "splice",  "fsync", "fdatasync", "sync_file_range", "accept4",   "shutdown",
-    "getsockopt", "setsockopt", "poll",    "fcntl", "fstat",     "ftruncate",       "fallocate", "close"};
-static_assert(std::size(call_names) == static_cast<std::size_t>(call::count));
+#define UNIO_NAME(name) #name,
+constexpr char const* call_names[] = {UNIO_SIMULATED_CALLS(UNIO_NAME)};
+#undef UNIO_NAME
 
-bool reads(call c) noexcept { return c <= call::recvmsg; }
-bool writes(call c) noexcept { return c > call::recvmsg && c <= call::sendmsg; }
+bool reads(call c) noexcept { return c <= call::recv; }
+bool writes(call c) noexcept { return c > call::recv && c <= call::sendmsg; }
 bool same_direction(call a, call b) noexcept { return (reads(a) && reads(b)) || (writes(a) && writes(b)); }
 
 std::size_t size_of(iovec const* v, std::size_t n) noexcept {
@@ -43,6 +40,31 @@ template <class F> void for_pieces(iovec const* v, std::size_t bytes, F f) {
   }
 }
 
+std::pair<std::shared_ptr<description>, std::shared_ptr<description>> make_pair_of_ends(
+    std::size_t capacity) {
+  std::shared_ptr<description> ends[2];
+  std::shared_ptr<channel> ways[2];
+  for (auto& way : ways) {
+    way = std::make_shared<channel>(capacity, 1);
+    way->readers = way->writers = 2; // each end counts for both, and takes both with it
+  }
+  for (int i = 0; i < 2; ++i) {
+    ends[i] = std::make_shared<description>();
+    ends[i]->kind = thing::socket;
+    ends[i]->in = ways[i];
+    ends[i]->out = ways[1 - i];
+  }
+  return {ends[0], ends[1]};
+}
+
+// A socket's direction has ended once one end has closed or shut it; both count for it from the start.
+bool ended(description const& d, channel const& c) noexcept {
+  return d.kind == thing::socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
+}
+bool broken(description const& d, channel const& c) noexcept {
+  return d.kind == thing::socket ? ended(d, c) : c.readers == 0;
+}
+
 } // namespace
 
 void channel::take(std::byte* to, std::size_t n) noexcept {
@@ -57,7 +79,7 @@ void channel::take(std::byte* to, std::size_t n) noexcept {
   }
 }
 
-// As unix_release_sock(): whoever is left is reset if something he sent was never read.
+// As unix_release_sock(): the peer is reset if something that it sent was never read.
 description::~description() {
   if (in != nullptr) {
     if (out != nullptr && in->size() != 0) out->reset = true;
@@ -67,7 +89,8 @@ description::~description() {
   if (in != nullptr && out != nullptr) --in->writers, --out->readers; // a closed socket ends both directions
 }
 
-world::world(simulation_options const& o) noexcept : options(o), random(o.seed) {}
+world::world(simulation_options const& o) noexcept : options(o), random(o.seed) { answer_system_calls(this); }
+world::~world() { answer_system_calls(nullptr); }
 
 // ---- objects ----
 
@@ -99,27 +122,6 @@ int world::open_pipe(int& writer) {
   writer = install(std::move(write_end));
   return reader;
 }
-
-namespace {
-
-std::pair<std::shared_ptr<description>, std::shared_ptr<description>> make_pair_of_ends(
-    std::size_t capacity) {
-  std::shared_ptr<description> ends[2];
-  std::shared_ptr<channel> ways[2];
-  for (auto& way : ways) {
-    way = std::make_shared<channel>(capacity, 1);
-    way->readers = way->writers = 2; // each end counts for both, and takes both with it
-  }
-  for (int i = 0; i < 2; ++i) {
-    ends[i] = std::make_shared<description>();
-    ends[i]->kind = thing::socket;
-    ends[i]->in = ways[i];
-    ends[i]->out = ways[1 - i];
-  }
-  return {ends[0], ends[1]};
-}
-
-} // namespace
 
 int world::open_pair(int& second) {
   auto [a, b] = make_pair_of_ends(options.stream_capacity);
@@ -153,18 +155,6 @@ std::size_t world::open_descriptors() const noexcept {
   return static_cast<std::size_t>(
       std::count_if(table_.begin(), table_.end(), [](auto const& d) { return d != nullptr; }));
 }
-
-namespace {
-
-// A socket's direction has ended once one end has closed or shut it; both count for it from the start.
-bool ended(description const& d, channel const& c) noexcept {
-  return d.kind == thing::socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
-}
-bool broken(description const& d, channel const& c) noexcept {
-  return d.kind == thing::socket ? ended(d, c) : c.readers == 0;
-}
-
-} // namespace
 
 bool world::is_ready(int fd, readiness what) const noexcept {
   description const* const d = find(fd);
@@ -276,6 +266,16 @@ int world::leave(call c, int fd, std::int64_t r) noexcept {
   return static_cast<int>(r);
 }
 
+// Performs a call on what `fd` stands for: f(description) returns its result. `waits`: a file
+// never reports -EAGAIN.
+template <class F> std::int64_t world::on(call c, int fd, F f, bool waits) noexcept {
+  description* const d = find(fd);
+  if (d == nullptr) return leave(c, fd, -EBADF);
+  bool const never_again = waits && d->kind == thing::file;
+  if (int const e = enter(c, fd); e != 0 && !(e == -EAGAIN && never_again)) return e;
+  return leave(c, fd, f(*d));
+}
+
 // ---- bytes ----
 
 std::size_t world::bounded(std::size_t n) noexcept {
@@ -300,69 +300,62 @@ std::int64_t world::write_channel(channel& c, iovec const* v, std::size_t n) noe
 
 std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
                          bool no_wait) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(c, fd, -EBADF);
-  bool const is_file = d->kind == thing::file;
-  if (int const e = enter(c, fd); e != 0 && !(e == -EAGAIN && is_file && !no_wait)) return e;
-  std::size_t const wanted = size_of(v, n);
-  if (is_file) {
-    std::uint64_t const from = at < 0 ? d->position : static_cast<std::uint64_t>(at);
-    std::uint64_t const size = d->file->bytes.size();
-    std::size_t const bytes = from < size ? bounded(std::min<std::size_t>(wanted, size - from)) : 0;
-    std::byte const* source = d->file->bytes.data() + (bytes != 0 ? from : 0);
-    for_pieces(v, bytes, [&](std::byte* p, std::size_t piece) {
-      std::memcpy(p, source, piece);
-      source += piece;
-    });
-    if (at < 0) d->position += bytes;
-    return leave(c, fd, static_cast<std::int64_t>(bytes));
-  }
-  if (d->in == nullptr) return leave(c, fd, -EBADF);
-  if (wanted == 0) return leave(c, fd, 0);
-  if (d->in->size() != 0) return leave(c, fd, read_channel(*d->in, v, wanted));
-  if (d->in->reset) {
-    d->in->reset = false;
-    return leave(c, fd, -ECONNRESET);
-  }
-  return leave(c, fd, ended(*d, *d->in) ? 0 : -EAGAIN);
+  auto const perform = [&](description& d) -> std::int64_t {
+    std::size_t const wanted = size_of(v, n);
+    if (d.kind == thing::file) {
+      std::uint64_t const from = at < 0 ? d.position : static_cast<std::uint64_t>(at);
+      std::uint64_t const size = d.file->bytes.size();
+      std::size_t const bytes = from < size ? bounded(std::min<std::size_t>(wanted, size - from)) : 0;
+      std::byte const* source = d.file->bytes.data() + (bytes != 0 ? from : 0);
+      for_pieces(v, bytes, [&](std::byte* p, std::size_t piece) {
+        std::memcpy(p, source, piece);
+        source += piece;
+      });
+      if (at < 0) d.position += bytes;
+      return static_cast<std::int64_t>(bytes);
+    }
+    if (d.in == nullptr) return -EBADF;
+    if (wanted == 0) return 0;
+    if (d.in->size() != 0) return read_channel(*d.in, v, wanted);
+    if (std::exchange(d.in->reset, false)) return -ECONNRESET;
+    return ended(d, *d.in) ? 0 : -EAGAIN;
+  };
+  return on(c, fd, perform, !no_wait);
 }
 
 std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
                           bool no_wait) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(c, fd, -EBADF);
-  bool const is_file = d->kind == thing::file;
-  if (int const e = enter(c, fd); e != 0 && !(e == -EAGAIN && is_file && !no_wait)) return e;
-  std::size_t const wanted = size_of(v, n);
-  if (is_file) {
-    std::uint64_t const to = at < 0 ? d->position : static_cast<std::uint64_t>(at);
-    std::size_t const bytes = wanted != 0 ? bounded(wanted) : 0;
-    if (to + bytes > d->file->bytes.size()) d->file->bytes.resize(to + bytes);
-    std::byte* target = d->file->bytes.data() + to;
-    for_pieces(v, bytes, [&](std::byte const* p, std::size_t piece) {
-      std::memcpy(target, p, piece);
-      target += piece;
-    });
-    if (at < 0) d->position += bytes;
-    return leave(c, fd, static_cast<std::int64_t>(bytes));
-  }
-  if (d->out == nullptr) return leave(c, fd, -EBADF);
-  if (broken(*d, *d->out)) return leave(c, fd, -EPIPE);
-  if (wanted == 0) return leave(c, fd, 0);
-  return leave(c, fd, write_channel(*d->out, v, wanted));
+  auto const perform = [&](description& d) -> std::int64_t {
+    std::size_t const wanted = size_of(v, n);
+    if (d.kind == thing::file) {
+      std::uint64_t const to = at < 0 ? d.position : static_cast<std::uint64_t>(at);
+      std::size_t const bytes = wanted != 0 ? bounded(wanted) : 0;
+      if (to + bytes > d.file->bytes.size()) d.file->bytes.resize(to + bytes);
+      std::byte* target = d.file->bytes.data() + to;
+      for_pieces(v, bytes, [&](std::byte const* p, std::size_t piece) {
+        std::memcpy(target, p, piece);
+        target += piece;
+      });
+      if (at < 0) d.position += bytes;
+      return static_cast<std::int64_t>(bytes);
+    }
+    if (d.out == nullptr) return -EBADF;
+    if (broken(d, *d.out)) return -EPIPE;
+    return wanted == 0 ? 0 : write_channel(*d.out, v, wanted);
+  };
+  return on(c, fd, perform, !no_wait);
 }
 
 // ---- the other calls ----
 
 std::int64_t world::accept(int fd) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::accept4, fd, -EBADF);
-  if (int const e = enter(call::accept4, fd); e != 0) return e;
-  if (d->kind != thing::listener) return leave(call::accept4, fd, -EINVAL);
-  if (d->waiting.empty()) return leave(call::accept4, fd, -EAGAIN);
-  std::shared_ptr<description> accepted = std::move(d->waiting.front());
-  d->waiting.pop_front();
-  return leave(call::accept4, fd, install(std::move(accepted)));
+  return on(call::accept4, fd, [this](description& d) -> std::int64_t {
+    if (d.kind != thing::listener) return -EINVAL;
+    if (d.waiting.empty()) return -EAGAIN;
+    std::shared_ptr<description> accepted = std::move(d.waiting.front());
+    d.waiting.pop_front();
+    return install(std::move(accepted));
+  });
 }
 
 // The number is free whatever is reported, as on Linux.
@@ -374,117 +367,102 @@ std::int64_t world::close(int fd) noexcept {
 }
 
 std::int64_t world::shutdown(int fd, int how) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::shutdown, fd, -EBADF);
-  if (int const e = enter(call::shutdown, fd); e != 0) return e;
-  if (d->kind != thing::socket) return leave(call::shutdown, fd, -ENOTSOCK);
-  // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown).
-  constexpr int never_again = -1'000;
-  if (how != SHUT_RD) d->out->writers = never_again;
-  if (how != SHUT_WR) d->in->writers = never_again;
-  return leave(call::shutdown, fd, 0);
+  return on(call::shutdown, fd, [how](description& d) -> std::int64_t {
+    if (d.kind != thing::socket) return -ENOTSOCK;
+    // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown).
+    constexpr int never_again = -1'000;
+    if (how != SHUT_RD) d.out->writers = never_again;
+    if (how != SHUT_WR) d.in->writers = never_again;
+    return 0;
+  });
 }
 
 std::int64_t world::sync(call c, int fd) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(c, fd, -EBADF);
-  if (int const e = enter(c, fd); e != 0) return e;
-  return leave(c, fd, d->kind == thing::file ? 0 : -EINVAL);
+  return on(c, fd, [](description& d) { return d.kind == thing::file ? 0 : -EINVAL; });
 }
 
 std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::fcntl, fd, -EBADF);
-  if (int const e = enter(call::fcntl, fd); e != 0) return e;
-  channel* const way = d->kind == thing::pipe ? (d->in != nullptr ? d->in : d->out).get() : nullptr;
-  switch (command) {
-    case F_GETFD:
-      return FD_CLOEXEC;
-    case F_GETFL:
-      return O_RDWR | O_NONBLOCK;
-    case F_SETFD:
-    case F_SETFL:
-      return 0;
-    case F_DUPFD_CLOEXEC:
-      return leave(call::fcntl, fd, install(table_[static_cast<std::size_t>(fd - first_descriptor)]));
-    case F_SETPIPE_SZ:
-      if (way == nullptr) return -EBADF;
-      if (argument <= 0 || static_cast<std::size_t>(argument) < way->size()) return -EBUSY;
-      way->set_capacity(static_cast<std::size_t>(argument));
-      return argument;
-    case F_GETPIPE_SZ:
-      return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
-    case F_OFD_SETLK: {
-      if (d->kind != thing::file) return -EBADF;
-      // Nobody here can open a file a second time, so it is a process elsewhere that has a lock on it for a
-      // while.
-      bool const unlocks = reinterpret_cast<struct flock const*>(argument)->l_type == F_UNLCK;
-      return leave(call::fcntl, fd, !unlocks && options.delays && random.one_in(3) ? -EAGAIN : 0);
+  return on(call::fcntl, fd, [&](description& d) -> std::int64_t {
+    channel* const way = d.kind == thing::pipe ? (d.in != nullptr ? d.in : d.out).get() : nullptr;
+    switch (command) {
+      case F_GETFD:
+        return FD_CLOEXEC;
+      case F_GETFL:
+        return O_RDWR | O_NONBLOCK;
+      case F_SETFD:
+      case F_SETFL:
+        return 0;
+      case F_DUPFD_CLOEXEC:
+        return install(table_[static_cast<std::size_t>(fd - first_descriptor)]);
+      case F_SETPIPE_SZ:
+        if (way == nullptr) return -EBADF;
+        if (argument <= 0 || static_cast<std::size_t>(argument) < way->size()) return -EBUSY;
+        way->set_capacity(static_cast<std::size_t>(argument));
+        return argument;
+      case F_GETPIPE_SZ:
+        return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
+      case F_OFD_SETLK: {
+        if (d.kind != thing::file) return -EBADF;
+        // A simulated file cannot be opened twice, so the lock is contended by an imaginary other process.
+        bool const unlocks = reinterpret_cast<struct flock const*>(argument)->l_type == F_UNLCK;
+        return !unlocks && options.delays && random.one_in(3) ? -EAGAIN : 0;
+      }
+      case F_OFD_SETLKW:
+        return d.kind == thing::file ? 0 : -EBADF;
+      default:
+        return -EINVAL;
     }
-    case F_OFD_SETLKW:
-      return d->kind == thing::file ? 0 : -EBADF;
-    default:
-      return -EINVAL;
-  }
+  });
 }
 
 std::int64_t world::stat(int fd, struct stat* s) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::fstat, fd, -EBADF);
-  if (int const e = enter(call::fstat, fd); e != 0) return e;
-  std::memset(s, 0, sizeof *s);
-  s->st_nlink = 1;
-  s->st_mode = static_cast<mode_t>(d->kind == thing::file   ? S_IFREG
-                                   : d->kind == thing::pipe ? S_IFIFO
-                                                            : S_IFSOCK) |
-               0600;
-  if (d->file != nullptr) {
-    s->st_size = static_cast<off_t>(d->file->bytes.size());
-    s->st_ino = d->file->inode;
-  }
-  return 0;
+  return on(call::fstat, fd, [s](description& d) {
+    *s = {};
+    s->st_nlink = 1;
+    s->st_mode = 0600 | (d.kind == thing::file ? S_IFREG : d.kind == thing::pipe ? S_IFIFO : S_IFSOCK);
+    if (d.file != nullptr) {
+      s->st_size = static_cast<off_t>(d.file->bytes.size());
+      s->st_ino = d.file->inode;
+    }
+    return 0;
+  });
 }
 
 std::int64_t world::truncate(int fd, std::int64_t size) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::ftruncate, fd, -EBADF);
-  if (int const e = enter(call::ftruncate, fd); e != 0) return e;
-  if (d->kind != thing::file || size < 0) return leave(call::ftruncate, fd, -EINVAL);
-  d->file->bytes.resize(static_cast<std::size_t>(size));
-  return leave(call::ftruncate, fd, 0);
+  return on(call::ftruncate, fd, [size](description& d) {
+    if (d.kind != thing::file || size < 0) return -EINVAL;
+    d.file->bytes.resize(static_cast<std::size_t>(size));
+    return 0;
+  });
 }
 
 std::int64_t world::zero(int fd, int mode, std::int64_t at, std::int64_t n) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::fallocate, fd, -EBADF);
-  if (int const e = enter(call::fallocate, fd); e != 0) return e;
-  if (d->kind != thing::file) return leave(call::fallocate, fd, -ESPIPE);
-  if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0 || at < 0 || n <= 0)
-    return leave(call::fallocate, fd, -EOPNOTSUPP);
-  std::vector<std::byte>& bytes = d->file->bytes;
-  std::size_t const from = std::min(bytes.size(), static_cast<std::size_t>(at));
-  std::size_t const size = std::min(bytes.size() - from, static_cast<std::size_t>(n));
-  std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(from), size, std::byte{});
-  return leave(call::fallocate, fd, 0);
+  return on(call::fallocate, fd, [=](description& d) {
+    if (d.kind != thing::file) return -ESPIPE;
+    if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0 || at < 0 || n <= 0) return -EOPNOTSUPP;
+    std::span<std::byte> const all = d.file->bytes;
+    std::span const from = all.subspan(std::min(all.size(), static_cast<std::size_t>(at)));
+    std::ranges::fill(from.first(std::min(from.size(), static_cast<std::size_t>(n))), std::byte{});
+    return 0;
+  });
 }
 
 std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* size) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(call::getsockopt, fd, -EBADF);
-  if (int const e = enter(call::getsockopt, fd); e != 0) return e;
-  if (level != SOL_SOCKET || *size < sizeof(int)) return -ENOPROTOOPT;
-  int value = 0;
-  if (name == SO_ACCEPTCONN) value = d->kind == thing::listener ? 1 : 0;
-  if ((name == SO_SNDBUF || name == SO_RCVBUF) && d->out != nullptr)
-    value = static_cast<int>(d->out->capacity());
-  std::memcpy(v, &value, sizeof value);
-  *size = sizeof value;
-  return 0;
+  return on(call::getsockopt, fd, [=](description& d) {
+    if (level != SOL_SOCKET || *size < sizeof(int)) return -ENOPROTOOPT;
+    int value = 0;
+    if (name == SO_ACCEPTCONN) value = d.kind == thing::listener ? 1 : 0;
+    if ((name == SO_SNDBUF || name == SO_RCVBUF) && d.out != nullptr)
+      value = static_cast<int>(d.out->capacity());
+    std::memcpy(v, &value, sizeof value);
+    *size = sizeof value;
+    return 0;
+  });
 }
 
+// There is no wire that an option could matter to.
 std::int64_t world::set_option(int fd) noexcept {
-  if (find(fd) == nullptr) return leave(call::setsockopt, fd, -EBADF);
-  return enter(call::setsockopt, fd); // there is no wire that an option could matter to
+  return on(call::setsockopt, fd, [](description&) { return 0; });
 }
 
 } // namespace unio::testing

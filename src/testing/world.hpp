@@ -1,19 +1,17 @@
 // src/testing/world.hpp: the objects of a simulated system, its clock, and what its system calls answer.
 //
 // The world knows nothing of operations and multiplexers: the table of system calls (table.cpp) asks it, and
-// the backend (backend.cpp) plays the kernel that performs operations by making the same calls.
+// the simulated kernel (kernel.cpp) performs operations by making the same calls.
 
 #pragma once
 
 #include "testing/random.hpp"
 
-#include <unio/operation.hpp>
 #include <unio/testing.hpp>
 
 #include <array>
 #include <cerrno>
 #include <deque>
-#include <memory>
 #include <vector>
 
 struct iovec;
@@ -23,39 +21,24 @@ namespace unio::testing {
 
 /// The first simulated number. Above 2^28; and its low 20 bits, by which tables of descriptors are indexed,
 /// are above what most processes may open, so that real descriptors share no entries with simulated ones, and
-/// low enough that whoever goes through a table is done soon.
+/// low enough that going through a table takes little time.
 inline constexpr int first_descriptor = (1 << 28) | (1 << 11);
 
 /// A pipe no smaller than this takes up to so many bytes at once or not at all (pipe(7), PIPE_BUF).
 inline constexpr std::size_t pipe_atomic_bytes = 4096;
 
-enum class call : std::uint8_t {
-  read,
-  readv,
-  preadv2,
-  recv,
-  recvmsg,
-  write,
-  writev,
-  pwritev2,
-  send,
-  sendmsg,
-  splice,
-  fsync,
-  fdatasync,
-  sync_file_range,
-  accept4,
-  shutdown,
-  getsockopt,
-  setsockopt,
-  poll,
-  fcntl,
-  fstat,
-  ftruncate,
-  fallocate,
-  close,
-  count
-};
+// The calls that are simulated: those that read, those that write, all others.
+// clang-format off
+#define UNIO_SIMULATED_CALLS(X) \
+  X(read) X(readv) X(preadv2) X(recv) \
+  X(write) X(writev) X(pwritev2) X(send) X(sendmsg) \
+  X(splice) X(fsync) X(fdatasync) X(sync_file_range) X(accept4) X(shutdown) X(getsockopt) X(setsockopt) \
+  X(poll) X(fcntl) X(fstat) X(ftruncate) X(fallocate) X(close)
+// clang-format on
+
+#define UNIO_ENUMERATOR(name) name,
+enum class call : std::uint8_t { UNIO_SIMULATED_CALLS(UNIO_ENUMERATOR) count };
+#undef UNIO_ENUMERATOR
 
 /// Bytes on their way in one direction.
 class channel {
@@ -74,7 +57,7 @@ class channel {
 
   int readers = 1;
   int writers = 1;
-  bool reset = false; ///< who reads is told once that the peer closed without having read everything
+  bool reset = false; ///< the next read reports once that the peer closed without having read everything
 
  private:
   std::vector<std::byte> bytes_;
@@ -97,7 +80,7 @@ struct description {
   std::shared_ptr<channel> out; ///< where what is written goes
   std::shared_ptr<file_data> file;
   std::uint64_t position = 0;
-  std::deque<std::shared_ptr<description>> waiting; ///< a listener's connections that nobody has accepted
+  std::deque<std::shared_ptr<description>> waiting; ///< a listener's connections that were not accepted yet
 
   description() = default;
   description(description const&) = delete;
@@ -108,6 +91,9 @@ struct description {
 class world {
  public:
   explicit world(simulation_options const& o) noexcept;
+  world(world const&) = delete;
+  world& operator=(world const&) = delete;
+  ~world();
 
   simulation_options const options;
   random_source random;
@@ -191,6 +177,7 @@ class world {
   /// Counts a call and says how it is to fail, or 0.
   int enter(call c, int fd) noexcept;
   int leave(call c, int fd, std::int64_t r) noexcept;
+  template <class F> std::int64_t on(call c, int fd, F f, bool waits = false) noexcept;
   /// One step of a blocking call. False: nothing will ever happen.
   bool pass(std::int64_t until) noexcept;
   [[nodiscard]] std::size_t bounded(std::size_t n) noexcept;
@@ -212,6 +199,6 @@ class world {
 
 /// Has the table of system calls ask `w` about simulated descriptors, and about time on this thread; null: no
 /// longer.
-void install(world* w) noexcept;
+void answer_system_calls(world* w) noexcept;
 
 } // namespace unio::testing

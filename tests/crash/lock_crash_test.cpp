@@ -179,7 +179,7 @@ std::optional<algorithm> as_elsewhere(algorithm a) {
   std::vector<std::string> all = arguments.elsewhere;
   all.push_back(std::filesystem::temp_directory_path());
   for (std::string const& directory : all)
-    all_are_remote &= unio::fs::lock_file::open_directory({}, directory).value().is_remote();
+    all_are_remote &= unio::fs::lock_file::open({}, directory, {.directory = true}).value().is_remote();
   std::string_view const name = a.name;
   if (name == "atomic_append") return std::nullopt;
   if (name != "lock_files") a.tells = all_are_remote ? crash::telling::never : crash::telling::never_by_all;

@@ -2,6 +2,7 @@
 // forks. Another algorithm takes part by a line in `algorithms`.
 
 #include "fs/append_layout.hpp"
+#include "fs/lock_file.hpp"
 #include "fs/map_layout.hpp"
 #include "fs/ranges_layout.hpp"
 #include "support/calls.hpp"
@@ -721,9 +722,8 @@ template <class Mutex> void expect_open_to_wait(std::string const& path, std::ui
 TEST(shared_fs_mutex_open, waits_until_its_deadline_for_who_opens_the_file_before) {
   test::temporary_directory const directory;
   expect_open_to_wait<unio::fs::byte_ranges>(directory / "byte_ranges", unio::fs::ranges_layout::making_byte);
-  expect_open_to_wait<unio::fs::atomic_append>(directory / "atomic_append",
-                                               unio::fs::append_layout::init_byte);
-  expect_open_to_wait<unio::fs::memory_map<>>(directory / "memory_map", unio::fs::map_layout::init_byte);
+  expect_open_to_wait<unio::fs::atomic_append>(directory / "atomic_append", unio::fs::init_byte);
+  expect_open_to_wait<unio::fs::memory_map<>>(directory / "memory_map", unio::fs::init_byte);
 }
 
 // The control: a lock whose descriptor a ring does know.

@@ -4,9 +4,6 @@
 
 #include <unio/accept_loop.hpp>
 
-#include <type_traits>
-#include <utility>
-
 namespace unio {
 namespace detail {
 

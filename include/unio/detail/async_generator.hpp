@@ -5,11 +5,6 @@
 #include <unio/async_generator.hpp>
 #include <unio/detail/promise.hpp>
 
-#include <coroutine>
-#include <exception>
-#include <type_traits>
-#include <utility>
-
 namespace unio {
 namespace detail {
 

@@ -4,8 +4,6 @@
 
 #include <unio/sync.hpp>
 
-#include <utility>
-
 namespace unio {
 
 inline async_mutex::guard async_mutex::try_lock() noexcept {

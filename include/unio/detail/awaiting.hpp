@@ -2,9 +2,7 @@
 
 #pragma once
 
-#include <unio/config.hpp>
 #include <unio/executor.hpp>
-#include <unio/stop_token.hpp>
 
 #include <coroutine>
 

@@ -4,8 +4,6 @@
 
 #include <unio/buffer.hpp>
 
-#include <cstddef>
-
 namespace unio {
 
 template <class Buffer>

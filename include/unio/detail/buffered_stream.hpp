@@ -9,7 +9,6 @@
 #include <unio/yield.hpp>
 
 #include <coroutine>
-#include <cstddef>
 #include <string_view>
 
 namespace unio {
@@ -20,8 +19,7 @@ class buffered_writer;
 namespace unio::detail {
 
 /// A request that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(),
-/// which returns whether it left an answer, slowly(), and after_others(), which yields first and then does
-/// either.
+/// which returns whether it left an answer, and slowly(yields): if `yields`, that lets others run first.
 template <class Question> class [[nodiscard]] buffered_awaitable {
   using answer_type = typename Question::answer_type;
 
@@ -32,7 +30,7 @@ template <class Question> class [[nodiscard]] buffered_awaitable {
     return !yields_ && question_.at_once(answer_);
   }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) {
-    task_ = yields_ ? question_.after_others() : question_.slowly();
+    task_ = question_.slowly(yields_);
     return task_awaiter<answer_type>(task_.child()).await_suspend(h, e);
   }
   answer_type await_resume() { return task_ ? task_.child().promise().take() : answer_; }
@@ -50,8 +48,7 @@ struct buffered_read {
   io_request<mutable_buffers> request;
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
-  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
-  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
+  [[nodiscard]] UNIO_API task<answer_type> slowly(bool yields) const;
 };
 struct buffered_peek {
   using answer_type = io_result<const_buffer>;
@@ -59,16 +56,14 @@ struct buffered_peek {
   std::size_t bytes;
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
-  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
-  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
+  [[nodiscard]] UNIO_API task<answer_type> slowly(bool yields) const;
 };
 struct buffered_line {
   using answer_type = io_result<std::string_view>;
   buffered_reader* from;
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
-  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
-  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
+  [[nodiscard]] UNIO_API task<answer_type> slowly(bool yields) const;
 };
 struct buffered_write {
   using answer_type = io_result<const_buffers>;
@@ -76,8 +71,7 @@ struct buffered_write {
   io_request<const_buffers> request;
   deadline until;
   [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
-  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
-  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
+  [[nodiscard]] UNIO_API task<answer_type> slowly(bool yields) const;
 };
 
 /// The caller's memory, or a block of the frame pool.

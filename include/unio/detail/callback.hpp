@@ -4,13 +4,6 @@
 
 #include <unio/callback.hpp>
 #include <unio/frames.hpp>
-#include <unio/multiplexer.hpp>
-#include <unio/operation.hpp>
-
-#include <cstddef>
-#include <new>
-#include <type_traits>
-#include <utility>
 
 namespace unio::detail {
 
@@ -42,7 +35,8 @@ class calling_back : public work, public stop_node {
 struct where_it_runs {}; // no executor
 
 /// The operation, its handler and its executor in one block of the frame pool.
-template <class Sender, class Handler, class Executor> class callback_operation final : calling_back, Sender {
+template <class Sender, class Handler, class Executor>
+class callback_operation final : calling_back, Sender, public pooled_frames {
   static_assert(std::is_nothrow_move_constructible_v<Handler> && std::is_nothrow_move_constructible_v<Sender>,
                 "a handler is moved out of its block, and must be moved without an exception");
 
@@ -51,9 +45,8 @@ template <class Sender, class Handler, class Executor> class callback_operation 
     static_assert(alignof(callback_operation) <= alignof(std::max_align_t));
     UNIO_EXPECTS(!sender.is_multishot(),
                  "an operation that yields many values needs a receiver: see connect()");
-    void* const memory = frame_pool::allocate(sizeof(callback_operation));
     auto* const self =
-        ::new (memory) callback_operation(std::move(executor), std::move(sender), std::move(handler), stop);
+        new callback_operation(std::move(executor), std::move(sender), std::move(handler), stop);
     io_multiplexer* const m = self->multiplexer_of_executor();
     self->calling_back::start(*self, m, [](calling_back& refused, io_multiplexer& runner) noexcept {
       static_cast<callback_operation&>(refused).take_turn(&runner);
@@ -99,7 +92,7 @@ template <class Sender, class Handler, class Executor> class callback_operation 
   }
   static void on_turn(work& w, bool run) noexcept {
     auto& self = static_cast<callback_operation&>(w);
-    run ? self.call() : self.destroy();
+    run ? self.call() : delete &self;
   }
   static void on_stop(stop_node& n) noexcept { calling_back::stop(static_cast<callback_operation&>(n)); }
 
@@ -107,12 +100,8 @@ template <class Sender, class Handler, class Executor> class callback_operation 
     typename Sender::result_type result = this->result();
     Handler handler = std::move(handler_);
     [[maybe_unused]] Executor const executor = std::move(executor_); // the handler may be the last to need it
-    destroy();
+    delete this;
     handler(std::move(result));
-  }
-  void destroy() noexcept {
-    this->~callback_operation();
-    frame_pool::deallocate(this, sizeof(callback_operation));
   }
 
   [[no_unique_address]] Executor executor_;

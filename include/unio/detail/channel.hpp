@@ -6,7 +6,6 @@
 
 #include <cstddef>
 #include <new>
-#include <type_traits>
 #include <utility>
 
 namespace unio::detail {
@@ -48,7 +47,6 @@ class UNIO_API channel_queue final : public wait_queue {
 
   static constexpr std::uint32_t sends = 0, receives = 1; // waiter::amount
   bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
-  void removed(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
   void give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
 
  private:
@@ -72,9 +70,7 @@ class UNIO_API channel_queue final : public wait_queue {
 
 /// The result of a send.
 [[nodiscard]] inline result<void> sent(wait_outcome o) noexcept {
-  if (o == wait_outcome::granted) [[likely]]
-    return {};
-  return error_of(o);
+  return o == wait_outcome::granted ? result<void>() : error_of(o);
 }
 
 /// Sends a value, which stays in place until then.

@@ -54,6 +54,7 @@ template <class Of, class Task> class child : public end_listener {
   Task task_;
 };
 
+/// Of::begin()    may be the derived class's own, which then calls this one's
 /// Of::dropped()  called instead of child_ended() if the executor's multiplexer ends while the task is
 ///                queued: it will never end. It may destroy this
 template <class Of, class Executor, class T> class root : public child<Of, task<T>>, public work {
@@ -79,10 +80,8 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return environment_.multiplexer; }
 
  protected:
-  /// Before it begins.
-  void stop_by(stop_token t) noexcept { environment_.stop = std::move(t); }
-
   Executor executor_;
+  environment environment_;
 
  private:
   static void begin_posted(work& w, bool run) noexcept {
@@ -93,8 +92,6 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
   static void abandon(environment const& e) noexcept {
     static_cast<Of&>(*static_cast<root*>(e.root)).dropped();
   }
-
-  environment environment_;
 };
 
 } // namespace unio::detail

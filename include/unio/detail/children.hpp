@@ -15,10 +15,8 @@
 #pragma once
 
 #include <unio/detail/promise.hpp>
-#include <unio/stop_token.hpp>
 
 #include <atomic>
-#include <cstdint>
 
 namespace unio::detail {
 
@@ -52,10 +50,6 @@ class UNIO_API children : private stop_node {
   void listen(environment const& e, std::uint32_t n) noexcept;
   /// After the last has ended, before more are started.
   void listen_again() noexcept;
-  /// Starts them in this order, each until it suspends: all but the last, whose handle it returns.
-  /// Preconditions: n > 0.
-  static std::coroutine_handle<> start_in_order(std::coroutine_handle<> const* first, std::size_t n) noexcept;
-
   /// The caller has resumed.
   void gone_on() noexcept {
     caller_ = nullptr;
@@ -68,7 +62,7 @@ class UNIO_API children : private stop_node {
   void take_back() noexcept {
     if (is_posted()) back_.take_back(environment_.executor);
   }
-  /// Acquire; pairs with the release in release(), so that the post is visible.
+  /// Acquire; pairs with the release in leave_last(), so that the post is visible.
   [[nodiscard]] bool is_posted() const noexcept { return posted_.load(std::memory_order_acquire); }
   /// Detaches from the stop above; waits for one in progress on another thread.
   void stop_listening() noexcept {
@@ -90,6 +84,7 @@ class UNIO_API children : private stop_node {
 
  private:
   static void stop_came(stop_node& n) noexcept;
+  bool leave_last() noexcept; // false: others are left
 
   std::atomic<bool> posted_{false};
   stop_token from_; // the caller's

@@ -4,9 +4,6 @@
 
 #include <unio/connect.hpp>
 
-#include <coroutine>
-#include <utility>
-
 namespace unio {
 
 template <class Sender, class Receiver>
@@ -34,18 +31,11 @@ inline void io_operation_connection<Sender, Receiver>::notify(io_operation& op, 
 }
 
 template <class Sender>
-inline io_awaitable<Sender>::io_awaitable(Sender sender) : awaiting(&on_stop), Sender(std::move(sender)) {
-  this->set_notification(&notify);
-}
-template <class Sender>
 template <class... Arguments>
 inline io_awaitable<Sender>::io_awaitable(std::in_place_t, Arguments&&... arguments)
     : awaiting(&on_stop), Sender(static_cast<Arguments&&>(arguments)...) {
   this->set_notification(&notify);
 }
-template <class Sender>
-inline io_awaitable<Sender>::io_awaitable(io_awaitable&& other)
-    : awaiting(&on_stop), Sender(static_cast<Sender&&>(other)) {}
 template <class Sender> inline io_awaitable<Sender>& io_awaitable<Sender>::operator=(io_awaitable&& other) {
   static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
   return *this;
@@ -55,9 +45,6 @@ template <class Sender> inline io_awaitable<Sender>::~io_awaitable() {
   if (this->is_awaited()) awaiting::leave(*this);
 }
 
-template <class Sender> inline void io_awaitable<Sender>::bind(environment const& e) noexcept {
-  awaiting::bind(e);
-}
 template <class Sender> inline bool io_awaitable<Sender>::await_ready() noexcept {
   if (awaiting::is_bound()) {
     awaiting::start(*this);
@@ -71,13 +58,6 @@ template <class Sender> inline bool io_awaitable<Sender>::await_ready(environmen
   awaiting::bind(e);
   awaiting::start(*this);
   return this->finished();
-}
-template <class Sender> inline bool io_awaitable<Sender>::await_suspend(std::coroutine_handle<> h) noexcept {
-  return awaiting::suspend(*this, h);
-}
-template <class Sender>
-inline bool io_awaitable<Sender>::await_suspend(std::coroutine_handle<> h, environment const&) noexcept {
-  return awaiting::suspend(*this, h);
 }
 template <class Sender>
 inline typename io_awaitable<Sender>::result_type io_awaitable<Sender>::await_resume() noexcept {

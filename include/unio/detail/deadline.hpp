@@ -4,27 +4,7 @@
 
 #include <unio/deadline.hpp>
 
-#include <cstdint>
-#include <limits>
-
 namespace unio {
-
-template <class Rep, class Period>
-constexpr deadline::deadline(std::chrono::duration<Rep, Period> d) noexcept
-    : deadline(kind::relative, saturate(d)) {
-  if (ns_ < 0) ns_ = 0;
-  if (ns_ == forever) kind_ = kind::none;
-}
-template <class Duration>
-constexpr deadline::deadline(std::chrono::time_point<std::chrono::steady_clock, Duration> t) noexcept
-    : deadline(kind::steady, saturate(t.time_since_epoch())) {
-  if (ns_ == forever) kind_ = kind::none;
-}
-template <class Duration>
-constexpr deadline::deadline(std::chrono::time_point<std::chrono::system_clock, Duration> t) noexcept
-    : deadline(kind::system, saturate(t.time_since_epoch())) {
-  if (ns_ == forever) kind_ = kind::none;
-}
 
 constexpr std::int64_t deadline::add(std::int64_t a, std::int64_t b) noexcept {
   return b > forever - a ? forever : a + b;

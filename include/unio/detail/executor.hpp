@@ -4,9 +4,6 @@
 
 #include <unio/executor.hpp>
 
-#include <concepts>
-#include <coroutine>
-
 namespace unio::detail {
 
 /// The functions of a type-erased executor.

@@ -3,7 +3,6 @@
 //   frame_lists      the calling thread's free blocks
 //   pooled_frames    a promise whose frames come from the pool
 //   frame_memory     a promise whose frames may come from the allocator of a parameter
-//   promise_for      which of the two
 //
 // Here because these few instructions are worth inlining: a chain of a hundred tasks does nothing else.
 
@@ -12,10 +11,7 @@
 #include <unio/frames.hpp>
 
 #include <bit>
-#include <cstddef>
-#include <cstdint>
 #include <new>
-#include <type_traits>
 
 namespace unio {
 namespace detail {
@@ -92,7 +88,7 @@ inline void frame_pool::deallocate(void* p, std::size_t size) noexcept {
 
 namespace detail {
 
-/// Base of a promise: its frames come from the pool.
+/// Base of what is made by `new` in a block of the pool: promises, whose frames these are, and others.
 struct pooled_frames {
   static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
   static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
@@ -180,8 +176,6 @@ template <class Promise> class with_given_frames : public Promise, public frame_
   }
   static void operator delete(void* p, std::size_t size) noexcept { frame_memory::operator delete(p, size); }
 };
-template <class Promise, class... Parameters>
-using promise_for = std::conditional_t<gives_frames<Parameters...>, with_given_frames<Promise>, Promise>;
 
 } // namespace detail
 } // namespace unio

@@ -4,13 +4,7 @@
 
 #include <unio/generator.hpp>
 
-#include <concepts>
-#include <coroutine>
-#include <cstddef>
 #include <exception>
-#include <iterator>
-#include <type_traits>
-#include <utility>
 
 namespace unio::detail {
 

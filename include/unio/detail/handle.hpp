@@ -4,8 +4,6 @@
 
 #include <unio/handle.hpp>
 
-#include <utility>
-
 namespace unio {
 
 /// A mapped file moved into a handle without a map becomes a plain file.
@@ -28,34 +26,18 @@ inline io_awaitable<async_close> handle::co_close() && noexcept {
 }
 
 inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexcept
-    : io_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
+    : void_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
 inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d) noexcept
-    : io_operation(detail::read_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      request_(request),
-      source_(&h) {}
+    : transfer_operation(detail::read_faces, h, request, d), source_(&h) {}
 inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
                                unio::deadline const& d) noexcept {
   if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
   return read_at_once(h.native_handle(), h.kind(), request.buffers.front(), d.is_zero());
 }
-inline async_read::result_type async_read::result() const noexcept {
-  return detail::transfer_result(outcome_value(), request_.buffers);
-}
-inline void async_read::reset(io_request<mutable_buffers> next) noexcept {
-  io_operation::reset();
-  request_ = next;
-}
 inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
-    : io_operation(detail::write_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      request_(request) {}
-inline async_write::result_type async_write::result() const noexcept {
-  return detail::transfer_result(outcome_value(), request_.buffers);
-}
-inline void async_write::reset(io_request<const_buffers> next) noexcept {
-  io_operation::reset();
-  request_ = next;
-}
+    : transfer_operation(detail::write_faces, h, request, d) {}
 inline async_barrier::async_barrier(io_handle& h, barrier_kind what, unio::deadline d) noexcept
-    : io_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
+    : void_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
+      what_(what) {}
 
 } // namespace unio

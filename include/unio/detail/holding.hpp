@@ -8,8 +8,6 @@
 #include <unio/fs/entity.hpp>
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <utility>
 
@@ -144,5 +142,6 @@ struct waiting {
   bool spin = false;                       // never sleep
   [[nodiscard]] bool never() const noexcept { return due_ns == 0; }
 };
+UNIO_API waiting waiting_for(deadline d, bool spin = false) noexcept;
 
 } // namespace unio::fs::detail

@@ -2,15 +2,10 @@
 
 #pragma once
 
-#include <unio/deadline.hpp>
-#include <unio/detail/faces.hpp>
-#include <unio/error.hpp>
-#include <unio/operation.hpp>
+#include <unio/detail/verbs.hpp>
 
 #include <array>
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -134,7 +129,19 @@ template <class... Senders> class linked : public chain {
   }
 
   template <class Result> Result result_as() noexcept {
-    return result_of<Result>(std::index_sequence_for<Senders...>());
+    pass_on_failure();
+    return [this]<std::size_t... I>(std::index_sequence<I...>) -> Result {
+      std::tuple<typename Senders::result_type...> each{std::get<I>(members_).result()...};
+      std::error_code why;
+      if (!is_complete()) {
+        why = make_error_code(unio::error::truncated);
+        auto const look = [&](std::size_t i, std::error_code its) {
+          if (i == completed_members() && its) why = its;
+        };
+        (look(I, std::get<I>(each).error()), ...);
+      }
+      return {std::move(each), completed_members(), why};
+    }(std::index_sequence_for<Senders...>());
   }
 
   std::tuple<link_member<Senders>...> members_;
@@ -155,19 +162,6 @@ template <class... Senders> class linked : public chain {
       []<std::size_t... I>(std::index_sequence<I...>) {
         return std::array<entry, sizeof...(Senders)>{entry_of<I>()...};
       }(std::index_sequence_for<Senders...>());
-
-  template <class Result, std::size_t... I> Result result_of(std::index_sequence<I...>) noexcept {
-    pass_on_failure();
-    std::tuple<typename Senders::result_type...> each{std::get<I>(members_).result()...};
-    std::error_code why;
-    if (!is_complete()) {
-      why = make_error_code(unio::error::truncated);
-      ((I == completed_members() && std::get<I>(each).error() ? void(why = std::get<I>(each).error())
-                                                              : void()),
-       ...);
-    }
-    return {std::move(each), completed_members(), why};
-  }
 };
 
 } // namespace unio::detail

@@ -7,8 +7,6 @@
 #include <unio/detail/holding.hpp>
 
 #include <atomic>
-#include <cstddef>
-#include <cstdint>
 #include <utility>
 
 namespace unio::fs::map_layout {

@@ -6,8 +6,6 @@
 #include <unio/file_handle.hpp>
 #include <unio/fs/shared_fs_mutex.hpp>
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 
 namespace unio::fs {

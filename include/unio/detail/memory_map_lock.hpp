@@ -4,16 +4,8 @@
 
 #include <unio/fs/memory_map.hpp>
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <utility>
-
 namespace unio::fs {
 
-constexpr std::uint64_t fibonacci_hash::of(std::uint64_t value) noexcept {
-  return (value * 0x9e3779b97f4a7c15) >> 32;
-}
 constexpr std::uint64_t fnv1a_hash::of(std::uint64_t value) noexcept {
   std::uint64_t h = 0xcbf29ce484222325;
   for (int i = 0; i != 8; ++i) h = (h ^ ((value >> (8 * i)) & 0xff)) * 0x100000001b3;
@@ -23,29 +15,12 @@ constexpr std::uint64_t fnv1a_hash::of(std::uint64_t value) noexcept {
 template <class Hash, std::size_t Slots, class Spinlock>
 inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinlock>::open(
     path_handle const& base, path_view name, map_visibility v, deadline d) noexcept {
-  result<memory_map> r(std::unexpect, std::error_code());
   memory_map m;
   if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id, &slot_of}, v, d); e != 0)
     return unio::detail::to_error_code(e);
-  r = std::move(m);
-  return r;
+  return m;
 }
 
-template <class Hash, std::size_t Slots, class Spinlock>
-inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinlock>::open(
-    path_view name, map_visibility v, deadline d) noexcept {
-  return open({}, name, v, d);
-}
-template <class Hash, std::size_t Slots, class Spinlock>
-inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinlock>::open(
-    path_view name, deadline d) noexcept {
-  return open({}, name, map_visibility::automatic, d);
-}
-template <class Hash, std::size_t Slots, class Spinlock>
-inline result<entities_guard> memory_map<Hash, Slots, Spinlock>::try_lock(
-    std::span<entity const> entities) noexcept {
-  return lock(entities, deadline::zero());
-}
 template <class Hash, std::size_t Slots, class Spinlock>
 inline result<entities_guard> memory_map<Hash, Slots, Spinlock>::lock(entity e, deadline d,
                                                                       bool spin_not_sleep) noexcept {

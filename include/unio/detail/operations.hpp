@@ -3,11 +3,8 @@
 
 #pragma once
 
-#include <unio/connect.hpp>
 #include <unio/detail/verbs.hpp>
 #include <unio/endpoint.hpp>
-#include <unio/io_request.hpp>
-#include <unio/operation.hpp>
 
 #include <limits>
 
@@ -23,27 +20,68 @@ namespace testing {
 struct handle_maker; // makes handles of simulated descriptors (unio/testing.hpp)
 }
 
-class UNIO_API async_poll : public io_operation, public detail::standard_sender<async_poll> {
+namespace detail {
+
+/// An operation that yields nothing but success.
+class UNIO_API void_operation : public io_operation {
  public:
   using result_type = io_result<void>;
+  [[nodiscard]] result_type result() const noexcept {
+    if (outcome_value() < 0) return to_error_code(outcome_value());
+    return {};
+  }
+
+ protected:
+  using io_operation::io_operation;
+};
+
+/// An operation that moves the bytes of a request.
+template <class Buffers> class transfer_operation : public io_operation {
+ public:
+  using result_type = io_result<Buffers>;
+  [[nodiscard]] result_type result() const noexcept {
+    return transfer_result(outcome_value(), request_.buffers);
+  }
+  /// The request. After reading a mapped file its buffer is the view.
+  [[nodiscard]] io_request<Buffers> const& request() const noexcept { return request_; }
+  using io_operation::reset;
+  /// Makes it startable again with another request.
+  void reset(io_request<Buffers> next) noexcept {
+    io_operation::reset();
+    request_ = next;
+  }
+
+ protected:
+  transfer_operation() = default;
+  template <class Handle>
+  transfer_operation(driver::operation_faces const& faces, Handle const& h, io_request<Buffers> request,
+                     unio::deadline d) noexcept
+      : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), request_(request) {}
+
+ private:
+  friend struct operation_access;
+  io_request<Buffers> request_;
+};
+
+} // namespace detail
+
+class UNIO_API async_poll : public detail::void_operation, public detail::standard_sender<async_poll> {
+ public:
   async_poll() = default;
   async_poll(handle& h, readiness what, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
   [[nodiscard]] readiness what() const noexcept { return what_; }
 
  private:
   readiness what_ = readiness::readable;
 };
 
-class UNIO_API async_close : public io_operation, public detail::standard_sender<async_close> {
+class UNIO_API async_close : public detail::void_operation, public detail::standard_sender<async_close> {
  public:
-  using result_type = io_result<void>;
   async_close() = default;
   explicit async_close(handle&& h, unio::deadline = {}) noexcept;
   async_close(async_close&&) = default;
   async_close& operator=(async_close&& other) noexcept;
   ~async_close();
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
 
  private:
   friend struct detail::operation_access;
@@ -51,18 +89,11 @@ class UNIO_API async_close : public io_operation, public detail::standard_sender
   bool closed_ = false;
 };
 
-class UNIO_API async_read : public io_operation, public detail::standard_sender<async_read> {
+class UNIO_API async_read : public detail::transfer_operation<mutable_buffers>,
+                            public detail::standard_sender<async_read> {
  public:
-  using result_type = io_result<mutable_buffers>;
   async_read() = default;
   async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept;
-
-  /// The request. After reading a mapped file its buffer is the view.
-  [[nodiscard]] io_request<mutable_buffers> const& request() const noexcept { return request_; }
-  using io_operation::reset;
-  /// Makes it startable again with another request.
-  void reset(io_request<mutable_buffers> next) noexcept;
 
  private:
   friend struct detail::operation_access;
@@ -74,32 +105,20 @@ class UNIO_API async_read : public io_operation, public detail::standard_sender<
   static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
   static constexpr int not_at_once = std::numeric_limits<int>::min();
 
-  io_request<mutable_buffers> request_;
   io_handle* source_ = nullptr;
 };
 
-class UNIO_API async_write : public io_operation, public detail::standard_sender<async_write> {
+class UNIO_API async_write : public detail::transfer_operation<const_buffers>,
+                             public detail::standard_sender<async_write> {
  public:
-  using result_type = io_result<const_buffers>;
   async_write() = default;
   async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept;
-
-  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
-  using io_operation::reset;
-  /// Makes it startable again with another request.
-  void reset(io_request<const_buffers> next) noexcept;
-
- private:
-  io_request<const_buffers> request_;
 };
 
-class UNIO_API async_connect : public io_operation, public detail::standard_sender<async_connect> {
+class UNIO_API async_connect : public detail::void_operation, public detail::standard_sender<async_connect> {
  public:
-  using result_type = io_result<void>;
   async_connect() = default;
   async_connect(socket_handle& h, endpoint const& to, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
   [[nodiscard]] endpoint const& to() const noexcept { return to_; }
 
  private:
@@ -126,18 +145,14 @@ class UNIO_API async_accept_many : public async_accept {
   explicit async_accept_many(listening_socket_handle& h, unio::deadline d = {}) noexcept;
 };
 
-class UNIO_API async_send_zero_copy : public io_operation,
+class UNIO_API async_send_zero_copy : public detail::transfer_operation<const_buffers>,
                                       public detail::standard_sender<async_send_zero_copy> {
  public:
-  using result_type = io_result<const_buffers>;
   async_send_zero_copy() = default;
   async_send_zero_copy(socket_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept;
-  [[nodiscard]] io_request<const_buffers> const& request() const noexcept { return request_; }
 
  private:
   friend struct detail::operation_access;
-  io_request<const_buffers> request_;
   [[maybe_unused]] bool copies_ = false;
 };
 
@@ -157,12 +172,10 @@ class UNIO_API async_wait_event : public io_operation, public detail::standard_s
   std::uint64_t count_ = 0;
 };
 
-class UNIO_API async_wait : public io_operation, public detail::standard_sender<async_wait> {
+class UNIO_API async_wait : public detail::void_operation, public detail::standard_sender<async_wait> {
  public:
-  using result_type = io_result<void>;
   async_wait() = default;
   explicit async_wait(timer_handle& t, unio::deadline d = {}) noexcept;
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
   [[nodiscard]] unio::deadline moment() const noexcept { return moment_; }
   /// The same on the steady clock, in ns: known once started.
   [[nodiscard]] std::int64_t due() const noexcept { return due_; }
@@ -173,12 +186,10 @@ class UNIO_API async_wait : public io_operation, public detail::standard_sender<
   std::int64_t due_ = -1;
 };
 
-class UNIO_API async_no_op : public io_operation, public detail::standard_sender<async_no_op> {
+class UNIO_API async_no_op : public detail::void_operation, public detail::standard_sender<async_no_op> {
  public:
-  using result_type = io_result<void>;
   explicit async_no_op(io_multiplexer* m = nullptr, unio::deadline d = {}) noexcept
-      : io_operation(detail::no_op_faces, handle_kind::none, -1, m, d) {}
-  [[nodiscard]] result_type result() const noexcept { return detail::void_result(*this); }
+      : void_operation(detail::no_op_faces, handle_kind::none, -1, m, d) {}
 };
 
 } // namespace unio

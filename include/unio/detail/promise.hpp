@@ -16,7 +16,6 @@
 
 #include <atomic>
 #include <coroutine>
-#include <cstdint>
 #include <exception>
 #include <new>
 #include <type_traits>
@@ -47,6 +46,8 @@ concept affine_awaitable = requires(A& a, std::coroutine_handle<> h, environment
 namespace detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
+/// Whether it is a std::system_error of condition::canceled.
+[[nodiscard]] UNIO_API bool is_canceled(std::exception_ptr const& e) noexcept;
 
 /// Notified when a coroutine has ended; returns the coroutine to resume. It is called while the ended one is
 /// suspended for the last time, and may destroy it.

@@ -39,7 +39,7 @@ struct let_it_end {
 
 /// Lives in the frame pool, until the task has ended.
 template <class Executor, class T, class Handler>
-class async_root final : public root<async_root<Executor, T, Handler>, Executor, T> {
+class async_root final : public root<async_root<Executor, T, Handler>, Executor, T>, public pooled_frames {
   using base = root<async_root, Executor, T>;
 
  public:
@@ -49,8 +49,6 @@ class async_root final : public root<async_root<Executor, T, Handler>, Executor,
     static_assert(alignof(async_root) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__,
                   "blocks of the pool are not aligned so far");
   }
-  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
-  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
 
   std::coroutine_handle<> child_ended() noexcept {
     task_outcome<T> outcome = outcome_of<T>(this->state());

@@ -33,9 +33,6 @@ class stop_gate {
   std::atomic<unsigned> state_{0};
 };
 
-/// Whether it is a std::system_error of condition::canceled.
-[[nodiscard]] UNIO_API bool is_canceled(std::exception_ptr const& e) noexcept;
-
 template <class E> std::exception_ptr to_exception(E&& e) noexcept {
   using error = std::remove_cvref_t<E>;
   if constexpr (std::same_as<error, std::exception_ptr>) {

@@ -8,7 +8,6 @@
 #include <unio/connect.hpp>
 #include <unio/detail/run.hpp>
 #include <unio/detail/sender_wait.hpp>
-#include <unio/detail/standard_sender.hpp>
 #include <unio/execution.hpp>
 
 #include <exception>
@@ -19,8 +18,7 @@
 
 namespace unio::detail {
 
-// ---- operations
-// ---------------------------------------------------------------------------------------------------
+// ---- operations -------------------------------------------------------------------------------------------
 
 template <class Sender> struct standard_completions {
   using type = ex::completion_signatures<ex::set_value_t(typename Sender::result_type), ex::set_stopped_t()>;
@@ -93,8 +91,7 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>, S
   std::optional<ex::stop_callback_for_t<token_type, on_stop>> callback_;
 };
 
-// ---- executors
-// ----------------------------------------------------------------------------------------------------
+// ---- executors --------------------------------------------------------------------------------------------
 
 template <class Executor> class executor_scheduler;
 
@@ -160,8 +157,7 @@ template <class Executor> class executor_scheduler {
   Executor executor_;
 };
 
-// ---- tasks
-// --------------------------------------------------------------------------------------------------------
+// ---- tasks ------------------------------------------------------------------------------------------------
 
 template <class Executor, class T, class Receiver>
 class task_operation : public root<task_operation<Executor, T, Receiver>, Executor, T> {
@@ -182,7 +178,7 @@ class task_operation : public root<task_operation<Executor, T, Receiver>, Execut
   void start() & noexcept {
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     if (token.stop_possible()) {
-      this->stop_by(source_.get_token());
+      this->environment_.stop = source_.get_token();
       callback_.emplace(token, on_stop{&source_});
     }
     this->post();
@@ -247,8 +243,7 @@ template <class Executor, class T> class task_sender {
   task<T> task_;
 };
 
-// ---- awaiting
-// -----------------------------------------------------------------------------------------------------
+// ---- awaiting ---------------------------------------------------------------------------------------------
 
 /// The one set_value signature of a sender, as a value.
 template <class Signatures> struct value_of_signatures;

@@ -7,7 +7,7 @@
 namespace unio {
 
 inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
-    : io_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
+    : void_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
 inline async_accept::async_accept(driver::operation_faces const& faces, listening_socket_handle& h,
                                   unio::deadline d) noexcept
     : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
@@ -24,10 +24,6 @@ inline async_accept::result_type async_accept::result() noexcept {
 }
 inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<const_buffers> request,
                                                   unio::deadline d) noexcept
-    : io_operation(detail::send_zero_copy_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
-      request_(request) {}
-inline async_send_zero_copy::result_type async_send_zero_copy::result() const noexcept {
-  return detail::transfer_result(outcome_value(), request_.buffers);
-}
+    : transfer_operation(detail::send_zero_copy_faces, h, request, d) {}
 
 } // namespace unio

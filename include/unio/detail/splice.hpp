@@ -19,7 +19,6 @@ class UNIO_API async_splice : public io_operation, public detail::standard_sende
 
  private:
   friend struct detail::operation_access;
-  static bool is_file(io_handle const& h) noexcept;
   splice_request request_;
   int from_ = -1;
   int to_ = -1;
@@ -27,12 +26,9 @@ class UNIO_API async_splice : public io_operation, public detail::standard_sende
 };
 UNIO_SENDER_FORMS(async_splice, (io_handle & from, io_handle& to, splice_request request), from, to, request)
 
-inline bool async_splice::is_file(io_handle const& h) noexcept {
-  return h.kind() == handle_kind::file || h.kind() == handle_kind::mapped_file;
-}
 inline async_splice::async_splice(io_handle& from, io_handle& to, splice_request request,
                                   unio::deadline d) noexcept
-    : io_operation(detail::splice_faces, is_file(to) ? to.kind() : from.kind(), from.native_handle(),
+    : io_operation(detail::splice_faces, is_file(to.kind()) ? to.kind() : from.kind(), from.native_handle(),
                    from.own_multiplexer() != nullptr ? from.own_multiplexer() : to.own_multiplexer(), d),
       request_(request),
       from_(from.native_handle()),

@@ -7,8 +7,6 @@
 
 #include <atomic>
 #include <coroutine>
-#include <cstdint>
-#include <new>
 #include <utility>
 
 namespace unio::detail {
@@ -56,15 +54,11 @@ class strand_state : private work {
   std::atomic<std::uint32_t> owners_{1};
 };
 
-template <class Executor> struct strand_block final : strand_state {
+template <class Executor> struct strand_block final : strand_state, pooled_frames {
   explicit strand_block(Executor e) noexcept : strand_state(&destroy), inner(std::move(e)) {
     set_inner(inner);
   }
-  static void destroy(strand_state& s) noexcept {
-    auto& self = static_cast<strand_block&>(s);
-    self.~strand_block();
-    frame_pool::deallocate(&self, sizeof(strand_block));
-  }
+  static void destroy(strand_state& s) noexcept { delete &static_cast<strand_block&>(s); }
   Executor inner;
 };
 

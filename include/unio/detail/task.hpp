@@ -5,8 +5,6 @@
 #include <unio/detail/promise.hpp>
 
 #include <concepts>
-#include <cstddef>
-#include <cstdint>
 #include <exception>
 #include <new>
 

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <unio/detail/child.hpp>
 #include <unio/task_group.hpp>
 
 namespace unio {
@@ -21,7 +20,9 @@ class group_member {
 };
 
 template <class T, class Handler>
-class member_of_group final : public group_member, public child<member_of_group<T, Handler>, task<T>> {
+class member_of_group final : public group_member,
+                              public child<member_of_group<T, Handler>, task<T>>,
+                              public pooled_frames {
  public:
   static constexpr char const* what = "task_group";
   member_of_group(task<T>&& t, Handler&& handler, task_group& of) noexcept
@@ -29,8 +30,6 @@ class member_of_group final : public group_member, public child<member_of_group<
         child<member_of_group, task<T>>(std::move(t)),
         of_(of),
         handler_(std::move(handler)) {}
-  static void* operator new(std::size_t size) { return frame_pool::allocate(size); }
-  static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
 
   std::coroutine_handle<> child_ended() noexcept {
     task_group& group = of_;

@@ -4,9 +4,6 @@
 
 #include <unio/task.hpp>
 
-#include <coroutine>
-#include <utility>
-
 namespace unio {
 
 template <class T> inline task<T>& task<T>::operator=(task&& other) noexcept {

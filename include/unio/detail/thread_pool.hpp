@@ -5,26 +5,17 @@
 #include <unio/frames.hpp>
 #include <unio/thread_pool.hpp>
 
-#include <concepts>
-#include <new>
-#include <type_traits>
-
 namespace unio::detail {
 
 /// A function as work, in a block of the frame pool.
-template <class F> struct posted final : work {
-  template <class G> static work& make(G&& g) {
-    void* const memory = frame_pool::allocate(sizeof(posted));
-    return *::new (memory) posted(static_cast<G&&>(g));
-  }
+template <class F> struct posted final : work, pooled_frames {
+  template <class G> explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
 
  private:
-  template <class G> explicit posted(G&& g) : work(&invoke), f(static_cast<G&&>(g)) {}
   static void invoke(work& w, bool run) noexcept {
     auto& self = static_cast<posted&>(w);
     F f(static_cast<F&&>(self.f));
-    self.~posted(); // so that what `f` posts can reuse the block
-    frame_pool::deallocate(&self, sizeof(posted));
+    delete &self; // so that what `f` posts can reuse the block
     if (run) f();
   }
   F f;
@@ -40,7 +31,7 @@ inline bool thread_pool::running_in_this_thread() const noexcept {
 template <class F>
   requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
 inline void thread_pool::post(F&& f) {
-  post(detail::posted<std::decay_t<F>>::make(static_cast<F&&>(f)));
+  post(*new detail::posted<std::decay_t<F>>(static_cast<F&&>(f)));
 }
 
 } // namespace unio

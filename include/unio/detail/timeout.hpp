@@ -2,11 +2,7 @@
 
 #pragma once
 
-#include <unio/detail/child.hpp>
-#include <unio/detail/children.hpp>
 #include <unio/timeout.hpp>
-
-#include <optional>
 
 namespace unio {
 namespace detail {
@@ -27,9 +23,6 @@ class UNIO_API timeout_base : public children {
   [[nodiscard]] bool has_passed() const noexcept { return by_timer_; }
   /// condition::timed_out, or why the timer could not be started.
   [[nodiscard]] std::error_code why() const noexcept { return why_; }
-  /// Is `e` a std::system_error of condition::canceled?
-  static bool is_canceled(std::exception_ptr const& e) noexcept;
-
   deadline const& bound() const noexcept { return deadline_; }
   void abandon_timer() noexcept;
 

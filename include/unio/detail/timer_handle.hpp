@@ -7,7 +7,8 @@
 namespace unio {
 
 inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
-    : io_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d), moment_(t.moment()) {}
+    : void_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d),
+      moment_(t.moment()) {}
 UNIO_SENDER_FORMS(async_wait, (timer_handle & t), t)
 UNIO_SENDER_FORMS(async_no_op, (io_multiplexer * m), m)
 

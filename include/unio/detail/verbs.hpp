@@ -14,21 +14,18 @@
 #pragma once
 
 #include <unio/connect.hpp>
-#include <unio/detail/faces.hpp>
 #include <unio/io_request.hpp>
 
 namespace unio::detail {
 
+/// The table of each operation (src/op).
+extern UNIO_API driver::operation_faces const read_faces, write_faces, barrier_faces, poll_faces, close_faces,
+    connect_faces, accept_faces, accept_many_faces, send_zero_copy_faces, wait_event_faces, wait_faces,
+    no_op_faces, splice_faces, open_faces, lock_range_faces, lock_file_faces, link_faces;
+
 struct operation_access; // the operations' access to their private state (src/op/access.hpp)
 
-/// The result of an operation that yields nothing but success.
-inline io_result<void> void_result(io_operation const& op) noexcept {
-  int const r = op.outcome_value();
-  if (r < 0) return to_error_code(r);
-  return {};
-}
-
-/// That of one that moves bytes: the buffers that were filled or drained.
+/// The result of an operation that moves bytes: the buffers that were filled or drained.
 // Between two system calls of a loop over short reads: a call more would count.
 template <class Buffers>
 [[gnu::always_inline]] inline io_result<Buffers> transfer_result(int outcome,

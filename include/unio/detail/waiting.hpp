@@ -13,12 +13,10 @@
 
 #include <unio/executor.hpp>
 #include <unio/result.hpp>
-#include <unio/stop_token.hpp>
 #include <unio/yield.hpp>
 
 #include <atomic>
 #include <coroutine>
-#include <cstdint>
 #include <type_traits>
 
 namespace unio::detail {

@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include <unio/detail/child.hpp>
 #include <unio/detail/children.hpp>
 #include <unio/when.hpp>
 

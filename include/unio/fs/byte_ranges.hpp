@@ -36,7 +36,6 @@
 #include <unio/file_handle.hpp>
 #include <unio/fs/shared_fs_mutex.hpp>
 
-#include <cstdint>
 #include <memory>
 
 namespace unio::fs {

@@ -31,9 +31,7 @@ struct entity {
   /// The same, to be locked shared.
   [[nodiscard]] constexpr entity shared() const noexcept { return entity(value, false); }
 
-  friend constexpr bool operator==(entity a, entity b) noexcept {
-    return a.value == b.value && a.exclusive == b.exclusive;
-  }
+  bool operator==(entity const&) const = default;
 };
 static_assert(sizeof(entity) == 8);
 

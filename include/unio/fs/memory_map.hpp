@@ -53,11 +53,6 @@
 #pragma once
 
 #include <unio/detail/memory_map.hpp>
-#include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
-
-#include <cstddef>
-#include <span>
 
 namespace unio::fs {
 
@@ -65,7 +60,7 @@ namespace unio::fs {
 /// values that are already random, as those of entity_of(), and for consecutive numbers.
 struct fibonacci_hash {
   static constexpr std::uint64_t id = 1; // in the file: all its users must hash alike. Own ones begin at 1000
-  static constexpr std::uint64_t of(std::uint64_t value) noexcept;
+  static constexpr std::uint64_t of(std::uint64_t value) noexcept { return value * 0x9e3779b97f4a7c15 >> 32; }
 };
 
 /// FNV-1a over the eight bytes of the value: AFIO's. Takes 8 ns longer than fibonacci_hash.
@@ -108,14 +103,20 @@ class memory_map final : public detail::memory_map_base {
                                                map_visibility v = map_visibility::automatic,
                                                deadline d = {}) noexcept;
   [[nodiscard]] static result<memory_map> open(path_view name, map_visibility v = map_visibility::automatic,
-                                               deadline d = {}) noexcept;
-  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept;
+                                               deadline d = {}) noexcept {
+    return open({}, name, v, d);
+  }
+  [[nodiscard]] static result<memory_map> open(path_view name, deadline d) noexcept {
+    return open({}, name, map_visibility::automatic, d);
+  }
 
   /// As shared_fs_mutex::lock(), inline for a single entity that is free.
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept;
   [[nodiscard]] result<entities_guard> lock(std::span<entity const> entities, deadline d = {},
                                             bool spin_not_sleep = false) noexcept;
-  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept;
+  [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept {
+    return lock(entities, deadline::zero());
+  }
   [[nodiscard]] result<entities_guard> try_lock(entity e) noexcept { return lock(e, deadline::zero()); }
 
  private:

@@ -110,20 +110,17 @@ class UNIO_API shared_fs_mutex {
   /// As guard.unlock().
   void unlock(entities_guard& guard) noexcept { guard.unlock(); }
 
-  shared_fs_mutex(shared_fs_mutex const&) = delete;
-  shared_fs_mutex& operator=(shared_fs_mutex const&) = delete;
-
  protected:
   friend class entities_guard;
   shared_fs_mutex() = default;
+  shared_fs_mutex(shared_fs_mutex&&) = default;
+  shared_fs_mutex& operator=(shared_fs_mutex&&) = default;
 
   /// Locks held.entities, which it canonicalizes and may replace by what it really locks. Sets owner_died if
   /// an owner died. Returns 0, or a negative native code (-EAGAIN if it may not wait, -ETIMEDOUT); then
   /// nothing is locked.
   virtual int do_lock(detail::holding& held, detail::waiting how) noexcept = 0;
   virtual void do_unlock(detail::holding& held) noexcept = 0;
-
-  static detail::waiting waiting_for(deadline d, bool spin) noexcept;
 };
 
 /// lock(), awaited: retries, waiting on the coroutine's multiplexer in between, 50 µs at first, twice as long
