@@ -206,4 +206,30 @@ TEST(stream_costs, are_noticed) {
   EXPECT_EQ(cost_of(round).spent.allocations, static_cast<std::uint64_t>(measured));
 }
 
+// Ready, waiting, and waiting for the only buffer, which another task keeps for a while.
+TEST(alloc, receiving_into_a_pool_is_free) {
+  unio::buffer_pool pool(1, 64);
+  ends e, other;
+  expect_free([&]() -> task<bool> {
+    auto const one = [](unio::socket_handle& s, unio::buffer_pool& from) -> task<bool> {
+      auto got = co_await s.co_receive(from);
+      (void)co_await unio::co_yield_now();
+      co_return got.has_value() && got->size() == 1;
+    };
+    char const byte = 'x';
+    auto const write = [&](ends& to) { return to.second.write(const_buffer(&byte, 1)).has_value(); };
+    bool fine = write(e) && write(other);
+    auto const [a, b] = co_await unio::when_all(one(e.first, pool), one(other.first, pool));
+    fine = fine && a && b;
+    auto const later = [](ends& to) -> task<bool> {
+      (void)co_await unio::co_yield_now();
+      char const x = 'x';
+      co_return to.second.write(const_buffer(&x, 1)).has_value();
+    };
+    auto const [c, d] = co_await unio::when_all(one(e.first, pool), later(e));
+    co_return fine&& c&& d&& pool.lent() == 0;
+  });
+  EXPECT_GT(pool.waits(), 0u);
+}
+
 } // namespace

@@ -50,7 +50,7 @@ template <class Request> auto const& buffers_of(Request const& request, deadline
 
 /// The same for an operation on a handle, which may be done without constructing it.
 template <class Sender, class Handle, class... Arguments>
-typename Sender::result_type blocking_on(Handle& h, Arguments const&... arguments) noexcept {
+typename Sender::result_type blocking_on(Handle& h, Arguments&&... arguments) noexcept {
   if constexpr (requires { Sender::at_once(h, arguments...); })
     if (int const outcome = Sender::at_once(h, arguments...); outcome != Sender::not_at_once) [[likely]]
       return transfer_result(outcome, buffers_of(arguments...));
