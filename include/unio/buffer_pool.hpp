@@ -78,8 +78,8 @@ class UNIO_API lent_buffer {
 ///
 /// Running out is no error: operations wait for a buffer to come back, in the order of arrival, within their
 /// deadlines; those with a deadline of zero yield condition::would_block. dump_pending() says so, and waits()
-/// counts it. Tasks that keep buffers while they wait for more may wait for each other: the pool must have more
-/// buffers than they keep.
+/// counts it. Tasks that keep buffers while they wait for more may wait for each other: the pool must have
+/// more buffers than they keep.
 ///
 /// Thread safety  all functions from any thread
 /// Lifetime       must outlive the operations that use it. Buffers that are still lent keep its memory

@@ -160,7 +160,7 @@ class async_read;
 /// Cancellation  bytes that arrived first are returned
 /// Cost          no allocation, no copy; system calls as async_read, and one to look for bytes before each
 ///               wait for a buffer
-/// Runs as       io_uring POLL_ADD, then read(2) or recv(2) · epoll: the same on readiness · blocking the same
+/// Runs as       read(2) or recv(2) on readiness, which io_uring learns by POLL_ADD
 /// Source        FEATURES X-08
 class async_receive;
 
@@ -168,7 +168,7 @@ class async_receive;
 /// each buffer, then for what ended it (an empty buffer at the end of the stream), then set_done.
 ///
 /// Concurrency   a receiver that keeps all buffers of a pool stops what receives into it, until it drops one
-/// Runs as       io_uring POLL_ADD, then read(2) or recv(2) · epoll: the same on readiness
+/// Runs as       as async_receive
 class async_receive_many;
 
 /// Writes until at least one byte was taken. Otherwise as async_read.

@@ -3,9 +3,9 @@
 //   give_back ──► the first waiter, if there is one: granted, and its multiplexer is informed
 //             └─► free ──► take
 //
-// A buffer that comes back while operations wait is granted to the first of them; it is never free in between, so
-// that nobody overtakes. All of it is under one lock, which is held for a few instructions; if another thread's
-// multiplexer has to be woken, for that call too.
+// A buffer that comes back while operations wait is granted to the first of them; it is never free in
+// between, so that none overtakes. All of it is under one lock, which is held for a few instructions; if
+// another thread's multiplexer has to be woken, for that call too.
 
 #pragma once
 
