@@ -100,7 +100,7 @@ std::vector<echo_server> echo_servers(settings const& s) {
       peer("asio coroutines, io_uring", "io_uring", "echo_asio_uring", "coroutines"),
   };
   for (char const* const driver : {"io_uring", "epoll"})
-    for (char const* const mode : {"awaited", "multiplexed", "poll-first", "linked", "spliced"})
+    for (char const* const mode : {"awaited", "multiplexed", "lent", "poll-first", "linked", "spliced"})
       all.push_back({.subject = fmt::format("unio {}, {}", mode, driver),
                      .driver = driver,
                      .command = {s.unio, "echo", "--port", "0", "--mode", mode, "--driver",

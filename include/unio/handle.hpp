@@ -3,6 +3,7 @@
 //   handle       owns one descriptor
 //   io_handle    a handle that bytes can be read from and written to
 //   async_read, async_write, async_barrier, async_poll, async_close   the operations of every handle
+//   async_receive, async_receive_many   reading into buffers of a pool
 
 #pragma once
 
@@ -144,6 +145,32 @@ UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 /// Source        D2052R0 §4.1; readv(2), recv(2)
 class async_read;
 
+/// Reads a stream into a buffer of a pool, which is taken only when there is something to read: a connection
+/// that waits holds none.
+///
+/// Effects       fills one buffer as far as there are bytes
+/// Returns       the buffer (1 byte … the pool's size); none at the end of the stream. It may be kept, and
+///               dropped on any thread
+/// Errors        condition::timed_out, would_block, canceled (then no byte moved); EINVAL for a regular file;
+///               otherwise as read(2), recv(2)
+/// Preconditions the handle is open and readable; the pool outlives the operation
+/// Running out   where all buffers are lent it waits for one to come back, behind those that came before, and
+///               within its deadline; counters::resource_waits and buffer_pool::waits() count it
+/// Concurrency   one read or receive per handle at a time
+/// Cancellation  bytes that arrived first are returned
+/// Cost          no allocation, no copy; system calls as async_read, and one to look for bytes before each
+///               wait for a buffer
+/// Runs as       read(2) or recv(2) on readiness, which io_uring learns by POLL_ADD
+/// Source        FEATURES X-08
+class async_receive;
+
+/// The same again and again, until the end of the stream, an error, a cancel or its deadline: set_value for
+/// each buffer, then for what ended it (an empty buffer at the end of the stream), then set_done.
+///
+/// Concurrency   a receiver that keeps all buffers of a pool stops what receives into it, until it drops one
+/// Runs as       as async_receive
+class async_receive_many;
+
 /// Writes until at least one byte was taken. Otherwise as async_read.
 ///
 /// Effects       takes from `request.buffers` in order, to `request.offset` where the handle can seek
@@ -212,6 +239,8 @@ class UNIO_API io_handle : public handle {
 
   /// read, try_read, try_read_for, try_read_until, co_read, …: see async_read.
   UNIO_VERB_FORMS(read, async_read, (io_request<mutable_buffers> request), request)
+  /// receive, try_receive, …, co_receive, …: see async_receive. Of streams.
+  UNIO_VERB_FORMS(receive, async_receive, (buffer_pool & pool), pool)
   /// write, try_write, …, co_write, …: see async_write.
   UNIO_VERB_FORMS(write, async_write, (io_request<const_buffers> request), request)
   /// barrier, try_barrier, …, co_barrier, …: see async_barrier.
@@ -224,6 +253,8 @@ class UNIO_API io_handle : public handle {
 };
 
 UNIO_SENDER_FORMS(async_read, (io_handle & h, io_request<mutable_buffers> request), h, request)
+UNIO_SENDER_FORMS(async_receive, (io_handle & h, buffer_pool& pool), h, pool)
+UNIO_SENDER_FORMS(async_receive_many, (io_handle & h, buffer_pool& pool), h, pool)
 UNIO_SENDER_FORMS(async_write, (io_handle & h, io_request<const_buffers> request), h, request)
 UNIO_SENDER_FORMS(async_barrier, (io_handle & h, barrier_kind what), h, what)
 

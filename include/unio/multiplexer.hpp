@@ -53,6 +53,7 @@ struct counters {
   std::uint64_t cancels = 0;          ///< cancel requests
   std::uint64_t timeouts = 0;         ///< deadlines that passed
   std::uint64_t worker_jobs = 0;      ///< operations given to a thread that may block
+  std::uint64_t resource_waits = 0;   ///< times an operation had to wait for a buffer of a pool
   std::uint64_t abandoned = 0;        ///< operations destroyed in flight, which had to be waited for
 };
 

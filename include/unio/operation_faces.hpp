@@ -46,6 +46,7 @@ enum class readiness : std::uint8_t {
   time,        ///< its moment: the deadline is the result
   worker,      ///< a thread that may block, because readiness means nothing for its descriptor
   retry,       ///< a little time: the kernel offers nothing better to wait for
+  resource,    ///< what others have and give back: see resource_faces
 };
 
 /// Whether that is the readiness of a descriptor.
@@ -82,6 +83,21 @@ enum class inline_attempt : std::uint8_t {
 /// Which way bytes go through the descriptor that an operation waits on.
 enum class direction : std::uint8_t { in, out, either }; // either: as wants() says
 
+/// How an operation waits for a resource that no descriptor stands for, such as a buffer of a pool. All on
+/// the thread that runs it.
+struct resource_faces {
+  char const* name; ///< for dump_pending()
+  /// Joins the queue. Once the resource is granted, work is posted to the operation's multiplexer that polls
+  /// it. False: there is one again, and nothing was queued.
+  bool (*enqueue)(io_operation&) noexcept;
+  /// Whether it is granted. Then perform() uses it, or complete() gives it back.
+  bool (*is_granted)(io_operation const&) noexcept;
+  /// Leaves the queue, and takes back what was posted. What was granted stays so.
+  void (*leave)(io_operation&) noexcept;
+  /// The same without a multiplexer: blocks until it is granted or the moment has come, and leaves the queue.
+  void (*block)(io_operation&, std::int64_t until) noexcept;
+};
+
 /// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation
 /// (src/op).
 struct operation_faces {
@@ -117,6 +133,8 @@ struct operation_faces {
   /// Whether performing it together with others that wait is cheaper than performing it at once: it rarely
   /// has to wait, or rarely has anything to do yet.
   bool (*goes_with_others)(io_operation const&) noexcept = nullptr;
+  /// If it may wait for a resource.
+  resource_faces const* resource = nullptr;
   /// The kernel may keep its buffers longer than until the result: see outcome::holding.
   bool lends_buffers = false;
 };
@@ -135,6 +153,7 @@ enum class place : std::uint8_t {
   parked,       ///< waits for an edge of its descriptor
   later,        ///< performed in the next turn
   with_worker,  ///< a thread that may block performs it, or will
+  queued,       ///< waits for a resource, in its queue
   with_members, ///< waits for the operations that it is made of
   timed,        ///< waits for its moment
   retrying,     ///< performed again at a moment: nothing tells when it is worth it

@@ -5,6 +5,7 @@
 #include <unio/accept_loop.hpp>
 #include <unio/async_generator.hpp>
 #include <unio/buffer.hpp>
+#include <unio/buffer_pool.hpp>
 #include <unio/buffered_stream.hpp>
 #include <unio/callback.hpp>
 #include <unio/channel.hpp>

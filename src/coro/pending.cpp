@@ -98,6 +98,7 @@ void describe(std::string& text, io_operation const& op, std::int64_t now_ns) {
   }
   describe_age<UNIO_TRACKS_PENDING>(text, op, now_ns);
   text.append(", ").append(name_of(op.links.is.where));
+  if (op.links.is.where == driver::place::queued) text.append(" for ").append(op.faces().resource->name);
   if (op.links.is.cancel_wanted) text += ", being cancelled";
   if (op.links.is.in_heap) {
     std::int64_t const left = op.links.due - now_ns;

@@ -138,6 +138,8 @@ class engine final : public io_multiplexer {
     later_.push(op);
   }
   /// Has a thread that may block perform it.
+  void enqueue(io_operation& op) noexcept;
+  void granted(io_operation& op) noexcept;
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
   bool before_sleep() noexcept;

@@ -72,6 +72,13 @@ void run_inline(io_operation& op) noexcept {
           wake, sys::steady_now() + (at_once ? 0 : detail::retry_ms(retries) * std::int64_t{1'000'000}));
       if (retries < detail::retries_that_grow) ++retries;
     }
+    if (wants == readiness::resource) {
+      f.resource->block(op, until);
+      bool const timed_out = !f.resource->is_granted(op) && until != forever && sys::steady_now() >= until;
+      if (f.complete(op, f.perform(op, how), 0) == outcome::finished) return;
+      if (timed_out) return op.set_outcome(-ETIMEDOUT);
+      continue;
+    }
     std::int64_t const before = poll_first ? sys::steady_now() : 0;
     int const ready = wait(on_descriptor ? op.fd() : -1, wants, wake);
     if (poll_first && sys::steady_now() - before < did_not_sleep_ns) sys::note_waited(op.fd(), hint, false);

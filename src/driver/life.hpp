@@ -2,8 +2,9 @@
 //
 //                                  ┌─► to_try, to_submit ─► in_kernel ─┐
 //                                  ├─► to_poll ───────────► polled ────┤
-//   idle ──start──► at_hand ──arm──┼─► parked, later, with_worker ─────┼─► at_hand ──► landed ──► idle
-//     │                 ▲          └─► timed, with_members, retrying ──┘     │     delivered
+//   idle ──start──► at_hand ──arm──┼─► parked, queued, with_worker ────┼─► at_hand ──► landed ──► idle
+//     │                 ▲          ├─► later, timed, retrying ─────────┤     │     delivered
+//     │                 │          └─► with_members ───────────────────┘     │
 //     └─► ready ──► idle│                                                    │
 //                       └────────────── rearm ◄── delivered ◄── yielded ◄────┘
 //
@@ -25,6 +26,7 @@ enum class trigger : std::uint8_t {
   completion,  ///< the kernel says what has become of it
   readiness,   ///< its descriptor became ready
   worker_done, ///< a thread that may block has performed it
+  granted,     ///< it has the resource that it waits for
   moment,      ///< the time that it waits for has come
   stop,        ///< it is cancelled, or its descriptor closed, or its deadline over
   driver_lost, ///< the ring may not be entered any more, and epoll takes its place
@@ -33,7 +35,7 @@ enum class trigger : std::uint8_t {
 inline constexpr int trigger_count = static_cast<int>(trigger::delivered) + 1;
 
 enum class reaction : std::uint8_t {
-  impossible, ///< does not happen there
+  never,      ///< does not happen there
   nothing,    ///< it stays where it is
   decode,     ///< complete() says what the result means
   perform,    ///< it is performed, and waits again if it still has to
@@ -42,6 +44,7 @@ enum class reaction : std::uint8_t {
   withdraw,   ///< it is taken out of the driver's queue and has ended
   ask_kernel, ///< the kernel is asked to end it, and its completion says what has become of it
   ask_member, ///< the member that runs is asked to end, and its end is that of the whole
+  leave,      ///< it leaves the queue for its resource and has ended
   ask_worker, ///< it ends if no worker has begun it; otherwise its result says what has become of it
   retire,     ///< no driver has it any more
 };
@@ -53,23 +56,24 @@ using reactions = std::array<reaction, trigger_count>;
 
 inline constexpr std::array<reactions, place_count> life = {{
     // clang-format off
-    //               completion  readiness   worker_done moment      stop        driver_lost delivered
-    /* idle         */ {impossible, nothing, impossible, impossible, nothing,    nothing,    impossible},
-    /* ready        */ {impossible, nothing, impossible, impossible, nothing,    nothing,    retire},
-    /* at_hand      */ {impossible, nothing, impossible, impossible, end,        rearm,      impossible},
-    /* to_try       */ {impossible, nothing, impossible, impossible, withdraw,   rearm,      impossible},
-    /* to_submit    */ {impossible, nothing, impossible, impossible, withdraw,   rearm,      impossible},
-    /* to_poll      */ {impossible, nothing, impossible, impossible, withdraw,   rearm,      impossible},
-    /* in_kernel    */ {decode,     nothing, impossible, impossible, ask_kernel, nothing,    nothing},
-    /* polled       */ {perform,    nothing, impossible, impossible, ask_kernel, nothing,    impossible},
-    /* parked       */ {impossible, perform, impossible, impossible, end,        rearm,      impossible},
-    /* later        */ {impossible, nothing, impossible, impossible, end,        nothing,    impossible},
-    /* with_worker  */ {impossible, nothing, decode,     impossible, ask_worker, nothing,    impossible},
-    /* with_members */ {impossible, nothing, impossible, impossible, ask_member,  nothing,    impossible},
-    /* timed        */ {impossible, nothing, impossible, perform,    end,        nothing,    impossible},
-    /* retrying     */ {impossible, nothing, impossible, rearm,      end,        nothing,    impossible},
-    /* yielded      */ {impossible, nothing, impossible, impossible, end,        nothing,    rearm},
-    /* landed       */ {impossible, nothing, impossible, impossible, nothing,    nothing,    retire},
+    //                  completion readiness worker_done granted  moment   stop        driver_lost delivered
+    /* idle         */ {never,     nothing,  never,      never,   never,   nothing,    nothing,    never},
+    /* ready        */ {never,     nothing,  never,      never,   never,   nothing,    nothing,    retire},
+    /* at_hand      */ {never,     nothing,  never,      never,   never,   end,        rearm,      never},
+    /* to_try       */ {never,     nothing,  never,      never,   never,   withdraw,   rearm,      never},
+    /* to_submit    */ {never,     nothing,  never,      never,   never,   withdraw,   rearm,      never},
+    /* to_poll      */ {never,     nothing,  never,      never,   never,   withdraw,   rearm,      never},
+    /* in_kernel    */ {decode,    nothing,  never,      never,   never,   ask_kernel, nothing,    nothing},
+    /* polled       */ {perform,   nothing,  never,      never,   never,   ask_kernel, nothing,    never},
+    /* parked       */ {never,     perform,  never,      never,   never,   end,        rearm,      never},
+    /* later        */ {never,     nothing,  never,      never,   never,   end,        nothing,    never},
+    /* with_worker  */ {never,     nothing,  decode,     never,   never,   ask_worker, nothing,    never},
+    /* queued       */ {never,     nothing,  never,      perform, never,   leave,      nothing,    never},
+    /* with_members */ {never,     nothing,  never,      never,   never,   ask_member, nothing,    never},
+    /* timed        */ {never,     nothing,  never,      never,   perform, end,        nothing,    never},
+    /* retrying     */ {never,     nothing,  never,      never,   rearm,   end,        nothing,    never},
+    /* yielded      */ {never,     nothing,  never,      never,   never,   end,        nothing,    rearm},
+    /* landed       */ {never,     nothing,  never,      never,   never,   nothing,    nothing,    retire},
     // clang-format on
 }};
 
@@ -104,6 +108,7 @@ constexpr bool may_move(place from, place to) noexcept {
     case place::parked:
     case place::later:
     case place::with_worker:
+    case place::queued:
     case place::timed:
     case place::retrying:
     case place::yielded:
@@ -123,8 +128,9 @@ inline void move(io_operation& op, place to) noexcept {
 
 constexpr char const* name_of(place where) noexcept {
   constexpr std::array<char const*, place_count> names = {
-      "idle",   "ready", "at hand",       "to try",       "to submit", "to poll",  "in the kernel", "polled",
-      "parked", "later", "with a worker", "with members", "timed",     "retrying", "yielded",       "landed"};
+      "idle",          "ready",  "at hand",  "to try",  "to submit",     "to poll",
+      "in the kernel", "polled", "parked",   "later",   "with a worker", "queued",
+      "with members",  "timed",  "retrying", "yielded", "landed"};
   return names[static_cast<std::size_t>(where)];
 }
 

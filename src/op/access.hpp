@@ -33,6 +33,15 @@ struct operation_access {
     buffers = mutable_buffer(at, buffers.bytes());
   }
 
+  // async_receive: its pool; the buffer that was filled; its place in the queue for one; what it waits for.
+  template <class O> static pool_state& pool(O& op) noexcept { return *as<async_receive>(op).pool_; }
+  template <class O> static auto& filled(O& op) noexcept { return as<async_receive>(op).filled_; }
+  static pool_waiter& waiter(io_operation& op) noexcept { return as<async_receive>(op); }
+  static pool_waiter const& waiter(io_operation const& op) noexcept { return as<async_receive>(op); }
+  template <class O> static auto& receive_waits_for(O& op) noexcept {
+    return as<async_receive>(op).waits_for_;
+  }
+
   // async_connect: the kernel is connecting.
   template <class O> static auto& begun(O& op) noexcept { return as<async_connect>(op).begun_; }
 

@@ -1,9 +1,8 @@
 // async_read: all of reading, for every driver.
 
 #include "op/access.hpp"
-#include "op/face.hpp"
+#include "op/stream.hpp"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 namespace unio {
@@ -52,14 +51,6 @@ int read_file(io_operation const& op, io_request<mutable_buffers> const& request
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }
 
-// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a
-// hang-up only if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
-bool had_a_writer(int fd) noexcept {
-  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
-  timespec const now{};
-  return sys::poll(&p, 1, &now) != 0;
-}
-
 // Whether the short paths apply: see kernel_calls.
 bool is_short(mutable_buffer into) noexcept { return sys::current == &sys::kernel && !into.empty(); }
 int read_short(int fd, mutable_buffer into) noexcept {
@@ -68,12 +59,6 @@ int read_short(int fd, mutable_buffer into) noexcept {
 int recv_short(int fd, mutable_buffer into) noexcept {
   return op::uninterrupted(
       [&] { return sys::kernel_calls::recv(fd, into.data(), into.size(), MSG_DONTWAIT); });
-}
-
-int read_stream(int fd, handle_kind kind, iovec into) noexcept {
-  if (kind == handle_kind::stream_socket)
-    return op::uninterrupted([&] { return sys::recv(fd, into.iov_base, into.iov_len, MSG_DONTWAIT); });
-  return op::uninterrupted([&] { return sys::read(fd, into.iov_base, into.iov_len); });
 }
 
 int perform(io_operation& op, attempt how) noexcept {
@@ -95,7 +80,7 @@ int perform(io_operation& op, attempt how) noexcept {
       break;
   }
   op::vectors const v(request.buffers);
-  if (v.is_single()) return read_stream(op.fd(), op.kind(), v.one());
+  if (v.is_single()) return op::read_stream(op.fd(), op.kind(), v.one());
   return op::uninterrupted([&] { return sys::readv(op.fd(), v.data(), v.count()); });
 }
 
@@ -123,7 +108,7 @@ bool goes_with_others(io_operation const& op) noexcept {
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !had_a_writer(op.fd()))
+  if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !op::had_a_writer(op.fd()))
     return outcome::again;
   return op::decode(op, res);
 }

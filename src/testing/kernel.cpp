@@ -50,7 +50,7 @@ bool simulated_kernel::prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(&op);
   readiness const wants = op.faces().wants(op);
-  if (wants == readiness::retry) return false; // no kernel waits for it
+  if (wants == readiness::retry || op.faces().resource != nullptr) return false; // no kernel waits for it
   bool const may_refuse = world_.options.readiness && waits_for_descriptor(wants);
   return !may_refuse || !world_.random.one_in(8); // it may not know the operation
 }

@@ -2,6 +2,7 @@
 // blocks come from the pool. Ready and waiting, on handles and on a foreign stream.
 
 #include "alloc/counting.hpp"
+#include "support/ends.hpp"
 
 #include <unio/buffered_stream.hpp>
 #include <unio/unio.hpp>
@@ -190,6 +191,29 @@ TEST(stream_costs, are_noticed) {
     co_return true;
   };
   EXPECT_EQ(cost_of(round).spent.allocations, static_cast<std::uint64_t>(measured));
+}
+
+// Ready, waiting, and waiting for the only buffer, which another task keeps for a while.
+TEST(stream_costs, of_receiving_into_a_pool_are_none) {
+  unio::buffer_pool pool(1, 64);
+  test::unix_ends one, other;
+  expect_free([&]() -> task<bool> {
+    auto const receives = [](unio::socket_handle& s, unio::buffer_pool& from) -> task<bool> {
+      auto got = co_await s.co_receive(from);
+      co_await unio::co_yield_now();
+      co_return got.has_value() && got->size() == 1;
+    };
+    auto const sends = [](unio::socket_handle& s) -> task<bool> {
+      co_await unio::co_yield_now();
+      char const byte = 'x';
+      co_return s.write(const_buffer(&byte, 1)).has_value();
+    };
+    auto const [a, b, c, d] = co_await unio::when_all(
+        receives(one.source, pool), receives(other.source, pool), sends(one.sink), sends(other.sink));
+    bool const fine = a && b && c && d;
+    co_return fine&& pool.lent() == 0;
+  });
+  EXPECT_GT(pool.waits(), 0u);
 }
 
 } // namespace

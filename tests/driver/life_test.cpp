@@ -46,10 +46,11 @@ constexpr auto all_places = [] {
 }();
 
 // What it waits for, whether a ring can do it, and what it performs are up to the test.
-class probe : public io_operation {
+class probe : public io_operation, unio::work {
  public:
   probe(int fd, unio::io_multiplexer& m, readiness waits_for, bool for_ring, bool many = false)
       : io_operation(many ? faces_of_many : faces, unio::handle_kind::pipe, fd, &m, {}),
+        work([](work& w, bool) noexcept { (void)static_cast<probe&>(w).poll(); }),
         waits(waits_for),
         ring(for_ring) {
     if (many) set_multishot();
@@ -61,6 +62,8 @@ class probe : public io_operation {
     });
   }
   ~probe() { abandon(); }
+  /// The resource that it waits for is there.
+  void grant() { multiplexer()->post(static_cast<work&>(*this)); }
 
   [[nodiscard]] place where() const { return links.is.where; }
 
@@ -111,8 +114,15 @@ class probe : public io_operation {
             .perform = perform,
             .complete = complete,
             .moment = [](io_operation const& op) noexcept { return self(op).moment; },
-            .goes_with_others = [](io_operation const& op) noexcept { return self(op).with_others; }};
+            .goes_with_others = [](io_operation const& op) noexcept { return self(op).with_others; },
+            .resource = &resource};
   }
+  static constexpr unio::driver::resource_faces resource = {
+      .name = "a test",
+      .enqueue = [](io_operation&) noexcept { return true; },
+      .is_granted = [](io_operation const& op) noexcept { return self(op).can_go_on.load(); },
+      .leave = [](io_operation&) noexcept {},
+      .block = nullptr};
   static unio::driver::operation_faces const faces;
   static unio::driver::operation_faces const faces_of_many;
 };
@@ -147,6 +157,7 @@ struct scene {
     op->can_go_on = true;
     op->holds_worker = false;
     op->moment = 0;
+    if (op->where() == place::queued) op->grant();
     put(pipe);
   }
   void drive() {
@@ -213,6 +224,8 @@ void with(scene& s, place where, body const& at) {
       return stays(readiness::readable, false);
     case place::with_worker:
       return stays(readiness::worker, false);
+    case place::queued:
+      return stays(readiness::resource, false);
     case place::timed:
       return stays(readiness::time, false);
     case place::retrying:
@@ -278,7 +291,8 @@ TEST_P(life, a_stop_does_what_the_table_says) {
     reaction const expected = what_follows(where, trigger::stop);
     s.op->cancel();
     bool const is_noted = where == place::yielded; // its receiver is being notified of a value
-    bool const ends = !is_noted && (expected == reaction::end || expected == reaction::withdraw);
+    bool const ends = !is_noted && (expected == reaction::end || expected == reaction::withdraw ||
+                                    expected == reaction::leave);
     EXPECT_STREQ(name_of(s.op->where()), name_of(ends ? place::landed : where));
     if (where == place::idle || where == place::ready || where == place::landed) return;
     EXPECT_TRUE(s.op->links.is.cancel_wanted);
@@ -375,7 +389,7 @@ TEST(life_table, asks_only_for_steps_that_may_be_made) {
     for (int i = 0; i != unio::driver::trigger_count; ++i) {
       SCOPED_TRACE(std::string(name_of(where)) + ", trigger " + std::to_string(i));
       switch (what_follows(where, static_cast<trigger>(i))) {
-        case reaction::impossible:
+        case reaction::never:
         case reaction::nothing:
           break;
         case reaction::retire:

@@ -120,6 +120,41 @@ struct read_nothing : read_from<pipe_ends> {
   void make_ready() {}
 };
 
+// Into buffers of a pool, which has one; it goes home when the bytes were looked at.
+template <class Ends> struct receive_from : test::fixture {
+  static ending value() { return {std::string(text), text.size()}; }
+  static ending at_end() { return {}; }
+  unio::buffer_pool pool{1, 16};
+  Ends ends;
+
+  receive_from(io_multiplexer* m, script) { ends.source.set_multiplexer(m); }
+  ~receive_from() { EXPECT_EQ(pool.lent(), 0u); }
+  UNIO_SPELLINGS(async_receive, ends.source, receive, pool)
+  void make_ready() { put(ends.sink, text); }
+  void end() { ASSERT_TRUE(ends.sink.close()); }
+  void close() { ASSERT_TRUE(ends.source.close()); }
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    return {std::string(reinterpret_cast<char const*>(r->data()), r->size()), r.bytes_transferred()};
+  }
+};
+
+template <class Ends> struct receive_many_from : receive_from<Ends> {
+  static constexpr bool many = true;
+  static constexpr bool has_verbs = false; // a call returns once
+  using sender = unio::async_receive_many;
+  template <class S = sender> S describe(deadline d) { return S(this->ends.source, this->pool, d); }
+  using receive_from<Ends>::receive_from;
+};
+
+// The bytes are there, and the buffer is lent: it comes back from another thread.
+template <class Receive> struct while_all_are_lent : Receive {
+  unio::lent_buffer kept = this->pool.try_take();
+  while_all_are_lent(io_multiplexer* m, script s) : Receive(m, s) { Receive::make_ready(); }
+  void make_ready() { kept.reset(); }
+  void end() = delete; // the bytes are there all the same
+};
+
 // The directory is shared by all rows: making one for each cell takes longer than the cell.
 test::temporary_directory& directory() {
   static test::temporary_directory d;
@@ -812,6 +847,15 @@ std::vector<test::row> const& table() {
       test::row_of<scatter_from<pipe_ends>>("scatter_from_pipe"),
       test::row_of<scatter_from<tcp_ends>>("scatter_from_tcp_socket"),
       test::row_of<read_nothing>("read_nothing"),
+      test::row_of<receive_from<pipe_ends>>("receive_pipe"),
+      test::row_of<receive_from<named_pipe_ends>>("receive_named_pipe"),
+      test::row_of<receive_from<unix_ends>>("receive_unix_socket"),
+      test::row_of<receive_from<tcp_ends>>("receive_tcp_socket"),
+      test::row_of<receive_many_from<pipe_ends>>("receive_many_pipe"),
+      test::row_of<receive_many_from<tcp_ends>>("receive_many_tcp_socket"),
+      test::row_of<while_all_are_lent<receive_from<pipe_ends>>>("receive_while_all_are_lent"),
+      test::row_of<while_all_are_lent<receive_from<tcp_ends>>>("receive_tcp_while_all_are_lent"),
+      test::row_of<while_all_are_lent<receive_many_from<unix_ends>>>("receive_many_while_all_are_lent"),
       test::row_of<read_file>("read_file"),
       test::row_of<read_beyond_the_end>("read_file_beyond_its_end"),
       test::row_of<read_mapped_file>("read_mapped_file"),

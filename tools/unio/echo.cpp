@@ -53,6 +53,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t buffer_size = 8192;
+constexpr std::size_t lent_buffers = 1024; // for all connections
 constexpr std::chrono::milliseconds pause_after_error = 100ms;
 
 void say(std::string_view what, std::error_code why) {
@@ -255,6 +256,21 @@ unio::task<> awaited(unio::socket_handle s, connection*& first) {
   }
 }
 
+// Holds a buffer only from what it has read to its answer.
+unio::task<> lent(unio::socket_handle s, connection*& first) {
+  static unio::buffer_pool pool(lent_buffers, buffer_size);
+  connection c(std::move(s), first);
+  for (;;) {
+    auto const got = co_await c.socket.co_receive(pool);
+    if (!got || !*got) co_return;
+    for (unio::const_buffer rest(got->data(), got->size()); !rest.empty();) {
+      auto const sent = co_await c.socket.co_write(rest);
+      if (!sent) co_return;
+      rest = {rest.data() + sent.bytes_transferred(), rest.size() - sent.bytes_transferred()};
+    }
+  }
+}
+
 // Waits until there is something to read, then reads it.
 unio::task<> poll_first(unio::socket_handle s, connection*& first) {
   connection c(std::move(s), first);
@@ -363,6 +379,7 @@ std::unique_ptr<server> make_multiplexed(unio::listening_socket_handle l) {
 constexpr mode modes[] = {
     {"awaited", "a task for each connection, which reads and writes", make_task_server<awaited>},
     {"multiplexed", "operations and their receivers, no coroutine", make_multiplexed},
+    {"lent", "a task that borrows a buffer when there is something to read", make_task_server<lent>},
     {"poll-first", "a task that waits until there is something before it reads",
      make_task_server<poll_first>},
     {"linked", "a task whose answer and next read are one operation", make_task_server<linked>},

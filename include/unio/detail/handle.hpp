@@ -29,6 +29,22 @@ inline async_poll::async_poll(handle& h, readiness what, unio::deadline d) noexc
     : void_operation(detail::poll_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), what_(what) {}
 inline async_read::async_read(io_handle& h, io_request<mutable_buffers> request, unio::deadline d) noexcept
     : transfer_operation(detail::read_faces, h, request, d), source_(&h) {}
+inline async_receive::async_receive(driver::operation_faces const& faces, io_handle& h, buffer_pool& pool,
+                                    unio::deadline d) noexcept
+    : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
+      pool_waiter(&was_granted),
+      pool_(detail::state_of(pool)) {}
+inline async_receive::async_receive(io_handle& h, buffer_pool& pool, unio::deadline d) noexcept
+    : async_receive(detail::receive_faces, h, pool, d) {}
+inline async_receive_many::async_receive_many(io_handle& h, buffer_pool& pool, unio::deadline d) noexcept
+    : async_receive(detail::receive_many_faces, h, pool, d) {
+  set_multishot();
+}
+inline async_receive::result_type async_receive::result() noexcept {
+  int const r = outcome_value();
+  if (r < 0) return detail::to_error_code(r);
+  return {std::move(filled_), static_cast<std::size_t>(r)};
+}
 inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
                                unio::deadline const& d) noexcept {
   if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;

@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <unio/buffer_pool.hpp>
+#include <unio/detail/pool_waiter.hpp>
 #include <unio/detail/verbs.hpp>
 #include <unio/endpoint.hpp>
 
@@ -98,7 +100,7 @@ class UNIO_API async_read : public detail::transfer_operation<mutable_buffers>,
  private:
   friend struct detail::operation_access;
   template <class Sender, class Handle, class... Arguments>
-  friend typename Sender::result_type detail::blocking_on(Handle&, Arguments const&...) noexcept;
+  friend typename Sender::result_type detail::blocking_on(Handle&, Arguments&&...) noexcept;
   // Reads without constructing an operation, if a plain system call suffices; if not, returns not_at_once.
   static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
                      unio::deadline const& d) noexcept;
@@ -113,6 +115,35 @@ class UNIO_API async_write : public detail::transfer_operation<const_buffers>,
  public:
   async_write() = default;
   async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d = {}) noexcept;
+};
+
+class UNIO_API async_receive : public io_operation,
+                               public detail::standard_sender<async_receive>,
+                               private detail::pool_waiter {
+ public:
+  using result_type = io_result<lent_buffer>;
+  async_receive() noexcept : pool_waiter(&was_granted) {}
+  async_receive(io_handle& h, buffer_pool& pool, unio::deadline d = {}) noexcept;
+  /// Once: the buffer is the caller's from then on.
+  [[nodiscard]] result_type result() noexcept;
+
+ protected:
+  async_receive(driver::operation_faces const& faces, io_handle& h, buffer_pool& pool,
+                unio::deadline d) noexcept;
+
+ private:
+  friend struct detail::operation_access;
+  static void was_granted(work& w, bool run) noexcept;
+
+  detail::pool_state* pool_ = nullptr;
+  lent_buffer filled_; // until result() takes it
+  readiness waits_for_ = readiness::readable;
+};
+
+class UNIO_API async_receive_many : public async_receive {
+ public:
+  async_receive_many() = default;
+  async_receive_many(io_handle& h, buffer_pool& pool, unio::deadline d = {}) noexcept;
 };
 
 class UNIO_API async_connect : public detail::void_operation, public detail::standard_sender<async_connect> {

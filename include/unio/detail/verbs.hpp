@@ -19,9 +19,10 @@
 namespace unio::detail {
 
 /// The table of each operation (src/op).
-extern UNIO_API driver::operation_faces const read_faces, write_faces, barrier_faces, poll_faces, close_faces,
-    connect_faces, accept_faces, accept_many_faces, send_zero_copy_faces, wait_event_faces, wait_faces,
-    no_op_faces, splice_faces, open_faces, lock_range_faces, lock_file_faces, link_faces;
+extern UNIO_API driver::operation_faces const read_faces, receive_faces, receive_many_faces, write_faces,
+    barrier_faces, poll_faces, close_faces, connect_faces, accept_faces, accept_many_faces,
+    send_zero_copy_faces, wait_event_faces, wait_faces, no_op_faces, splice_faces, open_faces,
+    lock_range_faces, lock_file_faces, link_faces;
 
 struct operation_access; // the operations' access to their private state (src/op/access.hpp)
 
@@ -47,7 +48,7 @@ template <class Request> auto const& buffers_of(Request const& request, deadline
 
 /// The same for an operation on a handle, which may be done without constructing it.
 template <class Sender, class Handle, class... Arguments>
-typename Sender::result_type blocking_on(Handle& h, Arguments const&... arguments) noexcept {
+typename Sender::result_type blocking_on(Handle& h, Arguments&&... arguments) noexcept {
   if constexpr (requires { Sender::at_once(h, arguments...); })
     if (int const outcome = Sender::at_once(h, arguments...); outcome != Sender::not_at_once) [[likely]]
       return transfer_result(outcome, buffers_of(arguments...));

@@ -143,11 +143,26 @@ void engine::await_readiness(io_operation& op) noexcept {
       return retry_later(op);
     case readiness::worker:
       return to_worker(op);
+    case readiness::resource:
+      return enqueue(op);
     case readiness::readable:
     case readiness::writable:
     case readiness::exceptional:
       return backend_->park(*this, op);
   }
+}
+
+void engine::enqueue(io_operation& op) noexcept {
+  if (!op.faces().resource->enqueue(op)) return perform_later(op);
+  ++statistics.resource_waits;
+  move(op, place::queued);
+}
+
+// What was posted with it is what calls this, or is taken back.
+void engine::granted(io_operation& op) noexcept {
+  op.faces().resource->leave(op);
+  move(op, place::at_hand);
+  if (!perform_now(op)) await_readiness(op);
 }
 
 void engine::to_worker(io_operation& op) noexcept {
@@ -218,6 +233,9 @@ bool engine::take_back(io_operation& op) noexcept {
     case reaction::ask_worker:
       if (!take_from_workers(op)) return false;
       with_workers_.fetch_sub(1, std::memory_order_relaxed);
+      break;
+    case reaction::leave:
+      op.faces().resource->leave(op);
       break;
     case reaction::ask_member:
       return true; // by its decoder

@@ -191,8 +191,9 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
 
 io_status engine::poll(io_operation& op) noexcept {
   if (!op.started()) return io_status::not_started;
-  if (op.completed() || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
+  bool const is_known = op.completed() && l.is.where != place::queued; // or it waits to yield another value
+  if (is_known || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
   if (inherited_by_fork()) { // the parent's; this process has only a copy of its memory
     op.set_outcome(detail::native(error::inherited_by_fork));
     op.deliver(io_operation::value | io_operation::done);
@@ -204,6 +205,8 @@ io_status engine::poll(io_operation& op) noexcept {
       expire_one(op, now());
     } else if (l.is.where == place::with_members) {
       poll_member(op.faces().member(op));
+    } else if (l.is.where == place::queued) {
+      if (op.faces().resource->is_granted(op)) granted(op);
     } else if (is_with_backend(l.is.where)) {
       look_at(op);
     }

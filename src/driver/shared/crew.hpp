@@ -38,7 +38,7 @@ class slot final : public shared_state, public work_slot {
   int pending() noexcept override;
 
   // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
-  short_lock engine_lock;
+  sys::short_lock engine_lock;
   std::atomic<engine*> runs{nullptr};
   /// For its own thread.
   [[nodiscard]] engine* own_engine() const noexcept { return runs.load(std::memory_order_relaxed); }

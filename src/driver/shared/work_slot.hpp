@@ -3,30 +3,13 @@
 #pragma once
 
 #include "driver/queues.hpp"
-#include "sys/calls.hpp"
+#include "sys/short_lock.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
 
 namespace unio::driver {
-
-/// For a few instructions at a time; a thread that waits long lets the holder run.
-class short_lock {
- public:
-  void lock() noexcept {
-    for (int spins = 0; held_.exchange(true, std::memory_order_acquire); ++spins)
-      while (held_.load(std::memory_order_relaxed))
-        if (++spins > 64) sys::sched_yield();
-  }
-  bool try_lock() noexcept { return !held_.exchange(true, std::memory_order_acquire); }
-  void unlock() noexcept {
-    held_.store(false, std::memory_order_release);
-  } // pairs with the acquire in lock()
-
- private:
-  std::atomic<bool> held_{false};
-};
 
 /// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock
 /// that is held for a few instructions.
@@ -93,7 +76,7 @@ class alignas(64) work_slot {
   }
 
   inbox<work, work_link> inbox_;
-  alignas(64) short_lock lock_;
+  alignas(64) sys::short_lock lock_;
   work_queue queue_;
   std::atomic<int> queued_{0}; // how many are in queue_; changed under the lock
 };
