@@ -232,7 +232,7 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
     if (why) co_return io_result<const_buffers>(why, 0);
   }
   std::error_code const why = co_await send_all(limit);
-  if (why && !may_continue(why)) co_return io_result<const_buffers>(why, rest.moved());
+  if (why && !may_continue(why)) co_return io_result<const_buffers>(why, 0); // it will never arrive
   co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(rest.moved())),
                                      rest.moved());
 }
