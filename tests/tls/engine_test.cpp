@@ -2,6 +2,9 @@
 // that send nonsense, too much, or half.
 
 #include "tls/engines.hpp"
+#include "tls/raw_peer.hpp"
+
+#include <openssl/pem.h>
 
 #include <array>
 #include <cerrno>
@@ -595,28 +598,96 @@ TEST(tls_resumption, does_not_carry_over_to_a_name_with_other_rules) {
                             return name == "closed.test" ? &closed : nullptr;
                           }})
           .value();
-  for (tls_version const v : versions) {
-    // A client that cheats: it keeps sessions for one name and asks for the other.
-    tls_options o = only(v);
-    o.verification = tls_verification::none;
-    tls_context const of_client = test::client(o);
-    for (std::string_view const name : {"open.test", "closed.test"}) {
-      tls_engine client(of_client, name), server(open);
-      met m = shake_hands(client, server);
-      std::string got;
-      if (name == "open.test") {
-        ASSERT_EQ(m.server, outcome::done);
-        (void)write_all(server, "x");
-        exchange(client, server);
-        (void)read_all(client, got);
-        // Its ticket, offered for the other name.
-        auto const& state = of_client;
-        (void)state;
-      } else {
-        EXPECT_EQ(m.server, outcome::failed);
+  for (int const v : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    // A client that cheats: it keeps the session of one name and asks for the other with it.
+    SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_max_proto_version(context, v);
+    SSL_SESSION* session = nullptr;
+    for (char const* const name : {"open.test", "open.test", "closed.test"}) {
+      tls_engine server(open);
+      raw_peer cheat(context, false);
+      SSL_set_tlsext_host_name(cheat.ssl(), name);
+      if (session != nullptr) SSL_set_session(cheat.ssl(), session);
+      cheat.shake_hands(server);
+      if (name == std::string_view("closed.test")) {
+        EXPECT_FALSE(server.is_connected());
+        EXPECT_TRUE(contains(server.why(), "did not return a certificate")) << server.why();
+        continue;
       }
+      ASSERT_TRUE(server.is_connected()) << server.why();
+      EXPECT_EQ(server.is_resumed(), session != nullptr) << "as it should be with the same name";
+      (void)write_all(server, "x");
+      cheat.feed(take(server));
+      char x = 0;
+      EXPECT_EQ(SSL_read(cheat.ssl(), &x, 1), 1);
+      SSL_SESSION_free(session);
+      session = SSL_get1_session(cheat.ssl());
     }
+    SSL_SESSION_free(session);
+    SSL_CTX_free(context);
   }
+}
+
+// ---- a message in two records -----------------------------------------------------------------------------
+
+// OpenSSL writes nothing while it has half a message. It says so, and goes on with the other half.
+TEST(tls_engine, half_a_message_of_the_peer_delays_writes_and_breaks_nothing) {
+  SSL_CTX* const context = SSL_CTX_new(TLS_server_method());
+  BIO* const pem = BIO_new_mem_buf(the_identity().certificates.value().data(), -1);
+  X509* const certificate = PEM_read_bio_X509(pem, nullptr, nullptr, nullptr);
+  BIO* const key_pem = BIO_new_mem_buf(the_identity().key.value().data(), -1);
+  EVP_PKEY* const key = PEM_read_bio_PrivateKey(key_pem, nullptr, nullptr, nullptr);
+  SSL_CTX_use_certificate(context, certificate);
+  SSL_CTX_use_PrivateKey(context, key);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, [](int, X509_STORE_CTX*) { return 1; });
+  SSL_CTX_set_session_id_context(context, reinterpret_cast<unsigned char const*>("x"), 1);
+  SSL_CTX_set_max_send_fragment(context, 512); // less than a ticket with the client's certificate in it
+  for (bool const ends : {false, true}) {
+    tls_context const of_client =
+        test::client({.identity = the_authority().issue({.subject = "a client", .rsa = true})});
+    tls_engine client(of_client, "example.test");
+    raw_peer server(context, true);
+    std::string tickets;
+    for (int i = 0; i != 10 && !client.is_connected(); ++i) {
+      (void)SSL_do_handshake(server.ssl());
+      feed(client, server.take());
+      (void)client.handshake();
+      server.feed(take(client));
+    }
+    ASSERT_TRUE(client.is_connected()) << client.why();
+    EXPECT_EQ(SSL_do_handshake(server.ssl()), 1);
+    tickets = server.take();
+    ASSERT_GT(tickets.size(), 512U);
+    std::string got;
+    feed(client, std::string_view(tickets).substr(0, 512 + 5 + 17)); // the first record
+    EXPECT_EQ(read_all(client, got), outcome::wants_input);
+    EXPECT_EQ(client.write(std::string_view("x")).what, outcome::wants_input);
+    EXPECT_EQ(client.shutdown().what, outcome::wants_input);
+    EXPECT_EQ(client.update_keys(true).what, outcome::wants_input);
+    if (ends) {
+      client.input_ended();
+      EXPECT_EQ(client.write(std::string_view("x")).what, outcome::failed);
+      EXPECT_EQ(client.error(), condition::truncated);
+      continue;
+    }
+    feed(client, std::string_view(tickets).substr(512 + 5 + 17));
+    EXPECT_EQ(write_all(client, "x"), 1U);
+    EXPECT_EQ(client.update_keys(true).what, outcome::done);
+    EXPECT_EQ(write_all(client, "y"), 1U);
+    EXPECT_EQ(client.shutdown().what, outcome::done);
+    server.feed(take(client));
+    char room[10];
+    EXPECT_EQ(SSL_read(server.ssl(), room, 1), 1);
+    EXPECT_EQ(SSL_read(server.ssl(), room + 1, 1), 1);
+    EXPECT_EQ(std::string_view(room, 2), "xy");
+    EXPECT_EQ(SSL_read(server.ssl(), room, 1), 0);
+    EXPECT_EQ(SSL_get_shutdown(server.ssl()) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
+  }
+  EVP_PKEY_free(key);
+  X509_free(certificate);
+  BIO_free(pem);
+  BIO_free(key_pem);
+  SSL_CTX_free(context);
 }
 
 } // namespace
