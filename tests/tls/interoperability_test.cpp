@@ -93,7 +93,8 @@ TEST_F(tls_with_openssl, its_client_talks_to_our_server_and_each_ends_its_direct
       std::string const line = co_await read_line(s);
       EXPECT_EQ(line, "hello\n");
       EXPECT_TRUE((co_await unio::write(s, std::string_view("and hello to you\n"))).has_value());
-      other.say_no_more(); // it ends its direction
+      other.line_after("and hello to"); // it does not read on once it has been told to end
+      other.say_no_more();              // it ends its direction
       std::array<char, 10> room;
       auto const end = co_await s.co_read(room, 20s);
       EXPECT_TRUE(end.has_value() && end->bytes() == 0) << end.error().message();

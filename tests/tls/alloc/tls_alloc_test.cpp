@@ -1,5 +1,5 @@
-// Records cost no allocation of unio's once warm: blocks and frames come from the pool. What OpenSSL allocates
-// is counted apart, and reported. Handshakes allocate.
+// Records cost no allocation of unio's once warm: blocks and frames come from the pool. What OpenSSL
+// allocates is counted apart, and reported. Handshakes allocate.
 
 #include "alloc/counting.hpp"
 #include "tls/engines.hpp"
