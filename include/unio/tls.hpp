@@ -12,34 +12,21 @@
 
 #pragma once
 
-#include <unio/buffered_stream.hpp>
 #include <unio/detail/time_limit.hpp>
+#include <unio/detail/tls.hpp>
+#include <unio/stream.hpp>
 #include <unio/sync.hpp>
 #include <unio/tls_engine.hpp>
 
 namespace unio {
-
-class tls_stream;
-namespace detail {
-/// A read, which is answered at once by what has been decrypted or has arrived.
-struct tls_read {
-  using answer_type = io_result<mutable_buffers>;
-  tls_stream* from;
-  io_request<mutable_buffers> request;
-  deadline until;
-  [[nodiscard]] UNIO_API bool at_once(answer_type& a) const noexcept;
-  [[nodiscard]] UNIO_API task<answer_type> slowly() const;
-  [[nodiscard]] UNIO_API task<answer_type> after_others() const;
-};
-} // namespace detail
 
 /// A TLS connection over any stream, itself a stream: any_stream, buffered_stream, read(), write() and copy()
 /// take it.
 ///
 /// Reads and writes are independent. A read waits only for the peer; what the protocol answers meanwhile goes
 /// with the next write, or at once if it can go without waiting. A write waits only until its bytes are
-/// taken. A peer that never reads is sent nothing, holds bounded memory, and stops only writes; one that
-/// asks for answers (new keys) without end and reads none of them stops the reads as well.
+/// taken. A peer that reads nothing stops writes, not reads; one that also asks for answers (new keys)
+/// without end stops the reads as well. Memory is bounded in both cases.
 ///
 /// Errors         a connection that ends without close_notify: condition::truncated. The protocol's: codes of
 ///                tls_category(); why() is a sentence. Then both directions are over. The transport's as they

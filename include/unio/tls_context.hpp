@@ -70,7 +70,7 @@ struct tls_options {
   bool resumption = true;             ///< later connections may shorten their handshakes
   /// Servers: which context serves the client that asks for this name (SNI, empty if it asks for none),
   /// before anything else is decided. Null: this one. Called inside handshakes, on any thread that performs
-  /// one; the context that it points to is copied.
+  /// one; the context that it points to is copied. Must not throw.
   std::function<tls_context const*(std::string_view name)> by_name;
 };
 

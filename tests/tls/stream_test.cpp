@@ -3,6 +3,7 @@
 
 #include "tls/engines.hpp"
 
+#include <unio/buffered_stream.hpp>
 #include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
