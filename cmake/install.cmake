@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: headers, both libraries, the CMake package, unio.pc. The command adds
+# What `cmake --install` puts where: headers, the libraries, the CMake package, unio.pc. The command adds
 # itself.
 
 include(CMakePackageConfigHelpers)
@@ -13,6 +13,9 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unio
 install(TARGETS unio_static unio_shared EXPORT unioTargets)
 if(TARGET unio_testing)
   install(TARGETS unio_testing EXPORT unioTargets)
+endif()
+if(UNIO_TLS)
+  install(TARGETS unio_tls_static unio_tls_shared EXPORT unioTargets)
 endif()
 install(EXPORT unioTargets NAMESPACE unio:: DESTINATION ${unio_package_dir})
 
@@ -46,3 +49,7 @@ if(UNIO_URING)
 endif()
 configure_file(${PROJECT_SOURCE_DIR}/cmake/unio.pc.in ${PROJECT_BINARY_DIR}/unio.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/unio.pc DESTINATION ${unio_pkgconfig_dir})
+if(UNIO_TLS)
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/unio_tls.pc.in ${PROJECT_BINARY_DIR}/unio_tls.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/unio_tls.pc DESTINATION ${unio_pkgconfig_dir})
+endif()

@@ -5,19 +5,10 @@
 namespace unio {
 
 using detail::bytes_moved;
+using detail::give_a_turn;
 using detail::time_limit;
 
 static_assert(stream<buffered_stream> && read_stream<line_reader> && write_stream<buffered_writer>);
-
-namespace {
-// Answers the question in a later turn.
-template <class Question> task<typename Question::answer_type> give_a_turn(Question q) {
-  co_await co_yield_now();
-  typename Question::answer_type a;
-  if (q.at_once(a)) co_return a;
-  co_return co_await q.slowly(false);
-}
-} // namespace
 
 // ---- reading ----------------------------------------------------------------------------------------------
 

@@ -1,12 +1,11 @@
-// src/coro/stream.hpp: what whole transfers share: their deadline, the rest of a list of buffers, the bytes
-// moved.
+// src/coro/stream.hpp: what whole transfers share: the rest of a list of buffers, the bytes moved, a turn for
+// others.
 
 #pragma once
 
-#include "sys/calls.hpp"
-#include "sys/due.hpp"
-
+#include <unio/detail/time_limit.hpp>
 #include <unio/stream.hpp>
+#include <unio/yield.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -14,27 +13,6 @@
 namespace unio::detail {
 
 inline std::error_code system_error(int code) noexcept { return {code, std::system_category()}; }
-
-/// The deadline of a whole transfer: a moment, once it has begun. Zero stays zero: do what can be done
-/// without waiting.
-class time_limit {
- public:
-  explicit time_limit(deadline d) noexcept : deadline_(d) {
-    if (d.is_none() || d.is_zero()) return;
-    due_ns_ = sys::due(d);
-    deadline_ = std::chrono::steady_clock::time_point(std::chrono::nanoseconds(due_ns_));
-  }
-  /// For the next transfer.
-  [[nodiscard]] deadline next() const noexcept { return deadline_; }
-  /// Checked because a source that always has data would never notice.
-  [[nodiscard]] bool has_passed() const noexcept {
-    return due_ns_ != deadline::forever && sys::steady_now() >= due_ns_;
-  }
-
- private:
-  deadline deadline_;
-  std::int64_t due_ns_ = deadline::forever;
-};
 
 /// The rest of a list of buffers. The caller's array is not changed, so the rest of a partly moved buffer
 /// goes alone.
@@ -99,6 +77,14 @@ inline void bring(mutable_buffers const& got, mutable_buffers const& wanted) noe
 inline std::size_t brought(io_result<mutable_buffers> const& got, mutable_buffers const& wanted) noexcept {
   if (got.has_value()) bring(*got, wanted);
   return bytes_moved(got, wanted.bytes());
+}
+
+/// Answers a question of a buffered_awaitable in a later turn.
+template <class Question> task<typename Question::answer_type> give_a_turn(Question q) {
+  co_await co_yield_now();
+  typename Question::answer_type a;
+  if (q.at_once(a)) co_return a;
+  co_return co_await q.slowly(false);
 }
 
 /// A block of the pool, freed at the end of its scope.

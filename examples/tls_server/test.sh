@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The client of examples/tls_client against the server of examples/tls_server, on loopback.
+#
+#   test.sh SERVER CLIENT
+set -euo pipefail
+export LC_ALL=C LANG=C
+server=$1 client=$2
+work=$(mktemp -d)
+pid=
+trap '[[ -z $pid ]] || kill "$pid"; rm -rf "$work"' EXIT
+
+command -v openssl >/dev/null || { echo "no openssl, which makes the certificate"; exit 77; }
+openssl req -x509 -newkey ed25519 -nodes -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+  -keyout "$work/key.pem" -out "$work/certificate.pem" 2>"$work/log" || { cat "$work/log"; exit 1; }
+: >"$work/server"
+"$server" 127.0.0.1:0 "$work/certificate.pem" "$work/key.pem" >"$work/server" 2>&1 &
+pid=$!
+for ((i = 0; i != 100; ++i)); do
+  if at=$(sed -n 's/^listening on //p' "$work/server") && [[ -n $at ]]; then break; fi
+  sleep 0.05
+done
+[[ -n $at ]] || { cat "$work/server"; exit 1; }
+
+page=$("$client" "$at" localhost "$work/certificate.pem")
+echo "$page"
+grep -q '^You speak TLS_' <<<"$page"
+
+# A name that the certificate does not bear, roots that it does not lead to, a server that is none.
+refused() { # what it says, arguments...
+  local says=$1 said
+  shift
+  if said=$("$client" "$@" 2>&1) || ! grep -qF "$says" <<<"$said"; then
+    echo "expected '$says': $said"
+    exit 1
+  fi
+}
+refused "'other.test': its certificate was refused: hostname mismatch (CN=localhost)" \
+  "$at" other.test "$work/certificate.pem"
+refused "'localhost': its certificate was refused: self-signed certificate (CN=localhost)" "$at" localhost
+refused "root certificates '/nonexistent': No such file or directory" "$at" localhost /nonexistent
+refused "Connection refused" 127.0.0.1:1 localhost
+if said=$("$server" 127.0.0.1:0 "$work/key.pem" "$work/key.pem" 2>&1); then exit 1; fi
+grep -qF "certificate '$work/key.pem': no start line" <<<"$said"

@@ -1,0 +1,454 @@
+// The engine: OpenSSL between two queues of bytes.
+//
+//   network ──input_room()──► in_ ──BIO──► SSL ──read()──► program
+//   network ◄──output()── front_ ◄─ back_ ◄──BIO── SSL ◄──write()── program
+//
+// The BIO takes all that it is given: if it had OpenSSL wait for room, a read could end up waiting for a
+// write (openssl#8677, odyssey#1459). Bounds are kept before OpenSSL is called. An empty in_ is "not yet",
+// never the end, so that OpenSSL does not fail for good where the input has ended and writing may continue.
+
+#include "tls/openssl.hpp"
+
+#include <unio/frames.hpp>
+#include <unio/tls_engine.hpp>
+
+#include <openssl/pem.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace unio {
+
+static_assert(sizeof(tls_engine) < 400 && sizeof(tls_context) == 16);
+
+namespace {
+
+// Beside the bytes of a record: its header, number, tag and padding. RFC 5246 §6.2.3 allows 2,048 and a
+// header; what OpenSSL makes is below 512 with an empty record before it
+// (SSL_OP_DONT_INSERT_EMPTY_FRAGMENTS).
+constexpr std::size_t record_overhead = 512;
+// What reads may make the protocol answer above output_limit: some hundred updates of keys.
+constexpr std::size_t answer_bytes = 8 * 1024;
+
+constexpr std::uint32_t least_room = 1024;
+constexpr std::uint32_t most_room = 32 * 1024;
+
+std::error_code system_error(int code) noexcept { return {code, std::system_category()}; }
+
+std::string_view without_dot(std::string_view name) noexcept {
+  if (name.ends_with('.')) name.remove_suffix(1); // the root of the domain names: RFC 6066 §3 leaves it out
+  return name;
+}
+
+} // namespace
+
+// ---- blocks -----------------------------------------------------------------------------------------------
+
+namespace detail {
+
+bool tls_bytes::reserve(std::size_t n) noexcept {
+  if (capacity_ - end_ >= n) return true;
+  std::size_t const size = this->size();
+  if (begin_ != 0 && capacity_ - size >= n && size <= begin_) { // cheaper than a block
+    std::memcpy(data_, data_ + begin_, size);
+  } else {
+    std::size_t const capacity = std::max(size + n, 2 * size);
+    std::byte* bytes = nullptr;
+#if UNIO_HAS_EXCEPTIONS
+    try {
+      bytes = static_cast<std::byte*>(frame_pool::allocate(capacity));
+    } catch (std::bad_alloc const&) {
+      return false;
+    }
+#else
+    bytes = static_cast<std::byte*>(frame_pool::allocate(capacity));
+#endif
+    if (size != 0) std::memcpy(bytes, data_ + begin_, size);
+    release();
+    data_ = bytes;
+    capacity_ = capacity;
+  }
+  begin_ = 0;
+  end_ = size;
+  return true;
+}
+
+void tls_bytes::swap(tls_bytes& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(capacity_, other.capacity_);
+  std::swap(begin_, other.begin_);
+  std::swap(end_, other.end_);
+}
+
+void tls_bytes::release() noexcept {
+  if (data_ != nullptr) frame_pool::deallocate(data_, capacity_);
+  data_ = nullptr;
+  capacity_ = begin_ = end_ = 0;
+}
+
+// ---- what OpenSSL calls -----------------------------------------------------------------------------------
+
+struct tls_hooks {
+  static tls_engine& engine_of(SSL const* s) noexcept {
+    return *static_cast<tls_engine*>(SSL_get_app_data(s));
+  }
+
+  static int read(BIO* b, char* to, int size) noexcept {
+    tls_engine& e = *static_cast<tls_engine*>(BIO_get_data(b));
+    BIO_clear_retry_flags(b);
+    std::size_t const n = std::min(static_cast<std::size_t>(size), e.in_.size());
+    if (n == 0) {
+      BIO_set_retry_read(b);
+      return -1;
+    }
+    std::memcpy(to, e.in_.data(), n);
+    e.in_.taken(n);
+    if (!e.filling_) e.in_.release_if_empty();
+    return static_cast<int>(n);
+  }
+  static int write(BIO* b, char const* from, int size) noexcept {
+    tls_engine& e = *static_cast<tls_engine*>(BIO_get_data(b));
+    BIO_clear_retry_flags(b);
+    auto const n = static_cast<std::size_t>(size);
+    if (!e.back_.reserve(n)) return -1; // without retry: the connection fails
+    std::memcpy(e.back_.room().data(), from, n);
+    e.back_.filled(n);
+    return size;
+  }
+  static long control(BIO*, int command, long, void*) noexcept { return command == BIO_CTRL_FLUSH ? 1 : 0; }
+
+  static BIO_METHOD* method() noexcept {
+    static BIO_METHOD* const made = [] {
+      BIO_METHOD* const m = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "unio");
+      if (m == nullptr) return m;
+      BIO_meth_set_read(m, &read);
+      BIO_meth_set_write(m, &write);
+      BIO_meth_set_ctrl(m, &control);
+      return m;
+    }();
+    return made;
+  }
+
+  // Remembers whose certificate was refused. Changes nothing.
+  static int verified(int is_good, X509_STORE_CTX* c) noexcept {
+    if (is_good == 0) {
+      auto* const s = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(c, SSL_get_ex_data_X509_STORE_CTX_idx()));
+      X509* const certificate = X509_STORE_CTX_get_current_cert(c);
+      if (s != nullptr && certificate != nullptr) engine_of(s).refused_ = subject_of(certificate);
+    }
+    return is_good;
+  }
+
+  static int new_session(SSL* s, SSL_SESSION* session) noexcept {
+    tls_engine& e = engine_of(s);
+    if (e.name_.empty() || SSL_SESSION_is_resumable(session) != 1) return 0;
+    return e.state_->keep_session(e.name_, session) ? 1 : 0;
+  }
+
+  // Before any extension is looked at, so that tickets are compared with the context that is chosen.
+  static int hello(SSL* s, int* alert, void*) noexcept {
+    tls_engine& e = engine_of(s);
+    unsigned char const* list = nullptr;
+    std::size_t size = 0;
+    // RFC 6066 §3: the size of the list; then the kind (0: a host name), the size and the bytes of a name.
+    if (SSL_client_hello_get0_ext(s, TLSEXT_TYPE_server_name, &list, &size) == 1) {
+      auto const number = [&](std::size_t at) { return std::size_t{list[at]} << 8 | list[at + 1]; };
+      if (size < 5 || number(0) != size - 2 || list[2] != TLSEXT_NAMETYPE_host_name ||
+          number(3) != size - 5 || number(3) > TLSEXT_MAXLEN_host_name) {
+        *alert = SSL_AD_DECODE_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+      }
+      e.name_.assign(reinterpret_cast<char const*>(list + 5), size - 5);
+    }
+    if (!e.state_->by_name) return SSL_CLIENT_HELLO_SUCCESS;
+    tls_context const* const chosen = e.state_->by_name(e.name_);
+    if (chosen == nullptr) return SSL_CLIENT_HELLO_SUCCESS;
+    std::shared_ptr<tls_state> const& state = tls_state::of(*chosen);
+    if (state == nullptr || !state->is_server || SSL_set_SSL_CTX(s, state->context) == nullptr) {
+      *alert = SSL_AD_INTERNAL_ERROR;
+      return SSL_CLIENT_HELLO_ERROR;
+    }
+    // These are copied when a connection is made, not when its context changes (SSL_set_SSL_CTX).
+    SSL_set_verify(s, state->verify_mode, &verified);
+    SSL_set_min_proto_version(s, static_cast<int>(SSL_CTX_get_min_proto_version(state->context)));
+    SSL_set_max_proto_version(s, static_cast<int>(SSL_CTX_get_max_proto_version(state->context)));
+    SSL_clear_options(s, SSL_OP_NO_TICKET);
+    SSL_set_options(s, SSL_CTX_get_options(state->context));
+    SSL_set_num_tickets(s, SSL_CTX_get_num_tickets(state->context));
+    e.state_ = state;
+    return SSL_CLIENT_HELLO_SUCCESS;
+  }
+};
+
+void set_hooks(SSL_CTX* context, bool is_server) noexcept {
+  if (is_server) {
+    SSL_CTX_set_client_hello_cb(context, &tls_hooks::hello, nullptr);
+  } else {
+    SSL_CTX_sess_set_new_cb(context, &tls_hooks::new_session);
+  }
+}
+
+std::string subject_of(X509* certificate) {
+  bio_owner const text(BIO_new(BIO_s_mem()));
+  if (text == nullptr || X509_NAME_print_ex(text.get(), X509_get_subject_name(certificate), 0,
+                                            XN_FLAG_RFC2253 & ~ASN1_STRFLGS_ESC_MSB) < 0)
+    return {};
+  char* data = nullptr;
+  long const size = BIO_get_mem_data(text.get(), &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+
+} // namespace detail
+
+// ---- beginning and end ------------------------------------------------------------------------------------
+
+tls_engine::tls_engine(tls_context const& context, std::string_view server_name) noexcept
+    : state_(context.state_) {
+  if (state_ == nullptr) {
+    (void)fails(system_error(EINVAL), "TLS without a context");
+    broken_ = true;
+    return;
+  }
+  is_server_ = state_->is_server;
+  if (!prepare(server_name)) broken_ = true;
+}
+
+bool tls_engine::prepare(std::string_view server_name) noexcept {
+  ERR_clear_error();
+  ssl_ = SSL_new(state_->context);
+  BIO* bio = nullptr;
+  if (ssl_ != nullptr && detail::tls_hooks::method() != nullptr) bio = BIO_new(detail::tls_hooks::method());
+  if (bio == nullptr) return fails(system_error(ENOMEM), "OpenSSL has no memory"), false;
+  BIO_set_data(bio, this);
+  BIO_set_init(bio, 1);
+  SSL_set_bio(ssl_, bio, bio);
+  SSL_set_app_data(ssl_, this);
+  SSL_set_verify(ssl_, state_->verify_mode, &detail::tls_hooks::verified);
+  if (is_server_) {
+    SSL_set_accept_state(ssl_);
+    return true;
+  }
+  SSL_set_connect_state(ssl_);
+  name_ = without_dot(server_name);
+  if (name_.empty()) {
+    if (state_->verify_mode == SSL_VERIFY_NONE) return true;
+    return fails(system_error(EINVAL),
+                 "a client needs the name of its server, to compare with its certificate"),
+           false;
+  }
+  X509_VERIFY_PARAM* const wanted = SSL_get0_param(ssl_);
+  X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+  bool good = name_.find('\0') == name_.npos;
+  if (good && X509_VERIFY_PARAM_set1_ip_asc(wanted, name_.c_str()) != 1) {
+    ERR_clear_error();
+    good = SSL_set1_host(ssl_, name_.c_str()) == 1 && SSL_set_tlsext_host_name(ssl_, name_.c_str()) == 1;
+  }
+  if (!good) return fails(system_error(EINVAL), "'" + name_ + "': no name that a server can have"), false;
+  if (detail::session_owner const earlier = state_->take_session(name_)) SSL_set_session(ssl_, earlier.get());
+  ERR_clear_error();
+  return true;
+}
+
+tls_engine::~tls_engine() {
+  if (ssl_ == nullptr) return;
+  // Otherwise its tickets could no longer be used if close_notify was not exchanged
+  // (SSL_CTX_remove_session). RFC 5246 §7.2.1 no longer asks for that.
+  if (connected_ && !broken_) SSL_set_shutdown(ssl_, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+  SSL_free(ssl_);
+}
+
+// ---- calls ------------------------------------------------------------------------------------------------
+
+tls_engine::outcome tls_engine::fails(std::error_code why, std::string_view text) noexcept {
+  error_ = why;
+  why_ = text;
+  return outcome::failed;
+}
+
+tls_engine::outcome tls_engine::breaks() noexcept {
+  unsigned long const last = ERR_peek_last_error();
+  bool const refused =
+      ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED;
+  std::error_code e = detail::take_error();
+  long const verified = SSL_get_verify_result(ssl_);
+  if (refused && verified != X509_V_OK) e = {static_cast<int>(verified), tls_verification_category()};
+  std::string text = name_.empty() ? std::string(is_server_ ? "client" : "server") : "'" + name_ + "'";
+  if (refused) {
+    text += ": its certificate was refused: " + e.message();
+    if (!refused_.empty()) text += " (" + refused_ + ")";
+  } else {
+    text += ": " + e.message();
+  }
+  broken_ = true;
+  return fails(e, text);
+}
+
+// OpenSSL's errors are the thread's, and SSL_get_error() looks at them: it follows its call at once.
+template <class Call> tls_engine::outcome tls_engine::ask(Call call) noexcept {
+  ERR_clear_error();
+  int const r = call();
+  if (r > 0) return outcome::done;
+  switch (SSL_get_error(ssl_, r)) {
+    case SSL_ERROR_WANT_READ:
+      return outcome::wants_input;
+    case SSL_ERROR_ZERO_RETURN:
+      return outcome::ended;
+    default:
+      return breaks();
+  }
+}
+
+// Without SSL_MODE_AUTO_RETRY OpenSSL says that it wants input after each record without data, and at times
+// when it has only finished what it did before. So it is believed if there is no input, and not at once.
+template <class Call> tls_engine::outcome tls_engine::ask_until_input(Call call) noexcept {
+  for (int idle = 0;;) {
+    std::size_t const before = in_.size();
+    outcome const o = ask(call);
+    if (o != outcome::wants_input) return o;
+    idle = in_.size() == before ? idle + 1 : 0;
+    if (idle == 2 && before == 0) break;
+    if (idle == 100) { // it wants what it does not take
+      broken_ = true;
+      return fails(system_error(EPROTO), "OpenSSL takes no input");
+    }
+    if (queued() >= output_limit + answer_bytes) return outcome::wants_output;
+  }
+  if (!input_ended_) return outcome::wants_input;
+  return fails(make_error_code(error::truncated),
+               connected_ ? "the connection ended without close_notify"
+                          : "the connection ended in the middle of the handshake");
+}
+
+tls_engine::progress tls_engine::handshake() noexcept {
+  if (broken_) return {outcome::failed};
+  if (connected_) return {};
+  if (queued() >= output_limit) return {outcome::wants_output};
+  outcome const o = ask_until_input([&] { return SSL_do_handshake(ssl_); });
+  if (o == outcome::done) connected_ = true;
+  if (o == outcome::ended) return {fails(make_error_code(error::truncated), "the peer ended the handshake")};
+  return {o};
+}
+
+// Whether calls that need a connection may be made.
+bool tls_engine::is_usable(bool for_writing) noexcept {
+  if (broken_) return false;
+  if (!connected_) return fails(system_error(ENOTCONN), "the handshake is not done"), false;
+  if (for_writing && shut_down_) return fails(system_error(EPIPE), "written after shutdown"), false;
+  return true;
+}
+
+// OpenSSL says nothing of its own while it has the first half of a message, as of a ticket in two records.
+tls_engine::outcome tls_engine::finish_message() noexcept {
+  if (SSL_in_init(ssl_) == 0) return outcome::done;
+  return ask_until_input([&] { return SSL_do_handshake(ssl_); });
+}
+
+tls_engine::progress tls_engine::read(mutable_buffer room) noexcept {
+  UNIO_EXPECTS(!room.empty(), "a read without room");
+  if (!is_usable(false)) return {outcome::failed};
+  if (queued() >= output_limit + answer_bytes) return {outcome::wants_output};
+  std::size_t n = 0;
+  outcome const o = ask_until_input([&] { return SSL_read_ex(ssl_, room.data(), room.size(), &n); });
+  return {o, n};
+}
+
+tls_engine::progress tls_engine::write(const_buffer bytes) noexcept {
+  UNIO_EXPECTS(!bytes.empty(), "a write without bytes");
+  if (!is_usable(true)) return {outcome::failed};
+  std::size_t const size = std::min(bytes.size(), record_bytes);
+  if (queued() != 0 && queued() + size + record_overhead > output_limit) return {outcome::wants_output};
+  std::size_t const whole = std::min(bytes.size(), output_limit - 2 * record_overhead);
+  if (!back_.reserve(whole + record_overhead)) return {fails(system_error(ENOMEM), "no memory")};
+  std::size_t n = 0;
+  outcome const o = ask_until_input([&] { return SSL_write_ex(ssl_, bytes.data(), size, &n); });
+  return {o, n};
+}
+
+tls_engine::progress tls_engine::shutdown() noexcept {
+  if (shut_down_) return {};
+  if (!is_usable(false)) return {outcome::failed};
+  if (outcome const o = finish_message(); o != outcome::done) return {o};
+  // 0: it is sent, and there is no answer yet.
+  outcome const o = ask_until_input([&] { return SSL_shutdown(ssl_) < 0 ? -1 : 1; });
+  if (o == outcome::done) shut_down_ = true;
+  return {o};
+}
+
+tls_engine::progress tls_engine::update_keys(bool of_the_peer_too) noexcept {
+  if (!is_usable(true)) return {outcome::failed};
+  if (version() != tls_version::tls_1_3) return {fails(system_error(EOPNOTSUPP), "TLS 1.2 keeps its keys")};
+  if (queued() >= output_limit) return {outcome::wants_output};
+  if (outcome const o = finish_message(); o != outcome::done) return {o};
+  int const kind = of_the_peer_too ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED;
+  return {ask_until_input([&] { return SSL_key_update(ssl_, kind) == 1 ? SSL_do_handshake(ssl_) : -1; })};
+}
+
+// ---- the network's side -----------------------------------------------------------------------------------
+
+mutable_buffer tls_engine::input_room() noexcept {
+  if (!in_.reserve(in_.size() == 0 && in_.capacity() == 0 ? wanted_room_ : least_room)) return {};
+  filling_ = true;
+  return in_.room();
+}
+
+void tls_engine::input_arrived(std::size_t n) noexcept {
+  std::size_t const room = in_.room().size();
+  UNIO_EXPECTS(n <= room, "more has arrived than there was room for");
+  filling_ = false;
+  in_.filled(n);
+  input_count_ += n != 0;
+  if (n == room) {
+    wanted_room_ = most_room;
+  } else if (n != 0 && n < room / 8) {
+    wanted_room_ = std::max(least_room, wanted_room_ / 4);
+  }
+  in_.release_if_empty();
+}
+
+const_buffer tls_engine::output() noexcept {
+  if (front_.size() == 0) {
+    front_.release_if_empty();
+    front_.swap(back_);
+  }
+  return {front_.data(), front_.size()};
+}
+
+void tls_engine::output_taken(std::size_t n) noexcept {
+  UNIO_EXPECTS(n <= front_.size(), "more was sent than there was");
+  front_.taken(n);
+  front_.release_if_empty();
+}
+
+// ---- what was agreed on -----------------------------------------------------------------------------------
+
+tls_version tls_engine::version() const noexcept {
+  return connected_ ? static_cast<tls_version>(SSL_version(ssl_)) : tls_version::none;
+}
+std::string_view tls_engine::cipher() const noexcept {
+  return connected_ ? std::string_view(SSL_get_cipher_name(ssl_)) : std::string_view();
+}
+std::string_view tls_engine::protocol() const noexcept {
+  if (ssl_ == nullptr) return {};
+  unsigned char const* name = nullptr;
+  unsigned size = 0;
+  SSL_get0_alpn_selected(ssl_, &name, &size);
+  return {reinterpret_cast<char const*>(name), size};
+}
+bool tls_engine::is_resumed() const noexcept { return connected_ && SSL_session_reused(ssl_) == 1; }
+
+std::string tls_engine::peer_certificate() const {
+  X509* const certificate = ssl_ == nullptr ? nullptr : SSL_get0_peer_certificate(ssl_);
+  detail::bio_owner const text(BIO_new(BIO_s_mem()));
+  if (certificate == nullptr || text == nullptr || PEM_write_bio_X509(text.get(), certificate) != 1)
+    return {};
+  char* data = nullptr;
+  long const size = BIO_get_mem_data(text.get(), &data);
+  return {data, static_cast<std::size_t>(size)};
+}
+std::string tls_engine::peer_subject() const {
+  X509* const certificate = ssl_ == nullptr ? nullptr : SSL_get0_peer_certificate(ssl_);
+  return certificate == nullptr ? std::string() : detail::subject_of(certificate);
+}
+
+} // namespace unio

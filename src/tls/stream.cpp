@@ -1,0 +1,268 @@
+// tls_stream: an engine over a transport. Each direction of the transport has a mutex; whoever holds it moves
+// bytes for all.
+//
+//   reads     wait for input. What they make the engine say is sent by whoever writes, or, if nobody does, by
+//             the read itself as far as that needs no waiting: RFC 8446 §4.6.3 asks for an answer only before
+//             the next data
+//   writes    wait for output to be taken. They need input only where the peer has sent a half of a message
+//             that OpenSSL wants whole (a ticket in two records)
+
+#include "coro/stream.hpp"
+
+#include <unio/timeout.hpp>
+#include <unio/tls.hpp>
+
+#include <utility>
+
+namespace unio {
+
+using detail::bytes_moved;
+using detail::system_error;
+using detail::time_limit;
+using detail::unmoved;
+using outcome = tls_engine::outcome;
+
+static_assert(stream<tls_stream>);
+
+namespace {
+
+// Errors after which the same transfer may go on.
+bool may_continue(std::error_code e) noexcept {
+  return e == condition::canceled || e == condition::timed_out || e == condition::would_block;
+}
+
+// Marks a direction as aborted while a transfer is under way: if its coroutine is destroyed, or the transport
+// throws, nobody knows how much it moved.
+class under_way {
+ public:
+  explicit under_way(bool& aborted) noexcept : aborted_(aborted) { aborted_ = true; }
+  under_way(under_way const&) = delete;
+  under_way& operator=(under_way const&) = delete;
+  void has_ended() const noexcept { aborted_ = false; }
+
+ private:
+  bool& aborted_;
+};
+
+task<result<async_mutex::guard>> lock(async_mutex& m, time_limit limit) {
+  if (async_mutex::guard held = m.try_lock()) co_return std::move(held);
+  if (limit.next().is_zero()) co_return system_error(EAGAIN);
+  co_return co_await timeout(limit.next(), m.lock());
+}
+
+} // namespace
+
+// ---- the transport ----------------------------------------------------------------------------------------
+
+task<std::error_code> tls_stream::fill(std::uint64_t seen, time_limit limit) {
+  result<async_mutex::guard> const held = co_await lock(reading_, limit);
+  if (!held.has_value()) co_return held.error();
+  if (engine_.input_count() != seen) co_return std::error_code(); // another has brought some
+  if (read_aborted_) co_return system_error(ECONNABORTED);
+  if (input_failed_) co_return input_failed_;
+  mutable_buffer const room = engine_.input_room();
+  if (room.empty()) co_return system_error(ENOMEM);
+  under_way const reading(read_aborted_);
+  mutable_buffers const wanted(room);
+  io_result<mutable_buffers> const got =
+      co_await transport_.co_read(io_request<mutable_buffers>(wanted), limit.next());
+  std::size_t const n = bytes_moved(got, room.size());
+  if (got.has_value()) detail::bring(*got, wanted);
+  reading.has_ended();
+  engine_.input_arrived(n);
+  if (got.has_value()) {
+    if (n == 0) engine_.input_ended();
+  } else if (n == 0) {
+    co_return got.error();
+  } else if (!may_continue(got.error())) {
+    input_failed_ = got.error();
+  }
+  co_return std::error_code();
+}
+
+task<std::error_code> tls_stream::send_all(time_limit limit) {
+  for (bool first = true; engine_.has_output(); first = false) {
+    if (write_aborted_) co_return system_error(ECONNABORTED);
+    if (!first && limit.has_passed()) co_return system_error(ETIMEDOUT);
+    const_buffer const next = engine_.output();
+    under_way const writing(write_aborted_);
+    io_result<const_buffers> const taken =
+        co_await transport_.co_write(io_request<const_buffers>(const_buffers(next)), limit.next());
+    std::size_t const n = bytes_moved(taken, next.size());
+    writing.has_ended();
+    engine_.output_taken(n);
+    if (!taken.has_value()) co_return taken.error();
+    if (n == 0) co_return system_error(EIO);
+  }
+  co_return std::error_code();
+}
+
+task<std::error_code> tls_stream::lock_and_send(time_limit limit) {
+  result<async_mutex::guard> const held = co_await lock(writing_, limit);
+  if (!held.has_value()) co_return held.error();
+  co_return co_await send_all(limit);
+}
+
+// Other streams than handles may know no deadline: there it goes with the next write.
+task<> tls_stream::send_if_possible() {
+  if (!engine_.has_output() || transport_.handle() == nullptr) co_return;
+  async_mutex::guard const held = writing_.try_lock();
+  if (held) (void)co_await send_all(time_limit(deadline::zero()));
+}
+
+// ---- the program ------------------------------------------------------------------------------------------
+
+task<result<void>> tls_stream::co_handshake(deadline d) {
+  time_limit const limit(d);
+  for (;;) {
+    std::uint64_t const seen = engine_.input_count();
+    outcome const o = engine_.handshake().what;
+    if (o == outcome::failed) {
+      std::error_code const why = engine_.error();
+      if (transport_.handle() != nullptr) {
+        co_await send_if_possible();
+      } else {
+        (void)co_await lock_and_send(limit);
+      }
+      co_return why;
+    }
+    // What a server says last in TLS 1.3 is tickets. Nobody waits for them, and if the peer writes before it
+    // reads, waiting for it could take for ever.
+    if (o == outcome::done && engine_.is_server() && engine_.version() == tls_version::tls_1_3) {
+      co_await send_if_possible();
+      co_return {};
+    }
+    if (engine_.has_output()) {
+      if (std::error_code const why = co_await lock_and_send(limit)) co_return why;
+    }
+    if (o == outcome::done) co_return {};
+    if (o == outcome::wants_input) {
+      if (std::error_code const why = co_await fill(seen, limit)) co_return why;
+    }
+  }
+}
+
+tls_stream::attempt tls_stream::try_read(io_request<mutable_buffers> const& request,
+                                         io_result<mutable_buffers>& answer) noexcept {
+  std::size_t n = 0;
+  outcome last = outcome::done;
+  for (mutable_buffer b : request.buffers) {
+    while (!b.empty() && last == outcome::done) {
+      tls_engine::progress const p = engine_.read(b);
+      last = p.what;
+      n += p.bytes;
+      b = mutable_buffer(b.data() + p.bytes, b.size() - p.bytes);
+    }
+  }
+  if (n != 0 || last == outcome::done || last == outcome::ended) {
+    answer = io_result<mutable_buffers>(result<mutable_buffers>(request.buffers.first(n)), n);
+    return attempt::answered;
+  }
+  if (last == outcome::failed) {
+    answer = io_result<mutable_buffers>(engine_.error(), 0);
+    return attempt::answered;
+  }
+  return last == outcome::wants_input ? attempt::wants_input : attempt::wants_output;
+}
+
+bool detail::tls_read::at_once(answer_type& a) const noexcept {
+  if (from->try_read(request, a) != tls_stream::attempt::answered) return false;
+  return a.has_value() || !from->engine_.has_output(); // else there is an alert to send, and the error stays
+}
+task<io_result<mutable_buffers>> detail::tls_read::slowly(bool yields) const {
+  return yields ? give_a_turn(*this) : from->read_slowly(request, until);
+}
+
+task<io_result<mutable_buffers>> tls_stream::read_slowly(io_request<mutable_buffers> request, deadline d) {
+  time_limit const limit(d);
+  io_result<mutable_buffers> answer;
+  for (;;) {
+    std::uint64_t const seen = engine_.input_count();
+    attempt const a = try_read(request, answer);
+    if (engine_.has_output()) co_await send_if_possible();
+    if (a == attempt::answered) co_return answer;
+    std::error_code const why =
+        a == attempt::wants_input ? co_await fill(seen, limit) : co_await lock_and_send(limit);
+    if (why) co_return io_result<mutable_buffers>(why, 0);
+  }
+}
+
+namespace {
+
+// Small buffers of a list share a record.
+tls_engine::progress write_next(tls_engine& engine, unmoved<const_buffer> const& rest) {
+  const_buffers const next = rest.next();
+  const_buffer const first = next.front();
+  if (next.size() == 1 || first.size() >= tls_engine::record_bytes) return engine.write(first);
+  const_buffers const shared = next.first(std::min(next.bytes(), tls_engine::record_bytes));
+  std::size_t const bytes = shared.bytes();
+  detail::block const together(bytes);
+  std::byte* to = together.first(bytes).data();
+  for (const_buffer const b : shared) {
+    if (!b.empty()) std::memcpy(to, b.data(), b.size());
+    to += b.size();
+  }
+  return engine.write(together.first(bytes));
+}
+
+} // namespace
+
+task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> request, deadline d) {
+  unmoved<const_buffer> rest(request.buffers);
+  if (rest.empty()) co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(0)), 0);
+  time_limit const limit(d);
+  // Bytes that are taken count as written, so nothing is taken after a stop.
+  if (stop_token const stop = co_await this_coro::stop_token; stop.stop_requested())
+    co_return io_result<const_buffers>(system_error(ECANCELED), 0);
+  result<async_mutex::guard> const held = co_await lock(writing_, limit);
+  if (!held.has_value()) co_return io_result<const_buffers>(held.error(), 0);
+  while (rest.moved() == 0) {
+    std::uint64_t const seen = engine_.input_count();
+    outcome last = outcome::done;
+    while (!rest.empty() && last == outcome::done) {
+      tls_engine::progress const p = write_next(engine_, rest);
+      last = p.what;
+      rest.advance(p.bytes);
+    }
+    if (rest.moved() != 0) break;
+    if (last == outcome::failed) co_return io_result<const_buffers>(engine_.error(), 0);
+    std::error_code const why =
+        last == outcome::wants_input ? co_await fill(seen, limit) : co_await send_all(limit);
+    if (why) co_return io_result<const_buffers>(why, 0);
+  }
+  std::error_code const why = co_await send_all(limit);
+  if (why && !may_continue(why)) co_return io_result<const_buffers>(why, 0); // it will never arrive
+  co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(rest.moved())),
+                                     rest.moved());
+}
+
+task<result<void>> tls_stream::co_flush(deadline d) {
+  std::error_code const why = co_await lock_and_send(time_limit(d));
+  if (why) co_return why;
+  co_return {};
+}
+
+template <class Step> task<result<void>> tls_stream::say(Step step, deadline d) {
+  time_limit const limit(d);
+  result<async_mutex::guard> const held = co_await lock(writing_, limit);
+  if (!held.has_value()) co_return held.error();
+  for (;;) {
+    std::uint64_t const seen = engine_.input_count();
+    outcome const o = step(engine_).what;
+    if (o == outcome::failed) co_return engine_.error();
+    std::error_code const why =
+        o == outcome::wants_input ? co_await fill(seen, limit) : co_await send_all(limit);
+    if (why) co_return why;
+    if (o == outcome::done) co_return {};
+  }
+}
+
+task<result<void>> tls_stream::co_shutdown(side, deadline d) {
+  return say([](tls_engine& e) { return e.shutdown(); }, d);
+}
+
+task<result<void>> tls_stream::co_update_keys(bool of_the_peer_too, deadline d) {
+  return say([of_the_peer_too](tls_engine& e) { return e.update_keys(of_the_peer_too); }, d);
+}
+
+} // namespace unio

@@ -1,0 +1,116 @@
+// Two engines that talk to each other without a network: as many bytes at a time as a test wants.
+
+#pragma once
+
+#include "tls/certificates.hpp"
+
+#include <unio/tls_engine.hpp>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace test {
+
+using unio::tls_engine;
+using outcome = unio::tls_engine::outcome;
+
+inline std::string numbered(std::size_t n) {
+  std::string s(n, '\0');
+  for (std::size_t i = 0; i != n; ++i) s[i] = static_cast<char>('a' + (i * 7 + i / 26) % 26);
+  return s;
+}
+
+/// Puts bytes in, as if they had arrived.
+inline void feed(tls_engine& e, std::string_view bytes) {
+  while (!bytes.empty()) {
+    unio::mutable_buffer const room = e.input_room();
+    std::size_t const n = std::min(room.size(), bytes.size());
+    std::memcpy(room.data(), bytes.data(), n);
+    e.input_arrived(n);
+    bytes.remove_prefix(n);
+  }
+}
+
+/// Takes out at most `most` bytes, as if they had been sent.
+inline std::string take(tls_engine& e, std::size_t most = static_cast<std::size_t>(-1)) {
+  std::string bytes;
+  while (e.has_output() && bytes.size() != most) {
+    unio::const_buffer const next = e.output();
+    std::size_t const n = std::min(next.size(), most - bytes.size());
+    bytes.append(reinterpret_cast<char const*>(next.data()), n);
+    e.output_taken(n);
+  }
+  return bytes;
+}
+
+/// Moves at most `most` bytes of each. False: there were none.
+inline bool exchange(tls_engine& a, tls_engine& b, std::size_t most = static_cast<std::size_t>(-1)) {
+  std::string const from_a = take(a, most);
+  std::string const from_b = take(b, most);
+  feed(b, from_a);
+  feed(a, from_b);
+  return !from_a.empty() || !from_b.empty();
+}
+
+/// Until neither has anything to say. The outcomes are those of the last calls.
+struct met {
+  outcome client = outcome::wants_input;
+  outcome server = outcome::wants_input;
+};
+inline met shake_hands(tls_engine& client, tls_engine& server,
+                       std::size_t most = static_cast<std::size_t>(-1)) {
+  met m;
+  do {
+    if (m.client == outcome::wants_input) m.client = client.handshake().what;
+    if (m.server == outcome::wants_input) m.server = server.handshake().what;
+  } while (exchange(client, server, most));
+  return m;
+}
+
+/// Writes all of it, as far as the engine takes it without sending.
+inline std::size_t write_all(tls_engine& e, std::string_view bytes) {
+  std::size_t written = 0;
+  while (written != bytes.size()) {
+    tls_engine::progress const p =
+        e.write(unio::const_buffer(bytes.data() + written, bytes.size() - written));
+    if (p.what != outcome::done) break;
+    written += p.bytes;
+  }
+  return written;
+}
+
+/// Reads what is there, and says why there is no more.
+inline outcome read_all(tls_engine& e, std::string& into, std::size_t at_a_time = 20'000) {
+  std::string room(at_a_time, '\0');
+  for (;;) {
+    tls_engine::progress const p = e.read(room);
+    if (p.what != outcome::done) return p.what;
+    into.append(room, 0, p.bytes);
+  }
+}
+
+/// A connection between two engines.
+struct connection {
+  unio::tls_context of_client, of_server;
+  tls_engine client, server;
+  explicit connection(unio::tls_options const& client_options = {},
+                      unio::tls_options const& server_options = {}, std::string_view name = "example.test")
+      : of_client(test::client(client_options)),
+        of_server(test::server(server_options)),
+        client(of_client, name),
+        server(of_server) {}
+  /// Expects that they understand each other.
+  void open() {
+    met const m = shake_hands(client, server);
+    EXPECT_EQ(m.client, outcome::done) << client.why();
+    EXPECT_EQ(m.server, outcome::done) << server.why();
+  }
+};
+
+inline constexpr unio::tls_version versions[] = {unio::tls_version::tls_1_2, unio::tls_version::tls_1_3};
+
+} // namespace test
