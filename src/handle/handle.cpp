@@ -1,6 +1,7 @@
 // Handles: adopting, duplicating and releasing descriptors.
 
 #include "driver/registry.hpp"
+#include "handle/adopt.hpp"
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 
@@ -113,32 +114,35 @@ result<std::string> handle::current_path() const {
   return std::string(path.text, static_cast<std::size_t>(n));
 }
 
-result<io_handle> io_handle::adopt(int fd) noexcept {
+int detail::take_over(int fd, bool stays_blocking, std::int64_t& status_flags) noexcept {
   std::int64_t const descriptor_flags = sys::fcntl(fd, F_GETFD, 0);
-  if (descriptor_flags < 0) return detail::to_error_code(static_cast<int>(descriptor_flags));
-  result<handle_kind> const kind = kind_of(fd);
-  if (!kind) return kind.error();
-
-  std::int64_t const status_flags = sys::fcntl(fd, F_GETFL, 0);
-  if (status_flags < 0) return detail::to_error_code(static_cast<int>(status_flags));
-  if (*kind != handle_kind::file && (status_flags & O_NONBLOCK) == 0) {
+  if (descriptor_flags < 0) return static_cast<int>(descriptor_flags);
+  status_flags = sys::fcntl(fd, F_GETFL, 0);
+  if (status_flags < 0) return static_cast<int>(status_flags);
+  if (!stays_blocking && (status_flags & O_NONBLOCK) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFL, static_cast<long>(status_flags | O_NONBLOCK));
-    if (r < 0) return detail::to_error_code(static_cast<int>(r));
+    if (r < 0) return static_cast<int>(r);
   }
-
   if (fd <= 2) {
     std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-    if (moved < 0) return detail::to_error_code(static_cast<int>(moved));
-    (void)close_descriptor(fd);
-    if (*kind == handle_kind::file) note_file(static_cast<int>(moved), status_flags);
-    return io_handle(static_cast<int>(moved), *kind);
+    if (moved >= 0) (void)close_descriptor(fd);
+    return static_cast<int>(moved);
   }
   if ((descriptor_flags & FD_CLOEXEC) == 0) {
     std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
-    if (r < 0) return detail::to_error_code(static_cast<int>(r));
+    if (r < 0) return static_cast<int>(r);
   }
-  if (*kind == handle_kind::file) note_file(fd, status_flags);
-  return io_handle(fd, *kind);
+  return fd;
+}
+
+result<io_handle> io_handle::adopt(int fd) noexcept {
+  result<handle_kind> const kind = kind_of(fd);
+  if (!kind) return kind.error();
+  std::int64_t status_flags = 0;
+  int const adopted = detail::take_over(fd, *kind == handle_kind::file, status_flags);
+  if (adopted < 0) return detail::to_error_code(adopted);
+  if (*kind == handle_kind::file) note_file(adopted, status_flags);
+  return io_handle(adopted, *kind);
 }
 
 async_close::async_close(handle&& h, unio::deadline d) noexcept
