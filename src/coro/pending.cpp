@@ -56,6 +56,8 @@ char const* to_string(handle_kind k) noexcept {
       return "listening socket";
     case handle_kind::event:
       return "event";
+    case handle_kind::datagram_socket:
+      return "datagram socket";
   }
   return "";
 }

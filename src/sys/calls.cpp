@@ -65,6 +65,11 @@ constinit table const kernel = {
     .send = [](int fd, void const* data, std::size_t n,
                int flags) noexcept { return call(SYS_sendto, fd, data, n, flags, nullptr, 0); },
     .sendmsg = [](int fd, msghdr const* m, int flags) noexcept { return call(SYS_sendmsg, fd, m, flags); },
+    // Without a timeout: the kernel looks at it only after each datagram (recvmmsg(2), BUGS).
+    .recvmmsg = [](int fd, mmsghdr* m, unsigned n,
+                   int flags) noexcept { return call(SYS_recvmmsg, fd, m, n, flags, nullptr); },
+    .sendmmsg = [](int fd, mmsghdr* m, unsigned n,
+                   int flags) noexcept { return call(SYS_sendmmsg, fd, m, n, flags); },
     .splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                  unsigned flags) noexcept { return call(SYS_splice, in, in_at, out, out_at, n, flags); },
     .vmsplice = [](int pipe, iovec const* v, int n,

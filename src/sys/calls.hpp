@@ -20,6 +20,7 @@
 struct epoll_event;
 struct io_uring_params;
 struct iovec;
+struct mmsghdr;
 struct msghdr;
 struct pollfd;
 struct sockaddr;
@@ -43,6 +44,8 @@ namespace unio::sys {
   X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                             \
   X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                    \
   X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                       \
+  X(recvmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                            \
+  X(sendmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                            \
   X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags), \
     (in, in_at, out, out_at, n, flags))                                                                  \
   X(vmsplice, (int pipe, iovec const* v, int n, unsigned flags), (pipe, v, n, flags))                    \
