@@ -35,7 +35,7 @@ struct datagram_info {
   endpoint to{};               ///< the address that it was sent to, with port 0 (`destination`)
   std::uint32_t interface = 0; ///< index of the interface that it arrived on (`destination`)
   /// Bytes of each of the datagrams that were joined, the last of which may be shorter (`gro`); 0: it is one.
-  std::uint32_t segment = 0;
+  std::uint16_t segment = 0;
   std::chrono::system_clock::time_point at{}; ///< when the kernel received it (`timestamps`)
   unio::ecn ecn = unio::ecn::not_capable;     ///< as it arrived (`ecn`)
   bool truncated = false;                     ///< its end did not fit the buffers and is lost

@@ -59,7 +59,8 @@ void decode_one(control_message const& c, datagram_info& info) noexcept {
     }
   } else if (c.is(SOL_UDP, UDP_GRO)) {
     int segment = 0;
-    if (c.get(segment) && segment > 0) info.segment = static_cast<std::uint32_t>(segment);
+    if (c.get(segment) && segment > 0 && segment <= 0xffff)
+      info.segment = static_cast<std::uint16_t>(segment);
   } else if (c.is(SOL_SOCKET, SCM_TIMESTAMPNS)) {
     timespec t;
     if (!c.get(t)) return;
