@@ -83,6 +83,13 @@ sys::table made() noexcept {
   };
   t.recvmsg = [](int fd, msghdr* m, int flags) noexcept {
     if (!simulated(fd)) return before->recvmsg(fd, m, flags);
+    if (installed->is_datagrams(fd)) {
+      if ((flags & MSG_ERRQUEUE) != 0) return std::int64_t{-EAGAIN}; // nothing is ever reported
+      mmsghdr one{.msg_hdr = *m, .msg_len = 0};
+      std::int64_t const r = installed->receive_messages(call::recvmsg, fd, &one, 1);
+      if (r == 1) *m = one.msg_hdr;
+      return r == 1 ? std::int64_t{one.msg_len} : r;
+    }
     m->msg_namelen = 0;
     m->msg_controllen = 0;
     m->msg_flags = 0;
@@ -108,7 +115,29 @@ sys::table made() noexcept {
   };
   t.sendmsg = [](int fd, msghdr const* m, int flags) noexcept {
     if (!simulated(fd)) return before->sendmsg(fd, m, flags);
+    if (installed->is_datagrams(fd)) {
+      mmsghdr one{.msg_hdr = *m, .msg_len = 0};
+      std::int64_t const r = installed->send_messages(call::sendmsg, fd, &one, 1);
+      return r == 1 ? std::int64_t{one.msg_len} : r;
+    }
     return installed->write(call::sendmsg, fd, m->msg_iov, m->msg_iovlen, -1, false);
+  };
+  t.recvmmsg = [](int fd, mmsghdr* m, unsigned n, int flags) noexcept {
+    return simulated(fd) ? installed->receive_messages(call::recvmmsg, fd, m, n)
+                         : before->recvmmsg(fd, m, n, flags);
+  };
+  t.sendmmsg = [](int fd, mmsghdr* m, unsigned n, int flags) noexcept {
+    return simulated(fd) ? installed->send_messages(call::sendmmsg, fd, m, n)
+                         : before->sendmmsg(fd, m, n, flags);
+  };
+  t.connect = [](int fd, sockaddr const* a, unsigned size) noexcept {
+    return simulated(fd) ? installed->connect(fd, a, size) : before->connect(fd, a, size);
+  };
+  t.getsockname = [](int fd, sockaddr* a, unsigned* size) noexcept {
+    return simulated(fd) ? installed->name_of(fd, false, a, size) : before->getsockname(fd, a, size);
+  };
+  t.getpeername = [](int fd, sockaddr* a, unsigned* size) noexcept {
+    return simulated(fd) ? installed->name_of(fd, true, a, size) : before->getpeername(fd, a, size);
   };
   t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                 unsigned flags) noexcept {

@@ -19,13 +19,14 @@ namespace unio::testing {
 namespace {
 
 constexpr char const* call_names[] = {
-    "read",       "readv",      "preadv2", "recv",  "recvmsg",   "write",           "writev",    "pwritev2",
-    "send",       "sendmsg",    "splice",  "fsync", "fdatasync", "sync_file_range", "accept4",   "shutdown",
-    "getsockopt", "setsockopt", "poll",    "fcntl", "fstat",     "ftruncate",       "fallocate", "close"};
+    "read",      "readv",           "preadv2", "recv",      "recvmsg",   "recvmmsg",   "write",
+    "writev",    "pwritev2",        "send",    "sendmsg",   "sendmmsg",  "splice",     "fsync",
+    "fdatasync", "sync_file_range", "accept4", "connect",   "shutdown",  "getsockopt", "setsockopt",
+    "poll",      "fcntl",           "fstat",   "ftruncate", "fallocate", "close"};
 static_assert(std::size(call_names) == static_cast<std::size_t>(call::count));
 
-bool reads(call c) noexcept { return c <= call::recvmsg; }
-bool writes(call c) noexcept { return c > call::recvmsg && c <= call::sendmsg; }
+bool reads(call c) noexcept { return c <= call::recvmmsg; }
+bool writes(call c) noexcept { return c > call::recvmmsg && c <= call::sendmmsg; }
 bool same_direction(call a, call b) noexcept { return (reads(a) && reads(b)) || (writes(a) && writes(b)); }
 
 std::size_t size_of(iovec const* v, std::size_t n) noexcept {
@@ -171,6 +172,7 @@ bool world::is_ready(int fd, readiness what) const noexcept {
   if (d == nullptr || d->kind == thing::file) return true;
   if (what == readiness::exceptional) return false;
   if (d->kind == thing::listener) return what == readiness::readable && !d->waiting.empty();
+  if (d->kind == thing::datagrams) return what == readiness::writable || !d->arrived.empty();
   if (what == readiness::writable)
     return d->out != nullptr && (broken(*d, *d->out) || d->out->room() >= d->out->atomic());
   return d->in != nullptr && (d->in->size() != 0 || ended(*d, *d->in));

@@ -17,6 +17,9 @@
 #include <vector>
 
 struct iovec;
+struct mmsghdr;
+struct msghdr;
+struct sockaddr;
 struct stat;
 
 namespace unio::testing {
@@ -35,16 +38,19 @@ enum class call : std::uint8_t {
   preadv2,
   recv,
   recvmsg,
+  recvmmsg,
   write,
   writev,
   pwritev2,
   send,
   sendmsg,
+  sendmmsg,
   splice,
   fsync,
   fdatasync,
   sync_file_range,
   accept4,
+  connect,
   shutdown,
   getsockopt,
   setsockopt,
@@ -88,7 +94,16 @@ struct file_data {
   std::uint64_t inode = 0;
 };
 
-enum class thing : std::uint8_t { none, pipe, socket, listener, file };
+enum class thing : std::uint8_t { none, pipe, socket, listener, file, datagrams };
+
+/// A datagram that has arrived.
+struct datagram {
+  std::vector<std::byte> bytes;
+  endpoint from;
+  endpoint to;
+  std::uint8_t mark = 0; ///< the ECN bits
+  std::int64_t at = 0;
+};
 
 /// What one or more descriptors stand for.
 struct description {
@@ -98,6 +113,9 @@ struct description {
   std::shared_ptr<file_data> file;
   std::uint64_t position = 0;
   std::deque<std::shared_ptr<description>> waiting; ///< a listener's connections that nobody has accepted
+  endpoint name;                                    ///< of a datagram socket
+  endpoint peer;                                    ///< that it is connected to; of no family: none
+  std::vector<datagram> arrived;                    ///< in the order in which they are received
 
   description() = default;
   description(description const&) = delete;
@@ -119,6 +137,8 @@ class world {
   int open_file(std::span<std::byte const> contents);
   int open_listener();
   int open_connection(int listener);
+  int open_datagrams(endpoint const& at);
+  [[nodiscard]] bool is_taken(endpoint const& at) const noexcept;
   [[nodiscard]] bool owns(int fd) const noexcept { return fd >= first_descriptor; }
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
   /// Whether a call of that direction would not have to wait. Draws nothing.
@@ -151,6 +171,12 @@ class world {
 
   std::int64_t read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at, bool no_wait) noexcept;
   std::int64_t write(call c, int fd, iovec const* v, std::size_t n, std::int64_t at, bool no_wait) noexcept;
+  std::int64_t receive_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept;
+  std::int64_t send_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept;
+  std::int64_t connect(int fd, sockaddr const* to, unsigned size) noexcept;
+  /// getsockname(2), getpeername(2).
+  std::int64_t name_of(int fd, bool peer, sockaddr* name, unsigned* size) const noexcept;
+  [[nodiscard]] bool is_datagrams(int fd) const noexcept;
   std::int64_t accept(int fd) noexcept;
   std::int64_t close(int fd) noexcept;
   std::int64_t shutdown(int fd, int how) noexcept;
@@ -196,6 +222,9 @@ class world {
   [[nodiscard]] std::size_t bounded(std::size_t n) noexcept;
   std::int64_t read_channel(channel& c, iovec const* v, std::size_t n) noexcept;
   std::int64_t write_channel(channel& c, iovec const* v, std::size_t n) noexcept;
+  std::int64_t send_message(description& d, msghdr const& m) noexcept;
+  void deliver(datagram&& g) noexcept;
+  [[nodiscard]] bool one_in(bool allowed, unsigned n) noexcept { return allowed && random.one_in(n); }
 
   std::vector<std::shared_ptr<description>> table_;
   std::vector<event> events_; // the earliest last
