@@ -488,6 +488,57 @@ ISOLATED_TEST(kernel_datagram, is_received_while_another_operation_waits_for_err
   EXPECT_EQ(of_bytes.bytes, 1U);
 }
 
+// What the kernel says that nobody expects is passed on, after one call.
+ISOLATED_TEST(kernel_datagram, errno_of_each_call_is_passed_on_after_one_call) {
+  for (int const error : {EBADMSG, ENOMEM, ENOBUFS, EFAULT, ENXIO}) {
+    std::error_code const expected(error, std::system_category());
+    datagram_handle h = bound(endpoint::ipv4_loopback(0), {}, nullptr);
+    endpoint const at = h.local_endpoint().value();
+    char memory[4];
+    datagram_info info;
+    std::array<unio::received_datagram, 2> in{{{.room = unio::mutable_buffer(memory)}, {}}};
+    std::array<unio::datagram_to_send, 1> out{{{.how = {.to = at}, .bytes = unio::const_buffer("x", 1)}}};
+    failing_calls calls;
+    calls.fail<&table::recvmsg>(error, {.times = which_calls::all});
+    calls.fail<&table::recvmmsg>(error, {.times = which_calls::all});
+    calls.fail<&table::sendmsg>(error, {.times = which_calls::all});
+    EXPECT_EQ(h.receive_from(unio::mutable_buffer(memory), info).error(), expected);
+    EXPECT_EQ(calls.count<&table::recvmsg>(), 1);
+    EXPECT_EQ(h.receive_batch(in).error(), expected);
+    EXPECT_EQ(calls.count<&table::recvmmsg>(), 1);
+    EXPECT_EQ(h.receive_error().error(), expected);
+    EXPECT_EQ(h.send_to({.to = at}, unio::const_buffer("x", 1)).error(), expected);
+    EXPECT_EQ(calls.count<&table::sendmsg>(), 1);
+    // What sendmmsg(2) refuses is sent alone, which says why.
+    calls.fail<&table::sendmmsg>(EPERM, {.times = which_calls::all});
+    EXPECT_EQ(h.send_batch(out).error(), expected);
+    calls.fail<&table::socket>(error, {.times = which_calls::all});
+    EXPECT_EQ(datagram_handle::create(address_family::ipv4).error(), expected);
+    calls.fail<&table::socket>(0);
+    calls.fail<&table::bind>(error, {.times = which_calls::all});
+    EXPECT_EQ(datagram_handle::bind(endpoint::ipv4_loopback(0)).error(), expected);
+    calls.fail<&table::setsockopt>(error, {.times = which_calls::all});
+    EXPECT_EQ(datagram_handle::create(address_family::ipv4, {.destination = true}).error(), expected);
+    // What is only asked for may be refused.
+    EXPECT_TRUE(
+        datagram_handle::create(address_family::ipv4, {.ecn = true, .gro = true, .timestamps = true}));
+  }
+}
+
+// Signals and a readiness that is none change nothing.
+ISOLATED_TEST(kernel_datagram, calls_that_are_interrupted_are_repeated) {
+  datagram_handle h = bound(endpoint::ipv4_loopback(0), {}, nullptr);
+  endpoint const at = h.local_endpoint().value();
+  char memory[4];
+  datagram_info info;
+  failing_calls calls;
+  calls.fail<&table::sendmsg>(EINTR, {.times = 3});
+  calls.fail<&table::recvmsg>(EINTR, {.times = 3});
+  ASSERT_TRUE(h.send_to({.to = at}, unio::const_buffer("x", 1)));
+  ASSERT_TRUE(h.receive_from(unio::mutable_buffer(memory), info));
+  EXPECT_EQ(calls.failures<&table::sendmsg>() + calls.failures<&table::recvmsg>(), 6);
+}
+
 // ---- a network of its own --------------------------------------------------------------------------------
 
 // Its loopback has the MTU of an Ethernet, and there is no route to anywhere else. False: no rights.
