@@ -16,7 +16,7 @@ table udp_table(settings const& s) {
       .rounds = 11,
       .notes =
           {"One thread does both, so nothing ever waits and nothing is lost: it is the cost of the calls.",
-           "batches: sendmmsg(2) and recvmmsg(2), 48 in a call in C, 16 in unio. segments: one send that "
+           "batches: sendmmsg(2) and recvmmsg(2), 48 in a call in C, 32 in unio. segments: one send that "
            "the kernel cuts (GSO), one receive of what it has joined (GRO)."},
   };
   for (char const* const program : {"udp_posix", "udp_unio"}) t.cases += program_cases(s, program);

@@ -63,7 +63,7 @@ class async_send_to;
 /// Errors        as async_receive_from, if there was nothing before it
 /// Buffers       the batch and its rooms are the caller's and must live until it has finished
 /// Cancellation  datagrams that arrived first are returned
-/// Cost          no allocation; one system call for each 16 datagrams
+/// Cost          no allocation; one system call for each 32 datagrams
 /// Runs as       recvmmsg(2), never with its own timeout, on readiness
 /// Source        recvmmsg(2)
 class async_receive_batch;
@@ -76,7 +76,7 @@ class async_receive_batch;
 /// Errors        as async_send_to, if nothing was sent before it
 /// Buffers       the batch and its bytes are the caller's and must live until it has finished
 /// Cancellation  what was sent is reported
-/// Cost          no allocation; one system call for each 16 elements, however many segments these have
+/// Cost          no allocation; one system call for each 32 elements, however many segments these have
 /// Runs as       sendmmsg(2) on readiness; otherwise as async_send_to
 /// Source        sendmmsg(2)
 class async_send_batch;

@@ -72,9 +72,14 @@ void decode_one(control_message const& c, datagram_info& info) noexcept {
 
 } // namespace
 
-void decode_info(msghdr const& m, endpoint const& from, datagram_info& info) noexcept {
-  info = {};
-  info.from = from;
+void decode_info(msghdr const& m, datagram_info& info) noexcept {
+  // Not all of it is cleared: an address without a size is none.
+  set_name_size(info.from, m.msg_namelen);
+  info.to.resize(0);
+  info.interface = 0;
+  info.segment = 0;
+  info.at = {};
+  info.ecn = ecn::not_capable;
   info.truncated = (m.msg_flags & MSG_TRUNC) != 0;
   control_messages all({static_cast<std::byte const*>(m.msg_control), m.msg_controllen});
   for (control_message c; all.next(c);) decode_one(c, info);
@@ -108,7 +113,6 @@ in_addr ipv4_address(endpoint const& e) noexcept {
 }
 
 void put_source(control_writer& w, send_description const& how, address_family family) noexcept {
-  if (how.from.family() == address_family::unspecified && how.interface == 0) return;
   if (family == address_family::ipv4) {
     in_pktinfo p{};
     p.ipi_ifindex = static_cast<int>(how.interface);
@@ -138,15 +142,17 @@ std::size_t longest_send(send_description const& how, std::size_t bytes) noexcep
 
 void put_description(msghdr& m, send_description const& how, address_family family, bool with_segment,
                      bool with_ecn, std::span<std::byte> memory) noexcept {
-  if (how.to.family() != address_family::unspecified) {
+  if (is_set(how.to)) {
     m.msg_name = const_cast<void*>(how.to.data());
     m.msg_namelen = how.to.size();
   }
-  if (family == address_family::unix_path) return;
-  address_family const wire =
-      how.to.family() != address_family::unspecified ? family_on_the_wire(how.to) : family;
+  bool const marked = with_ecn && how.ecn != ecn::not_capable;
+  bool const has_source = is_set(how.from) || how.interface != 0;
+  if (!(marked || has_source || with_segment) || family == address_family::unix_path) return;
+
+  address_family const wire = is_set(how.to) ? family_on_the_wire(how.to) : family;
   control_writer w(memory);
-  if (with_ecn && how.ecn != ecn::not_capable) {
+  if (marked) {
     int const mark = static_cast<int>(how.ecn);
     if (wire == address_family::ipv4) {
       w.put(IPPROTO_IP, IP_TOS, mark);
@@ -154,9 +160,8 @@ void put_description(msghdr& m, send_description const& how, address_family fami
       w.put(IPPROTO_IPV6, IPV6_TCLASS, mark);
     }
   }
-  put_source(w, how, wire);
+  if (has_source) put_source(w, how, wire);
   if (with_segment) w.put(SOL_UDP, UDP_SEGMENT, how.segment);
-  if (w.size() == 0) return;
   m.msg_control = memory.data();
   m.msg_controllen = w.size();
 }

@@ -26,7 +26,6 @@ struct datagram_access {
   template <class Operation> static auto& into(Operation& op) noexcept { return op.into_; }
   template <class Operation> static auto& bytes(Operation& op) noexcept { return op.bytes_; }
   template <class Operation> static auto& info(Operation& op) noexcept { return op.info_; }
-  template <class Operation> static auto& from(Operation& op) noexcept { return op.from_; }
   template <class Operation> static auto& how(Operation& op) noexcept { return op.how_; }
   template <class Operation> static auto& family(Operation& op) noexcept { return op.family_; }
   template <class Operation> static auto& batch(Operation& op) noexcept { return op.batch_; }
@@ -118,8 +117,13 @@ template <class Call> int apart_from_queued_errors(int fd, int repetitions, Call
 /// each wait for readiness at once, so it is tried again after a while.
 bool queued_errors_end_waits(int fd) noexcept;
 
-/// Fills `info` from a message that was received into `m`, whose name is in `from`.
-void decode_info(msghdr const& m, endpoint const& from, datagram_info& info) noexcept;
+/// Has the kernel write the sender's address where it belongs.
+inline void put_sender(msghdr& m, datagram_info& info) noexcept {
+  m.msg_name = info.from.data();
+  m.msg_namelen = endpoint::capacity;
+}
+/// Fills the rest of `info` from a message that was received.
+void decode_info(msghdr const& m, datagram_info& info) noexcept;
 /// The name that the kernel wrote, cut to what it may be.
 inline void set_name_size(endpoint& name, unsigned size) noexcept {
   name.resize(std::min(size, static_cast<unsigned>(endpoint::capacity)));
@@ -138,9 +142,12 @@ inline bool is_segmented(send_description const& how, address_family family, std
 void put_description(msghdr& m, send_description const& how, address_family family, bool with_segment,
                      bool with_ecn, std::span<std::byte> memory) noexcept;
 
+/// Whether there is an address. To ask for its family costs a call.
+inline bool is_set(endpoint const& e) noexcept { return e.size() != 0; }
+
 /// A Unix datagram socket is writable although the queue of a peer that it is not connected to is full.
 inline bool waits_blindly(send_description const& how, address_family family) noexcept {
-  return family == address_family::unix_path && how.to.family() != address_family::unspecified;
+  return family == address_family::unix_path && is_set(how.to);
 }
 
 inline bool always_with_others(io_operation const&) noexcept { return true; }

@@ -24,8 +24,7 @@ bool fill(async_receive_from& r) noexcept {
   msghdr& m = op::new_header(dgram::memory(r));
   if (!op::put_buffers(m, dgram::into(r), op::own_vectors(dgram::memory(r)))) return false;
   m.msg_iovlen = std::min(m.msg_iovlen, op::max_vectors);
-  m.msg_name = dgram::from(r).data();
-  m.msg_namelen = endpoint::capacity;
+  op::put_sender(m, *dgram::info(r));
   // Without room for control messages the kernel drops the descriptors that a Unix peer sends along.
   if (dgram::family(r) != address_family::unix_path) {
     m.msg_control = dgram::memory(r).control;
@@ -61,11 +60,7 @@ int perform(io_operation& op, attempt) noexcept {
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  if (res >= 0) {
-    msghdr const& m = op::header_of(dgram::memory(self(op)));
-    op::set_name_size(dgram::from(self(op)), m.msg_namelen);
-    op::decode_info(m, dgram::from(self(op)), *dgram::info(self(op)));
-  }
+  if (res >= 0) op::decode_info(op::header_of(dgram::memory(self(op))), *dgram::info(self(op)));
   return op::decode(op, res);
 }
 

@@ -21,24 +21,34 @@ bool asks_for_more(async_send_to const& s) noexcept {
   return how.segment != 0 || how.ecn != ecn::not_capable;
 }
 
-bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
+// Writes the one message that does all of it, as the kernel takes it. False: it takes more than one, or
+// something has been refused.
+bool fill(io_operation& op) noexcept {
   async_send_to& me = self(op);
   send_description const& how = dgram::how(me);
   address_family const family = dgram::family(me);
-  std::size_t const total = dgram::bytes(me).bytes();
-  bool const segmented = op::is_segmented(how, family, total);
-  // One message must do: the rest of the ways is perform()'s.
-  if (dgram::falls_back(me) || op::queues_errors(op.fd()) || op::waits_blindly(how, family)) return false;
-  if (segmented && (total > op::longest_send(how, total) || sys::last_waited(op.fd(), sys::sends_singly_bit)))
-    return false;
-
+  bool segmented = false;
+  if (how.segment != 0) {
+    std::size_t const total = dgram::bytes(me).bytes();
+    segmented = op::is_segmented(how, family, total);
+    if (segmented &&
+        (total > op::longest_send(how, total) || sys::last_waited(op.fd(), sys::sends_singly_bit)))
+      return false;
+  }
   msghdr& m = op::new_header(dgram::memory(me));
   if (!op::put_buffers(m, dgram::bytes(me), op::own_vectors(dgram::memory(me)))) return false;
-  op::put_description(m, how, family, segmented, !sys::last_waited(op.fd(), sys::refuses_ecn_bit),
-                      dgram::memory(me).control);
+  bool const with_ecn = how.ecn != ecn::not_capable && !sys::last_waited(op.fd(), sys::refuses_ecn_bit);
+  op::put_description(m, how, family, segmented, with_ecn, dgram::memory(me).control);
+  return true;
+}
+
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
+  async_send_to& me = self(op);
+  bool const blindly = op::waits_blindly(dgram::how(me), dgram::family(me));
+  if (dgram::falls_back(me) || blindly || op::queues_errors(op.fd()) || !fill(op)) return false;
   sqe.opcode = IORING_OP_SENDMSG;
   sqe.fd = op.fd();
-  sqe.addr = reinterpret_cast<std::uintptr_t>(&m);
+  sqe.addr = reinterpret_cast<std::uintptr_t>(&op::header_of(dgram::memory(me)));
   sqe.len = 1;
   sqe.msg_flags = MSG_NOSIGNAL;
   return true;
@@ -50,17 +60,31 @@ readiness wants(io_operation const& op) noexcept {
   return blindly || dgram::errors_wait(me) ? readiness::retry : readiness::writable;
 }
 
-int perform(io_operation& op, attempt) noexcept {
+// Whatever was refused is left out, and what takes several messages is sent in several.
+[[gnu::noinline]] int perform_with_care(io_operation& op) noexcept {
   async_send_to& me = self(op);
   dgram::falls_back(me) = true;
-  dgram::errors_wait(me) = false;
   int const r = op::send_datagram(op.fd(), dgram::family(me), dgram::how(me), dgram::bytes(me), 0);
   if (r == -EAGAIN) dgram::errors_wait(me) = op::queued_errors_end_waits(op.fd());
   return r;
 }
 
+bool is_refusal(int r) noexcept { return r == -EIO || r == -EINVAL || r == -EMSGSIZE; }
+
+int perform(io_operation& op, attempt) noexcept {
+  async_send_to& me = self(op);
+  dgram::errors_wait(me) = false;
+  if (dgram::falls_back(me) || op::queues_errors(op.fd()) || !fill(op)) [[unlikely]]
+    return perform_with_care(op);
+  int const r = op::uninterrupted(
+      [&] { return sys::sendmsg(op.fd(), &op::header_of(dgram::memory(me)), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (r < 0 && is_refusal(r) && asks_for_more(me)) [[unlikely]]
+    return perform_with_care(op);
+  return r;
+}
+
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  bool const refused = res == -EIO || res == -EINVAL || res == -EMSGSIZE;
+  bool const refused = is_refusal(res);
   // A ring was refused what it may not have needed: perform() finds out.
   if (refused && !dgram::falls_back(self(op)) && asks_for_more(self(op))) {
     dgram::falls_back(self(op)) = true;

@@ -12,7 +12,7 @@ static_assert(sizeof(async_read) <= 168 + tracking);
 static_assert(sizeof(async_write) <= 160 + tracking);
 static_assert(sizeof(async_wait) <= 152 + tracking);
 static_assert(sizeof(io_awaitable<async_read>) <= 216 + tracking);
-static_assert(sizeof(async_receive_from) <= 728 + tracking);
+static_assert(sizeof(async_receive_from) <= 608 + tracking);
 static_assert(sizeof(async_send_to) <= 720 + tracking);
 static_assert(sizeof(datagram_info) == 264 && sizeof(send_description) == 248);
 static_assert(sizeof(passed_handles) == 132);

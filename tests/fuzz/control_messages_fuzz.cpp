@@ -45,6 +45,6 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
   m.msg_control = exact.get();
   m.msg_controllen = size;
   unio::datagram_info info;
-  unio::op::decode_info(m, unio::endpoint(), info);
+  unio::op::decode_info(m, info);
   return static_cast<unsigned>(info.ecn) <= 3 ? 0 : -1;
 }

