@@ -62,8 +62,10 @@ void decode_one(control_message const& c, datagram_info& info) noexcept {
     if (c.get(segment) && segment > 0 && segment <= 0xffff)
       info.segment = static_cast<std::uint16_t>(segment);
   } else if (c.is(SOL_SOCKET, SCM_TIMESTAMPNS)) {
+    constexpr std::int64_t most_seconds = 9'000'000'000; // in nanoseconds it still fits 64 bits
     timespec t;
-    if (!c.get(t)) return;
+    if (!c.get(t) || t.tv_sec < 0 || t.tv_sec > most_seconds || t.tv_nsec < 0 || t.tv_nsec > 999'999'999)
+      return;
     auto const since = std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
     info.at = std::chrono::system_clock::time_point(
         std::chrono::duration_cast<std::chrono::system_clock::duration>(since));

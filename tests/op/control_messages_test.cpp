@@ -10,8 +10,10 @@
 #include <netinet/udp.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <cstdint>
 #include <cstring>
+#include <ctime>
 #include <limits>
 #include <memory>
 #include <random>
@@ -109,6 +111,22 @@ TEST(control_messages, with_a_length_that_lies_outside_end) {
     auto const [count, size] = read_all(bytes);
     EXPECT_LE(size, bytes.size());
     EXPECT_LE(count, 4U);
+  }
+}
+
+TEST(control_messages, with_a_time_that_is_none_are_as_if_they_were_not_there) {
+  for (timespec const t :
+       {timespec{-1, 0}, timespec{std::numeric_limits<long>::max(), 0}, timespec{9'000'000'001, 0},
+        timespec{1, -1}, timespec{1, 1'000'000'000}, timespec{1, std::numeric_limits<long>::max()}}) {
+    alignas(8) std::byte memory[64];
+    control_writer w(memory);
+    w.put(SOL_SOCKET, SCM_TIMESTAMPNS, t);
+    msghdr m{};
+    m.msg_control = memory;
+    m.msg_controllen = w.size();
+    unio::datagram_info info;
+    unio::op::decode_info(m, info);
+    EXPECT_EQ(info.at, std::chrono::system_clock::time_point());
   }
 }
 
