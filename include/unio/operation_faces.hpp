@@ -29,7 +29,8 @@ enum class handle_kind : std::uint8_t {
   named_pipe,
   stream_socket,
   listening_socket,
-  event
+  event,
+  datagram_socket
 };
 
 /// A regular file: readiness means nothing for it.

@@ -1,7 +1,8 @@
 // unio/testing.hpp: a simulated system, whose I/O can go wrong in every order that a real one allows.
 //
 //   simulation_options   the seed, and what may happen
-//   simulation           pipes, sockets and files of its own, a multiplexer for them, and a virtual clock
+//   simulation           pipes, sockets and files of its own, a network of datagrams, a multiplexer for
+//                        them, and a virtual clock
 //
 // One seed decides everything random: the order of completions, how much a call moves, when the kernel gets
 // to it, whether a cancel comes too late. A failing test prints its seed, which replays the failure exactly.
@@ -16,6 +17,7 @@
 
 #pragma once
 
+#include <unio/datagram_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
@@ -41,13 +43,18 @@ struct simulation_options {
   bool inline_attempts = true;   ///< start() tries some operations at once
   bool stray_completions = true; ///< completions that come twice, or after their operation has ended
   bool tiny_queue = true;        ///< a turn submits one to four operations, unless queue_entries is set
+  bool lost_datagrams = true;    ///< one in eight does not arrive
+  bool double_datagrams = true;  ///< one in eight arrives twice
+  bool reordered_datagrams = true; ///< one in four overtakes others that have arrived
+  bool congestion = true;          ///< one in eight that may be marked is
 
-  unsigned queue_entries = 0;           ///< operations and cancels that a turn submits; 0: any number
-  unsigned max_delay_turns = 4;         ///< the longest delay, in turns
-  std::size_t max_transfer_bytes = 0;   ///< no call on a pipe or a socket moves more; 0: any number
-  std::size_t pipe_capacity = 65536;    ///< bytes that a pipe holds
-  std::size_t stream_capacity = 212992; ///< bytes that each direction of a connection holds
-  bool record = false;                  ///< trace() keeps a line for each thing that happened
+  unsigned queue_entries = 0;         ///< operations and cancels that a turn submits; 0: any number
+  unsigned max_delay_turns = 4;       ///< the longest delay, in turns
+  std::size_t max_transfer_bytes = 0; ///< no call on a pipe or a socket moves more; 0: any number
+  std::size_t pipe_capacity = 65536;  ///< bytes that a pipe holds
+  std::size_t stream_capacity =
+      212992;          ///< bytes that each direction of a connection, a datagram socket holds
+  bool record = false; ///< trace() keeps a line for each thing that happened
 
   /// A random half of the options, chosen by the seed: this finds faults that the other options would hide.
   [[nodiscard]] static simulation_options from_seed(std::uint64_t seed) noexcept;
@@ -66,7 +73,11 @@ struct simulation_options {
 /// barriers, the length of files, dup, fcntl. Locks on files are sometimes held by an imaginary process,
 /// unless simulation_options::delays is false; nothing else contends for them. Pipes and connections behave
 /// as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer
-/// closed without having read everything. splice(2), addresses and async_connect fail with EBADF or EINVAL.
+/// closed without having read everything. splice(2) and async_connect fail with EBADF or EINVAL.
+///
+/// Datagrams travel between the simulated sockets by their addresses; what is sent to no socket, or to one
+/// whose memory is full, is lost without a report. They are told where they came from and went to, with marks
+/// and the virtual time, are cut into segments, and are never joined. Descriptors are not carried.
 ///
 /// Time           moves only while the simulation sleeps, to the next deadline, event or completion, and with
 ///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; make
@@ -98,6 +109,9 @@ class UNIO_API simulation {
   [[nodiscard]] listening_socket_handle listener();
   /// A connection that waits to be accepted.
   [[nodiscard]] socket_handle connect_to(listening_socket_handle const& l);
+
+  /// A datagram socket that is bound to `at`, an IPv4 or IPv6 address that no other simulated one has.
+  [[nodiscard]] datagram_handle datagrams(endpoint const& at);
 
   /// The virtual clock. Begins at the same moment in every simulation.
   [[nodiscard]] std::chrono::steady_clock::time_point now() const noexcept;

@@ -10,6 +10,8 @@
 #include <unio/callback.hpp>
 #include <unio/channel.hpp>
 #include <unio/connect.hpp>
+#include <unio/datagram.hpp>
+#include <unio/datagram_handle.hpp>
 #include <unio/deadline.hpp>
 #include <unio/endpoint.hpp>
 #include <unio/error.hpp>
@@ -25,6 +27,7 @@
 #include <unio/mapped_file_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/operation.hpp>
+#include <unio/passed_handles.hpp>
 #include <unio/pending.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/result.hpp>

@@ -1,6 +1,7 @@
 // Handles: adopting, duplicating and releasing descriptors.
 
 #include "driver/registry.hpp"
+#include "handle/adopt.hpp"
 #include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 
@@ -103,30 +104,35 @@ result<std::string> handle::current_path() const {
   return std::string(path.text, static_cast<std::size_t>(n));
 }
 
-result<io_handle> io_handle::adopt(int fd) noexcept {
+int detail::take_over(int fd, bool stays_blocking, std::int64_t& status_flags) noexcept {
   std::int64_t const descriptor_flags = sys::fcntl(fd, F_GETFD, 0);
-  if (descriptor_flags < 0) return detail::to_error_code(static_cast<int>(descriptor_flags));
+  if (descriptor_flags < 0) return static_cast<int>(descriptor_flags);
+  status_flags = sys::fcntl(fd, F_GETFL, 0);
+  if (status_flags < 0) return static_cast<int>(status_flags);
+  if (!stays_blocking && (status_flags & O_NONBLOCK) == 0) {
+    std::int64_t const r = sys::fcntl(fd, F_SETFL, static_cast<long>(status_flags | O_NONBLOCK));
+    if (r < 0) return static_cast<int>(r);
+  }
+  if (fd <= 2) {
+    std::int64_t const moved = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
+    if (moved >= 0) (void)close_descriptor(fd);
+    return static_cast<int>(moved);
+  }
+  if ((descriptor_flags & FD_CLOEXEC) == 0) {
+    std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
+    if (r < 0) return static_cast<int>(r);
+  }
+  return fd;
+}
+
+result<io_handle> io_handle::adopt(int fd) noexcept {
   result<handle_kind> const kind = kind_of(fd);
   if (!kind) return kind.error();
-
-  std::int64_t const status_flags = sys::fcntl(fd, F_GETFL, 0);
-  if (status_flags < 0) return detail::to_error_code(static_cast<int>(status_flags));
-  if (*kind != handle_kind::file && (status_flags & O_NONBLOCK) == 0) {
-    std::int64_t const r = sys::fcntl(fd, F_SETFL, static_cast<long>(status_flags | O_NONBLOCK));
-    if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  }
-
-  int own = fd;
-  if (fd <= 2) {
-    own = static_cast<int>(sys::fcntl(fd, F_DUPFD_CLOEXEC, 3));
-    if (own < 0) return detail::to_error_code(own);
-    (void)close_descriptor(fd);
-  } else if ((descriptor_flags & FD_CLOEXEC) == 0) {
-    std::int64_t const r = sys::fcntl(fd, F_SETFD, static_cast<long>(descriptor_flags | FD_CLOEXEC));
-    if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  }
-  if (*kind == handle_kind::file && (status_flags & O_DIRECT) != 0) sys::note_direct(own);
-  if (*kind == handle_kind::file && (status_flags & O_NONBLOCK) != 0) sys::note_nonblocking(own);
+  std::int64_t flags = 0;
+  int const own = detail::take_over(fd, *kind == handle_kind::file, flags);
+  if (own < 0) return detail::to_error_code(own);
+  if (*kind == handle_kind::file && (flags & O_DIRECT) != 0) sys::note_direct(own);
+  if (*kind == handle_kind::file && (flags & O_NONBLOCK) != 0) sys::note_nonblocking(own);
   return io_handle(own, *kind);
 }
 

@@ -1,5 +1,6 @@
 // Sockets: making them, naming them, and their options.
 
+#include "handle/sockets.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/socket_handle.hpp>
@@ -14,47 +15,11 @@
 
 namespace unio {
 
+using namespace detail::sockets;
+
 static_assert(sizeof(socket_handle) == 16 && sizeof(listening_socket_handle) == 16);
 
 namespace {
-
-result<void> done(std::int64_t r) noexcept {
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  return {};
-}
-
-int make_socket(address_family family) noexcept {
-  constexpr int natives[] = {AF_UNSPEC, AF_INET, AF_INET6, AF_UNIX}; // in the order of the enumeration
-  int const native = natives[static_cast<std::size_t>(family)];
-  if (native == AF_UNSPEC) return -EAFNOSUPPORT;
-  return sys::above_standard(sys::socket(native, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-template <class T> std::int64_t set_option(int fd, int level, int name, T const& value) noexcept {
-  return sys::setsockopt(fd, level, name, &value, sizeof(value));
-}
-
-result<int> int_option(int fd, int level, int name) noexcept {
-  int value = 0;
-  unsigned size = sizeof(value);
-  std::int64_t const r = sys::getsockopt(fd, level, name, &value, &size);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  return value;
-}
-
-// getsockname(2) or getpeername(2), as an endpoint.
-result<endpoint> name_of(int fd, std::int64_t (*ask)(int, sockaddr*, unsigned*) noexcept) noexcept {
-  endpoint e;
-  unsigned size = endpoint::capacity;
-  std::int64_t const r = ask(fd, static_cast<sockaddr*>(e.data()), &size);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  e.resize(size < endpoint::capacity ? size : endpoint::capacity);
-  return e;
-}
-
-std::int64_t bind_to(int fd, endpoint const& e) noexcept {
-  return sys::bind(fd, static_cast<sockaddr const*>(e.data()), e.size());
-}
 
 std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& options) noexcept {
   std::int64_t r = 0;
@@ -76,7 +41,7 @@ std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& o
 } // namespace
 
 result<socket_handle> socket_handle::create(address_family family) noexcept {
-  int const fd = make_socket(family);
+  int const fd = make_socket(family, SOCK_STREAM);
   if (fd < 0) return detail::to_error_code(fd);
   return socket_handle(fd);
 }
@@ -130,7 +95,7 @@ result<int> socket_handle::receive_buffer() const noexcept { return int_option(f
 
 result<listening_socket_handle> listening_socket_handle::listen(endpoint const& at,
                                                                 listen_options options) noexcept {
-  int const fd = make_socket(at.family());
+  int const fd = make_socket(at.family(), SOCK_STREAM);
   if (fd < 0) return detail::to_error_code(fd);
   if (std::int64_t const r = bind_and_listen(fd, at, options); r < 0) {
     sys::close(fd);

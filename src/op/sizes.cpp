@@ -1,6 +1,7 @@
 // The sizes of operations. Programs have millions; a change here is a decision, not an accident.
 
 #include <unio/handle.hpp>
+#include <unio/passed_handles.hpp>
 #include <unio/timer_handle.hpp>
 
 namespace unio {
@@ -11,6 +12,10 @@ static_assert(sizeof(async_read) <= 168 + tracking);
 static_assert(sizeof(async_write) <= 160 + tracking);
 static_assert(sizeof(async_wait) <= 152 + tracking);
 static_assert(sizeof(io_awaitable<async_read>) <= 216 + tracking);
+static_assert(sizeof(async_receive_from) <= 608 + tracking);
+static_assert(sizeof(async_send_to) <= 720 + tracking);
+static_assert(sizeof(datagram_info) == 264 && sizeof(send_description) == 248);
+static_assert(sizeof(passed_handles) == 132);
 static_assert(sizeof(handle) == 16);
 
 } // namespace unio

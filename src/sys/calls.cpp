@@ -63,7 +63,12 @@ constinit table const kernel = {
     .recv = kernel_calls::recv,
     .send = [](int fd, void const* data, std::size_t n,
                int flags) noexcept { return call(SYS_sendto, fd, data, n, flags, nullptr, 0); },
+    .recvmsg = direct<SYS_recvmsg>,
     .sendmsg = direct<SYS_sendmsg>,
+    // Without a timeout: the kernel looks at it only after each datagram (recvmmsg(2), BUGS).
+    .recvmmsg = [](int fd, mmsghdr* m, unsigned n,
+                   int flags) noexcept { return call(SYS_recvmmsg, fd, m, n, flags, nullptr); },
+    .sendmmsg = direct<SYS_sendmmsg>,
     .splice = direct<SYS_splice>,
     .vmsplice = direct<SYS_vmsplice>,
     .fsync = direct<SYS_fsync>,

@@ -18,6 +18,7 @@
 struct epoll_event;
 struct io_uring_params;
 struct iovec;
+struct mmsghdr;
 struct msghdr;
 struct pollfd;
 struct sockaddr;
@@ -39,7 +40,10 @@ namespace unio::sys {
   X(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))        \
   X(recv, (int fd, void* data, std::size_t n, int flags), (fd, data, n, flags))                          \
   X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                    \
+  X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                             \
   X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                       \
+  X(recvmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                            \
+  X(sendmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                            \
   X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags), \
     (in, in_at, out, out_at, n, flags))                                                                  \
   X(vmsplice, (int pipe, iovec const* v, int n, unsigned flags), (pipe, v, n, flags))                    \

@@ -77,10 +77,17 @@ inline constexpr std::uint32_t nonblocking_bit = 1U << 30;
 inline void note_nonblocking(int fd) noexcept { note_waited(fd, nonblocking_bit, true); }
 inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking_bit); }
 
+/// What was learnt of a datagram socket: that it cannot cut a send into segments, that it refuses to mark
+/// congestion, and that it queues the errors of what it has sent. Noted and cleared likewise.
+inline constexpr std::uint32_t sends_singly_bit = 1U << 29;
+inline constexpr std::uint32_t refuses_ecn_bit = 1U << 28;
+inline constexpr std::uint32_t queues_errors_bit = 1U << 27;
+
 /// `copy` is a duplicate of `original`.
 inline void note_duplicate(int copy, int original) noexcept {
-  if (is_direct(original)) note_direct(copy);
-  if (is_nonblocking(original)) note_nonblocking(copy);
+  for (std::uint32_t const bit :
+       {direct_bit, nonblocking_bit, sends_singly_bit, refuses_ecn_bit, queues_errors_bit})
+    if (last_waited(original, bit)) note_waited(copy, bit, true);
 }
 
 /// Beside the count: a thread waits until it is 0.

@@ -17,7 +17,8 @@ simulation_options simulation_options::from_seed(std::uint64_t seed) noexcept {
   random_source coins(~seed);
   for (bool* const kind :
        {&o.reorder, &o.delays, &o.short_transfers, &o.late_cancels, &o.spurious_wakeups, &o.interruptions,
-        &o.readiness, &o.inline_attempts, &o.stray_completions, &o.tiny_queue})
+        &o.readiness, &o.inline_attempts, &o.stray_completions, &o.tiny_queue, &o.lost_datagrams,
+        &o.double_datagrams, &o.reordered_datagrams, &o.congestion})
     *kind = coins.one_in(2);
   return o;
 }
@@ -26,7 +27,8 @@ simulation_options simulation_options::orderly(std::uint64_t seed) noexcept {
   simulation_options o;
   o.seed = seed;
   o.reorder = o.delays = o.short_transfers = o.late_cancels = o.spurious_wakeups = o.interruptions =
-      o.readiness = o.inline_attempts = o.stray_completions = o.tiny_queue = false;
+      o.readiness = o.inline_attempts = o.stray_completions = o.tiny_queue = o.lost_datagrams =
+          o.double_datagrams = o.reordered_datagrams = o.congestion = false;
   return o;
 }
 
@@ -77,6 +79,13 @@ listening_socket_handle simulation::listener() {
 socket_handle simulation::connect_to(listening_socket_handle const& l) {
   UNIO_EXPECTS(state_->w.owns(l.native_handle()), "a simulated listener");
   return state_->handle<socket_handle>(state_->w.open_connection(l.native_handle()));
+}
+
+datagram_handle simulation::datagrams(endpoint const& at) {
+  UNIO_EXPECTS(at.family() == address_family::ipv4 || at.family() == address_family::ipv6,
+               "an IPv4 or IPv6 address");
+  UNIO_EXPECTS(!state_->w.is_taken(at), "an address that no other simulated socket has");
+  return state_->handle<datagram_handle>(state_->w.open_datagrams(at), at.family());
 }
 
 std::chrono::steady_clock::time_point simulation::now() const noexcept {

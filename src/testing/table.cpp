@@ -90,6 +90,19 @@ sys::table made() noexcept {
   divide<&table::preadv2, [](int fd, iovec const* v, int n, std::int64_t at, int flags) {
     return installed->read(call::preadv2, fd, v, static_cast<std::size_t>(n), at, no_wait(flags));
   }>(t);
+  divide<&table::recvmsg, [](int fd, msghdr* m, int flags) {
+    if (installed->is_datagrams(fd)) {
+      if ((flags & MSG_ERRQUEUE) != 0) return std::int64_t{-EAGAIN}; // nothing is ever reported
+      mmsghdr one{.msg_hdr = *m, .msg_len = 0};
+      std::int64_t const r = installed->receive_messages(call::recvmsg, fd, &one, 1);
+      if (r == 1) *m = one.msg_hdr;
+      return r == 1 ? std::int64_t{one.msg_len} : r;
+    }
+    m->msg_namelen = 0;
+    m->msg_controllen = 0;
+    m->msg_flags = 0;
+    return installed->read(call::recvmsg, fd, m->msg_iov, m->msg_iovlen, -1, false);
+  }>(t);
   divide<&table::write,
          [](int fd, void const* p, std::size_t n) { return write_one(call::write, fd, p, n); }>(t);
   divide<&table::send,
@@ -101,8 +114,25 @@ sys::table made() noexcept {
     return installed->write(call::pwritev2, fd, v, static_cast<std::size_t>(n), at, no_wait(flags));
   }>(t);
   divide<&table::sendmsg, [](int fd, msghdr const* m, int) {
+    if (installed->is_datagrams(fd)) {
+      mmsghdr one{.msg_hdr = *m, .msg_len = 0};
+      std::int64_t const r = installed->send_messages(call::sendmsg, fd, &one, 1);
+      return r == 1 ? std::int64_t{one.msg_len} : r;
+    }
     return installed->write(call::sendmsg, fd, m->msg_iov, m->msg_iovlen, -1, false);
   }>(t);
+  divide<&table::recvmmsg, [](int fd, mmsghdr* m, unsigned n, int) {
+    return installed->receive_messages(call::recvmmsg, fd, m, n);
+  }>(t);
+  divide<&table::sendmmsg, [](int fd, mmsghdr* m, unsigned n, int) {
+    return installed->send_messages(call::sendmmsg, fd, m, n);
+  }>(t);
+  divide<&table::connect,
+         [](int fd, sockaddr const* a, unsigned size) { return installed->connect(fd, a, size); }>(t);
+  divide<&table::getsockname,
+         [](int fd, sockaddr* a, unsigned* size) { return installed->name_of(fd, false, a, size); }>(t);
+  divide<&table::getpeername,
+         [](int fd, sockaddr* a, unsigned* size) { return installed->name_of(fd, true, a, size); }>(t);
   t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                 unsigned flags) noexcept {
     if (!simulated(in) && !simulated(out)) return before->splice(in, in_at, out, out_at, n, flags);

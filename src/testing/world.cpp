@@ -21,8 +21,8 @@ namespace {
 constexpr char const* call_names[] = {UNIO_SIMULATED_CALLS(UNIO_NAME)};
 #undef UNIO_NAME
 
-bool reads(call c) noexcept { return c <= call::recv; }
-bool writes(call c) noexcept { return c > call::recv && c <= call::sendmsg; }
+bool reads(call c) noexcept { return c <= call::recvmmsg; }
+bool writes(call c) noexcept { return c > call::recvmmsg && c <= call::sendmmsg; }
 bool same_direction(call a, call b) noexcept { return (reads(a) && reads(b)) || (writes(a) && writes(b)); }
 
 std::size_t size_of(iovec const* v, std::size_t n) noexcept {
@@ -161,6 +161,7 @@ bool world::is_ready(int fd, readiness what) const noexcept {
   if (d == nullptr || d->kind == thing::file) return true;
   if (what == readiness::exceptional) return false;
   if (d->kind == thing::listener) return what == readiness::readable && !d->waiting.empty();
+  if (d->kind == thing::datagrams) return what == readiness::writable || !d->arrived.empty();
   if (what == readiness::writable)
     return d->out != nullptr && (broken(*d, *d->out) || d->out->room() >= d->out->atomic());
   return d->in != nullptr && (d->in->size() != 0 || ended(*d, *d->in));

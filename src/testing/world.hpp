@@ -15,6 +15,9 @@
 #include <vector>
 
 struct iovec;
+struct mmsghdr;
+struct msghdr;
+struct sockaddr;
 struct stat;
 
 namespace unio::testing {
@@ -30,10 +33,10 @@ inline constexpr std::size_t pipe_atomic_bytes = 4096;
 // The calls that are simulated: those that read, those that write, all others.
 // clang-format off
 #define UNIO_SIMULATED_CALLS(X) \
-  X(read) X(readv) X(preadv2) X(recv) \
-  X(write) X(writev) X(pwritev2) X(send) X(sendmsg) \
-  X(splice) X(fsync) X(fdatasync) X(sync_file_range) X(accept4) X(shutdown) X(getsockopt) X(setsockopt) \
-  X(poll) X(fcntl) X(fstat) X(ftruncate) X(fallocate) X(close)
+  X(read) X(readv) X(preadv2) X(recv) X(recvmsg) X(recvmmsg) \
+  X(write) X(writev) X(pwritev2) X(send) X(sendmsg) X(sendmmsg) \
+  X(splice) X(fsync) X(fdatasync) X(sync_file_range) X(accept4) X(connect) X(shutdown) X(getsockopt) \
+  X(setsockopt) X(poll) X(fcntl) X(fstat) X(ftruncate) X(fallocate) X(close)
 // clang-format on
 
 #define UNIO_ENUMERATOR(name) name,
@@ -71,7 +74,16 @@ struct file_data {
   std::uint64_t inode = 0;
 };
 
-enum class thing : std::uint8_t { none, pipe, socket, listener, file };
+enum class thing : std::uint8_t { none, pipe, socket, listener, file, datagrams };
+
+/// A datagram that has arrived.
+struct datagram {
+  std::vector<std::byte> bytes;
+  endpoint from;
+  endpoint to;
+  std::uint8_t mark = 0; ///< the ECN bits
+  std::int64_t at = 0;
+};
 
 /// What one or more descriptors stand for.
 struct description {
@@ -81,6 +93,9 @@ struct description {
   std::shared_ptr<file_data> file;
   std::uint64_t position = 0;
   std::deque<std::shared_ptr<description>> waiting; ///< a listener's connections that were not accepted yet
+  endpoint name;                                    ///< of a datagram socket
+  endpoint peer;                                    ///< that it is connected to; of no family: none
+  std::vector<datagram> arrived;                    ///< in the order in which they are received
 
   description() = default;
   description(description const&) = delete;
@@ -105,6 +120,8 @@ class world {
   int open_file(std::span<std::byte const> contents);
   int open_listener();
   int open_connection(int listener);
+  int open_datagrams(endpoint const& at);
+  [[nodiscard]] bool is_taken(endpoint const& at) const noexcept;
   [[nodiscard]] bool owns(int fd) const noexcept { return fd >= first_descriptor; }
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
   /// Whether a call of that direction would not have to wait. Draws nothing.
@@ -137,6 +154,12 @@ class world {
 
   std::int64_t read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at, bool no_wait) noexcept;
   std::int64_t write(call c, int fd, iovec const* v, std::size_t n, std::int64_t at, bool no_wait) noexcept;
+  std::int64_t receive_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept;
+  std::int64_t send_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept;
+  std::int64_t connect(int fd, sockaddr const* to, unsigned size) noexcept;
+  /// getsockname(2), getpeername(2).
+  std::int64_t name_of(int fd, bool peer, sockaddr* name, unsigned* size) const noexcept;
+  [[nodiscard]] bool is_datagrams(int fd) const noexcept;
   std::int64_t accept(int fd) noexcept;
   std::int64_t close(int fd) noexcept;
   std::int64_t shutdown(int fd, int how) noexcept;
@@ -183,6 +206,9 @@ class world {
   [[nodiscard]] std::size_t bounded(std::size_t n) noexcept;
   std::int64_t read_channel(channel& c, iovec const* v, std::size_t n) noexcept;
   std::int64_t write_channel(channel& c, iovec const* v, std::size_t n) noexcept;
+  std::int64_t send_message(description& d, msghdr const& m) noexcept;
+  void deliver(datagram&& g) noexcept;
+  [[nodiscard]] bool one_in(bool allowed, unsigned n) noexcept { return allowed && random.one_in(n); }
 
   std::vector<std::shared_ptr<description>> table_;
   std::vector<event> events_; // the earliest last

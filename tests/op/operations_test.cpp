@@ -5,6 +5,7 @@
 // blocking calls), and compares what came of it with what has to and with each other. What rows, scripts and
 // styles are stands in support/operation_table.hpp. A new operation is a new row here.
 
+#include "op/datagram_rows.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/operation_table.hpp"
@@ -839,7 +840,7 @@ struct link_that_fails : test::fixture {
 
 std::vector<test::row> const& table() {
   directory(); // before the first cell counts descriptors
-  static std::vector<test::row> const rows = {
+  static std::vector<test::row> const rows = test::datagram_rows::added_to({
       test::row_of<read_from<pipe_ends>>("read_pipe"),
       test::row_of<read_from<named_pipe_ends>>("read_named_pipe"),
       test::row_of<read_from<unix_ends>>("read_unix_socket"),
@@ -910,7 +911,7 @@ std::vector<test::row> const& table() {
       test::row_of<link_file_to_file>("link_file_to_file"),
       test::row_of<link_beyond_the_end>("link_beyond_the_end_of_a_file"),
       test::row_of<link_that_fails>("link_that_fails"),
-  };
+  });
   return rows;
 }
 

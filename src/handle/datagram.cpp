@@ -1,0 +1,265 @@
+// Datagram sockets: making them, naming them, and their options.
+
+#include "handle/adopt.hpp"
+#include "handle/sockets.hpp"
+#include "sys/descriptors.hpp"
+
+#include <unio/datagram_handle.hpp>
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace unio {
+
+using namespace detail::sockets;
+
+static_assert(sizeof(datagram_handle) == 16);
+
+namespace {
+
+// IPv4's options apply on an IPv6 socket to the IPv4 hosts that it reaches.
+constexpr bool has_ipv4(address_family family, bool ipv6_only) noexcept {
+  return family == address_family::ipv4 || (family == address_family::ipv6 && !ipv6_only);
+}
+
+bool is_mapped(endpoint const& e) noexcept {
+  if (e.family() != address_family::ipv6) return false;
+  sockaddr_in6 a;
+  std::memcpy(&a, e.data(), sizeof(a));
+  return IN6_IS_ADDR_V4MAPPED(&a.sin6_addr) != 0;
+}
+
+// Some kernels and sandboxes know less: then it is not reported.
+void ask_for(int fd, int level, int name) noexcept { (void)set_option(fd, level, name, 1); }
+
+std::int64_t ask_for_destinations(int fd, address_family family, bool ipv4_too) noexcept {
+  std::int64_t r = 0;
+  if (ipv4_too) r = set_option(fd, IPPROTO_IP, IP_PKTINFO, 1);
+  if (r >= 0 && family == address_family::ipv6) r = set_option(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
+  return r;
+}
+
+std::int64_t queue_errors(int fd, address_family family, bool ipv4_too) noexcept {
+  std::int64_t r = 0;
+  if (ipv4_too) r = set_option(fd, IPPROTO_IP, IP_RECVERR, 1);
+  if (r >= 0 && family == address_family::ipv6) r = set_option(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
+  if (r >= 0) sys::note_waited(fd, sys::queues_errors_bit, true);
+  return r;
+}
+
+std::int64_t set_up(int fd, address_family family, datagram_options const& o) noexcept {
+  if (family == address_family::unix_path) return 0;
+  bool const ipv4_too = has_ipv4(family, o.ipv6_only);
+  std::int64_t r = 0;
+  if (family == address_family::ipv6) r = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, o.ipv6_only ? 1 : 0);
+  if (r >= 0 && o.reuse_address) r = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (r >= 0 && o.reuse_port) r = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  if (r >= 0 && o.destination) r = ask_for_destinations(fd, family, ipv4_too);
+  if (r >= 0 && o.errors) r = queue_errors(fd, family, ipv4_too);
+  if (r < 0) return r;
+  if (o.ecn && ipv4_too) ask_for(fd, IPPROTO_IP, IP_RECVTOS);
+  if (o.ecn && family == address_family::ipv6) ask_for(fd, IPPROTO_IPV6, IPV6_RECVTCLASS);
+  if (o.gro) ask_for(fd, SOL_UDP, UDP_GRO);
+  if (o.timestamps) ask_for(fd, SOL_SOCKET, SO_TIMESTAMPNS);
+  return 0;
+}
+
+int type_of(address_family family, datagram_options const& o) noexcept {
+  return family == address_family::unix_path && o.sequenced ? SOCK_SEQPACKET : SOCK_DGRAM;
+}
+
+} // namespace
+
+result<datagram_handle> datagram_handle::create(address_family family, datagram_options options) noexcept {
+  int const fd = make_socket(family, type_of(family, options));
+  if (fd < 0) return detail::to_error_code(fd);
+  datagram_handle made(fd, family);
+  if (std::int64_t const r = set_up(fd, family, options); r < 0)
+    return detail::to_error_code(static_cast<int>(r));
+  return made;
+}
+
+result<datagram_handle> datagram_handle::bind(endpoint const& at, datagram_options options) noexcept {
+  result<datagram_handle> made = create(at.family(), options);
+  if (!made) return made;
+  if (result<void> const r = done(bind_to(made->fd_, at)); !r) return r.error();
+  return made;
+}
+
+result<datagram_handle> datagram_handle::connected_to(endpoint const& to, datagram_options options) noexcept {
+  if (is_mapped(to)) options.ipv6_only = false;
+  result<datagram_handle> made = create(to.family(), options);
+  if (!made) return made;
+  if (result<void> const r = made->connect(to); !r) return r.error();
+  return made;
+}
+
+result<datagram_pair> datagram_handle::pair(datagram_options options) noexcept {
+  int ends[2];
+  int const type = type_of(address_family::unix_path, options);
+  std::int64_t const r = sys::socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  int const first = sys::above_standard(ends[0]);
+  int const second = sys::above_standard(ends[1]);
+  datagram_pair both;
+  if (first >= 0) both.first = datagram_handle(first, address_family::unix_path);
+  if (second >= 0) both.second = datagram_handle(second, address_family::unix_path);
+  if (first < 0) return detail::to_error_code(first);
+  if (second < 0) return detail::to_error_code(second);
+  return both;
+}
+
+result<datagram_handle> datagram_handle::adopt(int fd) noexcept {
+  result<int> const type = int_option(fd, SOL_SOCKET, SO_TYPE);
+  if (!type) return type.error();
+  result<int> const listening = int_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
+  if (!listening) return listening.error();
+  if ((*type != SOCK_DGRAM && *type != SOCK_SEQPACKET) || *listening != 0)
+    return detail::to_error_code(-EPROTOTYPE);
+  result<endpoint> const name = name_of(fd, sys::getsockname);
+  if (!name) return name.error();
+  address_family const family = name->family();
+  if (family == address_family::unspecified) return detail::to_error_code(-EAFNOSUPPORT);
+
+  std::int64_t status_flags = 0;
+  int const adopted = detail::take_over(fd, false, status_flags);
+  if (adopted < 0) return detail::to_error_code(adopted);
+  datagram_handle made(adopted, family);
+  if (family == address_family::unix_path) return made;
+  result<int> const queues = family == address_family::ipv4 ? int_option(adopted, IPPROTO_IP, IP_RECVERR)
+                                                            : int_option(adopted, IPPROTO_IPV6, IPV6_RECVERR);
+  if (queues && *queues != 0) sys::note_waited(adopted, sys::queues_errors_bit, true);
+  if (result<endpoint> const peer = name_of(adopted, sys::getpeername); peer && is_mapped(*peer))
+    made.family_ = address_family::ipv4;
+  return made;
+}
+
+result<void> datagram_handle::connect(endpoint const& to) noexcept {
+  std::int64_t const r = sys::uninterrupted(
+      [&] { return sys::connect(fd_, static_cast<sockaddr const*>(to.data()), to.size()); });
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  family_ = is_mapped(to) ? address_family::ipv4 : to.family();
+  return {};
+}
+
+result<void> datagram_handle::disconnect() noexcept {
+  sockaddr const nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  std::int64_t const r = sys::connect(fd_, &nobody, sizeof(nobody));
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (is_ipv6()) family_ = address_family::ipv6;
+  return {};
+}
+
+bool datagram_handle::is_ipv6() const noexcept {
+  result<int> const domain = int_option(fd_, SOL_SOCKET, SO_DOMAIN);
+  return domain && *domain == AF_INET6;
+}
+
+result<endpoint> datagram_handle::local_endpoint() const noexcept { return name_of(fd_, sys::getsockname); }
+result<endpoint> datagram_handle::remote_endpoint() const noexcept { return name_of(fd_, sys::getpeername); }
+
+result<void> datagram_handle::broadcast(bool on) noexcept {
+  return done(set_option(fd_, SOL_SOCKET, SO_BROADCAST, on ? 1 : 0));
+}
+result<void> datagram_handle::send_buffer(int bytes) noexcept {
+  return done(set_option(fd_, SOL_SOCKET, SO_SNDBUF, bytes));
+}
+result<void> datagram_handle::receive_buffer(int bytes) noexcept {
+  return done(set_option(fd_, SOL_SOCKET, SO_RCVBUF, bytes));
+}
+result<int> datagram_handle::send_buffer() const noexcept { return int_option(fd_, SOL_SOCKET, SO_SNDBUF); }
+result<int> datagram_handle::receive_buffer() const noexcept {
+  return int_option(fd_, SOL_SOCKET, SO_RCVBUF);
+}
+
+// An option that IPv4 and IPv6 have under two names. On an IPv6 socket IPv4's is for its IPv4 peers, if it
+// has such.
+result<void> datagram_handle::set_both(int ipv4_name, int ipv6_name, int value) noexcept {
+  if (!is_ipv6()) return done(set_option(fd_, IPPROTO_IP, ipv4_name, value));
+  if (std::int64_t const r = set_option(fd_, IPPROTO_IPV6, ipv6_name, value); r < 0) return done(r);
+  result<int> const only = int_option(fd_, IPPROTO_IPV6, IPV6_V6ONLY);
+  if (only && *only != 0) return {};
+  return done(set_option(fd_, IPPROTO_IP, ipv4_name, value));
+}
+
+result<void> datagram_handle::path_mtu_discovery(path_mtu how) noexcept {
+  int value = IP_PMTUDISC_WANT;
+  switch (how) {
+    case path_mtu::fragment:
+      value = IP_PMTUDISC_DONT;
+      break;
+    case path_mtu::by_route:
+      break;
+    case path_mtu::refuse:
+      value = IP_PMTUDISC_DO;
+      break;
+    case path_mtu::probe:
+      value = IP_PMTUDISC_PROBE;
+      break;
+  }
+  static_assert(IP_PMTUDISC_DONT == IPV6_PMTUDISC_DONT && IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT &&
+                IP_PMTUDISC_DO == IPV6_PMTUDISC_DO && IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
+  if (result<void> const r = set_both(IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, value); !r) return r;
+  // IPv6 fragments at the sender whatever is discovered, unless it is told not to (RFC 3542 §11.2).
+  bool const whole = how == path_mtu::refuse || how == path_mtu::probe;
+  if (is_ipv6()) return done(set_option(fd_, IPPROTO_IPV6, IPV6_DONTFRAG, whole ? 1 : 0));
+  return {};
+}
+result<int> datagram_handle::known_path_mtu() const noexcept {
+  return family_ == address_family::ipv6 ? int_option(fd_, IPPROTO_IPV6, IPV6_MTU)
+                                         : int_option(fd_, IPPROTO_IP, IP_MTU);
+}
+result<void> datagram_handle::traffic_class(int value) noexcept {
+  return set_both(IP_TOS, IPV6_TCLASS, value);
+}
+result<void> datagram_handle::hop_limit(int hops) noexcept {
+  return set_both(IP_TTL, IPV6_UNICAST_HOPS, hops);
+}
+
+result<void> datagram_handle::join_group(endpoint const& group, std::uint32_t interface) noexcept {
+  return change_group(group, interface, true);
+}
+result<void> datagram_handle::leave_group(endpoint const& group, std::uint32_t interface) noexcept {
+  return change_group(group, interface, false);
+}
+
+result<void> datagram_handle::change_group(endpoint const& group, std::uint32_t interface,
+                                           bool joins) noexcept {
+  switch (group.family()) {
+    case address_family::ipv4: {
+      sockaddr_in a;
+      std::memcpy(&a, group.data(), sizeof(a));
+      ip_mreqn const m{
+          .imr_multiaddr = a.sin_addr, .imr_address = {}, .imr_ifindex = static_cast<int>(interface)};
+      return done(set_option(fd_, IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, m));
+    }
+    case address_family::ipv6: {
+      sockaddr_in6 a;
+      std::memcpy(&a, group.data(), sizeof(a));
+      ipv6_mreq const m{.ipv6mr_multiaddr = a.sin6_addr, .ipv6mr_interface = interface};
+      return done(set_option(fd_, IPPROTO_IPV6, joins ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, m));
+    }
+    default:
+      return detail::to_error_code(-EINVAL);
+  }
+}
+
+result<void> datagram_handle::multicast_hops(int hops) noexcept {
+  return set_both(IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hops);
+}
+result<void> datagram_handle::multicast_loop(bool on) noexcept {
+  return set_both(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP, on ? 1 : 0);
+}
+result<void> datagram_handle::multicast_interface(std::uint32_t interface) noexcept {
+  if (is_ipv6()) return done(set_option(fd_, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface)));
+  ip_mreqn m{};
+  m.imr_ifindex = static_cast<int>(interface);
+  return done(set_option(fd_, IPPROTO_IP, IP_MULTICAST_IF, m));
+}
+
+} // namespace unio

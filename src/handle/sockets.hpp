@@ -1,0 +1,70 @@
+// src/handle/sockets.hpp: what stream sockets and datagram sockets share: making, naming, options.
+
+#pragma once
+
+#include "sys/descriptors.hpp"
+
+#include <unio/endpoint.hpp>
+#include <unio/result.hpp>
+
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstdint>
+
+namespace unio::detail::sockets {
+
+inline result<void> done(std::int64_t r) noexcept {
+  if (r < 0) return to_error_code(static_cast<int>(r));
+  return {};
+}
+
+/// The system's number of a family. AF_UNSPEC: there is none.
+inline int native_family(address_family family) noexcept {
+  switch (family) {
+    case address_family::ipv4:
+      return AF_INET;
+    case address_family::ipv6:
+      return AF_INET6;
+    case address_family::unix_path:
+      return AF_UNIX;
+    case address_family::unspecified:
+      break;
+  }
+  return AF_UNSPEC;
+}
+
+/// `type`: SOCK_STREAM, SOCK_DGRAM or SOCK_SEQPACKET. A descriptor, or a negative code.
+inline int make_socket(address_family family, int type) noexcept {
+  int const native = native_family(family);
+  if (native == AF_UNSPEC) return -EAFNOSUPPORT;
+  return sys::above_standard(sys::socket(native, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+template <class T> std::int64_t set_option(int fd, int level, int name, T const& value) noexcept {
+  return sys::setsockopt(fd, level, name, &value, sizeof(value));
+}
+
+inline result<int> int_option(int fd, int level, int name) noexcept {
+  int value = 0;
+  unsigned size = sizeof(value);
+  std::int64_t const r = sys::getsockopt(fd, level, name, &value, &size);
+  if (r < 0) return to_error_code(static_cast<int>(r));
+  return value;
+}
+
+/// getsockname(2) or getpeername(2), as an endpoint.
+inline result<endpoint> name_of(int fd, std::int64_t (*ask)(int, sockaddr*, unsigned*) noexcept) noexcept {
+  endpoint e;
+  unsigned size = endpoint::capacity;
+  std::int64_t const r = ask(fd, static_cast<sockaddr*>(e.data()), &size);
+  if (r < 0) return to_error_code(static_cast<int>(r));
+  e.resize(size < endpoint::capacity ? size : endpoint::capacity);
+  return e;
+}
+
+inline std::int64_t bind_to(int fd, endpoint const& e) noexcept {
+  return sys::bind(fd, static_cast<sockaddr const*>(e.data()), e.size());
+}
+
+} // namespace unio::detail::sockets

@@ -1,0 +1,155 @@
+// async_receive_from and async_receive_error: receiving one datagram, and why others did not arrive.
+
+#include "op/control_messages.hpp"
+#include "op/datagram.hpp"
+#include "sys/kernel_abi.hpp"
+
+#include <linux/errqueue.h>
+#include <netinet/in.h>
+
+namespace unio {
+namespace {
+
+using op::dgram;
+
+async_receive_from& self(io_operation& op) noexcept { return static_cast<async_receive_from&>(op); }
+async_receive_from const& self(io_operation const& op) noexcept {
+  return static_cast<async_receive_from const&>(op);
+}
+
+void begin(io_operation& op) noexcept { dgram::errors_wait(self(op)) = false; }
+
+// The message as the kernel takes it. The kernel changes it, so it is written afresh for each attempt.
+bool fill(async_receive_from& r) noexcept {
+  msghdr& m = op::new_header(dgram::memory(r));
+  if (!op::put_buffers(m, dgram::into(r), op::own_vectors(dgram::memory(r)))) return false;
+  m.msg_iovlen = std::min(m.msg_iovlen, op::max_vectors);
+  op::put_sender(m, *dgram::info(r));
+  // Without room for control messages the kernel drops the descriptors that a Unix peer sends along.
+  if (dgram::family(r) != address_family::unix_path) {
+    m.msg_control = dgram::memory(r).control;
+    m.msg_controllen = sizeof(dgram::memory(r).control);
+  }
+  return true;
+}
+
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
+  // The ring's own wait for readiness would go round with an error in the socket's queue.
+  if (op::queues_errors(op.fd()) || !fill(self(op))) return false;
+  sqe.opcode = IORING_OP_RECVMSG;
+  sqe.fd = op.fd();
+  sqe.addr = reinterpret_cast<std::uintptr_t>(&op::header_of(dgram::memory(self(op))));
+  sqe.len = 1;
+  if (will_wait) sqe.ioprio = IORING_RECVSEND_POLL_FIRST; // saves a futile attempt
+  return true;
+}
+
+readiness wants(io_operation const& op) noexcept {
+  return dgram::errors_wait(self(op)) ? readiness::retry : readiness::readable;
+}
+
+int perform(io_operation& op, attempt) noexcept {
+  async_receive_from& me = self(op);
+  dgram::errors_wait(me) = false;
+  int const r = op::apart_from_queued_errors(op.fd(), 8, [&]() -> std::int64_t {
+    if (!fill(me)) return -EINVAL;
+    return sys::recvmsg(op.fd(), &op::header_of(dgram::memory(me)), MSG_DONTWAIT);
+  });
+  if (r == -EAGAIN) dgram::errors_wait(me) = op::queued_errors_end_waits(op.fd());
+  return r;
+}
+
+outcome complete(io_operation& op, int res, unsigned) noexcept {
+  if (res >= 0) op::decode_info(op::header_of(dgram::memory(self(op))), *dgram::info(self(op)));
+  return op::decode(op, res);
+}
+
+// ---- errors ----------------------------------------------------------------------------------------------
+
+async_receive_error& error_self(io_operation& op) noexcept { return static_cast<async_receive_error&>(op); }
+
+readiness wants_error(io_operation const&) noexcept { return readiness::exceptional; }
+
+datagram_error::kind kind_of(sock_extended_err const& e) noexcept {
+  switch (static_cast<int>(e.ee_errno)) {
+    case EMSGSIZE:
+      return datagram_error::kind::too_big;
+    case ECONNREFUSED:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case EHOSTDOWN:
+    case ENONET:
+    case EACCES:
+    case ENOPROTOOPT:
+      return datagram_error::kind::unreachable;
+    default:
+      return datagram_error::kind::other;
+  }
+}
+
+// Behind the error stands the address of whoever reported it (ip(7), SO_EE_OFFENDER).
+endpoint reporter(op::control_message const& c) noexcept {
+  endpoint by;
+  std::span<std::byte const> const address = c.data.subspan(sizeof(sock_extended_err));
+  std::size_t const n = std::min<std::size_t>(address.size(), sizeof(sockaddr_in6));
+  std::memcpy(by.data(), address.data(), n);
+  by.resize(static_cast<std::uint32_t>(n));
+  return by;
+}
+
+bool decode_error(op::control_message const& c, datagram_error& into) noexcept {
+  if (!c.is(IPPROTO_IP, IP_RECVERR) && !c.is(IPPROTO_IPV6, IPV6_RECVERR)) return false;
+  sock_extended_err e;
+  if (!c.get(e)) return false;
+  into.what = kind_of(e);
+  into.why = std::error_code(static_cast<int>(e.ee_errno), std::system_category());
+  if (into.what == datagram_error::kind::too_big) into.mtu = e.ee_info;
+  if (e.ee_origin == SO_EE_ORIGIN_ICMP || e.ee_origin == SO_EE_ORIGIN_ICMP6) into.reported_by = reporter(c);
+  return true;
+}
+
+int perform_error(io_operation& op, attempt) noexcept {
+  datagram_error found;
+  alignas(8) std::byte control[512];
+  msghdr m{};
+  int const r = op::uninterrupted([&] {
+    m = {};
+    m.msg_name = found.to.data();
+    m.msg_namelen = endpoint::capacity;
+    m.msg_control = control;
+    m.msg_controllen = sizeof(control);
+    return sys::recvmsg(op.fd(), &m, MSG_ERRQUEUE | MSG_DONTWAIT);
+  });
+  if (r < 0) return r;
+  op::set_name_size(found.to, m.msg_namelen);
+  op::control_messages all({control, std::min<std::size_t>(m.msg_controllen, sizeof(control))});
+  for (op::control_message c; all.next(c);)
+    if (decode_error(c, found)) break;
+  dgram::error(error_self(op)) = found;
+  return 0;
+}
+
+outcome complete_error(io_operation& op, int res, unsigned) noexcept { return op::decode(op, res); }
+
+} // namespace
+
+constinit operation_faces const detail::receive_from_faces = {.name = "receive_from",
+                                                              .tries = inline_attempt::predicted,
+                                                              .interruptible = true,
+                                                              .begin = begin,
+                                                              .prepare = prepare,
+                                                              .wants = wants,
+                                                              .perform = perform,
+                                                              .complete = complete,
+                                                              .goes_with_others = op::always_with_others};
+
+// What it learns is about the queue of errors, not about what may be read.
+constinit operation_faces const detail::receive_error_faces = {.name = "receive_error",
+                                                               .tries = inline_attempt::always,
+                                                               .interruptible = true,
+                                                               .flow = direction::either,
+                                                               .wants = wants_error,
+                                                               .perform = perform_error,
+                                                               .complete = complete_error};
+
+} // namespace unio

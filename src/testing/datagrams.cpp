@@ -1,0 +1,216 @@
+// The simulated network of datagrams: what is sent may be lost, arrive twice, overtake others, or be marked.
+
+#include "op/control_messages.hpp"
+#include "testing/world.hpp"
+
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+namespace unio::testing {
+namespace {
+
+constexpr std::size_t longest_payload = 65'507; // of an IPv4 packet; ip(7)
+
+std::vector<std::byte> gathered(msghdr const& m) {
+  std::vector<std::byte> all;
+  for (std::size_t i = 0; i < m.msg_iovlen; ++i) {
+    auto const* const from = static_cast<std::byte const*>(m.msg_iov[i].iov_base);
+    all.insert(all.end(), from, from + m.msg_iov[i].iov_len);
+  }
+  return all;
+}
+
+// What a send asks for.
+struct wishes {
+  std::uint8_t mark = 0;
+  std::size_t segment = 0;
+};
+
+wishes wishes_of(msghdr const& m) noexcept {
+  wishes w;
+  op::control_messages all({static_cast<std::byte const*>(m.msg_control), m.msg_controllen});
+  for (op::control_message c; all.next(c);) {
+    int mark = 0;
+    std::uint16_t segment = 0;
+    if ((c.is(IPPROTO_IP, IP_TOS) || c.is(IPPROTO_IPV6, IPV6_TCLASS)) && c.get(mark))
+      w.mark = static_cast<std::uint8_t>(mark & 3);
+    if (c.is(SOL_UDP, UDP_SEGMENT) && c.get(segment)) w.segment = segment;
+  }
+  return w;
+}
+
+// Tells everything: a program under test sees what it asked for and more.
+void put_info(msghdr& m, datagram const& g) noexcept {
+  op::control_writer w({static_cast<std::byte*>(m.msg_control), m.msg_controllen});
+  timespec const at{.tv_sec = g.at / 1'000'000'000, .tv_nsec = g.at % 1'000'000'000};
+  if (g.to.family() == address_family::ipv4) {
+    sockaddr_in to;
+    std::memcpy(&to, g.to.data(), sizeof(to));
+    in_pktinfo p{};
+    p.ipi_ifindex = 1;
+    p.ipi_addr = to.sin_addr;
+    w.put(IPPROTO_IP, IP_PKTINFO, p);
+    w.put(IPPROTO_IP, IP_TOS, g.mark);
+  } else {
+    sockaddr_in6 to;
+    std::memcpy(&to, g.to.data(), sizeof(to));
+    in6_pktinfo p{};
+    p.ipi6_ifindex = 1;
+    p.ipi6_addr = to.sin6_addr;
+    w.put(IPPROTO_IPV6, IPV6_PKTINFO, p);
+    w.put(IPPROTO_IPV6, IPV6_TCLASS, int{g.mark});
+  }
+  w.put(SOL_SOCKET, SCM_TIMESTAMPNS, at);
+  m.msg_controllen = w.size();
+}
+
+// Copies a datagram to where it is received. Returns how many bytes there was room for.
+std::size_t hand_over(datagram const& g, msghdr& m) noexcept {
+  std::size_t done = 0;
+  for (std::size_t i = 0; i < m.msg_iovlen && done < g.bytes.size(); ++i) {
+    std::size_t const n = std::min(m.msg_iov[i].iov_len, g.bytes.size() - done);
+    if (n != 0) std::memcpy(m.msg_iov[i].iov_base, g.bytes.data() + done, n);
+    done += n;
+  }
+  m.msg_flags = done < g.bytes.size() ? MSG_TRUNC : 0;
+  if (m.msg_name != nullptr) {
+    std::memcpy(m.msg_name, g.from.data(), std::min<std::size_t>(m.msg_namelen, g.from.size()));
+    m.msg_namelen = g.from.size();
+  }
+  put_info(m, g);
+  return done;
+}
+
+std::size_t held(description const& d) noexcept {
+  std::size_t n = 0;
+  for (datagram const& g : d.arrived) n += g.bytes.size() + 1; // an empty one takes room too
+  return n;
+}
+
+} // namespace
+
+int world::open_datagrams(endpoint const& at) {
+  auto d = std::make_shared<description>();
+  d->kind = thing::datagrams;
+  d->name = at;
+  return install(std::move(d));
+}
+
+bool world::is_datagrams(int fd) const noexcept {
+  description const* const d = find(fd);
+  return d != nullptr && d->kind == thing::datagrams;
+}
+
+bool world::is_taken(endpoint const& at) const noexcept {
+  return std::any_of(table_.begin(), table_.end(), [&](auto const& d) {
+    return d != nullptr && d->kind == thing::datagrams && d->name == at;
+  });
+}
+
+void world::deliver(datagram&& g) noexcept {
+  auto const found = std::find_if(table_.begin(), table_.end(), [&](auto const& d) {
+    return d != nullptr && d->kind == thing::datagrams && d->name == g.to;
+  });
+  if (found == table_.end() || one_in(options.lost_datagrams, 8)) return note("lost", 0, 0);
+  description& d = **found;
+  bool const is_wanted = d.peer.family() == address_family::unspecified || d.peer == g.from;
+  if (!is_wanted || held(d) + g.bytes.size() > options.stream_capacity) return note("dropped", 0, 0);
+  constexpr std::uint8_t congestion = 3;
+  if (g.mark != 0 && one_in(options.congestion, 8)) g.mark = congestion;
+  g.at = now_;
+  std::size_t at = d.arrived.size();
+  if (at != 0 && one_in(options.reordered_datagrams, 4)) at = random.below(at);
+  bool const twice = one_in(options.double_datagrams, 8);
+  d.arrived.insert(d.arrived.begin() + static_cast<std::ptrdiff_t>(at), twice ? 2 : 1, g);
+  note("arrived", static_cast<std::int64_t>(g.bytes.size()), static_cast<std::int64_t>(at));
+}
+
+std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
+  datagram g;
+  g.from = d.name;
+  g.to = d.peer;
+  if (m.msg_namelen != 0) {
+    g.to = endpoint();
+    std::memcpy(g.to.data(), m.msg_name, std::min<std::size_t>(m.msg_namelen, endpoint::capacity));
+    g.to.resize(std::min(m.msg_namelen, static_cast<unsigned>(endpoint::capacity)));
+  }
+  if (g.to.family() == address_family::unspecified) return -EDESTADDRREQ;
+  if (g.to.family() != d.name.family()) return -EAFNOSUPPORT;
+  wishes const w = wishes_of(m);
+  g.mark = w.mark;
+  std::vector<std::byte> const all = gathered(m);
+  if (all.size() > longest_payload) return -EMSGSIZE;
+  std::size_t const segment = w.segment != 0 ? w.segment : std::max<std::size_t>(1, all.size());
+  for (std::size_t i = 0; i == 0 || i < all.size(); i += segment) {
+    datagram one = g;
+    std::size_t const n = std::min(segment, all.size() - i);
+    one.bytes.assign(all.begin() + static_cast<std::ptrdiff_t>(i),
+                     all.begin() + static_cast<std::ptrdiff_t>(i + n));
+    deliver(std::move(one));
+  }
+  return static_cast<std::int64_t>(all.size());
+}
+
+std::int64_t world::send_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept {
+  description* const d = find(fd);
+  if (d == nullptr) return leave(c, fd, -EBADF);
+  if (int const e = enter(c, fd); e != 0) return e;
+  if (d->kind != thing::datagrams) return leave(c, fd, -EOPNOTSUPP);
+  // As with the kernel's, some may be left for the next call.
+  unsigned const some =
+      n > 1 && one_in(options.short_transfers, 3) ? 1 + static_cast<unsigned>(random.below(n)) : n;
+  unsigned done = 0;
+  for (; done < some; ++done) {
+    std::int64_t const r = send_message(*d, messages[done].msg_hdr);
+    if (r < 0 && done == 0) return leave(c, fd, r);
+    if (r < 0) break;
+    messages[done].msg_len = static_cast<unsigned>(r);
+  }
+  return leave(c, fd, done);
+}
+
+std::int64_t world::receive_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept {
+  description* const d = find(fd);
+  if (d == nullptr) return leave(c, fd, -EBADF);
+  if (int const e = enter(c, fd); e != 0) return e;
+  if (d->kind != thing::datagrams) return leave(c, fd, -EOPNOTSUPP);
+  if (d->arrived.empty()) return leave(c, fd, -EAGAIN);
+  unsigned const there = static_cast<unsigned>(std::min<std::size_t>(n, d->arrived.size()));
+  bool const fewer = there > 1 && one_in(options.short_transfers, 3);
+  unsigned const some = fewer ? 1 + static_cast<unsigned>(random.below(there)) : there;
+  for (unsigned i = 0; i < some; ++i) {
+    messages[i].msg_len = static_cast<unsigned>(hand_over(d->arrived.front(), messages[i].msg_hdr));
+    d->arrived.erase(d->arrived.begin());
+  }
+  return leave(c, fd, some);
+}
+
+std::int64_t world::connect(int fd, sockaddr const* to, unsigned size) noexcept {
+  description* const d = find(fd);
+  if (d == nullptr || d->kind != thing::datagrams) return leave(call::connect, fd, -EBADF);
+  if (int const e = enter(call::connect, fd); e != 0) return e;
+  d->peer = endpoint();
+  if (to->sa_family == AF_UNSPEC) return leave(call::connect, fd, 0);
+  std::memcpy(d->peer.data(), to, std::min<std::size_t>(size, endpoint::capacity));
+  d->peer.resize(std::min(size, static_cast<unsigned>(endpoint::capacity)));
+  return leave(call::connect, fd, 0);
+}
+
+std::int64_t world::name_of(int fd, bool peer, sockaddr* name, unsigned* size) const noexcept {
+  description const* const d = find(fd);
+  if (d == nullptr || d->kind != thing::datagrams) return -EBADF;
+  endpoint const& e = peer ? d->peer : d->name;
+  if (e.family() == address_family::unspecified) return -ENOTCONN;
+  std::memcpy(name, e.data(), std::min(*size, e.size()));
+  *size = e.size();
+  return 0;
+}
+
+} // namespace unio::testing
