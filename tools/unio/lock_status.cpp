@@ -376,7 +376,7 @@ void show_atomic_append(lock_file const& f, table& t) {
     fail(f.path, other_version);
   std::uint64_t const hint = value_at<std::uint64_t>(header, offsetof(append_header, first));
   std::uint64_t const first = hint < cells_at || hint % sizeof(cell) != 0 ? cells_at : hint;
-  std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, request_bytes, init_byte - 1);
+  std::vector<byte_range> const locks = all_locks(f.file.fd(), f.id, request_bytes, request_bytes | id_mask);
   std::uint64_t request = 0;
   std::uint64_t request_state = done;
   std::vector<char> const queue =
