@@ -117,16 +117,17 @@ class probe : public io_operation, unio::work {
             .goes_with_others = [](io_operation const& op) noexcept { return self(op).with_others; },
             .resource = &resource};
   }
-  static constexpr unio::driver::resource_faces resource = {
-      .name = "a test",
-      .enqueue = [](io_operation&) noexcept { return true; },
-      .is_granted = [](io_operation const& op) noexcept { return self(op).can_go_on.load(); },
-      .leave = [](io_operation&) noexcept {},
-      .block = nullptr};
+  static unio::driver::resource_faces const resource;
   static unio::driver::operation_faces const faces;
   static unio::driver::operation_faces const faces_of_many;
 };
 
+constinit unio::driver::resource_faces const probe::resource = {
+    .name = "a test",
+    .enqueue = [](io_operation&) noexcept { return true; },
+    .is_granted = [](io_operation const& op) noexcept { return self(op).can_go_on.load(); },
+    .leave = [](io_operation&) noexcept {},
+    .block = nullptr};
 constinit unio::driver::operation_faces const probe::faces = tried(unio::driver::inline_attempt::always);
 constinit unio::driver::operation_faces const probe::faces_of_many =
     tried(unio::driver::inline_attempt::never);
