@@ -101,7 +101,7 @@ TEST(simulated_pool, gets_its_buffers_back_from_what_is_stopped) {
       (void)pairs[i].second.write(unio::const_buffer("some bytes, more than one buffer", 32));
     }
     unio::lent_buffer held = pool.try_take();
-    for (unsigned turns = d.below(20); turns != 0; --turns) (void)sim.multiplexer().try_run_for(1us);
+    for (std::uint64_t turns = d.below(20); turns != 0; --turns) (void)sim.multiplexer().try_run_for(1us);
     for (std::size_t i = 0; i != n; ++i) {
       if (d.below(3) == 0) held.reset();
       switch (d.below(3)) {
