@@ -108,8 +108,7 @@ bool goes_with_others(io_operation const& op) noexcept {
 }
 
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  if (res == 0 && op.kind() == handle_kind::named_pipe && !is_empty(op) && !op::had_a_writer(op.fd()))
-    return outcome::again;
+  if (res == 0 && !is_empty(op) && op::awaits_first_writer(op)) return outcome::again;
   return op::decode(op, res);
 }
 

@@ -35,19 +35,13 @@ std::byte* take(io_operation& op) noexcept {
   return granted != nullptr ? granted : op::access::pool(op).take();
 }
 
-bool is_readable(int fd) noexcept {
-  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
-  timespec const now{};
-  return sys::poll(&p, 1, &now) != 0; // an error is for the read to report
-}
-
 int perform(io_operation& op, attempt) noexcept {
   if (is_file(op.kind())) return -EINVAL;
   readiness& waits_for = op::access::receive_waits_for(op);
   detail::pool_state& pool = op::access::pool(op);
   std::byte* const buffer = take(op);
   if (buffer == nullptr) {
-    waits_for = is_readable(op.fd()) ? readiness::resource : readiness::readable;
+    waits_for = op::is_readable(op.fd()) ? readiness::resource : readiness::readable;
     return -EAGAIN;
   }
   waits_for = readiness::readable;
@@ -65,7 +59,7 @@ outcome complete(io_operation& op, int res, unsigned) noexcept {
   if (res < 0 && res != -EAGAIN)
     if (std::byte* const unused = op::access::waiter(op).granted.exchange(nullptr); unused != nullptr)
       op::access::pool(op).give_back(unused);
-  if (res == 0 && op.kind() == handle_kind::named_pipe && !op::had_a_writer(op.fd())) return outcome::again;
+  if (res == 0 && op::awaits_first_writer(op)) return outcome::again;
   if (res <= 0 || !op.is_multishot()) return op::decode(op, res);
   op.set_outcome(res);
   return outcome::more;
@@ -116,6 +110,19 @@ void block(io_operation& op, std::int64_t until) noexcept {
 constexpr driver::resource_faces buffers = {
     .name = "a buffer", .enqueue = enqueue, .is_granted = is_granted, .leave = leave, .block = block};
 
+constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept {
+  return {.name = name,
+          .tries = tries,
+          .begin = begin,
+          .prepare = prepare,
+          .wants = wants,
+          .perform = perform,
+          .complete = complete,
+          .reclaim = reclaim,
+          .goes_with_others = op::is_socket,
+          .resource = &buffers};
+}
+
 } // namespace
 
 void async_receive::was_granted(work& w, bool run) noexcept {
@@ -125,24 +132,7 @@ void async_receive::was_granted(work& w, bool run) noexcept {
   if (run) (void)self.multiplexer()->poll(self);
 }
 
-constinit operation_faces const detail::receive_faces = {.name = "receive",
-                                                         .begin = begin,
-                                                         .prepare = prepare,
-                                                         .wants = wants,
-                                                         .perform = perform,
-                                                         .complete = complete,
-                                                         .reclaim = reclaim,
-                                                         .goes_with_others = op::is_socket,
-                                                         .resource = &buffers};
-
-constinit operation_faces const detail::receive_many_faces = {.name = "receive_many",
-                                                              .tries = inline_attempt::never,
-                                                              .begin = begin,
-                                                              .prepare = prepare,
-                                                              .wants = wants,
-                                                              .perform = perform,
-                                                              .complete = complete,
-                                                              .reclaim = reclaim,
-                                                              .resource = &buffers};
+constinit operation_faces const detail::receive_faces = faces("receive", inline_attempt::predicted);
+constinit operation_faces const detail::receive_many_faces = faces("receive_many", inline_attempt::never);
 
 } // namespace unio

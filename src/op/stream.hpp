@@ -16,12 +16,17 @@ inline int read_stream(int fd, handle_kind kind, iovec into) noexcept {
   return uninterrupted([&] { return sys::read(fd, into.iov_base, into.iov_len); });
 }
 
-/// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a
-/// hang-up only if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
-inline bool had_a_writer(int fd) noexcept {
+/// Whether a read would not wait: for bytes, the end or an error.
+inline bool is_readable(int fd) noexcept {
   pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
   timespec const now{};
   return sys::poll(&p, 1, &now) != 0;
+}
+
+/// A named pipe reads as ended before its first writer has come. poll(2) tells the difference: it reports a
+/// hang-up only if there was a writer since the pipe was opened (fs/pipe.c, pipe_poll: w_counter).
+inline bool awaits_first_writer(io_operation const& op) noexcept {
+  return op.kind() == handle_kind::named_pipe && !is_readable(op.fd());
 }
 
 } // namespace unio::op

@@ -191,9 +191,10 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
 
 io_status engine::poll(io_operation& op) noexcept {
   if (!op.started()) return io_status::not_started;
+  if (!on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
-  bool const is_known = op.completed() && l.is.where != place::queued; // or it waits to yield another value
-  if (is_known || !on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
+  bool const awaits_grant = what_follows(l.is.where, trigger::granted) == reaction::perform;
+  if (op.completed() && !awaits_grant) return io_status::completed; // one of many values may be known
   if (inherited_by_fork()) { // the parent's; this process has only a copy of its memory
     op.set_outcome(detail::native(error::inherited_by_fork));
     op.deliver(io_operation::value | io_operation::done);
@@ -205,7 +206,7 @@ io_status engine::poll(io_operation& op) noexcept {
       expire_one(op, now());
     } else if (l.is.where == place::with_members) {
       poll_member(op.faces().member(op));
-    } else if (l.is.where == place::queued) {
+    } else if (awaits_grant) {
       if (op.faces().resource->is_granted(op)) granted(op);
     } else if (is_with_backend(l.is.where)) {
       look_at(op);

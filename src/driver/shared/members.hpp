@@ -27,9 +27,9 @@ class members {
   }
 
  protected:
-  /// First in the destructor: threads that end from now on do nothing here; those that are ending are waited
-  /// for.
   ~members() = default;
+  /// First in the derived destructor: threads that end from now on do nothing here; those that are ending are
+  /// waited for.
   void end_membership() noexcept;
   /// The calling thread's is `s` from now on, until leave() or its end. False: no memory.
   [[nodiscard]] bool join(slot& s) noexcept;
