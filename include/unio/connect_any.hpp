@@ -37,8 +37,8 @@ struct connect_any_options {
 /// Effects       tries them in their order, but the families in turns, beginning with that of the first
 /// Returns       the socket that was connected first. The others are closed, also those that connected
 /// Errors        condition::timed_out if the time was over before all had failed; otherwise the first error
-///               that is not about this host's own network (ENETUNREACH, EADDRNOTAVAIL, EAFNOSUPPORT), so that
-///               a host of one family reports what the other one met; EDESTADDRREQ for an empty list;
+///               that is not about this host's own network (ENETUNREACH, EADDRNOTAVAIL, EAFNOSUPPORT), so a
+///               host of one family reports what the other one met; EDESTADDRREQ for an empty list;
 ///               condition::canceled
 /// Deadline      bounds all attempts together
 /// Cancellation  by the environment's stop token, at any point; no socket stays open
