@@ -12,11 +12,11 @@ namespace {
 unsigned number(std::span<std::byte const> from, std::size_t at) {
   return (std::to_integer<unsigned>(from[at]) << 8) | std::to_integer<unsigned>(from[at + 1]);
 }
-void put(bytes& to, unsigned value) {
+void put(dns_bytes& to, unsigned value) {
   to.push_back(static_cast<std::byte>(value >> 8));
   to.push_back(static_cast<std::byte>(value & 255));
 }
-void put(bytes& to, bytes const& more) { to.insert(to.end(), more.begin(), more.end()); }
+void put(dns_bytes& to, dns_bytes const& more) { to.insert(to.end(), more.begin(), more.end()); }
 
 std::string lower(std::string text) {
   for (char& c : text) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -41,8 +41,8 @@ bool parse_query(std::span<std::byte const> raw, dns_query& into) {
   return true;
 }
 
-bytes wire_name(std::string const& name) {
-  bytes out;
+dns_bytes wire_name(std::string const& name) {
+  dns_bytes out;
   std::size_t begin = 0;
   while (begin < name.size()) {
     std::size_t const end = std::min(name.find('.', begin), name.size());
@@ -55,18 +55,18 @@ bytes wire_name(std::string const& name) {
 }
 
 dns_record a_record(std::string const& address) {
-  bytes data(4);
+  dns_bytes data(4);
   if (::inet_pton(AF_INET, address.c_str(), data.data()) != 1) std::abort();
   return {a, data};
 }
 dns_record aaaa_record(std::string const& address) {
-  bytes data(16);
+  dns_bytes data(16);
   if (::inet_pton(AF_INET6, address.c_str(), data.data()) != 1) std::abort();
   return {aaaa, data};
 }
 dns_record name_record(unsigned type, std::string const& name) { return {type, wire_name(name)}; }
 dns_record txt_record(std::vector<std::string> const& pieces) {
-  bytes data;
+  dns_bytes data;
   for (std::string const& piece : pieces) {
     data.push_back(static_cast<std::byte>(piece.size()));
     for (char const c : piece) data.push_back(static_cast<std::byte>(c));
@@ -74,7 +74,7 @@ dns_record txt_record(std::vector<std::string> const& pieces) {
   return {txt, data};
 }
 dns_record srv_record(unsigned priority, unsigned weight, unsigned port, std::string const& host) {
-  bytes data;
+  dns_bytes data;
   put(data, priority);
   put(data, weight);
   put(data, port);
@@ -82,11 +82,11 @@ dns_record srv_record(unsigned priority, unsigned weight, unsigned port, std::st
   return {srv, data};
 }
 
-bytes answer_to(dns_query const& q, std::vector<dns_record> const& records, unsigned code) {
+dns_bytes answer_to(dns_query const& q, std::vector<dns_record> const& records, unsigned code) {
   std::size_t end = 12;
   while (q.raw[end] != std::byte{0}) end += 1 + std::to_integer<std::size_t>(q.raw[end]);
   end += 5;
-  bytes out(q.raw.begin(), q.raw.begin() + static_cast<std::ptrdiff_t>(end));
+  dns_bytes out(q.raw.begin(), q.raw.begin() + static_cast<std::ptrdiff_t>(end));
   out[2] = std::byte{0x81};                            // an answer, recursion desired
   out[3] = static_cast<std::byte>(0x80 | (code & 15)); // recursion available
   out[6] = static_cast<std::byte>(records.size() >> 8);
@@ -108,8 +108,8 @@ bytes answer_to(dns_query const& q, std::vector<dns_record> const& records, unsi
   return out;
 }
 
-bytes truncated_answer_to(dns_query const& q) {
-  bytes out = answer_to(q, {});
+dns_bytes truncated_answer_to(dns_query const& q) {
+  dns_bytes out = answer_to(q, {});
   out[2] |= std::byte{0x02};
   return out;
 }
@@ -185,14 +185,14 @@ unio::task<> name_server::serve() {
         std::array<std::byte, 2> length;
         auto const got = co_await unio::read(s, unio::mutable_buffer(length.data(), length.size()));
         if (!got.has_value() || got.bytes_transferred() != 2) co_return;
-        bytes message(number(length, 0));
+        dns_bytes message(number(length, 0));
         auto const rest = co_await unio::read(s, unio::mutable_buffer(message.data(), message.size()));
         dns_query q;
         if (!rest.has_value() || !parse_query(message, q)) co_return;
         q.by_tcp = true;
         for (dns_answer const& answer : h(q)) {
           if (answer.raw.empty()) co_return;
-          bytes framed;
+          dns_bytes framed;
           put(framed, static_cast<unsigned>(answer.raw.size()));
           put(framed, answer.raw);
           // A byte at a time now and then: it is a stream.

@@ -19,10 +19,10 @@
 
 namespace test {
 
-using bytes = std::vector<std::byte>;
+using dns_bytes = std::vector<std::byte>;
 
 struct dns_query {
-  bytes raw;
+  dns_bytes raw;
   std::string name; ///< without a final dot, as it came
   unsigned type = 0;
   bool extended = false; ///< with an EDNS record
@@ -44,7 +44,7 @@ bool parse_query(std::span<std::byte const> raw, dns_query& into);
 
 struct dns_record {
   unsigned type;
-  bytes data;
+  dns_bytes data;
   std::string owner = {}; ///< empty: the name that was asked for
 };
 dns_record a_record(std::string const& address);
@@ -53,15 +53,15 @@ dns_record name_record(unsigned type, std::string const& name);
 dns_record txt_record(std::vector<std::string> const& pieces);
 dns_record srv_record(unsigned priority, unsigned weight, unsigned port, std::string const& host);
 /// A name as it travels.
-bytes wire_name(std::string const& name);
+dns_bytes wire_name(std::string const& name);
 
 struct dns_answer {
-  bytes raw;
+  dns_bytes raw;
   std::chrono::milliseconds after{0};
 };
-bytes answer_to(dns_query const& q, std::vector<dns_record> const& records, unsigned code = no_error);
+dns_bytes answer_to(dns_query const& q, std::vector<dns_record> const& records, unsigned code = no_error);
 /// The header says that more did not fit.
-bytes truncated_answer_to(dns_query const& q);
+dns_bytes truncated_answer_to(dns_query const& q);
 
 using dns_handler = std::function<std::vector<dns_answer>(dns_query const&)>;
 

@@ -210,7 +210,7 @@ TEST(resolver, can_ask_by_tcp_only) {
 TEST(resolver, goes_on_when_a_server_ends_a_tcp_connection) {
   name_files files;
   name_server hangs_up([](dns_query const& q) -> std::vector<dns_answer> {
-    if (q.by_tcp) return {{bytes()}};
+    if (q.by_tcp) return {{dns_bytes()}};
     return {{truncated_answer_to(q)}};
   });
   resolver_options o = files.options(hangs_up.at());
@@ -233,7 +233,7 @@ TEST(resolver, ignores_what_is_no_answer_to_its_question) {
     other = q;
     other.raw[13] = std::byte{'x'}; // another name
     auto of_another = answer_to(other, {a_record("203.0.113.66")});
-    std::vector<dns_answer> all = {{bytes(5)}, {q.raw}, {forged}, {of_another}};
+    std::vector<dns_answer> all = {{dns_bytes(5)}, {q.raw}, {forged}, {of_another}};
     auto const good = z(q);
     all.insert(all.end(), good.begin(), good.end());
     return all;
