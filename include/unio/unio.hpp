@@ -34,6 +34,7 @@
 #include <unio/run.hpp>
 #include <unio/sigpipe.hpp>
 #include <unio/socket_handle.hpp>
+#include <unio/socket_options.hpp>
 #include <unio/splice.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/strand.hpp>
