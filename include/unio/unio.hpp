@@ -22,6 +22,7 @@
 #include <unio/frames.hpp>
 #include <unio/generator.hpp>
 #include <unio/handle.hpp>
+#include <unio/inherited_handles.hpp>
 #include <unio/io_request.hpp>
 #include <unio/link.hpp>
 #include <unio/mapped_file_handle.hpp>
