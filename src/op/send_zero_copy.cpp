@@ -12,7 +12,6 @@ namespace unio {
 namespace {
 
 static_assert(sys::op_send_zero_copy == IORING_OP_SEND_ZC);
-
 static_assert(sys::op_sendmsg_zero_copy == IORING_OP_SENDMSG_ZC);
 static_assert(sizeof(detail::message_header) == sizeof(msghdr));
 
@@ -52,8 +51,14 @@ readiness wants(io_operation const& op) noexcept {
   return is_empty(op) ? readiness::nothing : readiness::writable;
 }
 
-int perform(io_operation& op, attempt) noexcept {
-  if (is_empty(op)) return 0;
+// Errors by which the kernel refuses to send without copying: a Unix socket, say (EOPNOTSUPP); no more memory
+// may be locked, against which a ring counts the pages (io_uring/notif.h, io_notif_account_mem). Containers
+// often have a small RLIMIT_MEMLOCK.
+bool may_be_for_the_pages(int error) noexcept {
+  return error == -EOPNOTSUPP || error == -ENOMEM || error == -ENOBUFS;
+}
+
+int copy(io_operation& op) noexcept {
   constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
   op::vectors const v(buffers_of(op));
   if (v.is_single())
@@ -61,11 +66,18 @@ int perform(io_operation& op, attempt) noexcept {
   return op::uninterrupted([&] { return sys::sendmsg(op.fd(), &message_of(op, v), flags); });
 }
 
+int perform(io_operation& op, attempt) noexcept {
+  if (is_empty(op)) return 0;
+  int const r = copy(op);
+  if (may_be_for_the_pages(r)) op::access::copies(op) = true; // it is not: report it
+  return r;
+}
+
 outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   bool const notified = (flags & IORING_CQE_F_NOTIF) != 0;
   bool const more = (flags & IORING_CQE_F_MORE) != 0; // a notification follows, even after some errors
   if (notified) return op::access::copies(op) ? outcome::again : outcome::released;
-  if (res == -EOPNOTSUPP && !op::access::copies(op)) { // a Unix socket, say
+  if (may_be_for_the_pages(res) && !op::access::copies(op)) {
     op::access::copies(op) = true;
     return more ? outcome::pending : outcome::again;
   }
