@@ -438,33 +438,6 @@ template <class Ends> struct connect_on : test::fixture {
 
 using connect_tcp = connect_on<tcp_ends>;
 
-// Made, bound and connected in one.
-template <class Address> struct connected_on : test::fixture {
-  static constexpr bool can_wait = false;
-  static constexpr bool zero_is_enough = false;
-  static constexpr bool repeatable = false; // one that was given up may have been accepted
-  using sender = unio::async_connected;
-  static ending value() { return {"connection"}; }
-  unio::listening_socket_handle listener = unio::listening_socket_handle::listen(Address::get()).value();
-  unio::endpoint at = listener.local_endpoint().value();
-  unio::connect_options options{.from = Address::get()};
-
-  connected_on(io_multiplexer* m, script) { options.multiplexer = m; }
-  template <class S = sender> S describe(deadline d) { return S(at, options, d); }
-  unio::io_result<unio::socket_handle> block(deadline d) {
-    return unio::socket_handle::connected_to(at, options, d);
-  }
-  auto await(deadline d) { return unio::socket_handle::co_connected_to(at, options, d); }
-  ending reduce(sender::result_type r) {
-    if (!r.has_value()) return test::failure(r.error());
-    put(*r, text);
-    auto const accepted = listener.accept().value();
-    EXPECT_EQ(accepted.remote_endpoint().value(), r->local_endpoint().value());
-    EXPECT_EQ(take(accepted, text.size()), text);
-    return {"connection"};
-  }
-};
-
 // The listener's queue is full, so that the handshake is never answered.
 struct connect_tcp_unanswered : connect_tcp {
   static constexpr bool can_wait = true;
@@ -482,6 +455,34 @@ struct connect_tcp_unanswered : connect_tcp {
     }
   }
   void close() { ASSERT_TRUE(socket.close()); }
+};
+
+// Made, bound and connected in one.
+template <class Connect> struct connected : Connect {
+  using sender = unio::async_connected;
+  static ending value() { return {"connection"}; }
+  unio::connect_options options;
+
+  connected(io_multiplexer* m, script s) : Connect(nullptr, s) {
+    options.multiplexer = m;
+    options.from = this->at.family() == unio::address_family::ipv4   ? tcp_ends::any()
+                   : this->at.family() == unio::address_family::ipv6 ? tcp_ipv6_ends::any()
+                                                                     : fresh_name();
+  }
+  template <class S = sender> S describe(deadline d) { return S(this->at, options, d); }
+  unio::io_result<unio::socket_handle> block(deadline d) {
+    return unio::socket_handle::connected_to(this->at, options, d);
+  }
+  auto await(deadline d) { return unio::socket_handle::co_connected_to(this->at, options, d); }
+  void close() = delete; // there is no handle yet
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    put(*r, text);
+    auto const accepted = this->listener.accept().value();
+    EXPECT_EQ(accepted.remote_endpoint().value(), r->local_endpoint().value());
+    EXPECT_EQ(take(accepted, text.size()), text);
+    return {"connection"};
+  }
 };
 
 struct connect_to_nobody : test::fixture {
@@ -915,9 +916,10 @@ std::vector<test::row> const& table() {
       test::row_of<write_to_tcp<tcp_ipv6_ends>>("write_tcp_socket_on_ipv6"),
       test::row_of<accept_on_tcp<tcp_ipv6_ends>>("accept_tcp_on_ipv6"),
       test::row_of<connect_on<tcp_ipv6_ends>>("connect_tcp_on_ipv6"),
-      test::row_of<connected_on<unix_name>>("connected_unix"),
-      test::row_of<connected_on<tcp_address<tcp_ends>>>("connected_tcp"),
-      test::row_of<connected_on<tcp_address<tcp_ipv6_ends>>>("connected_tcp_on_ipv6"),
+      test::row_of<connected<connect_unix>>("connected_unix"),
+      test::row_of<connected<connect_tcp>>("connected_tcp"),
+      test::row_of<connected<connect_tcp_unanswered>>("connected_tcp_unanswered"),
+      test::row_of<connected<connect_on<tcp_ipv6_ends>>>("connected_tcp_on_ipv6"),
       test::row_of<shutdown_on<unix_ends>>("shutdown_unix"),
       test::row_of<shutdown_on<tcp_ends>>("shutdown_tcp"),
       test::row_of<shutdown_on<tcp_ipv6_ends>>("shutdown_tcp_on_ipv6"),
