@@ -22,6 +22,7 @@
 #include <unio/frames.hpp>
 #include <unio/generator.hpp>
 #include <unio/handle.hpp>
+#include <unio/inherited_handles.hpp>
 #include <unio/io_request.hpp>
 #include <unio/link.hpp>
 #include <unio/mapped_file_handle.hpp>
@@ -34,6 +35,7 @@
 #include <unio/run.hpp>
 #include <unio/sigpipe.hpp>
 #include <unio/socket_handle.hpp>
+#include <unio/socket_options.hpp>
 #include <unio/splice.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/strand.hpp>
