@@ -3,7 +3,7 @@
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
-set(unio_source_folders core handle io op driver driver/engine driver/epoll driver/shared sys coro fs net)
+set(unio_source_folders core handle io op driver driver/engine driver/epoll driver/shared sys coro fs)
 if(UNIO_URING)
   list(APPEND unio_source_folders driver/uring)
 endif()

@@ -2,14 +2,16 @@
 
 #pragma once
 
+#include <unio/config.hpp>
+
 #include <atomic>
 
 namespace unio::sys {
 
-extern std::atomic<unsigned> fork_count;
+UNIO_API extern std::atomic<unsigned> fork_count;
 
 /// Counts forks from now on. Called when a multiplexer is made.
-void watch_forks() noexcept;
+UNIO_API void watch_forks() noexcept;
 
 /// How many forks lie between the first process and this one.
 inline unsigned fork_generation() noexcept { return fork_count.load(std::memory_order_relaxed); }

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <unio/config.hpp>
+
 #include <pthread.h>
 
 namespace unio::sys {
@@ -13,6 +15,6 @@ namespace unio::sys {
 /// blocked fault kills without calling the handler.
 ///
 /// Returns 0 or an errno. `joinable`: receives its id; null: it is detached.
-int start_thread(void* (*run)(void*), void* argument, pthread_t* joinable = nullptr) noexcept;
+UNIO_API int start_thread(void* (*run)(void*), void* argument, pthread_t* joinable = nullptr) noexcept;
 
 } // namespace unio::sys

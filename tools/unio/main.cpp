@@ -4,6 +4,7 @@
 #include "complain.hpp"
 #include "echo.hpp"
 #include "lock.hpp"
+#include "resolve.hpp"
 #include "tools/support/output.hpp"
 #include "tour.hpp"
 #include "variables.hpp"
@@ -68,6 +69,9 @@ int command(int argc, char** argv) {
   CLI::App& locked_command =
       *app.add_subcommand("lock", "Run a command while names are locked, or show who holds them");
   lock::describe(locked_command, l);
+  resolve::options r;
+  CLI::App& look_up = *app.add_subcommand("resolve", "Print the addresses of a host");
+  resolve::describe(look_up, r);
   bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
   if (is_lock) argc = static_cast<int>(lock::take_command(argc, argv, l) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
@@ -87,6 +91,7 @@ int command(int argc, char** argv) {
     return 1;
   }
   if (echo_server.parsed()) return echo::run(e);
+  if (look_up.parsed()) return resolve::run(r);
   int const status = capabilities.parsed() ? show_capabilities() : tour::run(o);
   return status != 0 ? status : tools::finish_output("unio");
 }

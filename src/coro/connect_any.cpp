@@ -1,0 +1,203 @@
+// Happy Eyeballs, version 2 (RFC 8305), without the resolving: a task for each attempt, one that starts them.
+//
+//   start an attempt ─► wait for news, or for the delay while there is another address ─► start the next …
+//        ▲                        │ a failure: the next one begins at once
+//        └────────────────────────┘ a success: the others are stopped and waited for
+
+#include "sys/short_lock.hpp"
+
+#include <unio/connect_any.hpp>
+#include <unio/detail/time_limit.hpp>
+#include <unio/sync.hpp>
+#include <unio/task_group.hpp>
+#include <unio/timeout.hpp>
+
+#include <cerrno>
+#include <mutex>
+#include <utility>
+
+namespace unio {
+namespace {
+
+// The addresses in turns: of the first one's family, of the others, of the first one's … (RFC 8305 §4).
+class in_turns {
+ public:
+  explicit in_turns(std::span<endpoint const> all) noexcept : all_(all) {}
+  endpoint const* next() noexcept {
+    std::size_t const turn = turn_;
+    turn_ = 1 - turn_;
+    endpoint const* const found = next_of(turn);
+    return found != nullptr ? found : next_of(1 - turn);
+  }
+
+ private:
+  // Of the first one's family (0), or of the others (1).
+  endpoint const* next_of(std::size_t which) noexcept {
+    for (std::size_t& i = at_[which]; i != all_.size();) {
+      endpoint const& e = all_[i++];
+      if ((e.family() == all_[0].family()) == (which == 0)) return &e;
+    }
+    return nullptr;
+  }
+
+  std::span<endpoint const> all_;
+  std::size_t at_[2] = {0, 0};
+  std::size_t turn_ = 0;
+};
+
+// How much an error says: that the time was over says that nobody knows; what this host cannot reach at all
+// says less than what another host has answered.
+int weight(std::error_code e) noexcept {
+  if (!e || e == condition::canceled) return 0;
+  if (e == condition::timed_out || e == condition::would_block) return 3;
+  if (e.category() == std::system_category() &&
+      (e.value() == ENETUNREACH || e.value() == EADDRNOTAVAIL || e.value() == EAFNOSUPPORT))
+    return 1;
+  return 2;
+}
+
+// What the attempts share. On an executor with several threads they may end at once.
+class race {
+ public:
+  explicit race(std::vector<connect_attempt>* report) noexcept : report_(report) {}
+
+  // Room for the report is made before the attempt starts: what follows does not throw.
+  std::size_t begins(endpoint const& to) {
+    std::lock_guard const held(lock_);
+    ++running_;
+    if (report_ == nullptr) return 0;
+    report_->push_back({to, std::error_code()});
+    return report_->size() - 1;
+  }
+  void ends(std::size_t attempt, result<socket_handle> got) noexcept {
+    {
+      std::lock_guard const held(lock_);
+      --running_;
+      std::error_code e = got.error();
+      if (!e && won_) e = std::make_error_code(std::errc::operation_canceled);
+      if (!e) {
+        winner_ = std::move(*got);
+        won_ = true;
+      }
+      if (weight(e) > weight(error_)) error_ = e;
+      if (report_ != nullptr) (*report_)[attempt].why = e;
+    }
+    news.set();
+  } // a socket that came second is closed here
+
+  [[nodiscard]] bool won() noexcept {
+    std::lock_guard const held(lock_);
+    return won_;
+  }
+  [[nodiscard]] bool is_idle() noexcept {
+    std::lock_guard const held(lock_);
+    return running_ == 0;
+  }
+  // After all have ended.
+  [[nodiscard]] socket_handle& winner() noexcept { return winner_; }
+  [[nodiscard]] std::error_code error() const noexcept { return error_; }
+
+  auto_reset_event news;
+
+ private:
+  sys::short_lock lock_;
+  std::vector<connect_attempt>* report_;
+  socket_handle winner_;
+  std::error_code error_;
+  unsigned running_ = 0;
+  bool won_ = false;
+};
+
+task<> attempt(race& r, endpoint const& to, deadline d, detail::connector connect, void* context,
+               std::size_t number) {
+  r.ends(number, co_await connect(context, to, d));
+}
+
+task<result<socket_handle>> connect_socket(void*, endpoint const& to, deadline d) {
+  result<socket_handle> made = socket_handle::create(to.family());
+  if (!made.has_value()) co_return made.error();
+  auto const connected = co_await made->co_connect(to, d);
+  if (!connected.has_value()) co_return connected.error();
+  co_return std::move(*made);
+}
+
+} // namespace
+
+task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, deadline d,
+                                                  connect_any_options options, connector connect,
+                                                  void* context) {
+  std::vector<connect_attempt> unwanted;
+  if (options.attempts == nullptr && options.why != nullptr) options.attempts = &unwanted;
+  if (options.attempts != nullptr) options.attempts->clear();
+  if (to.empty()) {
+    if (options.why != nullptr) *options.why = "there is no address to connect to";
+    co_return to_error_code(-EDESTADDRREQ);
+  }
+
+  environment const& here = co_await this_coro::environment;
+  time_limit const limit(d);
+  race r(options.attempts);
+  task_group attempts(here);
+  in_turns order(to);
+  endpoint const* next = order.next();
+  std::size_t number = 0;
+  bool is_late = false;
+  for (;;) {
+    r.news
+        .reset(); // those of an attempt that failed inside start() begin the next one now, not the one after
+    if (r.won() || here.stop.stop_requested()) break;
+    if (next != nullptr && number != 0 && limit.has_passed()) {
+      next = nullptr; // it would fail at once
+      is_late = true;
+    }
+    if (next != nullptr) {
+      attempts.start(attempt(r, *next, limit.next(), connect, context, r.begins(*next)));
+      next = order.next();
+      ++number;
+    }
+    if (r.is_idle()) {
+      if (next == nullptr) break;
+      continue;
+    }
+    if (next != nullptr) {
+      (void)co_await timeout(options.attempt_delay, r.news.wait());
+    } else {
+      (void)co_await r.news.wait();
+    }
+  }
+  attempts.request_stop();
+  (void)co_await attempts.join();
+
+  if (r.won()) co_return std::move(r.winner());
+  std::error_code error = is_late ? to_error_code(-ETIMEDOUT) : r.error();
+  if (here.stop.stop_requested() || !error) error = to_error_code(-ECANCELED);
+  if (options.why != nullptr) *options.why = to_string(std::span<connect_attempt const>(*options.attempts));
+  co_return error;
+}
+
+task<result<socket_handle>> connect_any(std::span<endpoint const> to, deadline d,
+                                        connect_any_options options) {
+  return detail::connect_first(to, d, options, &connect_socket, nullptr);
+}
+
+async_task<result<socket_handle>> async_connect_any(std::span<endpoint const> to, deadline d,
+                                                    connect_any_options options) {
+  return async_task<result<socket_handle>>(connect_any(to, d, options));
+}
+
+result<socket_handle> sync_connect_any(std::span<endpoint const> to, deadline d,
+                                       connect_any_options options) {
+  return run(connect_any(to, d, options));
+}
+
+std::string to_string(std::span<connect_attempt const> attempts) {
+  std::string text;
+  for (connect_attempt const& a : attempts) {
+    if (!a.why || a.why == condition::canceled) continue;
+    if (!text.empty()) text += "; ";
+    text += to_string(a.to) + ": " + a.why.message();
+  }
+  return text;
+}
+
+} // namespace unio

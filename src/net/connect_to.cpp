@@ -1,0 +1,127 @@
+// connect_to: a text, a look-up, a race; and once more for the family that was late.
+
+#include "net/names.hpp"
+
+#include <unio/connect_to.hpp>
+#include <unio/detail/time_limit.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+namespace unio {
+namespace {
+
+// What is wrong with the text, or null.
+char const* take_apart(std::string_view text, host_port& into) noexcept {
+  std::string_view port;
+  if (text.starts_with('[')) {
+    std::size_t const close = text.find(']');
+    if (close == text.npos) return "the bracket is not closed";
+    into.host = text.substr(1, close - 1);
+    port = text.substr(close + 1);
+    if (into.host.find(':') == into.host.npos) return "what stands in the brackets is not an IPv6 address";
+    if (!port.starts_with(':')) return "the port is missing";
+  } else {
+    std::size_t const colon = text.rfind(':');
+    if (colon == text.npos) return "the port is missing";
+    into.host = text.substr(0, colon);
+    port = text.substr(colon);
+    if (into.host.find(':') != into.host.npos) return "an IPv6 address stands in brackets: [::1]:80";
+  }
+  port.remove_prefix(1);
+  if (into.host.empty()) return "the host is missing";
+  if (into.host.find('\0') != into.host.npos) return "the host contains a NUL byte";
+  if (port.empty()) return "the port is missing";
+  auto const [end, failed] = std::from_chars(port.data(), port.data() + port.size(), into.port);
+  if (failed == std::errc::result_out_of_range) return "the port is over 65535";
+  if (failed != std::errc() || end != port.data() + port.size()) return "the port is not a number";
+  return nullptr;
+}
+
+bool is_over(std::error_code e) noexcept {
+  return !e || e == condition::canceled || e == condition::timed_out;
+}
+
+task<result<socket_handle>> connect_to_text(std::string text, deadline d, connect_to_options o) {
+  deadline const limit = detail::time_limit(d).next();
+  auto const explain = [&](std::string const& reason) {
+    if (o.why != nullptr) *o.why = "connecting to " + net::quoted(text) + ": " + reason;
+  };
+  std::string reason;
+  connect_any_options const racing{.attempt_delay = o.attempt_delay,
+                                   .why = o.why != nullptr ? &reason : nullptr};
+
+  if (result<endpoint> const address = parse_endpoint(text); address.has_value()) {
+    if (o.family != address_family::unspecified && o.family != address->family()) {
+      explain("it is an address of another family");
+      co_return resolve_error::no_data;
+    }
+    endpoint const to[] = {*address};
+    result<socket_handle> s = co_await connect_any(to, limit, racing);
+    if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
+    co_return s;
+  }
+  host_port parts;
+  if (char const* const wrong = take_apart(text, parts); wrong != nullptr) {
+    explain(wrong);
+    co_return error::invalid_address;
+  }
+
+  resolver& names = o.names != nullptr ? *o.names : resolver::of_the_system();
+  resolve_options asking{.family = o.family, .family_delay = o.family_delay};
+  io_result<endpoint_list> const found = co_await names.co_resolve(parts.host, parts.port, limit, asking);
+  if (!found.has_value()) {
+    explain("looking up the name: " + found.error().message());
+    co_return found.error();
+  }
+  result<socket_handle> s = co_await connect_any(*found, limit, racing);
+  if (is_over(s.error()) || o.family != address_family::unspecified) {
+    if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
+    co_return s;
+  }
+  std::string const reasons_before = std::exchange(reason, {});
+  bool const has_both =
+      std::ranges::any_of(*found, [&](endpoint const& e) { return e.family() != found->front().family(); });
+  if (!has_both) { // its addresses may have been late, or lost
+    asking.family =
+        found->front().family() == address_family::ipv4 ? address_family::ipv6 : address_family::ipv4;
+    io_result<endpoint_list> const others = co_await names.co_resolve(parts.host, parts.port, limit, asking);
+    if (others.has_value()) {
+      result<socket_handle> second = co_await connect_any(*others, limit, racing);
+      if (is_over(second.error())) s = std::move(second);
+    } else if (is_over(others.error())) {
+      s = others.error();
+    }
+  }
+  if (!s.has_value()) explain(reason.empty() ? reasons_before : reasons_before + "; " + reason);
+  co_return s;
+}
+
+} // namespace
+
+task<result<socket_handle>> connect_to(std::string_view host_and_port, deadline d,
+                                       connect_to_options options) {
+  return connect_to_text(std::string(host_and_port), d, options);
+}
+
+async_task<result<socket_handle>> async_connect_to(std::string_view host_and_port, deadline d,
+                                                   connect_to_options options) {
+  return async_task<result<socket_handle>>(connect_to(host_and_port, d, options));
+}
+
+result<socket_handle> sync_connect_to(std::string_view host_and_port, deadline d,
+                                      connect_to_options options) {
+  return run(connect_to(host_and_port, d, options));
+}
+
+result<host_port> parse_host_port(std::string_view text, std::string* why) {
+  host_port parts;
+  if (char const* const wrong = take_apart(text, parts); wrong != nullptr) {
+    if (why != nullptr) *why = net::quoted(text) + ": " + wrong;
+    return error::invalid_address;
+  }
+  return parts;
+}
+
+} // namespace unio
