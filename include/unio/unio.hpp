@@ -9,6 +9,7 @@
 #include <unio/buffered_stream.hpp>
 #include <unio/callback.hpp>
 #include <unio/channel.hpp>
+#include <unio/clock.hpp>
 #include <unio/connect.hpp>
 #include <unio/datagram.hpp>
 #include <unio/datagram_handle.hpp>

@@ -18,7 +18,7 @@ std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descripto
 } // namespace
 
 simulated_kernel::simulated_kernel(world& w) noexcept : world_(w) {
-  world_.set_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
+  world_.add_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
   draw_room();
   if (world_.options.tiny_queue) capacity_ = completions_per_entry;
   if (world_.options.queue_entries != 0) capacity_ = world_.options.queue_entries * completions_per_entry;
@@ -91,10 +91,12 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
   std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.now() + timeout_ns;
   for (;;) {
     (void)turn();
+    bool const others_are_busy = world_.turn_kernels(this);
     bring_completions();
+    if (wait_for == 0 && ready_.empty()) world_.pass_moment();
     if (wait_for == 0 || !ready_.empty() || interrupted || world_.now() >= until) return error;
     std::int64_t wake = until;
-    if (is_busy() || !done_.empty()) {
+    if (is_busy() || others_are_busy || !done_.empty()) {
       std::uint64_t const tick = world_.options.delays ? world_.random.below(1000) : 0;
       wake = std::min(until, world_.now() + static_cast<std::int64_t>(tick));
     } else if (rung_ || (until == deadline::forever && !world_.has_event())) {

@@ -25,7 +25,7 @@ class simulated_kernel {
   explicit simulated_kernel(world& w) noexcept;
   simulated_kernel(simulated_kernel const&) = delete;
   simulated_kernel& operator=(simulated_kernel const&) = delete;
-  ~simulated_kernel() { world_.set_kernel(nullptr, nullptr); }
+  ~simulated_kernel() { world_.remove_kernel(this); }
 
   // The interface of driver::ring.
 

@@ -31,8 +31,8 @@ TEST(simulation, replaces_the_system_calls_only_while_it_lives) {
 }
 
 TEST(simulation, leaves_real_descriptors_and_the_time_of_other_threads_alone) {
-  simulation s;
   auto real = unio::pipe_handle::anonymous().value();
+  simulation s;
   EXPECT_EQ(real.writer.write(unio::const_buffer("abc", 3)).bytes_transferred(), 3u);
   std::array<char, 4> buffer{};
   EXPECT_EQ(real.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 3u);
