@@ -285,7 +285,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   // The kernel chooses what it reads into.
   static bool keeps_arrivals(io_operation const& op) noexcept {
-    return op.links.is.where == place::in_kernel && op.faces().resource != nullptr;
+    auto const* const from = op.faces().resource;
+    return from != nullptr && from->arrived != nullptr && op.links.is.where == place::in_kernel;
   }
 
   // It has read, or come to the end; or it does not go on, for want of a buffer, say.

@@ -36,8 +36,9 @@ class uring_kernel : public ring {
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
     bool const will_wait = op.links.is.where != place::to_try && has(IORING_SETUP_SINGLE_ISSUER);
-    bool const may_choose = op.faces().resource == nullptr || prepare_to_choose(op);
-    if (!may_choose || op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
+    auto const* const from = op.faces().resource;
+    if (from != nullptr && from->source != nullptr && !prepare_to_choose()) return false;
+    if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
     if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0 && !choose(op, sqe)) return false;
     if (!supported_[sqe.opcode]) return false;
     return !outlasts_entering(op) || prepare_end() == 0;
@@ -57,9 +58,8 @@ class uring_kernel : public ring {
  private:
   // Only where nothing is read while no thread enters: then all that was read is known when the ring is given
   // up, and only its thread and the kernel, in turns, look at the slots.
-  bool prepare_to_choose(io_operation const& op) noexcept {
-    if (op.faces().resource->source == nullptr || !may_choose_ || !has(IORING_SETUP_DEFER_TASKRUN))
-      return false;
+  bool prepare_to_choose() noexcept {
+    if (!may_choose_ || !has(IORING_SETUP_DEFER_TASKRUN)) return false;
     may_choose_ = can_choose_buffers();
     return may_choose_;
   }
