@@ -32,6 +32,7 @@
 #include <unio/passed_handles.hpp>
 #include <unio/pending.hpp>
 #include <unio/pipe_handle.hpp>
+#include <unio/receiving.hpp>
 #include <unio/result.hpp>
 #include <unio/run.hpp>
 #include <unio/sigpipe.hpp>
