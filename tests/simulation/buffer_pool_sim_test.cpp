@@ -163,7 +163,9 @@ task<> sends_all(repeated& c, dice d) {
   bool const waits = d.below(2) == 0;
   for (int ms = 0; waits && ms != 1000 && c.received.size() != c.sent.size(); ++ms)
     (void)co_await unio::co_sleep(std::chrono::milliseconds(1));
-  if (waits) EXPECT_EQ(c.received.size(), c.sent.size()) << "nobody wakes it";
+  if (waits) {
+    EXPECT_EQ(c.received.size(), c.sent.size()) << "nobody wakes it";
+  }
   (void)c.ends.second.shutdown(unio::socket_handle::side::send);
 }
 
