@@ -211,11 +211,13 @@ TEST_P(lent_rings, threads_share_few_buffers) {
   buffer_pool pool(2, 8);
   constexpr std::size_t bytes = 20'000;
   std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<unio::io_multiplexer>> multiplexers; // made here: that sets a variable
+  for (int i = 0; i != 3; ++i) multiplexers.push_back(test::make_multiplexer(GetParam().c_str()).value());
   for (unsigned me = 0; me != 3; ++me)
     threads.emplace_back([&, me] {
-      auto const mine = test::make_multiplexer(GetParam().c_str()).value();
+      unio::io_multiplexer* const mine = multiplexers[me].get();
       auto p = unio::socket_handle::pair().value();
-      p.first.set_multiplexer(mine.get());
+      p.first.set_multiplexer(mine);
       told t;
       auto const op = std::make_unique<many>(unio::async_receive_many(p.first, pool), notes{&t});
       op->start();
@@ -311,12 +313,16 @@ TEST_P(lent_rings, connections_end_with_much_on_the_way) {
     auto p = pair();
     told t;
     t.on_value = [&](lent_buffer&&) {
-      if (t.values == i) EXPECT_TRUE(p.first.close().has_value());
+      if (t.values == i) {
+        EXPECT_TRUE(p.first.close().has_value());
+      }
     };
     auto const op = start(p.first, pool, t);
     std::string const sent = letters(100);
     put(p.second, sent);
-    if (i % 3 == 0) ASSERT_TRUE(p.second.close().has_value());
+    if (i % 3 == 0) {
+      ASSERT_TRUE(p.second.close().has_value());
+    }
     if (i == 0) {
       (void)m_->try_run_for(0ms);
       ASSERT_TRUE(p.first.close().has_value());
@@ -438,7 +444,9 @@ TEST_P(lent_rings_alone, may_be_forbidden_under_way) {
       // What a tiny ring has read and not yet told is lost with it, and the operations say so.
       if (t.dones != 0 || u.dones != 0) {
         for (told const* each : {&t, &u}) {
-          if (each->dones != 0) EXPECT_EQ(each->error, std::errc::state_not_recoverable);
+          if (each->dones != 0) {
+            EXPECT_EQ(each->error, std::errc::state_not_recoverable);
+          }
           EXPECT_EQ(each->text, sent.substr(0, each->text.size()));
         }
         EXPECT_GT(m_->counters().overflows, 0u);
