@@ -1,13 +1,13 @@
 // The simulated network, as a program sees it that opens its own sockets: names, connecting, what arrives and
 // when, how connections break, and what is refused because it is not simulated.
 
+#include "driver/shared.hpp"
 #include "simulation/support.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/clock.hpp>
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
-#include <unio/thread_pool.hpp>
 #include <unio/timeout.hpp>
 #include <unio/unio.hpp>
 
@@ -443,13 +443,15 @@ TEST(simulated_program, is_refused_other_threads) {
             "(simulation_options::other_threads)\n");
 }
 
-#ifdef __cpp_exceptions
 TEST(simulated_program, cannot_make_a_thread_pool) {
   simulation s(simulation_options::orderly());
-  EXPECT_EQ(refused_by(s, [] { EXPECT_THROW(unio::thread_pool(1), std::system_error); }),
+  EXPECT_EQ(refused_by(s,
+                       [] {
+                         EXPECT_EQ(unio::driver::make_pool_multiplexer(1).error(),
+                                   std::errc::operation_not_supported);
+                       }),
             "a multiplexer of several threads is not simulated\n");
 }
-#endif
 
 // ---- the seed decides everything
 
