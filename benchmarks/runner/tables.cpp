@@ -14,6 +14,7 @@ table echo_table(settings const&);
 table fairness_table(settings const&);
 table tcp_reader_table(settings const&);
 table udp_table(settings const&);
+table resolve_table(settings const&);
 table tls_table(settings const&);
 table file_table(settings const&);
 table compile_table(settings const&);
@@ -40,6 +41,7 @@ std::span<table_entry const> tables() {
       table_entry{"tcp_reader", "a gigabyte over loopback (CppCon 2015, Coroutines)", tcp_reader_table},
       table_entry{"udp", "datagrams of 1,200 bytes: one by one, in batches, cut and joined by the kernel",
                   udp_table},
+      table_entry{"resolve", "names that a name server on loopback has", resolve_table},
       table_entry{"tls", "TLS 1.3: a server's handshakes and bulk transfers", tls_table},
       table_entry{"file", "random reads of 4 KiB, cached and direct", file_table},
       table_entry{"compile", "what including and linking the library costs a small echo server",

@@ -88,7 +88,7 @@ bool some_are_answered(std::span<asked const> all) noexcept {
   return std::ranges::any_of(all, [](asked const& q) { return q.known == verdict::answered; });
 }
 
-// `grace` is set when the first answer with records comes.
+// `grace` is set when the first answer comes that has records, or that has more of them than fit.
 task<std::error_code> ask_by_udp(endpoint const& server, std::span<asked> questions, deadline until,
                                  deadline& grace, std::chrono::milliseconds span) {
   result<datagram_handle> s = datagram_handle::connected_to(server);
@@ -122,7 +122,8 @@ task<std::error_code> ask_by_udp(endpoint const& server, std::span<asked> questi
       } else {
         take(q, answer, v);
       }
-      if (q.known == verdict::answered && grace.is_none()) grace = from_now(span);
+      if ((q.known == verdict::answered || q.known == verdict::truncated) && grace.is_none())
+        grace = from_now(span);
       break;
     }
   }
@@ -136,15 +137,18 @@ task<std::error_code> ask_one(asking const& a, endpoint const& server, deadline&
     std::size_t const at_once = a.how.conf.single_request ? 1 : a.questions.size();
     for (std::size_t i = 0; i < a.questions.size(); i += at_once) {
       e = co_await ask_by_udp(server, a.questions.subspan(i, at_once), until, grace, a.grace);
-      if (e && (ends_all(e) || !a.how.conf.single_request)) co_return e;
+      if (e && ends_all(e)) co_return e;
     }
   }
   for (asked& q : a.questions) {
     if (!is_open(q) || !(a.how.conf.use_tcp || q.known == verdict::truncated)) continue;
-    e = co_await ask_by_tcp(server, q, earlier(until, grace));
+    bool const is_awaited = !some_are_answered(a.questions);
+    deadline const bound = from_now(is_awaited ? a.how.conf.timeout : a.grace);
+    e = co_await ask_by_tcp(server, q, earlier(a.limit, bound));
     if (e && ends_all(e)) co_return e;
     if (q.known == verdict::answered && grace.is_none()) grace = from_now(a.grace);
   }
+  if (!some_are_answered(a.questions)) grace = {}; // what was to come by TCP did not
   co_return e;
 }
 

@@ -280,6 +280,7 @@ template <class T> task<ended_with<T>> ends(task<io_result<T>> call) {
   co_return ended_with<T>{std::move(r)};
 }
 template <class T> task<io_result<T>> while_it_exists(shared_state s, task<io_result<T>> call) {
+  if (s->ended.is_set()) co_return std::make_error_code(std::errc::operation_canceled);
   auto either = co_await when_any(ends(std::move(call)), s->ended.wait());
   auto& outcome = std::get<0>(either.outcomes);
   if (!outcome.has_value()) std::rethrow_exception(outcome.error());

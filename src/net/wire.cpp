@@ -99,7 +99,7 @@ verdict question::judge(std::span<std::byte const> answer) const noexcept {
   unsigned const code = more & 0x0f;
   unsigned const questions = number_at(answer, 4), answers = number_at(answer, 6);
   std::size_t const asked = plain_size_ - header_size;
-  if (questions == 0 && code != 0) {
+  if (questions == 0 && code != 0 && code != 3) {
     // Some servers repeat no question when they refuse it.
   } else {
     if (questions != 1 || answer.size() < header_size + asked) return verdict::of_another;

@@ -4,6 +4,7 @@
 #include "net/libc.hpp"
 
 #include "net/files.hpp"
+#include "support/kernel.hpp"
 #include "support/receivers.hpp"
 
 #include <unio/unio.hpp>
@@ -126,6 +127,8 @@ TEST(libc, hangs_on_a_bounded_number_of_threads) {
 }
 
 TEST(libc, does_not_keep_a_process_from_ending) {
+  if (test::under_thread_sanitizer)
+    GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
   pid_t const child = ::fork();
   if (child == 0) {
     auto m = unio::io_multiplexer::best_available(1);

@@ -2,6 +2,7 @@
 // late, lost, cut, wrong and forged; names that need no query; stopped at any point.
 
 #include "net/files.hpp"
+#include "support/kernel.hpp"
 #include "support/receivers.hpp"
 
 #include <unio/connect_any.hpp>
@@ -180,6 +181,20 @@ TEST(resolver, asks_by_tcp_what_was_truncated) {
   name_server careless([&](dns_query const& q) { return z(q); });
   resolver other(files.options(careless.at()));
   EXPECT_EQ(other.resolve("many.test", 1, 60s).value().size(), 199u);
+}
+
+TEST(resolver, asks_by_tcp_although_the_other_answer_is_lost) {
+  name_files files;
+  zone const z = example();
+  name_server server([&](dns_query const& q) -> std::vector<dns_answer> {
+    if (q.type == aaaa) return {};
+    if (!q.by_tcp) return {{truncated_answer_to(q)}};
+    return z(q);
+  });
+  resolver_options o = files.options(server.at());
+  o.timeout = 30s;
+  resolver names(o);
+  EXPECT_EQ(texts(names.resolve("both.test", 1, 60s, {.family_delay = 1ms})), strings{"192.0.2.1:1"});
 }
 
 TEST(resolver, can_ask_by_tcp_only) {
@@ -576,6 +591,8 @@ TEST(resolver, runs_many_look_ups_at_once_on_a_pool) {
 }
 
 TEST(resolver, can_be_used_by_a_forked_child) {
+  if (test::under_thread_sanitizer)
+    GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
   name_files files;
   name_server server(example());
   resolver names(files.options(server.at()));
