@@ -189,7 +189,9 @@ TEST_P(lent_rings, a_stop_brings_what_was_read_although_all_buffers_are_lent) {
   auto op = start(p.reader, pool, t);
   (void)m_->try_run_for(0ms);
   std::string const sent = letters(30);
-  put(p.writer, sent);
+  put(p.writer, sent.substr(0, 8));
+  run_until([&] { return t.values == 2; });
+  put(p.writer, sent.substr(8)); // of this a ring's request reads two buffers more
   run_until([&] { return pool.waits() >= 1; });
   EXPECT_EQ(pool.lent(), 2u);
   EXPECT_EQ(t.values, 2);
@@ -216,8 +218,10 @@ TEST_P(lent_rings, recover_from_lending_too_many) {
   t.on_value = [&](lent_buffer&& b) { kept.push_back(std::move(b)); };
   {
     auto op = start(p.reader, pool, t);
-    (void)m_->try_run_for(0ms);
-    put(p.writer, letters(3 * count));
+    // All are lent, and the request goes on.
+    put(p.writer, letters(count));
+    run_until([&] { return t.text.size() == count; });
+    put(p.writer, letters(3 * count).substr(count));
     run_until([&] { return pool.waits() >= 1; });
     op->cancel();
     run_until([&] { return t.dones == 1; });
