@@ -27,6 +27,8 @@ class buffer_source {
  public:
   /// Slots for one ring, each with a buffer; null: no memory, or too many rings have some.
   virtual buffer_slots* join() noexcept = 0;
+  /// Puts buffers into empty slots, as far as there are some to spare.
+  virtual void refill(buffer_slots& slots) noexcept = 0;
   /// The ring does not use them any more. `is_known`: nor does the kernel, and what it filled was taken.
   virtual void leave(buffer_slots& slots, bool is_known) noexcept = 0;
   /// Nobody will read into its buffers any more: it waits for its slots to be given back.
@@ -116,7 +118,10 @@ class buffer_groups {
   /// The number for the buffers of a source; `none`: no room, or no memory. `add(number, slots)` tells the
   /// kernel of new ones and returns whether it could, `drop(number)` of those that have gone.
   template <class Add, class Drop> int find(buffer_source& source, Add add, Drop drop) noexcept {
-    if (int const known = number_of(source); known != none) return known;
+    if (int const known = number_of(source); known != none) {
+      if (slots(known)->empty_count() != 0) source.refill(*slots(known));
+      return known;
+    }
     int number = none;
     for (int i = 0; i != most; ++i) {
       group& g = groups_[static_cast<unsigned>(i)];

@@ -184,6 +184,17 @@ void pool_state::leave(driver::buffer_slots& slots, bool is_known) noexcept {
   end_if_last();
 }
 
+void pool_state::refill(driver::buffer_slots& slots) noexcept {
+  std::lock_guard const lock(lock_);
+  fill(slots);
+}
+
+// What is free beyond those that may be lent was taken from slots.
+void pool_state::fill(driver::buffer_slots& slots) noexcept {
+  std::size_t const to_lend = has_one() ? count_ - lent() : 0;
+  while (free_count_ > to_lend && slots.empty_count() != 0 && slots.in_use) slots.stand(free_[--free_count_]);
+}
+
 std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
                                    bool in_any_case) noexcept {
   std::lock_guard const lock(lock_);
@@ -195,9 +206,7 @@ std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, s
     return nullptr;
   }
   std::byte* const filled = slots.take(slot);
-  // What is free beyond those that may be lent was taken from slots.
-  std::size_t const to_lend = has_one() ? count_ - lent() : 0;
-  while (free_count_ > to_lend && slots.empty_count() != 0) slots.stand(free_[--free_count_]);
+  fill(slots);
   return filled;
 }
 

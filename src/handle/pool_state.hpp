@@ -51,6 +51,7 @@ class pool_state final : public driver::buffer_source {
   [[nodiscard]] bool has_one() const noexcept { return lent_.load(std::memory_order_relaxed) < count_; }
 
   driver::buffer_slots* join() noexcept override;
+  void refill(driver::buffer_slots& slots) noexcept override;
   void leave(driver::buffer_slots& slots, bool is_known) noexcept override;
   [[nodiscard]] bool has_ended() const noexcept override { return closed_.load(std::memory_order_relaxed); }
   /// Lends the buffer that a ring has filled, and gives its slot another one. Null: too many are lent, unless
@@ -68,6 +69,7 @@ class pool_state final : public driver::buffer_source {
   ~pool_state() = default;
   void destroy() noexcept;
   void release() noexcept;
+  void fill(driver::buffer_slots& slots) noexcept;
   void end_if_last() noexcept;
   [[nodiscard]] std::size_t max_free() const noexcept;
   void unlink(pool_waiter& w) noexcept;

@@ -189,7 +189,9 @@ TEST_P(lent_rings, a_stop_brings_what_was_read_although_all_buffers_are_lent) {
   auto op = start(p.reader, pool, t);
   (void)m_->try_run_for(0ms);
   std::string const sent = letters(30);
-  put(p.writer, sent);
+  put(p.writer, sent.substr(0, 8));
+  run_until([&] { return t.values == 2; });
+  put(p.writer, sent.substr(8)); // of this a ring's request reads two buffers more
   run_until([&] { return pool.waits() >= 1; });
   EXPECT_EQ(pool.lent(), 2u);
   EXPECT_EQ(t.values, 2);
@@ -204,6 +206,39 @@ TEST_P(lent_rings, a_stop_brings_what_was_read_although_all_buffers_are_lent) {
   std::vector<lent_buffer> all;
   while (lent_buffer b = pool.try_take()) all.push_back(std::move(b));
   EXPECT_EQ(all.size(), 2u);
+}
+
+// All slots were emptied by a stop; they are filled again when there is something to fill them with.
+TEST_P(lent_rings, recover_from_lending_too_many) {
+  constexpr std::size_t count = 16;
+  buffer_pool pool(count, 1);
+  auto p = pipe();
+  told t;
+  std::vector<lent_buffer> kept;
+  t.on_value = [&](lent_buffer&& b) { kept.push_back(std::move(b)); };
+  {
+    auto op = start(p.reader, pool, t);
+    // All are lent, and the request goes on.
+    put(p.writer, letters(count));
+    run_until([&] { return t.text.size() == count; });
+    put(p.writer, letters(3 * count).substr(count));
+    run_until([&] { return pool.waits() >= 1; });
+    op->cancel();
+    run_until([&] { return t.dones == 1; });
+  }
+  kept.clear();
+  t.on_value = [](lent_buffer&&) {};
+  std::size_t const rest = 3 * count - t.text.size();
+  auto op = start(p.reader, pool, t);
+  run_until([&] { return t.text.size() == 3 * count; });
+  std::uint64_t const before = m_->counters().submissions;
+  put(p.writer, letters(500));
+  run_until([&] { return t.text.size() == 3 * count + 500; });
+  EXPECT_EQ(t.text.substr(0, 3 * count), letters(3 * count));
+  EXPECT_LE(rest, 2 * count);
+  if (m_->capabilities().ring_entries >= 64 && m_->capabilities().defer_taskrun && unio::sys::reads_many()) {
+    EXPECT_LT(m_->counters().submissions - before, 100u);
+  }
 }
 
 // No ring keeps buffers from another: two threads share two, and each gets what it is sent.

@@ -29,7 +29,9 @@ class uring_kernel : public ring {
     return 0;
   }
 
-  ~uring_kernel() { groups_.leave_all(!has_left()); }
+  ~uring_kernel() {
+    if (!is_inherited()) groups_.leave_all(!has_left());
+  }
 
   [[nodiscard]] bool supports(unsigned opcode) const noexcept { return supported_[opcode]; }
 
