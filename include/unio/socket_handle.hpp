@@ -30,7 +30,7 @@ class async_connect;
 /// Returns       the socket
 /// Errors        as socket_handle::create and async_connect; the socket is closed then
 /// Cancellation  as async_connect; the socket is closed
-/// Destruction   closes the socket, unless result() has given it away
+/// Destruction   closes the socket, unless result() has given it away: it is run once, and not reset
 /// Cost          the socket is made when the operation is described; one system call for each option
 /// Runs as       async_connect
 class async_connected;

@@ -128,7 +128,7 @@ inline constexpr socket_option<int> keep_alive_count{{detail::option_id::keep_al
 /// about so long. Seconds, rounded up to a number of retries: reading yields more than was set.
 inline constexpr socket_option<std::chrono::microseconds> defer_accept{{detail::option_id::defer_accept}};
 /// TCP_FASTOPEN, of a listening socket: how many handshakes that bring data may be under way; 0: none. Needs
-/// bit 2 of net.ipv4.tcp_fastopen.
+/// 0x2 in net.ipv4.tcp_fastopen.
 inline constexpr socket_option<int> fast_open{{detail::option_id::fast_open}};
 /// TCP_FASTOPEN_CONNECT, before connect: which then succeeds at once where the peer's cookie is known, and
 /// the first write goes out with the handshake. What the peer answers, such as ECONNREFUSED, is that write's.
