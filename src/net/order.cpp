@@ -1,8 +1,7 @@
 #include "net/order.hpp"
 
+#include "handle/sockets.hpp"
 #include "net/wire.hpp"
-
-#include <unio/datagram_handle.hpp>
 
 #include <algorithm>
 #include <array>
@@ -105,9 +104,14 @@ bool is_better(candidate const& x, candidate const& y) noexcept {
 } // namespace
 
 endpoint source_by_kernel(endpoint const& destination) {
-  auto const s = datagram_handle::connected_to(destination);
-  if (!s.has_value()) return {};
-  return s->local_endpoint().value_or(endpoint());
+  int const family = destination.family() == address_family::ipv4 ? AF_INET : AF_INET6;
+  auto const fd = static_cast<int>(sys::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (fd < 0) return {};
+  result<endpoint> source = endpoint();
+  if (sys::connect(fd, static_cast<sockaddr const*>(destination.data()), destination.size()) >= 0)
+    source = detail::sockets::name_of(fd, sys::getsockname);
+  (void)sys::close(fd);
+  return source.value_or(endpoint());
 }
 
 void sort(std::span<endpoint> addresses, source_of source) {

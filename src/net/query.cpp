@@ -93,12 +93,14 @@ task<std::error_code> ask_by_udp(endpoint const& server, std::span<asked> questi
                                  deadline& grace, std::chrono::milliseconds span) {
   result<datagram_handle> s = datagram_handle::connected_to(server);
   if (!s.has_value()) co_return s.error();
+  std::array<datagram_to_send, 2> batch;
+  std::size_t n = 0;
   for (asked& q : questions) {
     q.waits = is_open(q);
-    if (!q.waits) continue;
-    auto const sent = co_await s->co_send_to({}, buffer_of(q.q.bytes()), until);
-    if (!sent.has_value()) co_return sent.error();
+    if (q.waits) batch[n++].bytes = buffer_of(q.q.bytes());
   }
+  auto const out = co_await s->co_send_batch(std::span(batch).first(n), until);
+  if (!out.has_value()) co_return out.error(); // that only some were sent is as if the others had been lost
   std::array<std::byte, question::udp_size + 1> room; // what fills it was cut
   datagram_info info;
   while (someone_waits(questions)) {

@@ -129,12 +129,6 @@ std::error_code outcome(std::span<asked const> questions) noexcept {
   return worst;
 }
 
-std::uint16_t random_id() noexcept {
-  std::uint16_t id = 0;
-  (void)sys::getrandom(&id, sizeof(id), 0);
-  return id;
-}
-
 struct kind_of_question {
   record type;
   verdict (*read)(asked& self, std::span<std::byte const> answer);
@@ -151,9 +145,11 @@ task<std::error_code> ask_in_turn(shared_state s, std::shared_ptr<settings const
   std::error_code worst = resolve_error::invalid_name; // if no candidate is a name
   bool is_first = true;
   for (std::string const& name : names) {
+    std::uint16_t ids[2] = {};
+    (void)sys::getrandom(ids, sizeof(ids), 0);
     for (std::size_t i = 0; i != kinds.size(); ++i) {
       all[i] = asked{.read = kinds[i].read, .into = kinds[i].into, .port = port};
-      if (auto const e = all[i].q.write(name, kinds[i].type, random_id())) co_return e;
+      if (auto const e = all[i].q.write(name, kinds[i].type, ids[i])) co_return e;
     }
     unsigned const first = how->conf.rotate ? s->rotation.fetch_add(1, std::memory_order_relaxed) : 0;
     asking const a{.how = *how, .questions = all, .limit = limit, .grace = grace, .first_server = first};
