@@ -311,9 +311,10 @@ std::int64_t world::connect(int fd, sockaddr const* to, unsigned size) noexcept 
     if (d.kind == thing::datagrams) return connect_datagrams(d, to, size);
     if (!is_stream(d)) return -ENOTSOCK;
     if (is_listening(d)) return d.family == AF_UNIX ? -EINVAL : -EISCONN;
-    if (d.in != nullptr) return -EISCONN;
     if (size < sizeof(to->sa_family)) return -EINVAL;
-    if (d.family == AF_UNIX) return to->sa_family == AF_UNIX ? connect_unix(d, to, size) : -EINVAL;
+    bool const is_unix = d.family == AF_UNIX || d.family == 0; // of a pair
+    if (is_unix) return to->sa_family == AF_UNIX ? connect_unix(d, to, size) : -EINVAL;
+    if (d.in != nullptr) return -EISCONN;
     if (to->sa_family != d.family) return -EAFNOSUPPORT;
     if (size < (d.family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6))) return -EINVAL;
     return connect_stream(shared, to, size);
@@ -335,6 +336,7 @@ std::int64_t world::connect_unix(description& d, sockaddr const* to, unsigned si
     l = where.node->socket.lock();
   }
   if (l == nullptr || !is_listening(*l)) return -ECONNREFUSED;
+  if (d.in != nullptr) return -EISCONN; // only then: unix_stream_connect()
   if (l->waiting.size() >= l->backlog) return -EAGAIN;
   auto server = std::make_shared<description>();
   server->kind = thing::socket;

@@ -13,7 +13,9 @@
 
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <string>
@@ -245,6 +247,104 @@ TEST(simulated_network, keeps_options_and_refuses_what_it_does_not_know) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "unio::testing: setsockopt(2) of this option is not simulated\n");
   EXPECT_EQ(s.refused(), "setsockopt(2) of this option is not simulated\n");
+}
+
+// A script of sixty calls on listening sockets and connections at four places, the same for the same number.
+// Returns what it saw.
+std::string act(std::uint64_t number, std::vector<endpoint> const& places) {
+  dice d(number);
+  std::string seen;
+  auto const say = [&](char what, auto const& r) {
+    seen.push_back(what);
+    seen.append(std::to_string(r.error().value())).push_back(' ');
+  };
+  auto const say_name = [&](char what, unio::result<endpoint> const& r) {
+    auto const place = r ? std::ranges::find(places, *r) - places.begin() : -r.error().value();
+    seen.push_back(what);
+    seen.append(std::to_string(place)).push_back(' ');
+  };
+  // A connection is seen by accept(2) a moment after connect(2) has returned: so what waits is counted.
+  struct listener {
+    listening_socket_handle socket;
+    std::size_t at = 0;
+  };
+  std::vector<int> waiting(places.size());
+  listener listening[3];
+  socket_handle connections[5];
+  for (int i = 0; i != 60; ++i) {
+    auto& [l, l_at] = listening[d.below(3)];
+    socket_handle& c = connections[d.below(5)];
+    std::size_t const at_place = d.below(places.size());
+    endpoint const& place = places[at_place];
+    auto const connect = [&](socket_handle& socket) {
+      auto const r = socket.connect(place, 1s);
+      say('c', r);
+      if (r) ++waiting[at_place];
+    };
+    auto const stop_listening = [&, &of = l, &there = l_at] {
+      if (of.is_open()) waiting[there] = 0;
+      (void)of.close();
+    };
+    switch (d.below(8)) {
+      case 0:
+      case 1: {
+        auto made = listening_socket_handle::listen(place);
+        say('l', made);
+        if (!made) break;
+        stop_listening();
+        l = std::move(*made);
+        l_at = at_place;
+        break;
+      }
+      case 2:
+      case 3: {
+        auto made = socket_handle::create(place.family());
+        if (made) {
+          connect(*made);
+          say_name('p', made->remote_endpoint());
+          c = std::move(*made);
+        }
+        break;
+      }
+      case 4: {
+        if (!l.is_open()) break;
+        auto accepted = l.accept(waiting[l_at] != 0 ? unio::deadline(5s) : unio::deadline::zero());
+        say('a', accepted);
+        if (accepted) --waiting[l_at];
+        if (accepted) say_name('n', accepted->local_endpoint());
+        if (accepted) c = std::move(*accepted);
+        break;
+      }
+      case 5:
+        if (c.is_open()) connect(c);
+        break;
+      case 6:
+        if (l.is_open()) say_name('n', l.local_endpoint());
+        break;
+      default:
+        if (d.below(2) == 0) stop_listening();
+        if (d.below(2) == 0) (void)c.close();
+    }
+  }
+  return seen;
+}
+
+// On Unix names, and on loopback addresses that nobody else uses.
+TEST(simulated_network, names_and_connects_as_the_real_one) {
+  for (std::uint64_t number = 0; number != 400; ++number) {
+    std::string const own = std::to_string(::getpid()) + "." + std::to_string(number);
+    auto const low = static_cast<std::uint8_t>(1 + number % 200);
+    auto const high = static_cast<std::uint8_t>(::getpid() & 0xff);
+    auto const middle = static_cast<std::uint8_t>(::getpid() >> 8 & 0xff);
+    std::uint8_t const address[4] = {127, high, middle, low};
+    std::vector<endpoint> const places = {endpoint::ipv4(address, 4001), endpoint::ipv4(address, 4002),
+                                          endpoint::unix_path("@unio-sim-a" + own).value(),
+                                          endpoint::unix_path("@unio-sim-b" + own).value()};
+    std::string const real = act(number, places);
+    simulation s(simulation_options::orderly());
+    ASSERT_EQ(real, act(number, places)) << "script " << number;
+    EXPECT_EQ(s.refused(), "");
+  }
 }
 
 // ---- what arrives

@@ -1,6 +1,10 @@
 // Whole programs in the simulation: the examples, word for word, with their own sockets, events, pipes and
 // multiplexers. Only what starts them is different.
 
+#ifndef __clang__ // types of an anonymous namespace in a file that is included: only here
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
 #include "simulation/support.hpp"
 
 #include <unio/channel.hpp>
@@ -24,10 +28,6 @@
 #include <string_view>
 #include <thread>
 #include <vector>
-
-#ifndef __clang__ // types of an anonymous namespace in a file that is included: only here
-#pragma GCC diagnostic ignored "-Wsubobject-linkage"
-#endif
 
 // Each in a namespace of its own. Their includes stand above.
 #define main program

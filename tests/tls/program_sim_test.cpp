@@ -1,6 +1,10 @@
 // The TLS server and client of the examples, word for word, on the sockets that they open in a simulation:
 // connections that are reset at any moment, peers that are silent, limits in virtual time.
 
+#ifndef __clang__ // types of an anonymous namespace in a file that is included: only here
+#pragma GCC diagnostic ignored "-Wsubobject-linkage"
+#endif
+
 #include "simulation/support.hpp"
 #include "tls/certificates.hpp"
 
@@ -15,9 +19,6 @@
 #include <string>
 
 #pragma GCC diagnostic ignored "-Wreturn-type" // of a main() that is none here, and never called
-#ifndef __clang__ // types of an anonymous namespace in a file that is included: only here
-#pragma GCC diagnostic ignored "-Wsubobject-linkage"
-#endif
 
 // Each in a namespace of its own. Their includes stand above.
 #define main program
