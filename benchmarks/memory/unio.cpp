@@ -4,9 +4,11 @@
 //   unio multiplexed    an object per connection, with receivers; reading and writing by turns, their
 //                       operations share room
 //   unio callbacks      an object per connection, shared with its callbacks
+//   unio lent           a coroutine per connection, which borrows a buffer when there is something to read
 
 #include "memory/memory.hpp"
 
+#include <unio/buffer_pool.hpp>
 #include <unio/callback.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/run.hpp>
@@ -15,6 +17,7 @@
 #include <unio/sync.hpp>
 #include <unio/timer_handle.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -85,6 +88,30 @@ template <std::size_t Size> unio::task<> accept(unio::listening_socket_handle li
 template <class Driver> void serve_awaited(std::string const& address, std::size_t buffer) {
   unio::io_multiplexer& m = multiplexer<Driver>();
   memory::with_buffer(buffer, [&](auto size) { unio::run(m, accept<size()>(listen_at(address))); });
+}
+
+// ── lent ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+unio::task<> echo_lent(unio::socket_handle s, unio::buffer_pool& pool) {
+  for (;;) {
+    const auto got = co_await s.co_receive(pool);
+    if (!got || !*got) co_return;
+    const auto sent = co_await unio::write(s, unio::const_buffer(got->data(), got->size()));
+    if (!sent) co_return;
+  }
+}
+
+unio::task<> accept_lent(unio::listening_socket_handle listening, unio::buffer_pool& pool) {
+  for (;;) {
+    auto s = co_await listening.co_accept();
+    unio::async_run(unio::this_thread::multiplexer(), echo_lent(std::move(s).value(), pool));
+  }
+}
+
+template <class Driver> void serve_lent(std::string const& address, std::size_t) {
+  unio::io_multiplexer& m = multiplexer<Driver>();
+  unio::buffer_pool pool(64, memory::shared_buffer_size);
+  unio::run(m, accept_lent(listen_at(address), pool));
 }
 
 // ── multiplexed ────────────────────────────────────────────────────────────────────────────────────────────
@@ -264,6 +291,11 @@ template <class Driver> void add_servers(std::vector<benchmarks::benchmark_case>
   memory::idle_connections(to, "unio awaited" + on, serve_awaited<Driver>);
   memory::idle_connections(to, "unio multiplexed" + on, serve_multiplexed<Driver>);
   memory::idle_connections(to, "unio callbacks" + on, serve_callbacks<Driver>);
+  std::vector<benchmarks::benchmark_case> lent;
+  memory::idle_connections(lent, "unio lent" + on, serve_lent<Driver>);
+  for (benchmarks::benchmark_case& c : lent) // none has a buffer of its own
+    if (std::ranges::count(c.parameters, benchmarks::parameter{"buffer", "0"}) != 0)
+      to.push_back(std::move(c));
 }
 
 } // namespace

@@ -19,7 +19,7 @@ table pipe_table(settings const& s) {
            "that "
            "was emptied.",
            "Multishot: one entry reads until its buffers are used up, each of one byte; the next read is the "
-           "kernel's to start."},
+           "kernel's to start. Lent: the same by async_receive_many, with 64 buffers in the ring."},
   };
   for (char const* const program :
        {"pipe_posix", "pipe_uring", "pipe_asio", "pipe_asio_uring", "pipe_libuv", "pipe_unio"})

@@ -31,6 +31,10 @@ class reader {
     more_ = r.bytes_transferred() == 1 && bytes_take(&bytes_, byte_) != 0;
     return more_;
   }
+  bool take(unsigned char byte) noexcept {
+    more_ = bytes_take(&bytes_, byte) != 0;
+    return more_;
+  }
   [[nodiscard]] bool more() const noexcept { return more_; }
   [[nodiscard]] unio::io_handle& from() noexcept { return from_; }
 
@@ -112,6 +116,22 @@ unio::task<> await_all(reader& r) {
 
 void awaited(reader& r, unio::io_multiplexer& m) { unio::run(m, await_all(r)); }
 
+// One operation, which brings each byte in a buffer of its own.
+struct lent_receiver {
+  reader* self;
+  void set_value(unio::io_result<unio::lent_buffer>&& got) noexcept {
+    if (self->more() && got.has_value() && *got) self->take(static_cast<unsigned char>(*got->data()));
+  }
+  void set_done() noexcept {}
+};
+
+void lent(reader& r, unio::io_multiplexer& m) {
+  unio::buffer_pool pool(1024, 1);
+  auto operation = unio::connect(unio::async_receive_many(r.from(), pool), lent_receiver{&r});
+  operation.start();
+  run_until_read(m, r);
+}
+
 // ---- the cases --------------------------------------------------------------------------------------------
 
 benchmarks::sample run_blocking(std::uint64_t operations) {
@@ -145,6 +165,7 @@ std::vector<benchmarks::benchmark_case> cases() {
     all.push_back(on_driver("multiplexed", multiplexed, driver));
     all.push_back(on_driver("callbacks", callbacks, driver));
     all.push_back(on_driver("awaited", awaited, driver));
+    all.push_back(on_driver("lent", lent, driver));
   }
   return all;
 }

@@ -19,6 +19,7 @@ table tls_table(settings const&);
 table file_table(settings const&);
 table compile_table(settings const&);
 table memory_table(settings const&);
+table growth_table(settings const&);
 table locks_table(settings const&);
 
 std::span<table_entry const> tables() {
@@ -46,6 +47,7 @@ std::span<table_entry const> tables() {
       table_entry{"compile", "what including and linking the library costs a small echo server",
                   compile_table},
       table_entry{"memory", "bytes per idle connection and per suspended coroutine", memory_table},
+      table_entry{"growth", "an operation while 1 … 1,000,000 others wait", growth_table},
       table_entry{"locks",
                   "mutexes between processes, 1 to 8 entities, 1 to 8 processes (AFIO v2, shared_fs_mutex)",
                   locks_table},

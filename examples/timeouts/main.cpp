@@ -3,6 +3,7 @@
 // Run       build/release/examples/example_timeouts
 // Read next ../deadlines/main.cpp, <unio/when.hpp>, <unio/timeout.hpp>, <unio/task_group.hpp>
 
+#include <unio/stream.hpp>
 #include <unio/task_group.hpp>
 #include <unio/timeout.hpp>
 #include <unio/unio.hpp>
@@ -32,7 +33,7 @@ task<io_result<void>> read_two(unio::pipe_handle& in) {
 
 task<> answer(unio::pipe_handle& out) {
   (co_await unio::co_sleep(1ms)).value();
-  (co_await out.co_write(unio::const_buffer("ab", 2))).value();
+  (co_await unio::write(out, unio::const_buffer("ab", 2))).value();
 }
 
 task<int> count(int from) {

@@ -21,7 +21,8 @@ for ((i = 0; i != 100; ++i)); do
 done
 [[ -n $at ]] || { cat "$work/server"; exit 1; }
 
-page=$("$client" "$at" localhost "$work/certificate.pem")
+port=${at##*:}
+page=$("$client" "localhost:$port" "$work/certificate.pem")
 echo "$page"
 grep -q '^You speak TLS_' <<<"$page"
 
@@ -34,10 +35,10 @@ refused() { # what it says, arguments...
     exit 1
   fi
 }
-refused "'other.test': its certificate was refused: hostname mismatch (CN=localhost)" \
-  "$at" other.test "$work/certificate.pem"
-refused "'localhost': its certificate was refused: self-signed certificate (CN=localhost)" "$at" localhost
-refused "root certificates '/nonexistent': No such file or directory" "$at" localhost /nonexistent
-refused "Connection refused" 127.0.0.1:1 localhost
+refused "'127.0.0.1': its certificate was refused: IP address mismatch (CN=localhost)" \
+  "127.0.0.1:$port" "$work/certificate.pem"
+refused "'localhost': its certificate was refused: self-signed certificate (CN=localhost)" "localhost:$port"
+refused "root certificates '/nonexistent': No such file or directory" "localhost:$port" /nonexistent
+refused "localhost:1: Connection refused" localhost:1
 if said=$("$server" 127.0.0.1:0 "$work/key.pem" "$work/key.pem" 2>&1); then exit 1; fi
 grep -qF "certificate '$work/key.pem': no start line" <<<"$said"

@@ -81,8 +81,15 @@ class UNIO_API lent_buffer {
 /// counts it. Tasks that keep buffers while they wait for more may wait for each other: the pool must have
 /// more buffers than they keep.
 ///
+/// On io_uring the kernel chooses the buffer that it reads into, among some that stand ready in each ring:
+/// one request receives, or many times. They are as many as the pool has, at most 64 for each thread that
+/// runs a ring, and come on top of count(): what stands ready in one ring is never missing elsewhere. Where
+/// the kernel refuses that (before Linux 6.1, a filter, RLIMIT_MEMLOCK), it is done as on epoll.
+///
 /// Thread safety  all functions from any thread
 /// Lifetime       must outlive the operations that use it. Buffers that are still lent keep its memory
+/// Memory         count() buffers, and those of the rings, of which only what is used takes any; 8 bytes for
+///                each. A ring's stay until the pool ends
 /// Cost           lending and giving back: an exchange under a lock that is held for a few instructions
 /// Source         docs/features.md X-08
 class UNIO_API buffer_pool {
@@ -102,7 +109,8 @@ class UNIO_API buffer_pool {
   [[nodiscard]] std::size_t count() const noexcept;
   /// Bytes of each.
   [[nodiscard]] std::size_t size() const noexcept;
-  /// How many are lent now.
+  /// How many are lent now. May exceed count() for a while after operations were stopped that had received
+  /// more: bytes beat a stop.
   [[nodiscard]] std::size_t lent() const noexcept;
   /// How many times an operation has had to wait for one.
   [[nodiscard]] std::uint64_t waits() const noexcept;

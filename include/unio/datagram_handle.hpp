@@ -10,6 +10,7 @@
 
 #include <unio/detail/datagram_operations.hpp>
 #include <unio/handle.hpp>
+#include <unio/socket_options.hpp>
 
 namespace unio {
 
@@ -102,6 +103,10 @@ struct datagram_options {
   bool reuse_port = false;    ///< SO_REUSEPORT: the kernel spreads datagrams over sockets of one address
   bool ipv6_only = true;      ///< an IPv6 socket exchanges nothing with IPv4 hosts (as ::ffff:1.2.3.4)
   bool sequenced = false;     ///< a Unix socket with connections that keep order (SOCK_SEQPACKET)
+  bool transparent = false;   ///< option::transparent
+  bool free_bind = false;     ///< option::free_bind
+  int receive_buffer = 0;     ///< option::receive_buffer; 0: the system's
+  std::string_view device{};  ///< option::device: only what arrives at this interface
 };
 
 /// A socket that exchanges datagrams, each of which arrives whole or not at all.
@@ -113,13 +118,8 @@ class UNIO_API datagram_handle : public handle {
  public:
   static constexpr std::size_t max_segments = 64; ///< of one send
 
-  /// Whether a datagram may be fragmented on its way, and who learns how large one may be.
-  enum class path_mtu : std::uint8_t {
-    fragment, ///< any router may fragment it
-    by_route, ///< the kernel fragments what is larger than it has learnt that the path takes
-    refuse,   ///< never fragmented; what is larger than the path takes is EMSGSIZE
-    probe,    ///< never fragmented, and what the kernel has learnt is not looked at: for protocols that probe
-  };
+  using path_mtu = unio::path_mtu_discovery;
+  using side = socket_side;
 
   datagram_handle() = default;
 
@@ -150,6 +150,8 @@ class UNIO_API datagram_handle : public handle {
   UNIO_VERB_FORMS(send_batch, async_send_batch, (std::span<datagram_to_send> batch), batch)
   /// See async_receive_error.
   UNIO_VERB_FORMS(receive_error, async_receive_error, ())
+  /// See async_shutdown. Of sequenced Unix sockets, and of connected ones, where it ends waiting receives.
+  UNIO_VERB_FORMS(shutdown, async_shutdown, (side which), which)
 
   /// Connects it, or connects it to another. Never waits, but for a Unix peer with a full queue of
   /// connections: EAGAIN.
@@ -159,33 +161,27 @@ class UNIO_API datagram_handle : public handle {
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
   [[nodiscard]] result<endpoint> remote_endpoint() const noexcept;
 
-  // Options, as socket(7), ip(7) and ipv6(7) name them.
+  UNIO_SOCKET_OPTIONS
 
-  /// SO_BROADCAST: sending to broadcast addresses is allowed.
-  result<void> broadcast(bool on) noexcept;
-  /// Bytes. The kernel doubles the value; the getters return the doubled one.
-  result<void> send_buffer(int bytes) noexcept;
-  result<void> receive_buffer(int bytes) noexcept;
-  [[nodiscard]] result<int> send_buffer() const noexcept;
-  [[nodiscard]] result<int> receive_buffer() const noexcept;
-  /// IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, IPV6_DONTFRAG. On an IPv6 socket for its IPv4 peers too.
-  result<void> path_mtu_discovery(path_mtu how) noexcept;
-  /// The largest packet, the IP header included, that the path to the connected peer is known to take.
+  // The most frequent ones, shorter.
+  result<void> broadcast(bool on) noexcept { return set(option::broadcast, on); }
+  result<void> send_buffer(int bytes) noexcept { return set(option::send_buffer, bytes); }
+  result<void> receive_buffer(int bytes) noexcept { return set(option::receive_buffer, bytes); }
+  [[nodiscard]] result<int> send_buffer() const noexcept { return get(option::send_buffer); }
+  [[nodiscard]] result<int> receive_buffer() const noexcept { return get(option::receive_buffer); }
+  result<void> path_mtu_discovery(path_mtu how) noexcept { return set(option::mtu_discovery, how); }
+  result<void> traffic_class(int value) noexcept { return set(option::traffic_class, value); }
+  result<void> hop_limit(int hops) noexcept { return set(option::hop_limit, hops); }
+  /// option::path_mtu, also of an IPv6 socket that is connected to an IPv4 host.
   [[nodiscard]] result<int> known_path_mtu() const noexcept;
-  /// IP_TOS, IPV6_TCLASS: the byte with the service class and the ECN bits.
-  result<void> traffic_class(int value) noexcept;
-  /// IP_TTL, IPV6_UNICAST_HOPS: 1 … 255.
-  result<void> hop_limit(int hops) noexcept;
 
   /// Receives what is sent to a multicast group, on one interface (its index; 0: as the routes say).
   /// Errors: EINVAL if it is no group of the socket's family, EADDRINUSE, ENODEV.
   result<void> join_group(endpoint const& group, std::uint32_t interface = 0) noexcept;
   /// Errors: EADDRNOTAVAIL if it has not joined.
   result<void> leave_group(endpoint const& group, std::uint32_t interface = 0) noexcept;
-  /// IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS: routers that a multicast may pass; 1 at first.
-  result<void> multicast_hops(int hops) noexcept;
-  /// IP_MULTICAST_LOOP: whether sockets of this host get it too; true at first.
-  result<void> multicast_loop(bool on) noexcept;
+  result<void> multicast_hops(int hops) noexcept { return set(option::multicast_hops, hops); }
+  result<void> multicast_loop(bool on) noexcept { return set(option::multicast_loop, on); }
   /// IP_MULTICAST_IF: where multicasts leave.
   result<void> multicast_interface(std::uint32_t interface) noexcept;
 
@@ -199,7 +195,6 @@ class UNIO_API datagram_handle : public handle {
   datagram_handle(int fd, address_family family) noexcept
       : handle(fd, handle_kind::datagram_socket), family_(family) {}
   [[nodiscard]] bool is_ipv6() const noexcept;
-  result<void> set_both(int ipv4_name, int ipv6_name, int value) noexcept;
   result<void> change_group(endpoint const& group, std::uint32_t interface, bool joins) noexcept;
 
   // Whose control messages it takes: IPv4's also on an IPv6 socket that is connected to an IPv4 host.

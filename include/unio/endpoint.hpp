@@ -1,7 +1,7 @@
 // unio/endpoint.hpp: addresses of sockets.
 //
 //   endpoint          an IPv4, IPv6 or Unix address, ready for the kernel
-//   parse_endpoint    from text: 127.0.0.1:80   [::1]:80   [fe80::1%2]:80   unix:/run/x   unix:@abstract
+//   parse_endpoint    from text: 127.0.0.1:80   [::1]:80   [fe80::1%lo]:80   unix:/run/x   unix:@abstract
 //   to_string         back to the same text
 
 #pragma once
@@ -36,6 +36,10 @@ class UNIO_API endpoint {
   static endpoint ipv6_any(std::uint16_t port) noexcept;
   /// A path, or after '@' an abstract name. Errors: ENAMETOOLONG, error::embedded_nul, EINVAL if empty.
   static result<endpoint> unix_path(std::string_view path) noexcept;
+  /// An abstract Unix name of any bytes, NUL included. Errors: ENAMETOOLONG, EINVAL if empty.
+  static result<endpoint> unix_abstract(std::string_view name) noexcept;
+  /// A Unix address without a name: bound to it, a socket gets an abstract name from the kernel.
+  static endpoint unix_unnamed() noexcept;
 
   [[nodiscard]] address_family family() const noexcept;
   /// The port, or 0.
@@ -58,13 +62,15 @@ class UNIO_API endpoint {
   std::uint32_t size_ = 0;
 };
 
-/// Parses an address with its port. Host names are not resolved.
+/// Parses an address with its port. Host names are not resolved. The scope of an IPv6 address is the name or
+/// the number of an interface. In an abstract Unix name \xNN is the byte of that hexadecimal number.
 ///
 /// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence
 ///         that names the text and what is wrong with it
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
-/// The text that parse_endpoint reads back as `e`; "unix:" for an unnamed Unix socket, empty for no address.
+/// The text that parse_endpoint reads back as `e`, with the scope as a number; "unix:" for an unnamed Unix
+/// socket, empty for no address. In an abstract name control characters and backslashes are written as \xNN.
 UNIO_API std::string to_string(endpoint const& e);
 
 } // namespace unio

@@ -11,6 +11,7 @@
 
 #include <unio/config.hpp>
 
+#include <cstddef>
 #include <cstdint>
 
 struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
@@ -57,6 +58,9 @@ constexpr bool waits_for_descriptor(readiness r) noexcept {
 
 namespace driver {
 
+class buffer_slots;
+class buffer_source;
+
 /// How perform() may behave.
 enum class attempt : std::uint8_t {
   nonblocking, ///< must not wait: -EAGAIN if it would
@@ -97,6 +101,18 @@ struct resource_faces {
   void (*leave)(io_operation&) noexcept;
   /// The same without a multiplexer: blocks until it is granted or the moment has come, and leaves the queue.
   void (*block)(io_operation&, std::int64_t until) noexcept;
+
+  // If it is memory to read into, of which a ring's kernel chooses (src/driver/buffer_slots.hpp).
+
+  /// What it is taken from.
+  buffer_source* (*source)(io_operation&) noexcept = nullptr;
+  /// The kernel has read `res` bytes into a slot, or has come to the end or to an error (`slots` may be null
+  /// then). They stay with the operation until perform() returns them, in their order.
+  void (*arrived)(io_operation&, buffer_slots* slots, unsigned slot, int res) noexcept = nullptr;
+  /// Whether perform() has something to return that has arrived.
+  bool (*has_arrived)(io_operation const&) noexcept = nullptr;
+  /// Reads into a buffer as that kernel does: >= 0, or -errno. For a simulated one.
+  int (*read_into)(io_operation&, std::byte* buffer) noexcept = nullptr;
 };
 
 /// The faces of an operation: all that a driver needs to run it. One constant table per kind of operation

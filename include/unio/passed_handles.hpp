@@ -8,6 +8,7 @@
 
 #include <unio/datagram_handle.hpp>
 #include <unio/handle.hpp>
+#include <unio/socket_handle.hpp>
 
 #include <span>
 
@@ -38,6 +39,9 @@ class UNIO_API passed_handles {
   /// Takes the `i`-th out: a file, a pipe, a stream socket or one that listens. Errors: as io_handle::adopt;
   /// EBADF if it was taken. On failure it stays.
   result<io_handle> take(std::size_t i) noexcept;
+  /// The same for one kind of socket. Errors: as the kind's adopt; EBADF.
+  result<socket_handle> take_stream(std::size_t i) noexcept;
+  result<listening_socket_handle> take_listener(std::size_t i) noexcept;
   /// The same for a datagram socket. Errors: as datagram_handle::adopt; EBADF.
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
   /// Gives the `i`-th to the caller, as it is. -1 if there is none.
@@ -47,6 +51,7 @@ class UNIO_API passed_handles {
   friend struct detail::datagram_access;
   // Takes it over. Preconditions: there is room, which the size of the control messages bounds.
   void add(int fd) noexcept;
+  template <class Handle> result<Handle> take_as(std::size_t i) noexcept;
   void close_all() noexcept;
   int fds_[capacity];
   std::int16_t count_ = 0;

@@ -1,12 +1,17 @@
 // unio/socket_handle.hpp: stream sockets, and sockets that listen for them.
 //
-//   socket_handle             one end of a connection (IPv4, IPv6, Unix)
-//   listening_socket_handle   accepts connections
-//   async_connect, async_accept, async_accept_many, async_send_zero_copy   their operations
+//   socket_handle, connect_options            one end of a connection (IPv4, IPv6, Unix)
+//   listening_socket_handle, listen_options   accepts connections
+//   async_connect, async_connected, async_shutdown, async_accept, async_accept_many, async_send_zero_copy
+//
+// Their options have names in unio/socket_options.hpp.
 
 #pragma once
 
 #include <unio/handle.hpp>
+#include <unio/socket_options.hpp>
+
+#include <string_view>
 
 namespace unio {
 
@@ -19,6 +24,26 @@ struct socket_pair;
 /// Concurrency   nothing else on the socket until it has finished
 /// Runs as       io_uring CONNECT · connect(2), then its outcome when writable
 class async_connect;
+
+/// Makes a socket, sets it up as connect_options say, and connects it.
+///
+/// Returns       the socket
+/// Errors        as socket_handle::create and async_connect; the socket is closed then
+/// Cancellation  as async_connect; the socket is closed
+/// Destruction   closes the socket, unless result() has given it away: it is run once, and not reset
+/// Cost          the socket is made when the operation is described; one system call for each option
+/// Runs as       async_connect
+class async_connected;
+
+/// Ends a direction of a connection, or both. After `send` the peer reads the end of the stream, behind what
+/// was written before; `receive` ends what waits here for bytes, and with TCP is not told to the peer.
+///
+/// Errors        ENOTCONN; as shutdown(2)
+/// Preconditions writes that the peer is to get have ended
+/// Cancellation  none: it never waits
+/// Runs as       shutdown(2)
+/// Source        shutdown(2); tcp(7), unix(7)
+class async_shutdown;
 
 /// Accepts one connection.
 ///
@@ -44,48 +69,76 @@ class async_accept_many;
 /// longer needs the pages. The buffers belong to the kernel until then. Errors and cancellation as
 /// async_write. Where the kernel or the socket cannot avoid the copy it is made.
 ///
-/// Effects  takes from the first buffer of the request that is not empty
+/// Effects  takes from `request.buffers` in order
+/// Buffers  the memory until set_done; the array of the buffers until set_value
 /// Cost     pinning pages costs more than copying below some 10 KiB
-/// Runs as  io_uring SEND_ZC · elsewhere send(2), which copies
+/// Runs as  io_uring SEND_ZC, of several buffers SENDMSG_ZC · elsewhere send(2), sendmsg(2), which copy
 class async_send_zero_copy;
+
+/// What has to be said before a socket connects. Errors of each: as the option of that name.
+struct connect_options {
+  endpoint from{};                       ///< the local address; port 0: one that is free for this pair
+  std::string_view device{};             ///< option::device: only through this interface
+  int receive_buffer = 0;                ///< option::receive_buffer, which bounds TCP's window; 0: as is
+  bool fast_open = false;                ///< option::fast_open_connect: the handshake takes the first write
+  bool transparent = false;              ///< option::transparent: `from` may be another host's
+  bool reuse_address = false;            ///< option::reuse_address
+  io_multiplexer* multiplexer = nullptr; ///< connects it, and is the socket's own; null: the thread's
+};
 
 /// One end of a connection. Offsets are ignored. Writes never raise SIGPIPE. Otherwise as io_handle.
 class UNIO_API socket_handle : public io_handle {
  public:
-  enum class side : std::uint8_t { receive, send, both };
+  using side = socket_side;
 
   socket_handle() = default;
 
   /// A socket that is not connected. Errors: EMFILE, ENFILE, EAFNOSUPPORT.
   static result<socket_handle> create(address_family family) noexcept;
+  /// The same, set up and bound. Errors: as the options; EADDRINUSE, EADDRNOTAVAIL, … as bind(2).
+  static result<socket_handle> create(address_family family, connect_options const& options) noexcept;
   /// A socket connected to `to`. Errors: as create() and async_connect.
   static result<socket_handle> connected_to(endpoint const& to, deadline d = {}) noexcept;
+  static result<socket_handle> connected_to(endpoint const& to, connect_options const& options,
+                                            deadline d = {}) noexcept;
+  /// The same, awaited. See async_connected.
+  [[nodiscard]] static io_awaitable<async_connected> co_connected_to(endpoint const& to,
+                                                                     connect_options const& options = {},
+                                                                     deadline d = {}) noexcept;
   /// Two Unix sockets connected to each other.
   static result<socket_pair> pair() noexcept;
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt.
+  ///
+  /// Errors  EBADF; ENOTSOCK; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that exchanges
+  ///         messages or that listens. On failure the descriptor is still the caller's
+  static result<socket_handle> adopt(int fd) noexcept;
 
   UNIO_VERB_FORMS(connect, async_connect, (endpoint const& to), to)
+  UNIO_VERB_FORMS(shutdown, async_shutdown, (side which), which)
   UNIO_VERB_FORMS(send_zero_copy, async_send_zero_copy, (io_request<const_buffers> request), request)
 
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
   [[nodiscard]] result<endpoint> remote_endpoint() const noexcept;
-  /// Binds it to a local address before connecting.
+  /// Binds it to a local address before connecting. An unnamed Unix address: the kernel chooses a name.
   result<void> bind(endpoint const& local) noexcept;
-  /// Ends one direction: after `send` the peer reads the end of the stream.
-  result<void> shutdown(side which) noexcept;
 
-  /// Options, as setsockopt(2) and tcp(7) name them.
-  result<void> no_delay(bool on) noexcept;
-  result<void> keep_alive(bool on) noexcept;
+  UNIO_SOCKET_OPTIONS
+  /// What TCP knows about the connection. Errors: EOPNOTSUPP on a socket of another protocol.
+  [[nodiscard]] result<connection_information> information() const noexcept { return information_of(*this); }
+
+  // The most frequent ones, shorter.
+  result<void> no_delay(bool on) noexcept { return set(option::no_delay, on); }
+  result<void> keep_alive(bool on) noexcept { return set(option::keep_alive, on); }
   /// Seconds in which unsent data is sent after close(); 0: reset the connection; < 0: the default.
-  result<void> linger(int seconds) noexcept;
-  /// Bytes. The kernel doubles the value; the getters return the doubled one.
-  result<void> send_buffer(int bytes) noexcept;
-  result<void> receive_buffer(int bytes) noexcept;
-  [[nodiscard]] result<int> send_buffer() const noexcept;
-  [[nodiscard]] result<int> receive_buffer() const noexcept;
+  result<void> linger(int seconds) noexcept { return set(option::linger, std::chrono::seconds(seconds)); }
+  result<void> send_buffer(int bytes) noexcept { return set(option::send_buffer, bytes); }
+  result<void> receive_buffer(int bytes) noexcept { return set(option::receive_buffer, bytes); }
+  [[nodiscard]] result<int> send_buffer() const noexcept { return get(option::send_buffer); }
+  [[nodiscard]] result<int> receive_buffer() const noexcept { return get(option::receive_buffer); }
 
  private:
   friend class async_accept;
+  friend class async_connected;
   friend class io_handle;
   friend struct testing::handle_maker;
   explicit socket_handle(int fd) noexcept : io_handle(fd, handle_kind::stream_socket) {}
@@ -96,11 +149,19 @@ struct socket_pair {
   socket_handle second;
 };
 
+/// What has to be said before a socket is bound, or before it listens. Errors of each: as the option of that
+/// name. Accepted sockets inherit most options of the listening one.
 struct listen_options {
   int backlog = 4096;        ///< connections that wait to be accepted, at most net.core.somaxconn
   bool reuse_address = true; ///< SO_REUSEADDR
   bool reuse_port = false;   ///< SO_REUSEPORT: the kernel spreads connections over sockets of one address
   bool ipv6_only = true;     ///< an IPv6 socket takes no IPv4 connections
+  bool transparent = false;  ///< option::transparent: takes connections to addresses of other hosts
+  bool free_bind = false;    ///< option::free_bind: the address need not exist yet
+  int fast_open = 0;         ///< option::fast_open: how many handshakes may bring data; 0: none
+  int receive_buffer = 0;    ///< option::receive_buffer, of the accepted ones too; 0: the system's
+  std::chrono::seconds defer_accept{0}; ///< option::defer_accept; 0: a connection is accepted before it sends
+  std::string_view device{};            ///< option::device: only what arrives at this interface
 };
 
 /// Accepts connections.
@@ -109,11 +170,18 @@ class UNIO_API listening_socket_handle : public handle {
   listening_socket_handle() = default;
   /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2).
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt.
+  ///
+  /// Errors  EBADF; ENOTSOCK; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that exchanges
+  ///         messages, EINVAL for one that does not listen. On failure the descriptor is still the caller's
+  static result<listening_socket_handle> adopt(int fd) noexcept;
 
   UNIO_VERB_FORMS(accept, async_accept, ())
 
   /// Where it listens, with the port that the kernel chose if 0 was given.
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
+
+  UNIO_SOCKET_OPTIONS
 
  private:
   friend struct testing::handle_maker;
@@ -121,6 +189,7 @@ class UNIO_API listening_socket_handle : public handle {
 };
 
 UNIO_SENDER_FORMS(async_connect, (socket_handle & h, endpoint const& to), h, to)
+UNIO_SENDER_FORMS(async_shutdown, (handle & h, socket_side which), h, which)
 UNIO_SENDER_FORMS(async_accept, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle & h, io_request<const_buffers> request), h, request)

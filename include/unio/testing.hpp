@@ -1,16 +1,15 @@
 // unio/testing.hpp: a simulated system, whose I/O can go wrong in every order that a real one allows.
 //
 //   simulation_options   the seed, and what may happen
-//   simulation           pipes, sockets and files of its own, a network of datagrams, a multiplexer for
-//                        them, and a virtual clock
+//   simulation           pipes, sockets and files of its own, a network, multiplexers, and a virtual clock
+//   route                how what is sent to an address fares
 //
 // One seed decides everything random: the order of completions, how much a call moves, when the kernel gets
 // to it, whether a cancel comes too late. A failing test prints its seed, which replays the failure exactly.
 //
 //   for (std::uint64_t seed = 0; seed != 1000; ++seed) {
 //     unio::testing::simulation s(unio::testing::simulation_options::from_seed(seed));
-//     auto [first, second] = s.stream_pair();
-//     …                                        // the program under test, on handles that look like any other
+//     unio::run(the_program());                // what it opens is simulated, and what it waits for as well
 //   }
 //
 // Link with unio::testing.
@@ -22,10 +21,13 @@
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
+#include <vector>
 
 namespace unio::testing {
 
@@ -47,14 +49,20 @@ struct simulation_options {
   bool double_datagrams = true;  ///< one in eight arrives twice
   bool reordered_datagrams = true; ///< one in four overtakes others that have arrived
   bool congestion = true;          ///< one in eight that may be marked is
+  bool latency = true;             ///< what is sent over the network takes up to max_latency to arrive
+  bool resets = true;              ///< one in eight connections over the network is reset at some moment
 
   unsigned queue_entries = 0;         ///< operations and cancels that a turn submits; 0: any number
   unsigned max_delay_turns = 4;       ///< the longest delay, in turns
   std::size_t max_transfer_bytes = 0; ///< no call on a pipe or a socket moves more; 0: any number
   std::size_t pipe_capacity = 65536;  ///< bytes that a pipe holds
   std::size_t stream_capacity =
-      212992;          ///< bytes that each direction of a connection, a datagram socket holds
-  bool record = false; ///< trace() keeps a line for each thing that happened
+      212992;                    ///< bytes that each direction of a connection, a datagram socket holds
+  unsigned failing_files = 0;    ///< one in so many calls on a file with a name fails with EIO; 0: none
+  std::size_t disk_capacity = 0; ///< bytes of all files with a name, ENOSPC beyond; 0: any number
+  std::chrono::nanoseconds max_latency = std::chrono::milliseconds(5); ///< one way
+  bool other_threads = false; ///< other threads may open what they like of the real system
+  bool record = false;        ///< trace() keeps a line for each thing that happened
 
   /// A random half of the options, chosen by the seed: this finds faults that the other options would hide.
   [[nodiscard]] static simulation_options from_seed(std::uint64_t seed) noexcept;
@@ -62,28 +70,47 @@ struct simulation_options {
   [[nodiscard]] static simulation_options orderly(std::uint64_t seed = 0) noexcept;
 };
 
-/// A simulated system. While it exists, descriptors from 2^28 upwards are its own, and so is its thread's
-/// clock; every other descriptor is the system's, as always.
+/// How what is sent to an address fares.
+struct route {
+  bool is_lost = false; ///< no datagram and no request for a connection arrives, nor a report of that
+  std::errc error{};    ///< connecting and sending fail with it, as host_unreachable
+  std::chrono::nanoseconds latency{-1}; ///< one way; negative: the seed draws it
+};
+
+/// A simulated system. While it exists, what its thread opens is simulated, and so is its thread's clock. A
+/// program that is run there needs no change: it opens its own sockets, makes its own multiplexers, and uses
+/// them in every style. Simulated descriptors are numbers from 2^28 upwards; those that were open before stay
+/// the system's. The lowest free number is reused first, to expose code that uses a closed one.
 ///
-/// Its handles are used like any other, in every style: with its multiplexer, which is set on them, or, after
-/// set_multiplexer(nullptr), with blocking calls. Operations on regular files run on the simulation's thread.
-/// The lowest free descriptor number is reused first, to expose code that uses a closed one.
+/// What is simulated: stream sockets (IPv4, IPv6, Unix), datagram sockets (IPv4, IPv6), pipes, eventfds, and
+/// a filesystem in memory, without links; on them reading and writing in all forms, close, connect, bind,
+/// listen, accept, shutdown, poll, zero-copy send, barriers, the length of files, opening, renaming, removing
+/// and asking by name, locks, dup, fcntl; random numbers. The options of socket(7), tcp(7), ip(7), ipv6(7)
+/// and udp(7) are accepted and told, and have no effect but SO_REUSEADDR, SO_REUSEPORT and IPV6_V6ONLY. Locks
+/// on files are sometimes held by an imaginary process too, unless simulation_options::delays is false.
 ///
-/// What is simulated: reading and writing in all forms, close, shutdown, accept, poll, zero-copy send,
-/// barriers, the length of files, dup, fcntl. Locks on files are sometimes held by an imaginary process,
-/// unless simulation_options::delays is false; nothing else contends for them. Pipes and connections behave
-/// as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and ECONNRESET once where the peer
-/// closed without having read everything. splice(2) and async_connect fail with EBADF or EINVAL.
+/// Everything else is refused with ENOSYS (an option with ENOPROTOOPT), and one line on the standard error
+/// says which call it was: nothing reaches the real system silently. A multiplexer of several threads, or a
+/// thread pool, cannot be made (std::errc::operation_not_supported), and what other threads open is refused
+/// too, unless simulation_options::other_threads is set.
+///
+/// Pipes and connections behave as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and
+/// ECONNRESET once where the peer closed without having read everything. A connection over the network (IPv4,
+/// IPv6) takes time, may be reset, and its end is known to the peer only after some time: what is written
+/// until then is lost. The machine has all addresses: a socket that is bound to the wildcard is reached by
+/// every one, and what connects speaks from the address that it connects to. set_route() says which are far
+/// away, unreachable or silent.
 ///
 /// Datagrams travel between the simulated sockets by their addresses; what is sent to no socket, or to one
 /// whose memory is full, is lost without a report. They are told where they came from and went to, with marks
 /// and the virtual time, are cut into segments, and are never joined. Descriptors are not carried.
 ///
-/// Time           moves only while the simulation sleeps, to the next deadline, event or completion, and with
-///                advance(): a loop that only polls waits for ever. Deadlines that are spans just work; make
-///                a point in time from now(), not from the standard clocks
-/// Thread safety  one thread makes it, uses it and ends it. Other threads may use real descriptors meanwhile,
-///                but neither its handles nor another simulation: at most one exists in a process (checked)
+/// Time           moves only while the simulation sleeps, to the next deadline, event, arrival or completion,
+///                with advance(), and by a microsecond with each look that finds nothing while something is
+///                on its way over the network. A loop that only polls for anything else waits for ever.
+///                Deadlines that are spans just work; make a point in time from unio::now(), not from the
+///                standard clocks
+/// Thread safety  one thread makes it, uses it and ends it. At most one exists in a process (checked)
 /// Lifetime       outlives its handles and the operations on them
 /// Size           one pointer
 class UNIO_API simulation {
@@ -95,7 +122,8 @@ class UNIO_API simulation {
   /// Ends the operations in flight, and restores the system calls. Preconditions: its handles are closed.
   ~simulation();
 
-  /// Runs operations on simulated handles, and timers; capabilities().driver is "simulated". A run() that
+  /// The thread's own (this_thread::multiplexer()) while the simulation exists; what best_available() makes
+  /// meanwhile is of the same kind. capabilities().driver is "simulated". A run() that
   /// could never return, because nothing is due and nothing can become ready, fails with
   /// std::errc::resource_deadlock_would_occur instead; such a blocking call does too, or ends the program.
   [[nodiscard]] io_multiplexer& multiplexer() noexcept;
@@ -105,6 +133,11 @@ class UNIO_API simulation {
   [[nodiscard]] socket_pair stream_pair();
   /// A file with these contents, opened for reading and writing, its position at the beginning.
   [[nodiscard]] file_handle file(std::span<std::byte const> contents = {});
+  /// The contents of a file by its absolute path; made with the directories above it if they are not there.
+  /// "/etc", "/run", "/tmp" and "/var/tmp" are; relative paths begin at "/".
+  void put_file(path_view path, std::span<std::byte const> contents = {});
+  /// What it contains. Errors: ENOENT, ENOTDIR, EISDIR
+  [[nodiscard]] result<std::vector<std::byte>> file_contents(path_view path) const;
   /// A socket that accepts what connect_to() makes.
   [[nodiscard]] listening_socket_handle listener();
   /// A connection that waits to be accepted.
@@ -112,6 +145,9 @@ class UNIO_API simulation {
 
   /// A datagram socket that is bound to `at`, an IPv4 or IPv6 address that no other simulated one has.
   [[nodiscard]] datagram_handle datagrams(endpoint const& at);
+
+  /// From now on, for an address with any port.
+  void set_route(endpoint const& host, route r);
 
   /// The virtual clock. Begins at the same moment in every simulation.
   [[nodiscard]] std::chrono::steady_clock::time_point now() const noexcept;
@@ -127,6 +163,8 @@ class UNIO_API simulation {
   [[nodiscard]] std::uint64_t calls(std::string_view call) const noexcept;
   /// How many simulated descriptors are open: 0 after a test that leaked none.
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
+  /// What was refused because it is not simulated, a line each.
+  [[nodiscard]] std::string const& refused() const noexcept;
   [[nodiscard]] std::uint64_t seed() const noexcept;
   [[nodiscard]] simulation_options const& options() const noexcept;
   /// A hash of all that has happened: equal after two runs of the same program with the same seed.

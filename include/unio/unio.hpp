@@ -9,6 +9,7 @@
 #include <unio/buffered_stream.hpp>
 #include <unio/callback.hpp>
 #include <unio/channel.hpp>
+#include <unio/clock.hpp>
 #include <unio/connect.hpp>
 #include <unio/datagram.hpp>
 #include <unio/datagram_handle.hpp>
@@ -22,6 +23,7 @@
 #include <unio/frames.hpp>
 #include <unio/generator.hpp>
 #include <unio/handle.hpp>
+#include <unio/inherited_handles.hpp>
 #include <unio/io_request.hpp>
 #include <unio/link.hpp>
 #include <unio/mapped_file_handle.hpp>
@@ -30,10 +32,12 @@
 #include <unio/passed_handles.hpp>
 #include <unio/pending.hpp>
 #include <unio/pipe_handle.hpp>
+#include <unio/receiving.hpp>
 #include <unio/result.hpp>
 #include <unio/run.hpp>
 #include <unio/sigpipe.hpp>
 #include <unio/socket_handle.hpp>
+#include <unio/socket_options.hpp>
 #include <unio/splice.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/strand.hpp>

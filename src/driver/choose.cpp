@@ -115,7 +115,13 @@ std::string why_none(std::error_code const& error) {
 
 bool has_uring() noexcept { return UNIO_HAS_URING; }
 
-result<std::unique_ptr<backend>> best_backend() noexcept {
+constinit backend_maker simulated_backend = nullptr;
+
+result<std::unique_ptr<backend>> best_backend(bool for_other_threads) noexcept {
+  if (simulated_backend != nullptr) {
+    result<std::unique_ptr<backend>> simulated = simulated_backend(for_other_threads);
+    if (!simulated.has_value() || *simulated != nullptr) return simulated;
+  }
   std::string_view const name = setting("UNIO_DRIVER");
   if (!is_driver(name)) return error::unknown_driver;
   unsigned const entries = ring_entries();

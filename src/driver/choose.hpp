@@ -16,7 +16,14 @@ namespace unio::driver {
 ///
 /// Errors  error::unknown_driver; EINVAL if UNIO_RING_ENTRIES is not a number from 1 to 32768; what
 ///         io_uring_setup(2) said
-result<std::unique_ptr<backend>> best_backend() noexcept;
+///
+/// `for_other_threads`: it is to be run by others than the calling thread
+result<std::unique_ptr<backend>> best_backend(bool for_other_threads = false) noexcept;
+
+/// The simulation's, while it replaces the system calls; null: there is none. A backend that is null: the
+/// calling thread is not simulated. Changed only by tests, while nothing else runs.
+using backend_maker = result<std::unique_ptr<backend>> (*)(bool for_other_threads) noexcept;
+UNIO_API extern constinit backend_maker simulated_backend;
 
 /// One line about an error of best_backend(). Where a variable of the environment is the cause it names it
 /// and its value.

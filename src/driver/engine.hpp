@@ -132,6 +132,8 @@ class engine final : public io_multiplexer {
   void await_readiness(io_operation& op) noexcept;
   /// Gives the backend of now one that another had, and did not begin.
   void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, attempted::no); }
+  /// The kernel has brought something for an operation that it goes on with.
+  void bring(io_operation& op) noexcept;
   /// Performs it in the next turn, or before.
   void perform_later(io_operation& op) noexcept {
     move(op, place::later);
@@ -210,6 +212,7 @@ class engine final : public io_multiplexer {
   void relist(io_operation& op, int old_fd) noexcept;
   void unready(io_operation& op) noexcept;
   void restart(io_operation& op) noexcept;
+  void go_on_with(io_operation& op) noexcept;
   void after_value(io_operation& op) noexcept;
   bool take_back(io_operation& op) noexcept;
   void worker_returned(io_operation& op, int res) noexcept;

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <unio/operation_faces.hpp>
+
 #include <cstdint>
 
 namespace unio::detail {
@@ -10,5 +12,9 @@ namespace unio::detail {
 /// descriptor and sets `status_flags` to its flags before (F_GETFL); or a negative code: then it is still the
 /// caller's.
 int take_over(int fd, bool stays_blocking, std::int64_t& status_flags) noexcept;
+
+/// The same for a stream socket, or for one that listens, as `wanted` says. -ENOTSOCK: it is no socket;
+/// -EPROTOTYPE: it exchanges messages, or it listens; -EINVAL: it does not listen.
+int take_over_socket(int fd, handle_kind wanted) noexcept;
 
 } // namespace unio::detail

@@ -8,10 +8,12 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 
-#include <cerrno>
+#include <algorithm>
+#include <bit>
 #include <mutex>
 #include <new>
 #include <system_error>
+#include <utility>
 
 namespace unio {
 namespace detail {
@@ -19,6 +21,19 @@ namespace {
 
 // Buffers begin at multiples of this, so that no two share a line of the caches.
 constexpr std::size_t alignment = 64;
+constexpr int max_rings = 256;
+constexpr std::size_t page = 4096;
+
+std::byte* map(std::size_t bytes) noexcept {
+  std::int64_t const r =
+      sys::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return r < 0 ? nullptr : reinterpret_cast<std::byte*>(r);
+}
+
+// The memory of the slots of one ring: the queue that its kernel reads, which begins a page; the slots; the
+// buffers.
+constexpr std::size_t slots_at = driver::buffer_slots::queue_bytes;
+static_assert(slots_at + sizeof(driver::buffer_slots) <= page);
 
 } // namespace
 
@@ -28,26 +43,38 @@ pool_state* pool_state::make(std::size_t count, std::size_t size) noexcept {
   if (__builtin_mul_overflow(count, stride, &bytes)) return nullptr;
   auto* const made = new (std::nothrow) pool_state;
   if (made == nullptr) return nullptr;
-  made->free_ = new (std::nothrow) std::byte*[count];
-  std::int64_t const memory = made->free_ == nullptr
-                                  ? -ENOMEM
-                                  : sys::mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                                              MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory < 0) {
+  made->count_ = count;
+  made->size_ = size;
+  made->stride_ = stride;
+  made->bytes_ = bytes;
+  made->free_ = reinterpret_cast<std::byte**>(map(made->max_free() * sizeof(std::byte*)));
+  made->memory_ = made->free_ == nullptr ? nullptr : map(bytes);
+  if (made->memory_ == nullptr) {
     made->destroy();
     return nullptr;
   }
-  made->memory_ = reinterpret_cast<std::byte*>(memory);
-  made->bytes_ = bytes;
-  made->count_ = count;
-  made->size_ = size;
   for (std::size_t i = count; i-- != 0;) made->free_[made->free_count_++] = made->memory_ + i * stride;
   return made;
 }
 
-void pool_state::destroy() noexcept {
+std::size_t pool_state::max_free() const noexcept {
+  return count_ + std::size_t{max_rings} * driver::buffer_slots::most;
+}
+
+// Nothing is lent any more, and nothing reads into it.
+void pool_state::release() noexcept {
   if (memory_ != nullptr) sys::munmap(memory_, bytes_);
-  delete[] free_;
+  memory_ = nullptr;
+  if (free_ != nullptr) sys::munmap(free_, max_free() * sizeof(std::byte*));
+  free_ = nullptr;
+}
+
+void pool_state::destroy() noexcept {
+  release();
+  while (driver::buffer_slots* const s = slots_) {
+    slots_ = s->next;
+    sys::munmap(reinterpret_cast<std::byte*>(s) - slots_at, page + s->count() * stride_);
+  }
   delete this;
 }
 
@@ -55,15 +82,17 @@ void pool_state::close() noexcept {
   lock_.lock();
   UNIO_EXPECTS(first_ == nullptr,
                "a buffer pool was destroyed while an operation waits for one of its buffers");
-  closed_ = true;
-  bool const is_last = free_count_ == count_;
-  lock_.unlock();
-  if (is_last) destroy();
+  closed_.store(true, std::memory_order_relaxed);
+  end_if_last();
 }
 
-std::size_t pool_state::lent() noexcept {
-  std::lock_guard const lock(lock_);
-  return count_ - free_count_;
+// Unlocks. A ring learns late that its slots are not needed: their memory waits for it.
+void pool_state::end_if_last() noexcept {
+  bool const is_last = closed_.load(std::memory_order_relaxed) && lent_.load(std::memory_order_relaxed) == 0;
+  bool const is_used = rings_ != 0;
+  if (is_last && is_used) release();
+  lock_.unlock();
+  if (is_last && !is_used) destroy();
 }
 
 std::uint64_t pool_state::waits() noexcept {
@@ -73,12 +102,14 @@ std::uint64_t pool_state::waits() noexcept {
 
 std::byte* pool_state::take() noexcept {
   std::lock_guard const lock(lock_);
-  return free_count_ != 0 ? free_[--free_count_] : nullptr;
+  if (!has_one()) return nullptr;
+  set_lent(lent() + 1);
+  return free_[--free_count_];
 }
 
 void pool_state::give_back(std::byte* buffer) noexcept {
   lock_.lock();
-  if (pool_waiter* const w = first_; w != nullptr) [[unlikely]] {
+  if (pool_waiter* const w = first_; w != nullptr && lent() <= count_) [[unlikely]] {
     unlink(*w);
     w->is_posted = w->runs != nullptr;
     w->granted.store(buffer, std::memory_order_release);
@@ -92,14 +123,15 @@ void pool_state::give_back(std::byte* buffer) noexcept {
     return lock_.unlock();
   }
   free_[free_count_++] = buffer;
-  bool const is_last = closed_ && free_count_ == count_;
-  lock_.unlock();
-  if (is_last) destroy();
+  set_lent(lent() - 1);
+  if (!closed_.load(std::memory_order_relaxed)) [[likely]]
+    return lock_.unlock();
+  end_if_last();
 }
 
 bool pool_state::enqueue(pool_waiter& w) noexcept {
   std::lock_guard const lock(lock_);
-  if (free_count_ != 0) return false; // then none waits
+  if (has_one()) return false; // then none waits
   ++waits_;
   w.granted.store(nullptr, std::memory_order_relaxed);
   w.woken.store(0, std::memory_order_relaxed);
@@ -115,6 +147,67 @@ bool pool_state::dequeue(pool_waiter& w) noexcept {
   if (w.granted.load(std::memory_order_relaxed) != nullptr) return false;
   unlink(w);
   return true;
+}
+
+// ---- rings
+
+driver::buffer_slots* pool_state::make_slots() noexcept {
+  auto const count =
+      static_cast<unsigned>(std::bit_floor(std::min<std::size_t>(count_, driver::buffer_slots::most)));
+  std::byte* const memory = map(page + count * stride_);
+  if (memory == nullptr) return nullptr;
+  auto* const made =
+      new (memory + slots_at) driver::buffer_slots(memory, count, static_cast<std::uint32_t>(size_));
+  for (unsigned i = 0; i != count; ++i) made->stand(memory + page + i * stride_);
+  return made;
+}
+
+driver::buffer_slots* pool_state::join() noexcept {
+  std::lock_guard const lock(lock_);
+  driver::buffer_slots* s = slots_;
+  while (s != nullptr && (s->in_use || s->is_lost)) s = s->next;
+  if (s == nullptr) {
+    if (made_ == max_rings || (s = make_slots()) == nullptr) return nullptr;
+    ++made_;
+    s->next = std::exchange(slots_, s);
+  }
+  s->in_use = true;
+  ++rings_;
+  return s;
+}
+
+void pool_state::leave(driver::buffer_slots& slots, bool is_known) noexcept {
+  lock_.lock();
+  slots.in_use = false;
+  slots.is_lost = !is_known;
+  --rings_;
+  end_if_last();
+}
+
+void pool_state::refill(driver::buffer_slots& slots) noexcept {
+  std::lock_guard const lock(lock_);
+  fill(slots);
+}
+
+// What is free beyond those that may be lent was taken from slots.
+void pool_state::fill(driver::buffer_slots& slots) noexcept {
+  std::size_t const to_lend = has_one() ? count_ - lent() : 0;
+  while (free_count_ > to_lend && slots.empty_count() != 0 && slots.in_use) slots.stand(free_[--free_count_]);
+}
+
+std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
+                                   bool in_any_case) noexcept {
+  std::lock_guard const lock(lock_);
+  if (granted != nullptr) {
+    free_[free_count_++] = granted;
+  } else if (has_one() || in_any_case) {
+    set_lent(lent() + 1);
+  } else {
+    return nullptr;
+  }
+  std::byte* const filled = slots.take(slot);
+  fill(slots);
+  return filled;
 }
 
 void pool_state::unlink(pool_waiter& w) noexcept {

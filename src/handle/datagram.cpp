@@ -17,6 +17,7 @@
 namespace unio {
 
 using namespace detail::sockets;
+using detail::option_id;
 
 static_assert(sizeof(datagram_handle) == 16);
 
@@ -56,9 +57,16 @@ std::int64_t set_up(int fd, address_family family, datagram_options const& o) no
   if (family == address_family::unix_path) return 0;
   bool const ipv4_too = has_ipv4(family, o.ipv6_only);
   std::int64_t r = 0;
-  if (family == address_family::ipv6) r = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, o.ipv6_only ? 1 : 0);
-  if (r >= 0 && o.reuse_address) r = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-  if (r >= 0 && o.reuse_port) r = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+  if (family == address_family::ipv6) r = set_option(fd, option_id::ipv6_only, o.ipv6_only ? 1 : 0);
+  if (r >= 0)
+    r = options_of(fd)
+            .set(option_id::reuse_address, o.reuse_address)
+            .set(option_id::reuse_port, o.reuse_port)
+            .set(option_id::transparent, o.transparent)
+            .set(option_id::free_bind, o.free_bind)
+            .set(option_id::device, o.device)
+            .set(option_id::receive_buffer, o.receive_buffer)
+            .error();
   if (r >= 0 && o.destination) r = ask_for_destinations(fd, family, ipv4_too);
   if (r >= 0 && o.errors) r = queue_errors(fd, family, ipv4_too);
   if (r < 0) return r;
@@ -163,64 +171,10 @@ bool datagram_handle::is_ipv6() const noexcept {
 result<endpoint> datagram_handle::local_endpoint() const noexcept { return name_of(fd_, sys::getsockname); }
 result<endpoint> datagram_handle::remote_endpoint() const noexcept { return name_of(fd_, sys::getpeername); }
 
-result<void> datagram_handle::broadcast(bool on) noexcept {
-  return done(set_option(fd_, SOL_SOCKET, SO_BROADCAST, on ? 1 : 0));
-}
-result<void> datagram_handle::send_buffer(int bytes) noexcept {
-  return done(set_option(fd_, SOL_SOCKET, SO_SNDBUF, bytes));
-}
-result<void> datagram_handle::receive_buffer(int bytes) noexcept {
-  return done(set_option(fd_, SOL_SOCKET, SO_RCVBUF, bytes));
-}
-result<int> datagram_handle::send_buffer() const noexcept { return int_option(fd_, SOL_SOCKET, SO_SNDBUF); }
-result<int> datagram_handle::receive_buffer() const noexcept {
-  return int_option(fd_, SOL_SOCKET, SO_RCVBUF);
-}
-
-// An option that IPv4 and IPv6 have under two names. On an IPv6 socket IPv4's is for its IPv4 peers, if it
-// has such.
-result<void> datagram_handle::set_both(int ipv4_name, int ipv6_name, int value) noexcept {
-  if (!is_ipv6()) return done(set_option(fd_, IPPROTO_IP, ipv4_name, value));
-  if (std::int64_t const r = set_option(fd_, IPPROTO_IPV6, ipv6_name, value); r < 0) return done(r);
-  result<int> const only = int_option(fd_, IPPROTO_IPV6, IPV6_V6ONLY);
-  if (only && *only != 0) return {};
-  return done(set_option(fd_, IPPROTO_IP, ipv4_name, value));
-}
-
-result<void> datagram_handle::path_mtu_discovery(path_mtu how) noexcept {
-  int value = IP_PMTUDISC_WANT;
-  switch (how) {
-    case path_mtu::fragment:
-      value = IP_PMTUDISC_DONT;
-      break;
-    case path_mtu::by_route:
-      break;
-    case path_mtu::refuse:
-      value = IP_PMTUDISC_DO;
-      break;
-    case path_mtu::probe:
-      value = IP_PMTUDISC_PROBE;
-      break;
-  }
-  static_assert(IP_PMTUDISC_DONT == IPV6_PMTUDISC_DONT && IP_PMTUDISC_WANT == IPV6_PMTUDISC_WANT &&
-                IP_PMTUDISC_DO == IPV6_PMTUDISC_DO && IP_PMTUDISC_PROBE == IPV6_PMTUDISC_PROBE);
-  if (result<void> const r = set_both(IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, value); !r) return r;
-  // IPv6 fragments at the sender whatever is discovered, unless it is told not to (RFC 3542 §11.2).
-  bool const whole = how == path_mtu::refuse || how == path_mtu::probe;
-  if (is_ipv6()) return done(set_option(fd_, IPPROTO_IPV6, IPV6_DONTFRAG, whole ? 1 : 0));
-  return {};
-}
 result<int> datagram_handle::known_path_mtu() const noexcept {
   return family_ == address_family::ipv6 ? int_option(fd_, IPPROTO_IPV6, IPV6_MTU)
                                          : int_option(fd_, IPPROTO_IP, IP_MTU);
 }
-result<void> datagram_handle::traffic_class(int value) noexcept {
-  return set_both(IP_TOS, IPV6_TCLASS, value);
-}
-result<void> datagram_handle::hop_limit(int hops) noexcept {
-  return set_both(IP_TTL, IPV6_UNICAST_HOPS, hops);
-}
-
 result<void> datagram_handle::join_group(endpoint const& group, std::uint32_t interface) noexcept {
   return change_group(group, interface, true);
 }
@@ -249,12 +203,6 @@ result<void> datagram_handle::change_group(endpoint const& group, std::uint32_t 
   }
 }
 
-result<void> datagram_handle::multicast_hops(int hops) noexcept {
-  return set_both(IP_MULTICAST_TTL, IPV6_MULTICAST_HOPS, hops);
-}
-result<void> datagram_handle::multicast_loop(bool on) noexcept {
-  return set_both(IP_MULTICAST_LOOP, IPV6_MULTICAST_LOOP, on ? 1 : 0);
-}
 result<void> datagram_handle::multicast_interface(std::uint32_t interface) noexcept {
   if (is_ipv6()) return done(set_option(fd_, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface)));
   ip_mreqn m{};

@@ -41,6 +41,16 @@ template <class Address> endpoint from(Address const& a, std::size_t size = size
   return e;
 }
 
+// An abstract name has a NUL before it and is as long as the size says; a path has one behind it.
+result<endpoint> unix_address(std::string_view name, bool is_abstract) noexcept {
+  if (name.empty()) return detail::to_error_code(-EINVAL);
+  if (name.size() > endpoint::max_unix_path) return detail::to_error_code(-ENAMETOOLONG);
+  sockaddr_un a{};
+  a.sun_family = AF_UNIX;
+  std::memcpy(a.sun_path + (is_abstract ? 1 : 0), name.data(), name.size());
+  return from(a, path_offset + name.size() + 1);
+}
+
 } // namespace
 
 endpoint endpoint::ipv4(std::uint8_t const (&address)[4], std::uint16_t port) noexcept {
@@ -70,15 +80,14 @@ endpoint endpoint::ipv6_any(std::uint16_t port) noexcept {
 
 result<endpoint> endpoint::unix_path(std::string_view path) noexcept {
   if (path.find('\0') != path.npos) return error::embedded_nul;
-  bool const is_abstract = path.starts_with('@');
-  if (is_abstract) path.remove_prefix(1);
-  if (path.empty()) return detail::to_error_code(-EINVAL);
-  if (path.size() > max_unix_path) return detail::to_error_code(-ENAMETOOLONG);
-  sockaddr_un a{};
-  a.sun_family = AF_UNIX;
-  // An abstract name has a NUL before it and is as long as the size says; a path has one behind it.
-  std::memcpy(a.sun_path + (is_abstract ? 1 : 0), path.data(), path.size());
-  return from(a, path_offset + path.size() + 1);
+  return path.starts_with('@') ? unix_abstract(path.substr(1)) : unix_address(path, false);
+}
+
+result<endpoint> endpoint::unix_abstract(std::string_view name) noexcept { return unix_address(name, true); }
+
+endpoint endpoint::unix_unnamed() noexcept {
+  sockaddr_un const a{.sun_family = AF_UNIX, .sun_path = {}};
+  return from(a, path_offset);
 }
 
 address_family endpoint::family() const noexcept {
@@ -145,6 +154,12 @@ namespace {
 
 // ── from text ────────────────────────────────────────────────────────────────────────────────────
 
+void append_escaped(std::string& out, unsigned char byte) {
+  out += "\\x";
+  out += "0123456789abcdef"[byte >> 4];
+  out += "0123456789abcdef"[byte & 15];
+}
+
 /// The text in printable form: characters that could confuse a terminal or a log are written as \xNN.
 std::string quoted(std::string_view text) {
   constexpr std::size_t most = 200;
@@ -154,13 +169,27 @@ std::string quoted(std::string_view text) {
     if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
       out += c;
     } else {
-      out += "\\x";
-      out += "0123456789abcdef"[byte >> 4];
-      out += "0123456789abcdef"[byte & 15];
+      append_escaped(out, byte);
     }
   }
   out += text.size() > most ? "…\"" : "\"";
   return out;
+}
+
+// Of an abstract name, which may contain any byte, as to_string() writes it.
+bool unescape(std::string_view text, std::string& out) {
+  while (!text.empty()) {
+    bool const escaped = text[0] == '\\';
+    std::uint8_t byte = static_cast<std::uint8_t>(text[0]);
+    if (escaped) {
+      if (text.size() < 4 || text[1] != 'x') return false;
+      auto const [end, failed] = std::from_chars(text.data() + 2, text.data() + 4, byte, 16);
+      if (failed != std::errc() || end != text.data() + 4) return false;
+    }
+    out += static_cast<char>(byte);
+    text.remove_prefix(escaped ? 4 : 1);
+  }
+  return true;
 }
 
 // A decimal number without sign, space or leading zeros.
@@ -253,7 +282,9 @@ constexpr std::string_view unix_prefix = "unix:";
 char const* parse_unix(std::string_view text, endpoint& out, std::error_code& code) noexcept {
   std::string_view const path = text.substr(unix_prefix.size());
   if (path.empty() || path == "@") return "the path is empty";
-  result<endpoint> const made = endpoint::unix_path(path);
+  std::string name;
+  if (path[0] == '@' && !unescape(path.substr(1), name)) return "a backslash is not followed by xNN";
+  result<endpoint> const made = path[0] == '@' ? endpoint::unix_abstract(name) : endpoint::unix_path(path);
   if (made) {
     out = *made;
     return nullptr;
@@ -308,6 +339,19 @@ void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
   }
 }
 
+// Any byte may stand in it: what a log or a terminal would not show is written as \xNN, as is the backslash.
+void append_abstract(std::string& out, std::string_view name) {
+  out += '@';
+  for (char const c : name) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || c == '\\') {
+      append_escaped(out, byte);
+    } else {
+      out += c;
+    }
+  }
+}
+
 } // namespace
 
 result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
@@ -355,9 +399,12 @@ std::string to_string(endpoint const& e) {
     }
     case address_family::unix_path: {
       out = unix_prefix;
+      if (e.is_abstract()) {
+        append_abstract(out, e.path());
+        break;
+      }
       // A path may begin with '@', which would be read back as an abstract name.
-      if (e.is_abstract()) out += '@';
-      if (!e.is_abstract() && e.path().starts_with('@')) out += "./";
+      if (e.path().starts_with('@')) out += "./";
       out += e.path();
       break;
     }

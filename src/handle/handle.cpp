@@ -125,6 +125,14 @@ int detail::take_over(int fd, bool stays_blocking, std::int64_t& status_flags) n
   return fd;
 }
 
+int detail::take_over_socket(int fd, handle_kind wanted) noexcept {
+  result<handle_kind> const kind = kind_of_socket(fd); // EBADF and ENOTSOCK come from getsockopt(2)
+  if (!kind) return -kind.error().value();
+  if (*kind != wanted) return wanted == handle_kind::listening_socket ? -EINVAL : -EPROTOTYPE;
+  std::int64_t flags = 0;
+  return take_over(fd, false, flags);
+}
+
 result<io_handle> io_handle::adopt(int fd) noexcept {
   result<handle_kind> const kind = kind_of(fd);
   if (!kind) return kind.error();

@@ -36,18 +36,22 @@ void passed_handles::close_all() noexcept {
 
 int passed_handles::release(std::size_t i) noexcept { return i < size() ? std::exchange(fds_[i], -1) : -1; }
 
-result<io_handle> passed_handles::take(std::size_t i) noexcept {
+template <class Handle> result<Handle> passed_handles::take_as(std::size_t i) noexcept {
   if (i >= size()) return detail::to_error_code(-EBADF);
-  result<io_handle> taken = io_handle::adopt(fds_[i]);
+  result<Handle> taken = Handle::adopt(fds_[i]);
   if (taken) fds_[i] = -1;
   return taken;
 }
 
+result<io_handle> passed_handles::take(std::size_t i) noexcept { return take_as<io_handle>(i); }
+result<socket_handle> passed_handles::take_stream(std::size_t i) noexcept {
+  return take_as<socket_handle>(i);
+}
+result<listening_socket_handle> passed_handles::take_listener(std::size_t i) noexcept {
+  return take_as<listening_socket_handle>(i);
+}
 result<datagram_handle> passed_handles::take_datagrams(std::size_t i) noexcept {
-  if (i >= size()) return detail::to_error_code(-EBADF);
-  result<datagram_handle> taken = datagram_handle::adopt(fds_[i]);
-  if (taken) fds_[i] = -1;
-  return taken;
+  return take_as<datagram_handle>(i);
 }
 
 result<peer_credentials> credentials_of_peer(handle const& socket) noexcept {

@@ -6,29 +6,37 @@
 // A buffer that comes back while operations wait is granted to the first of them; it is never free in
 // between, so that none overtakes. All of it is under one lock, which is held for a few instructions; if
 // another thread's multiplexer has to be woken, for that call too.
+//
+// Rings. The buffers that stand in a ring's slots are not of those that the pool has to lend: each ring
+// brings as many with it. So an idle ring keeps none from anybody, and nothing has to be asked back. What a
+// ring has filled is lent like any other, when fewer than count() are lent; its slot gets a free one then.
+// All in all there are count() buffers and one for each slot: lent, free, in slots, or read by a ring and not
+// yet lent.
 
 #pragma once
 
+#include "driver/buffer_slots.hpp"
 #include "sys/short_lock.hpp"
 
 #include <unio/buffer_pool.hpp>
 #include <unio/detail/pool_waiter.hpp>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace unio::detail {
 
-class pool_state {
+class pool_state final : public driver::buffer_source {
  public:
   /// Null: no memory.
   static pool_state* make(std::size_t count, std::size_t size) noexcept;
-  /// The pool has ended; the last buffer to come back ends this.
+  /// The pool has ended; the last buffer to come back ends this, or the last ring to give its slots back.
   void close() noexcept;
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] std::size_t lent() noexcept;
+  [[nodiscard]] std::size_t lent() const noexcept { return lent_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t waits() noexcept;
 
   /// Null: all are lent, or others wait for one.
@@ -39,6 +47,18 @@ class pool_state {
     return {*this, buffer, bytes};
   }
 
+  /// Whether one could be lent now, as far as this thread knows.
+  [[nodiscard]] bool has_one() const noexcept { return lent_.load(std::memory_order_relaxed) < count_; }
+
+  driver::buffer_slots* join() noexcept override;
+  void refill(driver::buffer_slots& slots) noexcept override;
+  void leave(driver::buffer_slots& slots, bool is_known) noexcept override;
+  [[nodiscard]] bool has_ended() const noexcept override { return closed_.load(std::memory_order_relaxed); }
+  /// Lends the buffer that a ring has filled, and gives its slot another one. Null: too many are lent, unless
+  /// `granted` is a buffer in place of which it is lent, or `in_any_case`.
+  std::byte* lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
+                         bool in_any_case) noexcept;
+
   /// False: there is one again; nothing was queued.
   [[nodiscard]] bool enqueue(pool_waiter& w) noexcept;
   /// False: it has been granted one, and its multiplexer has been informed.
@@ -48,19 +68,30 @@ class pool_state {
   pool_state() = default;
   ~pool_state() = default;
   void destroy() noexcept;
+  void release() noexcept;
+  void fill(driver::buffer_slots& slots) noexcept;
+  void end_if_last() noexcept;
+  [[nodiscard]] std::size_t max_free() const noexcept;
   void unlink(pool_waiter& w) noexcept;
+  driver::buffer_slots* make_slots() noexcept;
+  void set_lent(std::size_t n) noexcept { lent_.store(n, std::memory_order_relaxed); }
 
   sys::short_lock lock_;
-  bool closed_ = false;
+  std::atomic<bool> closed_{false};
   std::size_t count_ = 0;
   std::size_t size_ = 0;
+  std::size_t stride_ = 0;
+  std::atomic<std::size_t> lent_{0}; // changed under the lock
   std::size_t free_count_ = 0;
   std::byte** free_ = nullptr; // the last one that came back is lent next: it is in the caches
   pool_waiter* first_ = nullptr;
   pool_waiter* last_ = nullptr;
   std::uint64_t waits_ = 0;
   std::byte* memory_ = nullptr;
-  std::size_t bytes_ = 0; // of memory_
+  std::size_t bytes_ = 0;                 // of memory_
+  driver::buffer_slots* slots_ = nullptr; // of all rings
+  int rings_ = 0;                         // that use some
+  int made_ = 0;                          // slots of so many rings
 };
 
 } // namespace unio::detail

@@ -1,13 +1,12 @@
 // Sockets: making them, naming them, and their options.
 
+#include "handle/adopt.hpp"
 #include "handle/sockets.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/socket_handle.hpp>
 
 #include <fcntl.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -21,21 +20,45 @@ static_assert(sizeof(socket_handle) == 16 && sizeof(listening_socket_handle) == 
 
 namespace {
 
-std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& options) noexcept {
-  std::int64_t r = 0;
-  if (at.family() != address_family::unix_path) { // SO_REUSEADDR means nothing for paths
-    if (r >= 0 && options.reuse_address) r = set_option(fd, SOL_SOCKET, SO_REUSEADDR, 1);
-    if (r >= 0 && options.reuse_port) r = set_option(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+using detail::option_id;
+
+std::int64_t bind_and_listen(int fd, endpoint const& at, listen_options const& o) noexcept {
+  bool const is_path = at.family() == address_family::unix_path; // SO_REUSEADDR and such mean nothing for it
+  options_of options(fd);
+  if (!is_path) {
+    options.set(option_id::reuse_address, o.reuse_address)
+        .set(option_id::reuse_port, o.reuse_port)
+        .set(option_id::transparent, o.transparent)
+        .set(option_id::free_bind, o.free_bind)
+        .set(option_id::fast_open, o.fast_open)
+        .set(option_id::defer_accept, std::chrono::microseconds(o.defer_accept))
+        .set(option_id::device, o.device);
   }
+  std::int64_t r = options.set(option_id::receive_buffer, o.receive_buffer).error();
   if (r >= 0 && at.family() == address_family::ipv6)
-    r = set_option(fd, IPPROTO_IPV6, IPV6_V6ONLY, options.ipv6_only ? 1 : 0);
+    r = set_option(fd, option_id::ipv6_only, o.ipv6_only ? 1 : 0);
   if (r >= 0) r = bind_to(fd, at);
   if (r < 0) return r;
 
-  r = sys::listen(fd, options.backlog);
-  if (r < 0 && at.family() == address_family::unix_path && !at.is_abstract())
+  r = sys::listen(fd, o.backlog);
+  if (r < 0 && is_path && !at.is_abstract() && !at.path().empty())
     sys::unlinkat(AT_FDCWD, static_cast<sockaddr_un const*>(at.data())->sun_path, 0);
   return r;
+}
+
+std::int64_t set_up(int fd, address_family family, connect_options const& o) noexcept {
+  bool const has_address = o.from.family() != address_family::unspecified;
+  bool const is_path = family == address_family::unix_path;
+  options_of options(fd);
+  if (!is_path) {
+    options.set(option_id::reuse_address, o.reuse_address)
+        .set(option_id::transparent, o.transparent)
+        .set(option_id::fast_open_connect, o.fast_open)
+        .set(option_id::device, o.device)
+        .set(option_id::bind_without_port, has_address && o.from.port() == 0);
+  }
+  std::int64_t const r = options.set(option_id::receive_buffer, o.receive_buffer).error();
+  return r >= 0 && has_address ? bind_to(fd, o.from) : r;
 }
 
 } // namespace
@@ -46,11 +69,27 @@ result<socket_handle> socket_handle::create(address_family family) noexcept {
   return socket_handle(fd);
 }
 
-result<socket_handle> socket_handle::connected_to(endpoint const& to, deadline d) noexcept {
-  result<socket_handle> made = create(to.family());
+result<socket_handle> socket_handle::create(address_family family, connect_options const& options) noexcept {
+  result<socket_handle> made = create(family);
   if (!made) return made;
-  if (io_result<void> const r = made->connect(to, d); !r) return r.error();
+  if (result<void> const r = done(set_up(made->fd_, family, options)); !r) return r.error();
+  made->set_multiplexer(options.multiplexer);
   return made;
+}
+
+result<socket_handle> socket_handle::connected_to(endpoint const& to, deadline d) noexcept {
+  return connected_to(to, connect_options(), d);
+}
+
+result<socket_handle> socket_handle::connected_to(endpoint const& to, connect_options const& options,
+                                                  deadline d) noexcept {
+  return detail::blocking(async_connected(to, options, d));
+}
+
+result<socket_handle> socket_handle::adopt(int fd) noexcept {
+  int const own = detail::take_over_socket(fd, handle_kind::stream_socket);
+  if (own < 0) return detail::to_error_code(own);
+  return socket_handle(own);
 }
 
 result<socket_pair> socket_handle::pair() noexcept {
@@ -69,30 +108,6 @@ result<endpoint> socket_handle::remote_endpoint() const noexcept { return name_o
 
 result<void> socket_handle::bind(endpoint const& local) noexcept { return done(bind_to(fd_, local)); }
 
-result<void> socket_handle::shutdown(side which) noexcept {
-  int const how = which == side::receive ? SHUT_RD : which == side::send ? SHUT_WR : SHUT_RDWR;
-  return done(sys::shutdown(fd_, how));
-}
-
-result<void> socket_handle::no_delay(bool on) noexcept {
-  return done(set_option(fd_, IPPROTO_TCP, TCP_NODELAY, on ? 1 : 0));
-}
-result<void> socket_handle::keep_alive(bool on) noexcept {
-  return done(set_option(fd_, SOL_SOCKET, SO_KEEPALIVE, on ? 1 : 0));
-}
-result<void> socket_handle::linger(int seconds) noexcept {
-  ::linger const value{.l_onoff = seconds >= 0 ? 1 : 0, .l_linger = seconds >= 0 ? seconds : 0};
-  return done(set_option(fd_, SOL_SOCKET, SO_LINGER, value));
-}
-result<void> socket_handle::send_buffer(int bytes) noexcept {
-  return done(set_option(fd_, SOL_SOCKET, SO_SNDBUF, bytes));
-}
-result<void> socket_handle::receive_buffer(int bytes) noexcept {
-  return done(set_option(fd_, SOL_SOCKET, SO_RCVBUF, bytes));
-}
-result<int> socket_handle::send_buffer() const noexcept { return int_option(fd_, SOL_SOCKET, SO_SNDBUF); }
-result<int> socket_handle::receive_buffer() const noexcept { return int_option(fd_, SOL_SOCKET, SO_RCVBUF); }
-
 result<listening_socket_handle> listening_socket_handle::listen(endpoint const& at,
                                                                 listen_options options) noexcept {
   int const fd = make_socket(at.family(), SOCK_STREAM);
@@ -102,6 +117,12 @@ result<listening_socket_handle> listening_socket_handle::listen(endpoint const& 
     return detail::to_error_code(static_cast<int>(r));
   }
   return listening_socket_handle(fd);
+}
+
+result<listening_socket_handle> listening_socket_handle::adopt(int fd) noexcept {
+  int const own = detail::take_over_socket(fd, handle_kind::listening_socket);
+  if (own < 0) return detail::to_error_code(own);
+  return listening_socket_handle(own);
 }
 
 result<endpoint> listening_socket_handle::local_endpoint() const noexcept {

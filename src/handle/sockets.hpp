@@ -6,6 +6,7 @@
 
 #include <unio/endpoint.hpp>
 #include <unio/result.hpp>
+#include <unio/socket_options.hpp>
 
 #include <sys/socket.h>
 
@@ -44,6 +45,27 @@ inline int make_socket(address_family family, int type) noexcept {
 template <class T> std::int64_t set_option(int fd, int level, int name, T const& value) noexcept {
   return sys::setsockopt(fd, level, name, &value, sizeof(value));
 }
+
+/// Options by their names in unio/socket_options.hpp: 0 or a negative code (socket_options.cpp).
+std::int64_t set_option(int fd, option_id id, int value) noexcept;
+std::int64_t set_option(int fd, option_id id, std::chrono::microseconds value) noexcept;
+std::int64_t set_option(int fd, option_id id, std::string_view value) noexcept;
+
+/// The same of several in a row, until one fails. What has its default value is left alone.
+class options_of {
+ public:
+  explicit options_of(int fd) noexcept : fd_(fd) {}
+  template <class T> options_of& set(option_id id, T value) noexcept {
+    if (error_ >= 0 && value != T{}) error_ = set_option(fd_, id, value);
+    return *this;
+  }
+  options_of& set(option_id id, bool on) noexcept { return set(id, on ? 1 : 0); }
+  [[nodiscard]] std::int64_t error() const noexcept { return error_; }
+
+ private:
+  int fd_;
+  std::int64_t error_ = 0;
+};
 
 inline result<int> int_option(int fd, int level, int name) noexcept {
   int value = 0;

@@ -42,11 +42,13 @@ struct operation_access {
     return as<async_receive>(op).waits_for_;
   }
 
-  // async_connect: the kernel is connecting.
-  template <class O> static auto& begun(O& op) noexcept { return as<async_connect>(op).begun_; }
+  // async_connect, async_connected: the kernel is connecting; why there is no socket, or 0.
+  template <class O> static auto& begun(O& op) noexcept { return as<connect_operation>(op).begun_; }
+  template <class O> static int refused_connect(O& op) noexcept { return as<connect_operation>(op).refused_; }
 
   // async_send_zero_copy: this socket is known not to avoid the copy.
   template <class O> static auto& copies(O& op) noexcept { return as<async_send_zero_copy>(op).copies_; }
+  static std::byte* message(io_operation& op) noexcept { return as<async_send_zero_copy>(op).message_.bytes; }
 
   // async_open: why the arguments are invalid, or 0; the system's flags; whether a new inode replaces the old
   // one, followed by an fsync; what was opened.

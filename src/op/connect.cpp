@@ -1,4 +1,4 @@
-// async_connect: connecting to a peer.
+// async_connect, async_connected: connecting to a peer.
 
 #include "op/access.hpp"
 #include "op/face.hpp"
@@ -8,11 +8,13 @@
 namespace unio {
 namespace {
 
-async_connect& self(io_operation& op) noexcept { return static_cast<async_connect&>(op); }
+using detail::connect_operation;
+connect_operation& self(io_operation& op) noexcept { return static_cast<connect_operation&>(op); }
 
 void begin(io_operation& op) noexcept { op::access::begun(op) = false; }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
+  if (op::access::refused_connect(op) != 0) return false;
   if (op::access::begun(op)) return false; // the kernel is connecting; it remains to wait and ask
   sqe.opcode = IORING_OP_CONNECT;
   sqe.fd = op.fd();
@@ -22,11 +24,13 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 }
 
 readiness wants(io_operation const& op) noexcept {
+  if (op::access::refused_connect(op) != 0) return readiness::nothing;
   // A Unix socket whose peer's backlog is full is not notified when there is room again.
   return op::access::begun(op) ? readiness::writable : readiness::retry;
 }
 
 int perform(io_operation& op, attempt) noexcept {
+  if (int const refused = op::access::refused_connect(op); refused != 0) return refused;
   endpoint const& to = self(op).to();
   int const r = static_cast<int>(sys::connect(op.fd(), static_cast<sockaddr const*>(to.data()), to.size()));
   switch (-r) {

@@ -7,10 +7,22 @@
 //         └─────────────────────────────────────────┘
 //
 // A buffer is held from the attempt to read until that has failed, or until the bytes are the caller's.
+//
+// A ring's kernel reads by itself into a buffer that stands in a slot (driver/buffer_slots.hpp), for
+// async_receive_many again and again:
+//
+//   in the kernel ──read──► arrived ──► lent ──► filled
+//        │                     │ too many are lent
+//        │                     ▼
+//        │               wants a buffer ──granted──► lent in its place
+//        └──no slot has one, or anything else──► reads as above
+//
+// What has arrived was taken from the stream: it is delivered whatever ends the operation.
 
 #include "handle/pool_state.hpp"
 #include "op/access.hpp"
 #include "op/stream.hpp"
+#include "sys/multishot.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -24,28 +36,114 @@ namespace {
 void begin(io_operation& op) noexcept {
   op::access::filled(op).reset(); // of a run whose result was not asked for
   op::access::receive_waits_for(op) = readiness::readable;
+  op::access::waiter(op).arrived = {};
 }
 
-bool prepare(io_operation&, io_uring_sqe&, bool) noexcept { return false; }
+// Not while all are lent: what is read then could not be delivered.
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
+  bool const is_pipe = op.kind() == handle_kind::pipe || op.kind() == handle_kind::named_pipe;
+  if ((!is_pipe && !op::is_socket(op)) || !op::access::pool(op).has_one()) return false;
+  sqe.fd = op.fd();
+  sqe.flags = IOSQE_BUFFER_SELECT;
+  if (is_pipe) {
+    bool const many = op.is_multishot() && sys::reads_many();
+    sqe.opcode = many ? sys::op_read_multishot : std::uint8_t{IORING_OP_READ};
+    sqe.off = no_offset;
+  } else {
+    sqe.opcode = IORING_OP_RECV;
+    // Of many values the first attempt is never left out: where bytes and the end of a Unix socket are there
+    // already, a request that polls first brings the bytes and never the end (Linux 6.18).
+    if (op.is_multishot() && sys::receives_many()) {
+      sqe.ioprio = IORING_RECV_MULTISHOT;
+    } else if (will_wait) {
+      sqe.ioprio = IORING_RECVSEND_POLL_FIRST;
+    }
+  }
+  return true;
+}
 
 readiness wants(io_operation const& op) noexcept { return op::access::receive_waits_for(op); }
 
-std::byte* take(io_operation& op) noexcept {
-  std::byte* const granted = op::access::waiter(op).granted.exchange(nullptr, std::memory_order_acquire);
-  return granted != nullptr ? granted : op::access::pool(op).take();
+std::byte* granted(io_operation& op) noexcept {
+  return op::access::waiter(op).granted.exchange(nullptr, std::memory_order_acquire);
 }
+
+int read_into(io_operation& op, std::byte* buffer) noexcept {
+  return op::read_stream(op.fd(), op.kind(), {buffer, std::min(op::access::pool(op).size(), op::max_bytes)});
+}
+
+// ---- what a ring has read
+
+// No slot has a buffer; a kernel cannot read by itself from such a descriptor. The operation itself can.
+bool concerns_the_ring(int error) noexcept {
+  constexpr int its[] = {-ENOBUFS, -EAGAIN, -EBADFD, -EINVAL, -EOPNOTSUPP, -ENOMEM};
+  return std::ranges::find(its, error) != std::end(its);
+}
+
+void arrived(io_operation& op, driver::buffer_slots* slots, unsigned slot, int res) noexcept {
+  detail::arrivals& a = op::access::waiter(op).arrived;
+  bool const is_stop = res == -ECANCELED || res == -EINTR;
+  bool const is_end = res == 0 || (res < 0 && !is_stop && !concerns_the_ring(res));
+  if (is_end) a.end = res;
+  if (slots == nullptr) return;
+  if (res <= 0) return slots->stand_again(slot);
+  auto const last = static_cast<std::uint16_t>(slot);
+  slots->in(slot).bytes = static_cast<std::uint32_t>(res);
+  if (a.slots == nullptr) {
+    a.slots = slots;
+    a.first = last;
+  } else {
+    slots->in(a.last).next = last;
+  }
+  a.last = last;
+}
+
+bool has_arrived(io_operation const& op) noexcept {
+  detail::arrivals const& a = op::access::waiter(op).arrived;
+  return a.slots != nullptr || a.end != detail::arrivals::not_ended;
+}
+
+// The first of what has arrived: its bytes; 0: too many buffers are lent.
+int take_arrived(io_operation& op, bool in_any_case) noexcept {
+  detail::arrivals& a = op::access::waiter(op).arrived;
+  detail::pool_state& pool = op::access::pool(op);
+  driver::buffer_slots::filled const was = a.slots->in(a.first);
+  std::byte* const buffer = pool.lend_filled(*a.slots, a.first, granted(op), in_any_case);
+  if (buffer == nullptr) return 0;
+  op::access::filled(op) = pool.lend(buffer, was.bytes);
+  if (a.first == a.last) a.slots = nullptr;
+  a.first = was.next;
+  return static_cast<int>(was.bytes);
+}
+
+int take_end(io_operation& op) noexcept {
+  return std::exchange(op::access::waiter(op).arrived.end, detail::arrivals::not_ended);
+}
+
+bool has_end(io_operation& op) noexcept {
+  return op::access::waiter(op).arrived.end != detail::arrivals::not_ended;
+}
+
+// ----
 
 int perform(io_operation& op, attempt) noexcept {
   if (is_file(op.kind())) return -EINVAL;
   readiness& waits_for = op::access::receive_waits_for(op);
   detail::pool_state& pool = op::access::pool(op);
-  std::byte* const buffer = take(op);
-  if (buffer == nullptr) {
-    waits_for = op::is_readable(op.fd()) ? readiness::resource : readiness::readable;
+  waits_for = readiness::readable;
+  if (op::access::waiter(op).arrived.slots != nullptr) {
+    if (int const n = take_arrived(op, false); n != 0) return n;
+    waits_for = readiness::resource;
     return -EAGAIN;
   }
-  waits_for = readiness::readable;
-  int const r = op::read_stream(op.fd(), op.kind(), {buffer, std::min(pool.size(), op::max_bytes)});
+  if (has_end(op)) return take_end(op);
+  std::byte* buffer = granted(op);
+  if (buffer == nullptr) buffer = pool.take();
+  if (buffer == nullptr) {
+    if (op::is_readable(op.fd())) waits_for = readiness::resource;
+    return -EAGAIN;
+  }
+  int const r = read_into(op, buffer);
   if (r > 0) {
     op::access::filled(op) = pool.lend(buffer, static_cast<std::size_t>(r));
   } else {
@@ -54,11 +152,20 @@ int perform(io_operation& op, attempt) noexcept {
   return r;
 }
 
+// Of one that is stopped, or has failed: what has arrived comes first, and a buffer on its way goes back.
+int instead_of(io_operation& op, int res) noexcept {
+  detail::arrivals& a = op::access::waiter(op).arrived;
+  bool const is_stop = res == -ECANCELED || res == -EINTR;
+  if (a.slots != nullptr) {
+    if (!is_stop && !has_end(op)) a.end = res;
+    return take_arrived(op, true);
+  }
+  if (std::byte* const unused = granted(op); unused != nullptr) op::access::pool(op).give_back(unused);
+  return has_end(op) ? take_end(op) : res;
+}
+
 outcome complete(io_operation& op, int res, unsigned) noexcept {
-  // Of one that is stopped while a buffer is on its way.
-  if (res < 0 && res != -EAGAIN)
-    if (std::byte* const unused = op::access::waiter(op).granted.exchange(nullptr); unused != nullptr)
-      op::access::pool(op).give_back(unused);
+  if (res < 0 && res != -EAGAIN) res = instead_of(op, res);
   if (res == 0 && op::awaits_first_writer(op)) return outcome::again;
   if (res <= 0 || !op.is_multishot()) return op::decode(op, res);
   op.set_outcome(res);
@@ -108,7 +215,15 @@ void block(io_operation& op, std::int64_t until) noexcept {
 }
 
 constexpr driver::resource_faces buffers = {
-    .name = "a buffer", .enqueue = enqueue, .is_granted = is_granted, .leave = leave, .block = block};
+    .name = "a buffer",
+    .enqueue = enqueue,
+    .is_granted = is_granted,
+    .leave = leave,
+    .block = block,
+    .source = [](io_operation& op) noexcept -> driver::buffer_source* { return &op::access::pool(op); },
+    .arrived = arrived,
+    .has_arrived = has_arrived,
+    .read_into = read_into};
 
 constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept {
   return {.name = name,

@@ -6,50 +6,78 @@
 
 #include <sys/socket.h>
 
+#include <new>
+
 namespace unio {
 namespace {
 
 static_assert(sys::op_send_zero_copy == IORING_OP_SEND_ZC);
+static_assert(sys::op_sendmsg_zero_copy == IORING_OP_SENDMSG_ZC);
+static_assert(sizeof(detail::message_header) == sizeof(msghdr));
 
-async_send_zero_copy const& self(io_operation const& op) noexcept {
-  return static_cast<async_send_zero_copy const&>(op);
+const_buffers const& buffers_of(io_operation const& op) noexcept {
+  return static_cast<async_send_zero_copy const&>(op).request().buffers;
 }
-
-const_buffer first_buffer(io_operation const& op) noexcept {
-  for (const_buffer const b : self(op).request().buffers)
-    if (!b.empty()) return b;
-  return {};
-}
+bool is_empty(io_operation const& op) noexcept { return buffers_of(op).bytes() == 0; }
 
 void begin(io_operation& op) noexcept { op::access::copies(op) = false; }
 
+// Of several buffers. It lies in the operation, because a kernel may look at it when the entry is performed.
+msghdr& message_of(io_operation& op, op::vectors const& v) noexcept {
+  auto& m = *new (op::access::message(op)) msghdr{};
+  m.msg_iov = const_cast<iovec*>(v.data()); // the caller's array: v is not single
+  m.msg_iovlen = static_cast<std::size_t>(v.count());
+  return m;
+}
+
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  const_buffer const b = first_buffer(op);
-  if (b.empty() || op::access::copies(op)) return false;
-  sqe.opcode = IORING_OP_SEND_ZC;
+  if (is_empty(op) || op::access::copies(op)) return false;
   sqe.fd = op.fd();
-  sqe.addr = reinterpret_cast<std::uintptr_t>(b.data());
-  sqe.len = static_cast<std::uint32_t>(std::min(b.size(), op::max_bytes));
   sqe.msg_flags = MSG_NOSIGNAL;
+  op::vectors const v(buffers_of(op));
+  if (v.is_single()) {
+    sqe.opcode = IORING_OP_SEND_ZC;
+    sqe.addr = reinterpret_cast<std::uintptr_t>(v.one().iov_base);
+    sqe.len = static_cast<std::uint32_t>(std::min(v.one().iov_len, op::max_bytes));
+    return true;
+  }
+  sqe.opcode = IORING_OP_SENDMSG_ZC;
+  sqe.addr = reinterpret_cast<std::uintptr_t>(&message_of(op, v));
+  sqe.len = 1;
   return true;
 }
 
 readiness wants(io_operation const& op) noexcept {
-  return first_buffer(op).empty() ? readiness::nothing : readiness::writable;
+  return is_empty(op) ? readiness::nothing : readiness::writable;
+}
+
+// Errors by which the kernel refuses to send without copying: a Unix socket, say (EOPNOTSUPP); no more memory
+// may be locked, against which a ring counts the pages (io_uring/notif.h, io_notif_account_mem). Containers
+// often have a small RLIMIT_MEMLOCK.
+bool may_be_for_the_pages(int error) noexcept {
+  return error == -EOPNOTSUPP || error == -ENOMEM || error == -ENOBUFS;
+}
+
+int copy(io_operation& op) noexcept {
+  constexpr int flags = MSG_NOSIGNAL | MSG_DONTWAIT;
+  op::vectors const v(buffers_of(op));
+  if (v.is_single())
+    return op::uninterrupted([&] { return sys::send(op.fd(), v.one().iov_base, v.one().iov_len, flags); });
+  return op::uninterrupted([&] { return sys::sendmsg(op.fd(), &message_of(op, v), flags); });
 }
 
 int perform(io_operation& op, attempt) noexcept {
-  const_buffer const b = first_buffer(op);
-  if (b.empty()) return 0;
-  return op::uninterrupted(
-      [&] { return sys::send(op.fd(), b.data(), b.size(), MSG_NOSIGNAL | MSG_DONTWAIT); });
+  if (is_empty(op)) return 0;
+  int const r = copy(op);
+  if (may_be_for_the_pages(r)) op::access::copies(op) = true; // it is not: report it
+  return r;
 }
 
 outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   bool const notified = (flags & IORING_CQE_F_NOTIF) != 0;
   bool const more = (flags & IORING_CQE_F_MORE) != 0; // a notification follows, even after some errors
   if (notified) return op::access::copies(op) ? outcome::again : outcome::released;
-  if (res == -EOPNOTSUPP && !op::access::copies(op)) { // a Unix socket, say
+  if (may_be_for_the_pages(res) && !op::access::copies(op)) {
     op::access::copies(op) = true;
     return more ? outcome::pending : outcome::again;
   }

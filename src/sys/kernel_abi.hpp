@@ -26,5 +26,7 @@ inline constexpr std::uint32_t feature_no_iowait = 1u << 17;
 
 /// Linux 6.0, include/uapi/linux/io_uring.h (IORING_OP_SEND_ZC): for capabilities::zero_copy_send.
 inline constexpr unsigned op_send_zero_copy = 47;
+/// Linux 6.1, the same (IORING_OP_SENDMSG_ZC).
+inline constexpr unsigned op_sendmsg_zero_copy = 48;
 
 } // namespace unio::sys

@@ -1,6 +1,7 @@
 // The simulated network of datagrams: what is sent may be lost, arrive twice, overtake others, or be marked.
 
 #include "op/control_messages.hpp"
+#include "testing/addresses.hpp"
 #include "testing/world.hpp"
 
 #include <netinet/in.h>
@@ -72,7 +73,7 @@ void put_info(msghdr& m, datagram const& g) noexcept {
 }
 
 // Copies a datagram to where it is received. Returns how many bytes there was room for.
-std::size_t hand_over(datagram const& g, msghdr& m) noexcept {
+std::size_t hand_over(datagram const& g, int family, msghdr& m) noexcept {
   std::size_t done = 0;
   for (std::size_t i = 0; i < m.msg_iovlen && done < g.bytes.size(); ++i) {
     std::size_t const n = std::min(m.msg_iov[i].iov_len, g.bytes.size() - done);
@@ -80,10 +81,7 @@ std::size_t hand_over(datagram const& g, msghdr& m) noexcept {
     done += n;
   }
   m.msg_flags = done < g.bytes.size() ? MSG_TRUNC : 0;
-  if (m.msg_name != nullptr) {
-    std::memcpy(m.msg_name, g.from.data(), std::min<std::size_t>(m.msg_namelen, g.from.size()));
-    m.msg_namelen = g.from.size();
-  }
+  if (m.msg_name != nullptr) tell(g.from, family, static_cast<sockaddr*>(m.msg_name), &m.msg_namelen);
   put_info(m, g);
   return done;
 }
@@ -100,6 +98,7 @@ int world::open_datagrams(endpoint const& at) {
   auto d = std::make_shared<description>();
   d->kind = thing::datagrams;
   d->name = at;
+  d->family = at.family() == address_family::ipv4 ? AF_INET : AF_INET6;
   return install(std::move(d));
 }
 
@@ -115,13 +114,22 @@ bool world::is_taken(endpoint const& at) const noexcept {
 }
 
 void world::deliver(datagram&& g) noexcept {
-  auto const found = std::find_if(table_.begin(), table_.end(), [&](auto const& d) {
-    return d != nullptr && d->kind == thing::datagrams && d->name == g.to;
-  });
-  if (found == table_.end() || one_in(options.lost_datagrams, 8)) return note("lost", 0, 0);
-  description& d = **found;
-  bool const is_wanted = d.peer.family() == address_family::unspecified || d.peer == g.from;
-  if (!is_wanted || held(d) + g.bytes.size() > options.stream_capacity) return note("dropped", 0, 0);
+  // To whom it is connected with the sender, else to who has exactly this name, else to a wildcard.
+  description* found = nullptr;
+  int found_fits = -1;
+  for (auto const& d : table_) {
+    if (d == nullptr || d->kind != thing::datagrams || d->name.port() != g.to.port()) continue;
+    bool const both = d->family == AF_INET6 && !takes_ipv6_only(*d);
+    bool const is_exact = d->name == g.to;
+    bool const wildcard = is_any(d->name) && (d->name.family() == g.to.family() || both);
+    if (!is_exact && !wildcard) continue;
+    bool const unconnected = d->peer.family() == address_family::unspecified;
+    int const fits = !unconnected && d->peer == g.from ? 3 : !unconnected ? 0 : is_exact ? 2 : 1;
+    if (fits > found_fits) found = d.get(), found_fits = fits;
+  }
+  if (found == nullptr || one_in(options.lost_datagrams, 8)) return note("lost", 0, 0);
+  description& d = *found;
+  if (found_fits == 0 || held(d) + g.bytes.size() > options.stream_capacity) return note("dropped", 0, 0);
   constexpr std::uint8_t congestion = 3;
   if (g.mark != 0 && one_in(options.congestion, 8)) g.mark = congestion;
   g.at = now_;
@@ -134,15 +142,20 @@ void world::deliver(datagram&& g) noexcept {
 
 std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
   datagram g;
-  g.from = d.name;
   g.to = d.peer;
   if (m.msg_namelen != 0) {
-    g.to = endpoint();
-    std::memcpy(g.to.data(), m.msg_name, std::min<std::size_t>(m.msg_namelen, endpoint::capacity));
-    g.to.resize(std::min(m.msg_namelen, static_cast<unsigned>(endpoint::capacity)));
+    endpoint const to = endpoint_of(static_cast<sockaddr const*>(m.msg_name), m.msg_namelen);
+    if (to.family() != address_family::unspecified &&
+        to.family() != (d.family == AF_INET ? address_family::ipv4 : address_family::ipv6))
+      return -EAFNOSUPPORT;
+    g.to = destination(unmapped(to));
   }
   if (g.to.family() == address_family::unspecified) return -EDESTADDRREQ;
-  if (g.to.family() != d.name.family()) return -EAFNOSUPPORT;
+  if (g.to.family() == address_family::ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
+  if (!name_itself(d, g.to)) return -EAGAIN;
+  g.from = is_any(d.name) ? with_port(g.to, d.name.port()) : d.name;
+  route const* const r = find_route(g.to);
+  if (r != nullptr && r->error != std::errc()) return -static_cast<int>(r->error);
   wishes const w = wishes_of(m);
   g.mark = w.mark;
   std::vector<std::byte> const all = gathered(m);
@@ -153,7 +166,14 @@ std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
     std::size_t const n = std::min(segment, all.size() - i);
     one.bytes.assign(all.begin() + static_cast<std::ptrdiff_t>(i),
                      all.begin() + static_cast<std::ptrdiff_t>(i + n));
-    deliver(std::move(one));
+    if (r != nullptr && r->is_lost) {
+      note("lost", 0, 0);
+    } else if (std::int64_t const latency = d.is_networked || r != nullptr ? latency_to(g.to) : 0;
+               latency != 0) {
+      later(now_ + latency, [this, one = std::move(one)]() mutable { deliver(std::move(one)); });
+    } else {
+      deliver(std::move(one));
+    }
   }
   return static_cast<std::int64_t>(all.size());
 }
@@ -181,35 +201,32 @@ std::int64_t world::receive_messages(call c, int fd, mmsghdr* messages, unsigned
   if (d == nullptr) return leave(c, fd, -EBADF);
   if (int const e = enter(c, fd); e != 0) return e;
   if (d->kind != thing::datagrams) return leave(c, fd, -EOPNOTSUPP);
-  if (d->arrived.empty()) return leave(c, fd, -EAGAIN);
+  if (d->arrived.empty()) {
+    pass_moment();
+    return leave(c, fd, -EAGAIN);
+  }
   unsigned const there = static_cast<unsigned>(std::min<std::size_t>(n, d->arrived.size()));
   bool const fewer = there > 1 && one_in(options.short_transfers, 3);
   unsigned const some = fewer ? 1 + static_cast<unsigned>(random.below(there)) : there;
   for (unsigned i = 0; i < some; ++i) {
-    messages[i].msg_len = static_cast<unsigned>(hand_over(d->arrived.front(), messages[i].msg_hdr));
+    messages[i].msg_len =
+        static_cast<unsigned>(hand_over(d->arrived.front(), d->family, messages[i].msg_hdr));
     d->arrived.erase(d->arrived.begin());
   }
   return leave(c, fd, some);
 }
 
-std::int64_t world::connect(int fd, sockaddr const* to, unsigned size) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr || d->kind != thing::datagrams) return leave(call::connect, fd, -EBADF);
-  if (int const e = enter(call::connect, fd); e != 0) return e;
-  d->peer = endpoint();
-  if (to->sa_family == AF_UNSPEC) return leave(call::connect, fd, 0);
-  std::memcpy(d->peer.data(), to, std::min<std::size_t>(size, endpoint::capacity));
-  d->peer.resize(std::min(size, static_cast<unsigned>(endpoint::capacity)));
-  return leave(call::connect, fd, 0);
-}
-
-std::int64_t world::name_of(int fd, bool peer, sockaddr* name, unsigned* size) const noexcept {
-  description const* const d = find(fd);
-  if (d == nullptr || d->kind != thing::datagrams) return -EBADF;
-  endpoint const& e = peer ? d->peer : d->name;
-  if (e.family() == address_family::unspecified) return -ENOTCONN;
-  std::memcpy(name, e.data(), std::min(*size, e.size()));
-  *size = e.size();
+std::int64_t world::connect_datagrams(description& d, sockaddr const* to, unsigned size) noexcept {
+  endpoint const peer = destination(unmapped(endpoint_of(to, size)));
+  if (to->sa_family == AF_UNSPEC) {
+    d.peer = endpoint();
+    return 0;
+  }
+  if (to->sa_family != d.family) return -EAFNOSUPPORT;
+  if (peer.family() == address_family::ipv4 && takes_ipv6_only(d)) return -ENETUNREACH;
+  if (!name_itself(d, peer)) return -EAGAIN;
+  if (is_any(d.name)) d.name = with_port(peer, d.name.port());
+  d.peer = peer;
   return 0;
 }
 

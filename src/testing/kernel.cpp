@@ -18,11 +18,12 @@ std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descripto
 } // namespace
 
 simulated_kernel::simulated_kernel(world& w) noexcept : world_(w) {
-  world_.set_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
+  world_.add_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
   draw_room();
   if (world_.options.tiny_queue) capacity_ = completions_per_entry;
   if (world_.options.queue_entries != 0) capacity_ = world_.options.queue_entries * completions_per_entry;
   multishot_ = !world_.options.readiness || !world_.random.one_in(4);
+  chooses_ = !world_.options.readiness || !world_.random.one_in(4);
 }
 
 unsigned simulated_kernel::draw_delay() noexcept {
@@ -50,7 +51,21 @@ bool simulated_kernel::prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(&op);
   readiness const wants = op.faces().wants(op);
-  if (wants == readiness::retry || op.faces().resource != nullptr) return false; // no kernel waits for it
+  if (wants == readiness::retry) return false; // no kernel waits for it
+  if (auto const* const from = op.faces().resource; from != nullptr) {
+    io_uring_sqe unused{};
+    if (!chooses_ || from->source == nullptr || !op.faces().prepare(op, unused, false)) return false;
+    int const group = groups_.find(
+        *from->source(op),
+        [this](int number, driver::buffer_slots const&) {
+          chosen_[static_cast<std::size_t>(number)] = 0;
+          return true;
+        },
+        [](int) {});
+    if (group == driver::buffer_groups::none) return false;
+    sqe.flags = IOSQE_BUFFER_SELECT;
+    sqe.buf_group = static_cast<std::uint16_t>(group);
+  }
   bool const may_refuse = world_.options.readiness && waits_for_descriptor(wants);
   return !may_refuse || !world_.random.one_in(8); // it may not know the operation
 }
@@ -71,6 +86,7 @@ int simulated_kernel::take_entries() noexcept {
     entries_.push_back({sqe.user_data, polls ? nullptr : reinterpret_cast<io_operation*>(sqe.addr), sqe.fd,
                         polls && !is_doorbell ? driver::wanted_by(sqe.poll32_events) : readiness::nothing,
                         is_doorbell ? 0 : draw_delay()});
+    if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0) entries_.back().group = sqe.buf_group;
     world_.note("submit", number(sqe.fd), static_cast<std::int64_t>(sqe.user_data & 0xffffffff));
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(n));
@@ -91,10 +107,12 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
   std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.now() + timeout_ns;
   for (;;) {
     (void)turn();
+    bool const others_are_busy = world_.turn_kernels(this);
     bring_completions();
+    if (wait_for == 0 && ready_.empty()) world_.pass_moment();
     if (wait_for == 0 || !ready_.empty() || interrupted || world_.now() >= until) return error;
     std::int64_t wake = until;
-    if (is_busy() || !done_.empty()) {
+    if (is_busy() || others_are_busy || !done_.empty()) {
       std::uint64_t const tick = world_.options.delays ? world_.random.below(1000) : 0;
       wake = std::min(until, world_.now() + static_cast<std::int64_t>(tick));
     } else if (rung_ || (until == deadline::forever && !world_.has_event())) {
@@ -115,6 +133,7 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
 // Whether the entry can end without another operation or an event.
 bool simulated_kernel::is_ready(entry const& e) const noexcept {
   if (is_doorbell(e)) return rung_;
+  if (e.group != driver::buffer_groups::none) return world_.is_ready(e.fd, readiness::readable);
   readiness const wants = e.op != nullptr ? e.op->faces().wants(*e.op) : e.polls;
   return !waits_for_descriptor(wants) || world_.is_ready(e.fd, wants);
 }
@@ -165,7 +184,33 @@ void simulated_kernel::perform(entry& e) noexcept {
   }
 }
 
+// As io_uring/kbuf.c does: the next buffer that stands is chosen only where there is something to read; if
+// none does, the request ends. At the end of the stream a buffer may have been chosen, and brings nothing.
+void simulated_kernel::read_into_chosen(entry& e, io_operation& op) noexcept {
+  if (!world_.is_ready(e.fd, readiness::readable)) {
+    if (e.canceled) complete(e, -ECANCELED, 0);
+    return;
+  }
+  driver::buffer_slots const& slots = *groups_.slots(e.group);
+  std::uint16_t& chosen = chosen_[static_cast<std::size_t>(e.group)];
+  if (chosen == slots.queue()[0].resv) return complete(e, -ENOBUFS, 0);
+  io_uring_buf const& next = slots.queue()[chosen & (slots.count() - 1)];
+  int const r = op.faces().resource->read_into(op, reinterpret_cast<std::byte*>(next.addr));
+  if (r == -EAGAIN) {
+    if (e.canceled) complete(e, -ECANCELED, 0);
+    return;
+  }
+  world_.note("perform", number(op.fd()), r);
+  bool const uses = r > 0 || world_.random.one_in(2);
+  unsigned const flags = uses ? IORING_CQE_F_BUFFER | unsigned{next.bid} << IORING_CQE_BUFFER_SHIFT : 0;
+  if (uses) ++chosen;
+  bool const goes_on = op.is_multishot() && multishot_ && r > 0 && !e.canceled && ready_.size() < capacity_ &&
+                       !world_.random.one_in(8);
+  complete(e, r, goes_on ? flags | IORING_CQE_F_MORE : flags);
+}
+
 void simulated_kernel::perform_operation(entry& e, io_operation& op) noexcept {
+  if (e.group != driver::buffer_groups::none) return read_into_chosen(e, op);
   if (op.is_multishot() && !multishot_) return complete(e, -EINVAL, 0);
   // As if a connection had ended while it waited: no value is known yet, and the operation continues.
   if (op.is_multishot() && !e.canceled && world_.options.interruptions && world_.random.one_in(8))

@@ -8,6 +8,7 @@
 
 #pragma once
 
+#include "driver/buffer_slots.hpp"
 #include "sys/kernel_abi.hpp"
 #include "testing/world.hpp"
 
@@ -25,7 +26,10 @@ class simulated_kernel {
   explicit simulated_kernel(world& w) noexcept;
   simulated_kernel(simulated_kernel const&) = delete;
   simulated_kernel& operator=(simulated_kernel const&) = delete;
-  ~simulated_kernel() { world_.set_kernel(nullptr, nullptr); }
+  ~simulated_kernel() {
+    groups_.leave_all(true);
+    world_.remove_kernel(this);
+  }
 
   // The interface of driver::ring.
 
@@ -41,6 +45,9 @@ class simulated_kernel {
   void advance() noexcept;
   /// Describes it by a NOP that holds its address.
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept;
+  [[nodiscard]] driver::buffer_slots* slots_of(io_operation& op) noexcept {
+    return groups_.slots_of(*op.faces().resource->source(op));
+  }
   [[nodiscard]] static bool has_left() noexcept { return false; }
   static void pause() noexcept {}
 
@@ -54,7 +61,8 @@ class simulated_kernel {
     int fd;
     readiness polls; // nothing: the doorbell, or an operation
     unsigned delay;
-    bool canceled = false; // and yet going on: it is being executed
+    int group = driver::buffer_groups::none; // of which it chooses a buffer
+    bool canceled = false;                   // and yet going on: it is being executed
     bool ended = false;
   };
   struct cancel {
@@ -69,6 +77,7 @@ class simulated_kernel {
   void bring_completions() noexcept;
   void perform(entry& e) noexcept;
   void perform_operation(entry& e, io_operation& op) noexcept;
+  void read_into_chosen(entry& e, io_operation& op) noexcept;
   void perform_cancel(cancel c) noexcept;
   void complete(entry& e, int res, unsigned flags) noexcept;
   void post(std::uint64_t user_data, int res, unsigned flags) noexcept;
@@ -88,6 +97,9 @@ class simulated_kernel {
   std::vector<cancel> cancels_;
   std::vector<completion> done_;
   std::deque<completion> ready_;
+  driver::buffer_groups groups_;
+  std::array<std::uint16_t, driver::buffer_groups::most> chosen_{}; // of each group: how many buffers were
+  bool chooses_ = true;
   bool multishot_ = true;
   bool rung_ = false; // the doorbell
   bool more_ = false;

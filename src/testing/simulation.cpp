@@ -1,3 +1,5 @@
+#include "driver/choose.hpp"
+#include "io/multiplexers.hpp"
 #include "testing/backend.hpp"
 
 namespace unio::testing {
@@ -18,7 +20,7 @@ simulation_options simulation_options::from_seed(std::uint64_t seed) noexcept {
   for (bool* const kind :
        {&o.reorder, &o.delays, &o.short_transfers, &o.late_cancels, &o.spurious_wakeups, &o.interruptions,
         &o.readiness, &o.inline_attempts, &o.stray_completions, &o.tiny_queue, &o.lost_datagrams,
-        &o.double_datagrams, &o.reordered_datagrams, &o.congestion})
+        &o.double_datagrams, &o.reordered_datagrams, &o.congestion, &o.latency, &o.resets})
     *kind = coins.one_in(2);
   return o;
 }
@@ -28,15 +30,39 @@ simulation_options simulation_options::orderly(std::uint64_t seed) noexcept {
   o.seed = seed;
   o.reorder = o.delays = o.short_transfers = o.late_cancels = o.spurious_wakeups = o.interruptions =
       o.readiness = o.inline_attempts = o.stray_completions = o.tiny_queue = o.lost_datagrams =
-          o.double_datagrams = o.reordered_datagrams = o.congestion = false;
+          o.double_datagrams = o.reordered_datagrams = o.congestion = o.latency = o.resets = false;
   return o;
 }
+
+namespace {
+
+world* of_this_thread = nullptr;
+
+// What is made on this thread runs on the simulated system. Another thread's is the real one's.
+result<std::unique_ptr<driver::backend>> make_backend(bool for_other_threads) noexcept {
+  if (!this_thread_is_simulated()) return std::unique_ptr<driver::backend>();
+  if (for_other_threads) {
+    (void)of_this_thread->refuse("a multiplexer of several threads");
+    return std::make_error_code(std::errc::operation_not_supported);
+  }
+  return std::unique_ptr<driver::backend>(std::make_unique<simulated_backend>(*of_this_thread));
+}
+
+} // namespace
 
 struct simulation::state {
   explicit state(simulation_options const& o) : w(o) {
     auto b = std::make_unique<simulated_backend>(w);
     backend = b.get();
     engine = std::make_unique<driver::engine>(std::move(b));
+    of_this_thread = &w;
+    driver::simulated_backend = make_backend;
+    detail::shortcut = {engine.get(), sys::fork_generation()};
+  }
+  ~state() {
+    detail::shortcut = own;
+    driver::simulated_backend = nullptr;
+    of_this_thread = nullptr;
   }
 
   template <class Handle, class... Arguments> Handle handle(int fd, Arguments... arguments) {
@@ -44,6 +70,7 @@ struct simulation::state {
     return handle_maker::make<Handle>(*engine, fd, arguments...);
   }
 
+  detail::thread_shortcut const own = detail::shortcut;
   world w; // first: it answers system calls until the multiplexer has gone
   simulated_backend* backend = nullptr;
   std::unique_ptr<driver::engine> engine;
@@ -72,6 +99,25 @@ file_handle simulation::file(std::span<std::byte const> contents) {
                                      handle::flag::none);
 }
 
+void simulation::put_file(path_view path, std::span<std::byte const> contents) {
+  std::string_view const whole(path.c_str(), path.size());
+  UNIO_EXPECTS(whole.starts_with('/') && !whole.ends_with('/'), "the absolute path of a file");
+  std::size_t const name = whole.rfind('/') + 1;
+  std::shared_ptr<node> const in = state_->w.directory(whole.substr(0, name));
+  std::shared_ptr<node> const made = state_->w.make_node(node_kind::file, 0644);
+  made->file->bytes.assign(contents.begin(), contents.end());
+  world::put(in, std::string(whole.substr(name)), made);
+}
+
+result<std::vector<std::byte>> simulation::file_contents(path_view path) const {
+  world::place at;
+  std::int64_t r = state_->w.locate(-1, path.c_str(), at);
+  if (r >= 0 && at.node == nullptr) r = -ENOENT;
+  if (r >= 0 && at.node->file == nullptr) r = -EISDIR;
+  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  return at.node->file->bytes;
+}
+
 listening_socket_handle simulation::listener() {
   return state_->handle<listening_socket_handle>(state_->w.open_listener());
 }
@@ -88,14 +134,18 @@ datagram_handle simulation::datagrams(endpoint const& at) {
   return state_->handle<datagram_handle>(state_->w.open_datagrams(at), at.family());
 }
 
+void simulation::set_route(endpoint const& host, route r) { state_->w.set_route(host, r); }
+
 std::chrono::steady_clock::time_point simulation::now() const noexcept {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(state_->w.now()));
 }
 
 void simulation::advance(std::chrono::nanoseconds d) {
   std::int64_t const until = state_->w.now() + std::max<std::int64_t>(0, d.count());
-  while (state_->w.sleep_until(until))
-    while (std::function<void()> f = state_->w.take_event()) (void)state_->engine->post(std::move(f));
+  do {
+    if (state_->w.sleep_until(until))
+      while (std::function<void()> f = state_->w.take_event()) (void)state_->engine->post(std::move(f));
+  } while (state_->w.now() < until);
 }
 
 void simulation::after(std::chrono::nanoseconds d, std::function<void()> f) {
@@ -116,6 +166,7 @@ std::uint64_t simulation::calls(std::string_view call) const noexcept {
 }
 
 std::size_t simulation::open_descriptors() const noexcept { return state_->w.open_descriptors(); }
+std::string const& simulation::refused() const noexcept { return state_->w.refused(); }
 std::uint64_t simulation::seed() const noexcept { return state_->w.options.seed; }
 simulation_options const& simulation::options() const noexcept { return state_->w.options; }
 std::uint64_t simulation::fingerprint() const noexcept { return state_->w.fingerprint(); }

@@ -2,6 +2,8 @@
 
 #include "testing/world.hpp"
 
+#include "testing/addresses.hpp"
+
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <sys/socket.h>
@@ -21,8 +23,6 @@ namespace {
 constexpr char const* call_names[] = {UNIO_SIMULATED_CALLS(UNIO_NAME)};
 #undef UNIO_NAME
 
-bool reads(call c) noexcept { return c <= call::recvmmsg; }
-bool writes(call c) noexcept { return c > call::recvmmsg && c <= call::sendmmsg; }
 bool same_direction(call a, call b) noexcept { return (reads(a) && reads(b)) || (writes(a) && writes(b)); }
 
 std::size_t size_of(iovec const* v, std::size_t n) noexcept {
@@ -40,32 +40,40 @@ template <class F> void for_pieces(iovec const* v, std::size_t bytes, F f) {
   }
 }
 
-std::pair<std::shared_ptr<description>, std::shared_ptr<description>> make_pair_of_ends(
-    std::size_t capacity) {
-  std::shared_ptr<description> ends[2];
-  std::shared_ptr<channel> ways[2];
-  for (auto& way : ways) {
-    way = std::make_shared<channel>(capacity, 1);
-    way->readers = way->writers = 2; // each end counts for both, and takes both with it
-  }
-  for (int i = 0; i < 2; ++i) {
-    ends[i] = std::make_shared<description>();
-    ends[i]->kind = thing::socket;
-    ends[i]->in = ways[i];
-    ends[i]->out = ways[1 - i];
-  }
-  return {ends[0], ends[1]};
-}
-
 // A socket's direction has ended once one end has closed or shut it; both count for it from the start.
-bool ended(description const& d, channel const& c) noexcept {
+bool was_ended(description const& d, channel const& c) noexcept {
   return d.kind == thing::socket ? c.writers < 2 || c.readers < 2 : c.writers == 0;
 }
-bool broken(description const& d, channel const& c) noexcept {
-  return d.kind == thing::socket ? ended(d, c) : c.readers == 0;
+// For the reader.
+bool ended(description const& d, channel const& c, std::int64_t now) noexcept {
+  return d.reads_no_more || (was_ended(d, c) && c.under_way == 0 && c.ends_at <= now);
+}
+// For the writer.
+bool broken(description const& d, channel const& c, std::int64_t now) noexcept {
+  return d.kind == thing::socket ? was_ended(d, c) && c.breaks_at <= now : c.readers == 0;
+}
+
+bool is_later(auto const& a, auto const& b) noexcept {
+  return a.due != b.due ? a.due > b.due : a.number > b.number;
 }
 
 } // namespace
+
+void connect_ends(description& a, description& b, std::size_t capacity, std::size_t atomic_bytes) {
+  std::shared_ptr<channel> ways[2];
+  for (auto& way : ways) {
+    way = std::make_shared<channel>(capacity, atomic_bytes);
+    way->readers = way->writers = 2; // each end counts for both, and takes both with it
+  }
+  a.in = b.out = ways[0];
+  b.in = a.out = ways[1];
+}
+
+void channel::cut() noexcept {
+  bytes_.clear();
+  begin_ = under_way = 0;
+  is_cut = true;
+}
 
 void channel::take(std::byte* to, std::size_t n) noexcept {
   std::memcpy(to, bytes_.data() + begin_, n);
@@ -81,16 +89,26 @@ void channel::take(std::byte* to, std::size_t n) noexcept {
 
 // As unix_release_sock(): the peer is reset if something that it sent was never read.
 description::~description() {
+  if (line != nullptr && in != nullptr && out != nullptr) line->in->tell_peer(*line, *in, *out);
+  if (file != nullptr) std::erase_if(file->locks, [this](auto const& l) { return l.owner == this; });
+  for (auto const& w : waiting) w->out->reset = true; // nobody will ever accept it
   if (in != nullptr) {
-    if (out != nullptr && in->size() != 0) out->reset = true;
+    if (out != nullptr && in->size() + in->under_way != 0) out->reset = true;
     --in->readers;
   }
   if (out != nullptr) --out->writers;
   if (in != nullptr && out != nullptr) --in->writers, --out->readers; // a closed socket ends both directions
 }
 
-world::world(simulation_options const& o) noexcept : options(o), random(o.seed) { answer_system_calls(this); }
-world::~world() { answer_system_calls(nullptr); }
+world::world(simulation_options const& o) noexcept : options(o), random(o.seed) {
+  root_ = make_node(node_kind::directory, 0755);
+  for (char const* const path : {"/etc", "/run", "/tmp", "/var/tmp"}) directory(path);
+  answer_system_calls(this);
+}
+world::~world() {
+  table_.clear(); // while there is a clock
+  answer_system_calls(nullptr);
+}
 
 // ---- objects ----
 
@@ -110,6 +128,10 @@ description* world::find(int fd) const noexcept {
   return fd >= first_descriptor && i < table_.size() ? table_[i].get() : nullptr;
 }
 
+std::shared_ptr<description> world::share(int fd) const noexcept {
+  return find(fd) != nullptr ? table_[static_cast<std::size_t>(fd - first_descriptor)] : nullptr;
+}
+
 int world::open_pipe(int& writer) {
   auto const c = std::make_shared<channel>(options.pipe_capacity, pipe_atomic_bytes);
   auto read_end = std::make_shared<description>();
@@ -124,9 +146,11 @@ int world::open_pipe(int& writer) {
 }
 
 int world::open_pair(int& second) {
-  auto [a, b] = make_pair_of_ends(options.stream_capacity);
-  int const first = install(std::move(a));
-  second = install(std::move(b));
+  auto const a = std::make_shared<description>(), b = std::make_shared<description>();
+  a->kind = b->kind = thing::socket;
+  connect_ends(*a, *b, options.stream_capacity, 1);
+  int const first = install(a);
+  second = install(b);
   return first;
 }
 
@@ -142,13 +166,32 @@ int world::open_file(std::span<std::byte const> contents) {
 int world::open_listener() {
   auto d = std::make_shared<description>();
   d->kind = thing::listener;
+  d->family = AF_UNIX;
   return install(std::move(d));
 }
 
 int world::open_connection(int listener) {
-  auto [client, server] = make_pair_of_ends(options.stream_capacity);
-  find(listener)->waiting.push_back(std::move(server));
-  return install(std::move(client));
+  auto const client = std::make_shared<description>(), server = std::make_shared<description>();
+  client->kind = server->kind = thing::socket;
+  connect_ends(*client, *server, options.stream_capacity, 1);
+  find(listener)->waiting.push_back(server);
+  return install(client);
+}
+
+std::int64_t world::pipe(int* fds) noexcept {
+  if (int const e = enter(call::pipe, first_descriptor); e != 0) return e;
+  fds[0] = open_pipe(fds[1]);
+  return leave(call::pipe, fds[0], 0);
+}
+
+std::int64_t world::make_event(unsigned initial, bool is_semaphore) noexcept {
+  if (int const e = enter(call::eventfd, first_descriptor); e != 0) return e;
+  auto d = std::make_shared<description>();
+  d->kind = thing::event;
+  d->count = initial;
+  d->is_semaphore = is_semaphore;
+  int const fd = install(std::move(d));
+  return leave(call::eventfd, fd, fd);
 }
 
 std::size_t world::open_descriptors() const noexcept {
@@ -162,19 +205,48 @@ bool world::is_ready(int fd, readiness what) const noexcept {
   if (what == readiness::exceptional) return false;
   if (d->kind == thing::listener) return what == readiness::readable && !d->waiting.empty();
   if (d->kind == thing::datagrams) return what == readiness::writable || !d->arrived.empty();
+  if (d->kind == thing::event) return what == readiness::writable || d->count != 0;
+  if (d->kind == thing::socket && d->in == nullptr) return !d->is_connecting;
   if (what == readiness::writable)
-    return d->out != nullptr && (broken(*d, *d->out) || d->out->room() >= d->out->atomic());
-  return d->in != nullptr && (d->in->size() != 0 || ended(*d, *d->in));
+    return d->out != nullptr && (broken(*d, *d->out, now_) || d->out->room() >= d->out->atomic());
+  return d->in != nullptr && (d->in->size() != 0 || ended(*d, *d->in, now_));
 }
 
 // ---- time ----
 
 void world::add_event(std::int64_t due, std::function<void()> f) {
   event e{due, events_made_++, std::move(f)};
-  auto const later = [](event const& a, event const& b) {
-    return a.due != b.due ? a.due > b.due : a.number > b.number;
-  };
-  events_.insert(std::upper_bound(events_.begin(), events_.end(), e, later), std::move(e));
+  events_.insert(std::upper_bound(events_.begin(), events_.end(), e, is_later<event, event>), std::move(e));
+}
+
+void world::later(std::int64_t due, std::function<void()> f) {
+  event e{due, events_made_++, std::move(f)};
+  arrivals_.insert(std::upper_bound(arrivals_.begin(), arrivals_.end(), e, is_later<event, event>),
+                   std::move(e));
+}
+
+void world::settle() noexcept {
+  while (!arrivals_.empty() && arrivals_.back().due <= now_) {
+    std::function<void()> const f = std::move(arrivals_.back().f);
+    arrivals_.pop_back();
+    f();
+  }
+}
+
+void world::pass_moment() noexcept {
+  constexpr std::int64_t moment = 1'000;
+  if (!arrivals_.empty()) (void)sleep_until(now_ + moment);
+}
+
+void world::remove_kernel(void* backend) noexcept {
+  std::erase_if(kernels_, [&](auto const& k) { return k.second == backend; });
+}
+
+bool world::turn_kernels(void* but) noexcept {
+  bool busy = false;
+  for (std::size_t i = 0; i != kernels_.size(); ++i)
+    if (kernels_[i].second != but) busy = kernels_[i].first(kernels_[i].second) || busy;
+  return busy;
 }
 
 std::function<void()> world::take_event() {
@@ -187,16 +259,18 @@ std::function<void()> world::take_event() {
 
 bool world::sleep_until(std::int64_t until) noexcept {
   std::int64_t const event_due = events_.empty() ? deadline::forever : events_.back().due;
-  now_ = std::max(now_, std::min(until, event_due));
+  std::int64_t const arrival_due = arrivals_.empty() ? deadline::forever : arrivals_.back().due;
+  now_ = std::max(now_, std::min({until, event_due, arrival_due}));
+  settle();
   return event_due <= now_;
 }
 
 bool world::pass(std::int64_t until) noexcept {
-  if (turn_ != nullptr && turn_(backend_)) {
+  if (turn_kernels(nullptr)) {
     std::int64_t const tick = options.delays ? static_cast<std::int64_t>(random.below(1000)) : 0;
     (void)sleep_until(std::min(until, now_ + tick));
   } else {
-    if (until == deadline::forever && events_.empty()) return false;
+    if (until == deadline::forever && !has_event()) return false;
     (void)sleep_until(until);
   }
   while (std::function<void()> const f = take_event()) f();
@@ -245,6 +319,23 @@ void world::note(char const* what, std::int64_t a, std::int64_t b) noexcept {
   trace_ += line;
 }
 
+std::int64_t world::refuse(std::string_view what) noexcept {
+  // Said once: a program may ask a thousand times.
+  std::string const line = std::string(what) + " is not simulated\n";
+  if (refused_.find(line) == std::string::npos) {
+    refused_ += line;
+    std::fputs(("unio::testing: " + line).c_str(), stderr);
+  }
+  note("refused", 0, 0);
+  return -ENOSYS;
+}
+
+std::int64_t world::fill_random(void* data, std::size_t n) noexcept {
+  for (std::size_t i = 0; i != n; ++i)
+    static_cast<std::byte*>(data)[i] = static_cast<std::byte>(random.next() >> 56);
+  return static_cast<std::int64_t>(n);
+}
+
 int world::enter(call c, int fd) noexcept {
   ++counts_[static_cast<std::size_t>(c)];
   for (fault& f : faults_)
@@ -253,28 +344,19 @@ int world::enter(call c, int fd) noexcept {
   if (due != faults_.end()) {
     int const error = due->error;
     std::erase_if(faults_, [](fault const& f) { return f.left == 0; });
-    return leave(c, fd, -error);
+    return static_cast<int>(leave(c, fd, -error));
   }
   // Only what can be interrupted, or can be not ready, is.
   bool const moves = reads(c) || writes(c) || c == call::accept4;
-  if ((moves || c == call::poll) && options.interruptions && random.one_in(16)) return leave(c, fd, -EINTR);
-  if (moves && options.spurious_wakeups && random.one_in(8)) return leave(c, fd, -EAGAIN);
+  if ((moves || c == call::poll) && options.interruptions && random.one_in(16))
+    return static_cast<int>(leave(c, fd, -EINTR));
+  if (moves && options.spurious_wakeups && random.one_in(8)) return static_cast<int>(leave(c, fd, -EAGAIN));
   return 0;
 }
 
-int world::leave(call c, int fd, std::int64_t r) noexcept {
+std::int64_t world::leave(call c, int fd, std::int64_t r) noexcept {
   note(call_names[static_cast<std::size_t>(c)], fd == 0 ? 0 : fd - first_descriptor, r);
-  return static_cast<int>(r);
-}
-
-// Performs a call on what `fd` stands for: f(description) returns its result. `waits`: a file
-// never reports -EAGAIN.
-template <class F> std::int64_t world::on(call c, int fd, F f, bool waits) noexcept {
-  description* const d = find(fd);
-  if (d == nullptr) return leave(c, fd, -EBADF);
-  bool const never_again = waits && d->kind == thing::file;
-  if (int const e = enter(c, fd); e != 0 && !(e == -EAGAIN && never_again)) return e;
-  return leave(c, fd, f(*d));
+  return r;
 }
 
 // ---- bytes ----
@@ -291,12 +373,70 @@ std::int64_t world::read_channel(channel& c, iovec const* v, std::size_t n) noex
   return static_cast<std::int64_t>(bytes);
 }
 
-std::int64_t world::write_channel(channel& c, iovec const* v, std::size_t n) noexcept {
+std::int64_t world::write_channel(description& d, iovec const* v, std::size_t n) noexcept {
+  channel& c = *d.out;
   std::size_t bytes = bounded(n);
   if (bytes > c.room()) bytes = bytes <= c.atomic() ? 0 : c.room();
   if (bytes == 0) return -EAGAIN;
-  for_pieces(v, bytes, [&](std::byte const* p, std::size_t size) { c.put(p, size); });
+  if (d.line != nullptr) {
+    send_over(*d.line, c, v, bytes);
+  } else {
+    for_pieces(v, bytes, [&](std::byte const* p, std::size_t size) { c.put(p, size); });
+  }
   return static_cast<std::int64_t>(bytes);
+}
+
+void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) noexcept {
+  std::vector<std::byte> all;
+  all.reserve(bytes);
+  for_pieces(v, bytes, [&](std::byte const* p, std::size_t size) { all.insert(all.end(), p, p + size); });
+  bool const is_read =
+      c.readers >= 2; // else it is lost: the peer has gone, and this end does not know it yet
+  if (is_read && l.latency == 0) c.put(all.data(), all.size());
+  if (is_read && l.latency != 0) {
+    std::shared_ptr<channel> const& way = l.ways[&c == l.ways[0].get() ? 0 : 1];
+    std::int64_t const jitter =
+        static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(l.latency)));
+    c.under_way += bytes;
+    c.arrives_at = std::max(c.arrives_at, now_ + l.latency + jitter / 4);
+    later(c.arrives_at, [way, all = std::move(all)] {
+      if (way->is_cut) return;
+      way->under_way -= all.size();
+      way->put(all.data(), all.size());
+    });
+  }
+  if (l.bytes_until_reset < 0) return;
+  l.bytes_until_reset -= static_cast<std::int64_t>(std::min<std::size_t>(bytes, 1 << 20));
+  if (l.bytes_until_reset < 0) reset(l);
+}
+
+// eventfd(2): eight bytes each time.
+std::int64_t world::read_event(description& d, iovec const* v, std::size_t n) noexcept {
+  if (n < sizeof(d.count)) return -EINVAL;
+  if (d.count == 0) return -EAGAIN;
+  std::uint64_t const taken = d.is_semaphore ? 1 : d.count;
+  d.count -= taken;
+  auto const* from = reinterpret_cast<std::byte const*>(&taken);
+  for_pieces(v, sizeof(taken), [&](std::byte* p, std::size_t size) {
+    std::memcpy(p, from, size);
+    from += size;
+  });
+  return sizeof(taken);
+}
+
+std::int64_t world::write_event(description& d, iovec const* v, std::size_t n) noexcept {
+  std::uint64_t more = 0;
+  if (n < sizeof(more)) return -EINVAL;
+  auto* to = reinterpret_cast<std::byte*>(&more);
+  for_pieces(v, sizeof(more), [&](std::byte const* p, std::size_t size) {
+    std::memcpy(to, p, size);
+    to += size;
+  });
+  constexpr std::uint64_t most = ~std::uint64_t{0};
+  if (more == most) return -EINVAL;
+  if (most - 1 - d.count < more) return -EAGAIN;
+  d.count += more;
+  return sizeof(more);
 }
 
 std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int64_t at,
@@ -304,6 +444,8 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
   auto const perform = [&](description& d) -> std::int64_t {
     std::size_t const wanted = size_of(v, n);
     if (d.kind == thing::file) {
+      if ((d.status & O_ACCMODE) == O_WRONLY) return -EBADF;
+      if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
       std::uint64_t const from = at < 0 ? d.position : static_cast<std::uint64_t>(at);
       std::uint64_t const size = d.file->bytes.size();
       std::size_t const bytes = from < size ? bounded(std::min<std::size_t>(wanted, size - from)) : 0;
@@ -315,11 +457,14 @@ std::int64_t world::read(call c, int fd, iovec const* v, std::size_t n, std::int
       if (at < 0) d.position += bytes;
       return static_cast<std::int64_t>(bytes);
     }
+    if (d.kind == thing::event) return read_event(d, v, wanted);
+    if (d.kind == thing::socket && d.in == nullptr)
+      return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -ENOTCONN;
     if (d.in == nullptr) return -EBADF;
     if (wanted == 0) return 0;
     if (d.in->size() != 0) return read_channel(*d.in, v, wanted);
-    if (std::exchange(d.in->reset, false)) return -ECONNRESET;
-    return ended(d, *d.in) ? 0 : -EAGAIN;
+    if (!ended(d, *d.in, now_)) return -EAGAIN;
+    return std::exchange(d.in->reset, false) ? -ECONNRESET : 0;
   };
   return on(c, fd, perform, !no_wait);
 }
@@ -329,32 +474,46 @@ std::int64_t world::write(call c, int fd, iovec const* v, std::size_t n, std::in
   auto const perform = [&](description& d) -> std::int64_t {
     std::size_t const wanted = size_of(v, n);
     if (d.kind == thing::file) {
-      std::uint64_t const to = at < 0 ? d.position : static_cast<std::uint64_t>(at);
-      std::size_t const bytes = wanted != 0 ? bounded(wanted) : 0;
+      if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
+      if (d.file_node != nullptr && is_failing(*d.file_node)) return -EIO;
+      std::uint64_t const length = d.file->bytes.size();
+      bool const appends = (d.status & O_APPEND) != 0; // wherever it was told to write: pwrite(2), BUGS
+      std::uint64_t const to = appends ? length : at < 0 ? d.position : static_cast<std::uint64_t>(at);
+      std::size_t bytes = wanted != 0 ? bounded(wanted) : 0;
+      if (d.file_node != nullptr && bytes != 0 && to + bytes > length) {
+        std::uint64_t const most = length + std::min<std::uint64_t>(disk_room(), 1ULL << 40);
+        if (to >= most) return -ENOSPC;
+        bytes = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, most - to));
+      }
       if (to + bytes > d.file->bytes.size()) d.file->bytes.resize(to + bytes);
       std::byte* target = d.file->bytes.data() + to;
       for_pieces(v, bytes, [&](std::byte const* p, std::size_t piece) {
         std::memcpy(target, p, piece);
         target += piece;
       });
-      if (at < 0) d.position += bytes;
+      if (at < 0) d.position = to + bytes;
       return static_cast<std::int64_t>(bytes);
     }
+    if (d.kind == thing::event) return write_event(d, v, wanted);
+    if (d.kind == thing::socket && d.out == nullptr)
+      return d.is_connecting ? -EAGAIN : d.failure != 0 ? -std::exchange(d.failure, 0) : -EPIPE;
     if (d.out == nullptr) return -EBADF;
-    if (broken(d, *d.out)) return -EPIPE;
-    return wanted == 0 ? 0 : write_channel(*d.out, v, wanted);
+    if (broken(d, *d.out, now_)) // tcp_reset(): the first call of either direction reports it
+      return d.line != nullptr && std::exchange(d.in->reset, false) ? -ECONNRESET : -EPIPE;
+    return wanted == 0 ? 0 : write_channel(d, v, wanted);
   };
   return on(c, fd, perform, !no_wait);
 }
 
 // ---- the other calls ----
 
-std::int64_t world::accept(int fd) noexcept {
-  return on(call::accept4, fd, [this](description& d) -> std::int64_t {
+std::int64_t world::accept(int fd, sockaddr* from, unsigned* size) noexcept {
+  return on(call::accept4, fd, [&](description& d) -> std::int64_t {
     if (d.kind != thing::listener) return -EINVAL;
     if (d.waiting.empty()) return -EAGAIN;
     std::shared_ptr<description> accepted = std::move(d.waiting.front());
     d.waiting.pop_front();
+    if (from != nullptr && size != nullptr) tell(accepted->peer, accepted->family, from, size);
     return install(std::move(accepted));
   });
 }
@@ -368,18 +527,32 @@ std::int64_t world::close(int fd) noexcept {
 }
 
 std::int64_t world::shutdown(int fd, int how) noexcept {
-  return on(call::shutdown, fd, [how](description& d) -> std::int64_t {
+  return on(call::shutdown, fd, [this, how](description& d) -> std::int64_t {
+    if (d.kind == thing::datagrams || (d.kind == thing::socket && d.in == nullptr)) return -ENOTCONN;
     if (d.kind != thing::socket) return -ENOTSOCK;
-    // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown).
+    // Shutting one's sending half ends the peer's reading half, and the other way round (unix_shutdown). The
+    // peer of a connection over the network may go on sending (tcp_shutdown does nothing for SHUT_RD).
     constexpr int never_again = -1'000;
-    if (how != SHUT_RD) d.out->writers = never_again;
-    if (how != SHUT_WR) d.in->writers = never_again;
+    if (how != SHUT_RD) {
+      bool const is_first = !was_ended(d, *d.out);
+      d.out->writers = never_again;
+      if (d.line != nullptr && is_first) {
+        d.out->ends_at = std::max(d.out->arrives_at, now_ + d.line->latency);
+        if (d.out->ends_at > now_) later(d.out->ends_at, [] {});
+      }
+    }
+    if (how != SHUT_WR && d.line == nullptr) d.in->writers = never_again;
+    if (how != SHUT_WR) d.reads_no_more = true;
     return 0;
   });
 }
 
 std::int64_t world::sync(call c, int fd) noexcept {
-  return on(c, fd, [](description& d) { return d.kind == thing::file ? 0 : -EINVAL; });
+  return on(c, fd, [this](description& d) -> std::int64_t {
+    if ((d.status & O_PATH) != 0) return -EBADF;
+    if (d.kind != thing::file && d.kind != thing::name) return -EINVAL;
+    return d.file_node != nullptr && is_failing(*d.file_node) ? -EIO : 0;
+  });
 }
 
 std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
@@ -389,9 +562,11 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
       case F_GETFD:
         return FD_CLOEXEC;
       case F_GETFL:
-        return O_RDWR | O_NONBLOCK;
-      case F_SETFD:
+        return d.file_node != nullptr ? d.status : O_RDWR | O_NONBLOCK;
       case F_SETFL:
+        d.status = (d.status & (O_ACCMODE | O_PATH)) | static_cast<int>(argument & (O_APPEND | O_NONBLOCK));
+        return 0;
+      case F_SETFD:
         return 0;
       case F_DUPFD_CLOEXEC:
         return install(table_[static_cast<std::size_t>(fd - first_descriptor)]);
@@ -402,36 +577,25 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
         return argument;
       case F_GETPIPE_SZ:
         return way != nullptr ? static_cast<std::int64_t>(way->capacity()) : -EBADF;
-      case F_OFD_SETLK: {
-        if (d.kind != thing::file) return -EBADF;
-        // A simulated file cannot be opened twice, so the lock is contended by an imaginary other process.
-        bool const unlocks = reinterpret_cast<struct flock const*>(argument)->l_type == F_UNLCK;
-        return !unlocks && options.delays && random.one_in(3) ? -EAGAIN : 0;
+      case F_OFD_SETLK:
+      case F_OFD_SETLKW: {
+        auto const& asked = *reinterpret_cast<struct flock const*>(argument);
+        bool const may_wait = command == F_OFD_SETLKW;
+        // Beside those that the program has, an imaginary other process contends for it.
+        bool const is_held = d.kind == thing::file && asked.l_type != F_UNLCK && options.delays &&
+                             !may_wait && random.one_in(3);
+        return is_held ? -EAGAIN : lock(d, asked, may_wait);
       }
-      case F_OFD_SETLKW:
-        return d.kind == thing::file ? 0 : -EBADF;
       default:
         return -EINVAL;
     }
   });
 }
 
-std::int64_t world::stat(int fd, struct stat* s) noexcept {
-  return on(call::fstat, fd, [s](description& d) {
-    *s = {};
-    s->st_nlink = 1;
-    s->st_mode = 0600 | (d.kind == thing::file ? S_IFREG : d.kind == thing::pipe ? S_IFIFO : S_IFSOCK);
-    if (d.file != nullptr) {
-      s->st_size = static_cast<off_t>(d.file->bytes.size());
-      s->st_ino = d.file->inode;
-    }
-    return 0;
-  });
-}
-
 std::int64_t world::truncate(int fd, std::int64_t size) noexcept {
   return on(call::ftruncate, fd, [size](description& d) {
     if (d.kind != thing::file || size < 0) return -EINVAL;
+    if ((d.status & O_ACCMODE) == O_RDONLY) return -EINVAL; // ftruncate(2)
     d.file->bytes.resize(static_cast<std::size_t>(size));
     return 0;
   });
@@ -446,24 +610,6 @@ std::int64_t world::zero(int fd, int mode, std::int64_t at, std::int64_t n) noex
     std::ranges::fill(from.first(std::min(from.size(), static_cast<std::size_t>(n))), std::byte{});
     return 0;
   });
-}
-
-std::int64_t world::get_option(int fd, int level, int name, void* v, unsigned* size) noexcept {
-  return on(call::getsockopt, fd, [=](description& d) {
-    if (level != SOL_SOCKET || *size < sizeof(int)) return -ENOPROTOOPT;
-    int value = 0;
-    if (name == SO_ACCEPTCONN) value = d.kind == thing::listener ? 1 : 0;
-    if ((name == SO_SNDBUF || name == SO_RCVBUF) && d.out != nullptr)
-      value = static_cast<int>(d.out->capacity());
-    std::memcpy(v, &value, sizeof value);
-    *size = sizeof value;
-    return 0;
-  });
-}
-
-// There is no wire that an option could matter to.
-std::int64_t world::set_option(int fd) noexcept {
-  return on(call::setsockopt, fd, [](description&) { return 0; });
 }
 
 } // namespace unio::testing

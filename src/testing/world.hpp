@@ -12,13 +12,17 @@
 #include <array>
 #include <cerrno>
 #include <deque>
+#include <map>
+#include <string>
 #include <vector>
 
 struct iovec;
 struct mmsghdr;
 struct msghdr;
 struct sockaddr;
+struct flock;
 struct stat;
+struct statx;
 
 namespace unio::testing {
 
@@ -36,12 +40,17 @@ inline constexpr std::size_t pipe_atomic_bytes = 4096;
   X(read) X(readv) X(preadv2) X(recv) X(recvmsg) X(recvmmsg) \
   X(write) X(writev) X(pwritev2) X(send) X(sendmsg) X(sendmmsg) \
   X(splice) X(fsync) X(fdatasync) X(sync_file_range) X(accept4) X(connect) X(shutdown) X(getsockopt) \
-  X(setsockopt) X(poll) X(fcntl) X(fstat) X(ftruncate) X(fallocate) X(close)
+  X(setsockopt) X(poll) X(fcntl) X(fstat) X(ftruncate) X(fallocate) X(close) \
+  X(socket) X(socketpair) X(bind) X(listen) X(getsockname) X(getpeername) X(eventfd) X(pipe) X(unlinkat) \
+  X(openat) X(renameat) X(readlinkat) X(fstatat) X(lseek) X(fchmod)
 // clang-format on
 
 #define UNIO_ENUMERATOR(name) name,
 enum class call : std::uint8_t { UNIO_SIMULATED_CALLS(UNIO_ENUMERATOR) count };
 #undef UNIO_ENUMERATOR
+
+constexpr bool reads(call c) noexcept { return c <= call::recvmmsg; }
+constexpr bool writes(call c) noexcept { return c > call::recvmmsg && c <= call::sendmmsg; }
 
 /// Bytes on their way in one direction.
 class channel {
@@ -50,7 +59,10 @@ class channel {
       : capacity_(capacity), atomic_(atomic_bytes) {}
 
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size() - begin_; }
-  [[nodiscard]] std::size_t room() const noexcept { return size() < capacity_ ? capacity_ - size() : 0; }
+  [[nodiscard]] std::size_t room() const noexcept {
+    std::size_t const held = size() + under_way;
+    return held < capacity_ ? capacity_ - held : 0;
+  }
   [[nodiscard]] std::size_t capacity() const noexcept { return capacity_; }
   void set_capacity(std::size_t n) noexcept { capacity_ = n; }
   /// So many bytes are taken together or not at all.
@@ -58,9 +70,19 @@ class channel {
   void put(std::byte const* from, std::size_t n) { bytes_.insert(bytes_.end(), from, from + n); }
   void take(std::byte* to, std::size_t n) noexcept;
 
+  /// What has arrived is lost, and what is under way never arrives.
+  void cut() noexcept;
+
   int readers = 1;
   int writers = 1;
   bool reset = false; ///< the next read reports once that the peer closed without having read everything
+
+  // Of a connection over the network.
+  std::size_t under_way = 0;   ///< bytes that were sent and have not arrived
+  std::int64_t arrives_at = 0; ///< the last of them
+  std::int64_t ends_at = 0;    ///< when an end that was made becomes known to the reader
+  std::int64_t breaks_at = 0;  ///< and to the writer: until then what is written is lost in silence
+  bool is_cut = false;
 
  private:
   std::vector<std::byte> bytes_;
@@ -69,12 +91,46 @@ class channel {
   std::size_t atomic_;
 };
 
+struct description;
+
 struct file_data {
   std::vector<std::byte> bytes;
   std::uint64_t inode = 0;
+  struct lock {
+    description const* owner;
+    std::int64_t first;
+    std::int64_t end;
+    bool is_exclusive;
+  };
+  std::vector<lock> locks;
 };
 
-enum class thing : std::uint8_t { none, pipe, socket, listener, file, datagrams };
+enum class node_kind : std::uint8_t { file, directory, socket };
+
+/// What a name in the filesystem leads to.
+struct node {
+  node_kind kind = node_kind::file;
+  unsigned permissions = 0;
+  std::uint64_t inode = 0;
+  std::weak_ptr<node> parent;
+  std::string name; ///< in its parent; after the name was removed, what it was
+  std::shared_ptr<file_data> file;
+  std::map<std::string, std::shared_ptr<node>> entries;
+  std::weak_ptr<description> socket;
+};
+
+/// `name`: a directory, or a descriptor that names a file only (O_PATH).
+enum class thing : std::uint8_t { none, pipe, socket, listener, file, datagrams, event, name };
+
+class world;
+
+/// What the two ends of a connection over the network share.
+struct line {
+  world* in = nullptr;
+  std::shared_ptr<channel> ways[2];
+  std::int64_t latency = 0;
+  std::int64_t bytes_until_reset = -1; ///< negative: never
+};
 
 /// A datagram that has arrived.
 struct datagram {
@@ -85,23 +141,44 @@ struct datagram {
   std::int64_t at = 0;
 };
 
-/// What one or more descriptors stand for.
+/// What one or more descriptors stand for. A socket that is not connected has neither `in` nor `out`.
 struct description {
   thing kind = thing::none;
   std::shared_ptr<channel> in;  ///< what can be read
   std::shared_ptr<channel> out; ///< where what is written goes
   std::shared_ptr<file_data> file;
+  std::shared_ptr<node> file_node; ///< of what was opened by its name
+  int status = 2;                  ///< flags of open(2): O_RDWR
   std::uint64_t position = 0;
   std::deque<std::shared_ptr<description>> waiting; ///< a listener's connections that were not accepted yet
-  endpoint name;                                    ///< of a datagram socket
+  endpoint name;                                    ///< of a socket; IPv4 in IPv6 is stored as IPv4
   endpoint peer;                                    ///< that it is connected to; of no family: none
   std::vector<datagram> arrived;                    ///< in the order in which they are received
+
+  // Of a socket.
+  int family = 0;            ///< AF_INET, …; 0: of a pair
+  bool is_networked = false; ///< what it sends takes time
+  bool is_connecting = false;
+  bool reads_no_more = false; ///< SHUT_RD
+  int failure = 0;            ///< why it could not connect, until that is asked for
+  std::size_t backlog = ~std::size_t{0};
+  std::shared_ptr<testing::line> line;
+  std::map<std::pair<int, int>, std::vector<std::byte>> options;
+
+  std::uint64_t count = 0; ///< an eventfd's
+  bool is_semaphore = false;
 
   description() = default;
   description(description const&) = delete;
   description& operator=(description const&) = delete;
   ~description();
 };
+
+/// Whether an IPv6 socket takes no IPv4.
+bool takes_ipv6_only(description const& d) noexcept;
+
+/// Makes them the two ends of a connection.
+void connect_ends(description& a, description& b, std::size_t capacity, std::size_t atomic_bytes);
 
 class world {
  public:
@@ -122,6 +199,20 @@ class world {
   int open_connection(int listener);
   int open_datagrams(endpoint const& at);
   [[nodiscard]] bool is_taken(endpoint const& at) const noexcept;
+  void set_route(endpoint const& host, route r);
+  /// A directory, made with those above it if it is not there.
+  std::shared_ptr<node> directory(std::string_view path);
+  std::shared_ptr<node> make_node(node_kind kind, unsigned permissions);
+  static void put(std::shared_ptr<node> const& in, std::string const& name, std::shared_ptr<node> const& n);
+  /// Where a path leads.
+  struct place {
+    std::shared_ptr<testing::node> in; ///< null: the root, or a name that ends in ".."
+    std::string name;
+    std::shared_ptr<testing::node> node; ///< null: nothing has that name
+    bool wants_directory = false;        ///< the path ends in a slash
+  };
+  /// 0, or why there can be no such place.
+  std::int64_t locate(int dir, char const* path, place& found) const noexcept;
   [[nodiscard]] bool owns(int fd) const noexcept { return fd >= first_descriptor; }
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
   /// Whether a call of that direction would not have to wait. Draws nothing.
@@ -133,14 +224,23 @@ class world {
   /// Moves to `until`, or to the first event if that is earlier. True if an event is due.
   bool sleep_until(std::int64_t until) noexcept;
   void add_event(std::int64_t due, std::function<void()> f);
-  [[nodiscard]] bool has_event() const noexcept { return !events_.empty(); }
+  /// Something will happen by itself: an event, or an arrival.
+  [[nodiscard]] bool has_event() const noexcept { return !events_.empty() || !arrivals_.empty(); }
   /// The first event that is due, or nothing.
   std::function<void()> take_event();
+  /// The system's own: happens as soon as time has come so far, without the program.
+  void later(std::int64_t due, std::function<void()> f);
+  /// A look that found nothing takes a moment while something is on its way, so that a loop which only looks
+  /// ends.
+  void pass_moment() noexcept;
 
-  /// What the kernel does by itself while a program sleeps. Returns false if nothing can happen but by time
-  /// and others.
+  /// What a kernel does by itself while a program sleeps. Returns false if nothing can happen but by time and
+  /// others.
   using kernel_turn = bool (*)(void*) noexcept;
-  void set_kernel(kernel_turn turn, void* backend) noexcept { turn_ = turn, backend_ = backend; }
+  void add_kernel(kernel_turn turn, void* backend) { kernels_.emplace_back(turn, backend); }
+  void remove_kernel(void* backend) noexcept;
+  /// Turns all but one.
+  bool turn_kernels(void* but) noexcept;
 
   // ---- faults and records ----
 
@@ -158,9 +258,9 @@ class world {
   std::int64_t send_messages(call c, int fd, mmsghdr* messages, unsigned n) noexcept;
   std::int64_t connect(int fd, sockaddr const* to, unsigned size) noexcept;
   /// getsockname(2), getpeername(2).
-  std::int64_t name_of(int fd, bool peer, sockaddr* name, unsigned* size) const noexcept;
+  std::int64_t name_of(int fd, bool peer, sockaddr* name, unsigned* size) noexcept;
   [[nodiscard]] bool is_datagrams(int fd) const noexcept;
-  std::int64_t accept(int fd) noexcept;
+  std::int64_t accept(int fd, sockaddr* from, unsigned* size) noexcept;
   std::int64_t close(int fd) noexcept;
   std::int64_t shutdown(int fd, int how) noexcept;
   std::int64_t sync(call c, int fd) noexcept;
@@ -169,7 +269,28 @@ class world {
   std::int64_t truncate(int fd, std::int64_t size) noexcept;
   std::int64_t zero(int fd, int mode, std::int64_t at, std::int64_t n) noexcept;
   std::int64_t get_option(int fd, int level, int name, void* v, unsigned* size) noexcept;
-  std::int64_t set_option(int fd) noexcept;
+  std::int64_t set_option(int fd, int level, int name, void const* v, unsigned size) noexcept;
+  std::int64_t socket(int family, int type, int protocol) noexcept;
+  std::int64_t socket_pair(int family, int type, int* fds) noexcept;
+  std::int64_t bind(int fd, sockaddr const* at, unsigned size) noexcept;
+  std::int64_t listen(int fd, int backlog) noexcept;
+  std::int64_t make_event(unsigned initial, bool is_semaphore) noexcept;
+  std::int64_t pipe(int* fds) noexcept;
+  std::int64_t open(int dir, char const* path, int flags, unsigned permissions) noexcept;
+  std::int64_t unlink(int dir, char const* path, int flags) noexcept;
+  std::int64_t rename(int from_dir, char const* from, int to_dir, char const* to, unsigned flags) noexcept;
+  std::int64_t read_link(char const* path, char* out, std::size_t n) noexcept;
+  std::int64_t stat_at(int dir, char const* path, struct stat* s, int flags) noexcept;
+  std::int64_t stat_more(int dir, char const* path, int flags, struct statx* s) noexcept;
+  std::int64_t seek(int fd, std::int64_t at, int whence) noexcept;
+  std::int64_t change_mode(int fd, unsigned permissions) noexcept;
+  std::int64_t fill_random(void* data, std::size_t n) noexcept;
+  /// A call that is not simulated: says so. Returns -ENOSYS.
+  std::int64_t refuse(std::string_view what) noexcept;
+  [[nodiscard]] std::string const& refused() const noexcept { return refused_; }
+
+  /// A socket has been closed that was connected over the network.
+  void tell_peer(line& l, channel& in, channel& out) noexcept;
   /// Sleeps `timeout_ns` (negative: for ever) or until `ready()` says how many are ready.
   template <class Ready> std::int64_t poll(std::int64_t timeout_ns, Ready ready) noexcept {
     if (int const e = enter(call::poll, 0); e != 0) return e;
@@ -195,36 +316,81 @@ class world {
     std::function<void()> f;
   };
 
+  struct known_route {
+    endpoint host;
+    route how;
+  };
+
   int install(std::shared_ptr<description> d);
   [[nodiscard]] description* find(int fd) const noexcept;
+  [[nodiscard]] std::shared_ptr<description> share(int fd) const noexcept;
+  void settle() noexcept;
   /// Counts a call and says how it is to fail, or 0.
   int enter(call c, int fd) noexcept;
-  int leave(call c, int fd, std::int64_t r) noexcept;
+  std::int64_t leave(call c, int fd, std::int64_t r) noexcept;
+  /// Performs a call on what `fd` stands for: f(description) returns its result. `waits`: a file never
+  /// reports -EAGAIN. Nor does an eventfd that has room: its writers give up then.
   template <class F> std::int64_t on(call c, int fd, F f, bool waits = false) noexcept;
   /// One step of a blocking call. False: nothing will ever happen.
   bool pass(std::int64_t until) noexcept;
   [[nodiscard]] std::size_t bounded(std::size_t n) noexcept;
   std::int64_t read_channel(channel& c, iovec const* v, std::size_t n) noexcept;
-  std::int64_t write_channel(channel& c, iovec const* v, std::size_t n) noexcept;
+  std::int64_t write_channel(description& d, iovec const* v, std::size_t n) noexcept;
+  void send_over(line& l, channel& c, iovec const* v, std::size_t bytes) noexcept;
   std::int64_t send_message(description& d, msghdr const& m) noexcept;
   void deliver(datagram&& g) noexcept;
+  std::int64_t connect_datagrams(description& d, sockaddr const* to, unsigned size) noexcept;
+  std::int64_t connect_stream(std::shared_ptr<description> const& d, sockaddr const* to,
+                              unsigned size) noexcept;
+  std::int64_t connect_unix(description& d, sockaddr const* to, unsigned size) noexcept;
+  void arrive(std::shared_ptr<description> const& client, int attempt) noexcept;
+  void reset(line& l) noexcept;
+  [[nodiscard]] std::shared_ptr<description> find_listener(endpoint const& to) noexcept;
+  [[nodiscard]] bool is_in_use(description const& d, endpoint const& at) const noexcept;
+  /// A free port for `d` at this address, or 0.
+  [[nodiscard]] std::uint16_t draw_port(description const& d, endpoint const& at) noexcept;
+  /// Gives a socket that has no name one, as the kernel does. False: there is none.
+  [[nodiscard]] bool name_itself(description& d, endpoint const& towards) noexcept;
+  [[nodiscard]] route const* find_route(endpoint const& to) const noexcept;
+  [[nodiscard]] std::int64_t latency_to(endpoint const& to) noexcept;
+  std::int64_t open_now(int dir, char const* path, int flags, unsigned permissions) noexcept;
+  [[nodiscard]] bool is_failing(node const& n) noexcept;
+  [[nodiscard]] std::size_t disk_room() const noexcept;
+  std::int64_t lock(description& d, struct flock const& l, bool may_wait) noexcept;
+  std::int64_t read_event(description& d, iovec const* v, std::size_t n) noexcept;
+  std::int64_t write_event(description& d, iovec const* v, std::size_t n) noexcept;
   [[nodiscard]] bool one_in(bool allowed, unsigned n) noexcept { return allowed && random.one_in(n); }
 
   std::vector<std::shared_ptr<description>> table_;
-  std::vector<event> events_; // the earliest last
+  std::vector<event> events_;   // the earliest last
+  std::vector<event> arrivals_; // likewise
   std::uint64_t events_made_ = 0;
   std::int64_t now_ = 1'000'000'000;
   std::uint64_t inodes_ = 0;
-  kernel_turn turn_ = nullptr;
-  void* backend_ = nullptr;
+  std::vector<std::pair<kernel_turn, void*>> kernels_;
+  std::vector<known_route> routes_;
+  std::map<std::string, std::weak_ptr<description>> abstract_names_; // of Unix sockets
+  std::shared_ptr<node> root_;
+  std::string refused_;
   std::vector<fault> faults_;
   std::array<std::uint64_t, static_cast<std::size_t>(call::count)> counts_{};
   std::uint64_t fingerprint_ = 0xcbf29ce484222325;
   std::string trace_;
 };
 
+template <class F> std::int64_t world::on(call c, int fd, F f, bool waits) noexcept {
+  description* const d = find(fd);
+  if (d == nullptr) return leave(c, fd, -EBADF);
+  bool const never_again = (waits && d->kind == thing::file) || (d->kind == thing::event && writes(c));
+  std::int64_t r = enter(c, fd);
+  if (r == 0 || (r == -EAGAIN && never_again)) r = leave(c, fd, f(*d));
+  if (r == -EAGAIN) pass_moment();
+  return r;
+}
+
 /// Has the table of system calls ask `w` about simulated descriptors, and about time on this thread; null: no
 /// longer.
 void answer_system_calls(world* w) noexcept;
+[[nodiscard]] bool this_thread_is_simulated() noexcept;
 
 } // namespace unio::testing

@@ -15,6 +15,7 @@
 #include <openssl/pem.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -53,7 +54,7 @@ bool tls_bytes::reserve(std::size_t n) noexcept {
   if (begin_ != 0 && capacity_ - size >= n && size <= begin_) { // cheaper than a block
     std::memcpy(data_, data_ + begin_, size);
   } else {
-    std::size_t const capacity = std::max(size + n, 2 * size);
+    std::size_t const capacity = std::bit_ceil(std::max(size + n, 2 * size)); // few sizes: each is pooled
     std::byte* bytes = nullptr;
 #if UNIO_HAS_EXCEPTIONS
     try {

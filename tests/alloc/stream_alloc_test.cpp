@@ -216,4 +216,23 @@ TEST(stream_costs, of_receiving_into_a_pool_are_none) {
   EXPECT_GT(pool.waits(), 0u);
 }
 
+// Many values of one operation, read ahead and paused.
+TEST(stream_costs, of_receiving_through_a_window_are_none) {
+  unio::buffer_pool pool(16, 4);
+  test::unix_ends ends;
+  expect_free([&]() -> task<bool> {
+    unio::receiving in(ends.source, pool, {.window = 16});
+    std::array<char, 100> text{};
+    bool const sent = ends.sink.write(const_buffer(text)).has_value();
+    std::size_t bytes = 0;
+    while (bytes != text.size()) {
+      unio::lent_buffer const* const next = co_await in.next();
+      if (next == nullptr) co_return false;
+      bytes += next->size();
+    }
+    co_return sent;
+  });
+  EXPECT_EQ(pool.lent(), 0u);
+}
+
 } // namespace

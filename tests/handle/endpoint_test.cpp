@@ -45,6 +45,9 @@ TEST(endpoint, reads_its_own_text_back) {
       "unix:/a b:c]",
       "unix:@abstract",
       "unix:@a/b",
+      "unix:@a\\x00b",
+      "unix:@\\x00",
+      "unix:@a\\x5cb\\x0a",
   };
   for (std::string const text : texts) {
     std::string why;
@@ -143,6 +146,10 @@ TEST(endpoint, refuses_what_is_not_an_address_and_names_it) {
       {"[fe80::1%a-name-that-is-too-long]:80", "\"[fe80::1%a-name-that-is-too-long]:80\"", "too long"},
       {"unix:", "\"unix:\"", "empty"},
       {"unix:@", "\"unix:@\"", "empty"},
+      {"unix:@a\\", "\"unix:@a\\x5c\"", "backslash"},
+      {"unix:@a\\n", "\"unix:@a\\x5cn\"", "backslash"},
+      {"unix:@a\\x0", "\"unix:@a\\x5cx0\"", "backslash"},
+      {"unix:@a\\xg0", "\"unix:@a\\x5cxg0\"", "backslash"},
       {"UNIX:/x", "\"UNIX:/x\"", "neither"},
       {"/run/x", "\"/run/x\"", "missing"},
       {"1.2.3.4:80\n", "\"1.2.3.4:80\\x0a\"", "not a number"},
@@ -171,6 +178,23 @@ TEST(endpoint, refuses_embedded_nul_bytes_and_shows_them) {
     EXPECT_NE(why.find("\\x00"), std::string::npos) << why;
   }
   EXPECT_EQ(endpoint::unix_path(std::string_view("a\0b", 3)).error(), error::embedded_nul);
+}
+
+// The kernel compares all bytes of an abstract name, as many as the size of the address says (unix(7)).
+TEST(endpoint, takes_abstract_names_of_any_bytes) {
+  std::string const name("a\0b\n\\@\xff", 7);
+  endpoint const e = endpoint::unix_abstract(name).value();
+  EXPECT_TRUE(e.is_abstract());
+  EXPECT_EQ(e.path(), name);
+  EXPECT_EQ(to_string(e), "unix:@a\\x00b\\x0a\\x5c@\xff");
+  EXPECT_EQ(parse_endpoint(to_string(e)).value(), e);
+  EXPECT_NE(e, endpoint::unix_abstract(name.substr(0, 1)).value());
+  EXPECT_NE(endpoint::unix_abstract(std::string("a\0", 2)).value(), endpoint::unix_abstract("a").value());
+  EXPECT_EQ(endpoint::unix_abstract("x").value(), endpoint::unix_path("@x").value());
+  std::string const longest(endpoint::max_unix_path, '\0');
+  EXPECT_EQ(endpoint::unix_abstract(longest).value().path(), longest);
+  EXPECT_EQ(endpoint::unix_abstract(longest + "b").error().value(), ENAMETOOLONG);
+  EXPECT_EQ(endpoint::unix_abstract("").error(), std::errc::invalid_argument);
 }
 
 TEST(endpoint, takes_unix_paths_of_up_to_107_bytes) {
@@ -219,8 +243,8 @@ TEST(endpoint, equals_one_of_the_same_address_and_no_other) {
 }
 
 TEST(endpoint, of_an_unnamed_unix_socket_prints_as_such) {
-  endpoint unnamed = endpoint::unix_path("x").value();
-  unnamed.resize(2);
+  endpoint const unnamed = endpoint::unix_unnamed();
+  EXPECT_EQ(unnamed.size(), 2U);
   EXPECT_EQ(to_string(unnamed), "unix:");
   EXPECT_EQ(unnamed.path(), "");
   EXPECT_FALSE(unnamed.is_abstract());

@@ -6,8 +6,11 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,6 +18,8 @@
 #include <chrono>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -50,25 +55,16 @@ TEST(socket_pair, is_connected_to_itself) {
   EXPECT_EQ(to_string(pair.first.local_endpoint().value()), "unix:");
 }
 
-TEST(socket, takes_options) {
+TEST(socket, has_short_forms_of_frequent_options) {
   socket_handle s = socket_handle::create(address_family::ipv4).value();
   ASSERT_TRUE(s.no_delay(true));
   EXPECT_NE(option(s, IPPROTO_TCP, TCP_NODELAY), 0);
-  ASSERT_TRUE(s.no_delay(false));
-  EXPECT_EQ(option(s, IPPROTO_TCP, TCP_NODELAY), 0);
   ASSERT_TRUE(s.keep_alive(true));
   EXPECT_NE(option(s, SOL_SOCKET, SO_KEEPALIVE), 0);
-
-  struct linger value{};
-  socklen_t size = sizeof(value);
-  ASSERT_TRUE(s.linger(0));
-  ASSERT_EQ(::getsockopt(s.native_handle(), SOL_SOCKET, SO_LINGER, &value, &size), 0);
-  EXPECT_NE(value.l_onoff, 0);
-  EXPECT_EQ(value.l_linger, 0);
+  ASSERT_TRUE(s.linger(3));
+  EXPECT_EQ(s.get(unio::option::linger).value(), 3s);
   ASSERT_TRUE(s.linger(-1));
-  ASSERT_EQ(::getsockopt(s.native_handle(), SOL_SOCKET, SO_LINGER, &value, &size), 0);
-  EXPECT_EQ(value.l_onoff, 0);
-
+  EXPECT_LT(s.get(unio::option::linger).value(), 0s);
   ASSERT_TRUE(s.send_buffer(20'000));
   EXPECT_GE(s.send_buffer().value(), 20'000);
   ASSERT_TRUE(s.receive_buffer(30'000));
@@ -105,6 +101,33 @@ TEST(socket, shuts_one_direction_down) {
   EXPECT_EQ(::read(pair.first.native_handle(), &c, 1), 1);
 }
 
+TEST(socket, shuts_down_in_every_style) {
+  using side = socket_handle::side;
+  unio::socket_pair pair = socket_handle::pair().value();
+  char c = 0;
+  EXPECT_EQ(pair.first.try_read(unio::mutable_buffer(&c, 1)).error(), unio::condition::would_block);
+  ASSERT_TRUE(pair.first.try_shutdown(side::receive)); // nothing is sent to the peer, but it cannot write
+  EXPECT_EQ(pair.first.read(unio::mutable_buffer(&c, 1), 10s).value().bytes(), 0U);
+  EXPECT_EQ(pair.second.write(unio::const_buffer("x", 1)).error().value(), EPIPE);
+  ASSERT_TRUE(pair.first.try_shutdown_for(side::send, 10s));
+  EXPECT_EQ(pair.second.read(unio::mutable_buffer(&c, 1), 10s).value().bytes(), 0U);
+  ASSERT_TRUE(unio::sync_wait([](socket_handle& s) -> unio::task<unio::io_result<void>> {
+    co_return co_await s.co_shutdown(side::both);
+  }(pair.second)));
+  EXPECT_EQ(socket_handle().shutdown(side::both).error().value(), EBADF);
+}
+
+// Case 57.
+TEST(socket, of_sequenced_packets_shuts_one_direction_down) {
+  auto pair = unio::datagram_handle::pair({.sequenced = true}).value();
+  ASSERT_TRUE(pair.first.shutdown(unio::datagram_handle::side::send));
+  char memory[4];
+  unio::datagram_info info;
+  EXPECT_EQ(pair.second.receive_from(unio::mutable_buffer(memory), info, 10s).value().bytes(), 0U);
+  ASSERT_TRUE(pair.second.send_to({}, unio::const_buffer("x", 1)));
+  EXPECT_EQ(pair.first.receive_from(unio::mutable_buffer(memory), info, 10s).value().bytes(), 1U);
+}
+
 TEST(listen, tells_the_port_that_was_chosen) {
   listening_socket_handle const l = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
   endpoint const at = l.local_endpoint().value();
@@ -121,6 +144,27 @@ TEST(listen, shares_a_port_if_both_want_to) {
   listening_socket_handle const l =
       listening_socket_handle::listen(endpoint::ipv4_loopback(0), shared).value();
   EXPECT_TRUE(listening_socket_handle::listen(l.local_endpoint().value(), shared));
+}
+
+// Each connection goes to one of the group, by its addresses and ports; both get some of many.
+TEST(listen, in_a_group_shares_the_connections_to_one_address) {
+  for (endpoint const& any : {endpoint::ipv4_loopback(0), endpoint::ipv6_loopback(0)}) {
+    auto made = listening_socket_handle::listen(any, {.reuse_port = true});
+    if (!made) continue; // no IPv6
+    listening_socket_handle members[2] = {std::move(*made), {}};
+    endpoint const at = members[0].local_endpoint().value();
+    members[1] = listening_socket_handle::listen(at, {.reuse_port = true}).value();
+    EXPECT_EQ(listening_socket_handle::listen(at).error().value(), EADDRINUSE); // not of the group
+    constexpr int many = 100;
+    std::vector<socket_handle> clients;
+    for (int i = 0; i < many; ++i) clients.push_back(socket_handle::connected_to(at, 10s).value());
+    int got[2] = {0, 0};
+    for (int i = 0; i < 2; ++i)
+      while (members[i].try_accept()) ++got[i];
+    EXPECT_EQ(got[0] + got[1], many);
+    EXPECT_GT(got[0], 0);
+    EXPECT_GT(got[1], 0);
+  }
 }
 
 TEST(listen, on_ipv6_takes_no_ipv4_unless_told_to) {
@@ -148,6 +192,27 @@ TEST(listen, on_an_abstract_name_tells_it_back) {
   endpoint const at = endpoint::unix_path("@unio-test-" + std::to_string(::getpid())).value();
   listening_socket_handle const l = listening_socket_handle::listen(at).value();
   EXPECT_EQ(l.local_endpoint().value(), at);
+}
+
+TEST(listen, on_an_abstract_name_of_any_bytes_is_found_by_just_that) {
+  std::string const name = "unio\0test" + std::string(1, '\0') + std::to_string(::getpid());
+  endpoint const at = endpoint::unix_abstract(name).value();
+  listening_socket_handle l = listening_socket_handle::listen(at).value();
+  EXPECT_EQ(l.local_endpoint().value(), at);
+  EXPECT_EQ(
+      socket_handle::connected_to(endpoint::unix_abstract(name.substr(0, name.size() - 1)).value()).error(),
+      std::errc::connection_refused);
+  socket_handle const client = socket_handle::connected_to(at, 10s).value();
+  EXPECT_EQ(client.remote_endpoint().value().path(), name);
+  EXPECT_TRUE(l.accept(10s));
+}
+
+TEST(listen, on_no_name_gets_an_abstract_one_from_the_kernel) {
+  listening_socket_handle l = listening_socket_handle::listen(endpoint::unix_unnamed()).value();
+  endpoint const at = l.local_endpoint().value();
+  EXPECT_TRUE(at.is_abstract());
+  EXPECT_EQ(at.path().size(), 5U); // unix(7), autobind
+  EXPECT_TRUE(socket_handle::connected_to(at, 10s));
 }
 
 TEST(listen, on_the_longest_unix_path_tells_it_back) {
@@ -180,6 +245,101 @@ TEST(socket, reports_that_nobody_listens) {
   endpoint const at = l.local_endpoint().value();
   ASSERT_TRUE(l.close());
   EXPECT_EQ(socket_handle::connected_to(at, 5s).error(), std::errc::connection_refused);
+}
+
+// ---- bound and connected in one --------------------------------------------------------------------------
+
+TEST(socket, connects_from_the_address_that_it_is_given) {
+  listening_socket_handle l = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
+  endpoint const at = l.local_endpoint().value();
+  endpoint const from = endpoint::ipv4({127, 0, 0, 9}, 0);
+  socket_handle const client = socket_handle::connected_to(at, {.from = from}, 10s).value();
+  EXPECT_TRUE(to_string(client.local_endpoint().value()).starts_with("127.0.0.9:"));
+  EXPECT_EQ(l.accept(10s)->remote_endpoint().value(), client.local_endpoint().value());
+  EXPECT_TRUE(client.get(unio::option::bind_without_port).value());
+
+  // From an address with a port, the whole of it.
+  endpoint const taken = client.local_endpoint().value();
+  EXPECT_EQ(socket_handle::connected_to(at, {.from = taken}, 10s).error().value(), EADDRINUSE);
+  EXPECT_EQ(socket_handle::connected_to(at, {.from = endpoint::ipv4({192, 0, 2, 1}, 0)}, 10s).error().value(),
+            EADDRNOTAVAIL);
+  EXPECT_FALSE(socket_handle::connected_to(at, {.from = endpoint::ipv6_loopback(0)}, 10s));
+  EXPECT_EQ(socket_handle::connected_to(endpoint()).error().value(), EAFNOSUPPORT);
+}
+
+// A port that was chosen at bind is this socket's alone; one that is chosen at connect serves for each peer.
+TEST(socket, shares_a_port_among_connections_to_different_peers) {
+  listening_socket_handle first = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
+  listening_socket_handle second = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
+  endpoint from = endpoint::ipv4({127, 0, 0, 9}, 0);
+  socket_handle const one =
+      socket_handle::connected_to(first.local_endpoint().value(), {.from = from, .reuse_address = true}, 10s)
+          .value();
+  from = one.local_endpoint().value();
+  auto const other = socket_handle::connected_to(second.local_endpoint().value(),
+                                                 {.from = from, .reuse_address = true}, 10s);
+  ASSERT_TRUE(other) << other.error().message();
+  EXPECT_EQ(other->local_endpoint().value(), from);
+}
+
+TEST(socket, connects_from_a_unix_name) {
+  std::string const name = "@unio-from-" + std::to_string(::getpid());
+  listening_socket_handle l = listening_socket_handle::listen(endpoint::unix_unnamed()).value();
+  endpoint const from = endpoint::unix_path(name).value();
+  socket_handle const client =
+      socket_handle::connected_to(l.local_endpoint().value(), {.from = from}, 10s).value();
+  EXPECT_EQ(l.accept(10s)->remote_endpoint().value(), from);
+}
+
+TEST(socket, connects_over_ipv6) {
+  unio::result<listening_socket_handle> l = listening_socket_handle::listen(endpoint::ipv6_loopback(0));
+  if (!l) GTEST_SKIP() << "no IPv6 here: " << l.error().message();
+  endpoint const at = l->local_endpoint().value();
+  socket_handle client = socket_handle::connected_to(at, {.from = endpoint::ipv6_loopback(0)}, 10s).value();
+  socket_handle server = l->accept(10s).value();
+  EXPECT_EQ(server.remote_endpoint().value(), client.local_endpoint().value());
+  ASSERT_TRUE(client.write(unio::const_buffer("six", 3)));
+  char memory[8];
+  EXPECT_EQ(server.read(memory, 10s).value().bytes(), 3U);
+}
+
+// ---- adopting --------------------------------------------------------------------------------------------
+
+TEST(adopt, of_one_kind_of_socket_refuses_all_others) {
+  int const stream = ::socket(AF_INET, SOCK_STREAM, 0);
+  int const listening = ::socket(AF_INET, SOCK_STREAM, 0);
+  ASSERT_EQ(::listen(listening, 1), 0);
+  int const datagrams = ::socket(AF_INET, SOCK_DGRAM, 0);
+  int const packets = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  int const event = ::eventfd(0, 0);
+  int const file = ::memfd_create("file", 0);
+
+  for (int const fd : {listening, datagrams, packets})
+    EXPECT_EQ(socket_handle::adopt(fd).error(), std::errc::wrong_protocol_type) << fd;
+  EXPECT_EQ(listening_socket_handle::adopt(stream).error(), std::errc::invalid_argument);
+  for (int const fd : {datagrams, packets})
+    EXPECT_EQ(listening_socket_handle::adopt(fd).error(), std::errc::wrong_protocol_type) << fd;
+  for (int const fd : {pipe[0], event, file}) {
+    EXPECT_EQ(socket_handle::adopt(fd).error(), std::errc::not_a_socket) << fd;
+    EXPECT_EQ(listening_socket_handle::adopt(fd).error(), std::errc::not_a_socket) << fd;
+    EXPECT_EQ(unio::datagram_handle::adopt(fd).error(), std::errc::not_a_socket) << fd;
+  }
+  EXPECT_EQ(socket_handle::adopt(-1).error().value(), EBADF);
+  EXPECT_EQ(listening_socket_handle::adopt(1'000'000).error().value(), EBADF);
+  for (int const fd : {stream, listening, datagrams, packets, pipe[0], event, file}) {
+    EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, 0) << "what was refused is as it was";
+    EXPECT_EQ(::fcntl(fd, F_GETFL) & O_NONBLOCK, 0);
+  }
+  for (int const fd : {datagrams, packets, pipe[0], pipe[1], event, file}) ::close(fd);
+
+  listening_socket_handle l = listening_socket_handle::adopt(listening).value();
+  EXPECT_NE(::fcntl(l.native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+  EXPECT_NE(::fcntl(l.native_handle(), F_GETFL) & O_NONBLOCK, 0);
+  socket_handle s = socket_handle::adopt(stream).value();
+  ASSERT_TRUE(s.connect(endpoint::ipv4_loopback(l.local_endpoint().value().port()), 10s));
+  EXPECT_TRUE(l.accept(10s));
 }
 
 } // namespace

@@ -243,4 +243,26 @@ DRIVER_TEST(kernel_accept, survives_connections_that_were_reset_before) {
   EXPECT_TRUE(found);
 }
 
+// Case 31. Addresses of peers are asked of each socket, not taken from memory that a ring shares among many.
+DRIVER_TEST(kernel_accept, of_many_leaves_each_connection_its_own_peer) {
+  auto [accepting, port] = listener(&m);
+  auto const at = unio::endpoint::ipv4_loopback(port);
+  std::vector<unio::socket_handle> clients;
+  std::vector<std::string> expected;
+  for (std::uint8_t i = 0; i < 20; ++i) {
+    unio::endpoint const from = unio::endpoint::ipv4({127, 0, 0, static_cast<std::uint8_t>(2 + i % 5)}, 0);
+    clients.push_back(unio::socket_handle::connected_to(at, {.from = from}, 20s).value());
+    expected.push_back(to_string(clients.back().local_endpoint().value()));
+  }
+  started accept{unio::async_accept_many(accepting)};
+  ASSERT_TRUE(drive(m, [&] { return accept.accepted.size() == clients.size(); }));
+  accept.cancel();
+  ASSERT_TRUE(drive(m, [&] { return accept.ended(); }));
+  std::vector<std::string> seen;
+  for (unio::socket_handle const& s : accept.accepted) seen.push_back(to_string(s.remote_endpoint().value()));
+  std::ranges::sort(expected);
+  std::ranges::sort(seen);
+  EXPECT_EQ(seen, expected);
+}
+
 } // namespace

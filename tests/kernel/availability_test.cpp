@@ -481,4 +481,30 @@ ISOLATED_TEST(kernel_availability, needs_no_memory_that_may_be_locked) {
             0);
 }
 
+// A ring counts the pages that it sends from against what may be locked; then they are copied.
+ISOLATED_TEST(kernel_availability, sends_without_copying_although_no_memory_may_be_locked) {
+  EXPECT_EQ(in_child([] {
+              if (::geteuid() == 0 && ::setuid(65534) != 0) return 11; // root may always
+              auto const m = made_multiplexer();
+              submit_all(*m); // the ring's own memory is counted too
+              rlimit const none{.rlim_cur = 0, .rlim_max = 0};
+              if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) return 10;
+              connection c = tcp_connection(m.get());
+              std::string const bytes = pattern(20'000);
+              std::array<unio::const_buffer, 2> const parts = {
+                  unio::const_buffer(bytes.data(), 9'000), unio::const_buffer(bytes.data() + 9'000, 11'000)};
+              for (unio::const_buffers const& what :
+                   {unio::const_buffers(unio::const_buffer(bytes)), unio::const_buffers(parts)}) {
+                started send{unio::async_send_zero_copy(c.socket, what)};
+                if (!drive(*m, [&] { return send.ended(); })) return 12;
+                if (send.error || send.bytes == 0) return 13;
+                std::string received;
+                while (received.size() < send.bytes && c.peer.wait()) received += c.peer.read_some();
+                if (received != bytes.substr(0, send.bytes)) return 14;
+              }
+              return 0;
+            }),
+            0);
+}
+
 } // namespace

@@ -57,6 +57,8 @@ DRIVER_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
     expect_passed_on<&table::send>([&] { return socket().socket.write(bytes).error(); });
     expect_passed_on<&table::sendmsg>(
         [&] { return socket().socket.write(unio::const_buffers(from)).error(); });
+    expect_passed_on<&table::shutdown>(
+        [&] { return socket().socket.shutdown(unio::socket_side::send).error(); });
     expect_passed_on<&table::read>([&] {
       auto pipe = unio::pipe_handle::anonymous().value();
       pipe.reader.set_multiplexer(own);

@@ -92,8 +92,7 @@ DRIVER_TEST(kernel_socket, loses_nothing_in_short_reads) {
 
 // Case 47.
 DRIVER_TEST(kernel_socket, reads_on_after_its_own_side_was_shut) {
-  for (bool const over_tcp : {false, true}) {
-    connection c = over_tcp ? tcp_connection(&m) : local_connection(&m);
+  for_each_connection_of(&m, [&](connection& c) {
     std::array<char, 16> memory{};
     started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
     submit_all(m);
@@ -105,12 +104,11 @@ DRIVER_TEST(kernel_socket, reads_on_after_its_own_side_was_shut) {
     ASSERT_TRUE(drive(m, [&] { return read.ended(); }));
     EXPECT_EQ(std::string(memory.data(), read.bytes), "answer");
     EXPECT_EQ(c.socket.write(unio::const_buffer(std::string_view("x"))).error().value(), EPIPE);
-  }
+  });
 }
 
 DRIVER_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
-  for (bool const over_tcp : {false, true}) {
-    connection c = over_tcp ? tcp_connection(&m) : local_connection(&m);
+  for_each_connection_of(&m, [&](connection& c) {
     c.peer.write("last words");
     ASSERT_EQ(::shutdown(c.peer.fd(), SHUT_WR), 0);
     std::array<char, 4> memory{};
@@ -136,7 +134,7 @@ DRIVER_TEST(kernel_socket, writes_on_after_the_peer_has_shut_its_side) {
     ASSERT_FALSE(write.error);
     while (received.size() < filled + write.bytes && c.peer.wait()) received += c.peer.read_some();
     EXPECT_TRUE(received == pattern(filled + write.bytes));
-  }
+  });
 }
 
 DRIVER_TEST(kernel_socket, reads_the_end_when_its_own_receiving_side_is_shut) {
@@ -290,6 +288,157 @@ ISOLATED_TEST(kernel_socket, is_told_that_there_is_no_port_left) {
     return 0;
   });
   if (failed >= 200) GTEST_SKIP() << "no network of its own, or its range of ports cannot be set";
+  EXPECT_EQ(failed, 0);
+}
+
+// ---- without copying -------------------------------------------------------------------------------------
+
+// Case 36. Each time the memory is overwritten as soon as it is ours again: after set_done, or after the
+// destructor of an operation whose value was known.
+DRIVER_TEST(kernel_socket, sends_several_buffers_without_copying_and_has_them_until_the_end) {
+  for_each_connection_of(&m, [&](connection& c) {
+    std::string const sent = pattern(600'000);
+    std::string received;
+    std::thread peer([&] {
+      for (std::size_t i = 0; received.size() < sent.size() && c.peer.wait(); ++i)
+        received += c.peer.read_some(1 + i * 7001 % 50'000);
+    });
+    std::size_t at = 0;
+    for (int round = 0; at < sent.size(); ++round) {
+      std::array<std::string, 3> memory;
+      std::size_t total = 0;
+      for (std::size_t i = 0; i < memory.size(); ++i) {
+        memory[i] = sent.substr(std::min(at + total, sent.size()), (i + 1) * 17'001);
+        total += memory[i].size();
+      }
+      std::array<unio::const_buffer, 4> const parts = {unio::const_buffer(memory[0]), unio::const_buffer(),
+                                                       unio::const_buffer(memory[1]),
+                                                       unio::const_buffer(memory[2])};
+      {
+        started send{unio::async_send_zero_copy(c.socket, unio::const_buffers(parts))};
+        ASSERT_TRUE(drive(m, [&] { return round % 2 == 0 ? send.ended() : send.values == 1; }));
+        ASSERT_FALSE(send.error) << send.error.message();
+        ASSERT_GE(send.bytes, 1u);
+        ASSERT_LE(send.bytes, total);
+        EXPECT_EQ(send.values, 1);
+        at += send.bytes;
+      }
+      for (std::string& s : memory) s.assign(s.size(), '#');
+    }
+    peer.join();
+    EXPECT_TRUE(received == sent);
+  });
+}
+
+// Room for nothing: the operation waits for it, and a cancel there leaves the stream whole.
+DRIVER_TEST(kernel_socket, sends_several_buffers_without_copying_once_there_is_room) {
+  for_each_connection_of(&m, [&](connection& c) {
+    std::size_t const filled = fill(c.socket);
+    std::string const more = pattern(3000, filled);
+    std::array<unio::const_buffer, 2> const parts = {unio::const_buffer(more.data(), 1000),
+                                                     unio::const_buffer(more.data() + 1000, 2000)};
+    std::string received;
+    std::size_t sent = 0;
+    {
+      started canceled{unio::async_send_zero_copy(c.socket, unio::const_buffers(parts))};
+      submit_all(m);
+      canceled.cancel();
+      ASSERT_TRUE(drive(m, [&] { return canceled.ended(); }));
+      sent = canceled.bytes; // TCP may have found a little room
+    }
+    if (sent == 0) {
+      started send{unio::async_send_zero_copy(c.socket, unio::const_buffers(parts))};
+      ASSERT_TRUE(drive(m, [&] {
+        received += c.peer.read_some();
+        return send.ended();
+      }));
+      ASSERT_FALSE(send.error) << send.error.message();
+      sent = send.bytes;
+    }
+    while (received.size() < filled + sent && c.peer.wait()) received += c.peer.read_some();
+    EXPECT_TRUE(received == pattern(filled + sent));
+  });
+}
+
+// Case 55. What the peer does not read stays with the caller: unio queues nothing of it.
+DRIVER_TEST(kernel_socket, gives_the_kernel_no_more_than_it_takes_when_the_peer_never_reads) {
+  for_each_connection_of(&m, [&](connection& c) {
+    std::string const block = pattern(65'536);
+    std::size_t taken = 0;
+    unio::io_result<unio::const_buffers> r;
+    while ((r = c.socket.write(unio::const_buffer(block), 30ms)).has_value()) {
+      taken += r.bytes_transferred();
+      ASSERT_LT(taken, std::size_t{256} << 20) << "it takes everything";
+    }
+    EXPECT_EQ(r.error(), unio::condition::timed_out);
+    EXPECT_GT(taken, 0u);
+    std::string received;
+    while (received.size() < taken && c.peer.wait()) received += c.peer.read_some();
+    EXPECT_EQ(received.size(), taken);
+  });
+}
+
+// ---- in a network of its own -----------------------------------------------------------------------------
+
+ISOLATED_TEST(kernel_socket, takes_the_first_write_along_with_the_handshake) {
+  int const failed = in_own_network([] {
+    if (std::system("echo 3 > /proc/sys/net/ipv4/tcp_fastopen") != 0) return 202;
+    auto const m = made_multiplexer();
+    for (bool const over_ipv6 : {false, true}) {
+      unio::endpoint const any =
+          over_ipv6 ? unio::endpoint::ipv6_loopback(0) : unio::endpoint::ipv4_loopback(0);
+      auto accepting = unio::listening_socket_handle::listen(any, {.fast_open = 16}).value();
+      unio::endpoint const at = accepting.local_endpoint().value();
+      bool with_data = false;
+      for (int i = 0; i < 4; ++i) { // the first brings the cookie home
+        unio::connect_options options{.fast_open = true};
+        if (i % 2 == 0) options.multiplexer = m.get();
+        auto client = unio::socket_handle::connected_to(at, options, 20s);
+        if (!client) return 1;
+        if (client->write(std::string_view("hello"), 20s).bytes_transferred() != 5) return 2;
+        auto server = accepting.accept(20s).value();
+        std::array<char, 8> memory{};
+        if (server.read(memory, 20s).bytes_transferred() != 5) return 3;
+        if (server.write(std::string_view("back"), 20s).bytes_transferred() != 4) return 4;
+        if (client->read(memory, 20s).bytes_transferred() != 4) return 5;
+        with_data = with_data || client->information().value().fast_open;
+      }
+      if (!with_data) return 6;
+    }
+    return 0;
+  });
+  if (failed >= 200) GTEST_SKIP() << "no network of its own";
+  EXPECT_EQ(failed, 0);
+}
+
+// fe80::1 is an address only together with the interface that it is on.
+ISOLATED_TEST(kernel_socket, connects_to_an_address_with_a_scope) {
+  int const failed = in_own_network([] {
+    if (std::system("ip -6 address add fe80::1/64 dev lo nodad") != 0) return 202;
+    auto const m = made_multiplexer();
+    auto accepting =
+        unio::listening_socket_handle::listen(unio::parse_endpoint("[fe80::1%lo]:0").value()).value();
+    unio::endpoint const at = accepting.local_endpoint().value();
+    if (!to_string(at).starts_with("[fe80::1%1]:")) return 1;
+    unio::connect_options const options{.from = unio::parse_endpoint("[fe80::1%lo]:0").value(),
+                                        .multiplexer = m.get()};
+    auto client = unio::socket_handle::connected_to(at, options, 20s);
+    // The kernel's own work on a new address may end an early connection, without unio too.
+    for (int i = 0; client.error() == std::errc::network_unreachable && i < 10; ++i)
+      client = unio::socket_handle::connected_to(at, options, 20s);
+    if (!client) return 2;
+    auto const server = accepting.accept(20s).value();
+    if (server.remote_endpoint().value() != client->local_endpoint().value()) return 3;
+    auto datagrams = unio::datagram_handle::bind(unio::parse_endpoint("[fe80::1%lo]:0").value()).value();
+    datagrams.set_multiplexer(m.get());
+    unio::endpoint const to = datagrams.local_endpoint().value();
+    if (!datagrams.send_to({.to = to}, unio::const_buffer("x", 1), 20s)) return 4;
+    std::array<char, 8> memory{};
+    unio::datagram_info info;
+    if (!datagrams.receive_from(unio::mutable_buffer(memory), info, 20s)) return 5;
+    return info.from == to ? 0 : 6;
+  });
+  if (failed >= 200) GTEST_SKIP() << "no network of its own, or no ip(8)";
   EXPECT_EQ(failed, 0);
 }
 

@@ -42,6 +42,7 @@ using test::reduced;
 using test::script;
 using test::take;
 using test::tcp_ends;
+using test::tcp_ipv6_ends;
 using test::unix_ends;
 using unio::deadline;
 using unio::io_multiplexer;
@@ -233,9 +234,9 @@ template <class Ends> struct write_to : test::fixture {
   }
 };
 
-struct write_to_tcp : write_to<tcp_ends> {
+template <class Ends> struct write_to_tcp : write_to<Ends> {
   static ending at_end() { return test::failure(ECONNRESET); } // for there was something that it had not read
-  using write_to::write_to;
+  using write_to<Ends>::write_to;
 };
 
 template <class Ends> struct gather_to : write_to<Ends> {
@@ -244,15 +245,17 @@ template <class Ends> struct gather_to : write_to<Ends> {
   UNIO_SPELLINGS(async_write, this->ends.sink, write, std::span<unio::const_buffer const>(parts))
 };
 
-struct send_zero_copy_to_tcp : write_to_tcp {
-  using write_to_tcp::write_to_tcp;
-  UNIO_SPELLINGS(async_send_zero_copy, ends.sink, send_zero_copy, unio::const_buffer(text))
+// Without copying; a Unix socket cannot do that, and copies.
+template <class Write> struct zero_copy : Write {
+  using Write::Write;
+  UNIO_SPELLINGS(async_send_zero_copy, this->ends.sink, send_zero_copy, unio::const_buffer(text))
 };
 
-// A Unix socket cannot send without copying.
-struct send_zero_copy_to_unix : write_to<unix_ends> {
-  using write_to::write_to;
-  UNIO_SPELLINGS(async_send_zero_copy, ends.sink, send_zero_copy, unio::const_buffer(text))
+template <class Write> struct gather_zero_copy : Write {
+  using Write::Write;
+  unio::const_buffer parts[3] = {{text.data(), 2}, {text.data(), 0}, {text.data() + 2, 3}};
+  UNIO_SPELLINGS(async_send_zero_copy, this->ends.sink, send_zero_copy,
+                 std::span<unio::const_buffer const>(parts))
 };
 
 struct write_file : test::fixture {
@@ -334,11 +337,11 @@ unio::endpoint fresh_name() {
       .value();
 }
 
-struct unix_address {
+struct unix_name {
   static unio::endpoint get() { return fresh_name(); }
 };
-struct tcp_address {
-  static unio::endpoint get() { return unio::endpoint::ipv4_loopback(0); }
+template <class Ends> struct tcp_address {
+  static unio::endpoint get() { return Ends::any(); }
 };
 
 template <class Address> struct accept_on : test::fixture {
@@ -369,9 +372,9 @@ template <class Address> struct accept_on : test::fixture {
 };
 
 // Only a listener of TCP can be ended from outside: shutting a Unix one down wakes no waiter.
-struct accept_on_tcp : accept_on<tcp_address> {
-  using accept_on::accept_on;
-  void end() { ::shutdown(listener.native_handle(), SHUT_RDWR); }
+template <class Ends> struct accept_on_tcp : accept_on<tcp_address<Ends>> {
+  using accept_on<tcp_address<Ends>>::accept_on;
+  void end() { ::shutdown(this->listener.native_handle(), SHUT_RDWR); }
   static ending at_end() { return test::failure(EINVAL); }
 };
 
@@ -414,16 +417,15 @@ struct connect_unix : test::fixture {
   }
 };
 
-struct connect_tcp : test::fixture {
+template <class Ends> struct connect_on : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false; // a handshake takes a moment
   static constexpr bool repeatable = false;
-  unio::listening_socket_handle listener =
-      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  unio::listening_socket_handle listener = unio::listening_socket_handle::listen(Ends::any()).value();
   unio::endpoint at = listener.local_endpoint().value();
-  unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
+  unio::socket_handle socket = unio::socket_handle::create(at.family()).value();
 
-  connect_tcp(io_multiplexer* m, script) { socket.set_multiplexer(m); }
+  connect_on(io_multiplexer* m, script) { socket.set_multiplexer(m); }
   UNIO_SPELLINGS(async_connect, socket, connect, at)
   ending reduce(sender::result_type r) {
     if (r.has_value()) {
@@ -433,6 +435,8 @@ struct connect_tcp : test::fixture {
     return reduced(r);
   }
 };
+
+using connect_tcp = connect_on<tcp_ends>;
 
 // The listener's queue is full, so that the handshake is never answered.
 struct connect_tcp_unanswered : connect_tcp {
@@ -453,6 +457,34 @@ struct connect_tcp_unanswered : connect_tcp {
   void close() { ASSERT_TRUE(socket.close()); }
 };
 
+// Made, bound and connected in one.
+template <class Connect> struct connected : Connect {
+  using sender = unio::async_connected;
+  static ending value() { return {"connection"}; }
+  unio::connect_options options;
+
+  connected(io_multiplexer* m, script s) : Connect(nullptr, s) {
+    options.multiplexer = m;
+    options.from = this->at.family() == unio::address_family::ipv4   ? tcp_ends::any()
+                   : this->at.family() == unio::address_family::ipv6 ? tcp_ipv6_ends::any()
+                                                                     : fresh_name();
+  }
+  template <class S = sender> S describe(deadline d) { return S(this->at, options, d); }
+  unio::io_result<unio::socket_handle> block(deadline d) {
+    return unio::socket_handle::connected_to(this->at, options, d);
+  }
+  auto await(deadline d) { return unio::socket_handle::co_connected_to(this->at, options, d); }
+  void close() = delete; // there is no handle yet
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    put(*r, text);
+    auto const accepted = this->listener.accept().value();
+    EXPECT_EQ(accepted.remote_endpoint().value(), r->local_endpoint().value());
+    EXPECT_EQ(take(accepted, text.size()), text);
+    return {"connection"};
+  }
+};
+
 struct connect_to_nobody : test::fixture {
   static constexpr bool can_wait = false;
   static constexpr bool zero_is_enough = false;
@@ -468,6 +500,37 @@ struct connect_to_nobody : test::fixture {
     at = taken.local_endpoint().value();
   }
   UNIO_SPELLINGS(async_connect, socket, connect, at)
+};
+
+// ---- shutting down ---------------------------------------------------------------------------------------
+
+template <class Ends> struct shutdown_on : test::fixture {
+  static constexpr bool can_wait = false;
+  static ending value() { return {"done, and the end behind hello"}; }
+  Ends ends;
+  static constexpr auto side = unio::socket_side::send;
+
+  shutdown_on(io_multiplexer* m, script) {
+    ends.sink.set_multiplexer(m);
+    put(ends.sink, text);
+  }
+  UNIO_SPELLINGS(async_shutdown, ends.sink, shutdown, side)
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return test::failure(r.error());
+    if (test::is_ready(ends.source, POLLIN, 10'000)) seen += take(ends.source, text.size() + 1);
+    return {"done, and the end behind " + seen};
+  }
+  std::string seen;
+};
+
+struct shutdown_unconnected : test::fixture {
+  static constexpr bool can_wait = false;
+  static ending value() { return test::failure(ENOTCONN); }
+  unio::socket_handle socket = unio::socket_handle::create(unio::address_family::ipv4).value();
+  static constexpr auto side = unio::socket_side::both;
+
+  shutdown_unconnected(io_multiplexer* m, script) { socket.set_multiplexer(m); }
+  UNIO_SPELLINGS(async_shutdown, socket, shutdown, side)
 };
 
 // ---- waiting ---------------------------------------------------------------------------------------------
@@ -847,6 +910,20 @@ std::vector<test::row> const& table() {
       test::row_of<read_from<tcp_ends>>("read_tcp_socket"),
       test::row_of<scatter_from<pipe_ends>>("scatter_from_pipe"),
       test::row_of<scatter_from<tcp_ends>>("scatter_from_tcp_socket"),
+      test::row_of<read_from<tcp_ipv6_ends>>("read_tcp_socket_on_ipv6"),
+      test::row_of<scatter_from<tcp_ipv6_ends>>("scatter_from_tcp_socket_on_ipv6"),
+      test::row_of<receive_from<tcp_ipv6_ends>>("receive_tcp_socket_on_ipv6"),
+      test::row_of<write_to_tcp<tcp_ipv6_ends>>("write_tcp_socket_on_ipv6"),
+      test::row_of<accept_on_tcp<tcp_ipv6_ends>>("accept_tcp_on_ipv6"),
+      test::row_of<connect_on<tcp_ipv6_ends>>("connect_tcp_on_ipv6"),
+      test::row_of<connected<connect_unix>>("connected_unix"),
+      test::row_of<connected<connect_tcp>>("connected_tcp"),
+      test::row_of<connected<connect_tcp_unanswered>>("connected_tcp_unanswered"),
+      test::row_of<connected<connect_on<tcp_ipv6_ends>>>("connected_tcp_on_ipv6"),
+      test::row_of<shutdown_on<unix_ends>>("shutdown_unix"),
+      test::row_of<shutdown_on<tcp_ends>>("shutdown_tcp"),
+      test::row_of<shutdown_on<tcp_ipv6_ends>>("shutdown_tcp_on_ipv6"),
+      test::row_of<shutdown_unconnected>("shutdown_unconnected"),
       test::row_of<read_nothing>("read_nothing"),
       test::row_of<receive_from<pipe_ends>>("receive_pipe"),
       test::row_of<receive_from<named_pipe_ends>>("receive_named_pipe"),
@@ -863,7 +940,7 @@ std::vector<test::row> const& table() {
       test::row_of<write_to<pipe_ends>>("write_pipe"),
       test::row_of<write_to<named_pipe_ends>>("write_named_pipe"),
       test::row_of<write_to<unix_ends>>("write_unix_socket"),
-      test::row_of<write_to_tcp>("write_tcp_socket"),
+      test::row_of<write_to_tcp<tcp_ends>>("write_tcp_socket"),
       test::row_of<gather_to<pipe_ends>>("gather_to_pipe"),
       test::row_of<gather_to<unix_ends>>("gather_to_unix_socket"),
       test::row_of<write_file>("write_file"),
@@ -873,10 +950,10 @@ std::vector<test::row> const& table() {
       test::row_of<barrier_on_file<unio::barrier_kind::nowait_all>>("barrier_nowait_all"),
       test::row_of<barrier_on_file<unio::barrier_kind::wait_all>>("barrier_wait_all"),
       test::row_of<barrier_on_pipe>("barrier_on_pipe"),
-      test::row_of<accept_on<unix_address>>("accept_unix"),
-      test::row_of<accept_on_tcp>("accept_tcp"),
-      test::row_of<accept_many_on<accept_on<unix_address>>>("accept_many_unix"),
-      test::row_of<accept_many_on<accept_on_tcp>>("accept_many_tcp"),
+      test::row_of<accept_on<unix_name>>("accept_unix"),
+      test::row_of<accept_on_tcp<tcp_ends>>("accept_tcp"),
+      test::row_of<accept_many_on<accept_on<unix_name>>>("accept_many_unix"),
+      test::row_of<accept_many_on<accept_on_tcp<tcp_ends>>>("accept_many_tcp"),
       test::row_of<connect_unix>("connect_unix"),
       test::row_of<connect_tcp>("connect_tcp"),
       test::row_of<connect_tcp_unanswered>("connect_tcp_unanswered"),
@@ -903,8 +980,11 @@ std::vector<test::row> const& table() {
       test::row_of<close_one<pipe_ends>>("close_pipe"),
       test::row_of<close_one<tcp_ends>>("close_socket"),
       test::row_of<close_one<file_end>>("close_file"),
-      test::row_of<send_zero_copy_to_tcp>("send_zero_copy_tcp"),
-      test::row_of<send_zero_copy_to_unix>("send_zero_copy_unix"),
+      test::row_of<zero_copy<write_to_tcp<tcp_ends>>>("send_zero_copy_tcp"),
+      test::row_of<zero_copy<write_to<unix_ends>>>("send_zero_copy_unix"),
+      test::row_of<gather_zero_copy<write_to_tcp<tcp_ends>>>("gather_zero_copy_tcp"),
+      test::row_of<gather_zero_copy<write_to_tcp<tcp_ipv6_ends>>>("gather_zero_copy_tcp_on_ipv6"),
+      test::row_of<gather_zero_copy<write_to<unix_ends>>>("gather_zero_copy_unix"),
       test::row_of<link_read_to_write<pipe_ends, unix_ends>>("link_pipe_to_socket"),
       test::row_of<link_read_to_write<tcp_ends, pipe_ends>>("link_socket_to_pipe"),
       test::row_of<link_write_to_read>("link_write_to_read"),
@@ -956,6 +1036,10 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s,
 }
 
 TEST_P(operations, end_the_same_on_every_driver_and_in_every_style) {
+  if (GetParam().row->name.ends_with("_on_ipv6")) {
+    static std::string const missing = test::no_ipv6();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
   std::vector<test::cell> const cells =
       play_everywhere(*GetParam().row, GetParam().what, test::available_drivers());
   for (std::string const& d : test::differences(*GetParam().row->expected(GetParam().what), cells))

@@ -5,7 +5,9 @@
 
 #include <unio/unio.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -119,6 +121,132 @@ TEST(simulated_pool, gets_its_buffers_back_from_what_is_stopped) {
     }
     held.reset();
     EXPECT_TRUE(run_until(sim, [&] { return ended == static_cast<int>(n); }));
+    EXPECT_EQ(pool.lent(), 0u);
+  });
+}
+
+// ---- async_receive_many -----------------------------------------------------------------------------------
+
+struct repeated {
+  unio::socket_pair ends;
+  std::string sent;
+  std::string received;
+  int dones = 0;
+  bool ended = false;
+  std::function<void(unio::lent_buffer&&)> keep;
+};
+
+struct repeated_notes {
+  repeated* self;
+  void set_value(unio::io_result<unio::lent_buffer>&& r) noexcept {
+    if (!r.has_value()) {
+      EXPECT_EQ(r.error(), condition::canceled);
+    } else if (!*r) {
+      self->ended = true;
+    } else {
+      self->received.append(reinterpret_cast<char const*>(r->data()), r->size());
+      self->keep(std::move(*r));
+    }
+  }
+  void set_done() noexcept { ++self->dones; }
+};
+
+task<> sends_all(repeated& c, dice d) {
+  for (std::size_t at = 0; at < c.sent.size();) {
+    std::size_t const n = std::min(c.sent.size() - at, std::size_t{1} + d.below(60));
+    auto const r = co_await c.ends.second.co_write(unio::const_buffer(c.sent.data() + at, n));
+    if (!r.has_value()) co_return;
+    at += r.bytes_transferred();
+    if (d.below(2) == 0) (void)co_await unio::co_sleep(std::chrono::microseconds(d.below(50)));
+  }
+  // No end and no byte helps one that was forgotten.
+  bool const waits = d.below(2) == 0;
+  for (int ms = 0; waits && ms != 1000 && c.received.size() != c.sent.size(); ++ms)
+    (void)co_await unio::co_sleep(std::chrono::milliseconds(1));
+  if (waits) {
+    EXPECT_EQ(c.received.size(), c.sent.size()) << "nobody wakes it";
+  }
+  (void)c.ends.second.shutdown(unio::socket_handle::side::send);
+}
+
+// Each is stopped again and again, and started again: what was read before the stop arrives before its end.
+TEST(simulated_pool, loses_no_byte_of_operations_that_bring_many) {
+  for_seeds(2000, [](simulation& sim) {
+    dice d(sim.seed());
+    unio::buffer_pool pool(1 + d.below(5), 1 + d.below(30));
+    std::vector<unio::lent_buffer> kept;
+    std::vector<std::unique_ptr<repeated>> all(1 + d.below(5));
+    using many = unio::io_operation_connection<unio::async_receive_many, repeated_notes>;
+    std::vector<std::unique_ptr<many>> operations;
+    for (auto& c : all) {
+      c = std::make_unique<repeated>();
+      c->ends = sim.stream_pair();
+      c->keep = [&](unio::lent_buffer&& b) {
+        if (d.below(3) == 0) kept.push_back(std::move(b));
+        if (d.below(8) == 0) operations[d.below(operations.size())]->cancel();
+      };
+      for (std::size_t n = d.below(400); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
+      operations.push_back(
+          std::make_unique<many>(unio::async_receive_many(c->ends.first, pool), repeated_notes{c.get()}));
+      unio::async_run(sim.multiplexer(), sends_all(*c, dice(d.below(1 << 20))));
+    }
+    for (auto& op : operations) op->start();
+    EXPECT_TRUE(run_until(sim, [&] {
+      if (d.below(2) == 0 || kept.size() >= pool.count()) kept.clear(); // all wait for these otherwise
+      bool any_open = false;
+      for (std::size_t i = 0; i != all.size(); ++i) {
+        if (all[i]->ended) continue;
+        any_open = true;
+        if (d.below(40) == 0) operations[i]->cancel();
+        if (!operations[i]->finished()) continue;
+        operations[i]->reset();
+        operations[i]->start();
+      }
+      return !any_open;
+    }));
+    kept.clear();
+    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
+    operations.clear();
+    EXPECT_EQ(pool.lent(), 0u);
+    std::vector<unio::lent_buffer> everything;
+    while (unio::lent_buffer b = pool.try_take()) everything.push_back(std::move(b));
+    EXPECT_EQ(everything.size(), pool.count());
+  });
+}
+
+task<> receives_through_a_window(repeated& c, unio::buffer_pool& pool, dice d) {
+  unio::receiving in(c.ends.first, pool, {.window = d.below(200)});
+  for (;;) {
+    unio::deadline const within =
+        d.below(3) == 0 ? unio::deadline(std::chrono::microseconds(1 + d.below(50))) : unio::deadline::none();
+    unio::lent_buffer* const next = co_await in.next(within);
+    if (next == nullptr && in.error() == condition::timed_out) continue;
+    if (next == nullptr) {
+      EXPECT_FALSE(in.error()) << in.error().message();
+      break;
+    }
+    c.received.append(reinterpret_cast<char const*>(next->data()), next->size());
+    unio::lent_buffer const mine = std::move(*next);
+    if (d.below(3) == 0) (void)co_await unio::co_sleep(std::chrono::microseconds(d.below(80)));
+  }
+  c.ended = true;
+}
+
+TEST(simulated_pool, loses_no_byte_through_windows) {
+  for_seeds(1000, [](simulation& sim) {
+    dice d(sim.seed());
+    unio::buffer_pool pool(8 + d.below(5), 1 + d.below(30));
+    std::vector<std::unique_ptr<repeated>> all(1 + d.below(4));
+    for (auto& c : all) {
+      c = std::make_unique<repeated>();
+      c->ends = sim.stream_pair();
+      for (std::size_t n = d.below(400); n != 0; --n) c->sent.push_back(static_cast<char>('a' + d.below(26)));
+      unio::async_run(sim.multiplexer(), receives_through_a_window(*c, pool, dice(d.below(1 << 20))));
+      unio::async_run(sim.multiplexer(), sends_all(*c, dice(d.below(1 << 20))));
+    }
+    EXPECT_TRUE(
+        run_until(sim, [&] { return std::ranges::all_of(all, [](auto const& c) { return c->ended; }); }));
+    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
     EXPECT_EQ(pool.lent(), 0u);
   });
 }

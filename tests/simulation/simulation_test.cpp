@@ -31,8 +31,8 @@ TEST(simulation, replaces_the_system_calls_only_while_it_lives) {
 }
 
 TEST(simulation, leaves_real_descriptors_and_the_time_of_other_threads_alone) {
-  simulation s;
   auto real = unio::pipe_handle::anonymous().value();
+  simulation s;
   EXPECT_EQ(real.writer.write(unio::const_buffer("abc", 3)).bytes_transferred(), 3u);
   std::array<char, 4> buffer{};
   EXPECT_EQ(real.reader.read(unio::mutable_buffer(buffer)).bytes_transferred(), 3u);
@@ -197,7 +197,11 @@ TEST(simulation, completes_a_zero_copy_send_before_it_finishes_it) {
   for_seeds(1000, [&](simulation& s) {
     auto [a, b] = s.stream_pair();
     std::vector<char> const data(1000);
-    started op{async_send_zero_copy(a, unio::const_buffer(data))};
+    std::array<unio::const_buffer, 2> const parts = {unio::const_buffer(data.data(), 300),
+                                                     unio::const_buffer(data.data() + 300, 700)};
+    bool const gathers = s.seed() % 2 == 0;
+    started op{async_send_zero_copy(
+        a, gathers ? unio::const_buffers(parts) : unio::const_buffers(unio::const_buffer(data)))};
     EXPECT_TRUE(run_until(s, [&] {
       apart = apart || (op.values == 1 && op.ends == 0);
       if (op.values == 1 && s.seed() % 3 == 0) op.cancel(); // changes nothing any more
@@ -208,6 +212,24 @@ TEST(simulation, completes_a_zero_copy_send_before_it_finishes_it) {
     EXPECT_GT(op.bytes, 0u);
   });
   EXPECT_TRUE(apart || std::getenv("UNIO_SEED") != nullptr);
+}
+
+TEST(simulation, shuts_a_direction_down_behind_what_was_written) {
+  for_seeds(1000, [](simulation& s) {
+    auto [a, b] = s.stream_pair();
+    ASSERT_EQ(a.write(unio::const_buffer("x", 1)).bytes_transferred(), 1u);
+    bool const fails = s.seed() % 4 == 0;
+    if (fails) s.fail("shutdown", 1, ENOTCONN);
+    started op{unio::async_shutdown(a, unio::socket_side::send)};
+    EXPECT_TRUE(run_until(s, [&] { return op.ended(); }));
+    expect_ended_once(op);
+    EXPECT_EQ(op.error.value(), fails ? ENOTCONN : 0);
+    if (fails) return;
+    char byte = 0;
+    EXPECT_EQ(b.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 1u);
+    EXPECT_EQ(b.read(unio::mutable_buffer(&byte, 1)).bytes_transferred(), 0u);
+    EXPECT_EQ(a.write(unio::const_buffer("x", 1)).error().value(), EPIPE);
+  });
 }
 
 TEST(simulation, accepts_many_until_it_is_cancelled) {

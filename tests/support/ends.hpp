@@ -37,11 +37,14 @@ struct unix_ends {
   }
 };
 
-struct tcp_ends {
+template <bool IsIpv6> struct tcp_ends_on {
+  static unio::endpoint any() {
+    return IsIpv6 ? unio::endpoint::ipv6_loopback(0) : unio::endpoint::ipv4_loopback(0);
+  }
   unio::socket_handle source, sink;
-  tcp_ends() {
-    auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
-    sink = unio::socket_handle::create(unio::address_family::ipv4).value();
+  tcp_ends_on() {
+    auto listener = unio::listening_socket_handle::listen(any()).value();
+    sink = unio::socket_handle::create(any().family()).value();
     // Small, so that they are soon full. What the listener has is inherited.
     int const least = 8192;
     (void)::setsockopt(listener.native_handle(), SOL_SOCKET, SO_RCVBUF, &least, sizeof least);
@@ -50,6 +53,14 @@ struct tcp_ends {
     source = listener.accept().value();
   }
 };
+using tcp_ends = tcp_ends_on<false>;
+using tcp_ipv6_ends = tcp_ends_on<true>;
+
+/// Why nothing can be tested over IPv6 here; empty if it can.
+inline std::string no_ipv6() {
+  auto const tried = unio::listening_socket_handle::listen(unio::endpoint::ipv6_loopback(0));
+  return tried ? std::string() : "no IPv6 here: " + tried.error().message();
+}
 
 inline void put(unio::handle const& to, std::string_view text) {
   ASSERT_EQ(::write(to.native_handle(), text.data(), text.size()), static_cast<ssize_t>(text.size()));

@@ -181,6 +181,17 @@ struct connection {
   raw peer;
 };
 
+/// A connection over TCP and IPv6. Closed where there is none here.
+inline connection tcp_ipv6_connection(unio::io_multiplexer* m) {
+  auto listening = unio::listening_socket_handle::listen(unio::endpoint::ipv6_loopback(0));
+  if (!listening) return {};
+  connection c{unio::socket_handle::connected_to(listening->local_endpoint().value()).value(), raw()};
+  c.peer = raw(::accept4(listening->native_handle(), nullptr, nullptr, SOCK_CLOEXEC));
+  EXPECT_GE(c.peer.fd(), 0);
+  c.socket.set_multiplexer(m);
+  return c;
+}
+
 /// A connection over TCP.
 inline connection tcp_connection(unio::io_multiplexer* m) {
   auto const [listener, port] = raw_listener();
@@ -197,6 +208,19 @@ inline connection local_connection(unio::io_multiplexer* m) {
   connection c{std::move(pair.first), raw(pair.second.release())};
   c.socket.set_multiplexer(m);
   return c;
+}
+
+/// Calls `f` with a connection of each kind: Unix, TCP over IPv4, and over IPv6 where there is that.
+template <class F> void for_each_connection_of(unio::io_multiplexer* m, F f) {
+  struct kind {
+    char const* name;
+    connection (*make)(unio::io_multiplexer*);
+  };
+  for (kind const& k :
+       {kind{"Unix", local_connection}, kind{"IPv4", tcp_connection}, kind{"IPv6", tcp_ipv6_connection}}) {
+    SCOPED_TRACE(k.name);
+    if (connection c = k.make(m); c.socket.is_open()) f(c);
+  }
 }
 
 /// The socket of a connection and what is read from it.

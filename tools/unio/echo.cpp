@@ -17,6 +17,9 @@
 #include <unio/sigpipe.hpp>
 #include <unio/splice.hpp>
 #include <unio/unio.hpp>
+#ifdef UNIO_TOOL_TLS
+#include <unio/tls.hpp>
+#endif
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -347,6 +350,30 @@ unio::task<> linked(unio::socket_handle s, connection*& first) {
   }
 }
 
+#ifdef UNIO_TOOL_TLS
+unio::tls_context identity; // set before the first connection
+
+// A client that does not say who it is, or what it wants, is not waited for.
+constexpr auto handshake_bound = 10s;
+
+unio::task<> encrypted(unio::socket_handle s, connection*& first) {
+  connection c(std::move(s), first);
+  unio::tls_stream secure(c.socket, identity);
+  if (auto const met = co_await secure.co_handshake(handshake_bound); !met) {
+    if (!secure.why().empty()) complain(fmt::format("unio: {}\n", secure.why()));
+    co_return;
+  }
+  std::array<char, buffer_size> room;
+  for (;;) {
+    auto const got = co_await secure.co_read(room);
+    if (!got || got->empty()) break;
+    auto const sent = co_await unio::write(secure, unio::const_buffer(room.data(), got.bytes_transferred()));
+    if (!sent) co_return;
+  }
+  (void)co_await secure.co_shutdown();
+}
+#endif
+
 using service = unio::task<> (*)(unio::socket_handle, connection*&);
 
 class task_server final : public server {
@@ -386,6 +413,10 @@ constexpr mode modes[] = {
     {"spliced", "a task that moves the bytes through a pipe", make_task_server<spliced>},
 };
 
+#ifdef UNIO_TOOL_TLS
+constexpr mode over_tls = {"tls", "", make_task_server<encrypted>};
+#endif
+
 mode const& mode_named(std::string const& name) {
   std::string names;
   for (mode const& m : modes) {
@@ -393,6 +424,21 @@ mode const& mode_named(std::string const& name) {
     names += fmt::format("{}{}", names.empty() ? "" : ", ", m.name);
   }
   throw CLI::ValidationError("--mode", fmt::format("the choices are {}, not {}", names, name));
+}
+
+// What serves: the mode, or TLS.
+mode const& choose(options const& o) {
+  if (o.identity.empty()) return mode_named(o.mode);
+#ifdef UNIO_TOOL_TLS
+  std::string why;
+  auto const made = unio::tls_context::server(
+      {unio::tls_pem::file(o.identity.at(0)), unio::tls_pem::file(o.identity.at(1))}, {}, &why);
+  if (!made) throw std::runtime_error(why);
+  identity = *made;
+  return over_tls;
+#else
+  throw std::runtime_error("--tls: this unio was built without OpenSSL");
+#endif
 }
 
 // ---- the timer --------------------------------------------------------------------------------------------
@@ -611,7 +657,7 @@ void announce(unio::listening_socket_handle const& listening) {
 }
 
 void serve_all(options const& o) {
-  mode const& m = mode_named(o.mode);
+  mode const& m = choose(o);
   if (!o.driver.empty()) ::setenv("UNIO_DRIVER", o.driver.c_str(), 1);
   unio::io_multiplexer& here = own_multiplexer();
   log_file const log = o.timer.empty() ? nullptr : open_log(o.timer);
@@ -673,6 +719,11 @@ void describe(CLI::App& app, options& o) {
   app.add_option_function<std::string>(
          "--mode", [&o](std::string const& name) { o.mode = mode_named(name).name; }, what)
       ->type_name(names);
+  app.add_option("--tls", o.identity,
+                 "Serve over TLS, with the certificates and the private key in these PEM files")
+      ->type_name("CERTIFICATES KEY")
+      ->expected(2)
+      ->excludes("--mode");
   auto const only = [&o](std::string const& name) {
     if (name != "uring" && name != "epoll")
       throw CLI::ValidationError("--driver", "the choices are uring and epoll, not " + name);

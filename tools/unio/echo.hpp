@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -15,7 +16,8 @@ struct options {
   std::string address = "127.0.0.1"; ///< IPv4, or IPv6
   std::uint16_t port = 7777;         ///< 0: any
   std::string mode = "awaited";
-  std::string driver; ///< empty: the best there is, or what UNIO_DRIVER names
+  std::vector<std::string> identity; ///< empty: no TLS, or the files of its certificates and of their key
+  std::string driver;                ///< empty: the best there is, or what UNIO_DRIVER names
   int threads = 1;
   std::string timer; ///< empty: none, or the file that a timer beside the connections writes to
 };

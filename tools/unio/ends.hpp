@@ -1,5 +1,5 @@
-// The two ends of a transfer. Neither knows what kind of handle it has, nor in which style it is run: it says
-// what it wants next (request) and takes the result (take).
+// The two ends of a transfer. Neither knows what its bytes move through (ports.hpp), nor in which style it is
+// run: it says what it wants next (request) and takes the result (take).
 //
 //   reading_end   reads until the end of the stream, or a limit; checksums what arrived
 //   writing_end   writes what it was given
@@ -9,8 +9,7 @@
 #pragma once
 
 #include "checksum.hpp"
-
-#include <unio/unio.hpp>
+#include "ports.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -22,16 +21,12 @@ namespace tour {
 
 using bytes_view = std::span<std::byte const>;
 
-/// The most that one operation is asked to move.
-inline constexpr std::size_t chunk_bytes = 256 * 1024;
-
-class writing_end {
+template <class Port> class writing_end {
  public:
-  using sender = unio::async_write;
-  using result_type = sender::result_type;
+  using result_type = unio::io_result<unio::const_buffers>;
   enum class at_end { stay_open, close };
 
-  writing_end(unio::io_handle& to, at_end what) : to_(to), what_(what) {}
+  writing_end(Port to, at_end what) : to_(to), what_(what) {}
 
   void give(bytes_view bytes) noexcept { left_ = bytes; }
   /// No more bytes will follow.
@@ -40,12 +35,18 @@ class writing_end {
     end_if_done();
   }
 
+  void give_all(bytes_view bytes) noexcept {
+    give(bytes);
+    finish();
+  }
+
   [[nodiscard]] bool is_drained() const noexcept { return left_.empty() || is_ended_; }
   [[nodiscard]] bool is_ready() const noexcept { return !is_drained(); }
   [[nodiscard]] bool is_ended() const noexcept { return is_ended_; }
   [[nodiscard]] std::error_code why() const noexcept { return why_; }
+  [[nodiscard]] std::uint64_t bytes() const noexcept { return written_; }
 
-  [[nodiscard]] sender describe() noexcept { return {to_, request()}; }
+  [[nodiscard]] auto describe() noexcept { return to_.async_write(request()); }
   result_type perform() noexcept { return to_.write(request()); }
   auto co_perform() noexcept { return to_.co_write(request()); }
   void take(result_type&& r) noexcept {
@@ -62,17 +63,17 @@ class writing_end {
  private:
   // A handle that cannot seek ignores the offset.
   [[nodiscard]] unio::io_request<unio::const_buffers> request() const noexcept {
-    return {unio::const_buffer(left_.first(std::min(left_.size(), chunk_bytes))), written_};
+    return {unio::const_buffer(left_.first(std::min(left_.size(), Port::chunk_bytes))), written_};
   }
   void end_if_done() noexcept {
     if (last_given_ && left_.empty()) end();
   }
   void end() noexcept {
     is_ended_ = true;
-    if (what_ == at_end::close) (void)to_.close(); // the reader sees the end of the stream
+    if (what_ == at_end::close) to_.close(); // the reader sees the end of the stream
   }
 
-  unio::io_handle& to_;
+  Port to_;
   bytes_view left_;
   std::uint64_t written_ = 0;
   std::error_code why_;
@@ -81,14 +82,17 @@ class writing_end {
   bool is_ended_ = false;
 };
 
-class reading_end {
+template <class Port> class reading_end {
  public:
-  using sender = unio::async_read;
-  using result_type = sender::result_type;
+  using result_type = unio::io_result<unio::mutable_buffers>;
 
-  reading_end(unio::io_handle& from, std::span<std::byte> into, std::uint64_t limit,
-              writing_end* relay) noexcept
-      : from_(from), into_(into), limit_(limit), relay_(relay) {}
+  reading_end(Port from, std::span<std::byte> into, std::uint64_t limit, writing_end<Port>* relay) noexcept
+      : from_(from),
+        into_(into.first(std::min(into.size(), Port::chunk_bytes))),
+        limit_(limit),
+        relay_(relay) {
+    if (limit == 0) end();
+  }
 
   [[nodiscard]] bool is_ready() const noexcept {
     return !is_ended_ && (relay_ == nullptr || relay_->is_drained());
@@ -98,7 +102,7 @@ class reading_end {
   [[nodiscard]] std::uint64_t bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::uint64_t sum() const noexcept { return sum_.value(); }
 
-  [[nodiscard]] sender describe() noexcept { return {from_, request()}; }
+  [[nodiscard]] auto describe() noexcept { return from_.async_read(request()); }
   result_type perform() noexcept { return from_.read(request()); }
   auto co_perform() noexcept { return from_.co_read(request()); }
   void take(result_type&& r) noexcept {
@@ -107,10 +111,10 @@ class reading_end {
     for (unio::mutable_buffer const filled : *r) sum_.add({filled.data(), filled.size()});
     bytes_ += r.bytes_transferred();
     if (relay_ != nullptr) relay_->give({r->front().data(), r->front().size()});
+    if (bytes_ == limit_) end();
   }
 
  private:
-  // At the limit the request is empty, which ends it as the end of a stream does.
   [[nodiscard]] unio::io_request<unio::mutable_buffers> request() const noexcept {
     return {unio::mutable_buffer(into_.first(std::min<std::uint64_t>(into_.size(), limit_ - bytes_))),
             bytes_};
@@ -118,15 +122,15 @@ class reading_end {
   void end() noexcept {
     is_ended_ = true;
     if (relay_ != nullptr) relay_->finish();
-    if (why_) (void)from_.close(); // notifies the writer
+    if (why_) from_.close(); // notifies the writer
   }
 
-  unio::io_handle& from_;
+  Port from_;
   std::span<std::byte> into_;
   std::uint64_t limit_;
   std::uint64_t bytes_ = 0;
   checksum sum_;
-  writing_end* relay_;
+  writing_end<Port>* relay_;
   std::error_code why_;
   bool is_ended_ = false;
 };

@@ -1,6 +1,7 @@
 #include "rows.hpp"
 
 #include "allocations.hpp"
+#include "example_identity.hpp"
 #include "tools/support/system_calls.hpp"
 
 #include <chrono>
@@ -21,6 +22,10 @@ char const* name(handle_choice h) noexcept {
       return "Unix socket";
     case handle_choice::tcp:
       return "TCP";
+    case handle_choice::udp:
+      return "UDP";
+    case handle_choice::tls:
+      return "TLS";
   }
   return "";
 }
@@ -45,12 +50,15 @@ char const* setting(driver d) noexcept { return d == driver::uring ? "uring" : "
 std::vector<row_kind> all_rows(std::vector<driver> const& drivers) {
   std::vector<row_kind> rows;
   for (handle_choice const h : {handle_choice::file, handle_choice::mapped_file, handle_choice::pipe,
-                                handle_choice::unix_socket, handle_choice::tcp}) {
+                                handle_choice::unix_socket, handle_choice::tcp, handle_choice::udp}) {
     rows.push_back({h, style::blocking, {}});
     for (style const s : {style::polled, style::multiplexed, style::awaited}) {
       for (driver const d : drivers) rows.push_back({h, s, d});
     }
   }
+#ifdef UNIO_TOOL_TLS
+  for (driver const d : drivers) rows.push_back({handle_choice::tls, style::awaited, d});
+#endif
   return rows;
 }
 
@@ -117,8 +125,9 @@ unio::result<channel> open_channel(handle_choice h, source const& from) {
       return open_unix_sockets();
     case handle_choice::tcp:
       return open_tcp();
+    default: // has a way of its own
+      return std::make_error_code(std::errc::invalid_argument);
   }
-  return std::make_error_code(std::errc::invalid_argument);
 }
 
 coupling coupling_of(handle_choice h) noexcept {
@@ -157,36 +166,118 @@ class measurement final : public section {
 // Empty if what was written to a file is what was read.
 std::string check_copy(unio::io_handle& copy, std::span<std::byte> buffer, std::uint64_t sum) {
   copy.set_multiplexer(nullptr);
-  reading_end again(copy, buffer, unio::no_offset, nullptr);
+  reading_end<handle_port> again(copy, buffer, unio::no_offset, nullptr);
   while (!again.is_ended()) again.take(again.perform());
   if (again.why()) return "reading the copy: " + again.why().message();
   return again.sum() == sum ? "" : "the copy differs";
 }
 
-void move_through(channel& c, unio::io_multiplexer* m, source const& from, row_result& row) {
-  auto const [handle, how, on] = row.kind;
-  coupling const coupled = coupling_of(handle);
-  auto const buffer = std::make_unique<std::byte[]>(chunk_bytes);
-  std::span<std::byte> const room(buffer.get(), chunk_bytes);
-  for (unio::io_handle* const h : {&c.from(), &c.writer}) h->set_multiplexer(m);
-
-  bool const is_stream = coupled == coupling::stream;
-  writing_end writing(c.writer, is_stream ? writing_end::at_end::close : writing_end::at_end::stay_open);
-  if (is_stream) {
-    writing.give(from.bytes);
-    writing.finish();
-  }
-  std::uint64_t const limit = is_stream ? unio::no_offset : from.bytes.size();
-  reading_end reading(c.from(), room, limit, coupled == coupling::relay ? &writing : nullptr);
-
+template <class Port>
+void move(coupling coupled, reading_end<Port>& reading, writing_end<Port>& writing, unio::io_multiplexer* m,
+          source const& from, row_result& row) {
   measurement measured(row);
-  std::error_code const why = transfer(how, coupled, reading, writing, m, measured);
+  std::error_code const why = transfer(row.kind.how, coupled, reading, writing, m, measured);
   row.bytes = reading.bytes();
   for (std::error_code const e : {why, writing.why(), reading.why()}) {
     if (e) row.failure = e.message();
   }
   if (row.failure.empty() && reading.sum() != from.sum) row.failure = "what arrived differs";
-  if (row.failure.empty() && coupled == coupling::relay) row.failure = check_copy(c.writer, room, from.sum);
+}
+
+void move_through(channel& c, unio::io_multiplexer* m, source const& from, std::span<std::byte> room,
+                  row_result& row) {
+  using writer = writing_end<handle_port>;
+  coupling const coupled = coupling_of(row.kind.handle);
+  for (unio::io_handle* const h : {&c.from(), &c.writer}) h->set_multiplexer(m);
+
+  bool const is_stream = coupled == coupling::stream;
+  writer writing(c.writer, is_stream ? writer::at_end::close : writer::at_end::stay_open);
+  if (is_stream) writing.give_all(from.bytes);
+  std::uint64_t const limit = is_stream ? unio::no_offset : from.bytes.size();
+  bool const is_relay = coupled == coupling::relay;
+  reading_end<handle_port> reading(c.from(), room, limit, is_relay ? &writing : nullptr);
+  move(coupled, reading, writing, m, from, row);
+  if (row.failure.empty() && is_relay) row.failure = check_copy(c.writer, room, from.sum);
+}
+
+// ── datagrams ─────────────────────────────────────────────────────────────────────────────────────────────
+
+std::error_code move_datagrams(unio::io_multiplexer* m, source const& from, std::span<std::byte> room,
+                               row_result& row) {
+  auto reader = unio::datagram_handle::bind(unio::endpoint::ipv4_loopback(0), {.gro = true});
+  if (!reader) return reader.error();
+  auto const at = reader->local_endpoint();
+  if (!at) return at.error();
+  auto writer = unio::datagram_handle::connected_to(*at);
+  if (!writer) return writer.error();
+  for (unio::datagram_handle* const h : {&*reader, &*writer}) h->set_multiplexer(m);
+
+  using writes = writing_end<datagram_port>;
+  writes writing(datagram_port(*writer), writes::at_end::stay_open);
+  writing.give_all(from.bytes);
+  reading_end<datagram_port> reading(datagram_port(*reader), room, from.bytes.size(), nullptr);
+  move(coupling::lock_step, reading, writing, m, from, row);
+  return {};
+}
+
+// ── TLS ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+#ifdef UNIO_TOOL_TLS
+unio::task<std::error_code> meet(unio::tls_stream& client, unio::tls_stream& server) {
+  auto const [here, there] = co_await unio::when_all(client.co_handshake(), server.co_handshake());
+  co_return here ? there.error() : here.error();
+}
+
+class unmeasured final : public section {
+ public:
+  void begin() noexcept override {}
+  void end() noexcept override {}
+};
+
+std::error_code move_encrypted(unio::io_multiplexer& m, source const& from, std::span<std::byte> room,
+                               row_result& row) {
+  auto ends = unio::socket_handle::pair();
+  if (!ends) return ends.error();
+  for (unio::socket_handle* const h : {&ends->first, &ends->second}) h->set_multiplexer(&m);
+  auto const pem = [](std::string_view text) { return unio::tls_pem::text(std::string(text)); };
+  auto const trust = unio::tls_context::client({.roots = pem(example_certificate)});
+  if (!trust) return trust.error();
+  auto const identity = unio::tls_context::server({pem(example_certificate), pem(example_key)});
+  if (!identity) return identity.error();
+  unio::tls_stream reader(ends->first, *trust, example_name);
+  unio::tls_stream writer(ends->second, *identity);
+  if (auto const failed = unio::run(m, meet(reader, writer))) return failed;
+
+  // A little first: afterwards the frames, and the queues in each of their few sizes, have their memory.
+  using writes = writing_end<tls_port>;
+  unmeasured warm_up;
+  bytes_view const little = from.bytes.first(std::min(from.bytes.size(), 4 * room.size()));
+  for (int i = 0; i < 8; ++i) {
+    writes writing(tls_port(writer), writes::at_end::stay_open);
+    writing.give_all(little);
+    reading_end<tls_port> reading(tls_port(reader), room, little.size(), nullptr);
+    auto const why = transfer(row.kind.how, coupling::stream, reading, writing, &m, warm_up);
+    if (why) return why;
+  }
+  writes writing(tls_port(writer), writes::at_end::stay_open);
+  writing.give_all(from.bytes);
+  reading_end<tls_port> reading(tls_port(reader), room, from.bytes.size(), nullptr);
+  move(coupling::stream, reading, writing, &m, from, row);
+  return {};
+}
+#endif
+
+std::error_code move_by(row_kind kind, unio::io_multiplexer* m, source const& from, row_result& row) {
+  auto const buffer = std::make_unique<std::byte[]>(handle_port::chunk_bytes);
+  std::span<std::byte> const room(buffer.get(), handle_port::chunk_bytes);
+  if (kind.handle == handle_choice::udp) return move_datagrams(m, from, room, row);
+#ifdef UNIO_TOOL_TLS
+  if (kind.handle == handle_choice::tls) return move_encrypted(*m, from, room, row);
+#endif
+  auto c = open_channel(kind.handle, from);
+  if (!c) return c.error();
+  move_through(*c, m, from, room, row);
+  return {};
 }
 
 } // namespace
@@ -204,9 +295,7 @@ row_result run_row(row_kind kind, source const& from) {
     if (!made) return row.failure = made.error().message(), row;
     m = std::move(*made);
   }
-  auto c = open_channel(kind.handle, from);
-  if (!c) return row.failure = c.error().message(), row;
-  move_through(*c, m.get(), from, row);
+  if (auto const why = move_by(kind, m.get(), from, row)) row.failure = why.message();
   return row;
 }
 

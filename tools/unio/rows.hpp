@@ -11,7 +11,7 @@
 
 namespace tour {
 
-enum class handle_choice { file, mapped_file, pipe, unix_socket, tcp };
+enum class handle_choice { file, mapped_file, pipe, unix_socket, tcp, udp, tls };
 
 /// A driver, as UNIO_DRIVER and --driver call it.
 enum class driver { uring, epoll };
@@ -27,7 +27,7 @@ struct row_kind {
 [[nodiscard]] char const* name(driver d) noexcept;    ///< for people: io_uring, epoll
 [[nodiscard]] char const* setting(driver d) noexcept; ///< for UNIO_DRIVER: uring, epoll
 
-/// Every kind of handle in every style on these drivers, in the order they are shown in.
+/// Every kind of handle in every style that it has on these drivers, in the order they are shown in.
 [[nodiscard]] std::vector<row_kind> all_rows(std::vector<driver> const& drivers);
 
 /// The bytes to move.

@@ -26,11 +26,18 @@ class rendezvous {
   std::atomic<int> reached_{0};
 };
 
+// Something was written that has not been read.
+template <class Port>
+bool is_behind(reading_end<Port> const& reading, writing_end<Port> const& writing) noexcept {
+  return reading.is_ready() && reading.bytes() < writing.bytes();
+}
+
 template <class End> void perform_all(End& end) noexcept {
   while (end.is_ready()) end.take(end.perform());
 }
 
-void block_in_turn(reading_end& reading, writing_end& writing, section& measured) {
+template <class Port>
+void block_in_turn(reading_end<Port>& reading, writing_end<Port>& writing, section& measured) {
   measured.begin();
   while (reading.is_ready()) {
     reading.take(reading.perform());
@@ -39,7 +46,18 @@ void block_in_turn(reading_end& reading, writing_end& writing, section& measured
   measured.end();
 }
 
-void block_in_two_threads(reading_end& reading, writing_end& writing, section& measured) {
+template <class Port>
+void block_in_lock_step(reading_end<Port>& reading, writing_end<Port>& writing, section& measured) {
+  measured.begin();
+  while (writing.is_ready() && reading.is_ready()) {
+    writing.take(writing.perform());
+    while (is_behind(reading, writing)) reading.take(reading.perform());
+  }
+  measured.end();
+}
+
+template <class Port>
+void block_in_two_threads(reading_end<Port>& reading, writing_end<Port>& writing, section& measured) {
   rendezvous go;
   rendezvous written;
   rendezvous leave;
@@ -89,40 +107,57 @@ template <class End, when_done Then> class lane {
   };
 
   End& end_;
-  unio::io_operation_connection<typename End::sender, receiver> operation_;
+  unio::io_operation_connection<decltype(std::declval<End&>().describe()), receiver> operation_;
   bool is_busy_ = false;
 };
 
-bool have_ended(reading_end const& reading, writing_end const& writing, coupling c) noexcept {
+template <class Port>
+bool have_ended(reading_end<Port> const& reading, writing_end<Port> const& writing, coupling c) noexcept {
   return reading.is_ended() && (c == coupling::one_end || writing.is_ended());
 }
 
-void poll_both(coupling c, reading_end& reading, writing_end& writing, section& measured) {
-  lane<reading_end, when_done::wait> reads(reading);
-  lane<writing_end, when_done::wait> writes(writing);
+// In lock step one of the two is at work.
+template <class Reads, class Writes, class Port>
+void go_on(Reads& reads, Writes& writes, reading_end<Port> const& reading, writing_end<Port> const& writing,
+           coupling c) noexcept {
+  bool const in_turn = c == coupling::lock_step;
+  if (!in_turn || !is_behind(reading, writing)) writes.go();
+  if (!in_turn || is_behind(reading, writing)) reads.go();
+}
+
+template <class Port>
+void poll_both(coupling c, reading_end<Port>& reading, writing_end<Port>& writing, section& measured) {
+  lane<reading_end<Port>, when_done::wait> reads(reading);
+  lane<writing_end<Port>, when_done::wait> writes(writing);
   measured.begin();
   while (!have_ended(reading, writing, c)) {
-    writes.go();
-    reads.go();
+    go_on(reads, writes, reading, writing, c);
     writes.poll();
     reads.poll();
   }
   measured.end();
 }
 
-std::error_code run_both(coupling c, reading_end& reading, writing_end& writing, unio::io_multiplexer& m,
-                         section& measured) {
-  lane<reading_end, when_done::go_on> reads(reading);
-  lane<writing_end, when_done::go_on> writes(writing);
+template <class Port, when_done Then>
+std::error_code run_lanes(coupling c, reading_end<Port>& reading, writing_end<Port>& writing,
+                          unio::io_multiplexer& m, section& measured) {
+  lane<reading_end<Port>, Then> reads(reading);
+  lane<writing_end<Port>, Then> writes(writing);
   std::error_code why;
   measured.begin();
   while (!have_ended(reading, writing, c) && !why) {
-    writes.go();
-    reads.go();
+    go_on(reads, writes, reading, writing, c);
     why = m.run().error();
   }
   measured.end();
   return why;
+}
+
+template <class Port>
+std::error_code run_both(coupling c, reading_end<Port>& reading, writing_end<Port>& writing,
+                         unio::io_multiplexer& m, section& measured) {
+  return c == coupling::lock_step ? run_lanes<Port, when_done::wait>(c, reading, writing, m, measured)
+                                  : run_lanes<Port, when_done::go_on>(c, reading, writing, m, measured);
 }
 
 // ── awaited ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -131,10 +166,18 @@ template <class End> unio::task<> await_all(End& end) {
   while (end.is_ready()) end.take(co_await end.co_perform());
 }
 
-unio::task<> await_in_turn(reading_end& reading, writing_end& writing) {
+template <class Port> unio::task<> await_in_turn(reading_end<Port>& reading, writing_end<Port>& writing) {
   while (reading.is_ready()) {
     reading.take(co_await reading.co_perform());
     while (writing.is_ready()) writing.take(co_await writing.co_perform());
+  }
+}
+
+template <class Port>
+unio::task<> await_in_lock_step(reading_end<Port>& reading, writing_end<Port>& writing) {
+  while (writing.is_ready() && reading.is_ready()) {
+    writing.take(co_await writing.co_perform());
+    while (is_behind(reading, writing)) reading.take(co_await reading.co_perform());
   }
 }
 
@@ -143,10 +186,17 @@ unio::task<> await_both(unio::task<> reading, unio::task<> writing) {
 }
 
 // The frames are made before the work begins, as the operations of the other styles are.
-std::error_code await_transfer(coupling c, reading_end& reading, writing_end& writing,
+template <class Port>
+std::error_code await_transfer(coupling c, reading_end<Port>& reading, writing_end<Port>& writing,
                                unio::io_multiplexer& m, section& measured) {
-  unio::task<> work = c == coupling::stream ? await_both(await_all(reading), await_all(writing))
-                                            : await_in_turn(reading, writing);
+  unio::task<> work;
+  if (c == coupling::stream) {
+    work = await_both(await_all(reading), await_all(writing));
+  } else if (c == coupling::lock_step) {
+    work = await_in_lock_step(reading, writing);
+  } else {
+    work = await_in_turn(reading, writing);
+  }
   std::error_code why;
   measured.begin();
   try {
@@ -158,20 +208,37 @@ std::error_code await_transfer(coupling c, reading_end& reading, writing_end& wr
   return why;
 }
 
+template <class Port> constexpr bool is_only_awaited = !requires(Port p) { p.async_read({}); };
+
 } // namespace
 
-std::error_code transfer(style how, coupling c, reading_end& reading, writing_end& writing,
+template <class Port>
+std::error_code transfer(style how, coupling c, reading_end<Port>& reading, writing_end<Port>& writing,
                          unio::io_multiplexer* m, section& measured) {
-  if (how == style::multiplexed) return run_both(c, reading, writing, *m, measured);
-  if (how == style::awaited) return await_transfer(c, reading, writing, *m, measured);
-  if (how == style::polled) {
-    poll_both(c, reading, writing, measured);
-  } else if (c == coupling::stream) {
-    block_in_two_threads(reading, writing, measured);
-  } else {
-    block_in_turn(reading, writing, measured);
+  if constexpr (!is_only_awaited<Port>) {
+    if (how == style::multiplexed) return run_both(c, reading, writing, *m, measured);
+    if (how == style::polled) return poll_both(c, reading, writing, measured), std::error_code();
+    if (how == style::blocking) {
+      if (c == coupling::stream) {
+        block_in_two_threads(reading, writing, measured);
+      } else if (c == coupling::lock_step) {
+        block_in_lock_step(reading, writing, measured);
+      } else {
+        block_in_turn(reading, writing, measured);
+      }
+      return {};
+    }
   }
-  return {};
+  return await_transfer(c, reading, writing, *m, measured);
 }
+
+template std::error_code transfer(style, coupling, reading_end<handle_port>&, writing_end<handle_port>&,
+                                  unio::io_multiplexer*, section&);
+template std::error_code transfer(style, coupling, reading_end<datagram_port>&, writing_end<datagram_port>&,
+                                  unio::io_multiplexer*, section&);
+#ifdef UNIO_TOOL_TLS
+template std::error_code transfer(style, coupling, reading_end<tls_port>&, writing_end<tls_port>&,
+                                  unio::io_multiplexer*, section&);
+#endif
 
 } // namespace tour

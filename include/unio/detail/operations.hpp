@@ -37,6 +37,15 @@ class UNIO_API void_operation : public io_operation {
   using io_operation::io_operation;
 };
 
+/// struct msghdr, while the kernel has it: filled when it is given to the kernel, so never copied. Its size
+/// is checked in src/op/send_zero_copy.cpp.
+struct message_header {
+  message_header() noexcept {}
+  message_header(message_header const&) noexcept {}
+  message_header& operator=(message_header const&) noexcept { return *this; }
+  alignas(8) std::byte bytes[56];
+};
+
 /// An operation that moves the bytes of a request.
 template <class Buffers> class transfer_operation : public io_operation {
  public:
@@ -146,16 +155,47 @@ class UNIO_API async_receive_many : public async_receive {
   async_receive_many(io_handle& h, buffer_pool& pool, unio::deadline d = {}) noexcept;
 };
 
-class UNIO_API async_connect : public detail::void_operation, public detail::standard_sender<async_connect> {
+namespace detail {
+
+/// Connecting, of a socket that there is or of one that it makes.
+class UNIO_API connect_operation : public void_operation {
+ public:
+  [[nodiscard]] endpoint const& to() const noexcept { return to_; }
+
+ protected:
+  connect_operation() = default;
+  connect_operation(int fd, io_multiplexer* m, endpoint const& to, unio::deadline d) noexcept
+      : void_operation(connect_faces, handle_kind::stream_socket, fd, m, d), to_(to) {}
+  void refuse_with(int native_code) noexcept { refused_ = native_code; }
+
+ private:
+  friend struct operation_access;
+  endpoint to_;
+  int refused_ = 0;                     // why there is no socket: a negative code
+  [[maybe_unused]] bool begun_ = false; // the kernel is connecting (src/op/connect.cpp)
+};
+
+} // namespace detail
+
+class UNIO_API async_connect : public detail::connect_operation,
+                               public detail::standard_sender<async_connect> {
  public:
   async_connect() = default;
   async_connect(socket_handle& h, endpoint const& to, unio::deadline d = {}) noexcept;
-  [[nodiscard]] endpoint const& to() const noexcept { return to_; }
+};
+
+/// A direction of a connection, or both.
+enum class socket_side : std::uint8_t { receive, send, both };
+
+class UNIO_API async_shutdown : public detail::void_operation,
+                                public detail::standard_sender<async_shutdown> {
+ public:
+  async_shutdown() = default;
+  async_shutdown(handle& h, socket_side which, unio::deadline d = {}) noexcept;
+  [[nodiscard]] socket_side which() const noexcept { return which_; }
 
  private:
-  friend struct detail::operation_access;
-  endpoint to_;
-  [[maybe_unused]] bool begun_ = false; // the kernel is connecting (src/op/connect.cpp)
+  socket_side which_ = socket_side::both;
 };
 
 class UNIO_API async_accept : public io_operation, public detail::standard_sender<async_accept> {
@@ -185,6 +225,7 @@ class UNIO_API async_send_zero_copy : public detail::transfer_operation<const_bu
  private:
   friend struct detail::operation_access;
   [[maybe_unused]] bool copies_ = false;
+  detail::message_header message_;
 };
 
 class UNIO_API async_wait_event : public io_operation, public detail::standard_sender<async_wait_event> {

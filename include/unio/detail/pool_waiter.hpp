@@ -1,4 +1,4 @@
-// unio/detail/pool_waiter.hpp: an operation's place in the queue for a buffer.
+// unio/detail/pool_waiter.hpp: an operation's place in the queue for a buffer; what a ring has read for it.
 //
 // Here because it is a part of async_receive, and the compiler needs its layout.
 
@@ -10,9 +10,22 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace unio::driver {
+class buffer_slots;
+}
+
 namespace unio::detail {
 
 class pool_state;
+
+/// What a ring has read and its receiver does not have yet: slots, in the order in which they were filled.
+struct arrivals {
+  static constexpr int not_ended = 1;
+  driver::buffer_slots* slots = nullptr; // null: nothing
+  std::uint16_t first = 0;
+  std::uint16_t last = 0;
+  int end = not_ended; // what comes after them: 0 or -errno
+};
 
 /// Queued by the operation's thread; the thread that gives a buffer back grants it, and posts this to the
 /// operation's multiplexer or, of a blocking call, wakes the thread.
@@ -29,6 +42,7 @@ struct pool_waiter : work {
   std::atomic<std::byte*> granted{nullptr}; // the buffer
   bool is_posted = false;                   // and it has not run
   std::atomic<std::uint32_t> woken{0};      // futex
+  arrivals arrived;
 };
 
 } // namespace unio::detail

@@ -6,8 +6,46 @@
 
 namespace unio {
 
+class UNIO_API async_connected : public detail::connect_operation,
+                                 public detail::standard_sender<async_connected> {
+ public:
+  using result_type = io_result<socket_handle>;
+  async_connected() = default;
+  explicit async_connected(endpoint const& to, connect_options const& options = {},
+                           unio::deadline d = {}) noexcept
+      : async_connected(socket_handle::create(to.family(), options), to, options.multiplexer, d) {}
+  /// Once: the socket is the caller's from then on.
+  [[nodiscard]] result_type result() noexcept {
+    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    return static_cast<socket_handle&&>(socket_);
+  }
+
+ private:
+  async_connected(unio::result<socket_handle> made, endpoint const& to, io_multiplexer* m,
+                  unio::deadline d) noexcept
+      : connect_operation(made ? made->native_handle() : -1, m, to, d) {
+    if (made) {
+      socket_ = static_cast<socket_handle&&>(*made);
+    } else {
+      refuse_with(-made.error().value());
+    }
+  }
+  socket_handle socket_;
+};
+
+UNIO_SENDER_FORMS(async_connected, (endpoint const& to, connect_options const& options), to, options)
+
+inline io_awaitable<async_connected> socket_handle::co_connected_to(endpoint const& to,
+                                                                    connect_options const& options,
+                                                                    deadline d) noexcept {
+  return io_awaitable<async_connected>(std::in_place, to, options, d);
+}
+
 inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
-    : void_operation(detail::connect_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d), to_(to) {}
+    : connect_operation(h.native_handle(), h.own_multiplexer(), to, d) {}
+inline async_shutdown::async_shutdown(handle& h, socket_side which, unio::deadline d) noexcept
+    : void_operation(detail::shutdown_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
+      which_(which) {}
 inline async_accept::async_accept(driver::operation_faces const& faces, listening_socket_handle& h,
                                   unio::deadline d) noexcept
     : io_operation(faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}

@@ -215,10 +215,24 @@ void engine::after_value(io_operation& op) noexcept {
     if (take_back(op)) process(op, -ECANCELED, 0);
     return;
   }
+  if (l.submitted() && has_arrived(op)) return bring(op);
   if (what_follows(l.is.where, trigger::delivered) != reaction::rearm) return;
   move(op, place::at_hand);
   if (l.is.pauses != 0) return retry_after(op, detail::pause_ms(l.is.pauses));
-  restart(op);
+  go_on_with(op);
+}
+
+// Delivers what has arrived, of which there may be more than one. If nothing may be lent now it waits for
+// that without the kernel, which would go on reading.
+void engine::bring(io_operation& op) noexcept {
+  int const r = op.faces().perform(op, attempt::nonblocking);
+  if (r != -EAGAIN) return process(op, r, flag_more);
+  (void)backend_->disarm(*this, op);
+}
+
+void engine::go_on_with(io_operation& op) noexcept {
+  if (!has_arrived(op)) return restart(op);
+  if (!perform_now(op)) await_readiness(op);
 }
 
 // Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it

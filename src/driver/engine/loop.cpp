@@ -39,7 +39,7 @@ int engine::change_backend(int why) noexcept {
         } else if (l.is.cancel_wanted || l.is.timed_out) {
           process(*op, -ECANCELED, 0);
         } else {
-          backend_->arm(*this, *op, attempted::no);
+          go_on_with(*op);
         }
       }
       any_stays = any_stays || stays;

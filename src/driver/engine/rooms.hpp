@@ -28,6 +28,12 @@ inline bool uses(io_operation const& op, int fd) noexcept {
 /// Made of other operations, which wait in its stead.
 inline bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
 
+/// The kernel has read ahead for it: perform() does not ask the kernel.
+inline bool has_arrived(io_operation const& op) noexcept {
+  auto const* const r = op.faces().resource;
+  return r != nullptr && r->has_arrived != nullptr && r->has_arrived(op);
+}
+
 inline bool never_waits(io_operation const& op) noexcept {
   return op.deadline().is_zero() && op.faces().interruptible;
 }

@@ -27,7 +27,7 @@ class shared_multiplexer final : public pool_multiplexer, members, crew {
  public:
   static result<std::unique_ptr<shared_multiplexer>> make(int threads, bool is_pool) noexcept {
     // Says now rather than later what would go wrong with each thread's own.
-    result<std::unique_ptr<backend>> const like = best_backend();
+    result<std::unique_ptr<backend>> const like = best_backend(true);
     if (!like.has_value()) return like.error();
     std::unique_ptr<slot[]> slots(new (std::nothrow) slot[static_cast<std::size_t>(threads)]);
     std::unique_ptr<shared_multiplexer> made;

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include "driver/buffer_slots.hpp"
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
 #include "driver/poll_events.hpp"
@@ -43,8 +44,9 @@ concept ring_kernel = requires(K& k, K const& is, io_operation& op, io_uring_sqe
   { k.peek()->res } -> std::convertible_to<int>;
   { k.peek()->flags } -> std::convertible_to<unsigned>;
   k.advance();
-  { k.prepare(op, sqe) } -> std::same_as<bool>; // false: it cannot perform this one
-  k.pause();                                    // a moment, in which memory may come back
+  { k.prepare(op, sqe) } -> std::same_as<bool>;      // false: it cannot perform this one
+  { k.slots_of(op) } -> std::same_as<buffer_slots*>; // of which it chooses what it reads into for this one
+  k.pause();                                         // a moment, in which memory may come back
 };
 
 /// The kernel is short of memory, or of room for completions: it passes.
@@ -160,8 +162,11 @@ template <ring_kernel Kernel> class ring_client : public backend {
       unsigned const flags = cqe->flags;
       if (tag != cancel_tag && tag != doorbell_tag) {
         io_operation* const op = slots_.find(tag);
-        // A second value on top of one that was not delivered yet: the receiver comes first.
-        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0) return;
+        // A second value on top of one that was not delivered yet: the receiver comes first, unless the
+        // operation keeps what arrives.
+        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0 &&
+            !keeps_arrivals(*op))
+          return;
         kernel_.advance();
         ++e.statistics.completions;
         if (op == nullptr) {
@@ -278,7 +283,35 @@ template <ring_kernel Kernel> class ring_client : public backend {
     return wants == readiness::worker || wants == readiness::nothing;
   }
 
+  // The kernel chooses what it reads into.
+  static bool keeps_arrivals(io_operation const& op) noexcept {
+    auto const* const from = op.faces().resource;
+    return from != nullptr && from->arrived != nullptr && op.links.is.where == place::in_kernel;
+  }
+
+  // It has read, or come to the end; or it does not go on, for want of a buffer, say.
+  void arrived(engine& e, io_operation& op, int res, unsigned flags) noexcept {
+    bool const was_to_end = to_cancel_.contains(op);
+    if (was_to_end) to_cancel_.remove(op);
+    bool const has_buffer = (flags & IORING_CQE_F_BUFFER) != 0;
+    op.faces().resource->arrived(op, has_buffer ? kernel_.slots_of(op) : nullptr,
+                                 flags >> IORING_CQE_BUFFER_SHIFT, res);
+    bool const more = goes_on(flags);
+    if (!more) free_slot(op);
+    if (engine::has_undelivered(op)) {
+      if (!more) move(op, place::yielded);
+    } else if (more) {
+      if (op.faces().resource->has_arrived(op)) e.bring(op);
+      if (was_to_end && !engine::has_undelivered(op)) ask_to_end(op);
+    } else if (is_to_end(op)) {
+      e.process(op, -ECANCELED, 0);
+    } else if (!e.perform_now(op)) {
+      e.await_readiness(op);
+    }
+  }
+
   void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
+    if (keeps_arrivals(op)) return arrived(e, op, res, flags);
     // An operation is in one queue: one that has a value to deliver asks for its end again after that
     // (engine::after_value).
     bool const was_to_end = to_cancel_.contains(op);

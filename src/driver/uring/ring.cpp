@@ -58,7 +58,7 @@ ring::~ring() {
   if (!is_open_) return;
   if (end_fd_ >= 0) sys::close(end_fd_);
   if (results_fd_ >= 0) sys::close(results_fd_);
-  if (fork_generation_ != sys::fork_generation()) {
+  if (is_inherited()) {
     // A child made by fork has none of the mappings, and may have others where they were.
     if (!has_left_) sys::close(ring_.ring_fd);
     return;
@@ -71,6 +71,8 @@ ring::~ring() {
   sys::will_unmap();
   io_uring_queue_exit(&ring_);
 }
+
+bool ring::is_inherited() const noexcept { return fork_generation_ != sys::fork_generation(); }
 
 // The registration keeps the ring alive, and its operations with it, until the thread ends. In another thread
 // the same place is another ring's.

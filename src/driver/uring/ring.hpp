@@ -32,6 +32,8 @@ class ring {
   [[nodiscard]] bool has(std::uint32_t setup_flag) const noexcept { return (flags_ & setup_flag) != 0; }
   [[nodiscard]] bool is_registered() const noexcept { return registered_; }
   [[nodiscard]] bool has_no_iowait() const noexcept { return no_iowait_; }
+  /// A child made by fork has it: it is the parent's.
+  [[nodiscard]] bool is_inherited() const noexcept;
   [[nodiscard]] unsigned entries() const noexcept { return ring_.sq.ring_entries; }
   [[nodiscard]] int fd() const noexcept { return ring_.ring_fd; }
 

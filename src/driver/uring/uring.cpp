@@ -2,6 +2,7 @@
 
 #include "driver/uring/uring.hpp"
 
+#include "driver/uring/choosing.hpp"
 #include "driver/uring/client.hpp"
 #include "driver/uring/ring.hpp"
 #include "sys/descriptors.hpp"
@@ -28,12 +29,19 @@ class uring_kernel : public ring {
     return 0;
   }
 
+  ~uring_kernel() {
+    if (!is_inherited()) groups_.leave_all(!has_left());
+  }
+
   [[nodiscard]] bool supports(unsigned opcode) const noexcept { return supported_[opcode]; }
 
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
     bool const will_wait = op.links.is.where != place::to_try && has(IORING_SETUP_SINGLE_ISSUER);
+    auto const* const from = op.faces().resource;
+    if (from != nullptr && from->source != nullptr && !prepare_to_choose()) return false;
     if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
+    if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0 && !choose(op, sqe)) return false;
     if (!supported_[sqe.opcode]) return false;
     return !outlasts_entering(op) || prepare_end() == 0;
   }
@@ -45,8 +53,34 @@ class uring_kernel : public ring {
     return op.faces().lends_buffers || op.faces().wants(op) == readiness::worker;
   }
 
+  [[nodiscard]] buffer_slots* slots_of(io_operation& op) noexcept {
+    return groups_.slots_of(*op.faces().resource->source(op));
+  }
+
  private:
+  // Only where nothing is read while no thread enters: then all that was read is known when the ring is given
+  // up, and only its thread and the kernel, in turns, look at the slots.
+  bool prepare_to_choose() noexcept {
+    if (!may_choose_ || !has(IORING_SETUP_DEFER_TASKRUN)) return false;
+    may_choose_ = can_choose_buffers();
+    return may_choose_;
+  }
+
+  bool choose(io_operation& op, io_uring_sqe& sqe) noexcept {
+    int const group = groups_.find(
+        *op.faces().resource->source(op),
+        [this](int number, buffer_slots const& slots) {
+          may_choose_ = add_buffers(fd(), number, slots) == 0; // refused once: memory that may be locked, say
+          return may_choose_;
+        },
+        [this](int number) { drop_buffers(fd(), number); });
+    sqe.buf_group = static_cast<std::uint16_t>(group);
+    return group != buffer_groups::none;
+  }
+
   std::bitset<256> supported_;
+  buffer_groups groups_;
+  bool may_choose_ = true; // until it turns out that it cannot
 };
 
 class uring_backend final : public ring_client<uring_kernel> {

@@ -1,0 +1,75 @@
+# The libraries beside unio::unio, each of which needs one that the rest of unio does not.
+#
+#   unio::tls   OpenSSL; UNIO_TLS: is it compiled?
+#   unio::net   c-ares; UNIO_NET likewise
+
+set(UNIO_OPENSSL_VERSION 3.0)
+set(UNIO_CARES_VERSION 1.18.1)
+
+# unio_component(NAME FOUND is-it-there NEEDS "what, as people call it" PACKAGE name LIBRARY target)
+# src/NAME/*.cpp become unio::NAME, static or shared as unio::unio is, both from one compilation. Without
+# LIBRARY it is left out, with a line that says why.
+function(unio_component name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOUND;NEEDS;PACKAGE;LIBRARY" "")
+  string(TOUPPER UNIO_${name} is_wanted)
+  if(arg_FOUND)
+    option(${is_wanted} "Build unio::${name}" ON)
+  else()
+    option(${is_wanted} "Build unio::${name}" OFF)
+  endif()
+  if(${is_wanted} AND NOT arg_FOUND)
+    message(FATAL_ERROR "unio: ${is_wanted} is ON, but there is no ${arg_NEEDS}")
+  elseif(NOT ${is_wanted})
+    set(why "${arg_NEEDS} was not found (package ${arg_PACKAGE})")
+    if(arg_FOUND)
+      set(why "${is_wanted} is OFF")
+    endif()
+    message(STATUS "unio: unio::${name} and what uses it are left out, because ${why}")
+    return()
+  endif()
+  message(STATUS "unio: unio::${name}: ${arg_NEEDS}")
+
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  set(objects unio_${name}_objects)
+  add_library(${objects} OBJECT ${sources})
+  set_target_properties(${objects} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden)
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_options(${objects} PRIVATE -ffunction-sections -fdata-sections)
+  target_link_libraries(${objects} PRIVATE unio_build ${arg_LIBRARY})
+  if(UNIO_TRACK_PENDING)
+    target_compile_definitions(${objects} PUBLIC UNIO_TRACK_PENDING=1)
+  endif()
+
+  add_library(unio_${name}_static STATIC $<TARGET_OBJECTS:${objects}>)
+  add_library(unio_${name}_shared SHARED $<TARGET_OBJECTS:${objects}>)
+  foreach(kind IN ITEMS static shared)
+    set(library unio_${name}_${kind})
+    add_library(unio::${library} ALIAS ${library})
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME unio_${name} LINKER_LANGUAGE CXX)
+    target_link_libraries(${library} PUBLIC unio_${kind} PRIVATE ${arg_LIBRARY})
+  endforeach()
+  set_target_properties(unio_${name}_shared PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+  if(NOT UNIO_SANITIZE)
+    target_link_options(unio_${name}_shared PRIVATE LINKER:--no-undefined)
+  endif()
+
+  if(BUILD_SHARED_LIBS)
+    add_library(unio::${name} ALIAS unio_${name}_shared)
+  else()
+    add_library(unio::${name} ALIAS unio_${name}_static)
+  endif()
+endfunction()
+
+find_package(OpenSSL ${UNIO_OPENSSL_VERSION} QUIET)
+unio_component(tls FOUND "${OPENSSL_FOUND}" NEEDS "OpenSSL >= ${UNIO_OPENSSL_VERSION}" PACKAGE libssl-dev
+  LIBRARY OpenSSL::SSL)
+
+find_package(PkgConfig QUIET)
+if(PkgConfig_FOUND)
+  pkg_check_modules(unio_cares QUIET IMPORTED_TARGET GLOBAL libcares>=${UNIO_CARES_VERSION})
+endif()
+unio_component(net FOUND "${unio_cares_FOUND}" NEEDS "c-ares >= ${UNIO_CARES_VERSION}" PACKAGE libc-ares-dev
+  LIBRARY PkgConfig::unio_cares)

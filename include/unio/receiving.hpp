@@ -1,0 +1,79 @@
+// unio/receiving.hpp: what a stream brings, in buffers of a pool, one after the other.
+//
+//   receiving   reads ahead as far as its window, and pauses there
+//
+//   unio::receiving in(socket, pool, {.window = 64 * 1024});
+//   while (unio::lent_buffer* next = co_await in.next()) use(*next);
+//   if (in.error()) …                                                  // otherwise the stream has ended
+
+#pragma once
+
+#include <unio/connect.hpp>
+#include <unio/detail/lent_queue.hpp>
+#include <unio/handle.hpp>
+#include <unio/sync.hpp>
+#include <unio/task.hpp>
+
+namespace unio {
+
+/// Receives from a stream for one coroutine. It begins with the first next(), goes on while the coroutine
+/// does something else, and keeps what has come until it is asked for. Once it keeps a window's worth of
+/// buffers it stops reading until half of them have been asked for: the peer has to wait then, nobody else.
+///
+/// Values         each buffer has 1 byte or more. The coroutine may move it out; what it leaves goes home
+///                with the next call of next(), or with this
+/// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer. What was
+///                moved out may be dropped on any
+/// Lifetime       stream and pool outlive it. Nothing else reads from the stream meanwhile. It does not move
+/// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
+///                drives its multiplexer until that has finished
+/// Cost           a block of the frame pool for each, and a frame for each next(); no heap allocation once
+///                the frame pool is warm. On a ring one request brings many buffers
+/// Source         docs/features.md X-08
+class UNIO_API receiving {
+ public:
+  struct options {
+    /// So many bytes of buffers are kept at most, counted by their size and not by their use, and one at
+    /// least. What a ring has read before it stopped, at most 64 buffers, comes on top.
+    std::size_t window = std::size_t{64} * 1024;
+  };
+
+  /// Throws  std::bad_alloc
+  receiving(io_handle& from, buffer_pool& pool) : receiving(from, pool, options()) {}
+  receiving(io_handle& from, buffer_pool& pool, options o);
+  receiving(receiving const&) = delete;
+  receiving& operator=(receiving const&) = delete;
+  ~receiving();
+
+  /// The next buffer, until the next call; null: see error().
+  ///
+  /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call
+  [[nodiscard]] task<lent_buffer*> next(deadline d = {});
+  /// Why the last next() returned null: nothing at the end of the stream; condition::timed_out or canceled,
+  /// after which it may be called again; otherwise the stream's error, for good.
+  [[nodiscard]] std::error_code error() const noexcept { return error_; }
+  /// Buffers that have come and were not asked for.
+  [[nodiscard]] std::size_t kept() const noexcept { return kept_.size(); }
+
+ private:
+  struct notes {
+    receiving* self;
+    void set_value(io_result<lent_buffer>&& got) noexcept { self->take(std::move(got)); }
+    void set_done() noexcept { self->ended(); }
+  };
+  void take(io_result<lent_buffer>&& got) noexcept;
+  void ended() noexcept;
+
+  std::size_t limit_; // of kept_
+  detail::lent_queue kept_;
+  lent_buffer given_;
+  auto_reset_event arrived_; // or ended
+  std::error_code error_;
+  std::error_code why_; // it has ended
+  bool has_ended_ = false;
+  bool is_running_ = false;
+  bool is_pausing_ = false;
+  io_operation_connection<async_receive_many, notes> operation_;
+};
+
+} // namespace unio

@@ -1,0 +1,80 @@
+#include <unio/receiving.hpp>
+#include <unio/timeout.hpp>
+
+#include <algorithm>
+
+namespace unio {
+namespace {
+
+// The most that a ring reads before it learns that it should not (driver/buffer_slots.hpp), and the one that
+// is being delivered.
+constexpr std::size_t overrun = 64 + 1;
+
+std::size_t buffers_of(std::size_t window, buffer_pool const& pool) noexcept {
+  return std::clamp<std::size_t>(window / pool.size(), 1, pool.count());
+}
+
+} // namespace
+
+receiving::receiving(io_handle& from, buffer_pool& pool, options o)
+    : limit_(buffers_of(o.window, pool)),
+      kept_(limit_ + overrun),
+      operation_(connect(async_receive_many(from, pool), notes{this})) {}
+
+receiving::~receiving() = default;
+
+void receiving::take(io_result<lent_buffer>&& got) noexcept {
+  if (!got.has_value()) {
+    if (is_pausing_ && got.error() == condition::canceled) return;
+    has_ended_ = true;
+    why_ = got.error();
+  } else if (!*got) {
+    has_ended_ = true;
+  } else {
+    UNIO_EXPECTS(!kept_.is_full(), "more was received than a driver reads ahead");
+    kept_.push(std::move(*got));
+    if (kept_.size() >= limit_ && !is_pausing_) {
+      is_pausing_ = true;
+      operation_.cancel();
+    }
+  }
+  arrived_.set();
+}
+
+void receiving::ended() noexcept {
+  is_running_ = is_pausing_ = false;
+  arrived_.set();
+}
+
+task<lent_buffer*> receiving::next(deadline d) {
+  given_.reset();
+  for (;;) {
+    if (!is_running_ && !has_ended_ && kept_.size() <= limit_ / 2) {
+      environment const& with = co_await this_coro::environment;
+      if (operation_.finished()) operation_.reset();
+      is_running_ = true;
+      operation_.start(with.multiplexer);
+    }
+    if (kept_.size() != 0) {
+      given_ = kept_.pop();
+      error_ = {};
+      co_return &given_;
+    }
+    if (has_ended_) {
+      error_ = why_;
+      co_return nullptr;
+    }
+    result<void> waited;
+    if (d.is_none()) {
+      waited = co_await arrived_.wait();
+    } else {
+      waited = co_await timeout(d, arrived_.wait());
+    }
+    if (!waited.has_value() && kept_.size() == 0) {
+      error_ = waited.error();
+      co_return nullptr;
+    }
+  }
+}
+
+} // namespace unio

@@ -1,0 +1,153 @@
+#include "driver/uring/choosing.hpp"
+
+#include "driver/uring/ring.hpp"
+#include "sys/descriptors.hpp"
+#include "sys/multishot.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
+#include <utility>
+
+namespace unio::driver {
+
+int add_buffers(int ring_fd, int number, buffer_slots const& slots) noexcept {
+  io_uring_buf_reg group{};
+  group.ring_addr = reinterpret_cast<std::uintptr_t>(slots.queue());
+  group.ring_entries = slots.count();
+  group.bgid = static_cast<std::uint16_t>(number);
+  return static_cast<int>(sys::io_uring_register(ring_fd, IORING_REGISTER_PBUF_RING, &group, 1));
+}
+
+void drop_buffers(int ring_fd, int number) noexcept {
+  io_uring_buf_reg group{};
+  group.bgid = static_cast<std::uint16_t>(number);
+  sys::io_uring_register(ring_fd, IORING_UNREGISTER_PBUF_RING, &group, 1);
+}
+
+namespace {
+
+constexpr unsigned buffers = 16; // three for each attempt
+
+/// What is read from, and how the other end says that nothing more will come.
+struct ends {
+  int from = -1;
+  int to = -1;
+
+  explicit ends(bool is_socket) noexcept {
+    int both[2];
+    std::int64_t const r = is_socket
+                               ? sys::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, both)
+                               : sys::pipe(both, O_CLOEXEC | O_NONBLOCK);
+    if (r < 0) {
+      error = static_cast<int>(r);
+    } else {
+      from = both[0];
+      to = both[1];
+    }
+  }
+  ends(ends const&) = delete;
+  ends& operator=(ends const&) = delete;
+  ~ends() {
+    if (from >= 0) sys::close(from);
+    close();
+  }
+  bool send_all() noexcept {
+    bool const sent = sys::write(to, "ab", 2) == 2;
+    close();
+    return sent;
+  }
+  void close() noexcept {
+    if (to >= 0) sys::close(std::exchange(to, -1));
+  }
+  int error = 0;
+};
+
+// Two buffers' worth of bytes, and the end right behind them: one request for many values has to bring all
+// three, whether they come before it or after it, and though the ring is not entered in between.
+//
+// Linux 6.7 leaves what does not fit into the first buffer of a pipe until more comes (fixed in 6.8,
+// "io_uring/rw: ensure poll based multishot read retries appropriately"); CVE-2026-23473 never brings the end
+// of a socket (liburing#1549).
+bool brings_all(ring& r, ends& e, io_uring_sqe const& request, bool is_late) noexcept {
+  io_uring_sqe* const sqe = r.get();
+  if (sqe == nullptr || (is_late && !e.send_all())) return false;
+  *sqe = request;
+  sqe->fd = e.from;
+  sqe->flags = IOSQE_BUFFER_SELECT;
+  if (r.enter(0, 0) != 0 || (!is_late && !e.send_all())) return false;
+  int bytes = 0;
+  constexpr int most_calls = 8;
+  for (int calls = 0; calls != most_calls; ++calls) {
+    if (r.peek() == nullptr && r.enter(1, 2'000'000) != 0) return false;
+    io_uring_cqe const* const cqe = r.peek();
+    if (cqe == nullptr) continue;
+    int const res = cqe->res;
+    bool const more = (cqe->flags & IORING_CQE_F_MORE) != 0;
+    bool const chosen = (cqe->flags & IORING_CQE_F_BUFFER) != 0;
+    r.advance();
+    if (res <= 0 || !more || !chosen) return res == 0 && bytes == 2;
+    bytes += res;
+  }
+  return false;
+}
+
+// 0, or -errno of what could not be tried.
+int try_many(ring& r, bool is_socket, std::atomic<bool>& works) noexcept {
+  io_uring_sqe request{};
+  if (is_socket) {
+    io_uring_prep_recv_multishot(&request, -1, nullptr, 0, 0);
+  } else {
+    request.opcode = sys::op_read_multishot;
+    request.off = ~std::uint64_t{0};
+  }
+  bool all = true;
+  for (bool const is_late : {false, true}) {
+    ends e(is_socket);
+    if (e.error != 0) return e.error;
+    all = all && brings_all(r, e, request, is_late);
+  }
+  works.store(all, std::memory_order_relaxed);
+  return 0;
+}
+
+int try_to_choose() noexcept {
+  ring r;
+  if (int const e = r.open(buffers); e != 0) return e;
+  if (int const e = r.enable(); e != 0) return e;
+  constexpr std::size_t page = 4096;
+  std::int64_t const memory =
+      sys::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory < 0) return static_cast<int>(memory);
+  auto* const at = reinterpret_cast<std::byte*>(memory);
+  buffer_slots slots(at, buffers, 1);
+  for (unsigned i = 0; i != buffers; ++i) slots.stand(at + page - 1 - i);
+  int error = add_buffers(r.fd(), 0, slots);
+  if (error == 0) error = try_many(r, true, sys::kernel_receives_many);
+  if (error == 0) error = try_many(r, false, sys::kernel_reads_many);
+  // Nothing that was left unfinished may read into memory that is gone.
+  drop_buffers(r.fd(), 0);
+  sys::munmap(at, page);
+  return error;
+}
+
+} // namespace
+
+bool can_choose_buffers() noexcept {
+  enum class answer : int { unknown, no, yes };
+  static std::atomic<answer> known{answer::unknown}; // relaxed: every thread finds the same
+  answer a = known.load(std::memory_order_relaxed);
+  if (a == answer::unknown) {
+    int const e = try_to_choose();
+    a = e == 0 ? answer::yes : answer::no;
+    // A passing shortage, of descriptors or of memory, is no answer for good.
+    bool const passes = e == -EMFILE || e == -ENFILE || e == -ENOMEM || e == -EAGAIN;
+    if (!passes) known.store(a, std::memory_order_relaxed);
+  }
+  return a == answer::yes;
+}
+
+} // namespace unio::driver

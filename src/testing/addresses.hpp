@@ -1,0 +1,82 @@
+// src/testing/addresses.hpp: what the simulated network asks of an endpoint.
+
+#pragma once
+
+#include <unio/endpoint.hpp>
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace unio::testing {
+
+template <class Native> Native as(endpoint const& e) noexcept {
+  Native n{};
+  std::memcpy(&n, e.data(), std::min<std::size_t>(sizeof(n), e.size()));
+  return n;
+}
+
+/// The same address with another port.
+inline endpoint with_port(endpoint e, std::uint16_t port) noexcept {
+  if (e.family() != address_family::ipv4 && e.family() != address_family::ipv6) return e;
+  static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+  std::uint16_t const n = htons(port);
+  std::memcpy(static_cast<std::byte*>(e.data()) + offsetof(sockaddr_in, sin_port), &n, sizeof(n));
+  return e;
+}
+
+/// 0.0.0.0 or ::.
+inline bool is_any(endpoint const& e) noexcept {
+  if (e.family() == address_family::ipv4) return as<sockaddr_in>(e).sin_addr.s_addr == INADDR_ANY;
+  auto const a = as<sockaddr_in6>(e);
+  return e.family() == address_family::ipv6 && IN6_IS_ADDR_UNSPECIFIED(&a.sin6_addr);
+}
+
+inline bool is_inet(endpoint const& e) noexcept {
+  return e.family() == address_family::ipv4 || e.family() == address_family::ipv6;
+}
+
+/// Where what is sent to `e` goes: to the wildcard's address, to this machine.
+inline endpoint destination(endpoint const& e) noexcept {
+  if (!is_any(e)) return e;
+  return e.family() == address_family::ipv4 ? endpoint::ipv4_loopback(e.port())
+                                            : endpoint::ipv6_loopback(e.port());
+}
+
+/// ::ffff:192.0.2.1 is 192.0.2.1.
+inline endpoint unmapped(endpoint const& e) noexcept {
+  if (e.family() != address_family::ipv6) return e;
+  auto const a = as<sockaddr_in6>(e);
+  if (!IN6_IS_ADDR_V4MAPPED(&a.sin6_addr)) return e;
+  std::uint8_t bytes[4];
+  std::memcpy(bytes, a.sin6_addr.s6_addr + 12, 4);
+  return endpoint::ipv4(bytes, e.port());
+}
+
+/// And the way back.
+inline endpoint mapped(endpoint const& e) noexcept {
+  if (e.family() != address_family::ipv4) return e;
+  std::uint8_t bytes[16] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  auto const a = as<sockaddr_in>(e);
+  std::memcpy(bytes + 12, &a.sin_addr, 4);
+  return endpoint::ipv6(bytes, e.port());
+}
+
+inline endpoint endpoint_of(sockaddr const* a, unsigned size) noexcept {
+  endpoint e;
+  unsigned const n = std::min(size, endpoint::capacity);
+  std::memcpy(e.data(), a, n);
+  e.resize(n);
+  return e;
+}
+
+/// Tells a program an address, as the kernel does: cut to its room, with the whole length.
+inline void tell(endpoint const& e, int family, sockaddr* name, unsigned* size) noexcept {
+  endpoint const shown = family == AF_INET6 ? mapped(e) : e;
+  if (shown.size() != 0) std::memcpy(name, shown.data(), std::min(*size, shown.size()));
+  *size = shown.size();
+}
+
+} // namespace unio::testing

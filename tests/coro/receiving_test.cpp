@@ -1,0 +1,194 @@
+// receiving: a stream in buffers of a pool, read ahead as far as a window.
+
+#include "support/drivers.hpp"
+#include "support/ends.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::put;
+using unio::buffer_pool;
+using unio::condition;
+using unio::lent_buffer;
+using unio::receiving;
+using unio::task;
+
+std::string text_of(lent_buffer const& b) { return {reinterpret_cast<char const*>(b.data()), b.size()}; }
+
+std::string letters(std::size_t n) {
+  std::string s(n, 'a');
+  for (std::size_t i = 0; i != n; ++i) s[i] = static_cast<char>('a' + i * 7 % 26);
+  return s;
+}
+
+class receiving_range : public test::on_each_driver {
+ protected:
+  unio::socket_pair pair() {
+    auto p = unio::socket_handle::pair().value();
+    p.first.set_multiplexer(m_.get());
+    p.second.set_multiplexer(m_.get());
+    return p;
+  }
+  /// A few turns, in which what can be done is done.
+  void settle() const {
+    for (int i = 0; i != 20; ++i) (void)m_->try_run_for(0ms);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(on, receiving_range, testing::Values("uring", "epoll"),
+                         [](auto const& of) { return of.param; });
+
+task<> sends(unio::socket_handle& to, std::string const& text) {
+  (void)co_await unio::write(to, unio::const_buffer(text.data(), text.size()));
+  (void)to.shutdown(unio::socket_handle::side::send);
+}
+
+task<std::string> receives_all(unio::io_handle& from, buffer_pool& pool, receiving::options o,
+                               std::error_code& error) {
+  receiving in(from, pool, o);
+  std::string text;
+  while (lent_buffer* next = co_await in.next()) text += text_of(*next);
+  error = in.error();
+  EXPECT_EQ(co_await in.next(), nullptr); // and ever after
+  EXPECT_EQ(in.error(), error);
+  co_return text;
+}
+
+TEST_P(receiving_range, brings_the_stream_and_its_end) {
+  for (std::size_t const window : {0, 1, 64, 1000, 1 << 20}) {
+    for (std::size_t const buffers : {1, 2, 50}) {
+      buffer_pool pool(buffers, 16);
+      auto p = pair();
+      std::string const sent = letters(5000);
+      unio::async_run(*m_, sends(p.second, sent));
+      std::error_code error;
+      EXPECT_EQ(unio::run(*m_, receives_all(p.first, pool, {.window = window}, error)), sent);
+      EXPECT_FALSE(error);
+      EXPECT_EQ(pool.lent(), 0u);
+    }
+  }
+}
+
+TEST_P(receiving_range, reads_from_pipes) {
+  buffer_pool pool(4, 8);
+  auto p = make_pipe();
+  put(p.writer, "some text, and more");
+  ASSERT_TRUE(p.writer.close().has_value());
+  std::error_code error;
+  EXPECT_EQ(unio::run(*m_, receives_all(p.reader, pool, {}, error)), "some text, and more");
+  EXPECT_FALSE(error);
+}
+
+// While nobody asks, no more is read than the window holds, and what a ring had begun.
+TEST_P(receiving_range, stops_reading_at_its_window) {
+  buffer_pool pool(1000, 8);
+  auto p = pair();
+  std::string const sent = letters(100'000);
+  unio::async_run(*m_, sends(p.second, sent));
+  auto body = [&]() -> task<std::string> {
+    receiving in(p.first, pool, {.window = 80});
+    std::string text;
+    lent_buffer* next = co_await in.next();
+    std::size_t most = 0;
+    while (next != nullptr) {
+      for (int i = 0; i != 3; ++i) co_await unio::co_yield_now();
+      most = std::max(most, in.kept());
+      text += text_of(*next);
+      next = co_await in.next();
+    }
+    EXPECT_LE(most, 10u + 65u);
+    EXPECT_FALSE(in.error());
+    co_return text;
+  };
+  EXPECT_EQ(unio::run(*m_, body()), sent);
+  EXPECT_EQ(pool.lent(), 0u);
+}
+
+TEST_P(receiving_range, may_be_asked_again_after_a_deadline_and_a_stop) {
+  buffer_pool pool(4, 16);
+  auto p = pair();
+  receiving in(p.first, pool);
+  auto timed = [&]() -> task<> {
+    EXPECT_EQ(co_await in.next(2ms), nullptr);
+    EXPECT_EQ(in.error(), condition::timed_out);
+  };
+  unio::run(*m_, timed());
+  auto stopped = [&]() -> task<> {
+    EXPECT_EQ(co_await in.next(), nullptr);
+    EXPECT_EQ(in.error(), condition::canceled);
+  };
+  auto both = [&]() -> task<> { (void)co_await unio::timeout(2ms, stopped()); };
+  unio::run(*m_, both());
+  put(p.second, "late");
+  settle(); // it is kept, though nobody asks
+  EXPECT_EQ(in.kept(), 1u);
+  auto asks = [&]() -> task<std::string> {
+    lent_buffer* const next = co_await in.next(10s);
+    EXPECT_FALSE(in.error());
+    co_return next != nullptr ? text_of(*next) : "nothing";
+  };
+  EXPECT_EQ(unio::run(*m_, asks()), "late");
+}
+
+TEST_P(receiving_range, lets_its_buffers_be_kept) {
+  buffer_pool pool(4, 2);
+  auto p = pair();
+  put(p.second, "abcd");
+  std::vector<lent_buffer> kept;
+  auto body = [&]() -> task<> {
+    receiving in(p.first, pool);
+    while (kept.size() != 2) {
+      lent_buffer* const next = co_await in.next(10s);
+      if (next == nullptr) co_return;
+      kept.push_back(std::move(*next));
+    }
+  };
+  unio::run(*m_, body());
+  ASSERT_EQ(kept.size(), 2u);
+  EXPECT_EQ(text_of(kept[0]) + text_of(kept[1]), "abcd");
+  EXPECT_EQ(pool.lent(), 2u);
+}
+
+TEST_P(receiving_range, that_is_dropped_gives_everything_back) {
+  buffer_pool pool(100, 1);
+  for (int asked = 0; asked != 5; ++asked) {
+    auto p = pair();
+    put(p.second, letters(50));
+    auto body = [&]() -> task<> {
+      receiving in(p.first, pool, {.window = 20});
+      for (int i = 0; i != asked; ++i) EXPECT_NE(co_await in.next(10s), nullptr);
+    };
+    unio::run(*m_, body());
+    EXPECT_EQ(pool.lent(), 0u);
+  }
+}
+
+TEST_P(receiving_range, reports_errors_after_what_came_before_them) {
+  buffer_pool pool(8, 4);
+  auto p = pair();
+  put(p.second, "abcdefgh");
+  auto body = [&]() -> task<> {
+    receiving in(p.first, pool);
+    lent_buffer* const first = co_await in.next(10s);
+    EXPECT_NE(first, nullptr);
+    EXPECT_TRUE(p.first.close().has_value());
+    lent_buffer* next = co_await in.next(10s);
+    while (next != nullptr) next = co_await in.next(10s);
+    EXPECT_EQ(in.error(), condition::canceled);
+    EXPECT_EQ(co_await in.next(10s), nullptr);
+    EXPECT_TRUE(in.error());
+  };
+  unio::run(*m_, body());
+  EXPECT_EQ(pool.lent(), 0u);
+}
+
+} // namespace

@@ -1,0 +1,257 @@
+// The simulated filesystem: what a program finds there is what it would find on the real one, unless the
+// simulation was asked for failures.
+
+#include "simulation/support.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/clock.hpp>
+#include <unio/file_handle.hpp>
+#include <unio/file_lock.hpp>
+#include <unio/run.hpp>
+
+#include <fcntl.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using unio::file_handle;
+using unio::handle;
+using unio::task;
+
+bool is(std::error_code e, int number) { return e == std::error_code(number, std::system_category()); }
+
+std::span<std::byte const> bytes_of(std::string_view text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+std::string text_of(std::vector<std::byte> const& bytes) {
+  return {reinterpret_cast<char const*>(bytes.data()), bytes.size()};
+}
+
+// A script of a hundred calls on four names and four handles, the same for the same number. Returns what it
+// saw.
+std::string act(unio::path_handle const& in, std::uint64_t number) {
+  dice d(number);
+  std::string seen;
+  auto const say = [&](char what, auto const& r, auto const& value) {
+    seen.push_back(what);
+    if (!r) seen.push_back('!');
+    seen.append(std::to_string(r ? static_cast<int>(value()) : r.error().value())).push_back(' ');
+  };
+  file_handle files[4];
+  char const* const names[] = {"a", "b", "nowhere/c", "a/d"};
+  for (int i = 0; i != 100; ++i) {
+    file_handle& f = files[d.below(4)];
+    switch (d.below(8)) {
+      case 0:
+      case 1: {
+        char const* const name = names[d.below(5) % 4];
+        auto const m = static_cast<handle::mode>(2 + d.below(3));
+        auto const c = static_cast<handle::creation>(d.below(5));
+        auto opened = file_handle::file(in, name, m, c);
+        say('o', opened, [] { return 0; });
+        if (opened) f = std::move(*opened);
+        break;
+      }
+      case 2: {
+        if (!f.is_open()) break;
+        std::string const text(1 + d.below(50), static_cast<char>('a' + d.below(26)));
+        auto const r = f.write({unio::const_buffer(text.data(), text.size()), d.below(100)});
+        say('w', r, [&] { return r.bytes_transferred(); });
+        break;
+      }
+      case 3: {
+        if (!f.is_open()) break;
+        std::string room(1 + d.below(80), '-');
+        auto const r = f.read({unio::mutable_buffer(room.data(), room.size()), d.below(100)});
+        say('r', r, [&] { return r.bytes_transferred(); });
+        seen += room;
+        break;
+      }
+      case 4: {
+        if (!f.is_open()) break;
+        auto const r = f.truncate(d.below(120));
+        say('t', r, [&] { return *r; });
+        break;
+      }
+      case 5: {
+        if (!f.is_open()) break;
+        auto const r = f.maximum_extent();
+        say('e', r, [&] { return *r; });
+        break;
+      }
+      case 6: {
+        if (!f.is_open()) break;
+        auto const r = f.unlink();
+        say('u', r, [] { return 0; });
+        break;
+      }
+      default: {
+        if (!f.is_open()) break;
+        auto const path = f.current_path();
+        seen.append(path ? path->substr(path->rfind('/')) : path.error().message());
+        if (d.below(3) == 0) (void)f.close();
+      }
+    }
+  }
+  return seen;
+}
+
+TEST(simulated_files, are_as_the_real_ones) {
+  for (std::uint64_t number = 0; number != 200; ++number) {
+    std::string real, simulated;
+    {
+      temporary_directory const here;
+      real = act(here.handle(), number);
+    }
+    {
+      simulation s(simulation_options::orderly());
+      auto const here = unio::path_handle::path("/tmp").value();
+      simulated = act(here, number);
+      EXPECT_EQ(s.refused(), "");
+    }
+    ASSERT_EQ(real, simulated) << "script " << number;
+  }
+}
+
+// The canary.
+TEST(simulated_files, that_differ_from_the_real_ones_are_noticed) {
+  int different = 0;
+  for (std::uint64_t number = 0; number != 20; ++number) {
+    temporary_directory const here;
+    std::string const real = act(here.handle(), number);
+    simulation s(simulation_options::orderly());
+    s.put_file("/tmp/b", bytes_of("one byte more"));
+    different += act(unio::path_handle::path("/tmp").value(), number) != real ? 1 : 0;
+  }
+  EXPECT_GT(different, 3);
+}
+
+TEST(simulated_files, are_found_by_whoever_looks) {
+  simulation s(simulation_options::orderly());
+  s.put_file("/srv/data/page", bytes_of("contents"));
+  auto file = file_handle::file({}, "/srv/data/page").value();
+  std::string room(20, '-');
+  EXPECT_EQ(file.read(unio::mutable_buffer(room.data(), room.size()))->front().size(), 8u);
+  EXPECT_EQ(file.current_path().value(), "/srv/data/page");
+  EXPECT_TRUE(is(file.write(unio::const_buffer("x", 1)).error(), EBADF));
+  EXPECT_TRUE(is(file_handle::file({}, "/srv/data").error(), EISDIR) ||
+              file_handle::file({}, "/srv/data").has_value());
+  EXPECT_TRUE(is(file_handle::file({}, "/srv/data/page/x").error(), ENOTDIR));
+  EXPECT_TRUE(is(s.file_contents("/srv/nothing").error(), ENOENT));
+  EXPECT_TRUE(is(s.file_contents("/srv").error(), EISDIR));
+
+  auto const data = unio::path_handle::path("/srv/data").value();
+  auto made = file_handle::file(data, "../new", handle::mode::write, handle::creation::if_needed).value();
+  (void)made.write(unio::const_buffer("abc", 3));
+  EXPECT_EQ(text_of(s.file_contents("/srv/new").value()), "abc");
+
+  auto temporary = file_handle::temp_file().value();
+  auto const path = temporary.current_path().value();
+  EXPECT_TRUE(s.file_contents(path).has_value());
+  ASSERT_TRUE(temporary.close());
+  EXPECT_TRUE(is(s.file_contents(path).error(), ENOENT));
+  EXPECT_TRUE(file_handle::temp_inode().has_value());
+}
+
+// What a program that replaces a file leaves behind, whatever fails: the old contents or the new ones.
+bool replace(char const* path, std::string_view with) {
+  auto made = file_handle::file({}, path, handle::mode::write, handle::creation::always_new);
+  if (!made) return false;
+  for (std::size_t n = 0; n != with.size();) {
+    auto const r = made->write({unio::const_buffer(with.data() + n, with.size() - n), n});
+    if (!r) return false;
+    n += r.bytes_transferred();
+  }
+  return made->barrier(unio::barrier_kind::wait_all).has_value();
+}
+
+TEST(simulated_files, fail_as_often_as_was_asked) {
+  int failed = 0, done = 0;
+  for_seeds(
+      500,
+      [&](simulation& s) {
+        simulation_options const& o = s.options();
+        EXPECT_EQ(o.failing_files, 5u);
+        ++(replace("/tmp/x", "the new contents") ? done : failed);
+      },
+      [](std::uint64_t seed) noexcept {
+        simulation_options o = simulation_options::from_seed(seed);
+        o.failing_files = 5;
+        return o;
+      });
+  EXPECT_GT(failed, 50);
+  EXPECT_GT(done, 50);
+}
+
+TEST(simulated_files, fill_the_disk) {
+  for_seeds(
+      200,
+      [](simulation& s) {
+        auto first =
+            file_handle::file({}, "/tmp/a", handle::mode::write, handle::creation::if_needed).value();
+        std::string const much(700, 'x');
+        std::size_t n = 0;
+        std::error_code why;
+        while (!why) {
+          auto const r = first.write({unio::const_buffer(much.data(), much.size()), n});
+          n += r.bytes_transferred();
+          why = r.error();
+        }
+        EXPECT_TRUE(is(why, ENOSPC)) << why.message();
+        EXPECT_EQ(n, 1000u);
+        ASSERT_TRUE(first.truncate(10));
+        EXPECT_TRUE(first.write({unio::const_buffer(much.data(), 5), 10}));
+        EXPECT_EQ(s.file_contents("/tmp/a")->size() <= 1000, true);
+      },
+      [](std::uint64_t seed) noexcept {
+        simulation_options o = simulation_options::from_seed(seed);
+        o.disk_capacity = 1000;
+        return o;
+      });
+}
+
+TEST(simulated_files, are_locked_by_one_of_two_that_opened_them) {
+  for_seeds(300, [](simulation&) {
+    auto const open = [] {
+      return file_handle::file({}, "/tmp/l", handle::mode::write, handle::creation::if_needed).value();
+    };
+    auto a = open(), b = open();
+    auto of_a = a.lock_range(0, 10, unio::lock_kind::exclusive, 1s);
+    ASSERT_TRUE(of_a.has_value());
+    EXPECT_EQ(b.lock_range(5, 10, unio::lock_kind::shared, 20ms).error(), unio::condition::timed_out);
+    EXPECT_TRUE(b.lock_range(10, 10, unio::lock_kind::shared, 1s).has_value());
+    EXPECT_TRUE(of_a->unlock());
+    EXPECT_TRUE(b.lock_range(5, 10, unio::lock_kind::shared, 1s).has_value());
+    // The end of a description is the end of its locks.
+    auto again = a.lock_range(0, 1, unio::lock_kind::exclusive, 1s);
+    ASSERT_TRUE(again.has_value());
+    EXPECT_TRUE(again->unlock());
+  });
+}
+
+TEST(simulated_files, are_opened_by_coroutines) {
+  for_seeds(500, [](simulation& s) {
+    s.put_file("/etc/x", bytes_of("0123456789"));
+    auto const reads = [&]() -> task<> {
+      auto file = (co_await unio::co_open({}, "/etc/x")).value();
+      std::string got;
+      std::array<char, 4> room;
+      for (;;) {
+        auto const r = co_await file.co_read({unio::mutable_buffer(room), got.size()});
+        if (r.value().empty()) break;
+        got.append(room.data(), r.bytes_transferred());
+      }
+      EXPECT_EQ(got, "0123456789");
+    };
+    unio::run(reads());
+    EXPECT_EQ(s.refused(), "");
+  });
+}
+
+} // namespace
