@@ -1,5 +1,5 @@
-// Names inside of the simulation: the files, the name server, its datagrams and connections are simulated, and
-// so is the time. Datagrams are lost, doubled and reordered, connections are reset, calls are interrupted.
+// Names inside of the simulation: the files, the name server, its datagrams and connections are simulated,
+// and so is the time. Datagrams are lost, doubled and reordered, connections are reset, calls interrupted.
 
 #include "net/name_server.hpp"
 #include "simulation/support.hpp"
