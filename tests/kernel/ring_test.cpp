@@ -113,10 +113,11 @@ ISOLATED_TEST(kernel_ring, goes_on_after_many_turns_that_failed_and_with_one_ent
   for (int const error : passing_errors()) {
     SCOPED_TRACE(error);
     auto const m = made_multiplexer(1);
-    int const failed = with_turn_failing(error, {.at = 3, .times = 7}, [&] {
-      workload w(*m);
-      w.expect_all_end();
-    });
+    int const failed =
+        with_turn_failing(error, {.at = 1, .times = 7}, [&] { // where much else runs there may be few turns
+          workload w(*m);
+          w.expect_all_end();
+        });
     EXPECT_GE(failed, 1) << "the canary";
     expect_nothing_in_flight(*m);
   }
