@@ -1,5 +1,5 @@
-// Shows     a web server of files: GET and HEAD, keep-alive, pipelining, ranges, conditions. The bytes go from
-//           the file through a pipe to the socket, and never enter this process.
+// Shows     a web server of files: GET and HEAD, keep-alive, pipelining, ranges, conditions. The bytes go
+//           from the file through a pipe to the socket, and never enter this process.
 // Run       build/release/examples/example_file_server DIRECTORY ADDRESS, such as . 127.0.0.1:8080
 // Read next ../http_client/main.cpp, <unio/splice.hpp>. The idea is liburing4cpp's file_server
 

@@ -41,7 +41,8 @@ get 200 "$work/root/large" "http://$at/large"
 get 200 "$work/root/index.html" "http://$at/"
 get 200 "$work/root/a name" "http://$at/a%20name?x=y"
 get 200 "$work/root/empty" "http://$at/empty"
-for wrong in none .secret ../outside %2e%2e/outside ..%2foutside "a%00" "%2" "large/" "//.secret" "x/../../outside"; do
+for wrong in none .secret ../outside %2e%2e/outside ..%2foutside "a%00" "%2" "large/" "//.secret" \
+  "x/../../outside"; do
   get 404 "$work/nothing" "http://$at/$wrong"
 done
 head -c 30 "$work/root/large" | tail -c 20 >"$work/some"
@@ -76,8 +77,10 @@ ask() { # TEXT: all that is answered until the connection ends
   exec 5>&-
 }
 two=$(ask 'GET / HTTP/1.1\r\nHost: x\r\n\r\nHEAD /large HTTP/1.1\r\nHost: x\r\nconnection:  close \r\n\r\n')
-[[ $(grep -c '^HTTP/1.1 200' <<<"$two") == 2 && $two == *"the index"* && $two == *$'close\r\n\r' ]] || { echo "pipelined: $two"; failed=1; }
-for wrong in 'GET /\r\n\r\n' 'nonsense\r\n\r\n' '\r\n\r\n' 'GET / HTTP/2.0\r\n\r\n' 'GET / HTTP/1.1\r\na : b\r\n\r\n' \
+[[ $(grep -c '^HTTP/1.1 200' <<<"$two") == 2 && $two == *"the index"* && $two == *$'close\r\n\r' ]] ||
+  { echo "pipelined: $two"; failed=1; }
+for wrong in 'GET /\r\n\r\n' 'nonsense\r\n\r\n' '\r\n\r\n' 'GET / HTTP/2.0\r\n\r\n' \
+  'GET / HTTP/1.1\r\na : b\r\n\r\n' \
   'GET / HTTP/1.1\r\na\r\n\r\n' 'GET / HTTP/1.1\r\n b: c\r\n\r\n' 'GET / HTTP/1.1\r\na: b\rc: d\r\n\r\n' \
   'GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n' 'GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n'; do
   said=$(ask "$wrong")

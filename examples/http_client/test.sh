@@ -67,5 +67,6 @@ refuses "Connection refused" "http://localhost:1/"
 refuses "/none" "$secure/" /none
 status=0
 timeout 60 "$client" "$plain/length" >/dev/full 2>said || status=$?
-[[ $status == 1 && $(<said) == "the standard output is full" ]] || { echo "a full standard output: $(<said)"; failed=1; }
+[[ $status == 1 && $(<said) == "the standard output is full" ]] ||
+  { echo "a full standard output: $(<said)"; failed=1; }
 exit "$failed"

@@ -1,5 +1,5 @@
-// Who the TLS server of the tour is: an Ed25519 key that everybody has, so it proves nothing, and a certificate
-// that it signed itself, from 2020 to 2120 (openssl-ca(1) -selfsign).
+// Who the TLS server of the tour is: an Ed25519 key that everybody has, so it proves nothing, and a
+// certificate that it signed itself, from 2020 to 2120 (openssl-ca(1) -selfsign).
 
 #pragma once
 

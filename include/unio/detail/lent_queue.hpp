@@ -6,7 +6,7 @@
 #include <unio/frames.hpp>
 
 #include <cstddef>
-#include <memory>
+#include <new>
 #include <utility>
 
 namespace unio::detail {
@@ -16,21 +16,22 @@ class lent_queue {
  public:
   explicit lent_queue(std::size_t capacity)
       : places_(static_cast<lent_buffer*>(frame_pool::allocate(capacity * sizeof(lent_buffer)))),
-        capacity_(capacity) {
-    std::uninitialized_default_construct_n(places_, capacity);
-  }
+        capacity_(capacity) {}
   lent_queue(lent_queue const&) = delete;
   lent_queue& operator=(lent_queue const&) = delete;
   ~lent_queue() {
-    std::destroy_n(places_, capacity_);
+    while (size_ != 0) (void)pop();
     frame_pool::deallocate(places_, capacity_ * sizeof(lent_buffer));
   }
 
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
   [[nodiscard]] bool is_full() const noexcept { return size_ == capacity_; }
-  void push(lent_buffer b) noexcept { places_[(first_ + size_++) % capacity_] = std::move(b); }
+  void push(lent_buffer b) noexcept {
+    new (places_ + (first_ + size_++) % capacity_) lent_buffer(std::move(b));
+  }
   [[nodiscard]] lent_buffer pop() noexcept {
     lent_buffer b = std::move(places_[first_]);
+    places_[first_].~lent_buffer();
     first_ = (first_ + 1) % capacity_;
     --size_;
     return b;
