@@ -1,6 +1,6 @@
 // src/sys/multishot.hpp: whether one request of a ring may bring many values.
 //
-// The ring's driver finds out by trying (src/driver/uring/multishot.cpp), before it asks an operation for its
+// The ring's driver finds out by trying (src/driver/uring/choosing.cpp), before it asks an operation for its
 // first request that chooses buffers.
 
 #pragma once
