@@ -1,5 +1,5 @@
-// The TLS server and client of the examples, word for word, on the sockets that they open in a simulation:
-// connections that are reset at any moment, peers that are silent, limits in virtual time.
+// The TLS server of the examples, word for word, and a client of an address, on the sockets that they open in
+// a simulation: connections that are reset at any moment, peers that are silent, limits in virtual time.
 
 #ifndef __clang__ // types of an anonymous namespace in a file that is included: only here
 #pragma GCC diagnostic ignored "-Wsubobject-linkage"
@@ -13,6 +13,7 @@
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <optional>
@@ -20,13 +21,10 @@
 
 #pragma GCC diagnostic ignored "-Wreturn-type" // of a main() that is none here, and never called
 
-// Each in a namespace of its own. Their includes stand above.
+// In a namespace of its own. Its includes stand above.
 #define main program
 namespace tls_server {
 #include "../../examples/tls_server/main.cpp"
-}
-namespace tls_client {
-#include "../../examples/tls_client/main.cpp"
 }
 #undef main
 
@@ -36,6 +34,28 @@ using namespace std::chrono_literals;
 using namespace test;
 using unio::endpoint;
 
+unio::task<unio::result<void>> fetch(endpoint at, std::string name, unio::tls_context trust,
+                                     std::string& page) {
+  auto socket = unio::socket_handle::create(at.family()).value();
+  if (auto const connected = co_await socket.co_connect(at); !connected) co_return connected.error();
+  unio::tls_stream secure(socket, trust, name);
+  if (auto const met = co_await secure.co_handshake(); !met) co_return met.error();
+  std::string const request = "GET / HTTP/1.1\r\nHost: " + name + "\r\nConnection: close\r\n\r\n";
+  if (auto const sent = co_await unio::write(secure, request); !sent) co_return sent.error();
+  std::array<char, 4096> room;
+  for (;;) {
+    auto const got = co_await secure.co_read(room);
+    if (!got) co_return got.error(); // cut off: condition::truncated
+    if (got.bytes_transferred() == 0) co_return {};
+    page.append(room.data(), got.bytes_transferred());
+  }
+}
+
+unio::task<unio::result<void>> fetch_in_time(endpoint at, std::string name, unio::tls_context trust,
+                                             std::string& page) {
+  co_return co_await unio::timeout(10s, fetch(at, name, trust, page));
+}
+
 endpoint const here = endpoint::ipv4({10, 0, 0, 1}, 443);
 
 struct fetched {
@@ -44,7 +64,7 @@ struct fetched {
 };
 
 unio::task<> ask(fetched& f, unio::tls_context const& trust, unio::stop_source& all_asked) {
-  unio::result<void> const r = co_await tls_client::fetch_in_time(here, "example.test", trust, f.page);
+  unio::result<void> const r = co_await fetch_in_time(here, "example.test", trust, f.page);
   f.why = r.error();
   all_asked.request_stop();
 }
@@ -116,7 +136,7 @@ TEST(simulated_program, gives_up_on_a_tls_server_that_is_silent) {
     std::string page;
     auto const began = unio::now();
     ::testing::internal::CaptureStderr();
-    auto const r = unio::run(tls_client::fetch_in_time(here, "example.test", trust, page));
+    auto const r = unio::run(fetch_in_time(here, "example.test", trust, page));
     (void)::testing::internal::GetCapturedStderr();
     bool const was_reset = r.error() == std::errc::connection_reset || r.error() == std::errc::broken_pipe;
     EXPECT_TRUE(r.error() == unio::condition::timed_out || was_reset) << r.error().message();
