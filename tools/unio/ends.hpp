@@ -70,7 +70,7 @@ template <class Port> class writing_end {
   }
   void end() noexcept {
     is_ended_ = true;
-    if (what_ == at_end::close) to_.close(); // the reader sees the end of the stream
+    if (what_ == at_end::close || why_) to_.close(); // the reader sees the end of the stream
   }
 
   Port to_;

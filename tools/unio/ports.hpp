@@ -70,14 +70,15 @@ class tls_port {
  public:
   static constexpr std::size_t chunk_bytes = 256 * 1024;
 
-  explicit tls_port(unio::tls_stream& s) noexcept : stream_(s) {}
+  tls_port(unio::tls_stream& s, unio::io_handle& under) noexcept : stream_(s), under_(under) {}
 
   auto co_read(unio::io_request<unio::mutable_buffers> r) noexcept { return stream_.co_read(r); }
   auto co_write(unio::io_request<unio::const_buffers> r) { return stream_.co_write(r); }
-  void close() noexcept {}
+  void close() noexcept { (void)under_.close(); }
 
  private:
   unio::tls_stream& stream_;
+  unio::io_handle& under_;
 };
 #endif
 

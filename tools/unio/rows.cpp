@@ -253,15 +253,15 @@ std::error_code move_encrypted(unio::io_multiplexer& m, source const& from, std:
   unmeasured warm_up;
   bytes_view const little = from.bytes.first(std::min(from.bytes.size(), 4 * room.size()));
   for (int i = 0; i < 8; ++i) {
-    writes writing(tls_port(writer), writes::at_end::stay_open);
+    writes writing(tls_port(writer, ends->second), writes::at_end::stay_open);
     writing.give_all(little);
-    reading_end<tls_port> reading(tls_port(reader), room, little.size(), nullptr);
+    reading_end<tls_port> reading(tls_port(reader, ends->first), room, little.size(), nullptr);
     auto const why = transfer(row.kind.how, coupling::stream, reading, writing, &m, warm_up);
     if (why) return why;
   }
-  writes writing(tls_port(writer), writes::at_end::stay_open);
+  writes writing(tls_port(writer, ends->second), writes::at_end::stay_open);
   writing.give_all(from.bytes);
-  reading_end<tls_port> reading(tls_port(reader), room, from.bytes.size(), nullptr);
+  reading_end<tls_port> reading(tls_port(reader, ends->first), room, from.bytes.size(), nullptr);
   move(coupling::stream, reading, writing, &m, from, row);
   return {};
 }

@@ -113,6 +113,8 @@ template <class End, when_done Then> class lane {
 
 template <class Port>
 bool have_ended(reading_end<Port> const& reading, writing_end<Port> const& writing, coupling c) noexcept {
+  if (c == coupling::lock_step)
+    return reading.is_ended() || (writing.is_ended() && !is_behind(reading, writing));
   return reading.is_ended() && (c == coupling::one_end || writing.is_ended());
 }
 
