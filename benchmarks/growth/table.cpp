@@ -2,7 +2,18 @@
 
 #include "runner/table.hpp"
 
+#include <string>
+
 namespace benchmarks {
+namespace {
+
+bool is_large(benchmark_case const& c) {
+  for (parameter const& p : c.parameters)
+    if (p.name == "count") return std::stoul(p.value) > 1000;
+  return false;
+}
+
+} // namespace
 
 table growth_table(settings const& s) {
   table t{
@@ -23,6 +34,7 @@ table growth_table(settings const& s) {
   };
   for (char const* const program : {"growth_epoll", "growth_asio", "growth_unio"})
     t.cases += program_cases(s, program);
+  if (s.quick) std::erase_if(t.cases, is_large);
   return t;
 }
 
