@@ -11,6 +11,7 @@ option(UNIO_LIBCXX              "Build with libc++ instead of libstdc++ (clang)"
 option(UNIO_TRACK_PENDING       "unio::dump_pending tells since when and by whom operations are awaited" OFF)
 option(UNIO_TEST_HOOKS          "Compile the hooks that only tests use" OFF)
 
+set(UNIO_TEST_FLAGS "" CACHE STRING "Compiler options of the test programs, after all others")
 set(UNIO_SANITIZE "" CACHE STRING "Sanitizers: empty, address,undefined or thread")
 set_property(CACHE UNIO_SANITIZE PROPERTY STRINGS "" "address,undefined" "thread")
 

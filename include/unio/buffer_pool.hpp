@@ -1,6 +1,7 @@
 // unio/buffer_pool.hpp: buffers that are lent where there is something to put into them.
 //
 //   buffer_pool   buffers of one size
+//   pool_memory   whether rings register its memory
 //   lent_buffer   one of them, until it is dropped
 //
 // A connection that waits holds no buffer: async_receive (handle.hpp) takes one when there is something to
@@ -74,6 +75,12 @@ class UNIO_API lent_buffer {
   std::size_t size_ = 0;
 };
 
+/// What the memory of a pool is for the kernel.
+enum class pool_memory : std::uint8_t {
+  ordinary,
+  registered, ///< each ring that moves its bytes pins it: see buffer_pool
+};
+
 /// Buffers of one size, in one piece of memory that is touched only as far as they are used.
 ///
 /// Running out is no error: operations wait for a buffer to come back, in the order of arrival, within their
@@ -86,19 +93,31 @@ class UNIO_API lent_buffer {
 /// runs a ring, and come on top of count(): what stands ready in one ring is never missing elsewhere. Where
 /// the kernel refuses that (before Linux 6.1, a filter, RLIMIT_MEMLOCK), it is done as on epoll.
 ///
+/// Registered memory. A ring registers the memory of a pool_memory::registered pool when it is first to read
+/// a file or a pipe into one of its buffers, to write one to a file or a pipe, or to send one without copying
+/// (one piece of memory; not a list). The kernel looks up its pages then, and not in each operation: that
+/// pays for direct I/O and for what is sent without copying. What is received from a socket is copied anyway.
+/// Nothing else changes: where the kernel (before Linux 5.19), a filter or RLIMIT_MEMLOCK says no, and
+/// without io_uring, the memory is used as any other, and counters::registrations_refused tells.
+///
 /// Thread safety  all functions from any thread
 /// Lifetime       must outlive the operations that use it. Buffers that are still lent keep its memory
 /// Memory         count() buffers, and those of the rings, of which only what is used takes any; 8 bytes for
-///                each. A ring's stay until the pool ends
-/// Cost           lending and giving back: an exchange under a lock that is held for a few instructions
-/// Source         docs/features.md X-08
+///                each. A ring's stay until the pool ends. What a ring has registered is all in memory and
+///                counts against RLIMIT_MEMLOCK, once for each ring; a ring gives it back when it next runs
+///                an operation after the pool has ended
+/// Alignment      a buffer begins at a multiple of 64; where size() is a multiple of 512 … 4096 bytes (a
+///                power of two), at a multiple of that: for direct I/O
+/// Cost           lending and giving back: an exchange under a lock that is held for a few instructions.
+///                Registering: all of it is put into memory, some 0.4 ms for each MiB
+/// Source         docs/features.md X-08, L-04; io_uring_register(2)
 class UNIO_API buffer_pool {
  public:
   /// `count` buffers of `size` bytes.
   ///
   /// Throws         std::system_error: ENOMEM
   /// Preconditions  1 <= count <= max_count, 1 <= size <= max_size
-  buffer_pool(std::size_t count, std::size_t size);
+  buffer_pool(std::size_t count, std::size_t size, pool_memory memory = pool_memory::ordinary);
   buffer_pool(buffer_pool const&) = delete;
   buffer_pool& operator=(buffer_pool const&) = delete;
   ~buffer_pool();
@@ -109,6 +128,9 @@ class UNIO_API buffer_pool {
   [[nodiscard]] std::size_t count() const noexcept;
   /// Bytes of each.
   [[nodiscard]] std::size_t size() const noexcept;
+  /// Whether rings register its memory. False also for a registered one where the process has too many of
+  /// them: there may be 128 pieces of memory, one for each pool and each thread that receives into it.
+  [[nodiscard]] bool is_registered() const noexcept;
   /// How many are lent now. May exceed count() for a while after operations were stopped that had received
   /// more: bytes beat a stop.
   [[nodiscard]] std::size_t lent() const noexcept;

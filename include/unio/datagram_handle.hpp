@@ -191,6 +191,7 @@ class UNIO_API datagram_handle : public handle {
   friend class async_receive_batch;
   friend class async_send_batch;
   friend class async_receive_error;
+  friend class async_accept_sequenced;
   friend struct testing::handle_maker;
   datagram_handle(int fd, address_family family) noexcept
       : handle(fd, handle_kind::datagram_socket), family_(family) {}

@@ -1,54 +1,19 @@
 // unio/file_handle.hpp: regular files, and how they are named.
 //
-//   path_view     a zero-terminated path
-//   path_handle   a directory to resolve relative paths from
 //   file_handle   a regular file
 //   async_open    opening one as an operation
 //
 //   file_handle::file   file_handle::temp_file   file_handle::temp_inode   file_handle::uniquely_named_file
 //   file_handle::lock_file   file_handle::lock_range, from file_lock.hpp
+//   file_handle::truncate, extents, clone_extents_to, zero, allocate, …, from file_operations.hpp
 
 #pragma once
 
 #include <unio/file_lock.hpp>
-#include <unio/handle.hpp>
-
-#include <string>
+#include <unio/file_operations.hpp>
+#include <unio/path_handle.hpp>
 
 namespace unio {
-
-/// A view of a zero-terminated path, made from zero-terminated text only, so that it is never copied.
-///
-/// Errors  functions that take it report error::embedded_nul for a std::string with a NUL inside, and
-///         ENAMETOOLONG for a name of more than 255 bytes or a path of more than 4095
-/// Buffers the text must live as long as the operation that uses it
-class path_view {
- public:
-  constexpr path_view() = default;
-  constexpr path_view(char const* text) noexcept // NOLINT: implicit
-      : text_(text), size_(std::char_traits<char>::length(text)) {}
-  path_view(std::string const& text) noexcept : text_(text.c_str()), size_(text.size()) {} // NOLINT: implicit
-  [[nodiscard]] constexpr char const* c_str() const noexcept { return text_; }
-  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
-  /// 0, or the negative native code for why the system cannot take it.
-  [[nodiscard]] UNIO_API int check() const noexcept;
-
- private:
-  char const* text_ = "";
-  std::size_t size_ = 0;
-};
-
-/// A directory, as an anchor for relative paths. The default one stands for the working directory.
-class UNIO_API path_handle : public handle {
- public:
-  path_handle() = default;
-  /// Opens a directory. Errors: ENOENT, ENOTDIR, EACCES, … as openat(2).
-  static result<path_handle> path(path_handle const& base, path_view name) noexcept;
-  static result<path_handle> path(path_view name) noexcept { return path({}, name); }
-
- private:
-  explicit path_handle(int fd) noexcept : handle(fd, handle_kind::path) {}
-};
 
 /// A regular file. As io_handle; reads and writes at offsets are independent of each other. Size: 16 bytes.
 class UNIO_API file_handle : public io_handle {
@@ -61,7 +26,9 @@ class UNIO_API file_handle : public io_handle {
   /// Returns  the handle, close-on-exec. Anything but a regular file is opened without waiting (O_NONBLOCK).
   ///          A FIFO, or a device without a position (a terminal), is then used like a pipe_handle
   /// Errors   as openat(2) and renameat2(2); error::embedded_nul; ENAMETOOLONG; EINVAL for contradictory
-  ///          arguments (to truncate a file opened for reading, to create without access): nothing is created
+  ///          arguments (truncating a file opened to read, creating without access): nothing is created;
+  ///          EOPNOTSUPP, or EINVAL by the kernel, if it is to bypass the cache without direct I/O: it is
+  ///          never buffered silently
   /// Cost     three system calls, because an existing name may be anything; one if it must not exist; three
   ///          with creation::always_new; one more with caching::safety_barriers if it may create
   /// Runs as  openat(2); see async_open for the awaited form
@@ -69,12 +36,14 @@ class UNIO_API file_handle : public io_handle {
   static result<file_handle> file(path_handle const& base, path_view name, mode m = mode::read,
                                   creation c = creation::open_existing, caching k = caching::all,
                                   flag f = flag::none) noexcept;
-  /// A new file with a random name in `directory` (by default TMPDIR, or /tmp), removed when the handle is
-  /// closed. Only its owner may read it. Errors: as file(); EINVAL for a '/' in `prefix`.
+  /// A new file with a random name in `directory`, removed when the handle is closed. Only its owner may read
+  /// it. Errors: as file(); EINVAL for a '/' in `prefix`. By default it is in path_handle::temporary(), where
+  /// others cannot replace it.
   static result<file_handle> temp_file(path_handle const& directory = {},
                                        path_view prefix = "unio-") noexcept;
-  /// A file that never has a name, and disappears with its last handle. On a filesystem without such files
-  /// (EOPNOTSUPP) it has a random name for a moment.
+  /// A file without a name, which disappears with its last handle unless it is given one (link: written
+  /// before anybody can see it). On a filesystem without such files (EOPNOTSUPP) it has a random name for a
+  /// moment, and cannot be given one later.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
   /// A new file in `directory` with a random name beginning with `prefix`, which stays. Only its owner can
   /// read it.
@@ -85,18 +54,31 @@ class UNIO_API file_handle : public io_handle {
   file_handle& operator=(file_handle&& other) noexcept;
   ~file_handle();
 
-  /// Its length in bytes.
+  /// Its length in bytes, by a call that may wait.
   [[nodiscard]] result<extent_type> maximum_extent() const noexcept;
-  /// Sets its length; added bytes read as zero. Errors: EFBIG, EINVAL, EPERM as ftruncate(2). Returns `size`.
-  result<extent_type> truncate(extent_type size) noexcept;
-  /// Makes `bytes` from `offset` read as zero and gives their storage back if the filesystem can; otherwise
-  /// writes zeros. The length does not change. Errors: EFBIG, ENOSPC, EPERM as fallocate(2); EOPNOTSUPP if
-  /// only writing is possible and the file was opened for appending.
-  result<void> zero(extent_type offset, extent_type bytes) noexcept;
-  /// Removes its current name, after checking that the name still leads to this inode. If another process
-  /// puts another file there between the check and the removal, that file is removed: Linux has no
-  /// conditional removal. Errors: ENOENT if the name leads elsewhere; as unlinkat(2).
-  result<void> unlink() noexcept;
+  /// The same in every style: see async_maximum_extent.
+  UNIO_VERB_FORMS(maximum_extent, async_maximum_extent, ())
+  /// Sets its length: see async_truncate.
+  UNIO_VERB_FORMS(truncate, async_truncate, (extent_type size), size)
+  /// Makes a range read as zero and gives its storage back: see async_zero.
+  UNIO_VERB_FORMS(zero, async_zero, (extent_type offset, extent_type bytes), offset, bytes)
+  /// Keeps storage for a range: see async_allocate.
+  UNIO_VERB_FORMS(allocate, async_allocate, (extent_type offset, extent_type bytes, allocation how), offset,
+                  bytes, how)
+  /// Says how a range will be used: see async_advise.
+  UNIO_VERB_FORMS(advise, async_advise, (extent_type offset, extent_type bytes, access_advice what), offset,
+                  bytes, what)
+  /// Starts writing a range to the device; never durable: see async_write_back.
+  UNIO_VERB_FORMS(write_back, async_write_back, (extent_type offset, extent_type bytes), offset, bytes)
+  /// Where there is data: see async_extents.
+  UNIO_VERB_FORMS(extents, async_extents, (std::span<file_extent> into, extent_type from), into, from)
+  /// Copies a range into another file, by sharing if possible: see async_clone_extents.
+  UNIO_VERB_FORMS(clone_extents_to, async_clone_extents,
+                  (extent_type offset, extent_type bytes, io_handle& to, extent_type to_offset), offset,
+                  bytes, to, to_offset)
+  /// What direct transfers have to be multiples of; zeros if the file has none, or the kernel does not say
+  /// (before Linux 6.1). Errors: as statx(2).
+  [[nodiscard]] result<io_alignment> direct_alignment() const noexcept;
 
   /// lock_range, try_lock_range, try_lock_range_for, …, co_lock_range, …: see async_lock_range.
   UNIO_VERB_FORMS(lock_range, async_lock_range, (extent_type offset, extent_type bytes, lock_kind kind),
@@ -123,9 +105,13 @@ class UNIO_API file_handle : public io_handle {
 /// Opens a file; see file_handle::file.
 ///
 /// Returns       the handle
-/// Cancellation  a file that was opened nevertheless is returned
+/// Cancellation  the deadline and a stop bound the wait to begin; a file that was opened nevertheless is
+///               returned
 /// Buffers       `base` and the text of `name` must live until it has finished
-/// Runs as       io_uring OPENAT · openat(2) on a thread that may block · openat(2)
+/// Cost          no thread if all parts of the name are in the kernel's cache and nothing is created: opened
+///               at once. A FUSE server is then waited for, as by a ring: not to be done on its own thread
+/// Runs as       openat2(2) with RESOLVE_CACHED where it may; otherwise openat(2), openat2(2) on a thread
+///               that may block, on every driver, because a ring gives it to a thread of the kernel
 class async_open;
 
 /// async_open awaited, and file_handle::file as D2052R0 §4.1 spells it.

@@ -1,13 +1,16 @@
 // unio/handle.hpp: an open descriptor, and the operations that every kind of handle has.
 //
-//   handle       owns one descriptor
+//   handle       owns one descriptor; its metadata, attributes and names
 //   io_handle    a handle that bytes can be read from and written to
 //   async_read, async_write, async_barrier, async_poll, async_close   the operations of every handle
 //   async_receive, async_receive_many   reading into buffers of a pool
 
 #pragma once
 
+#include <unio/attributes.hpp>
 #include <unio/detail/operations.hpp>
+#include <unio/metadata.hpp>
+#include <unio/naming.hpp>
 
 #include <string>
 
@@ -72,6 +75,9 @@ class UNIO_API handle {
     none = 0,
     unlink_on_close = 1,  ///< the name goes when the handle is closed
     append_is_atomic = 2, ///< reserved for mode::append: always so on Linux
+    beneath = 4,          ///< the name leads nowhere outside of its base: EXDEV; see path_handle
+    no_symlinks = 8,      ///< no part of the name is a symbolic link: ELOOP
+    same_mount = 16,      ///< no part of the name is on another mount than its base: EXDEV
   };
 
   handle() = default;
@@ -101,6 +107,36 @@ class UNIO_API handle {
   /// Its current path, as the kernel knows it: follows renames. Ends in " (deleted)" if it has no name.
   [[nodiscard]] result<std::string> current_path() const;
 
+  /// stat, try_stat, …, co_stat, …: see async_stat. For all metadata of stat(2): stat().
+  UNIO_VERB_FORMS(stat, async_stat, (stat_fields wanted), wanted)
+  io_result<metadata> stat() noexcept { return stat(stat_fields::basic); }
+  /// set_metadata, …: see async_set_metadata.
+  UNIO_VERB_FORMS(set_metadata, async_set_metadata, (metadata_change const& change), change)
+  /// stat_volume, …: see async_stat_volume.
+  UNIO_VERB_FORMS(stat_volume, async_stat_volume, ())
+  /// What tells this inode from every other. Awaited: co_stat(stat_fields::identity), and id() of its result.
+  [[nodiscard]] result<file_id> unique_id() const noexcept;
+  /// get_attribute, …: see async_get_attribute.
+  UNIO_VERB_FORMS(get_attribute, async_get_attribute, (path_view attribute, mutable_buffer value), attribute,
+                  value)
+  /// set_attribute, …: see async_set_attribute.
+  UNIO_VERB_FORMS(set_attribute, async_set_attribute,
+                  (path_view attribute, const_buffer value, attribute_mode how), attribute, value, how)
+  /// list_attributes, …: see async_list_attributes.
+  UNIO_VERB_FORMS(list_attributes, async_list_attributes, (mutable_buffer names), names)
+  /// remove_attribute, …: see async_remove_attribute.
+  UNIO_VERB_FORMS(remove_attribute, async_remove_attribute, (path_view attribute), attribute)
+
+  /// The directory of its current name: see async_parent_of (path_handle.hpp).
+  [[nodiscard]] result<path_handle> parent_path_handle() const noexcept;
+  /// relink, …: another name in place of its current one; see async_relink.
+  UNIO_VERB_FORMS(relink, async_relink, (path_handle const& base, path_view name, relink_mode how), base,
+                  name, how)
+  /// link, …: one more name; see async_link_inode.
+  UNIO_VERB_FORMS(link, async_link_inode, (path_handle const& base, path_view name), base, name)
+  /// unlink, …: removes its current name; see async_unlink_inode.
+  UNIO_VERB_FORMS(unlink, async_unlink_inode, ())
+
   /// The multiplexer that runs its operations: the one set, or the calling thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept;
   /// True if one was set. Blocking calls then drive that multiplexer's other operations while they wait.
@@ -126,6 +162,8 @@ class UNIO_API handle {
   handle_kind kind_ = handle_kind::none;
   caching caching_ = caching::all;
 };
+
+template <> inline constexpr bool detail::is_flag_set<handle::flag> = true;
 
 UNIO_SENDER_FORMS(async_poll, (handle & h, readiness what), h, what)
 
@@ -198,16 +236,17 @@ enum class barrier_kind : std::uint8_t {
 
 /// Orders earlier writes before later ones, and makes them durable if the kind says so.
 ///
-/// Returns       nothing; on a pipe or a socket, which cannot be made durable, it succeeds without effect
+/// Returns       nothing; on a pipe or a socket, which cannot be made durable, it succeeds without effect. Of
+///               a directory the names in it are made durable; the kinds that do not wait do nothing there
 /// Errors        EIO, ENOSPC, EDQUOT as fsync(2): the kernel reports them once, so treat the data as lost
-/// Cancellation  none once it has begun; the deadline bounds the wait before that
+/// Cancellation  none once it has begun; the deadline bounds the wait before that (try_barrier: would_block)
 /// Cost          one system call; as slow as the device
 /// Runs as       io_uring FSYNC, SYNC_FILE_RANGE · fsync(2) on a thread that may block · fsync(2)
 /// Source        D2052R0 §4.2; fsync(2), sync_file_range(2)
 class UNIO_API async_barrier : public detail::void_operation, public detail::standard_sender<async_barrier> {
  public:
   async_barrier() = default;
-  explicit async_barrier(io_handle& h, barrier_kind what = barrier_kind::wait_all,
+  explicit async_barrier(handle& h, barrier_kind what = barrier_kind::wait_all,
                          unio::deadline d = {}) noexcept;
   [[nodiscard]] barrier_kind what() const noexcept { return what_; }
 
@@ -256,7 +295,7 @@ UNIO_SENDER_FORMS(async_read, (io_handle & h, io_request<mutable_buffers> reques
 UNIO_SENDER_FORMS(async_receive, (io_handle & h, buffer_pool& pool), h, pool)
 UNIO_SENDER_FORMS(async_receive_many, (io_handle & h, buffer_pool& pool), h, pool)
 UNIO_SENDER_FORMS(async_write, (io_handle & h, io_request<const_buffers> request), h, request)
-UNIO_SENDER_FORMS(async_barrier, (io_handle & h, barrier_kind what), h, what)
+UNIO_SENDER_FORMS(async_barrier, (handle & h, barrier_kind what), h, what)
 
 } // namespace unio
 

@@ -3,28 +3,34 @@
 #pragma once
 
 #include <unio/file_handle.hpp>
+#include <unio/map_guard.hpp>
 
 namespace unio {
 
 /// A file mapped into memory. read() copies nothing: it returns where the bytes are in the map; the buffers
 /// passed to it only say how many bytes are wanted. write() goes through the kernel, so that a full disk is
-/// an error and not a signal; its bytes appear in the map at once. The map is read-only.
+/// an error and not a signal; its bytes appear in the map at once. The map is read-only unless it is asked to
+/// be writable: then the program may also write to the file by writing to the memory, where a full disk is
+/// SIGBUS (allocate the space first).
 ///
 /// The view that read() returns stays valid until the handle is closed or update_map() moves the map. If
-/// another process shortens the file, touching a view beyond the new end raises SIGBUS: use read_copy().
+/// another process shortens the file, touching a view beyond the new end raises SIGBUS: use read_copy(), or
+/// guard_maps() (map_guard.hpp).
 ///
 /// Thread safety  as file_handle; several threads may read views while none calls truncate() or update_map()
-/// Size           48 bytes
+/// Size           56 bytes
 class UNIO_API mapped_file_handle : public file_handle {
  public:
   mapped_file_handle() = default;
   /// Opens and maps a file. `reserve_bytes` of address space are kept for it to grow into (0: the length,
-  /// rounded up to 1 MiB, twice). Errors: as file_handle::file and mmap(2): EACCES for mode::append, ENODEV
-  /// for what is not a regular file, ENOMEM where the address space is limited.
+  /// rounded up to 1 MiB, twice). Errors: as file_handle::file and mmap(2): EACCES for mode::append, and for
+  /// a writable map of what is open to be read; ENODEV for what is no regular file, ENOMEM where the address
+  /// space is limited.
   static result<mapped_file_handle> mapped_file(path_handle const& base, path_view name, mode m = mode::read,
                                                 creation c = creation::open_existing,
                                                 extent_type reserve_bytes = 0, caching k = caching::all,
-                                                flag f = flag::none) noexcept;
+                                                flag f = flag::none,
+                                                map_access access = map_access::read) noexcept;
 
   mapped_file_handle(mapped_file_handle&& other) noexcept;
   mapped_file_handle& operator=(mapped_file_handle&& other) noexcept;
@@ -34,11 +40,15 @@ class UNIO_API mapped_file_handle : public file_handle {
   [[nodiscard]] std::byte* address() const noexcept { return length_ != 0 ? map_ : nullptr; }
   /// The length of the file, as this handle last saw it.
   [[nodiscard]] extent_type length() const noexcept { return length_; }
-  /// Looks up the file's current length and returns it. Moves the map, which invalidates views, only if the
-  /// file outgrew the reservation.
+  /// Looks up the file's current length, which another process may have changed, and returns it. Moves the
+  /// map, which invalidates views, only if the file outgrew the reservation. What guard_maps() had put in the
+  /// place of memory beyond the end is the file's again (of a copy_on_write map: without its changes).
   result<extent_type> update_map() noexcept;
   /// Sets the length of file and map. Views as with update_map().
   result<extent_type> truncate(extent_type size) noexcept;
+  /// With guard_maps(): since the last update_map() something was touched that was no more a part of the
+  /// file, and read as zeros.
+  [[nodiscard]] bool was_cut() const noexcept;
   /// Copies into the request's buffers through the kernel. Never raises SIGBUS.
   io_result<mutable_buffers> read_copy(io_request<mutable_buffers> request) noexcept;
   result<void> close() noexcept;
@@ -49,12 +59,15 @@ class UNIO_API mapped_file_handle : public file_handle {
   std::int64_t view(extent_type offset, std::size_t bytes, std::byte*& where) noexcept;
   explicit mapped_file_handle(file_handle&& f) noexcept;
   result<void> map(extent_type length, extent_type reserve) noexcept;
+  void* map_anew(std::byte* at, extent_type bytes) noexcept;
   void unmap() noexcept;
 
   std::byte* map_ = nullptr;
   extent_type length_ = 0;      // of the file when last looked at
   extent_type reservation_ = 0; // address space kept; all of it is mapped, also beyond the end of the file
   extent_type position_ = 0;    // for requests without an offset
+  int guarded_as_ = -1;         // src/handle/guarded_maps.hpp
+  map_access access_ = map_access::read;
 };
 
 } // namespace unio

@@ -33,6 +33,7 @@ struct capabilities {
   bool multishot_accept = false;
   bool zero_copy_send = false;
   bool pipe_write_without_signal = false; ///< RWF_NOSIGNAL
+  std::size_t registered_bytes = 0;       ///< memory of pools that is registered with the ring now
   std::string why; ///< why this driver and not io_uring, in one line; empty when nothing was refused
 };
 
@@ -52,9 +53,13 @@ struct counters {
   std::uint64_t late_completions = 0; ///< completions of operations that no longer exist; ignored
   std::uint64_t cancels = 0;          ///< cancel requests
   std::uint64_t timeouts = 0;         ///< deadlines that passed
-  std::uint64_t worker_jobs = 0;      ///< operations given to a thread that may block
-  std::uint64_t resource_waits = 0;   ///< times an operation had to wait for a buffer of a pool
-  std::uint64_t abandoned = 0;        ///< operations destroyed in flight, which had to be waited for
+  std::uint64_t worker_jobs = 0;      ///< operations given to the library's threads that may block
+  std::uint64_t kernel_jobs = 0;      ///< … to a ring, whose kernel has threads for what it cannot do at once
+  std::uint64_t worker_queue_full = 0; ///< times so many jobs waited for the library's that one had to retry
+  std::uint64_t resource_waits = 0;    ///< times an operation had to wait for a buffer of a pool
+  std::uint64_t abandoned = 0;         ///< operations destroyed in flight, which had to be waited for
+  std::uint64_t registered_uses = 0;   ///< entries given to the ring with memory that is registered with it
+  std::uint64_t registrations_refused = 0; ///< pieces of pools that it could not register: used as any memory
 };
 
 class multiplexer_executor;

@@ -31,7 +31,11 @@ enum class handle_kind : std::uint8_t {
   stream_socket,
   listening_socket,
   event,
-  datagram_socket
+  datagram_socket,
+  directory,
+  process,
+  signal,
+  watch
 };
 
 /// A regular file: readiness means nothing for it.
@@ -60,6 +64,7 @@ namespace driver {
 
 class buffer_slots;
 class buffer_source;
+class registered_memory;
 
 /// How perform() may behave.
 enum class attempt : std::uint8_t {
@@ -127,6 +132,9 @@ struct operation_faces {
   void (*begin)(io_operation&) noexcept = nullptr;
   /// What the ring is told; false: not for a ring. `will_wait`: an attempt has failed, or was predicted to.
   bool (*prepare)(io_operation&, io_uring_sqe&, bool will_wait) noexcept = nullptr;
+  /// Changes what prepare() has made, if a ring performs it cheaper on memory that is registered with it, and
+  /// `memory` has the memory of the entry (src/driver/registered_memory.hpp).
+  void (*use_registered)(io_uring_sqe&, registered_memory& memory) noexcept = nullptr;
   /// What it waits for.
   readiness (*wants)(io_operation const&) noexcept;
   /// The system call: >= 0, or -errno.
@@ -154,6 +162,9 @@ struct operation_faces {
   resource_faces const* resource = nullptr;
   /// The kernel may keep its buffers longer than until the result: see outcome::holding.
   bool lends_buffers = false;
+  /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
+  /// calls on one directory one after the other.
+  bool changes_directory = false;
 };
 
 /// Where an operation is. `move()` in src/driver/life.hpp changes it, and the table there says what each
@@ -185,7 +196,8 @@ struct operation_links {
   io_operation* next; ///< in its queue
   union {
     io_operation* previous;
-    std::int64_t deadline_due; ///< its deadline, while it is `retrying`: then it is in no queue
+    std::int64_t deadline_due;  ///< its deadline, while it is `retrying`: then it is in no queue
+    std::uint64_t worker_place; ///< where workers find it, while it is `with_worker`: nor is it then
   };
   io_operation* next_on_handle; ///< all in flight on one descriptor
   io_operation* previous_on_handle;
@@ -196,7 +208,7 @@ struct operation_links {
   std::uint32_t slot; ///< the driver's number for it
 
   struct marks {
-    std::uint8_t queue = 0;       ///< the queue's, which may be a worker's: whether it is in it
+    std::uint8_t queue = 0;       ///< the queue's: whether it is in it
     std::uint8_t undelivered = 0; ///< what its receiver is still to be notified of: io_operation::stage
     place where = place::idle;
     bool in_heap : 1 = false; ///< of deadlines

@@ -1,4 +1,9 @@
 // unio/splice.hpp: moving bytes between two handles inside the kernel.
+//
+// From a file into a pipe, splice moves references to the pages of the cache, not bytes: what is written to
+// the file afterwards may be what the reader of the pipe gets, and on its way through a pipe data has no
+// moment at which it was taken (splice(2), "NOTES"; rust-lang/rust#108283). To copy a file use
+// file_handle::clone_extents_to. tee shares pages likewise, between two pipes.
 
 #pragma once
 
@@ -31,6 +36,24 @@ io_result<std::size_t> splice(io_handle& from, io_handle& to, splice_request req
 io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request request) noexcept;
 [[nodiscard]] io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, splice_request request,
                                                    deadline d = {}) noexcept;
+
+/// Duplicates up to `bytes` from one pipe into another, without taking them out of the first; waits for the
+/// first byte. What was not read yet is seen by the next splice or read.
+///
+/// Returns       how many bytes the other pipe got; 0 at the end of the source
+/// Errors        condition::timed_out, would_block, canceled (then nothing moved); EPIPE; EINVAL if one is no
+///               pipe, or both are the same
+/// Cancellation  bytes that were duplicated are reported
+/// Cost          no copy; one system call when both are ready
+/// Runs as       as async_splice between pipes: readiness, then tee(2)
+/// Source        FEATURES L-02; tee(2)
+class async_tee;
+
+/// async_tee, blocking and awaited.
+io_result<std::size_t> tee(io_handle& from, io_handle& to, std::size_t bytes, deadline d = {}) noexcept;
+io_result<std::size_t> try_tee(io_handle& from, io_handle& to, std::size_t bytes) noexcept;
+[[nodiscard]] io_awaitable<async_tee> co_tee(io_handle& from, io_handle& to, std::size_t bytes,
+                                             deadline d = {}) noexcept;
 
 } // namespace unio
 

@@ -148,7 +148,8 @@ class UNIO_API tls_engine {
   bool broken_ = false; // error_ stays
   bool shut_down_ = false;
   bool input_ended_ = false;
-  bool filling_ = false; // input_room() is in use
+  bool filling_ = false;    // input_room() is in use
+  bool found_none_ = false; // OpenSSL has looked for input where there was none
 };
 
 } // namespace unio

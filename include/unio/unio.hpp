@@ -1,4 +1,5 @@
-// unio/unio.hpp: everything that a program needs. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs.
+// unio/unio.hpp: what most programs need. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs, and
+// unio/process_handle.hpp, unio/terminate.hpp, unio/raw_ring.hpp.
 
 #pragma once
 
@@ -14,6 +15,7 @@
 #include <unio/datagram.hpp>
 #include <unio/datagram_handle.hpp>
 #include <unio/deadline.hpp>
+#include <unio/directory_handle.hpp>
 #include <unio/endpoint.hpp>
 #include <unio/error.hpp>
 #include <unio/event_handle.hpp>
@@ -21,6 +23,7 @@
 #include <unio/file_handle.hpp>
 #include <unio/file_lock.hpp>
 #include <unio/frames.hpp>
+#include <unio/futex.hpp>
 #include <unio/generator.hpp>
 #include <unio/handle.hpp>
 #include <unio/inherited_handles.hpp>
@@ -35,18 +38,23 @@
 #include <unio/receiving.hpp>
 #include <unio/result.hpp>
 #include <unio/run.hpp>
+#include <unio/signal_handle.hpp>
 #include <unio/sigpipe.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/socket_options.hpp>
 #include <unio/splice.hpp>
+#include <unio/standard_streams.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/strand.hpp>
 #include <unio/stream.hpp>
+#include <unio/symlink_handle.hpp>
 #include <unio/sync.hpp>
+#include <unio/tail_handle.hpp>
 #include <unio/task.hpp>
 #include <unio/task_group.hpp>
 #include <unio/thread_pool.hpp>
 #include <unio/timeout.hpp>
 #include <unio/timer_handle.hpp>
+#include <unio/watch_handle.hpp>
 #include <unio/when.hpp>
 #include <unio/yield.hpp>

@@ -1,5 +1,7 @@
 // Errors: the two categories, and how a program ends when nothing can be returned.
 
+#include "core/immortal.hpp"
+
 #include <unio/error.hpp>
 #include <unio/result.hpp>
 
@@ -101,15 +103,8 @@ class error_category_type final : public std::error_category {
   }
 };
 
-// Never destroyed: error codes are compared and printed by the destructors of other static objects too.
-template <class Category> union immortal {
-  constexpr immortal() : object() {}
-  ~immortal() {} // NOLINT(modernize-use-equals-default): the defaulted one would be deleted
-  Category object;
-};
-
-constinit immortal<condition_category_type> the_condition_category;
-constinit immortal<error_category_type> the_error_category;
+constinit detail::immortal<condition_category_type> the_condition_category;
+constinit detail::immortal<error_category_type> the_error_category;
 
 } // namespace
 

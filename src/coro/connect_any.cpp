@@ -143,8 +143,8 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   std::size_t number = 0;
   bool is_late = false;
   for (;;) {
-    r.news
-        .reset(); // those of an attempt that failed inside start() begin the next one now, not the one after
+    // News of an attempt that failed inside start() begin the next one now, not the one after.
+    r.news.reset();
     if (r.won() || here.stop.stop_requested()) break;
     if (next != nullptr && number != 0 && limit.has_passed()) {
       next = nullptr; // it would fail at once

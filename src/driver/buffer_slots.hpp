@@ -55,10 +55,20 @@ class buffer_slots {
   [[nodiscard]] unsigned count() const noexcept { return count_; }
   [[nodiscard]] unsigned empty_count() const noexcept { return empty_count_; }
 
-  /// Puts a buffer into an empty slot, where the kernel may choose it.
-  void stand(std::byte* buffer) noexcept { stand_in(empty_[--empty_count_], buffer); }
+  /// So many are empty that it is time to fill them: telling the kernel of several costs as much as of one.
+  [[nodiscard]] bool wants_buffers() const noexcept {
+    return empty_count_ >= (count_ >= 16 ? count_ / 8 : 1);
+  }
+  /// Puts buffers into empty slots, where the kernel may choose them: `n`, of which `take_one` gives each.
+  template <class Take> void stand(unsigned n, Take take_one) noexcept {
+    for (; n != 0; --n) stand_in(empty_[--empty_count_], take_one());
+    publish();
+  }
   /// The kernel has chosen the slot and brought nothing: it stands again.
-  void stand_again(unsigned slot) noexcept { stand_in(slot, slots_[slot]); }
+  void stand_again(unsigned slot) noexcept {
+    stand_in(slot, slots_[slot]);
+    publish();
+  }
   /// The buffer of a slot that the kernel has filled.
   std::byte* take(unsigned slot) noexcept {
     empty_[empty_count_++] = static_cast<std::uint8_t>(slot);
@@ -70,7 +80,7 @@ class buffer_slots {
   void stand_anew() noexcept {
     tail_ = 0;
     for (unsigned i = 0; i != count_; ++i)
-      if (slots_[i] != nullptr) stand_again(i);
+      if (slots_[i] != nullptr) stand_in(i, slots_[i]);
     publish();
   }
 
@@ -93,7 +103,6 @@ class buffer_slots {
     e.len = size_;
     e.bid = static_cast<std::uint16_t>(i);
     ++tail_;
-    publish();
   }
   // The tail is where the first entry has room for it (struct io_uring_buf_ring). Release: pairs with the
   // kernel's acquire.
@@ -119,7 +128,7 @@ class buffer_groups {
   /// kernel of new ones and returns whether it could, `drop(number)` of those that have gone.
   template <class Add, class Drop> int find(buffer_source& source, Add add, Drop drop) noexcept {
     if (int const known = number_of(source); known != none) {
-      if (slots(known)->empty_count() != 0) source.refill(*slots(known));
+      if (slots(known)->wants_buffers()) source.refill(*slots(known));
       return known;
     }
     int number = none;

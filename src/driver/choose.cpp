@@ -40,6 +40,7 @@ unsigned ring_entries() noexcept {
 #if UNIO_HAS_URING
 
 result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept { return make_uring(entries); }
+int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
 std::string why_no_ring(int native_code) {
@@ -75,6 +76,8 @@ std::string why_no_ring(int native_code) {
 result<std::unique_ptr<backend>> try_uring(unsigned) noexcept {
   return std::make_error_code(std::errc::function_not_supported);
 }
+
+int probe(std::array<bool, 256>&) noexcept { return -ENOSYS; }
 
 std::string why_no_ring(int) { return "built without io_uring; using epoll"; }
 
@@ -114,6 +117,8 @@ std::string why_none(std::error_code const& error) {
 }
 
 bool has_uring() noexcept { return UNIO_HAS_URING; }
+
+int probe_ring(std::array<bool, 256>& known) noexcept { return probe(known); }
 
 constinit backend_maker simulated_backend = nullptr;
 

@@ -6,6 +6,7 @@
 
 #include <unio/result.hpp>
 
+#include <array>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -31,6 +32,9 @@ std::string why_none(std::error_code const& error);
 
 /// Whether the io_uring driver was compiled.
 bool has_uring() noexcept;
+
+/// Which entries the kernel of a ring knows, by their numbers. Returns 0, or why there is no ring: -errno.
+int probe_ring(std::array<bool, 256>& known) noexcept;
 
 /// The backend to go on with, and with the same doorbell, when `current` could not for the reason
 /// `native_code`: epoll if it was io_uring that was forbidden, otherwise null.

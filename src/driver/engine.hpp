@@ -24,6 +24,7 @@
 
 #include "driver/backend.hpp"
 #include "driver/life.hpp"
+#include "driver/patience.hpp"
 #include "driver/queues.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -199,6 +200,8 @@ class engine final : public io_multiplexer {
   void settle_inline(io_operation& op) noexcept;
   void deliver(io_operation& op) noexcept;
   void deliver_with_care(io_operation& op) noexcept;
+  void deliver_value(io_operation& op) noexcept;
+  void notify_of_value(io_operation& op) noexcept;
   void deliver_inline() noexcept;
   io_operation* pop_ready() noexcept;
   void queue_next_inline() noexcept;
@@ -207,6 +210,7 @@ class engine final : public io_multiplexer {
   void serve_due(bound const& b) noexcept;
   void serve_one(io_operation& op) noexcept;
   template <class May> void serve_alone(May may_go_on) noexcept;
+  template <class May> void serve_arrived(int& rounds_left, May may_go_on) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
   static void unlist(io_operation& op, descriptor& d) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
@@ -216,6 +220,7 @@ class engine final : public io_multiplexer {
   void after_value(io_operation& op) noexcept;
   bool take_back(io_operation& op) noexcept;
   void worker_returned(io_operation& op, int res) noexcept;
+  bool linger_for_workers() noexcept;
   void retry_later(io_operation& op) noexcept;
   void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
@@ -269,6 +274,8 @@ class engine final : public io_multiplexer {
   };
   notification* notifying_ = nullptr;
   bool notified_end_ = false; ///< an end was delivered without a value
+  patience for_workers_;      ///< whether to sleep at once while a worker has something
+  std::int64_t given_at_ = 0; ///< when a worker was given something last
   bool closing_ = false;
   bool bound_ = false;
   bool open_ = false; ///< bound without an error, and not closing

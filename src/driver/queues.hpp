@@ -14,7 +14,7 @@
 namespace unio::driver {
 
 /// The queue that an operation is in (operation_links::queue).
-enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel, worker };
+enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel };
 
 /// Operations in the order in which they came, linked through operation_links. Every operation is O(1).
 class operation_queue {

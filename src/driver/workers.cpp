@@ -1,99 +1,174 @@
 #include "driver/workers.hpp"
 
 #include "driver/engine.hpp"
-#include "sys/calls.hpp"
+#include "driver/job_protocol.hpp"
+#include "driver/patience.hpp"
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
+#include <linux/futex.h>
+
+#include <algorithm>
+#include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstddef>
-#include <mutex>
+#include <ctime>
 #include <new>
+#include <thread>
 
 namespace unio::driver {
 namespace {
 
-// The engine that an operation belongs to while a worker has it is its multiplexer.
+using word = std::atomic<std::uint32_t>;
+
+// A thread of the library that is about to sleep, or was woken, makes the kernel's calls and not those of the
+// table in use, which a test or a simulation may be changing.
+void sleep_on(word& w, std::uint32_t seen, timespec const* until = nullptr) noexcept {
+  sys::kernel.futex(reinterpret_cast<std::uint32_t*>(&w), FUTEX_WAIT_BITSET_PRIVATE, seen, until);
+}
+
+// As many threads as there are processors share all jobs by the protocol (job_protocol.hpp). The others are
+// helpers, for calls that take long: one looks every millisecond while jobs wait, and takes one if meanwhile
+// none was taken.
 class pool {
  public:
-  void give(io_operation& op) noexcept {
-    std::unique_lock lock(mutex_);
-    queue_.push(op);
-    if (idle_ == 0 && threads_ < max_workers) grow();
-    if (threads_ == 0) { // not one could be made: the caller's thread has to block
-      queue_.remove(op);
-      lock.unlock();
-      perform(op);
-      return;
-    }
-    lock.unlock();
-    wake_.notify_one();
-  }
+  template <class T> using atomic = std::atomic<T>;
+  static constexpr std::uint64_t ring_size = 4096, lane_size = 512;
+  static constexpr unsigned lanes = 8;
+  static constexpr std::size_t threads = max_workers;
 
-  bool take_back(io_operation& op) noexcept {
-    std::lock_guard const lock(mutex_);
-    if (!queue_.contains(op)) return false;
-    queue_.remove(op);
+  bool give(io_operation& op) noexcept {
+    unsigned const lane =
+        op.faces().changes_directory ? static_cast<unsigned>(op.fd()) % lanes : jobs::no_lane;
+    if (!jobs_.give(reinterpret_cast<std::uintptr_t>(&op), lane, op.links.worker_place)) return false;
+    while (started_.load(std::memory_order_relaxed) == 0 && starting_.load(std::memory_order_acquire))
+      sys::sched_yield();
+    // Not one thread could be made: the caller's has to block.
+    if (started_.load(std::memory_order_relaxed) == 0 && take_back(op)) perform(op);
     return true;
+  }
+  bool take_back(io_operation& op) noexcept {
+    return jobs_.take_back(reinterpret_cast<std::uintptr_t>(&op), op.links.worker_place);
   }
 
  private:
-  void grow() noexcept {
-    auto const run = [](void* self) -> void* {
-      static_cast<pool*>(self)->work();
-      return nullptr;
-    };
-    if (sys::start_thread(run, this) == 0) ++threads_; // else those that there are take turns
-  }
+  using jobs = job_protocol<pool>;
+  friend jobs;
+  struct start {
+    pool* of = nullptr;
+    int number = 0;
+    patience waits{};
+  };
 
   static void perform(io_operation& op) noexcept {
     op.set_outcome(op.faces().perform(op, attempt::blocking));
     static_cast<engine&>(*op.multiplexer()).worker_done(op);
   }
 
-  void work() noexcept {
-    std::unique_lock lock(mutex_);
+  // ---- what the protocol stands on
+
+  void run(jobs::job j) noexcept {
+    taken_.fetch_add(1, std::memory_order_relaxed);
+    perform(*reinterpret_cast<io_operation*>(static_cast<std::uintptr_t>(j)));
+  }
+  bool may_linger(std::size_t self) noexcept { return starts_[self].waits.is_worth_it(); }
+  template <class Came> void linger(std::size_t self, Came came) noexcept {
+    start& s = starts_[self];
+    std::int64_t const begin = patience::now();
+    if (s.waits.linger(came)) s.waits.came_after(patience::now() - begin);
+  }
+  void sleep(std::size_t self, word& bell, std::uint32_t seen) noexcept {
+    std::int64_t const begin = patience::now();
+    sleep_on(bell, seen);
+    starts_[self].waits.came_after(patience::now() - begin);
+  }
+  static void ring_bell(word& bell) noexcept {
+    bell.fetch_add(1, std::memory_order_seq_cst);
+    sys::kernel.futex(reinterpret_cast<std::uint32_t*>(&bell), FUTEX_WAKE_PRIVATE, 1, nullptr);
+  }
+  static bool ends(std::size_t) noexcept { return false; }
+
+  // A thread more, as long as there are fewer than processors; or else a helper.
+  void all_busy() noexcept {
+    int const n = started_.load(std::memory_order_relaxed);
+    if (n >= sharers_ && helpers_asleep_.load(std::memory_order_seq_cst) != 0)
+      return ring_bell(helpers_bell_);
+    bool const helper_looks = n > sharers_ && helpers_busy_.load(std::memory_order_relaxed) < n - sharers_;
+    if (n < max_workers && !helper_looks && !starting_.exchange(true, std::memory_order_acquire)) {
+      start_one();
+      starting_.store(false, std::memory_order_release);
+    }
+  }
+  void start_one() noexcept {
+    int const n = started_.load(std::memory_order_relaxed);
+    if (n == max_workers) return;
+    start& next = starts_[static_cast<std::size_t>(n)];
+    next.of = this;
+    next.number = n;
+    auto const begin = [](void* argument) -> void* {
+      start const& s = *static_cast<start*>(argument);
+      s.number < s.of->sharers_ ? s.of->jobs_.work(static_cast<std::size_t>(s.number)) : s.of->help();
+      return nullptr;
+    };
+    if (sys::start_thread(begin, &next) == 0) started_.store(n + 1, std::memory_order_relaxed);
+  }
+
+  // ---- helpers
+
+  void help() noexcept {
     for (;;) {
-      io_operation* const op = queue_.pop();
-      if (op == nullptr) {
-        ++idle_;
-        wake_.wait(lock);
-        --idle_;
-        continue;
+      while (jobs_.has_work()) {
+        std::uint32_t const seen = taken_.load(std::memory_order_relaxed);
+        std::int64_t const until = patience::now() + long_call_ns;
+        timespec const t{.tv_sec = until / 1'000'000'000, .tv_nsec = until % 1'000'000'000};
+        word never{0};
+        sleep_on(never, 0, &t);
+        if (taken_.load(std::memory_order_relaxed) != seen) continue;
+        helpers_busy_.fetch_add(1, std::memory_order_relaxed);
+        (void)jobs_.run_one([] {});
+        helpers_busy_.fetch_sub(1, std::memory_order_relaxed);
       }
-      lock.unlock();
-      perform(*op);
-      lock.lock();
+      std::uint32_t const seen = helpers_bell_.load(std::memory_order_seq_cst);
+      helpers_asleep_.fetch_add(1, std::memory_order_seq_cst); // pairs with the load in all_busy()
+      if (!jobs_.has_work()) sleep_on(helpers_bell_, seen);
+      helpers_asleep_.fetch_sub(1, std::memory_order_seq_cst);
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  operation_queue queue_{queue_name::worker};
-  int threads_ = 0;
-  int idle_ = 0;
+  static constexpr std::int64_t long_call_ns = 1'000'000;
+
+  jobs jobs_{*this};
+  int const sharers_ = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, max_workers);
+  std::array<start, max_workers> starts_{};
+  std::atomic<int> started_{0}; // changed while `starting_`
+  std::atomic<bool> starting_{false};
+  alignas(64) std::atomic<std::uint32_t> taken_{0};
+  word helpers_bell_{0};
+  std::atomic<std::uint32_t> helpers_asleep_{0};
+  std::atomic<int> helpers_busy_{0};
 };
 
-// Never destroyed: its threads use it until the process ends. A child made by fork has none of the threads,
-// and perhaps a lock that one of them held: it begins with a new pool in the place of the old.
+// Never destroyed: its threads use it until the process ends. A child made by fork has none of the threads:
+// it begins with a new pool in the place of the old. `ready` is the generation that the pool is of, plus 1.
 pool& workers() noexcept {
   alignas(pool) static std::byte storage[sizeof(pool)];
-  static std::atomic_flag making;
-  static pool* current = nullptr;
-  static unsigned generation = 0;
-  while (making.test_and_set(std::memory_order_acquire)) sys::sched_yield();
-  if (current == nullptr || generation != sys::fork_generation()) {
-    current = new (storage) pool;
-    generation = sys::fork_generation();
+  static std::atomic<std::uint64_t> ready{0}, making{0};
+  pool* const current = std::launder(reinterpret_cast<pool*>(storage));
+  std::uint64_t const mine = std::uint64_t{sys::fork_generation()} + 1;
+  if (ready.load(std::memory_order_acquire) == mine) [[likely]]
+    return *current;
+  std::uint64_t made = making.load(std::memory_order_relaxed);
+  if (made != mine && making.compare_exchange_strong(made, mine, std::memory_order_relaxed)) {
+    new (storage) pool;
+    ready.store(mine, std::memory_order_release); // pairs with the acquires here
   }
-  making.clear(std::memory_order_release);
+  while (ready.load(std::memory_order_acquire) != mine) sys::sched_yield();
   return *current;
 }
 
 } // namespace
 
-void give_to_worker(io_operation& op) noexcept { workers().give(op); }
+bool give_to_worker(io_operation& op) noexcept { return workers().give(op); }
 
 bool take_from_workers(io_operation& op) noexcept { return workers().take_back(op); }
 

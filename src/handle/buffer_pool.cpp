@@ -1,3 +1,4 @@
+#include "driver/registered_memory.hpp"
 #include "handle/pool_state.hpp"
 #include "sys/calls.hpp"
 
@@ -37,7 +38,7 @@ static_assert(slots_at + sizeof(driver::buffer_slots) <= page);
 
 } // namespace
 
-pool_state* pool_state::make(std::size_t count, std::size_t size) noexcept {
+pool_state* pool_state::make(std::size_t count, std::size_t size, pool_memory memory) noexcept {
   std::size_t const stride = (size + alignment - 1) / alignment * alignment;
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, stride, &bytes)) return nullptr;
@@ -53,6 +54,9 @@ pool_state* pool_state::make(std::size_t count, std::size_t size) noexcept {
     made->destroy();
     return nullptr;
   }
+  made->registered_ = memory == pool_memory::registered;
+  made->offers_.store(made->registered_, std::memory_order_relaxed);
+  made->offer(made->memory_, bytes);
   for (std::size_t i = count; i-- != 0;) made->free_[made->free_count_++] = made->memory_ + i * stride;
   return made;
 }
@@ -61,9 +65,24 @@ std::size_t pool_state::max_free() const noexcept {
   return count_ + std::size_t{max_rings} * driver::buffer_slots::most;
 }
 
+// Rings may register it, in pieces of whole buffers. What is left out is used as any memory.
+void pool_state::offer(std::byte* at, std::size_t bytes) noexcept {
+  if (!registered_) return;
+  std::size_t const most = driver::offered_memory::max_bytes / stride_ * stride_;
+  for (; bytes != 0; at += std::min(bytes, most), bytes -= std::min(bytes, most))
+    if (!driver::offered_memory::offer(at, std::min(bytes, most)))
+      return offers_.store(false, std::memory_order_relaxed);
+}
+
+// Buffers that were offered lie in `bytes` from `at`.
+void pool_state::unmap(std::byte* at, std::size_t bytes) const noexcept {
+  if (registered_) driver::offered_memory::withdraw(at, bytes);
+  sys::munmap(at, bytes);
+}
+
 // Nothing is lent any more, and nothing reads into it.
 void pool_state::release() noexcept {
-  if (memory_ != nullptr) sys::munmap(memory_, bytes_);
+  if (memory_ != nullptr) unmap(memory_, bytes_);
   memory_ = nullptr;
   if (free_ != nullptr) sys::munmap(free_, max_free() * sizeof(std::byte*));
   free_ = nullptr;
@@ -73,7 +92,7 @@ void pool_state::destroy() noexcept {
   release();
   while (driver::buffer_slots* const s = slots_) {
     slots_ = s->next;
-    sys::munmap(reinterpret_cast<std::byte*>(s) - slots_at, page + s->count() * stride_);
+    unmap(reinterpret_cast<std::byte*>(s) - slots_at, page + s->count() * stride_);
   }
   delete this;
 }
@@ -158,7 +177,9 @@ driver::buffer_slots* pool_state::make_slots() noexcept {
   if (memory == nullptr) return nullptr;
   auto* const made =
       new (memory + slots_at) driver::buffer_slots(memory, count, static_cast<std::uint32_t>(size_));
-  for (unsigned i = 0; i != count; ++i) made->stand(memory + page + i * stride_);
+  offer(memory + page, count * stride_);
+  std::byte* buffer = memory + page;
+  made->stand(count, [&] { return std::exchange(buffer, buffer + stride_); });
   return made;
 }
 
@@ -192,7 +213,9 @@ void pool_state::refill(driver::buffer_slots& slots) noexcept {
 // What is free beyond those that may be lent was taken from slots.
 void pool_state::fill(driver::buffer_slots& slots) noexcept {
   std::size_t const to_lend = has_one() ? count_ - lent() : 0;
-  while (free_count_ > to_lend && slots.empty_count() != 0 && slots.in_use) slots.stand(free_[--free_count_]);
+  std::size_t const spare = free_count_ > to_lend && slots.in_use ? free_count_ - to_lend : 0;
+  auto const n = static_cast<unsigned>(std::min<std::size_t>(spare, slots.empty_count()));
+  if (n != 0) slots.stand(n, [this] { return free_[--free_count_]; });
 }
 
 std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
@@ -206,7 +229,7 @@ std::byte* pool_state::lend_filled(driver::buffer_slots& slots, unsigned slot, s
     return nullptr;
   }
   std::byte* const filled = slots.take(slot);
-  fill(slots);
+  if (slots.wants_buffers()) fill(slots);
   return filled;
 }
 
@@ -229,16 +252,17 @@ void lent_buffer::give_back() noexcept {
   size_ = 0;
 }
 
-buffer_pool::buffer_pool(std::size_t count, std::size_t size) {
+buffer_pool::buffer_pool(std::size_t count, std::size_t size, pool_memory memory) {
   UNIO_EXPECTS(count >= 1 && count <= max_count, "a buffer pool has 1 to 2^24 buffers");
   UNIO_EXPECTS(size >= 1 && size <= max_size, "the buffers of a pool have 1 to 2^30 bytes");
-  state_ = detail::pool_state::make(count, size);
+  state_ = detail::pool_state::make(count, size, memory);
   if (state_ == nullptr) detail::no_value(std::make_error_code(std::errc::not_enough_memory));
 }
 buffer_pool::~buffer_pool() { state_->close(); }
 
 std::size_t buffer_pool::count() const noexcept { return state_->count(); }
 std::size_t buffer_pool::size() const noexcept { return state_->size(); }
+bool buffer_pool::is_registered() const noexcept { return state_->is_registered(); }
 std::size_t buffer_pool::lent() const noexcept { return state_->lent(); }
 std::uint64_t buffer_pool::waits() const noexcept { return state_->waits(); }
 

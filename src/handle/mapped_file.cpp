@@ -2,6 +2,7 @@
 // the file grows, so growing costs no system call for the map. Mapping is the one call that bypasses the
 // table of system calls: it has no descriptor of its own that a simulation could answer for.
 
+#include "handle/guarded_maps.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/mapped_file_handle.hpp>
@@ -13,7 +14,7 @@
 
 namespace unio {
 
-static_assert(sizeof(mapped_file_handle) == 48);
+static_assert(sizeof(mapped_file_handle) == 56);
 
 namespace {
 
@@ -44,6 +45,8 @@ mapped_file_handle& mapped_file_handle::operator=(mapped_file_handle&& other) no
     length_ = std::exchange(other.length_, 0);
     reservation_ = std::exchange(other.reservation_, 0);
     position_ = std::exchange(other.position_, 0);
+    guarded_as_ = std::exchange(other.guarded_as_, -1);
+    access_ = other.access_;
   }
   return *this;
 }
@@ -52,10 +55,11 @@ mapped_file_handle::~mapped_file_handle() { (void)close(); }
 
 result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& base, path_view name, mode m,
                                                            creation c, extent_type reserve_bytes, caching k,
-                                                           flag f) noexcept {
+                                                           flag f, map_access access) noexcept {
   result<file_handle> opened = file(base, name, m, c, k, f);
   if (!opened) return opened.error();
   mapped_file_handle mapped(std::move(*opened));
+  mapped.access_ = access;
 
   struct stat s;
   std::int64_t const r = sys::fstat(mapped.fd_, &s);
@@ -69,17 +73,28 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
 result<void> mapped_file_handle::map(extent_type length, extent_type reserve) noexcept {
   if (length > largest_map || reserve > largest_map) return detail::to_error_code(-ENOMEM);
   extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
-  // Read only: a program that modifies the returned buffers must not change the file.
-  void* at = map_ == nullptr ? ::mmap(nullptr, wanted, PROT_READ, MAP_SHARED, fd_, 0)
-                             : ::mremap(map_, reservation_, wanted, MREMAP_MAYMOVE);
+  void* const at =
+      map_ == nullptr ? map_anew(nullptr, wanted) : ::mremap(map_, reservation_, wanted, MREMAP_MAYMOVE);
   if (at == MAP_FAILED) return detail::to_error_code(-errno);
+  detail::unguard(guarded_as_);
   map_ = static_cast<std::byte*>(at);
+  guarded_as_ = detail::guard(map_, wanted);
   reservation_ = wanted;
   length_ = length;
   return {};
 }
 
+// Read only unless asked otherwise: a program that modifies the returned buffers must not change the file.
+void* mapped_file_handle::map_anew(std::byte* at, extent_type bytes) noexcept {
+  int const protection = access_ == map_access::read ? PROT_READ : PROT_READ | PROT_WRITE;
+  int const kind = access_ == map_access::copy_on_write ? MAP_PRIVATE : MAP_SHARED;
+  return ::mmap(at, bytes, protection, kind | (at != nullptr ? MAP_FIXED : 0), fd_, 0);
+}
+
+bool mapped_file_handle::was_cut() const noexcept { return detail::was_cut(guarded_as_); }
+
 void mapped_file_handle::unmap() noexcept {
+  detail::unguard(std::exchange(guarded_as_, -1));
   if (map_ != nullptr) ::munmap(map_, reservation_);
   map_ = nullptr;
   length_ = 0;
@@ -90,6 +105,11 @@ void mapped_file_handle::unmap() noexcept {
 result<extent_type> mapped_file_handle::update_map() noexcept {
   result<extent_type> const length = maximum_extent();
   if (!length) return length;
+  // Zeros stand where there was nothing any more. They do not move with the map, so this comes first.
+  if (was_cut()) {
+    detail::forget_cut(guarded_as_);
+    if (map_anew(map_, reservation_) == MAP_FAILED) return detail::to_error_code(-errno);
+  }
   if (*length <= reservation_) {
     length_ = *length;
   } else if (result<void> const grown = map(*length, 0); !grown) {
@@ -99,8 +119,7 @@ result<extent_type> mapped_file_handle::update_map() noexcept {
 }
 
 result<extent_type> mapped_file_handle::truncate(extent_type size) noexcept {
-  result<extent_type> const r = file_handle::truncate(size);
-  if (!r) return r;
+  if (io_result<extent_type> const r = file_handle::truncate(size); !r) return r.error();
   return update_map();
 }
 

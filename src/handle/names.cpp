@@ -3,6 +3,8 @@
 #include "sys/descriptors.hpp"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/stat.h>
 
 #include <charconv>
 #include <climits>
@@ -31,14 +33,100 @@ int directory_of(path_handle const& base) noexcept {
 
 int path_of(int fd, path_buffer& out) noexcept {
   if (fd < 0) return -EBADF;
-  char link[32] = "/proc/self/fd/";
-  std::size_t const prefix = std::strlen(link);
-  *std::to_chars(link + prefix, link + sizeof(link) - 1, fd).ptr = 0;
-  std::int64_t const n = sys::readlinkat(AT_FDCWD, link, out.text, sizeof(out.text));
+  std::int64_t const n = sys::readlinkat(AT_FDCWD, descriptor_path(fd).text, out.text, sizeof(out.text));
   if (n < 0) return static_cast<int>(n);
   if (n > static_cast<std::int64_t>(longest_path)) return -ENAMETOOLONG; // readlink(2) truncates silently
   out.text[n] = 0;
   return static_cast<int>(n);
+}
+
+descriptor_path::descriptor_path(int fd) noexcept {
+  constexpr std::string_view directory = "/proc/self/fd/";
+  std::memcpy(text, directory.data(), directory.size());
+  *std::to_chars(text + directory.size(), text + sizeof(text) - 1, fd).ptr = 0;
+}
+
+verified_name::~verified_name() {
+  if (directory >= 0) sys::close(directory);
+}
+
+namespace {
+
+constexpr unsigned identity = STATX_TYPE | STATX_INO | STATX_BTIME;
+
+bool is_same(struct statx const& a, struct statx const& b) noexcept {
+  // A number is used again for another inode: then only the time of birth differs.
+  bool const know_birth = (a.stx_mask & b.stx_mask & STATX_BTIME) != 0;
+  return a.stx_ino == b.stx_ino && a.stx_dev_major == b.stx_dev_major && a.stx_dev_minor == b.stx_dev_minor &&
+         (!know_birth ||
+          (a.stx_btime.tv_sec == b.stx_btime.tv_sec && a.stx_btime.tv_nsec == b.stx_btime.tv_nsec));
+}
+
+// Whether the path in `found` leads to the inode of `fd`; opens its directory. ENOENT if not.
+int verify(int fd, verified_name& found) noexcept {
+  struct statx mine;
+  if (std::int64_t const r = sys::statx(fd, "", AT_EMPTY_PATH, identity, &mine); r < 0)
+    return static_cast<int>(r);
+
+  char* const path = found.path.text;
+  std::size_t const n = directory_part(path);
+  // "pipe:[…]", "(unreachable)…": never had a name, or has none that can be reached. The root has none.
+  if (n == 0 || path[n] == 0) return -ENOENT;
+  char const first = path[n];
+  path[n] = 0; // of "/name", "/" is left
+  int const parent = open_at(AT_FDCWD, path, O_PATH | O_DIRECTORY, 0);
+  path[n] = first;
+  if (parent < 0) return parent;
+
+  struct statx there;
+  auto r = static_cast<int>(sys::statx(parent, path + n, AT_SYMLINK_NOFOLLOW, identity, &there));
+  if (r >= 0 && !is_same(mine, there)) r = -ENOENT;
+  if (r < 0) {
+    sys::close(parent);
+    return r;
+  }
+  found.directory = parent;
+  found.leaf = path + n;
+  found.is_directory = S_ISDIR(there.stx_mode);
+  return 0;
+}
+
+} // namespace
+
+int find_name(int fd, verified_name& found) noexcept {
+  constexpr int most_attempts = 100; // then others have a turn: see decode_error()
+  if (int const r = path_of(fd, found.path); r < 0) return r;
+  for (int attempts = 0; attempts != most_attempts; ++attempts) {
+    int const r = verify(fd, found);
+    if (r != -ENOENT && r != -ENOTDIR) return r;
+    // A rename between asking for the path and using it looks like another inode: then the path has changed.
+    path_buffer now;
+    if (int const again = path_of(fd, now); again < 0) return again;
+    if (std::strcmp(found.path.text, now.text) == 0) return -ENOENT;
+    std::strcpy(found.path.text, now.text);
+  }
+  return -EAGAIN;
+}
+
+int unlink_current(int fd) noexcept {
+  verified_name found;
+  if (int const r = find_name(fd, found); r < 0) return r;
+  return static_cast<int>(sys::unlinkat(found.directory, found.leaf, found.is_directory ? AT_REMOVEDIR : 0));
+}
+
+int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept {
+  constexpr unsigned flags[] = {0, RENAME_NOREPLACE, RENAME_EXCHANGE};
+  auto const r = static_cast<int>(
+      sys::renameat(from_directory, from, to_directory, to, flags[static_cast<unsigned>(how)]));
+  if (r != -EINVAL || how != relink_mode::no_replace) return r;
+  struct statx what;
+  if (sys::statx(from_directory, from, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &what) < 0 || S_ISDIR(what.stx_mode))
+    return r;
+  if (std::int64_t const linked = sys::linkat(from_directory, from, to_directory, to, 0); linked < 0)
+    return static_cast<int>(linked);
+  auto const removed = static_cast<int>(sys::unlinkat(from_directory, from, 0));
+  if (removed < 0 && removed != -ENOENT) sys::unlinkat(to_directory, to, 0);
+  return removed == -ENOENT ? 0 : removed; // another has removed the old name: that is the result, too
 }
 
 int append_random_name(path_buffer& out, std::size_t n) noexcept {

@@ -2,7 +2,8 @@
 
 #pragma once
 
-#include <unio/file_handle.hpp>
+#include <unio/file_operations.hpp>
+#include <unio/path_handle.hpp>
 
 #include <cerrno>
 
@@ -23,9 +24,45 @@ int directory_of(path_handle const& base) noexcept;
 int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
 /// fsync(2), where there is something to be made durable. Returns 0 or a negative code.
 int make_durable(int fd) noexcept;
+/// What direct I/O on `fd` has to be aligned to: 1; 0 if the kernel does not say; or -errno.
+int look_up_direct_alignment(int fd, io_alignment& found) noexcept;
 
 /// The length of the part of `path` that names its directory, with the last slash.
 std::size_t directory_part(char const* path) noexcept;
+
+/// openat2(2) with RESOLVE_… flags, asked again while something else in the system is renamed (EAGAIN);
+/// where there is no such call, by walking part by part. Otherwise as open_at().
+int open_resolved(int directory, char const* name, int flags, unsigned permissions,
+                  std::uint64_t resolve) noexcept;
+
+/// The path of a descriptor below /proc, which leads to what it has open, whatever its name is.
+struct descriptor_path {
+  explicit descriptor_path(int fd) noexcept;
+  char text[32];
+};
+
+/// A name that leads to what a descriptor has open, in an open directory.
+struct verified_name {
+  verified_name() = default;
+  verified_name(verified_name const&) = delete;
+  verified_name& operator=(verified_name const&) = delete;
+  ~verified_name();
+  int directory = -1;
+  char const* leaf = nullptr; ///< in `path`
+  bool is_directory = false;  ///< what has the name
+  path_buffer path;
+};
+/// Finds the current name of `fd`. Returns 0 or a negative code: ENOENT if it has none that can be reached;
+/// EAGAIN if it is renamed all the time.
+int find_name(int fd, verified_name& found) noexcept;
+
+/// Removes the current name of `fd`. Between the check and the removal another process can still put
+/// something else there: Linux has no conditional removal. Returns 0 or a negative code.
+int unlink_current(int fd) noexcept;
+
+/// renameat2(2), which some filesystems have without flags only: no_replace is then made of linkat(2) and
+/// unlinkat(2), but for directories.
+int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept;
 
 /// The current path of `fd`. Returns the length, or a negative code.
 int path_of(int fd, path_buffer& out) noexcept;

@@ -30,12 +30,13 @@ namespace unio::detail {
 class pool_state final : public driver::buffer_source {
  public:
   /// Null: no memory.
-  static pool_state* make(std::size_t count, std::size_t size) noexcept;
+  static pool_state* make(std::size_t count, std::size_t size, pool_memory memory) noexcept;
   /// The pool has ended; the last buffer to come back ends this, or the last ring to give its slots back.
   void close() noexcept;
 
   [[nodiscard]] std::size_t count() const noexcept { return count_; }
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] bool is_registered() const noexcept { return offers_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t lent() const noexcept { return lent_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t waits() noexcept;
 
@@ -73,11 +74,15 @@ class pool_state final : public driver::buffer_source {
   void end_if_last() noexcept;
   [[nodiscard]] std::size_t max_free() const noexcept;
   void unlink(pool_waiter& w) noexcept;
+  void offer(std::byte* at, std::size_t bytes) noexcept;
+  void unmap(std::byte* at, std::size_t bytes) const noexcept;
   driver::buffer_slots* make_slots() noexcept;
   void set_lent(std::size_t n) noexcept { lent_.store(n, std::memory_order_relaxed); }
 
   sys::short_lock lock_;
   std::atomic<bool> closed_{false};
+  std::atomic<bool> offers_{false}; // its memory to rings, all of it
+  bool registered_ = false;         // as its user wants it
   std::size_t count_ = 0;
   std::size_t size_ = 0;
   std::size_t stride_ = 0;

@@ -56,6 +56,7 @@ std::string to_string(capabilities const& c) {
     flag("multishot accept", c.multishot_accept);
     flag("zero-copy send", c.zero_copy_send);
     flag("pipe writes without SIGPIPE", c.pipe_write_without_signal);
+    line("registered bytes", std::to_string(c.registered_bytes));
   }
   if (!c.why.empty()) line("why", c.why);
   return text;

@@ -1,5 +1,7 @@
 // Why a name has no answer, as std::error_code.
 
+#include "core/immortal.hpp"
+
 #include <unio/resolver.hpp>
 
 namespace unio {
@@ -31,13 +33,7 @@ class resolve_category_type final : public std::error_category {
   }
 };
 
-// Never destroyed, as the library's own.
-template <class Category> union immortal {
-  constexpr immortal() : object() {}
-  ~immortal() {} // NOLINT(modernize-use-equals-default): the defaulted one would be deleted
-  Category object;
-};
-constinit immortal<resolve_category_type> the_resolve_category;
+constinit detail::immortal<resolve_category_type> the_resolve_category;
 
 } // namespace
 

@@ -7,6 +7,7 @@
 #include <unio/datagram_handle.hpp>
 #include <unio/detail/time_limit.hpp>
 #include <unio/socket_handle.hpp>
+#include <unio/stream.hpp>
 
 #include <algorithm>
 #include <array>
@@ -24,7 +25,7 @@ bool is_open(asked const& q) noexcept { return !is_final(q.known); }
 bool is_local(std::error_code e) noexcept {
   return e == std::errc::too_many_files_open || e == std::errc::too_many_files_open_in_system ||
          e == std::errc::no_buffer_space || e == std::errc::not_enough_memory ||
-         (e.category() == error_category() && e != make_error_code(error::truncated));
+         (e.category() == error_category() && e != condition::truncated && e != condition::end_of_stream);
 }
 
 // Whether an exchange ended because all of it is to end.
@@ -37,25 +38,6 @@ void take(asked& q, std::span<std::byte const> answer, verdict v) {
 
 // ── TCP (RFC 7766): a length of two bytes, then the message ────────────────────────────────────────────────
 
-task<std::error_code> write_all(socket_handle& s, std::span<std::byte const> bytes, deadline until) {
-  while (!bytes.empty()) {
-    auto const sent = co_await s.co_write(buffer_of(bytes), until);
-    if (!sent.has_value()) co_return sent.error();
-    bytes = bytes.subspan(sent.bytes_transferred());
-  }
-  co_return std::error_code();
-}
-
-task<std::error_code> read_all(socket_handle& s, std::span<std::byte> bytes, deadline until) {
-  while (!bytes.empty()) {
-    auto const got = co_await s.co_read(mutable_buffer(bytes.data(), bytes.size()), until);
-    if (!got.has_value()) co_return got.error();
-    if (got.bytes_transferred() == 0) co_return make_error_code(error::truncated);
-    bytes = bytes.subspan(got.bytes_transferred());
-  }
-  co_return std::error_code();
-}
-
 task<std::error_code> ask_by_tcp(endpoint const& server, asked& q, deadline until) {
   result<socket_handle> s = socket_handle::create(server.family());
   if (!s.has_value()) co_return s.error();
@@ -65,12 +47,15 @@ task<std::error_code> ask_by_tcp(endpoint const& server, asked& q, deadline unti
   message[0] = static_cast<std::byte>(q.q.bytes().size() >> 8);
   message[1] = static_cast<std::byte>(q.q.bytes().size() & 0xff);
   std::ranges::copy(q.q.bytes(), message.begin() + 2);
-  if (auto const e = co_await write_all(*s, message, until)) co_return e;
+  auto const sent = co_await write(*s, buffer_of(message), until);
+  if (!sent.has_value()) co_return sent.error();
   for (;;) {
     std::array<std::byte, 2> length;
-    if (auto const e = co_await read_all(*s, length, until)) co_return e;
+    auto got = co_await read(*s, mutable_buffer(length.data(), length.size()), until);
+    if (!got.has_value()) co_return got.error();
     message.resize((std::to_integer<std::size_t>(length[0]) << 8) | std::to_integer<std::size_t>(length[1]));
-    if (auto const e = co_await read_all(*s, message, until)) co_return e;
+    got = co_await read(*s, mutable_buffer(message.data(), message.size()), until);
+    if (!got.has_value()) co_return got.error();
     verdict const v = q.q.judge(message);
     if (v == verdict::of_another) continue;
     if (v == verdict::not_implemented && q.q.is_extended()) {

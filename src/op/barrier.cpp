@@ -15,8 +15,13 @@ bool waits(barrier_kind k) noexcept {
   return k == barrier_kind::wait_all || k == barrier_kind::wait_data_only;
 }
 
+// Whether there is something to be made durable: a directory's names, if that is waited for.
+bool has_effect(io_operation const& op) noexcept {
+  return is_file(op.kind()) || (op.kind() == handle_kind::directory && waits(self(op).what()));
+}
+
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
-  if (!is_file(op.kind())) return false;
+  if (!has_effect(op)) return false;
   barrier_kind const what = self(op).what();
   sqe.fd = op.fd();
   if (waits(what)) {
@@ -30,11 +35,11 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
 }
 
 readiness wants(io_operation const& op) noexcept {
-  return is_file(op.kind()) ? readiness::worker : readiness::nothing;
+  return has_effect(op) ? readiness::worker : readiness::nothing;
 }
 
 int perform(io_operation& op, attempt how) noexcept {
-  if (!is_file(op.kind())) return 0; // there is nothing to make durable
+  if (!has_effect(op)) return 0;
   if (how == attempt::nonblocking) return -EAGAIN;
   switch (self(op).what()) {
     case barrier_kind::wait_all:
@@ -50,7 +55,6 @@ int perform(io_operation& op, attempt how) noexcept {
 
 constinit operation_faces const detail::barrier_faces = {.name = "barrier",
                                                          .tries = inline_attempt::always,
-                                                         .interruptible = false,
                                                          .flow = direction::either,
                                                          .prepare = prepare,
                                                          .wants = wants,

@@ -1,6 +1,7 @@
 // async_read: all of reading, for every driver.
 
 #include "op/access.hpp"
+#include "op/registered.hpp"
 #include "op/stream.hpp"
 
 #include <sys/socket.h>
@@ -14,7 +15,7 @@ async_read const& self(io_operation const& op) noexcept { return static_cast<asy
 bool is_empty(io_operation const& op) noexcept { return self(op).request().buffers.bytes() == 0; }
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool will_wait) noexcept {
-  if (op.kind() == handle_kind::mapped_file || is_empty(op)) return false;
+  if (op.kind() == handle_kind::mapped_file || is_empty(op) || op::blocks(op.fd(), op.kind())) return false;
   io_request<mutable_buffers> const& request = self(op).request();
   sqe.fd = op.fd();
   sqe.off = is_file(op.kind()) ? request.offset : no_offset;
@@ -79,9 +80,7 @@ int perform(io_operation& op, attempt how) noexcept {
     default:
       break;
   }
-  op::vectors const v(request.buffers);
-  if (v.is_single()) return op::read_stream(op.fd(), op.kind(), v.one());
-  return op::uninterrupted([&] { return sys::readv(op.fd(), v.data(), v.count()); });
+  return op::read_stream(op.fd(), op.kind(), op::vectors(request.buffers));
 }
 
 // Out of line, so that each saves only the registers that it needs.
@@ -126,12 +125,14 @@ int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool
   return not_at_once;
 }
 
-constinit operation_faces const detail::read_faces = {.name = "read",
-                                                      .prepare = prepare,
-                                                      .wants = wants,
-                                                      .perform = perform,
-                                                      .perform_then = perform_then,
-                                                      .complete = complete,
-                                                      .goes_with_others = goes_with_others};
+constinit operation_faces const detail::read_faces = {
+    .name = "read",
+    .prepare = prepare,
+    .use_registered = op::use_registered<IORING_OP_READ, IORING_OP_READ_FIXED>,
+    .wants = wants,
+    .perform = perform,
+    .perform_then = perform_then,
+    .complete = complete,
+    .goes_with_others = goes_with_others};
 
 } // namespace unio

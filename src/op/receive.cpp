@@ -127,9 +127,7 @@ bool has_end(io_operation& op) noexcept {
 // ----
 
 int perform(io_operation& op, attempt) noexcept {
-  if (is_file(op.kind())) return -EINVAL;
   readiness& waits_for = op::access::receive_waits_for(op);
-  detail::pool_state& pool = op::access::pool(op);
   waits_for = readiness::readable;
   if (op::access::waiter(op).arrived.slots != nullptr) {
     if (int const n = take_arrived(op, false); n != 0) return n;
@@ -137,6 +135,8 @@ int perform(io_operation& op, attempt) noexcept {
     return -EAGAIN;
   }
   if (has_end(op)) return take_end(op);
+  if (is_file(op.kind())) return -EINVAL;
+  detail::pool_state& pool = op::access::pool(op);
   std::byte* buffer = granted(op);
   if (buffer == nullptr) buffer = pool.take();
   if (buffer == nullptr) {

@@ -3,6 +3,7 @@
 
 #include "op/access.hpp"
 #include "op/face.hpp"
+#include "op/registered.hpp"
 
 #include <sys/socket.h>
 
@@ -45,6 +46,12 @@ bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
   sqe.addr = reinterpret_cast<std::uintptr_t>(&message_of(op, v));
   sqe.len = 1;
   return true;
+}
+
+// Its pages are not looked up again, nor do they count against RLIMIT_MEMLOCK once more.
+void use_registered(io_uring_sqe& sqe, driver::registered_memory& memory) noexcept {
+  if (sqe.opcode == IORING_OP_SEND_ZC && op::names_registered(sqe, memory))
+    sqe.ioprio |= IORING_RECVSEND_FIXED_BUF;
 }
 
 readiness wants(io_operation const& op) noexcept {
@@ -96,6 +103,7 @@ constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_ze
                                                                 .flow = direction::out,
                                                                 .begin = begin,
                                                                 .prepare = prepare,
+                                                                .use_registered = use_registered,
                                                                 .wants = wants,
                                                                 .perform = perform,
                                                                 .complete = complete,

@@ -1,4 +1,4 @@
-// async_splice: moving bytes inside the kernel.
+// async_splice and async_tee: moving bytes inside the kernel.
 
 #include "op/access.hpp"
 #include "op/face.hpp"
@@ -69,6 +69,16 @@ int perform(io_operation& op, attempt how) noexcept {
   return r;
 }
 
+int perform_tee(io_operation& op, attempt) noexcept {
+  async_splice const& s = self(op);
+  if (s.request().bytes == 0) return 0;
+  sys::signal_guard guard(sys::written::stream);
+  return op::uninterrupted([&] {
+    return guard.returned(
+        sys::tee(s.from(), s.to(), std::min(s.request().bytes, op::max_bytes), SPLICE_F_NONBLOCK));
+  });
+}
+
 outcome complete(io_operation& op, int res, unsigned) noexcept {
   outcome const o = op::decode(op, res);
   if (o == outcome::again) op::access::wait_for(op, unready_side(self(op)));
@@ -91,5 +101,13 @@ constinit operation_faces const detail::splice_faces = {.name = "splice",
                                                         .complete = complete,
                                                         .for_each_descriptor = for_each_descriptor,
                                                         .goes_with_others = op::is_socket};
+
+constinit operation_faces const detail::tee_faces = {.name = "tee",
+                                                     .flow = direction::either,
+                                                     .begin = begin,
+                                                     .wants = wants,
+                                                     .perform = perform_tee,
+                                                     .complete = complete,
+                                                     .for_each_descriptor = for_each_descriptor};
 
 } // namespace unio

@@ -1,11 +1,16 @@
 // async_write: all of writing, for every driver.
 
 #include "op/face.hpp"
+#include "op/registered.hpp"
+#include "sys/shared_streams.hpp"
 #include "sys/sigpipe.hpp"
 
 #include <unio/handle.hpp>
 
+#include <poll.h>
 #include <sys/socket.h>
+
+#include <ctime>
 
 namespace unio {
 namespace {
@@ -18,7 +23,18 @@ bool is_pipe(io_operation const& op) noexcept {
   return op.kind() == handle_kind::pipe || op.kind() == handle_kind::named_pipe;
 }
 
+// Whether others share it, so that each call on it could wait (unio/standard_streams.hpp).
+bool blocks(io_operation const& op) noexcept {
+  return op.kind() == handle_kind::named_pipe && sys::is_shared_blocking(op.fd());
+}
+bool has_room(int fd) noexcept {
+  pollfd p{.fd = fd, .events = POLLOUT, .revents = 0};
+  timespec const now{};
+  return sys::poll(&p, 1, &now) != 0;
+}
+
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
+  if (blocks(op)) return false;
   // A ring writes to a pipe in the context of the thread that enters it, and raises SIGPIPE there.
   if (is_empty(op) || (is_pipe(op) && !sys::has_rwf_nosignal())) return false;
   io_request<const_buffers> const& request = self(op).request();
@@ -64,7 +80,10 @@ int write_file(io_operation const& op, io_request<const_buffers> const& request,
   return r == -EOPNOTSUPP ? -EAGAIN : r;
 }
 
-int write_pipe(io_operation const& op, const_buffers const& buffers) noexcept {
+int write_pipe(io_operation const& op, const_buffers const& all) noexcept {
+  bool const asks_first = blocks(op);
+  if (asks_first && !has_room(op.fd())) return -EAGAIN;
+  const_buffers const buffers = asks_first ? all.first(sys::shared_blocking_bytes) : all;
   op::vectors const v(buffers);
   if (sys::has_rwf_nosignal()) {
     int const r =
@@ -96,12 +115,14 @@ int perform(io_operation& op, attempt how) noexcept {
 
 } // namespace
 
-constinit operation_faces const detail::write_faces = {.name = "write",
-                                                       .flow = direction::out,
-                                                       .prepare = prepare,
-                                                       .wants = wants,
-                                                       .perform = perform,
-                                                       .complete = op::decode,
-                                                       .goes_with_others = op::is_socket};
+constinit operation_faces const detail::write_faces = {
+    .name = "write",
+    .flow = direction::out,
+    .prepare = prepare,
+    .use_registered = op::use_registered<IORING_OP_WRITE, IORING_OP_WRITE_FIXED>,
+    .wants = wants,
+    .perform = perform,
+    .complete = op::decode,
+    .goes_with_others = op::is_socket};
 
 } // namespace unio

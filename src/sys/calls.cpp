@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/random.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
@@ -152,6 +153,56 @@ constinit table const kernel = {
         [](std::uint32_t* word, int operation, std::uint32_t value, timespec const* timeout) noexcept {
           return call(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
         },
+    .futex_waitv =
+        [](waited_word* words, unsigned n) noexcept {
+          return call(sys_futex_waitv, words, n, 0U, nullptr, CLOCK_MONOTONIC);
+        },
+    .openat2 = direct<SYS_openat2>,
+    .getdents64 = direct<SYS_getdents64>,
+    .mkdirat = direct<SYS_mkdirat>,
+    .mknodat = direct<SYS_mknodat>,
+    .symlinkat = direct<SYS_symlinkat>,
+    .linkat = direct<SYS_linkat>,
+    .fchmodat2 = [](int dir, char const* path, unsigned mode, int flags) noexcept -> std::int64_t {
+      std::int64_t const r = call(sys_fchmodat2, dir, path, mode, flags);
+      return r == -ENOSYS && flags == 0 ? call(SYS_fchmodat, dir, path, mode) : r; // before Linux 6.6
+    },
+    .fchownat = direct<SYS_fchownat>,
+    .utimensat = direct<SYS_utimensat>,
+    .getxattr = direct<SYS_getxattr>,
+    .setxattr = direct<SYS_setxattr>,
+    .listxattr = direct<SYS_listxattr>,
+    .removexattr = direct<SYS_removexattr>,
+    .fgetxattr = direct<SYS_fgetxattr>,
+    .fsetxattr = direct<SYS_fsetxattr>,
+    .flistxattr = direct<SYS_flistxattr>,
+    .fremovexattr = direct<SYS_fremovexattr>,
+    .copy_file_range =
+        [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
+           unsigned flags) noexcept {
+          auto const copy = [&]() noexcept {
+            return call(SYS_copy_file_range, in, in_at, out, out_at, n, flags);
+          };
+          return file_size_is_limited_now() ? without_signals(copy) : copy();
+        },
+    .ioctl = direct<SYS_ioctl>,
+    .syncfs = direct<SYS_syncfs>,
+    .tee = direct<SYS_tee>,
+    .madvise = direct<SYS_madvise>,
+    .msync = direct<SYS_msync>,
+    .mprotect = direct<SYS_mprotect>,
+    .memfd_create = direct<SYS_memfd_create>,
+    .pidfd_open = direct<SYS_pidfd_open>,
+    .pidfd_send_signal = direct<SYS_pidfd_send_signal>,
+    .waitid = [](int kind, int id, void* information, int options,
+                 void* used) noexcept { return call(SYS_waitid, kind, id, information, options, used); },
+    .signalfd =
+        [](int fd, std::uint64_t const* signals) noexcept {
+          return call(SYS_signalfd4, fd, signals, kernel_sigset_size, SFD_CLOEXEC | SFD_NONBLOCK);
+        },
+    .inotify_init = direct<SYS_inotify_init1>,
+    .inotify_add_watch = direct<SYS_inotify_add_watch>,
+    .inotify_rm_watch = direct<SYS_inotify_rm_watch>,
 };
 
 constinit table const* current = &kernel;

@@ -20,6 +20,7 @@ struct io_uring_params;
 struct iovec;
 struct mmsghdr;
 struct msghdr;
+struct open_how;
 struct pollfd;
 struct sockaddr;
 struct statfs;
@@ -28,75 +29,117 @@ struct timespec;
 
 namespace unio::sys {
 
+struct waited_word;
+
 // X(name, (parameters), (arguments))
-#define UNIO_SYSTEM_CALLS(X)                                                                             \
-  X(openat, (int dir, char const* path, int flags, unsigned mode), (dir, path, flags, mode))             \
-  X(close, (int fd), (fd))                                                                               \
-  X(read, (int fd, void* data, std::size_t n), (fd, data, n))                                            \
-  X(write, (int fd, void const* data, std::size_t n), (fd, data, n))                                     \
-  X(readv, (int fd, iovec const* v, int n), (fd, v, n))                                                  \
-  X(writev, (int fd, iovec const* v, int n), (fd, v, n))                                                 \
-  X(preadv2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))         \
-  X(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))        \
-  X(recv, (int fd, void* data, std::size_t n, int flags), (fd, data, n, flags))                          \
-  X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                    \
-  X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                             \
-  X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                       \
-  X(recvmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                            \
-  X(sendmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                            \
-  X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags), \
-    (in, in_at, out, out_at, n, flags))                                                                  \
-  X(vmsplice, (int pipe, iovec const* v, int n, unsigned flags), (pipe, v, n, flags))                    \
-  X(fsync, (int fd), (fd))                                                                               \
-  X(fdatasync, (int fd), (fd))                                                                           \
-  X(sync_file_range, (int fd, std::int64_t at, std::int64_t n, unsigned flags), (fd, at, n, flags))      \
-  X(accept4, (int fd, sockaddr* a, unsigned* size, int flags), (fd, a, size, flags))                     \
-  X(connect, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                  \
-  X(socket, (int family, int type, int protocol), (family, type, protocol))                              \
-  X(socketpair, (int family, int type, int protocol, int* fds), (family, type, protocol, fds))           \
-  X(bind, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                     \
-  X(listen, (int fd, int backlog), (fd, backlog))                                                        \
-  X(shutdown, (int fd, int how), (fd, how))                                                              \
-  X(getsockname, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                   \
-  X(getpeername, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                   \
-  X(getsockopt, (int fd, int level, int name, void* v, unsigned* size), (fd, level, name, v, size))      \
-  X(setsockopt, (int fd, int level, int name, void const* v, unsigned size), (fd, level, name, v, size)) \
-  X(poll, (pollfd * fds, unsigned n, timespec const* timeout), (fds, n, timeout))                        \
-  X(epoll_create, (int flags), (flags))                                                                  \
-  X(epoll_ctl, (int epoll, int op, int fd, epoll_event* e), (epoll, op, fd, e))                          \
-  X(epoll_wait, (int epoll, epoll_event* e, int n, timespec const* timeout), (epoll, e, n, timeout))     \
-  X(eventfd, (unsigned initial, int flags), (initial, flags))                                            \
-  X(pipe, (int* fds, int flags), (fds, flags))                                                           \
-  X(mkfifo, (int dir, char const* path, unsigned mode), (dir, path, mode))                               \
-  X(fcntl, (int fd, int command, long argument), (fd, command, argument))                                \
-  X(fstat, (int fd, struct stat* s), (fd, s))                                                            \
-  X(ftruncate, (int fd, std::int64_t size), (fd, size))                                                  \
-  X(fallocate, (int fd, int mode, std::int64_t at, std::int64_t n), (fd, mode, at, n))                   \
-  X(unlinkat, (int dir, char const* path, int flags), (dir, path, flags))                                \
-  X(renameat, (int from_dir, char const* from, int to_dir, char const* to, unsigned flags),              \
-    (from_dir, from, to_dir, to, flags))                                                                 \
-  X(readlinkat, (int dir, char const* path, char* out, std::size_t n), (dir, path, out, n))              \
-  X(getrandom, (void* data, std::size_t n, unsigned flags), (data, n, flags))                            \
-  X(sched_yield, (), ())                                                                                 \
-  X(io_uring_setup, (unsigned entries, io_uring_params* p), (entries, p))                                \
-  X(io_uring_enter,                                                                                      \
-    (int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size),          \
-    (fd, n, min, flags, argument, size))                                                                 \
-  X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n)) \
-  X(steady_now, (), ())                                                                                  \
-  X(system_now, (), ())                                                                                  \
-  X(fstatat, (int dir, char const* path, struct stat* s, int flags), (dir, path, s, flags))              \
-  X(fstatfs, (int fd, struct statfs* s), (fd, s))                                                        \
-  X(statx, (int dir, char const* path, int flags, unsigned mask, struct statx* s),                       \
-    (dir, path, flags, mask, s))                                                                         \
-  X(fadvise, (int fd, std::int64_t at, std::int64_t n, int advice), (fd, at, n, advice))                 \
-  X(fchmod, (int fd, unsigned mode), (fd, mode))                                                         \
-  X(lseek, (int fd, std::int64_t at, int whence), (fd, at, whence))                                      \
-  X(mmap, (void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset),             \
-    (at, n, protection, flags, fd, offset))                                                              \
-  X(munmap, (void* at, std::size_t n), (at, n))                                                          \
-  X(futex, (std::uint32_t* word, int operation, std::uint32_t value, timespec const* timeout),           \
-    (word, operation, value, timeout))
+#define UNIO_SYSTEM_CALLS(X)                                                                                 \
+  X(openat, (int dir, char const* path, int flags, unsigned mode), (dir, path, flags, mode))                 \
+  X(close, (int fd), (fd))                                                                                   \
+  X(read, (int fd, void* data, std::size_t n), (fd, data, n))                                                \
+  X(write, (int fd, void const* data, std::size_t n), (fd, data, n))                                         \
+  X(readv, (int fd, iovec const* v, int n), (fd, v, n))                                                      \
+  X(writev, (int fd, iovec const* v, int n), (fd, v, n))                                                     \
+  X(preadv2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))             \
+  X(pwritev2, (int fd, iovec const* v, int n, std::int64_t at, int flags), (fd, v, n, at, flags))            \
+  X(recv, (int fd, void* data, std::size_t n, int flags), (fd, data, n, flags))                              \
+  X(send, (int fd, void const* data, std::size_t n, int flags), (fd, data, n, flags))                        \
+  X(recvmsg, (int fd, msghdr* m, int flags), (fd, m, flags))                                                 \
+  X(sendmsg, (int fd, msghdr const* m, int flags), (fd, m, flags))                                           \
+  X(recvmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                                \
+  X(sendmmsg, (int fd, mmsghdr* m, unsigned n, int flags), (fd, m, n, flags))                                \
+  X(splice, (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags),     \
+    (in, in_at, out, out_at, n, flags))                                                                      \
+  X(vmsplice, (int pipe, iovec const* v, int n, unsigned flags), (pipe, v, n, flags))                        \
+  X(fsync, (int fd), (fd))                                                                                   \
+  X(fdatasync, (int fd), (fd))                                                                               \
+  X(sync_file_range, (int fd, std::int64_t at, std::int64_t n, unsigned flags), (fd, at, n, flags))          \
+  X(accept4, (int fd, sockaddr* a, unsigned* size, int flags), (fd, a, size, flags))                         \
+  X(connect, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                      \
+  X(socket, (int family, int type, int protocol), (family, type, protocol))                                  \
+  X(socketpair, (int family, int type, int protocol, int* fds), (family, type, protocol, fds))               \
+  X(bind, (int fd, sockaddr const* a, unsigned size), (fd, a, size))                                         \
+  X(listen, (int fd, int backlog), (fd, backlog))                                                            \
+  X(shutdown, (int fd, int how), (fd, how))                                                                  \
+  X(getsockname, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                       \
+  X(getpeername, (int fd, sockaddr* a, unsigned* size), (fd, a, size))                                       \
+  X(getsockopt, (int fd, int level, int name, void* v, unsigned* size), (fd, level, name, v, size))          \
+  X(setsockopt, (int fd, int level, int name, void const* v, unsigned size), (fd, level, name, v, size))     \
+  X(poll, (pollfd * fds, unsigned n, timespec const* timeout), (fds, n, timeout))                            \
+  X(epoll_create, (int flags), (flags))                                                                      \
+  X(epoll_ctl, (int epoll, int op, int fd, epoll_event* e), (epoll, op, fd, e))                              \
+  X(epoll_wait, (int epoll, epoll_event* e, int n, timespec const* timeout), (epoll, e, n, timeout))         \
+  X(eventfd, (unsigned initial, int flags), (initial, flags))                                                \
+  X(pipe, (int* fds, int flags), (fds, flags))                                                               \
+  X(mkfifo, (int dir, char const* path, unsigned mode), (dir, path, mode))                                   \
+  X(fcntl, (int fd, int command, long argument), (fd, command, argument))                                    \
+  X(fstat, (int fd, struct stat* s), (fd, s))                                                                \
+  X(ftruncate, (int fd, std::int64_t size), (fd, size))                                                      \
+  X(fallocate, (int fd, int mode, std::int64_t at, std::int64_t n), (fd, mode, at, n))                       \
+  X(unlinkat, (int dir, char const* path, int flags), (dir, path, flags))                                    \
+  X(renameat, (int from_dir, char const* from, int to_dir, char const* to, unsigned flags),                  \
+    (from_dir, from, to_dir, to, flags))                                                                     \
+  X(readlinkat, (int dir, char const* path, char* out, std::size_t n), (dir, path, out, n))                  \
+  X(getrandom, (void* data, std::size_t n, unsigned flags), (data, n, flags))                                \
+  X(sched_yield, (), ())                                                                                     \
+  X(io_uring_setup, (unsigned entries, io_uring_params* p), (entries, p))                                    \
+  X(io_uring_enter,                                                                                          \
+    (int fd, unsigned n, unsigned min, unsigned flags, void const* argument, std::size_t size),              \
+    (fd, n, min, flags, argument, size))                                                                     \
+  X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n))     \
+  X(steady_now, (), ())                                                                                      \
+  X(system_now, (), ())                                                                                      \
+  X(fstatat, (int dir, char const* path, struct stat* s, int flags), (dir, path, s, flags))                  \
+  X(fstatfs, (int fd, struct statfs* s), (fd, s))                                                            \
+  X(statx, (int dir, char const* path, int flags, unsigned mask, struct statx* s),                           \
+    (dir, path, flags, mask, s))                                                                             \
+  X(fadvise, (int fd, std::int64_t at, std::int64_t n, int advice), (fd, at, n, advice))                     \
+  X(fchmod, (int fd, unsigned mode), (fd, mode))                                                             \
+  X(lseek, (int fd, std::int64_t at, int whence), (fd, at, whence))                                          \
+  X(mmap, (void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset),                 \
+    (at, n, protection, flags, fd, offset))                                                                  \
+  X(munmap, (void* at, std::size_t n), (at, n))                                                              \
+  X(futex, (std::uint32_t* word, int operation, std::uint32_t value, timespec const* timeout),               \
+    (word, operation, value, timeout))                                                                       \
+  X(futex_waitv, (waited_word * words, unsigned n), (words, n))                                              \
+  X(openat2, (int dir, char const* path, open_how const* how, std::size_t size), (dir, path, how, size))     \
+  X(getdents64, (int fd, void* entries, std::size_t n), (fd, entries, n))                                    \
+  X(mkdirat, (int dir, char const* path, unsigned mode), (dir, path, mode))                                  \
+  X(mknodat, (int dir, char const* path, unsigned mode, unsigned device), (dir, path, mode, device))         \
+  X(symlinkat, (char const* target, int dir, char const* path), (target, dir, path))                         \
+  X(linkat, (int from_dir, char const* from, int to_dir, char const* to, int flags),                         \
+    (from_dir, from, to_dir, to, flags))                                                                     \
+  X(fchmodat2, (int dir, char const* path, unsigned mode, int flags), (dir, path, mode, flags))              \
+  X(fchownat, (int dir, char const* path, unsigned owner, unsigned group, int flags),                        \
+    (dir, path, owner, group, flags))                                                                        \
+  X(utimensat, (int dir, char const* path, timespec const* times, int flags), (dir, path, times, flags))     \
+  X(getxattr, (char const* path, char const* name, void* v, std::size_t n), (path, name, v, n))              \
+  X(setxattr, (char const* path, char const* name, void const* v, std::size_t n, int flags),                 \
+    (path, name, v, n, flags))                                                                               \
+  X(listxattr, (char const* path, char* names, std::size_t n), (path, names, n))                             \
+  X(removexattr, (char const* path, char const* name), (path, name))                                         \
+  X(fgetxattr, (int fd, char const* name, void* v, std::size_t n), (fd, name, v, n))                         \
+  X(fsetxattr, (int fd, char const* name, void const* v, std::size_t n, int flags), (fd, name, v, n, flags)) \
+  X(flistxattr, (int fd, char* names, std::size_t n), (fd, names, n))                                        \
+  X(fremovexattr, (int fd, char const* name), (fd, name))                                                    \
+  X(copy_file_range,                                                                                         \
+    (int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n, unsigned flags),             \
+    (in, in_at, out, out_at, n, flags))                                                                      \
+  X(ioctl, (int fd, unsigned long request, void* argument), (fd, request, argument))                         \
+  X(syncfs, (int fd), (fd))                                                                                  \
+  X(tee, (int in, int out, std::size_t n, unsigned flags), (in, out, n, flags))                              \
+  X(madvise, (void* at, std::size_t n, int advice), (at, n, advice))                                         \
+  X(msync, (void* at, std::size_t n, int flags), (at, n, flags))                                             \
+  X(mprotect, (void* at, std::size_t n, int protection), (at, n, protection))                                \
+  X(memfd_create, (char const* name, unsigned flags), (name, flags))                                         \
+  X(pidfd_open, (int process, unsigned flags), (process, flags))                                             \
+  X(pidfd_send_signal, (int process, int signal, void* information, unsigned flags),                         \
+    (process, signal, information, flags))                                                                   \
+  X(waitid, (int kind, int id, void* information, int options, void* used),                                  \
+    (kind, id, information, options, used))                                                                  \
+  X(signalfd, (int fd, std::uint64_t const* signals), (fd, signals))                                         \
+  X(inotify_init, (int flags), (flags))                                                                      \
+  X(inotify_add_watch, (int fd, char const* path, std::uint32_t events), (fd, path, events))                 \
+  X(inotify_rm_watch, (int fd, int watch), (fd, watch))
 
 struct table {
 #define UNIO_MEMBER(name, parameters, arguments) std::int64_t(*name) parameters noexcept;

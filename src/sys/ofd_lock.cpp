@@ -32,9 +32,9 @@ int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept {
   return ask(fd, F_OFD_SETLK, l, at, bytes, F_UNLCK);
 }
 
-int ofd_is_locked(int fd, std::uint64_t at) noexcept {
+int ofd_is_locked(int fd, std::uint64_t at, std::uint64_t bytes) noexcept {
   struct flock l;
-  int const r = ask(fd, F_OFD_GETLK, l, at, 1, F_WRLCK);
+  int const r = ask(fd, F_OFD_GETLK, l, at, bytes, F_WRLCK);
   return r < 0 ? r : l.l_type != F_UNLCK;
 }
 

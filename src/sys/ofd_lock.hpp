@@ -18,7 +18,8 @@ inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: the whol
 /// description on the same bytes is converted, atomically. A signal does not interrupt it.
 int ofd_lock(int fd, std::uint64_t at, std::uint64_t bytes, bool exclusive, bool sleeps) noexcept;
 int ofd_unlock(int fd, std::uint64_t at, std::uint64_t bytes) noexcept;
-/// Would an exclusive lock of this description on the byte have to wait? 1, 0, or a negative errno.
-int ofd_is_locked(int fd, std::uint64_t at) noexcept;
+/// Would an exclusive lock of this description on the bytes have to wait? 1, 0, or a negative errno. POSIX
+/// locks of this process count as others' do.
+int ofd_is_locked(int fd, std::uint64_t at, std::uint64_t bytes = 1) noexcept;
 
 } // namespace unio::sys

@@ -20,6 +20,11 @@ void simulated_backend::predict(engine& e, int fd) noexcept {
   }
 }
 
+int simulated_backend::bind(engine& e) noexcept {
+  kernel_.memory().count_in(e.statistics);
+  return 0;
+}
+
 void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how) noexcept {
   if (op.fd() >= 0 && !world_.owns(op.fd())) {
     std::fprintf(stderr, "unio::testing: %s on a descriptor that is not simulated\n", op.faces().name);
@@ -71,6 +76,7 @@ bool simulated_backend::post_events(engine& e) noexcept {
 void simulated_backend::describe(capabilities& c) const noexcept {
   c.driver = "simulated";
   c.ring_entries = world_.options.queue_entries;
+  c.registered_bytes = kernel_.memory().bytes();
 }
 
 } // namespace unio::testing

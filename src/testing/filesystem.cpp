@@ -6,7 +6,9 @@
 
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/openat2.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +21,7 @@ namespace unio::testing {
 namespace {
 
 constexpr std::size_t longest_name = 255; // NAME_MAX
+constexpr unsigned disk_major = 8;        // of a disk of this machine
 constexpr std::string_view descriptors = "/proc/self/fd/";
 
 bool is_directory(node const& n) noexcept { return n.kind == node_kind::directory; }
@@ -51,7 +54,7 @@ std::string path_to(node const& n) {
 
 template <class Stat> void describe(node const& n, Stat& s) noexcept {
   s = {};
-  s.st_dev = 1;
+  s.st_dev = makedev(disk_major, 1);
   s.st_ino = n.inode;
   s.st_mode = mode_of(n);
   s.st_nlink = has_name(n) || is_directory(n) ? 1 : 0;
@@ -167,6 +170,85 @@ std::int64_t world::open_now(int dir, char const* path, int flags, unsigned perm
   return install(std::move(d));
 }
 
+// All names are cached here (RESOLVE_CACHED); there are no links, and one mount.
+std::int64_t world::open_resolved(int dir, char const* path, int flags, unsigned permissions,
+                                  std::uint64_t resolve) noexcept {
+  if ((resolve & RESOLVE_BENEATH) != 0) {
+    std::string_view rest(path);
+    int depth = rest.starts_with('/') ? -1 : 0;
+    while (depth >= 0 && !rest.empty()) {
+      std::size_t const end = std::min(rest.find('/'), rest.size());
+      std::string_view const name = rest.substr(0, end);
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+      if (name == "..") {
+        --depth;
+      } else if (!name.empty() && name != ".") {
+        ++depth;
+      }
+    }
+    if (depth < 0) return leave(call::openat, first_descriptor, -EXDEV);
+  }
+  return open(dir, path, flags, permissions);
+}
+
+std::int64_t world::make_directory(int dir, char const* path, unsigned permissions) noexcept {
+  if (int const e = enter(call::mkdirat, first_descriptor); e != 0) return e;
+  auto const perform = [&]() -> std::int64_t {
+    place at;
+    if (std::int64_t const r = locate(dir, path, at); r < 0) return r;
+    if (at.node != nullptr || at.in == nullptr) return -EEXIST;
+    put(at.in, at.name, make_node(node_kind::directory, permissions));
+    return 0;
+  };
+  return leave(call::mkdirat, first_descriptor, perform());
+}
+
+// In the order of names, which is as good as any: each name that is there all the time is listed once.
+std::int64_t world::list(int fd, void* entries, std::size_t n) noexcept {
+  return on(call::getdents64, fd, [=](description& d) -> std::int64_t {
+    if ((d.status & O_PATH) != 0) return -EBADF;
+    if (d.file_node == nullptr || !is_directory(*d.file_node)) return -ENOTDIR;
+    if (!has_name(*d.file_node) && !d.file_node->name.empty()) return -ENOENT;
+    auto* out = static_cast<std::byte*>(entries);
+    std::size_t left = n;
+    bool is_full = false;
+    auto const add = [&](std::string_view name, node const& what) {
+      std::size_t const size = (19 + name.size() + 1 + 7) / 8 * 8; // struct linux_dirent64: getdents64(2)
+      if (size > left) {
+        is_full = true;
+        return false;
+      }
+      std::memset(out, 0, size);
+      std::uint64_t const next = d.position + 1;
+      auto const bytes = static_cast<std::uint16_t>(size);
+      auto const type = static_cast<std::uint8_t>(mode_of(what) >> 12);
+      std::memcpy(out, &what.inode, sizeof(what.inode));
+      std::memcpy(out + 8, &next, sizeof(next));
+      std::memcpy(out + 16, &bytes, sizeof(bytes));
+      std::memcpy(out + 18, &type, sizeof(type));
+      std::memcpy(out + 19, name.data(), name.size());
+      out += size;
+      left -= size;
+      d.position = next;
+      return true;
+    };
+    node const& in = *d.file_node;
+    if (d.position == 0) {
+      d.last_read.clear();
+      (void)add(".", in);
+    }
+    if (d.position == 1) {
+      std::shared_ptr<node> const up = in.parent.lock();
+      (void)add("..", up != nullptr ? *up : in);
+    }
+    if (d.position >= 2)
+      for (auto e = in.entries.upper_bound(d.last_read); e != in.entries.end() && add(e->first, *e->second);
+           ++e)
+        d.last_read = e->first;
+    return is_full && left == n ? -EINVAL : static_cast<std::int64_t>(n - left);
+  });
+}
+
 std::int64_t world::unlink(int dir, char const* path, int flags) noexcept {
   if (int const e = enter(call::unlinkat, first_descriptor); e != 0) return e;
   auto const perform = [&]() -> std::int64_t {
@@ -187,7 +269,8 @@ std::int64_t world::rename(int from_dir, char const* from, int to_dir, char cons
                            unsigned flags) noexcept {
   if (int const e = enter(call::renameat, first_descriptor); e != 0) return e;
   auto const perform = [&]() -> std::int64_t {
-    if ((flags & ~static_cast<unsigned>(RENAME_NOREPLACE)) != 0) {
+    if ((flags & ~static_cast<unsigned>(RENAME_NOREPLACE | RENAME_EXCHANGE)) != 0 ||
+        flags == (RENAME_NOREPLACE | RENAME_EXCHANGE)) {
       (void)refuse("renameat2(2) with these flags");
       return -EINVAL;
     }
@@ -198,6 +281,14 @@ std::int64_t world::rename(int from_dir, char const* from, int to_dir, char cons
     if (a.in == nullptr || b.in == nullptr) return -EBUSY;
     for (std::shared_ptr<node> up = b.in; up != nullptr; up = up->parent.lock())
       if (up == a.node) return -EINVAL; // into itself
+    if ((flags & RENAME_EXCHANGE) != 0) {
+      if (b.node == nullptr) return -ENOENT;
+      for (std::shared_ptr<node> up = a.in; up != nullptr; up = up->parent.lock())
+        if (up == b.node) return -EINVAL;
+      put(b.in, b.name, a.node);
+      put(a.in, a.name, b.node);
+      return 0;
+    }
     if (a.node == b.node) return 0;
     if (b.node != nullptr) {
       if ((flags & RENAME_NOREPLACE) != 0) return -EEXIST;
@@ -260,6 +351,7 @@ std::int64_t world::stat_more(int dir, char const* path, int flags, struct statx
   s->stx_ino = plain.st_ino;
   s->stx_size = static_cast<std::uint64_t>(plain.st_size);
   s->stx_blksize = 4096;
+  s->stx_dev_major = disk_major;
   s->stx_dev_minor = 1;
   return 0;
 }
@@ -286,7 +378,12 @@ std::int64_t world::stat(int fd, struct stat* s) noexcept {
 
 std::int64_t world::seek(int fd, std::int64_t at, int whence) noexcept {
   return on(call::lseek, fd, [=](description& d) -> std::int64_t {
-    if (d.kind == thing::name) return -EBADF;
+    if (d.kind == thing::name) {
+      if ((d.status & O_PATH) != 0) return -EBADF;
+      if (at != 0 || (whence != SEEK_SET && whence != SEEK_CUR)) return -EINVAL; // only to begin anew
+      if (whence == SEEK_SET) d.position = 0;
+      return static_cast<std::int64_t>(d.position);
+    }
     if (d.kind != thing::file) return -ESPIPE;
     std::int64_t const from = whence == SEEK_CUR   ? static_cast<std::int64_t>(d.position)
                               : whence == SEEK_END ? static_cast<std::int64_t>(d.file->bytes.size())

@@ -1,8 +1,11 @@
 #include "testing/kernel.hpp"
 
 #include "driver/poll_events.hpp"
+#include "op/ring_operations.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <string>
 
 namespace unio::testing {
 namespace {
@@ -13,11 +16,20 @@ template <class T> void erase_at(std::vector<T>& v, std::size_t i) noexcept {
   v.erase(v.begin() + static_cast<std::ptrdiff_t>(i));
 }
 
+// Of the memory that is offered there now; 0: none is.
+std::uint64_t serial_of(std::uintptr_t at) noexcept {
+  driver::offered_memory::pieces now;
+  driver::offered_memory::copy_to(now);
+  for (driver::offered_memory::piece const& p : now)
+    if (p.bytes != 0 && p.at == at) return p.serial;
+  return 0;
+}
+
 std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descriptor; }
 
 } // namespace
 
-simulated_kernel::simulated_kernel(world& w) noexcept : world_(w) {
+simulated_kernel::simulated_kernel(world& w) noexcept : world_(w), refuses_(w.options.seed) {
   world_.add_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
   draw_room();
   if (world_.options.tiny_queue) capacity_ = completions_per_entry;
@@ -51,7 +63,13 @@ bool simulated_kernel::prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
   sqe.fd = op.fd();
   sqe.addr = reinterpret_cast<std::uintptr_t>(&op);
   readiness const wants = op.faces().wants(op);
-  if (wants == readiness::retry) return false; // no kernel waits for it
+  if (wants == readiness::retry) { // no kernel waits for it
+    // Nor does anything else, and yet it may outlast entering: what it means only a real one knows.
+    io_uring_sqe real{};
+    if (op.faces().lends_buffers && op.faces().prepare(op, real, false))
+      (void)world_.refuse(std::string("io_uring's ") + op::name_of_ring_operation(real.opcode));
+    return false;
+  }
   if (auto const* const from = op.faces().resource; from != nullptr) {
     io_uring_sqe unused{};
     if (!chooses_ || from->source == nullptr || !op.faces().prepare(op, unused, false)) return false;
@@ -66,8 +84,52 @@ bool simulated_kernel::prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     sqe.flags = IOSQE_BUFFER_SELECT;
     sqe.buf_group = static_cast<std::uint16_t>(group);
   }
+  if (driver::offered_memory::version() != 0) use_registered(op, sqe);
   bool const may_refuse = world_.options.readiness && waits_for_descriptor(wants);
   return !may_refuse || !world_.random.one_in(8); // it may not know the operation
+}
+
+// ---- registered memory
+
+driver::memory_table simulated_kernel::table_of_memory() noexcept {
+  static constexpr auto refuses = [](simulated_kernel& k) noexcept {
+    return k.world_.options.readiness && k.refuses_.one_in(4);
+  };
+  return {.kernel = this,
+          .make = [](void* self) noexcept -> int {
+            auto& k = *static_cast<simulated_kernel*>(self);
+            if (refuses(k)) return -EINVAL; // an old one
+            k.registered_.resize(driver::offered_memory::most);
+            return 0;
+          },
+          .set = [](void* self, unsigned number, std::uintptr_t at, std::size_t bytes) noexcept -> int {
+            auto& k = *static_cast<simulated_kernel*>(self);
+            if (number >= k.registered_.size()) return -ENXIO;
+            if (bytes != 0 && refuses(k)) return -ENOMEM;
+            k.registered_[number] = {at, bytes, serial_of(at)};
+            return 0;
+          }};
+}
+
+// What the entry would say to a ring: its address and its length, and the number in place of the descriptor
+// of a splice, which no NOP has.
+void simulated_kernel::use_registered(io_operation& op, io_uring_sqe& sqe) noexcept {
+  memory_.look();
+  io_uring_sqe real{};
+  if (op.faces().use_registered == nullptr || !op.faces().prepare(op, real, false)) return;
+  io_uring_sqe const before = real;
+  op.faces().use_registered(real, memory_);
+  if (std::memcmp(&real, &before, sizeof real) == 0) return;
+  sqe.off = real.addr;
+  sqe.len = real.len;
+  sqe.splice_fd_in = real.buf_index + 1;
+}
+
+// A real kernel would use the pages that were there when they were registered.
+bool simulated_kernel::is_registered(memory_use const& m) const noexcept {
+  if (static_cast<std::size_t>(m.number) >= registered_.size()) return false;
+  driver::offered_memory::piece const& p = registered_[static_cast<std::size_t>(m.number)];
+  return p.has(m.at, m.bytes) && p.serial == serial_of(p.at);
 }
 
 // Short of memory, it takes only the first of them.
@@ -87,6 +149,7 @@ int simulated_kernel::take_entries() noexcept {
                         polls && !is_doorbell ? driver::wanted_by(sqe.poll32_events) : readiness::nothing,
                         is_doorbell ? 0 : draw_delay()});
     if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0) entries_.back().group = sqe.buf_group;
+    if (!polls && sqe.splice_fd_in != 0) entries_.back().uses = {sqe.splice_fd_in - 1, sqe.off, sqe.len};
     world_.note("submit", number(sqe.fd), static_cast<std::int64_t>(sqe.user_data & 0xffffffff));
   }
   queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(n));
@@ -211,6 +274,8 @@ void simulated_kernel::read_into_chosen(entry& e, io_operation& op) noexcept {
 
 void simulated_kernel::perform_operation(entry& e, io_operation& op) noexcept {
   if (e.group != driver::buffer_groups::none) return read_into_chosen(e, op);
+  if (e.uses.number != driver::registered_memory::none && !is_registered(e.uses))
+    return complete(e, -EFAULT, 0);
   if (op.is_multishot() && !multishot_) return complete(e, -EINVAL, 0);
   // As if a connection had ended while it waited: no value is known yet, and the operation continues.
   if (op.is_multishot() && !e.canceled && world_.options.interruptions && world_.random.one_in(8))

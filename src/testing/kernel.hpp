@@ -9,6 +9,7 @@
 #pragma once
 
 #include "driver/buffer_slots.hpp"
+#include "driver/registered_memory.hpp"
 #include "sys/kernel_abi.hpp"
 #include "testing/world.hpp"
 
@@ -38,6 +39,7 @@ class simulated_kernel {
   [[nodiscard]] std::size_t unsubmitted() const noexcept { return queue_.size(); }
   /// Sleeps in virtual time. An event that becomes due rings the doorbell, if a poll waits for that.
   int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
+  int submit() noexcept { return enter(0, 0); }
   [[nodiscard]] bool needs_enter() const noexcept { return overflown_ || !done_.empty() || is_busy(); }
   [[nodiscard]] bool has_more() const noexcept { return more_; }
   [[nodiscard]] bool has_overflown() const noexcept { return overflown_; }
@@ -48,6 +50,8 @@ class simulated_kernel {
   [[nodiscard]] driver::buffer_slots* slots_of(io_operation& op) noexcept {
     return groups_.slots_of(*op.faces().resource->source(op));
   }
+  [[nodiscard]] driver::registered_memory& memory() noexcept { return memory_; }
+  [[nodiscard]] driver::registered_memory const& memory() const noexcept { return memory_; }
   [[nodiscard]] static bool has_left() noexcept { return false; }
   static void pause() noexcept {}
 
@@ -55,6 +59,12 @@ class simulated_kernel {
   void withdraw(std::uint64_t user_data) noexcept;
 
  private:
+  /// What an entry says of registered memory.
+  struct memory_use {
+    int number = driver::registered_memory::none;
+    std::uintptr_t at = 0;
+    std::size_t bytes = 0;
+  };
   struct entry {
     std::uint64_t user_data;
     io_operation* op; // null: a poll
@@ -62,7 +72,8 @@ class simulated_kernel {
     readiness polls; // nothing: the doorbell, or an operation
     unsigned delay;
     int group = driver::buffer_groups::none; // of which it chooses a buffer
-    bool canceled = false;                   // and yet going on: it is being executed
+    memory_use uses{};
+    bool canceled = false; // and yet going on: it is being executed
     bool ended = false;
   };
   struct cancel {
@@ -79,6 +90,9 @@ class simulated_kernel {
   void perform_operation(entry& e, io_operation& op) noexcept;
   void read_into_chosen(entry& e, io_operation& op) noexcept;
   void perform_cancel(cancel c) noexcept;
+  void use_registered(io_operation& op, io_uring_sqe& sqe) noexcept;
+  [[nodiscard]] driver::memory_table table_of_memory() noexcept;
+  [[nodiscard]] bool is_registered(memory_use const& m) const noexcept;
   void complete(entry& e, int res, unsigned flags) noexcept;
   void post(std::uint64_t user_data, int res, unsigned flags) noexcept;
   [[nodiscard]] bool is_busy() const noexcept;
@@ -99,6 +113,9 @@ class simulated_kernel {
   std::deque<completion> ready_;
   driver::buffer_groups groups_;
   std::array<std::uint16_t, driver::buffer_groups::most> chosen_{}; // of each group: how many buffers were
+  driver::registered_memory memory_{table_of_memory()};
+  std::vector<driver::offered_memory::piece> registered_; // as this kernel has it
+  random_source refuses_; // registrations; its own, so that they change nothing else that a seed decides
   bool chooses_ = true;
   bool multishot_ = true;
   bool rung_ = false; // the doorbell

@@ -6,6 +6,7 @@
 #include "testing/world.hpp"
 
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
@@ -244,6 +245,15 @@ sys::table made() noexcept {
   by_path<&table::openat, [](int dir, char const* path, int flags, unsigned mode) {
     return installed->open(dir, path, flags, mode);
   }>(t);
+  by_path<&table::openat2, [](int dir, char const* path, open_how const* how, std::size_t) {
+    return installed->open_resolved(dir, path, static_cast<int>(how->flags), static_cast<unsigned>(how->mode),
+                                    how->resolve);
+  }>(t);
+  by_path<&table::mkdirat, [](int dir, char const* path, unsigned mode) {
+    return installed->make_directory(dir, path, mode);
+  }>(t);
+  divide<&table::getdents64,
+         [](int fd, void* entries, std::size_t n) { return installed->list(fd, entries, n); }>(t);
   by_path<&table::unlinkat,
           [](int dir, char const* path, int flags) { return installed->unlink(dir, path, flags); }>(t);
   by_path<&table::readlinkat, [](int, char const* path, char* out, std::size_t n) {

@@ -42,7 +42,7 @@ inline constexpr std::size_t pipe_atomic_bytes = 4096;
   X(splice) X(fsync) X(fdatasync) X(sync_file_range) X(accept4) X(connect) X(shutdown) X(getsockopt) \
   X(setsockopt) X(poll) X(fcntl) X(fstat) X(ftruncate) X(fallocate) X(close) \
   X(socket) X(socketpair) X(bind) X(listen) X(getsockname) X(getpeername) X(eventfd) X(pipe) X(unlinkat) \
-  X(openat) X(renameat) X(readlinkat) X(fstatat) X(lseek) X(fchmod)
+  X(openat) X(renameat) X(readlinkat) X(fstatat) X(lseek) X(fchmod) X(mkdirat) X(getdents64)
 // clang-format on
 
 #define UNIO_ENUMERATOR(name) name,
@@ -149,7 +149,8 @@ struct description {
   std::shared_ptr<file_data> file;
   std::shared_ptr<node> file_node; ///< of what was opened by its name
   int status = 2;                  ///< flags of open(2): O_RDWR
-  std::uint64_t position = 0;
+  std::uint64_t position = 0;      ///< of a directory: how many names were read, "." and ".." first
+  std::string last_read;           ///< of a directory: the last of them, behind which reading goes on
   std::deque<std::shared_ptr<description>> waiting; ///< a listener's connections that were not accepted yet
   endpoint name;                                    ///< of a socket; IPv4 in IPv6 is stored as IPv4
   endpoint peer;                                    ///< that it is connected to; of no family: none
@@ -277,6 +278,11 @@ class world {
   std::int64_t make_event(unsigned initial, bool is_semaphore) noexcept;
   std::int64_t pipe(int* fds) noexcept;
   std::int64_t open(int dir, char const* path, int flags, unsigned permissions) noexcept;
+  /// openat2(2); `resolve` as there.
+  std::int64_t open_resolved(int dir, char const* path, int flags, unsigned permissions,
+                             std::uint64_t resolve) noexcept;
+  std::int64_t make_directory(int dir, char const* path, unsigned permissions) noexcept;
+  std::int64_t list(int fd, void* entries, std::size_t n) noexcept;
   std::int64_t unlink(int dir, char const* path, int flags) noexcept;
   std::int64_t rename(int from_dir, char const* from, int to_dir, char const* to, unsigned flags) noexcept;
   std::int64_t read_link(char const* path, char* out, std::size_t n) noexcept;

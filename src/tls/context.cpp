@@ -191,8 +191,7 @@ result<tls_context> tls_context::make(tls_identity const& who, tls_options const
                       SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
   // One record of the protocol at a time, so that what it makes us answer is bounded.
   SSL_CTX_clear_mode(context, SSL_MODE_AUTO_RETRY);
-  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   SSL_CTX_set_default_passwd_cb(context, &pem_reader::no_passphrase);
 
   tls_verification verification = options.verification;

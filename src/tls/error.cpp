@@ -1,5 +1,6 @@
 // OpenSSL's errors as std::error_code.
 
+#include "core/immortal.hpp"
 #include "tls/openssl.hpp"
 
 #include <cerrno>
@@ -23,14 +24,8 @@ class verification_category_type final : public std::error_category {
   std::string message(int value) const override { return X509_verify_cert_error_string(value); }
 };
 
-// Never destroyed, as the library's own.
-template <class Category> union immortal {
-  constexpr immortal() : object() {}
-  ~immortal() {} // NOLINT(modernize-use-equals-default): the defaulted one would be deleted
-  Category object;
-};
-constinit immortal<tls_category_type> the_tls_category;
-constinit immortal<verification_category_type> the_verification_category;
+constinit detail::immortal<tls_category_type> the_tls_category;
+constinit detail::immortal<verification_category_type> the_verification_category;
 
 } // namespace
 

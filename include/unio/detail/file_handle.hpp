@@ -2,11 +2,12 @@
 
 #pragma once
 
+#include <unio/detail/opening.hpp>
 #include <unio/file_handle.hpp>
 
 namespace unio {
 
-class UNIO_API async_open : public io_operation, public detail::standard_sender<async_open> {
+class UNIO_API async_open : public detail::open_operation, public detail::standard_sender<async_open> {
  public:
   using result_type = io_result<file_handle>;
   using mode = handle::mode;
@@ -18,16 +19,8 @@ class UNIO_API async_open : public io_operation, public detail::standard_sender<
              creation c = creation::open_existing, caching k = caching::all, flag f = flag::none,
              unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() noexcept;
-  [[nodiscard]] path_view name() const noexcept { return name_; }
 
  private:
-  friend struct detail::operation_access;
-  path_view name_;
-  int open_flags_ = 0;
-  int refused_ = 0; // why the arguments are invalid, or 0
-  [[maybe_unused]] bool always_new_ = false;
-  bool wants_barrier_ = false; // makes a new file durable before returning it
-  handle_kind opened_ = handle_kind::file;
   caching caching_ = caching::all;
   flag flags_ = flag::none;
 };

@@ -52,7 +52,7 @@ inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& 
 }
 inline async_write::async_write(io_handle& h, io_request<const_buffers> request, unio::deadline d) noexcept
     : transfer_operation(detail::write_faces, h, request, d) {}
-inline async_barrier::async_barrier(io_handle& h, barrier_kind what, unio::deadline d) noexcept
+inline async_barrier::async_barrier(handle& h, barrier_kind what, unio::deadline d) noexcept
     : void_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       what_(what) {}
 

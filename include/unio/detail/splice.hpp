@@ -6,6 +6,10 @@
 
 namespace unio {
 
+namespace detail {
+extern UNIO_API driver::operation_faces const tee_faces;
+}
+
 class UNIO_API async_splice : public io_operation, public detail::standard_sender<async_splice> {
  public:
   using result_type = io_result<std::size_t>;
@@ -17,6 +21,10 @@ class UNIO_API async_splice : public io_operation, public detail::standard_sende
   [[nodiscard]] int from() const noexcept { return from_; }
   [[nodiscard]] int to() const noexcept { return to_; }
 
+ protected:
+  async_splice(driver::operation_faces const& faces, io_handle& from, io_handle& to, splice_request request,
+               unio::deadline d) noexcept;
+
  private:
   friend struct detail::operation_access;
   splice_request request_;
@@ -26,9 +34,20 @@ class UNIO_API async_splice : public io_operation, public detail::standard_sende
 };
 UNIO_SENDER_FORMS(async_splice, (io_handle & from, io_handle& to, splice_request request), from, to, request)
 
+class UNIO_API async_tee : public async_splice {
+ public:
+  async_tee() = default;
+  async_tee(io_handle& from, io_handle& to, std::size_t bytes, unio::deadline d = {}) noexcept
+      : async_splice(detail::tee_faces, from, to, {.bytes = bytes}, d) {}
+};
+UNIO_SENDER_FORMS(async_tee, (io_handle & from, io_handle& to, std::size_t bytes), from, to, bytes)
+
 inline async_splice::async_splice(io_handle& from, io_handle& to, splice_request request,
                                   unio::deadline d) noexcept
-    : io_operation(detail::splice_faces, is_file(to.kind()) ? to.kind() : from.kind(), from.native_handle(),
+    : async_splice(detail::splice_faces, from, to, request, d) {}
+inline async_splice::async_splice(driver::operation_faces const& faces, io_handle& from, io_handle& to,
+                                  splice_request request, unio::deadline d) noexcept
+    : io_operation(faces, is_file(to.kind()) ? to.kind() : from.kind(), from.native_handle(),
                    from.own_multiplexer() != nullptr ? from.own_multiplexer() : to.own_multiplexer(), d),
       request_(request),
       from_(from.native_handle()),
@@ -45,6 +64,16 @@ inline io_result<std::size_t> splice(io_handle& from, io_handle& to, splice_requ
 }
 inline io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request request) noexcept {
   return splice(from, to, request, deadline::zero());
+}
+inline io_result<std::size_t> tee(io_handle& from, io_handle& to, std::size_t bytes, deadline d) noexcept {
+  return detail::blocking(async_tee(from, to, bytes, d));
+}
+inline io_result<std::size_t> try_tee(io_handle& from, io_handle& to, std::size_t bytes) noexcept {
+  return tee(from, to, bytes, deadline::zero());
+}
+inline io_awaitable<async_tee> co_tee(io_handle& from, io_handle& to, std::size_t bytes,
+                                      deadline d) noexcept {
+  return io_awaitable<async_tee>(async_tee(from, to, bytes, d));
 }
 inline io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, splice_request request,
                                             deadline d) noexcept {

@@ -41,7 +41,6 @@ void engine::abandon(io_operation& op) noexcept {
   if (on_own_thread()) {
     ++statistics.abandoned;
     // One that waits for nothing but to be delivered need not drive the others: no receiver is notified.
-    // (Only then may this thread read the mark of its queue: a worker may have it.)
     queue_next_inline();
     if ((op.links.is.undelivered & io_operation::done) != 0 && (due_.contains(op) || ready_.contains(op))) {
       unqueue(op);

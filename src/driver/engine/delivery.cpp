@@ -82,11 +82,29 @@ inline io_operation* engine::pop_ready() noexcept {
   deliver_with_care(op);
 }
 
+// Of one that goes on.
+inline void engine::deliver_value(io_operation& op) noexcept {
+  op.links.is.undelivered = 0;
+  ++delivered_;
+  notify_of_value(op);
+}
+
+inline void engine::notify_of_value(io_operation& op) noexcept {
+  notification here{&op, notifying_};
+  notifying_ = &here;
+  op.deliver(io_operation::value);
+  notifying_ = here.outer;
+  // One that has another value by now, from a run() of the receiver's, is seen to after that one.
+  if (here.op != nullptr && op.links.in_flight() && op.links.is.undelivered == 0) after_value(op);
+}
+
 // One that was in flight, that other threads may touch, that has ended in part only, or one that ends while
 // such a receiver is notified.
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
+  if (events == io_operation::value && l.is.where != place::landed && l.is.where != place::ready)
+    return deliver_value(op);
   if (l.is.where == place::landed) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);
   if (events == all_events && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
@@ -110,12 +128,7 @@ void engine::deliver_with_care(io_operation& op) noexcept {
       if (t->op == &op) t->op = nullptr;
     return op.deliver(events); // the operation may be gone now
   }
-  notification here{&op, notifying_};
-  notifying_ = &here;
-  op.deliver(events);
-  notifying_ = here.outer;
-  // One that has another value by now, from a run() of the receiver's, is seen to after that one.
-  if (here.op != nullptr && l.in_flight() && l.is.undelivered == 0) after_value(op);
+  notify_of_value(op);
 }
 
 bool engine::is_being_notified(io_operation const& op) const noexcept {
@@ -141,6 +154,16 @@ template <class May> [[gnu::always_inline]] inline void engine::serve_alone(May 
     quiet_ = --budget_;
     deliver(op);
     budget_ = quiet_;
+  }
+}
+
+// The same for one for which a ring has brought many values. Each of them is a round.
+template <class May>
+[[gnu::always_inline]] inline void engine::serve_arrived(int& rounds_left, May may_go_on) noexcept {
+  while (ready_.size() == 1 && next_inline_ == nullptr && due_.empty() && rounds_left > 0 && budget_ > 0 &&
+         may_go_on()) {
+    --rounds_left;
+    serve_one(*ready_.pop());
   }
 }
 
@@ -185,7 +208,10 @@ int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
     while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop_ready());
     if (b.spent()) break;
     if (!in_round()) {
-      if (alone_) serve_alone([&b] { return b.take(); });
+      if (alone_) {
+        serve_alone([&b] { return b.take(); });
+        serve_arrived(left, [&b] { return b.take(); });
+      }
       int const next = waiting();
       if (next == 0 || next > std::min(left, budget_)) break;
       left -= next;

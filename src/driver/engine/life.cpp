@@ -166,15 +166,23 @@ void engine::granted(io_operation& op) noexcept {
 }
 
 void engine::to_worker(io_operation& op) noexcept {
-  ++statistics.worker_jobs;
   move(op, place::with_worker);
   with_workers_.fetch_add(1, std::memory_order_relaxed);
-  give_to_worker(op);
+  given_at_ = patience::now();
+  if (give_to_worker(op)) {
+    ++statistics.worker_jobs;
+    return;
+  }
+  with_workers_.fetch_sub(1, std::memory_order_relaxed);
+  ++statistics.worker_queue_full;
+  move(op, place::at_hand);
+  retry_later(op);
 }
 
 // A call that was allowed to block and could not go on all the same (a file with a lease, a device) is tried
 // again, and then again after a while: nothing tells when it can.
 void engine::worker_returned(io_operation& op, int res) noexcept {
+  for_workers_.came_after(patience::now() - given_at_);
   move(op, place::at_hand);
   operation_links::marks& is = op.links.is;
   if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
@@ -215,7 +223,7 @@ void engine::after_value(io_operation& op) noexcept {
     if (take_back(op)) process(op, -ECANCELED, 0);
     return;
   }
-  if (l.submitted() && has_arrived(op)) return bring(op);
+  if ((l.submitted() || l.is.where == place::yielded) && has_arrived(op)) return bring(op);
   if (what_follows(l.is.where, trigger::delivered) != reaction::rearm) return;
   move(op, place::at_hand);
   if (l.is.pauses != 0) return retry_after(op, detail::pause_ms(l.is.pauses));
@@ -226,6 +234,17 @@ void engine::after_value(io_operation& op) noexcept {
 // that without the kernel, which would go on reading.
 void engine::bring(io_operation& op) noexcept {
   int const r = op.faces().perform(op, attempt::nonblocking);
+  if (r > 0) { // bytes, of which complete() makes no more than one of many values
+    op.set_outcome(r);
+    op.links.is.pauses = 0;
+    return settle(op, io_operation::value);
+  }
+  if (op.links.is.where == place::yielded) {
+    move(op, place::at_hand);
+    if (r != -EAGAIN) return process(op, r, 0);
+    unready(op);
+    return await_readiness(op);
+  }
   if (r != -EAGAIN) return process(op, r, flag_more);
   (void)backend_->disarm(*this, op);
 }
@@ -309,8 +328,7 @@ void engine::expire(bound const& b) noexcept {
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
     io_operation& op = *deadlines_.earliest();
     expire_one(op, now_ns);
-    if (op.links.is.where == place::with_worker || !ready_.contains(op))
-      continue; // the mark of its queue may be a worker's
+    if (!ready_.contains(op)) continue;
     ready_.remove(op);
     due_.push(op);
   }

@@ -173,7 +173,7 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
     }
     std::int64_t sleep_until = 0;
     if (before == 0 && !has_ready() && !has_posted() && until != 0) {
-      sleep_until = std::min(until, next_due());
+      sleep_until = linger_for_workers() ? 0 : std::min(until, next_due());
     }
     int const e = fetch(b, sleep_until, true);
     if (e != 0 && !has_results()) return detail::to_error_code(e);

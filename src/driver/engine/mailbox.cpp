@@ -61,6 +61,15 @@ bool engine::poke() noexcept {
   return slept;
 }
 
+// Looks for what workers bring, for some microseconds, where this thread would sleep otherwise.
+bool engine::linger_for_workers() noexcept {
+  if (with_workers_.load(std::memory_order_relaxed) == 0 || !for_workers_.is_worth_it()) return false;
+  return for_workers_.linger([this] {
+    return !worker_done_.empty() || !posted_.empty() || !messages_.empty() ||
+           woken_.load(std::memory_order_relaxed);
+  });
+}
+
 void engine::worker_done(io_operation& op) noexcept {
   worker_done_.push(op);
   poke();

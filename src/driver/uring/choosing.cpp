@@ -1,6 +1,5 @@
 #include "driver/uring/choosing.hpp"
 
-#include "driver/uring/ring.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/multishot.hpp"
 
@@ -26,6 +25,28 @@ void drop_buffers(int ring_fd, int number) noexcept {
   io_uring_buf_reg group{};
   group.bgid = static_cast<std::uint16_t>(number);
   sys::io_uring_register(ring_fd, IORING_UNREGISTER_PBUF_RING, &group, 1);
+}
+
+memory_table memory_table_of(ring& of_ring) noexcept {
+  return {
+      .kernel = &of_ring,
+      .make = [](void* of) noexcept -> int {
+        io_uring_rsrc_register table{};
+        table.nr = offered_memory::most;
+        table.flags = IORING_RSRC_REGISTER_SPARSE;
+        int const fd = static_cast<ring*>(of)->fd();
+        return static_cast<int>(sys::io_uring_register(fd, IORING_REGISTER_BUFFERS2, &table, sizeof table));
+      },
+      .set = [](void* of, unsigned number, std::uintptr_t at, std::size_t bytes) noexcept -> int {
+        iovec const piece{.iov_base = reinterpret_cast<void*>(at), .iov_len = bytes};
+        io_uring_rsrc_update2 update{};
+        update.offset = number;
+        update.data = reinterpret_cast<std::uintptr_t>(&piece);
+        update.nr = 1;
+        std::int64_t const r = sys::io_uring_register(static_cast<ring*>(of)->fd(),
+                                                      IORING_REGISTER_BUFFERS_UPDATE, &update, sizeof update);
+        return r < 0 ? static_cast<int>(r) : 0;
+      }};
 }
 
 namespace {
@@ -124,7 +145,8 @@ int try_to_choose() noexcept {
   if (memory < 0) return static_cast<int>(memory);
   auto* const at = reinterpret_cast<std::byte*>(memory);
   buffer_slots slots(at, buffers, 1);
-  for (unsigned i = 0; i != buffers; ++i) slots.stand(at + page - 1 - i);
+  std::byte* next = at + page;
+  slots.stand(buffers, [&] { return --next; });
   int error = add_buffers(r.fd(), 0, slots);
   if (error == 0) error = try_many(r, true, sys::kernel_receives_many);
   if (error == 0) error = try_many(r, false, sys::kernel_reads_many);

@@ -1,8 +1,11 @@
-// src/driver/uring/choosing.hpp: a kernel that chooses the buffer that it reads into, among those of a ring.
+// src/driver/uring/choosing.hpp: memory that a ring's kernel is told of: of which it chooses what it reads
+// into, and whose pages it knows.
 
 #pragma once
 
 #include "driver/buffer_slots.hpp"
+#include "driver/registered_memory.hpp"
+#include "driver/uring/ring.hpp"
 
 namespace unio::driver {
 
@@ -14,5 +17,10 @@ bool can_choose_buffers() noexcept;
 int add_buffers(int ring_fd, int number, buffer_slots const& slots) noexcept;
 /// Preconditions: no operation chooses among them.
 void drop_buffers(int ring_fd, int number) noexcept;
+
+/// Where pieces of memory are registered with a ring. Made with IORING_RSRC_REGISTER_SPARSE (Linux 5.19).
+/// What fork gives a child are copies: pinned pages stay the parent's (Linux 5.12, mm/memory.c,
+/// copy_present_page).
+memory_table memory_table_of(ring& r) noexcept;
 
 } // namespace unio::driver

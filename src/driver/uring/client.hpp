@@ -36,6 +36,7 @@ concept ring_kernel = requires(K& k, K const& is, io_operation& op, io_uring_sqe
   k.put_back();
   { is.unsubmitted() } -> std::convertible_to<std::size_t>;
   { k.enter(1u, std::int64_t{}) } -> std::same_as<int>; // 0 or -errno
+  { k.submit() } -> std::same_as<int>;                  // 0 or -errno
   { is.needs_enter() } -> std::same_as<bool>;
   { is.has_more() } -> std::same_as<bool>;
   { is.has_overflown() } -> std::same_as<bool>;
@@ -121,7 +122,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
     submit_operations(e);
     if (kernel_.unsubmitted() == 0) return;
     ++e.statistics.turns;
-    (void)kernel_.enter(0, 0); // what it says now it says again in reap()
+    (void)kernel_.submit(); // what it says now it says again in reap()
   }
 
   int look_at(engine& e, io_operation& op) noexcept override {
@@ -162,11 +163,15 @@ template <ring_kernel Kernel> class ring_client : public backend {
       unsigned const flags = cqe->flags;
       if (tag != cancel_tag && tag != doorbell_tag) {
         io_operation* const op = slots_.find(tag);
-        // A second value on top of one that was not delivered yet: the receiver comes first, unless the
-        // operation keeps what arrives.
-        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0 &&
-            !keeps_arrivals(*op))
-          return;
+        if (op != nullptr && keeps_arrivals(*op)) {
+          kernel_.advance();
+          ++e.statistics.completions;
+          sys::kernel_gives_back(op);
+          arrived(e, *op, res, flags);
+          continue;
+        }
+        // A second value on top of one that was not delivered yet: the receiver comes first.
+        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0) return;
         kernel_.advance();
         ++e.statistics.completions;
         if (op == nullptr) {
@@ -257,6 +262,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
       op->links.slot = slot;
       move(*op, polls ? place::polled : place::in_kernel);
       sqe->user_data = slots_.user_data(slot);
+      if (!polls && op->faces().wants(*op) == readiness::worker) ++e.statistics.kernel_jobs;
       sys::kernel_takes(op);
       ++e.statistics.submissions;
     }
@@ -311,7 +317,6 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   void completed(engine& e, io_operation& op, int res, unsigned flags) noexcept {
-    if (keeps_arrivals(op)) return arrived(e, op, res, flags);
     // An operation is in one queue: one that has a value to deliver asks for its end again after that
     // (engine::after_value).
     bool const was_to_end = to_cancel_.contains(op);

@@ -43,7 +43,6 @@ constexpr std::uint32_t needed =
 
 constexpr unsigned completions_per_entry = 4;
 constexpr unsigned fewest_entries = 8;
-constexpr unsigned max_unbounded_workers = 64;
 
 // Never the same for two threads of a process, as their ids may be.
 std::uint64_t this_threads_number() noexcept {
@@ -144,21 +143,16 @@ int ring::enable() noexcept {
     registered_by_ = this_threads_number();
     enter_fd_ = static_cast<int>(update.offset);
   }
-  // Kernel threads for what can only block (pipes and sockets that cannot poll, say): without a bound there
-  // may be thousands (liburing#420). 0 leaves the bound for regular files, four for each processor, as it is.
-  unsigned workers[2] = {0, max_unbounded_workers};
-  sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_IOWQ_MAX_WORKERS, workers, 2);
   return 0;
 }
 
-int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
-  io_uring_sq& sq = ring_.sq;
-  unsigned const n = unsubmitted();
-  // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
-  std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
+void ring::bound_workers(unsigned for_files, unsigned for_others) noexcept {
+  unsigned most[2] = {for_files, for_others};
+  sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2);
+}
 
+int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
   unsigned flags = IORING_ENTER_GETEVENTS;
-  if (registered_) flags |= IORING_ENTER_REGISTERED_RING;
   __kernel_timespec timeout{};
   io_uring_getevents_arg argument{};
   void const* extra = nullptr;
@@ -173,6 +167,17 @@ int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
       size = sizeof argument;
     }
   }
+  return enter(wait_for, flags, extra, size);
+}
+
+int ring::submit() noexcept { return enter(0, 0, nullptr, 0); }
+
+int ring::enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept {
+  io_uring_sq& sq = ring_.sq;
+  unsigned const n = unsubmitted();
+  // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
+  std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
+  if (registered_) flags |= IORING_ENTER_REGISTERED_RING;
   std::int64_t const r = sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
   // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing
   // (tokio#8185).

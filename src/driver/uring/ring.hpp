@@ -28,6 +28,8 @@ class ring {
   int open(unsigned entries) noexcept;
   /// From the thread that will use it from now on.
   int enable() noexcept;
+  /// How many threads the kernel may have at most, for what the ring of the calling thread cannot do at once.
+  void bound_workers(unsigned for_files, unsigned for_others) noexcept;
 
   [[nodiscard]] bool has(std::uint32_t setup_flag) const noexcept { return (flags_ & setup_flag) != 0; }
   [[nodiscard]] bool is_registered() const noexcept { return registered_; }
@@ -46,6 +48,8 @@ class ring {
   /// for ever). Returns 0 or -errno; -ETIME and -EINTR are not errors. What the kernel did not take stays in
   /// the queue.
   int enter(unsigned wait_for, std::int64_t timeout_ns) noexcept;
+  /// Only submits what was got: with deferred task work, what the kernel has to bring waits for enter().
+  int submit() noexcept;
   /// Sleeps for a moment, in which memory may come back.
   static void pause() noexcept;
 
@@ -80,6 +84,7 @@ class ring {
   void advance() noexcept;
 
  private:
+  int enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept;
   int unregister() noexcept;
   void keep_results() noexcept;
 

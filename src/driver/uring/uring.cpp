@@ -2,6 +2,7 @@
 
 #include "driver/uring/uring.hpp"
 
+#include "driver/registered_memory.hpp"
 #include "driver/uring/choosing.hpp"
 #include "driver/uring/client.hpp"
 #include "driver/uring/ring.hpp"
@@ -10,8 +11,9 @@
 
 #include <sys/eventfd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <bitset>
+#include <thread>
 
 namespace unio::driver {
 namespace {
@@ -25,7 +27,8 @@ class uring_kernel : public ring {
     alignas(io_uring_probe) std::byte storage[sizeof(io_uring_probe) + 256 * sizeof(io_uring_probe_op)]{};
     if (sys::io_uring_register(fd(), IORING_REGISTER_PROBE, storage, 256) < 0) return 0;
     auto const& p = *reinterpret_cast<io_uring_probe const*>(storage);
-    for (unsigned i = 0; i <= p.last_op; ++i) supported_[i] = (p.ops[i].flags & IO_URING_OP_SUPPORTED) != 0;
+    for (unsigned i = 0; i <= p.last_op; ++i)
+      if ((p.ops[i].flags & IO_URING_OP_SUPPORTED) != 0) entries_.add(static_cast<std::uint8_t>(i));
     return 0;
   }
 
@@ -33,7 +36,7 @@ class uring_kernel : public ring {
     if (!is_inherited()) groups_.leave_all(!has_left());
   }
 
-  [[nodiscard]] bool supports(unsigned opcode) const noexcept { return supported_[opcode]; }
+  [[nodiscard]] bool supports(std::uint8_t opcode) const noexcept { return entries_.has(opcode); }
 
   bool prepare(io_operation& op, io_uring_sqe& sqe) noexcept {
     // A kernel with single-issuer rings (6.0) can be asked not to try first (5.19).
@@ -42,7 +45,8 @@ class uring_kernel : public ring {
     if (from != nullptr && from->source != nullptr && !prepare_to_choose()) return false;
     if (op.faces().prepare == nullptr || !op.faces().prepare(op, sqe, will_wait)) return false;
     if ((sqe.flags & IOSQE_BUFFER_SELECT) != 0 && !choose(op, sqe)) return false;
-    if (!supported_[sqe.opcode]) return false;
+    if (!entries_.is_plain(sqe.opcode) && !use_registered(op, sqe)) [[unlikely]]
+      return false;
     return !outlasts_entering(op) || prepare_end() == 0;
   }
 
@@ -57,7 +61,18 @@ class uring_kernel : public ring {
     return groups_.slots_of(*op.faces().resource->source(op));
   }
 
+  [[nodiscard]] registered_memory& memory() noexcept { return memory_; }
+  [[nodiscard]] registered_memory const& memory() const noexcept { return memory_; }
+
  private:
+  // Whatever it is: what has gone from the list is given up. False: the kernel does not know it.
+  [[gnu::noinline]] bool use_registered(io_operation& op, io_uring_sqe& sqe) noexcept {
+    if (!entries_.has(sqe.opcode)) return false;
+    memory_.look();
+    if (op.faces().use_registered != nullptr) op.faces().use_registered(sqe, memory_);
+    return true;
+  }
+
   // Only where nothing is read while no thread enters: then all that was read is known when the ring is given
   // up, and only its thread and the kernel, in turns, look at the slots.
   bool prepare_to_choose() noexcept {
@@ -78,17 +93,52 @@ class uring_kernel : public ring {
     return group != buffer_groups::none;
   }
 
-  std::bitset<256> supported_;
+  registered_memory memory_{memory_table_of(*this)};
+  known_entries entries_;
   buffer_groups groups_;
   bool may_choose_ = true; // until it turns out that it cannot
 };
+
+// The kernel's threads, for what a ring cannot do at once, are the submitting thread's own (io_uring/tctx.c,
+// since Linux 5.12). So rings of several threads cannot share them: IORING_SETUP_ATTACH_WQ is only looked at
+// where the kernel polls (io_uring/sqpoll.c, io_sq_offload_create). Instead a ring takes a part of what the
+// kernel would give to one, and n rings get about ln n times that, not n times. It has to be told: otherwise
+// the first ring of a thread decides, which is that of one entry in can_enter(), with one kernel thread.
+class share_of_workers {
+ public:
+  share_of_workers() = default;
+  share_of_workers(share_of_workers const&) = delete;
+  share_of_workers& operator=(share_of_workers const&) = delete;
+  ~share_of_workers() {
+    if (taken_) rings_.fetch_sub(1, std::memory_order_relaxed);
+  }
+  void take(ring& r) noexcept {
+    static unsigned const all = per_processor * std::thread::hardware_concurrency();
+    unsigned const rings = rings_.fetch_add(1, std::memory_order_relaxed) + 1;
+    taken_ = true;
+    r.bound_workers(std::max(all / rings, fewest), for_others);
+  }
+
+ private:
+  static constexpr unsigned per_processor = 4; // io_uring/tctx.c, io_init_wq_offload
+  static constexpr unsigned fewest = 2;
+  static constexpr unsigned for_others = 64; // what may wait for anything: otherwise thousands (liburing#420)
+  static constinit std::atomic<unsigned> rings_; // relaxed: a number close to the truth is good enough
+  bool taken_ = false;
+};
+constinit std::atomic<unsigned> share_of_workers::rings_{0};
 
 class uring_backend final : public ring_client<uring_kernel> {
  public:
   explicit uring_backend(int doorbell_fd) noexcept : ring_client(doorbell_fd) {}
 
   int open(unsigned entries) noexcept { return kernel_.open(entries); }
-  int bind(engine&) noexcept override { return kernel_.enable(); }
+  int bind(engine& e) noexcept override {
+    kernel_.memory().count_in(e.statistics);
+    if (int const error = kernel_.enable(); error != 0) return error;
+    workers_.take(kernel_);
+    return 0;
+  }
 
   // Where the kernel is entered for others anyway, going with them costs no call. A send rarely blocks. A
   // receive goes with them while others are ready: all of them take the same way then, whatever was learnt of
@@ -109,6 +159,7 @@ class uring_backend final : public ring_client<uring_kernel> {
     c.multishot_accept = multishot_;
     c.zero_copy_send = kernel_.supports(sys::op_send_zero_copy);
     c.pipe_write_without_signal = sys::has_rwf_nosignal();
+    c.registered_bytes = kernel_.memory().bytes();
   }
 
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
@@ -146,6 +197,9 @@ class uring_backend final : public ring_client<uring_kernel> {
     });
     return !receivers_first;
   }
+
+ private:
+  share_of_workers workers_;
 };
 
 // Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then
@@ -191,6 +245,14 @@ result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept {
   }
   if (int const e = b->open(entries); e != 0) return detail::to_error_code(e);
   return std::unique_ptr<backend>(std::move(b));
+}
+
+int probe_uring(std::array<bool, 256>& known) noexcept {
+  if (int const e = can_enter(); e != 0) return e;
+  uring_kernel r;
+  if (int const e = r.open(1); e != 0) return e;
+  for (std::size_t i = 0; i != known.size(); ++i) known[i] = r.supports(static_cast<std::uint8_t>(i));
+  return 0;
 }
 
 } // namespace unio::driver

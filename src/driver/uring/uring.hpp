@@ -6,11 +6,14 @@
 
 #include <unio/result.hpp>
 
+#include <array>
 #include <memory>
 
 namespace unio::driver {
 
 /// Errors: what io_uring_setup(2) or the first io_uring_enter(2) said.
 result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept;
+/// As probe_ring().
+int probe_uring(std::array<bool, 256>& known) noexcept;
 
 } // namespace unio::driver

@@ -1,0 +1,31 @@
+// unio/detail/symlink_handle.hpp: how symbolic links are opened.
+
+#pragma once
+
+#include <unio/detail/opening.hpp>
+#include <unio/symlink_handle.hpp>
+
+namespace unio {
+
+class UNIO_API async_open_symlink : public detail::open_operation,
+                                    public detail::standard_sender<async_open_symlink> {
+ public:
+  using result_type = io_result<symlink_handle>;
+  async_open_symlink() = default;
+  async_open_symlink(path_handle const& base, path_view name, handle::flag f = handle::flag::none,
+                     unio::deadline d = {}) noexcept;
+  [[nodiscard]] result_type result() noexcept;
+};
+
+UNIO_SENDER_FORMS(async_read_symlink, (symlink_handle const& h, mutable_buffer buffer), h, buffer)
+UNIO_SENDER_FORMS(async_read_symlink, (path_handle const& base, path_view name, mutable_buffer buffer), base,
+                  name, buffer)
+UNIO_FREE_VERB_FORMS(read_symlink, async_read_symlink,
+                     (path_handle const& base, path_view name, mutable_buffer buffer), base, name, buffer)
+
+inline io_awaitable<async_open_symlink> co_open_symlink(path_handle const& base, path_view name,
+                                                        handle::flag f, deadline d) noexcept {
+  return io_awaitable<async_open_symlink>(std::in_place, base, name, f, d);
+}
+
+} // namespace unio

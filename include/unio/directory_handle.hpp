@@ -1,0 +1,86 @@
+// unio/directory_handle.hpp: directories that are listed.
+//
+//   directory_handle       lists a directory; an anchor for names too
+//   async_open_directory   opening or making one
+//   async_read_directory   directory_handle::read, co_read, …
+
+#pragma once
+
+#include <unio/detail/directory_reading.hpp>
+#include <unio/path_handle.hpp>
+
+namespace unio {
+
+/// A directory. It reads on where the last read has ended. As a path_handle, which it is, it anchors names.
+///
+/// Thread safety  distinct: safe; shared: one read at a time; any number of other operations
+/// Moved-from     closed
+/// Size           16 bytes
+class UNIO_API directory_handle : public path_handle {
+ public:
+  directory_handle() = default;
+  /// Opens a directory, or makes it, with 0777 minus the umask.
+  ///
+  /// Preconditions  `c` is creation::open_existing, only_if_not_exist (EEXIST) or if_needed; else EINVAL
+  /// Errors         ENOENT, ENOTDIR (also if a symbolic link was put in the place of one that was just
+  ///                made), EACCES, EMFILE, … as mkdirat(2), openat(2)
+  /// Cost           one system call, two if it may be made. Blocking; see async_open_directory
+  static result<directory_handle> directory(path_handle const& base, path_view name,
+                                            creation c = creation::open_existing,
+                                            flag f = flag::none) noexcept;
+  static result<directory_handle> directory(path_view name) noexcept { return directory({}, name); }
+
+  /// read, try_read, …, co_read, …: see async_read_directory.
+  UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer buffer, directory_filter filter), buffer,
+                  filter)
+  /// Lists all that fits.
+  io_result<directory_listing> read(mutable_buffer buffer) noexcept { return read(buffer, {}); }
+  /// The next read begins anew, and sees what the directory has then. There is no other seeking: positions
+  /// between two entries mean nothing after a change. Waits for a read that is under way.
+  result<void> rewind() noexcept;
+
+  /// A second handle on the same directory with a position of its own, at the beginning. Errors: EMFILE,
+  /// EACCES.
+  [[nodiscard]] result<directory_handle> clone() const noexcept;
+
+  /// barrier, try_barrier, …: names that were made, renamed or removed in it are durable. See async_barrier.
+  UNIO_VERB_FORMS(barrier, async_barrier, (barrier_kind what), what)
+  io_result<void> barrier() noexcept { return barrier(barrier_kind::wait_all); }
+
+ private:
+  friend class async_open_directory;
+  explicit directory_handle(int fd) noexcept : path_handle(fd, handle_kind::directory) {}
+};
+
+/// Opens a directory, or makes it; see directory_handle::directory.
+///
+/// Cancellation  one that was opened nevertheless is closed again, unless the result is taken; one that was
+///               made stays
+/// Buffers       `name` must live until it has finished
+/// Cost          see async_open_path
+class async_open_directory;
+[[nodiscard]] io_awaitable<async_open_directory> co_open_directory(
+    path_handle const& base, path_view name, handle::creation c = handle::creation::open_existing,
+    handle::flag f = handle::flag::none, deadline d = {}) noexcept;
+
+/// Lists the next entries of a directory.
+///
+/// Effects       fills the buffer with entries, until it has no room for one more or the directory ends. What
+///               the filter does not want takes no room: then it reads on
+/// Returns       the entries, whether these were the last, and whether they are a snapshot
+/// Errors        EINVAL: the buffer has less than largest_directory_record bytes. ENOENT: the directory was
+///               removed. Otherwise as getdents64(2)
+/// Preconditions the handle is open
+/// Buffers       64 KiB or more are well spent: each of its entries takes 24 … 280 bytes. The operation must
+///               not be the only thing that keeps it alive
+/// Concurrency   one read at a time; reads through a descriptor that was duplicated share the position
+/// Cancellation  the deadline and a stop bound the wait to begin; a read that is stopped has read nothing
+/// Cost          no allocation, no copy but of what follows an entry that is not wanted. Two system calls
+///               where the directory ends, three at its beginning
+/// Runs as       getdents64(2) on a thread that may block
+/// Source        FEATURES H-07; getdents64(2)
+class async_read_directory;
+
+} // namespace unio
+
+#include <unio/detail/directory_handle.hpp>

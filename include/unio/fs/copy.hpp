@@ -1,0 +1,104 @@
+// unio/fs/copy.hpp: copies a file or a tree, with all that belongs to it, and puts it in place as one.
+//
+//   clone_or_copy   shares storage where the filesystem can, else copies
+//   move            renames, or copies, verifies and removes
+//   co_clone_or_copy, co_move   the awaited forms
+//
+//   auto r = unio::fs::clone_or_copy({}, "/srv/data", {}, "/backup/data", {.durable = true}).value();
+//   if (!r.is_in_place || !r.failures.empty()) report(r);
+//
+//   kept             contents, ranges without storage, modes, owners, times to the nanosecond, extended
+//                    attributes, ACLs, links and what they say, hard links within the tree, FIFOs, sockets,
+//                    devices
+//   not kept         what this user may not set, or the target's filesystem does not have: counted in the
+//                    report. SELinux labels; when a file was made; without /proc, extended attributes and
+//                    ACLs of what is neither a file nor a directory
+//   a new file       has no name until it is whole (O_TMPFILE), or a hidden one where that does not work
+//   a new tree       is .NAME.unio-copy beside its place until it is whole, where only its owner can look
+//   readers          see the old state or the new one
+//   ended, killed    the old state; of a tree perhaps also .NAME.unio-copy: `resume` continues it, and
+//                    leaves alone what has the size, the mode and the time of its source. Killed while one
+//                    tree replaces another: the old state or the new one, and the other as .unio-copy-…
+//   power loss       with `durable`: the new state once this has returned. Do not resume after one
+//   others change    the source meanwhile: a file may be copied half old, half new, but only a file of this
+//                    tree: links that are exchanged for what was listed are not followed
+
+#pragma once
+
+#include <unio/fs/tree.hpp>
+
+namespace unio::fs {
+
+/// How contents were copied, from the cheapest on.
+enum class copy_method : std::uint8_t {
+  none,      ///< there were none
+  cloned,    ///< their storage is shared (FICLONERANGE)
+  in_kernel, ///< copy_file_range(2)
+  buffered   ///< read and write
+};
+
+struct copy_options : tree_options {
+  bool replace = false;      ///< what is there: a file at once (rename), a tree by RENAME_EXCHANGE
+  bool durable = false;      ///< on the disk before it is put in place, and its name after that
+  bool verify = false;       ///< compare the contents before it is put in place. EIO: they differ
+  bool resume = false;       ///< continue what an ended or killed copy of a tree to the same place has left
+  bool keep_partial = false; ///< of a tree, if this ends early: for `resume`. Otherwise it is removed
+};
+
+struct copy_report {
+  std::uint64_t entries = 0;      ///< names that were made
+  std::uint64_t unchanged = 0;    ///< names that were there already: `resume`
+  std::uint64_t bytes = 0;        ///< of contents, with ranges without storage
+  std::uint64_t shared_bytes = 0; ///< of these, with shared storage
+  std::uint64_t owners_not_kept = 0;
+  std::uint64_t attributes_not_kept = 0;
+  std::uint64_t links_not_kept = 0;       ///< copies that should have been hard links
+  copy_method method = copy_method::none; ///< the costliest that was used
+  bool is_in_place = false;               ///< the target has its name
+  char left_as[256] = {};                 ///< what remains of an ended copy, or of what was replaced
+  tree_failures failures;                 ///< what was not copied: the rest is in place without it; "remove
+                                          ///< the remains": what is in `left_as`, and why
+  std::error_code ended;                  ///< why nothing is in place: a stop, the deadline, ENOSPC …
+};
+
+/// Copies what is at `from` to `to`. Not through a link at the end of either.
+///
+/// Returns       what was done; what could not be copied
+/// Errors        EINVAL for a path that ends in "." or ".." or that is the root directory, for a directory to
+///               be copied into itself, for two names of one file; EEXIST if there is something at `to`,
+///               unless
+///               `replace` (then EISDIR or ENOTDIR if one is a directory, and the other is none); EALREADY if
+///               another copy to this place is under way, or has been killed (see `resume`); as openat(2) for
+///               both. Nothing was changed then
+/// Waiting       for the disk. `d` and a stop are looked at for each name and each 64 MiB
+/// Cancellation  leaves what was at `to` before; see `left_as`
+/// Cost          eleven system calls for a small file. Memory for each file with several names
+/// Source        A-04; FICLONERANGE, copy_file_range(2)
+[[nodiscard]] UNIO_API result<copy_report> clone_or_copy(path_handle const& from_base, path_view from,
+                                                         path_handle const& to_base, path_view to,
+                                                         copy_options const& o = {}, deadline d = {},
+                                                         tree_sink* sink = nullptr) noexcept;
+/// Lifetime  the bases, the texts of both paths and the sink must outlive the task
+[[nodiscard]] UNIO_API task<result<copy_report>> co_clone_or_copy(path_handle const& from_base,
+                                                                  path_view from, path_handle const& to_base,
+                                                                  path_view to, copy_options o = {},
+                                                                  deadline d = {}, tree_sink* sink = nullptr);
+
+/// Renames; where that is not possible (another filesystem): copies, verified and durable, and then removes
+/// the source. If anything could not be copied, or what was replaced not be removed, the source stays whole,
+/// and the copy is in place.
+///
+/// Returns  as clone_or_copy(); with `entries` 0 if it was a rename. What of the source could not be removed
+///          is among the failures: then both are there
+/// Errors   as clone_or_copy(), and renameat2(2)
+/// Source   A-05
+[[nodiscard]] UNIO_API result<copy_report> move(path_handle const& from_base, path_view from,
+                                                path_handle const& to_base, path_view to,
+                                                copy_options const& o = {}, deadline d = {},
+                                                tree_sink* sink = nullptr) noexcept;
+[[nodiscard]] UNIO_API task<result<copy_report>> co_move(path_handle const& from_base, path_view from,
+                                                         path_handle const& to_base, path_view to,
+                                                         copy_options o = {}, deadline d = {},
+                                                         tree_sink* sink = nullptr);
+
+} // namespace unio::fs

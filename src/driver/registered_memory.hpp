@@ -1,0 +1,130 @@
+// src/driver/registered_memory.hpp: memory that rings register, so that their kernel knows its pages.
+//
+//   pool ──offer──► offered_memory ◄──looks, when it has changed── registered_memory ──► a ring's kernel
+//                  (the process's)                                 (one ring's, of its thread)
+//
+// A piece of memory has the same number in the process's list and in the table of each ring that registered
+// it. A ring registers a piece when an operation first wants it, and gives it up when it sees that the piece
+// has gone. An operation finds its piece by its address: so whatever memory it was given, lent or taken, in
+// whole or in part, is registered memory if it lies in a piece.
+//
+// A piece goes only when nothing uses its memory. The kernel keeps the pages of a piece that was given up
+// until the operations that it had begun have ended.
+
+#pragma once
+
+#include <unio/multiplexer.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace unio::driver {
+
+/// The memory of the process that rings may register. From any thread.
+class offered_memory {
+ public:
+  static constexpr unsigned most = 128;
+  static constexpr std::size_t max_bytes = std::size_t{1} << 30; // of a piece: io_uring/rsrc.c
+
+  struct piece {
+    std::uintptr_t at = 0;
+    std::size_t bytes = 0;    // 0: none
+    std::uint64_t serial = 0; // never the same for two pieces
+    [[nodiscard]] bool has(std::uintptr_t a, std::size_t n) const noexcept {
+      return n <= bytes && a - at <= bytes - n; // below its beginning the difference is very large
+    }
+  };
+  using pieces = std::array<piece, most>;
+
+  /// Changes with the list; 0: nothing was ever offered. Acquire: who uses memory knows that it was offered.
+  [[nodiscard]] static std::uint64_t version() noexcept { return version_.load(std::memory_order_acquire); }
+  /// False: there are too many pieces. Preconditions: 1 <= bytes <= max_bytes.
+  static bool offer(std::byte* at, std::size_t bytes) noexcept;
+  /// All pieces that begin in that memory. Before it is unmapped.
+  static void withdraw(std::byte* at, std::size_t bytes) noexcept;
+  /// Copies the list; returns its version.
+  static std::uint64_t copy_to(pieces& to) noexcept;
+
+ private:
+  static constinit std::atomic<std::uint64_t> version_;
+};
+
+/// Which kinds of entry a kernel knows, by their numbers; and whether to look whether their memory is
+/// registered: of none before something is offered, which sets it for all. So a program that offers nothing
+/// pays nothing for it. All but the marks: on one thread.
+class known_entries {
+ public:
+  known_entries() noexcept;
+  known_entries(known_entries const&) = delete;
+  known_entries& operator=(known_entries const&) = delete;
+  ~known_entries();
+
+  void add(std::uint8_t kind) noexcept;
+  /// It is known, and that is all there is to it.
+  [[nodiscard]] bool is_plain(std::uint8_t kind) const noexcept { return mark(kind) == known; }
+  [[nodiscard]] bool has(std::uint8_t kind) const noexcept { return mark(kind) != unknown; }
+
+ private:
+  friend class offered_memory;
+  static constexpr std::uint8_t unknown = 0, known = 1, looks = 2;
+  // Relaxed: who uses memory knows that it was offered; who does not see this mark uses it as any memory.
+  [[nodiscard]] std::uint8_t mark(std::uint8_t kind) const noexcept {
+    return marks_[kind].load(std::memory_order_relaxed);
+  }
+  void look_from_now_on() noexcept;
+
+  std::array<std::atomic<std::uint8_t>, 256> marks_{};
+  known_entries* next_ = nullptr; // of the process's, under the list's lock
+  known_entries* previous_ = nullptr;
+};
+
+/// How a kernel is told. Number < offered_memory::most.
+struct memory_table {
+  void* kernel;
+  /// Makes an empty table with room for offered_memory::most pieces: 0 or -errno.
+  int (*make)(void* kernel) noexcept;
+  /// Puts a piece there, or, with bytes == 0, nothing: 0 or -errno.
+  int (*set)(void* kernel, unsigned number, std::uintptr_t at, std::size_t bytes) noexcept;
+};
+
+/// What one ring has registered. On its thread only.
+class registered_memory {
+ public:
+  static constexpr int none = -1;
+
+  explicit registered_memory(memory_table table) noexcept : table_(table) {}
+
+  /// The number of the piece that has all of this, which is registered first if it is not; or `none`.
+  int find(std::uintptr_t at, std::size_t bytes) noexcept;
+  /// Gives up what has gone.
+  void look() noexcept;
+  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_; }
+
+  void count_in(counters& c) noexcept { counted_ = &c; }
+
+ private:
+  struct known {
+    offered_memory::pieces pieces;
+    std::array<std::uint64_t, offered_memory::most> serials{}; // of what is registered in each place
+    std::array<std::uint64_t, offered_memory::most> refused{}; // of what the kernel would not register
+    std::array<std::size_t, offered_memory::most> bytes{};     // of what is registered
+  };
+
+  bool seek(std::uintptr_t at, std::size_t bytes) noexcept;
+  bool add(unsigned number) noexcept;
+  void look_again() noexcept;
+
+  memory_table table_;
+  counters* counted_ = nullptr;
+  std::unique_ptr<known> known_; // null until something is offered
+  std::uint64_t version_ = 0;
+  unsigned last_ = 0; // the one that was found last
+  unsigned end_ = 0;  // of the pieces that there are
+  std::size_t bytes_ = 0;
+  enum class table_state : std::uint8_t { none, made, refused } state_ = table_state::none;
+};
+
+} // namespace unio::driver

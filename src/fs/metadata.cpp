@@ -1,0 +1,172 @@
+#include "fs/metadata.hpp"
+
+#include "fs/tree.hpp"
+
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <memory>
+#include <new>
+#include <string_view>
+
+namespace unio::fs::trees {
+namespace {
+
+constexpr unsigned mask = STATX_BASIC_STATS;
+constexpr std::size_t longest_list = std::size_t{64} << 10; // XATTR_LIST_MAX, XATTR_SIZE_MAX
+
+// fchmodat2(2) came with Linux 6.6. Before, fchmodat(2) without flags does the same, but not for links.
+std::int64_t set_mode(int dir, char const* name, std::uint32_t mode) noexcept {
+  auto const e = sys::fchmodat2(dir, name, mode, 0);
+  if (e != -ENOSYS && e != -EPERM) return e;
+  return ::fchmodat(dir, name, mode, 0) == 0 ? 0 : -errno;
+}
+
+bool is_skipped(std::string_view name) noexcept { return name == "security.selinux"; }
+
+// A file whose attributes are read or set: by its descriptor; or, if that gives no access (O_PATH), by the
+// path of the descriptor, from where no link is followed.
+struct attributed {
+  int fd;
+  char const* path = nullptr;
+
+  std::int64_t list(char* names, std::size_t n) const noexcept {
+    return path != nullptr ? sys::listxattr(path, names, n) : sys::flistxattr(fd, names, n);
+  }
+  std::int64_t get(char const* name, char* value, std::size_t n) const noexcept {
+    return path != nullptr ? sys::getxattr(path, name, value, n) : sys::fgetxattr(fd, name, value, n);
+  }
+  std::int64_t set(char const* name, char const* value, std::size_t n) const noexcept {
+    return path != nullptr ? sys::setxattr(path, name, value, n, 0) : sys::fsetxattr(fd, name, value, n, 0);
+  }
+};
+
+void copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
+  char few[1024];
+  auto n = from.list(few, sizeof few);
+  if (n == 0 || (n < 0 && n != -ERANGE)) return;
+  std::unique_ptr<char[]> const many(new (std::nothrow) char[2 * longest_list]);
+  if (many == nullptr) {
+    lost.attributes.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  char const* names = few;
+  if (n < 0) {
+    n = from.list(many.get(), longest_list);
+    names = many.get();
+  }
+  char* const value = many.get() + longest_list;
+  for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
+    if (is_skipped(at)) continue;
+    auto const size = from.get(at, value, longest_list);
+    if (size == -ENODATA) continue; // removed meanwhile
+    std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
+    if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+std::uint32_t umask_of_process() noexcept {
+  char text[512];
+  int const fd = sys::above_standard(sys::openat(AT_FDCWD, "/proc/self/status", O_RDONLY | O_CLOEXEC, 0));
+  if (fd < 0) return 07777;
+  auto const n = sys::read(fd, text, sizeof text - 1);
+  sys::close(fd);
+  if (n <= 0) return 07777;
+  text[n] = '\0';
+  char const* at = std::strstr(text, "\nUmask:\t");
+  if (at == nullptr) return 07777;
+  std::uint32_t mask_bits = 0;
+  for (at += 8; *at >= '0' && *at <= '7'; ++at)
+    mask_bits = mask_bits * 8 + static_cast<std::uint32_t>(*at - '0');
+  return mask_bits;
+}
+
+} // namespace
+
+int attributes_of(int dir, char const* name, attributes& a) noexcept {
+  struct statx s;
+  int const flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | (*name == '\0' ? AT_EMPTY_PATH : 0);
+  if (auto const e = sys::statx(dir, name, flags, mask, &s); e < 0) return static_cast<int>(e);
+  a = {.size = s.stx_size,
+       .blocks = s.stx_blocks,
+       .id = {std::uint64_t{s.stx_dev_major} << 32 | s.stx_dev_minor, s.stx_ino},
+       .accessed_s = s.stx_atime.tv_sec,
+       .modified_s = s.stx_mtime.tv_sec,
+       .accessed_ns = s.stx_atime.tv_nsec,
+       .modified_ns = s.stx_mtime.tv_nsec,
+       .mode = s.stx_mode,
+       .owner = s.stx_uid,
+       .group = s.stx_gid,
+       .links = s.stx_nlink,
+       .device_major = s.stx_rdev_major,
+       .device_minor = s.stx_rdev_minor};
+  return 0;
+}
+
+void defaults::find(int dir) noexcept {
+  attributes a;
+  char names[1024];
+  owner = ::geteuid();
+  group = ::getegid();
+  umask = umask_of_process();
+  auto const n = sys::flistxattr(dir, names, sizeof names);
+  bool has_acl = n < 0 && n != -EOPNOTSUPP;
+  for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1)
+    if (std::string_view(at).starts_with("system.")) has_acl = true;
+  are_known = attributes_of(dir, "", a) == 0 && !has_acl && (a.mode & S_ISGID) == 0 && a.owner == owner &&
+              a.group == group;
+}
+
+int set_metadata(int from, int to, int dir, char const* name, attributes const& a, defaults const& d,
+                 bool mode_is_set, not_kept& lost) noexcept {
+  bool const is_open = to >= 0;
+  int const at = is_open ? to : dir;
+  char const* const path = is_open ? "" : name;
+  int const flags = is_open ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
+  if (!d.are_known || a.owner != d.owner || a.group != d.group) {
+    auto e = sys::fchownat(at, path, a.owner, a.group, flags);
+    // A user who may not change the owner may be allowed to set the group.
+    if (e == -EPERM) {
+      lost.owners.fetch_add(1, std::memory_order_relaxed);
+      e = sys::fchownat(at, path, static_cast<unsigned>(-1), a.group, flags);
+      // With another owner these bits would give rights that the owner of the source did not give.
+      if (e == -EPERM || e == 0) mode_is_set = false;
+      if (e == -EPERM) e = 0;
+      std::uint32_t const bits = a.mode & 01777;
+      if (e == 0 && is_open) e = sys::fchmod(to, bits);
+      if (e == 0 && !is_open && !S_ISLNK(a.mode)) e = set_mode(dir, name, bits);
+      mode_is_set = true;
+    } else {
+      mode_is_set = mode_is_set && (a.mode & 07000) == 0;
+    }
+    if (e < 0) return static_cast<int>(e);
+  }
+  if (!mode_is_set && !S_ISLNK(a.mode)) {
+    auto const e = is_open ? sys::fchmod(to, a.mode & 07777) : set_mode(dir, name, a.mode & 07777);
+    if (e < 0) return static_cast<int>(e);
+  }
+  if (is_open && from >= 0) copy_attributes({from}, {to}, lost);
+  timespec const times[2] = {{a.accessed_s, a.accessed_ns}, {a.modified_s, a.modified_ns}};
+  auto const e =
+      is_open ? sys::utimensat(to, nullptr, times, 0) : sys::utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW);
+  return static_cast<int>(e < 0 ? e : 0);
+}
+
+void copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept {
+  constexpr int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
+  descriptor const source(sys::openat(in, from, flags, 0));
+  unio::detail::descriptor_path const source_path(source.get());
+  char names[1];
+  if (source.get() < 0) return;
+  if (auto const n = sys::listxattr(source_path.text, names, sizeof names); n <= 0 && n != -ERANGE) return;
+  descriptor const target(sys::openat(out, to, flags, 0));
+  unio::detail::descriptor_path const target_path(target.get());
+  copy_attributes({-1, source_path.text}, {-1, target_path.text}, lost);
+}
+
+} // namespace unio::fs::trees

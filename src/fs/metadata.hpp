@@ -1,0 +1,67 @@
+// src/fs/metadata.hpp: what belongs to a file beside its contents, from one file to another.
+
+#pragma once
+
+#include "fs/growing.hpp"
+
+#include <atomic>
+#include <cstdint>
+
+struct statx;
+
+namespace unio::fs::trees {
+
+/// Of the source, asked once.
+struct attributes {
+  std::uint64_t size;
+  std::uint64_t blocks; // of 512 bytes
+  inode_id id;
+  std::int64_t accessed_s;
+  std::int64_t modified_s;
+  std::uint32_t accessed_ns;
+  std::uint32_t modified_ns;
+  std::uint32_t mode; // with the kind
+  std::uint32_t owner;
+  std::uint32_t group;
+  std::uint32_t links;
+  std::uint32_t device_major; // of a device
+  std::uint32_t device_minor;
+};
+
+/// Follows no link; `name` empty: of `dir` itself. Returns 0 or -errno.
+int attributes_of(int dir, char const* name, attributes& a) noexcept;
+
+/// What could not be set.
+struct not_kept {
+  std::atomic<std::uint64_t> owners{0};
+  std::atomic<std::uint64_t> attributes{0};
+};
+
+/// What new files have without being told, so that it need not be set.
+struct defaults {
+  bool are_known = false; ///< no bit of directories, no ACL changes them
+  std::uint32_t owner = 0;
+  std::uint32_t group = 0;
+  std::uint32_t umask = 07777;
+
+  /// Of files that are made in `dir`.
+  void find(int dir) noexcept;
+  /// Whether a file made with a.mode has it.
+  [[nodiscard]] bool have_mode(attributes const& a) const noexcept {
+    return are_known && (a.mode & (umask | 07000)) == 0;
+  }
+};
+
+/// Sets the owner, the mode, the extended attributes with the ACLs, and the times, in this order: chown(2)
+/// clears bits of the mode and capabilities, and all of it changes times. Returns 0 or -errno.
+///
+/// `from` and `to` are open, or `to` is -1 and what is meant is `name` in `dir` (a link, a FIFO, …), whose
+/// extended attributes copy_attributes_of_special() copies. `mode_is_set`: it was made with it.
+int set_metadata(int from, int to, int dir, char const* name, attributes const& a, defaults const& d,
+                 bool mode_is_set, not_kept& lost) noexcept;
+
+/// Copies the extended attributes, with the ACLs, of a link, a FIFO, a device or a socket to another name.
+/// Copies nothing where /proc is not mounted: the calls that Linux has before 6.13 need a path from there.
+void copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept;
+
+} // namespace unio::fs::trees

@@ -1,0 +1,309 @@
+// Beginning a child, and what the child does before it is its program.
+
+#include "handle/launch.hpp"
+
+#include "sys/descriptors.hpp"
+#include "sys/sanitizer.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <climits>
+#include <csignal>
+#include <cstring>
+
+namespace unio::detail {
+namespace {
+
+using sys::call;
+
+constexpr int signals = 64;               // of the kernel: _NSIG
+constexpr std::size_t kernel_set = 8;     // bytes of its sets of signals
+constexpr unsigned at_exec = 4;           // CLOSE_RANGE_CLOEXEC, Linux 5.11
+constexpr std::size_t stack_size = 32768; // the child's, in the parent's frame: the parent sleeps meanwhile
+
+// As the kernel has it on the usual architectures: the disposition comes first, and zeros are the default.
+struct kernel_action {
+  std::uintptr_t handler;
+  std::uintptr_t rest[8];
+};
+
+// ---- in the child ----------------------------------------------------------------------------------------
+
+class child {
+ public:
+  child(launch_plan& plan, int report) noexcept : plan_(plan), report_(report) {}
+
+  [[noreturn]] void become_program() noexcept {
+    reset_signals();
+    join_group();
+    follow_parent();
+    change_directory();
+    place_descriptors();
+    keep_others();
+    call(SYS_rt_sigprocmask, SIG_SETMASK, &plan_.mask, nullptr, kernel_set);
+    execute();
+  }
+
+ private:
+  [[noreturn]] void fail(launch_step step, std::int64_t code) noexcept {
+    plan_.step = step;
+    plan_.error = static_cast<int>(code);
+    if (report_ >= 0) {
+      int const said[2] = {static_cast<int>(step), plan_.error};
+      call(SYS_write, report_, said, sizeof said);
+    }
+    for (;;) call(SYS_exit_group, 127);
+  }
+  std::int64_t need(launch_step step, std::int64_t r) noexcept {
+    if (r < 0) fail(step, r);
+    return r;
+  }
+
+  // Handlers first of all: with the memory, they are the parent's. All signals are blocked until then.
+  void reset_signals() noexcept {
+    for (int s = 1; s <= signals; ++s) {
+      kernel_action action{};
+      if (plan_.inherits_signals) {
+        call(SYS_rt_sigaction, s, nullptr, &action, kernel_set);
+        if (action.handler <= 1) continue; // the default, or ignored
+        action = {};
+      }
+      call(SYS_rt_sigaction, s, &action, nullptr, kernel_set); // EINVAL for SIGKILL and SIGSTOP
+    }
+  }
+
+  void join_group() noexcept {
+    if (plan_.group == process_group::own) need(launch_step::group, call(SYS_setpgid, 0, 0));
+    if (plan_.group == process_group::own_session) need(launch_step::group, call(SYS_setsid));
+  }
+
+  void follow_parent() noexcept {
+    int const signal = plan_.signal_at_parents_death;
+    if (signal == 0) return;
+    need(launch_step::parents_death, call(SYS_prctl, PR_SET_PDEATHSIG, signal, 0, 0, 0));
+    // The parent may have died before.
+    if (call(SYS_getppid) != plan_.parent) call(SYS_kill, call(SYS_getpid), signal);
+  }
+
+  void change_directory() noexcept {
+    if (plan_.working_base >= 0) need(launch_step::working_directory, call(SYS_fchdir, plan_.working_base));
+    if (plan_.working_directory != nullptr)
+      need(launch_step::working_directory, call(SYS_chdir, plan_.working_directory));
+  }
+
+  static launch_step step_of(int number) noexcept {
+    if (number > 2) return launch_step::passed;
+    return static_cast<launch_step>(static_cast<int>(launch_step::input) + number);
+  }
+
+  // A number that is going to be another's is moved away first.
+  int out_of_the_way(launch_step step, int fd) noexcept {
+    if (fd < 0 || fd >= plan_.count) return fd;
+    return static_cast<int>(need(step, call(SYS_fcntl, fd, F_DUPFD_CLOEXEC, plan_.count)));
+  }
+
+  void place_descriptors() noexcept {
+    for (int i = 0; i < plan_.count; ++i) plan_.sources[i] = out_of_the_way(step_of(i), plan_.sources[i]);
+    plan_.base = out_of_the_way(launch_step::program, plan_.base);
+    report_ = out_of_the_way(launch_step::others, report_);
+    for (int i = 0; i < plan_.count; ++i)
+      if (plan_.sources[i] != launch_plan::merged) place(i, plan_.sources[i]);
+    if (plan_.sources[2] == launch_plan::merged) need(launch_step::error, call(SYS_dup3, 1, 2, 0));
+  }
+
+  void place(int number, int source) noexcept {
+    launch_step const step = step_of(number);
+    if (source >= 0) {
+      need(step, call(SYS_dup3, source, number, 0));
+      return;
+    }
+    // A program that begins without a standard stream would get one with the first file that it opens.
+    if (source == launch_plan::inherited && call(SYS_fcntl, number, F_SETFD, 0) >= 0) return;
+    auto const fd = static_cast<int>(need(step, call(SYS_openat, AT_FDCWD, "/dev/null", O_RDWR, 0)));
+    if (fd == number) return;
+    need(step, call(SYS_dup3, fd, number, 0));
+    call(SYS_close, fd);
+  }
+
+  // What foreign code has opened without O_CLOEXEC.
+  void keep_others() noexcept {
+    std::int64_t const r = call(SYS_close_range, plan_.count, ~0U, at_exec);
+    if (r == -ENOSYS || r == -EPERM || r == -EINVAL)
+      keep_each();
+    else
+      need(launch_step::others, r);
+  }
+  // The same before Linux 5.11, and where a filter refuses it.
+  void keep_each() noexcept {
+    auto const list =
+        static_cast<int>(need(launch_step::others, call(SYS_openat, AT_FDCWD, "/proc/self/fd",
+                                                        O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0)));
+    alignas(8) char entries[2048];
+    for (;;) {
+      std::int64_t const n = need(launch_step::others, call(SYS_getdents64, list, entries, sizeof entries));
+      if (n == 0) break;
+      for (std::int64_t at = 0; at < n;) {
+        // struct linux_dirent64: d_ino, d_off (8 bytes each), d_reclen (2), d_type (1), d_name.
+        std::uint16_t size = 0;
+        std::memcpy(&size, entries + at + 16, sizeof size);
+        int fd = 0;
+        char const* name = entries + at + 19;
+        for (; *name >= '0' && *name <= '9'; ++name) fd = fd * 10 + (*name - '0');
+        if (*name == '\0' && fd >= plan_.count) call(SYS_fcntl, fd, F_SETFD, FD_CLOEXEC);
+        at += size;
+      }
+    }
+    call(SYS_close, list);
+  }
+
+  [[noreturn]] void execute() noexcept {
+    if (plan_.search != nullptr) search();
+    std::int64_t r = try_program(plan_.program);
+    // By a directory's descriptor that closes at exec an interpreter finds no script (execveat(2), BUGS).
+    if (r == -ENOENT && plan_.is_open_base && call(SYS_faccessat, plan_.base, plan_.program, F_OK) == 0 &&
+        call(SYS_fcntl, plan_.base, F_SETFD, 0) == 0)
+      r = try_program(plan_.program);
+    fail(launch_step::program, r);
+  }
+
+  std::int64_t try_program(char const* path) const noexcept {
+    if (plan_.base < 0) return call(SYS_execve, path, plan_.arguments, plan_.environment);
+    return call(SYS_execveat, plan_.base, path, plan_.arguments, plan_.environment, 0);
+  }
+
+  // As execvp(3), but that a file without a known format is not given to a shell.
+  [[noreturn]] void search() noexcept {
+    std::size_t const name_size = std::strlen(plan_.program) + 1;
+    std::int64_t best = -ENOENT;
+    for (char const* at = plan_.search;;) {
+      std::size_t n = 0;
+      while (at[n] != '\0' && at[n] != ':') ++n;
+      if (n + 1 + name_size <= PATH_MAX) {
+        char* end = plan_.candidate;
+        for (std::size_t i = 0; i < n; ++i) *end++ = at[i];
+        if (n != 0) *end++ = '/'; // empty: the working directory
+        for (std::size_t i = 0; i < name_size; ++i) *end++ = plan_.program[i];
+        std::int64_t const r = try_program(plan_.candidate);
+        if (r == -EACCES) {
+          best = r; // elsewhere there may be one that may be executed
+        } else if (r != -ENOENT && r != -ENOTDIR && r != -ENODEV && r != -ESTALE && r != -ETIMEDOUT) {
+          fail(launch_step::program, r);
+        }
+      }
+      if (at[n] == '\0') break;
+      at += n + 1;
+    }
+    fail(launch_step::program, best);
+  }
+
+  launch_plan& plan_;
+  int report_;
+};
+
+// ---- in the parent ---------------------------------------------------------------------------------------
+
+constexpr int by_descriptor = 3; // P_PIDFD
+
+int refused(launch_plan& plan, std::int64_t code) noexcept {
+  plan.step = launch_step::process;
+  return static_cast<int>(code);
+}
+
+// The child has failed, and ends: it is removed.
+int ended_early(launch_plan const& plan, launched_child const& c) noexcept {
+  siginfo_t info;
+  (void)sys::uninterrupted([&] { return sys::waitid(by_descriptor, c.fd, &info, WEXITED, nullptr); });
+  sys::close(c.fd);
+  return plan.error;
+}
+
+int begin_sharing(launch_plan& plan, launched_child& out) noexcept {
+  alignas(64) std::byte stack[stack_size];
+  int fd = -1;
+  int const id = ::clone([](void* p) -> int { child(*static_cast<launch_plan*>(p), -1).become_program(); },
+                         stack + stack_size, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD, &plan, &fd);
+  if (id < 0) return refused(plan, -errno);
+  out = {id, fd};
+  return plan.error == 0 ? 0 : ended_early(plan, out);
+}
+
+// The child begins once this process has its descriptor, so that its number cannot be another's by then.
+int begin_forked(launch_plan& plan, launched_child& out) noexcept {
+  int ends[2];
+  if (std::int64_t const r = sys::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends); r < 0)
+    return refused(plan, r);
+  for (int& end : ends) end = sys::above_standard(end);
+  if (ends[0] < 0 || ends[1] < 0) {
+    for (int const end : ends)
+      if (end >= 0) sys::close(end);
+    return refused(plan, -EMFILE);
+  }
+  pid_t const id = ::fork();
+  int const fork_error = -errno;
+  if (id == 0) {
+    call(SYS_close, ends[0]);
+    char go;
+    if (call(SYS_read, ends[1], &go, 1) != 1) call(SYS_exit_group, 127);
+    child(plan, ends[1]).become_program();
+  }
+  sys::close(ends[1]);
+  std::int64_t const fd = id < 0 ? fork_error : sys::pidfd_open(id, 0);
+  if (fd < 0) {
+    sys::close(ends[0]); // and the child ends
+    siginfo_t info;
+    if (id > 0) (void)sys::uninterrupted([&] { return sys::waitid(P_PID, id, &info, WEXITED, nullptr); });
+    return refused(plan, fd);
+  }
+  out = {id, static_cast<int>(fd)};
+  char const go = 1;
+  (void)sys::send(ends[0], &go, 1, MSG_NOSIGNAL);
+  int said[2] = {};
+  std::int64_t const n = sys::uninterrupted([&] { return sys::read(ends[0], said, sizeof said); });
+  sys::close(ends[0]);
+  if (n != sizeof said) return 0; // closed by execve(2), or killed before: its status will tell
+  plan.step = static_cast<launch_step>(said[0]);
+  plan.error = said[1];
+  return ended_early(plan, out);
+}
+
+// This process has closed a standard stream, and the child's descriptor got its number.
+int move_up(launch_plan& plan, launched_child& c) noexcept {
+  std::int64_t const moved = sys::fcntl(c.fd, F_DUPFD_CLOEXEC, 3);
+  if (moved < 0) {
+    (void)sys::pidfd_send_signal(c.fd, SIGKILL, nullptr, 0);
+    (void)ended_early(plan, c);
+    return refused(plan, moved);
+  }
+  sys::close(c.fd);
+  c.fd = static_cast<int>(moved);
+  return 0;
+}
+
+} // namespace
+
+int begin_child(launch_plan& plan, launched_child& out) noexcept {
+  plan.parent = ::getpid();
+  // Also those that the C library keeps for itself (setuid(2) in all threads, for one), which pthread_sigmask
+  // does not block.
+  std::uint64_t const all = ~std::uint64_t{0};
+  std::uint64_t before = 0;
+  call(SYS_rt_sigprocmask, SIG_BLOCK, &all, &before, kernel_set);
+  if (plan.inherits_signals) plan.mask = before;
+  int r = sys::is_sanitized ? -ENOSYS : begin_sharing(plan, out);
+  bool const may_be_forbidden = r == -ENOSYS || r == -EPERM || r == -EINVAL;
+  if (r != 0 && may_be_forbidden && plan.error == 0) {
+    plan.step = launch_step::none;
+    r = begin_forked(plan, out);
+  }
+  call(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, kernel_set);
+  return r == 0 && out.fd <= 2 ? move_up(plan, out) : r;
+}
+
+} // namespace unio::detail

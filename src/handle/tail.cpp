@@ -1,0 +1,79 @@
+// Following a file that grows: opening it and its watch.
+
+#include "handle/by_descriptor.hpp"
+#include "sys/descriptors.hpp"
+
+#include <unio/tail_handle.hpp>
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/inotify.h>
+#include <sys/vfs.h>
+
+namespace unio {
+
+static_assert(sizeof(tail_handle) == 24);
+
+namespace {
+
+// Filesystems that other machines, or a program, write to without inotify(7) noticing.
+bool is_written_elsewhere(int fd) noexcept {
+  struct statfs s;
+  if (sys::fstatfs(fd, &s) < 0) return false;
+  for (long const type : {0x6969L /* NFS */, 0xfe534d42L /* SMB2 */, 0xff534d42L /* CIFS */,
+                          0x65735546L /* FUSE */, 0x01021997L /* 9p */, 0x00c36400L /* Ceph */})
+    if (static_cast<long>(s.f_type) == type) return true;
+  return false;
+}
+
+// A watch on the file, or a negative code.
+int watch(int file) noexcept {
+  if (is_written_elsewhere(file)) return -EOPNOTSUPP;
+  int const fd = sys::above_standard(sys::inotify_init(IN_CLOEXEC | IN_NONBLOCK));
+  if (fd < 0) return fd;
+  detail::path_buffer name;
+  detail::put_name_of(file, name);
+  std::int64_t const r = sys::inotify_add_watch(fd, name.text, IN_MODIFY);
+  if (r >= 0) return fd;
+  sys::close(fd);
+  return static_cast<int>(r);
+}
+
+} // namespace
+
+result<tail_handle> tail_handle::follow(path_handle const& base, path_view name, tail_from where) noexcept {
+  if (int const e = name.check(); e != 0) return detail::to_error_code(e);
+  // Without O_NONBLOCK a FIFO would wait for a writer.
+  int const file =
+      detail::open_at(detail::directory_of(base), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
+  if (file < 0) return detail::to_error_code(file);
+  struct stat s;
+  std::int64_t failed = sys::fstat(file, &s);
+  if (failed >= 0 && !S_ISREG(s.st_mode)) failed = -EINVAL;
+  if (failed >= 0 && where == tail_from::end) failed = sys::lseek(file, 0, SEEK_END);
+  if (failed < 0) {
+    sys::close(file);
+    return detail::to_error_code(static_cast<int>(failed));
+  }
+  int const watched = watch(file);
+  return tail_handle(watched < 0 ? file : watched, file);
+}
+
+tail_handle& tail_handle::operator=(tail_handle&& other) noexcept {
+  if (this != &other) {
+    (void)close();
+    handle::operator=(static_cast<handle&&>(other));
+    file_ = std::exchange(other.file_, -1);
+  }
+  return *this;
+}
+
+result<void> tail_handle::close() noexcept {
+  int const file = is_notified() ? file_ : -1;
+  file_ = -1;
+  result<void> const r = handle::close(); // after which no read uses the file
+  if (file >= 0) sys::close(file);
+  return r;
+}
+
+} // namespace unio

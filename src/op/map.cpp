@@ -1,0 +1,76 @@
+// async_map_barrier and async_map_advise: what the kernel does with the memory of a map.
+
+#include "op/call.hpp"
+
+#include <unio/map_handle.hpp>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace unio {
+
+/// Private state of operations on maps.
+struct detail::map_access_to {
+  // Whole pages around the range of the operation; or why there is none.
+  struct range {
+    void* at;
+    std::size_t bytes;
+    int refused;
+  };
+  static range range_of(map_operation const& op) noexcept {
+    map_handle const& m = *op.map_;
+    if (!m.is_open() || !m.has(op.offset_, op.bytes_)) return {nullptr, 0, -EINVAL};
+    extent_type const end = op.bytes_ != 0 ? op.offset_ + op.bytes_ : m.length_;
+    static auto const page = static_cast<extent_type>(::sysconf(_SC_PAGESIZE));
+    extent_type const begin = op.offset_ / page * page;
+    return {m.at_ + begin, static_cast<std::size_t>(end - begin), 0};
+  }
+  static bool reaches_a_file(map_operation const& op) noexcept {
+    return op.map_->has_file() && op.map_->access_ == map_access::write;
+  }
+};
+
+namespace {
+
+constexpr int advices[] = {MADV_NORMAL,   MADV_SEQUENTIAL, MADV_RANDOM,
+                           MADV_WILLNEED, MADV_DONTNEED,   MADV_NORMAL};
+
+using to = detail::map_access_to;
+
+int synchronize_at_once(async_map_barrier& op) noexcept {
+  to::range const r = to::range_of(op);
+  if (r.refused != 0) return r.refused;
+  return to::reaches_a_file(op) && r.bytes != 0 ? -EAGAIN : 0;
+}
+int synchronize(async_map_barrier& op) noexcept {
+  if (int const at_once = synchronize_at_once(op); at_once != -EAGAIN) return at_once;
+  to::range const r = to::range_of(op);
+  return op::uninterrupted([&] { return sys::msync(r.at, r.bytes, MS_SYNC); });
+}
+
+int advise(async_map_advise& op) noexcept {
+  to::range const r = to::range_of(op);
+  if (r.refused != 0 || r.bytes == 0) return r.refused;
+  return op::uninterrupted([&] { return sys::madvise(r.at, r.bytes, advices[static_cast<int>(op.what())]); });
+}
+int advise_at_once(async_map_advise& op) noexcept {
+  if (to::range const r = to::range_of(op); r.refused != 0 || r.bytes == 0) return r.refused;
+  bool const does_io = op.what() == access_advice::will_need || op.what() == access_advice::dont_need;
+  return does_io ? -EAGAIN : advise(op);
+}
+
+} // namespace
+
+detail::map_operation::map_operation(driver::operation_faces const& faces, map_handle& m, extent_type offset,
+                                     extent_type bytes, unio::deadline d) noexcept
+    : void_operation(faces, handle_kind::none, -1, m.own_multiplexer(), d),
+      map_(&m),
+      offset_(offset),
+      bytes_(bytes) {}
+
+constinit operation_faces const detail::map_barrier_faces =
+    op::call_faces<async_map_barrier, synchronize, synchronize_at_once>("map_barrier");
+constinit operation_faces const detail::map_advise_faces =
+    op::call_faces<async_map_advise, advise, advise_at_once>("map_advise");
+
+} // namespace unio

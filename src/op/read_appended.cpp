@@ -1,0 +1,85 @@
+// async_read_appended: the next bytes of a file that others append to.
+//
+// The order matters: what the watch has queued is dropped first, then the file is read. What is appended
+// after that queues again.
+
+#include "op/face.hpp"
+
+#include <unio/tail_handle.hpp>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace unio {
+
+/// Private state of the operation.
+struct detail::tail_access {
+  template <class O> static auto& state(O& op) noexcept { return op.waits_for_; }
+  static int file(async_read_appended const& op) noexcept { return op.file_; }
+  static mutable_buffer into(async_read_appended const& op) noexcept { return op.into_; }
+};
+
+namespace {
+
+using access = detail::tail_access;
+
+async_read_appended& self(io_operation& op) noexcept { return static_cast<async_read_appended&>(op); }
+async_read_appended const& self(io_operation const& op) noexcept {
+  return static_cast<async_read_appended const&>(op);
+}
+
+// What it waits for at the end of the file.
+readiness at_end(async_read_appended const& op) noexcept {
+  return access::file(op) != op.fd() ? readiness::readable : readiness::retry;
+}
+
+void begin(io_operation& op) noexcept { access::state(self(op)) = at_end(self(op)); }
+
+readiness wants(io_operation const& op) noexcept { return access::state(self(op)); }
+
+void drop_notices(int watch) noexcept {
+  alignas(8) char notices[2048];
+  while (op::uninterrupted([&] { return sys::read(watch, notices, sizeof notices); }) > 0) {
+  }
+}
+
+int read_more(int file, mutable_buffer into, int flags) noexcept {
+  iovec const v{into.data(), std::min(into.size(), op::max_bytes)};
+  return op::uninterrupted([&] { return sys::preadv2(file, &v, 1, -1, flags); });
+}
+
+// At the end: whether the file has become shorter than the position. 0, or an error.
+int check_truncated(int file) noexcept {
+  struct stat s;
+  if (std::int64_t const r = sys::fstat(file, &s); r < 0) return static_cast<int>(r);
+  if (sys::lseek(file, 0, SEEK_CUR) <= s.st_size) return 0;
+  sys::lseek(file, 0, SEEK_SET);
+  return detail::native(error::truncated);
+}
+
+int perform(io_operation& op, attempt how) noexcept {
+  async_read_appended& o = self(op);
+  int const file = access::file(o);
+  if (file < 0) return -EBADF;
+  if (access::into(o).empty()) return 0;
+  if (at_end(o) == readiness::readable) drop_notices(op.fd());
+  int r = read_more(file, access::into(o), how == attempt::blocking ? 0 : RWF_NOWAIT);
+  if (r > 0) return r;
+  bool const may_wait = r == -EAGAIN || r == -EOPNOTSUPP; // for the disk
+  access::state(o) = may_wait ? readiness::worker : at_end(o);
+  if (may_wait) return -EAGAIN;
+  if (r == 0) r = check_truncated(file);
+  return r == 0 ? -EAGAIN : r;
+}
+
+} // namespace
+
+constinit operation_faces const detail::read_appended_faces = {.name = "read_appended",
+                                                               .tries = inline_attempt::always,
+                                                               .flow = direction::either,
+                                                               .begin = begin,
+                                                               .wants = wants,
+                                                               .perform = perform,
+                                                               .complete = op::decode};
+
+} // namespace unio

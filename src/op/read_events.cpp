@@ -1,0 +1,36 @@
+// async_read_events: the events of a watch_handle.
+
+#include "op/face.hpp"
+
+#include <unio/watch_handle.hpp>
+
+namespace unio {
+namespace {
+
+mutable_buffer into(io_operation const& op) noexcept {
+  return static_cast<async_read_events const&>(op).into();
+}
+
+bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {
+  sqe.opcode = IORING_OP_READ;
+  sqe.fd = op.fd();
+  sqe.off = static_cast<std::uint64_t>(-1);
+  sqe.addr = reinterpret_cast<std::uintptr_t>(into(op).data());
+  sqe.len = static_cast<std::uint32_t>(std::min(into(op).size(), op::max_bytes));
+  return true;
+}
+
+int perform(io_operation& op, attempt) noexcept {
+  return op::uninterrupted(
+      [&] { return sys::read(op.fd(), into(op).data(), std::min(into(op).size(), op::max_bytes)); });
+}
+
+} // namespace
+
+constinit operation_faces const detail::read_events_faces = {.name = "read_events",
+                                                             .prepare = prepare,
+                                                             .wants = op::wants<readiness::readable>,
+                                                             .perform = perform,
+                                                             .complete = op::decode};
+
+} // namespace unio

@@ -1,0 +1,53 @@
+// async_wait_signal: waiting for a signal.
+//
+// A ring takes no part but for the readiness: it could read in a thread of the kernel, to which other signals
+// are pending than to the one that waits (signalfd(2)).
+
+#include "op/face.hpp"
+
+#include <unio/signal_handle.hpp>
+
+#include <sys/signalfd.h>
+
+#include <csignal>
+
+namespace unio {
+
+/// Private state of the operation.
+struct detail::signal_access {
+  static bool is_masked(async_wait_signal& op) noexcept { return op.is_masked_; }
+  static signal_info& info(async_wait_signal& op) noexcept { return op.info_; }
+};
+
+namespace {
+
+using access = detail::signal_access;
+
+int read_masked(int fd, signal_info& out) noexcept {
+  signalfd_siginfo s;
+  int const r = op::uninterrupted([&] { return sys::read(fd, &s, sizeof s); });
+  if (r <= 0) return r;
+  out.number = static_cast<int>(s.ssi_signo);
+  out.code = s.ssi_code;
+  out.process = static_cast<int>(s.ssi_pid);
+  out.user = s.ssi_uid;
+  out.value = s.ssi_signo == SIGCHLD ? s.ssi_status : static_cast<std::int64_t>(s.ssi_ptr);
+  return r;
+}
+
+int perform(io_operation& op, attempt) noexcept {
+  auto& self = static_cast<async_wait_signal&>(op);
+  signal_info& out = access::info(self);
+  if (access::is_masked(self)) return read_masked(op.fd(), out);
+  // A pipe, into which the handler writes whole records (src/handle/signal.cpp).
+  return op::uninterrupted([&] { return sys::read(op.fd(), &out, sizeof out); });
+}
+
+} // namespace
+
+constinit operation_faces const detail::wait_signal_faces = {.name = "wait_signal",
+                                                             .wants = op::wants<readiness::readable>,
+                                                             .perform = perform,
+                                                             .complete = op::decode};
+
+} // namespace unio
