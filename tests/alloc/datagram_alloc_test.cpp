@@ -1,7 +1,7 @@
 // No allocation and no lock for datagrams and passed handles, once warm: called, connected and awaited, ready
 // and waiting.
 
-#include "alloc/counting.hpp"
+#include "alloc/rounds.hpp"
 #include "support/coroutine.hpp"
 
 #include <unio/unio.hpp>
@@ -18,43 +18,11 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::costs;
+using test::expect_free;
+using test::one_connected;
 using unio::datagram_handle;
 using unio::deadline;
 using unio::endpoint;
-
-struct receiver {
-  bool failed = false;
-  template <class Result> void set_value(Result&& r) {
-    auto const taken = std::forward<Result>(r); // closes the handles
-    failed = failed || !taken.has_value();
-  }
-  void set_done() {}
-};
-
-// Runs `round` until warm, then expects more of them to cost nothing. `round` returns false if it failed.
-template <class Round> void expect_free(char const* what, Round round) {
-  bool fine = true;
-  for (int i = 0; i < 100; ++i) fine = round() && fine;
-  costs const before = test::costs_so_far();
-  for (int i = 0; i < 200; ++i) fine = round() && fine;
-  costs const spent = test::costs_so_far() - before;
-  EXPECT_TRUE(fine) << what << ": failed";
-  EXPECT_EQ(spent, costs{}) << what;
-}
-
-template <class Describe, class Ready>
-bool one_connected(unio::io_multiplexer& m, Describe describe, bool waits, Ready ready) {
-  if (!waits) ready();
-  auto op = unio::connect(describe(), receiver{});
-  op.start();
-  if (waits) {
-    (void)m.try_run();
-    ready();
-  }
-  while (!op.finished()) (void)m.run();
-  (void)m.try_run();
-  return !op.receiver().failed;
-}
 
 struct rig {
   std::unique_ptr<unio::io_multiplexer> m = unio::io_multiplexer::best_available(1).value();

@@ -3,7 +3,7 @@
 //
 // In a program of its own, which replaces operator new and pthread_mutex_lock (counting.cpp).
 
-#include "alloc/counting.hpp"
+#include "alloc/rounds.hpp"
 #include "support/coroutine.hpp"
 #include "support/ends.hpp"
 #include "support/spellings.hpp"
@@ -17,6 +17,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <mutex>
@@ -27,18 +28,16 @@ namespace {
 
 using namespace std::chrono_literals;
 using test::costs;
+using test::expect_free;
 using test::pipe_ends;
 using test::put;
+using test::receiver;
+using test::repetitions;
 using test::take;
 using test::tcp_ends;
 using test::unix_ends;
 using unio::deadline;
 using unio::io_multiplexer;
-
-struct repetitions {
-  int warm_up = 100; // what a descriptor's history says changes within 32
-  int measured = 200;
-};
 
 std::unique_ptr<io_multiplexer> make() { return io_multiplexer::best_available(1).value(); }
 
@@ -60,6 +59,16 @@ template <class Ends> struct reads : measured_operation {
   char memory[16];
   explicit reads(io_multiplexer* m) { ends.source.set_multiplexer(m); }
   UNIO_SPELLINGS(async_read, ends.source, read, unio::mutable_buffer(memory))
+  void ready() { put(ends.sink, text); }
+};
+
+struct reads_into_registered_memory : measured_operation {
+  static constexpr bool waits = true;
+  pipe_ends ends;
+  unio::buffer_pool pool{2, 64, unio::pool_memory::registered};
+  unio::lent_buffer buffer = pool.try_take();
+  explicit reads_into_registered_memory(io_multiplexer* m) { ends.source.set_multiplexer(m); }
+  UNIO_SPELLINGS(async_read, ends.source, read, unio::mutable_buffer(buffer.data(), buffer.capacity()))
   void ready() { put(ends.sink, text); }
 };
 
@@ -147,6 +156,19 @@ struct waits_for_event : measured_operation {
   void ready() { (void)event.signal(); }
 };
 
+template <unio::futex_scope Scope> struct waits_on_word : measured_operation {
+  static constexpr bool waits = true;
+  std::atomic<std::uint32_t> word{0};
+  unio::futex futex;
+  explicit waits_on_word(io_multiplexer* m) : futex(word, Scope, m) {}
+  UNIO_SPELLINGS(async_wait_on, futex, wait, 0)
+  void ready() {
+    word.store(1);
+    futex.wake();
+  }
+  void after() { word.store(0); }
+};
+
 struct polls : measured_operation {
   static constexpr bool waits = true;
   pipe_ends ends;
@@ -192,30 +214,9 @@ struct splices : measured_operation {
 
 // ---- measuring -------------------------------------------------------------------------------------------
 
-struct receiver {
-  template <class Result> void set_value(Result&& r) {
-    // Takes the result, as a program would: an accepted socket is closed.
-    auto const taken = std::forward<Result>(r);
-    failed = failed || !taken.has_value();
-  }
-  void set_done() {}
-  bool failed = false;
-};
-
 template <class F> constexpr repetitions times_of() {
   if constexpr (requires { F::times; }) return F::times;
   return {};
-}
-
-// Runs `round` until warm, then says what more of them cost. `round` returns false if it failed.
-template <class Round> void expect_free(char const* what, repetitions times, Round round) {
-  bool fine = true;
-  for (int i = 0; i < times.warm_up; ++i) fine = round() && fine;
-  costs const before = test::costs_so_far();
-  for (int i = 0; i < times.measured; ++i) fine = round() && fine;
-  costs const spent = test::costs_so_far() - before;
-  EXPECT_TRUE(fine) << what << ": failed";
-  EXPECT_EQ(spent, costs{}) << what;
 }
 
 template <class F> bool one_connected(F& f, io_multiplexer& m, bool ready_first, bool polled) {
@@ -242,10 +243,11 @@ template <class F> bool one_connected(F& f, io_multiplexer& m, bool ready_first,
 
 template <class F> class free_of_cost : public testing::Test {};
 
-using all =
-    testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>, writes<unix_ends>,
-                   writes<tcp_ends>, sends_zero_copy, reads_cached_file, reads_mapped_file, accepts, connects,
-                   waits_for_timer, waits_for_event, polls, does_nothing, splices, links>;
+using all = testing::Types<reads<pipe_ends>, reads<unix_ends>, reads<tcp_ends>, writes<pipe_ends>,
+                           writes<unix_ends>, writes<tcp_ends>, sends_zero_copy, reads_cached_file,
+                           reads_mapped_file, reads_into_registered_memory, accepts, connects,
+                           waits_for_timer, waits_for_event, waits_on_word<unio::futex_scope::this_process>,
+                           waits_on_word<unio::futex_scope::processes>, polls, does_nothing, splices, links>;
 struct names {
   template <class F> static std::string GetName(int i) {
     static constexpr char const* all_names[] = {"read_pipe",
@@ -257,10 +259,13 @@ struct names {
                                                 "send_zero_copy",
                                                 "read_cached_file",
                                                 "read_mapped_file",
+                                                "read_into_registered_memory",
                                                 "accept",
                                                 "connect",
                                                 "wait",
                                                 "wait_event",
+                                                "wait_on",
+                                                "wait_on_shared",
                                                 "poll",
                                                 "no_op",
                                                 "splice",
@@ -494,14 +499,11 @@ TEST(counting, notices_what_a_post_of_a_function_allocates) {
   EXPECT_EQ((test::costs_so_far() - before).allocations, 1U);
 }
 
-TEST(counting, notices_that_giving_an_operation_to_another_thread_locks) {
-  auto const m = make();
+TEST(counting, notices_that_locking_a_file_takes_a_mutex) {
   unio::file_handle file = unio::file_handle::temp_inode().value();
-  if (std::string(m->capabilities().driver) != "epoll") GTEST_SKIP() << "the ring needs no thread for it";
-  file.set_multiplexer(m.get());
-  (void)file.barrier(unio::barrier_kind::wait_all);
+  (void)file.lock_file(unio::lock_kind::exclusive);
   costs const before = test::costs_so_far();
-  (void)file.barrier(unio::barrier_kind::wait_all);
+  (void)file.lock_file(unio::lock_kind::exclusive);
   EXPECT_GE((test::costs_so_far() - before).locks, 1U);
 }
 

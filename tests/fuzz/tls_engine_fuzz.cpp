@@ -4,6 +4,7 @@
 // much. Whatever it is, memory is bounded, no byte arrives that was not sent, and what has failed stays
 // failed.
 
+#include "tls/bytes.hpp"
 #include "tls/certificates.hpp"
 
 #include <unio/tls_engine.hpp>
@@ -12,12 +13,13 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 #include <string_view>
 
 namespace {
 
+using test::feed;
+using test::take;
 using unio::tls_engine;
 using outcome = unio::tls_engine::outcome;
 
@@ -25,27 +27,6 @@ void check(bool good, char const* what) {
   if (good) return;
   std::fprintf(stderr, "fuzz: %s\n", what);
   std::abort();
-}
-
-void feed(tls_engine& e, std::string_view bytes) {
-  while (!bytes.empty()) {
-    unio::mutable_buffer const room = e.input_room();
-    std::size_t const n = std::min(room.size(), bytes.size());
-    std::memcpy(room.data(), bytes.data(), n);
-    e.input_arrived(n);
-    bytes.remove_prefix(n);
-  }
-}
-
-std::string take(tls_engine& e, std::size_t most) {
-  std::string bytes;
-  while (e.has_output() && bytes.size() != most) {
-    unio::const_buffer const next = e.output();
-    std::size_t const n = std::min(next.size(), most - bytes.size());
-    bytes.append(reinterpret_cast<char const*>(next.data()), n);
-    e.output_taken(n);
-  }
-  return bytes;
 }
 
 // Reads and checks what it reads: the peers send nothing but 'x'.

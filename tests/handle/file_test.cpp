@@ -373,8 +373,19 @@ TEST(temp_file, is_readable_by_its_owner_only) {
 
 TEST(temp_file, is_made_in_the_directory_for_temporary_files_by_default) {
   file_handle const f = file_handle::temp_file().value();
-  EXPECT_TRUE(f.current_path().value().starts_with(
-      std::filesystem::canonical(std::filesystem::temp_directory_path()).string()));
+  EXPECT_TRUE(
+      f.current_path().value().starts_with(unio::path_handle::temporary().value().current_path().value()));
+}
+
+// A directory in which others can remove and replace its file is passed over, as by path_handle::temporary.
+TEST(temp_file, is_not_made_where_others_can_replace_it) {
+  test::temporary_directory const directory;
+  ASSERT_EQ(::chmod(directory.path().c_str(), 0777), 0);
+  test::environment_variable const wanted("TMPDIR", directory.path().c_str());
+  file_handle const f = file_handle::temp_file().value();
+  EXPECT_FALSE(f.current_path().value().starts_with(directory.path()));
+  EXPECT_TRUE(file_handle::temp_inode());
+  EXPECT_EQ(directory.count(), 0);
 }
 
 TEST(temp_file, refuses_a_prefix_that_leads_elsewhere) {

@@ -3,11 +3,13 @@
 #include "support/child.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <unio/process_handle.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -240,6 +243,37 @@ TEST(credentials, are_those_of_the_process_at_the_other_end) {
   auto const alone = unio::socket_handle::create(unio::address_family::unix_path).value();
   EXPECT_EQ(unio::credentials_of_peer(alone).error().value(), ENOTCONN);
   EXPECT_EQ(unio::credentials_of_peer(unio::handle()).error().value(), EBADF);
+}
+
+TEST(credentials, give_a_handle_of_the_process) {
+  ends socket;
+  auto const me = unio::process_handle::of_peer(socket.first);
+  if (me.error() == std::errc::no_protocol_option) GTEST_SKIP() << "before Linux 6.5";
+  ASSERT_TRUE(me) << me.error().message();
+  EXPECT_EQ(me->id(), ::getpid());
+  EXPECT_GT(me->native_handle(), 2);
+  EXPECT_NE(::fcntl(me->native_handle(), F_GETFD) & FD_CLOEXEC, 0);
+
+  // A child connects, and lives until it is told to end.
+  unio::endpoint const at = unio::endpoint::unix_path("@unio-process-" + std::to_string(::getpid())).value();
+  auto listener = unio::listening_socket_handle::listen(at).value();
+  pid_t const child = ::fork();
+  if (child == 0) {
+    auto const connected = unio::socket_handle::connected_to(at, 10s);
+    for (;;) ::pause();
+  }
+  auto const accepted = listener.accept(10s).value();
+  auto its = unio::process_handle::of_peer(accepted).value();
+  EXPECT_EQ(its.id(), child);
+  EXPECT_TRUE(its.try_wait().error() == unio::condition::would_block);
+  EXPECT_TRUE(its.kill(SIGKILL));
+  EXPECT_TRUE(its.wait(10s));
+
+  auto const tcp = unio::socket_handle::create(unio::address_family::ipv4).value();
+  EXPECT_EQ(unio::process_handle::of_peer(tcp).error().value(), EOPNOTSUPP);
+  auto const alone = unio::socket_handle::create(unio::address_family::unix_path).value();
+  EXPECT_EQ(unio::process_handle::of_peer(alone).error().value(), ENOTCONN);
+  EXPECT_EQ(unio::process_handle::of_peer(unio::handle()).error().value(), EBADF);
 }
 
 } // namespace

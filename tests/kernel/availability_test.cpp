@@ -22,6 +22,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <iterator>
@@ -52,8 +53,8 @@ int reads_something(unio::io_multiplexer& m) {
 }
 
 // Answers the calls from number `first` to `last` with an errno, or with 0 by killing the process, from now
-// on.
-bool deny(unsigned first, unsigned last, int error) {
+// on: those of the calling thread and of the threads it starts, with SECCOMP_FILTER_FLAG_TSYNC of all.
+bool deny(unsigned first, unsigned last, int error, unsigned flags = 0) {
   unsigned const answer =
       error != 0 ? SECCOMP_RET_ERRNO | static_cast<unsigned>(error) : SECCOMP_RET_KILL_PROCESS;
   sock_filter code[] = {
@@ -65,7 +66,7 @@ bool deny(unsigned first, unsigned last, int error) {
   };
   sock_fprog const program{.len = std::size(code), .filter = code};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+         ::syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program) == 0;
 }
 
 // Case 40. A child each, for a process asks once whether it may enter a ring.
@@ -505,6 +506,76 @@ ISOLATED_TEST(kernel_availability, sends_without_copying_although_no_memory_may_
               return 0;
             }),
             0);
+}
+
+// ---- words of memory --------------------------------------------------------------------------------------
+
+constexpr unsigned number_of_futex_waitv = 449;
+
+// A wait for a word that another thread changes.
+struct word_wait {
+  std::atomic<std::uint32_t> word{0};
+  int ended = 0;
+  std::uint32_t seen = 0;
+  struct told {
+    word_wait* of;
+    void set_value(unio::async_wait_on::result_type&& r) { of->seen = r.value_or(99); }
+    void set_done() { ++of->ended; }
+  };
+  unio::io_operation_connection<unio::async_wait_on, told> op{unio::async_wait_on(unio::futex(word), 0),
+                                                              told{this}};
+
+  explicit word_wait(unio::io_multiplexer& m) {
+    op.start(&m);
+    (void)m.try_run();
+  }
+  void change() {
+    word.store(5);
+    unio::futex(word).wake();
+  }
+  bool ends(unio::io_multiplexer& m) {
+    return drive(m, [&] { return ended != 0; }) && ended == 1 && seen == 5;
+  }
+};
+
+ISOLATED_TEST(kernel_availability, waits_for_words_where_no_thread_can) {
+  ASSERT_TRUE(deny(number_of_futex_waitv, number_of_futex_waitv, ENOSYS));
+  auto const m = made_multiplexer();
+  word_wait one(*m), two(*m);
+  EXPECT_EQ(one.ended, 0);
+  one.change();
+  EXPECT_TRUE(one.ends(*m));
+  EXPECT_EQ(two.ended, 0);
+  two.op.cancel();
+  EXPECT_TRUE(drive(*m, [&] { return two.ended != 0; }));
+  EXPECT_EQ(two.seen, 99U);
+}
+
+ISOLATED_TEST(kernel_availability, waits_for_words_where_a_thread_cannot_any_more) {
+  auto const m = made_multiplexer();
+  word_wait one(*m);
+  ASSERT_TRUE(deny(number_of_futex_waitv, number_of_futex_waitv, EPERM, SECCOMP_FILTER_FLAG_TSYNC));
+  word_wait two(*m); // for which the thread looks at its words again
+  one.change();
+  two.change();
+  EXPECT_TRUE(one.ends(*m));
+  EXPECT_TRUE(two.ends(*m));
+  word_wait three(*m);
+  three.change();
+  EXPECT_TRUE(three.ends(*m));
+}
+
+ISOLATED_TEST(kernel_availability, waits_for_words_where_the_ring_is_forbidden_meanwhile) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  auto const m = made_multiplexer();
+  word_wait one(*m);
+  ASSERT_TRUE(deny(426, 427, EPERM));
+  word_wait two(*m);
+  EXPECT_STREQ(m->capabilities().driver, "epoll");
+  one.change();
+  two.change();
+  EXPECT_TRUE(one.ends(*m));
+  EXPECT_TRUE(two.ends(*m));
 }
 
 } // namespace

@@ -52,8 +52,14 @@ DRIVER_TEST(kernel_errno, of_each_transfer_is_passed_on_after_one_call) {
     };
     expect_passed_on<&table::recv>(
         [&] { return socket().socket.read(unio::mutable_buffer(memory)).error(); });
-    expect_passed_on<&table::readv>(
+    expect_passed_on<&table::recvmsg>(
         [&] { return socket().socket.read(unio::mutable_buffers(into)).error(); });
+    expect_passed_on<&table::readv>([&] {
+      auto pipe = unio::pipe_handle::anonymous().value();
+      pipe.reader.set_multiplexer(own);
+      (void)!::write(pipe.writer.native_handle(), "abc", 3);
+      return pipe.reader.read(unio::mutable_buffers(into)).error();
+    });
     expect_passed_on<&table::send>([&] { return socket().socket.write(bytes).error(); });
     expect_passed_on<&table::sendmsg>(
         [&] { return socket().socket.write(unio::const_buffers(from)).error(); });

@@ -251,4 +251,76 @@ TEST(simulated_pool, loses_no_byte_through_windows) {
   });
 }
 
+// ---- registered memory ------------------------------------------------------------------------------------
+
+// Copies what arrives into a file, from the buffers that it was received into, and reads the file back into
+// buffers that it takes. The simulated kernel refuses, with EFAULT, what is not registered under the number
+// that an entry names.
+task<> through_registered_memory(one_connection& c, unio::buffer_pool& pool, unio::file_handle& file,
+                                 dice d) {
+  std::uint64_t at = 0;
+  for (;;) {
+    auto got = co_await c.ends.first.co_receive(pool);
+    EXPECT_TRUE(got.has_value());
+    if (!got.has_value() || !*got) break;
+    if (d.below(4) == 0) { // its place in the table may be another's next
+      unio::buffer_pool other(1, 8, unio::pool_memory::registered);
+      unio::lent_buffer const b = other.try_take();
+      auto const read = co_await file.co_read({unio::mutable_buffer(b.data(), b.capacity()), 0});
+      EXPECT_FALSE(read.error()) << read.error().message();
+    }
+    for (std::size_t n = 0; n != got->size();) {
+      auto const written =
+          co_await file.co_write({unio::const_buffer(got->data() + n, got->size() - n), at + n});
+      EXPECT_FALSE(written.error()) << written.error().message();
+      if (written.error()) co_return;
+      n += written.bytes_transferred();
+    }
+    at += got->size();
+  }
+  unio::lent_buffer b;
+  while (!(b = pool.try_take())) (void)co_await unio::co_sleep(1us);
+  for (std::uint64_t from = 0; from != at;) {
+    auto const read = co_await file.co_read({unio::mutable_buffer(b.data(), b.capacity()), from});
+    EXPECT_FALSE(read.error()) << read.error().message();
+    std::size_t const n = read.bytes_transferred();
+    if (n == 0) break;
+    c.received.append(reinterpret_cast<char const*>(b.data()), n);
+    from += n;
+  }
+  c.ended = true;
+}
+
+TEST(simulated_pool, whose_memory_is_registered_loses_no_byte) {
+  std::uint64_t uses = 0, refusals = 0;
+  for_seeds(500, [&](simulation& sim) {
+    dice d(sim.seed());
+    unio::buffer_pool pool(1 + d.below(3), 1 + d.below(64), unio::pool_memory::registered);
+    std::vector<std::unique_ptr<one_connection>> all(1 + d.below(4));
+    std::vector<unio::file_handle> files(all.size());
+    for (std::size_t i = 0; i != all.size(); ++i) {
+      all[i] = std::make_unique<one_connection>();
+      all[i]->ends = sim.stream_pair();
+      files[i] = unio::file_handle::temp_inode().value();
+      files[i].set_multiplexer(&sim.multiplexer());
+      for (std::size_t n = d.below(300); n != 0; --n)
+        all[i]->sent.push_back(static_cast<char>('a' + d.below(26)));
+      unio::async_run(sim.multiplexer(),
+                      through_registered_memory(*all[i], pool, files[i], dice(d.below(1 << 20))));
+      unio::async_run(sim.multiplexer(), sends(*all[i], dice(d.below(1 << 20))));
+    }
+    EXPECT_TRUE(run_until(sim, [&] {
+      for (auto const& c : all)
+        if (!c->ended) return false;
+      return true;
+    }));
+    for (auto const& c : all) EXPECT_EQ(c->received, c->sent);
+    EXPECT_EQ(pool.lent(), 0u);
+    uses += sim.multiplexer().counters().registered_uses;
+    refusals += sim.multiplexer().counters().registrations_refused;
+  });
+  EXPECT_GT(uses, 1000u) << "the canary";
+  EXPECT_GT(refusals, 10u) << "the canary";
+}
+
 } // namespace

@@ -20,6 +20,7 @@
 #include <map>
 #include <memory>
 #include <new>
+#include <string_view>
 
 namespace test::fuse {
 namespace {
@@ -43,6 +44,7 @@ struct held_lock {
 
 struct node {
   struct stat attributes = {};
+  std::string name; // its latest
   std::string content;
   std::map<std::string, fuse_ino_t> names; // of a directory
   std::vector<held_lock> locks;
@@ -79,11 +81,13 @@ struct store {
     a.st_blocks = (a.st_size + 511) / 512;
     return a;
   }
-  // 0, or the errno with which this one fails.
-  int asked(std::atomic<int> const* fault = nullptr) {
+  // 0, or the errno with which this one, about what has that name, fails.
+  int asked(std::atomic<int> const* fault = nullptr, std::string_view name = {}) {
     ++faults.requests;
-    return fault == nullptr ? 0 : fault->load();
+    bool const is_meant = fault != nullptr && (faults.victim[0] == '\0' || name == faults.victim);
+    return is_meant ? fault->load() : 0;
   }
+  int asked(std::atomic<int> const& fault, fuse_ino_t i) { return asked(&fault, at(i).name); }
 
   switches& faults;
   options how;
@@ -170,7 +174,7 @@ void init(void* user, fuse_conn_info* connection) {
 
 void lookup(fuse_req_t r, fuse_ino_t parent, char const* name) {
   store& all = store_of(r);
-  if (int const e = all.asked(&all.faults.lookup_error); e != 0) return void(fuse_reply_err(r, e));
+  if (int const e = all.asked(&all.faults.lookup_error, name); e != 0) return void(fuse_reply_err(r, e));
   fuse_ino_t const found = find(all, parent, name);
   if (found == 0 && all.how.cached_for == 0) return void(fuse_reply_err(r, ENOENT));
   fuse_entry_param e = {};
@@ -181,7 +185,7 @@ void lookup(fuse_req_t r, fuse_ino_t parent, char const* name) {
 
 void getattr(fuse_req_t r, fuse_ino_t i, file_info*) {
   store& all = store_of(r);
-  if (int const e = all.asked(&all.faults.attributes_error); e != 0) return void(fuse_reply_err(r, e));
+  if (int const e = all.asked(all.faults.attributes_error, i); e != 0) return void(fuse_reply_err(r, e));
   struct stat const a = all.attributes(i);
   fuse_reply_attr(r, &a, all.how.cached_for);
 }
@@ -194,6 +198,7 @@ void setattr(fuse_req_t r, fuse_ino_t i, struct stat* to, int which, file_info*)
     n.attributes.st_mode = (n.attributes.st_mode & S_IFMT) | (to->st_mode & 07777);
   if ((which & FUSE_SET_ATTR_UID) != 0) n.attributes.st_uid = to->st_uid;
   if ((which & FUSE_SET_ATTR_GID) != 0) n.attributes.st_gid = to->st_gid;
+  if ((which & FUSE_SET_ATTR_MTIME) != 0) n.attributes.st_mtim = to->st_mtim;
   if ((which & FUSE_SET_ATTR_SIZE) != 0) n.content.resize(static_cast<std::size_t>(to->st_size));
   struct stat const a = all.attributes(i);
   fuse_reply_attr(r, &a, all.how.cached_for);
@@ -201,20 +206,22 @@ void setattr(fuse_req_t r, fuse_ino_t i, struct stat* to, int which, file_info*)
 
 fuse_ino_t make_named(fuse_req_t r, store& all, fuse_ino_t parent, char const* name, mode_t mode) {
   fuse_ctx const* const who = fuse_req_ctx(r);
-  return all.at(parent).names[name] = all.make(mode, who->uid, who->gid);
+  fuse_ino_t const i = all.make(mode, who->uid, who->gid);
+  all.at(i).name = name;
+  return all.at(parent).names[name] = i;
 }
 
 void mkdir(fuse_req_t r, fuse_ino_t parent, char const* name, mode_t mode) {
   store& all = store_of(r);
-  all.asked();
+  if (int const e = all.asked(&all.faults.mkdir_error, name); e != 0) return void(fuse_reply_err(r, e));
   if (find(all, parent, name) != 0) return void(fuse_reply_err(r, EEXIST));
   fuse_entry_param const e = entry_of(all, make_named(r, all, parent, name, S_IFDIR | (mode & 07777)));
   fuse_reply_entry(r, &e);
 }
 
-void remove(fuse_req_t r, fuse_ino_t parent, char const* name) {
+void remove(fuse_req_t r, fuse_ino_t parent, char const* name, std::atomic<int> const& fault) {
   store& all = store_of(r);
-  all.asked();
+  if (int const e = all.asked(&fault, name); e != 0) return void(fuse_reply_err(r, e));
   fuse_ino_t const found = find(all, parent, name);
   if (found == 0) return void(fuse_reply_err(r, ENOENT));
   if (!all.at(found).names.empty()) return void(fuse_reply_err(r, ENOTEMPTY));
@@ -222,6 +229,31 @@ void remove(fuse_req_t r, fuse_ino_t parent, char const* name) {
   if (!stays) all.at(found).attributes.st_nlink = 0;
   if (stays) all.at(parent).names[".removed" + std::to_string(found)] = found;
   all.at(parent).names.erase(name);
+  fuse_reply_err(r, 0);
+}
+
+void unlink(fuse_req_t r, fuse_ino_t parent, char const* name) {
+  remove(r, parent, name, store_of(r).faults.unlink_error);
+}
+
+void rmdir(fuse_req_t r, fuse_ino_t parent, char const* name) {
+  remove(r, parent, name, store_of(r).faults.rmdir_error);
+}
+
+// As NFS: without flags.
+void rename(fuse_req_t r, fuse_ino_t parent, char const* name, fuse_ino_t to, char const* as,
+            unsigned flags) {
+  store& all = store_of(r);
+  all.asked();
+  fuse_ino_t const found = find(all, parent, name);
+  fuse_ino_t const before = find(all, to, as);
+  if (flags != 0) return void(fuse_reply_err(r, EINVAL));
+  if (found == 0) return void(fuse_reply_err(r, ENOENT));
+  if (before != 0 && !all.at(before).names.empty()) return void(fuse_reply_err(r, ENOTEMPTY));
+  if (before != 0) all.at(before).attributes.st_nlink = 0;
+  all.at(parent).names.erase(name);
+  all.at(to).names[as] = found;
+  all.at(found).name = as;
   fuse_reply_err(r, 0);
 }
 
@@ -234,16 +266,22 @@ void describe(store& all, file_info& f) {
 // A file without a name is of the past: as an NFS server says it.
 void open(fuse_req_t r, fuse_ino_t i, file_info* f) {
   store& all = store_of(r);
-  int e = all.asked(&all.faults.open_error);
+  int e = all.asked(all.faults.open_error, i);
   if (e == 0 && all.at(i).attributes.st_nlink == 0) e = ESTALE;
   if (e != 0) return void(fuse_reply_err(r, e));
   describe(all, *f);
   fuse_reply_open(r, f);
 }
 
+void opendir(fuse_req_t r, fuse_ino_t i, file_info* f) {
+  store& all = store_of(r);
+  if (int const e = all.asked(all.faults.open_directory_error, i); e != 0) return void(fuse_reply_err(r, e));
+  fuse_reply_open(r, f);
+}
+
 void create(fuse_req_t r, fuse_ino_t parent, char const* name, mode_t mode, file_info* f) {
   store& all = store_of(r);
-  if (int const e = all.asked(&all.faults.open_error); e != 0) return void(fuse_reply_err(r, e));
+  if (int const e = all.asked(&all.faults.open_error, name); e != 0) return void(fuse_reply_err(r, e));
   fuse_ino_t found = find(all, parent, name);
   if (found != 0 && (f->flags & O_EXCL) != 0) return void(fuse_reply_err(r, EEXIST));
   if (found == 0) found = make_named(r, all, parent, name, S_IFREG | (mode & 07777));
@@ -267,7 +305,7 @@ void release(fuse_req_t r, fuse_ino_t i, file_info* f) {
 
 void read(fuse_req_t r, fuse_ino_t i, std::size_t n, off_t at, file_info*) {
   store& all = store_of(r);
-  if (int const e = all.asked(&all.faults.read_error); e != 0) return void(fuse_reply_err(r, e));
+  if (int const e = all.asked(all.faults.read_error, i); e != 0) return void(fuse_reply_err(r, e));
   std::string const& content = all.at(i).content;
   std::size_t const from = std::min(static_cast<std::size_t>(at), content.size());
   fuse_reply_buf(r, content.data() + from, std::min(n, content.size() - from));
@@ -275,7 +313,7 @@ void read(fuse_req_t r, fuse_ino_t i, std::size_t n, off_t at, file_info*) {
 
 void write(fuse_req_t r, fuse_ino_t i, char const* data, std::size_t n, off_t at, file_info*) {
   store& all = store_of(r);
-  if (int const e = all.asked(&all.faults.write_error); e != 0) return void(fuse_reply_err(r, e));
+  if (int const e = all.asked(all.faults.write_error, i); e != 0) return void(fuse_reply_err(r, e));
   if (long const room = all.faults.room; room >= 0) {
     if (room == 0) return void(fuse_reply_err(r, ENOSPC));
     n = std::min(n, static_cast<std::size_t>(room));
@@ -290,7 +328,7 @@ void write(fuse_req_t r, fuse_ino_t i, char const* data, std::size_t n, off_t at
 
 void fallocate(fuse_req_t r, fuse_ino_t i, int mode, off_t at, off_t n, file_info*) {
   store& all = store_of(r);
-  int e = all.asked(&all.faults.fallocate_error);
+  int e = all.asked(all.faults.fallocate_error, i);
   if (e == 0 && mode != 0) e = EOPNOTSUPP;
   std::string& content = all.at(i).content;
   if (e == 0) content.resize(std::max(content.size(), static_cast<std::size_t>(at + n)));
@@ -299,7 +337,7 @@ void fallocate(fuse_req_t r, fuse_ino_t i, int mode, off_t at, off_t n, file_inf
 
 void readdir(fuse_req_t r, fuse_ino_t i, std::size_t room, off_t at, file_info*) {
   store& all = store_of(r);
-  all.asked();
+  if (int const e = all.asked(all.faults.list_error, i); e != 0) return void(fuse_reply_err(r, e));
   std::string out;
   off_t number = 0;
   for (auto const& [name, child] : all.at(i).names) {
@@ -373,9 +411,11 @@ fuse_lowlevel_ops operations() {
   o.getattr = getattr;
   o.setattr = setattr;
   o.mkdir = mkdir;
-  o.unlink = remove;
-  o.rmdir = remove;
+  o.unlink = unlink;
+  o.rmdir = rmdir;
+  o.rename = rename;
   o.open = open;
+  o.opendir = opendir;
   o.create = create;
   o.release = release;
   o.read = read;

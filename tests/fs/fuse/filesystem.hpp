@@ -17,6 +17,7 @@
 #include "support/temporary_directory.hpp"
 
 #include <atomic>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -32,6 +33,12 @@ struct switches {
   std::atomic<int> read_error{0};
   std::atomic<int> write_error{0};
   std::atomic<int> fallocate_error{0}; // ENOSYS: the kernel does not ask again, and says EOPNOTSUPP
+  std::atomic<int> open_directory_error{0};
+  std::atomic<int> list_error{0};
+  std::atomic<int> unlink_error{0};
+  std::atomic<int> rmdir_error{0};
+  std::atomic<int> mkdir_error{0};
+  char victim[32] = {}; // only requests about what has this name fail; empty: all. Set while nobody asks
   std::atomic<long> room{
       -1}; // how many bytes may still be written: what is beyond is cut off; -1: any number
 
@@ -66,6 +73,11 @@ class filesystem {
   switches* operator->() const { return switches_; }
   /// As if it had crashed.
   void kill_server() { server_->kill(); }
+  /// From now on, of what has this name; nullptr: of everything. An error of 0 is none.
+  void fail(std::atomic<int> switches::* what, int error, char const* name = nullptr) const {
+    std::strncpy(switches_->victim, name != nullptr ? name : "", sizeof switches_->victim - 1);
+    switches_->*what = error;
+  }
 
  private:
   temporary_directory mountpoints_;

@@ -1,9 +1,8 @@
 // The rows of the table of operations that are about datagrams and passed handles.
 
-#pragma once
+#include "op/rows.hpp"
 
-#include "support/operation_table.hpp"
-
+#include <unio/listening_datagram_handle.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -23,14 +23,18 @@
 #include <utility>
 #include <vector>
 
-namespace test::datagram_rows {
+namespace {
 
+using test::ending;
+using test::failure;
+using test::fixture;
+using test::row_of;
+using test::script;
+using test::text;
 using unio::datagram_handle;
 using unio::deadline;
 using unio::endpoint;
 using unio::io_multiplexer;
-
-inline constexpr std::string_view text = "hello";
 
 // ---- two ends: `sink` sends, `source` receives -----------------------------------------------------------
 
@@ -42,17 +46,17 @@ template <bool IsIpv6> struct udp_ends {
   endpoint from = sink.local_endpoint().value();
 };
 
-template <bool IsSequenced> struct unix_ends {
+template <bool IsSequenced> struct unix_datagram_ends {
   datagram_handle source, sink;
   endpoint to, from;
-  unix_ends() {
+  unix_datagram_ends() {
     auto both = datagram_handle::pair({.sequenced = IsSequenced}).value();
     source = std::move(both.first);
     sink = std::move(both.second);
   }
 };
 
-inline void send_raw(int fd, endpoint const& to, std::string_view what) {
+void send_raw(int fd, endpoint const& to, std::string_view what) {
   bool const named = to.family() != unio::address_family::unspecified;
   ASSERT_EQ(::sendto(fd, what.data(), what.size(), MSG_NOSIGNAL,
                      named ? static_cast<sockaddr const*>(to.data()) : nullptr, named ? to.size() : 0),
@@ -60,7 +64,7 @@ inline void send_raw(int fd, endpoint const& to, std::string_view what) {
 }
 
 /// The next datagram, or "nothing".
-inline std::string take_one(int fd) {
+std::string take_one(int fd) {
   pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
   if (::poll(&p, 1, 10'000) != 1) return "nothing";
   char memory[65536];
@@ -69,7 +73,7 @@ inline std::string take_one(int fd) {
 }
 
 /// Sends until there is no room. Returns how many datagrams that took.
-inline int fill(int fd) {
+int fill(int fd) {
   int n = 0;
   while (::send(fd, "x", 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1) ++n;
   return n;
@@ -101,7 +105,7 @@ template <class Ends> struct receive_from : fixture {
   }
 };
 
-struct receive_from_sequenced : receive_from<unix_ends<true>> {
+struct receive_from_sequenced : receive_from<unix_datagram_ends<true>> {
   static ending at_end() { return {}; }
   using receive_from::receive_from;
   void end() { ASSERT_TRUE(ends.sink.close()); }
@@ -176,10 +180,10 @@ template <class Ends> struct send_to : fixture {
 };
 
 // The peer's queue is full.
-template <bool IsSequenced> struct send_to_full : send_to<unix_ends<IsSequenced>> {
+template <bool IsSequenced> struct send_to_full : send_to<unix_datagram_ends<IsSequenced>> {
   static constexpr bool can_wait = true;
   int filled;
-  send_to_full(io_multiplexer* m, script s) : send_to<unix_ends<IsSequenced>>(m, s) {
+  send_to_full(io_multiplexer* m, script s) : send_to<unix_datagram_ends<IsSequenced>>(m, s) {
     filled = fill(this->ends.sink.native_handle());
   }
   void make_ready() {
@@ -298,7 +302,7 @@ struct stream_ends {
   }
 };
 
-inline void send_raw_handle(int socket, int fd) {
+void send_raw_handle(int socket, int fd) {
   char byte = 'h';
   iovec v{.iov_base = &byte, .iov_len = 1};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof fd)] = {};
@@ -316,7 +320,7 @@ inline void send_raw_handle(int socket, int fd) {
 }
 
 /// Whether what is written to `writer` can be read from `reader`.
-inline bool leads_to(unio::io_handle& writer, unio::io_handle& reader) {
+bool leads_to(unio::io_handle& writer, unio::io_handle& reader) {
   char c = 0;
   return writer.write(unio::const_buffer("!", 1)).has_value() &&
          reader.try_read(unio::mutable_buffer(&c, 1)).has_value() && c == '!';
@@ -369,31 +373,65 @@ template <class Ends> struct send_handles : fixture {
   }
 };
 
-inline std::vector<row> added_to(std::vector<row> table) {
-  table.push_back(row_of<receive_from<udp_ends<false>>>("receive_from_udp"));
-  table.push_back(row_of<receive_from<udp_ends<true>>>("receive_from_udp_on_ipv6"));
-  table.push_back(row_of<receive_from<unix_ends<false>>>("receive_from_unix_datagram"));
-  table.push_back(row_of<receive_from_sequenced>("receive_from_unix_sequenced"));
-  table.push_back(row_of<receive_nothing>("receive_an_empty_datagram"));
-  table.push_back(row_of<receive_scattered<udp_ends<false>>>("receive_scattered_from_udp"));
-  table.push_back(row_of<receive_batch<udp_ends<false>>>("receive_batch_udp"));
-  table.push_back(row_of<receive_batch<unix_ends<false>>>("receive_batch_unix_datagram"));
-  table.push_back(row_of<send_to<udp_ends<false>>>("send_to_udp"));
-  table.push_back(row_of<send_to<udp_ends<true>>>("send_to_udp_on_ipv6"));
-  table.push_back(row_of<send_to<unix_ends<false>>>("send_to_unix_datagram"));
-  table.push_back(row_of<send_to_full<false>>("send_to_full_unix_datagram"));
-  table.push_back(row_of<send_to_sequenced_full>("send_to_full_unix_sequenced"));
-  table.push_back(row_of<send_segments<udp_ends<false>>>("send_segments_udp"));
-  table.push_back(row_of<send_segments<udp_ends<true>>>("send_segments_udp_on_ipv6"));
-  table.push_back(row_of<send_too_much>("send_too_much_udp"));
-  table.push_back(row_of<send_batch<udp_ends<false>>>("send_batch_udp"));
-  table.push_back(row_of<receive_error>("receive_error"));
-  table.push_back(row_of<receive_handles<stream_ends>>("receive_handles_on_stream"));
-  table.push_back(row_of<receive_handles<unix_ends<false>>>("receive_handles_on_datagrams"));
-  table.push_back(row_of<receive_handles<unix_ends<true>>>("receive_handles_sequenced"));
-  table.push_back(row_of<send_handles<stream_ends>>("send_handles_on_stream"));
-  table.push_back(row_of<send_handles<unix_ends<false>>>("send_handles_on_datagrams"));
-  return table;
-}
+// ---- accepting sequenced connections ---------------------------------------------------------------------
 
-} // namespace test::datagram_rows
+struct accept_sequenced : fixture {
+  static ending value() { return {"connection"}; }
+  // A fresh name for each cell.
+  static endpoint fresh() {
+    static std::atomic<int> last = 0;
+    return endpoint::unix_path("@unio-sequenced-" + std::to_string(::getpid()) + "-" + std::to_string(++last))
+        .value();
+  }
+  endpoint at = fresh();
+  unio::listening_datagram_handle listener = unio::listening_datagram_handle::listen(at).value();
+  datagram_handle peer;
+
+  accept_sequenced(io_multiplexer* m, script) { listener.set_multiplexer(m); }
+  UNIO_SPELLINGS(async_accept_sequenced, listener, accept)
+  void make_ready() { peer = datagram_handle::connected_to(at, {.sequenced = true}).value(); }
+  void again() { peer = {}; }
+  void close() { ASSERT_TRUE(listener.close()); }
+  ending reduce(sender::result_type r) {
+    if (!r.has_value()) return failure(r.error());
+    int const fd = r->native_handle();
+    EXPECT_GT(fd, 2);
+    EXPECT_EQ(::fcntl(fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+    EXPECT_EQ(::fcntl(fd, F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+    send_raw(peer.native_handle(), {}, text);
+    send_raw(peer.native_handle(), {}, "and more");
+    EXPECT_EQ(take_one(fd), text);
+    return {"connection"};
+  }
+};
+
+} // namespace
+
+std::vector<test::row> test::datagram_rows() {
+  return {
+      row_of<receive_from<udp_ends<false>>>("receive_from_udp"),
+      row_of<receive_from<udp_ends<true>>>("receive_from_udp_on_ipv6"),
+      row_of<receive_from<unix_datagram_ends<false>>>("receive_from_unix_datagram"),
+      row_of<receive_from_sequenced>("receive_from_unix_sequenced"),
+      row_of<receive_nothing>("receive_an_empty_datagram"),
+      row_of<receive_scattered<udp_ends<false>>>("receive_scattered_from_udp"),
+      row_of<receive_batch<udp_ends<false>>>("receive_batch_udp"),
+      row_of<receive_batch<unix_datagram_ends<false>>>("receive_batch_unix_datagram"),
+      row_of<send_to<udp_ends<false>>>("send_to_udp"),
+      row_of<send_to<udp_ends<true>>>("send_to_udp_on_ipv6"),
+      row_of<send_to<unix_datagram_ends<false>>>("send_to_unix_datagram"),
+      row_of<send_to_full<false>>("send_to_full_unix_datagram"),
+      row_of<send_to_sequenced_full>("send_to_full_unix_sequenced"),
+      row_of<send_segments<udp_ends<false>>>("send_segments_udp"),
+      row_of<send_segments<udp_ends<true>>>("send_segments_udp_on_ipv6"),
+      row_of<send_too_much>("send_too_much_udp"),
+      row_of<send_batch<udp_ends<false>>>("send_batch_udp"),
+      row_of<receive_error>("receive_error"),
+      row_of<receive_handles<stream_ends>>("receive_handles_on_stream"),
+      row_of<receive_handles<unix_datagram_ends<false>>>("receive_handles_on_datagrams"),
+      row_of<receive_handles<unix_datagram_ends<true>>>("receive_handles_sequenced"),
+      row_of<send_handles<stream_ends>>("send_handles_on_stream"),
+      row_of<send_handles<unix_datagram_ends<false>>>("send_handles_on_datagrams"),
+      row_of<accept_sequenced>("accept_sequenced"),
+  };
+}

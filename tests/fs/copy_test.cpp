@@ -1,0 +1,705 @@
+// unio/fs/copy.hpp and unio/fs/compare.hpp: a copy is equal to its source in all that belongs to it; it is in
+// place whole or not at all, whatever fails, whenever it is stopped or killed; nothing outside is copied.
+
+#include "fs/tree_fixture.hpp"
+#include "support/child.hpp"
+#include "support/failing_calls.hpp"
+
+#include <unio/fs/compare.hpp>
+#include <unio/fs/copy.hpp>
+#include <unio/fs/reduce.hpp>
+#include <unio/run.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using unio::condition;
+using unio::sys::table;
+using namespace unio::fs;
+
+struct differences : compare_sink {
+  void differs(std::string_view path, difference what) noexcept override { all[std::string(path)] = what; }
+  std::map<std::string, difference> all;
+};
+
+// What differs, in words; empty: nothing.
+std::string compared(std::string const& a, std::string const& b, compare_options const& o = {}) {
+  differences d;
+  auto const r = compare({}, a, {}, b, &d, o);
+  if (!r) return "not compared: " + r.error().message();
+  std::string text;
+  for (auto const& [path, what] : d.all) text += path + ": " + std::string(to_string(what)) + "\n";
+  for (std::size_t i = 0; i != r->failures.kept(); ++i)
+    text += std::string(r->failures[i].path) + ": " + r->failures[i].why.message() + "\n";
+  EXPECT_EQ(r->differences, d.all.size());
+  return text;
+}
+
+void set_time(std::string const& path, long s, long ns) {
+  timespec const times[2] = {{s + 1, ns / 2}, {s, ns}};
+  ASSERT_EQ(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+// With one of everything.
+void make_rich(std::string const& root) {
+  test::make_bushy(root, 2, 2, 2);
+  test::make_file(root + "/large", std::string(300000, 'l'));
+  test::make_file(root + "/empty");
+  test::make_file(root + "/setuid", "x");
+  ::chmod((root + "/setuid").c_str(), 04755);
+  test::make_file(root + "/readonly", "x");
+  ::chmod((root + "/readonly").c_str(), 0400);
+  ::symlink("dir0/file0", (root + "/link").c_str());
+  ::symlink("/nowhere", (root + "/dangling").c_str());
+  ::mkfifo((root + "/pipe").c_str(), 0640);
+  ::link((root + "/dir0/file0").c_str(), (root + "/dir1/again").c_str());
+  ::link((root + "/dir0/file0").c_str(), (root + "/and_again").c_str());
+  ::link((root + "/dangling").c_str(), (root + "/dir1/dangling_again").c_str());
+  int const sparse = ::open((root + "/sparse").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  EXPECT_EQ(::pwrite(sparse, "data", 4, 1 << 20), 4);
+  EXPECT_EQ(::ftruncate(sparse, 4 << 20), 0);
+  ::close(sparse);
+  (void)::setxattr((root + "/large").c_str(), "user.a", "value", 5, 0);
+  (void)::setxattr((root + "/large").c_str(), "user.b", "", 0, 0);
+  (void)::setxattr((root + "/dir0").c_str(), "user.c", "of a directory", 14, 0);
+  if (::geteuid() == 0) {
+    (void)::chown((root + "/dir0/file1").c_str(), 12345, 23456);
+    (void)::lchown((root + "/link").c_str(), 12345, 23456);
+    (void)::mknod((root + "/device").c_str(), S_IFCHR | 0600, 0x0103);
+  }
+  ::mkdir((root + "/closed").c_str(), 0755);
+  test::make_file(root + "/closed/file", "x");
+  for (auto const* name : {"large", "link", "pipe", "sparse", "dir0/file0"})
+    set_time(root + "/" + name, 1234567890, 123456789);
+  set_time(root + "/closed", 1000000000, 1);
+  ::chmod((root + "/closed").c_str(), 0555);
+  set_time(root + "/dir0", 1000000000, 999999999);
+}
+
+class copy_ : public testing::Test {
+ protected:
+  ~copy_() override {
+    (void)::chmod((a + "/closed").c_str(), 0755);
+    (void)::chmod((b + "/closed").c_str(), 0755);
+  }
+  unio::result<copy_report> copy(copy_options const& o = {}) { return clone_or_copy({}, a, {}, b, o); }
+  // What the directory has.
+  std::string names() const {
+    std::set<std::string> all;
+    for (auto const& e : std::filesystem::directory_iterator(directory.path()))
+      all.insert(e.path().filename());
+    std::string text;
+    for (auto const& n : all) text += n + " ";
+    return text;
+  }
+
+  test::temporary_directory directory;
+  std::string const a = directory / "a";
+  std::string const b = directory / "b";
+};
+
+TEST_F(copy_, of_a_tree_is_equal_to_it) {
+  make_rich(a);
+  for (int const threads : {1, 2, 8}) {
+    auto const r = copy({{.threads = threads}, true, threads == 2, threads == 8});
+    ASSERT_TRUE(r) << r.error().message();
+    EXPECT_FALSE(r->ended) << r->ended.message();
+    EXPECT_TRUE(r->is_in_place);
+    EXPECT_EQ(r->failures.count(), 0u) << r->failures[0].path << r->failures[0].why.message();
+    EXPECT_EQ(r->links_not_kept, 0u);
+    EXPECT_EQ(compared(a, b), "");
+    EXPECT_EQ(names(), "a b ");
+    EXPECT_EQ(::system(("diff -r --no-dereference '" + a + "/dir0' '" + b + "/dir0'").c_str()), 0);
+  }
+  // The harness would notice.
+  set_time(b + "/large", 1234567890, 123456788);
+  ::chmod((b + "/dir1").c_str(), 0700);
+  ::unlink((b + "/empty").c_str());
+  test::make_file(b + "/new");
+  ::unlink((b + "/link").c_str());
+  ::symlink("dir0/file1", (b + "/link").c_str());
+  ::unlink((b + "/and_again").c_str());
+  std::filesystem::copy_file(a + "/and_again", b + "/and_again");
+  ::setxattr((b + "/dir0").c_str(), "user.c", "changed", 7, 0);
+  differences d;
+  ASSERT_TRUE(compare({}, a, {}, b, &d));
+  EXPECT_TRUE(d.all["large"] & difference::modified);
+  EXPECT_TRUE(d.all["dir1"] & difference::mode);
+  EXPECT_TRUE(d.all["empty"] & difference::only_in_first);
+  EXPECT_TRUE(d.all["new"] & difference::only_in_second);
+  EXPECT_TRUE(d.all["link"] & difference::contents);
+  // The first of the names that is compared is as good as any: the others are told.
+  EXPECT_TRUE((d.all["dir0/file0"] & difference::links) || (d.all["and_again"] & difference::links));
+}
+
+TEST_F(copy_, compare_finds_one_byte_and_one_hole) {
+  test::make_file(a, std::string(1000000, 'x'));
+  test::make_file(b, std::string(999999, 'x') + "y");
+  differences d;
+  ASSERT_TRUE(compare({}, a, {}, b, &d, {{}, difference::contents}));
+  EXPECT_TRUE(d.all[""] & difference::contents);
+  ::truncate(a.c_str(), 0);
+  ::truncate(a.c_str(), 1000000);
+  test::make_file(b, std::string(1000000, '\0'));
+  EXPECT_EQ(compared(a, b, {{}, difference::contents}), "");
+  EXPECT_EQ(compared(a, b, {{}, difference::contents | difference::holes}), ": holes\n");
+}
+
+TEST_F(copy_, of_a_file_is_equal_to_it) {
+  test::make_file(a, std::string(100000, 'x'));
+  set_time(a, 1234567890, 987654321);
+  ::chmod(a.c_str(), 0640);
+  for (bool const durable : {false, true}) {
+    auto const r = copy({.replace = durable, .durable = durable, .verify = durable});
+    ASSERT_TRUE(r) << r.error().message();
+    EXPECT_TRUE(r->is_in_place);
+    EXPECT_EQ(r->bytes, 100000u);
+    EXPECT_EQ(r->entries, 1u);
+    EXPECT_EQ(compared(a, b), "");
+    EXPECT_EQ(names(), "a b ");
+  }
+  ::symlink("target", (directory / "l").c_str());
+  ASSERT_TRUE(clone_or_copy({}, directory / "l", {}, b, {.replace = true}));
+  EXPECT_EQ(compared(directory / "l", b), "");
+}
+
+TEST_F(copy_, verified_finds_a_byte_that_was_written_wrong) {
+  test::make_file(a, std::string(300000, 'x'));
+  test::failing_calls calls;
+  calls.fail<&table::ioctl>(EOPNOTSUPP, {.times = test::which_calls::all});
+  calls.fail<&table::copy_file_range>(EXDEV, {.times = test::which_calls::all});
+  calls.answer<&table::pwritev2>([](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+    static_cast<char*>(v->iov_base)[v->iov_len - 1] = 'y';
+    return unio::sys::kernel.pwritev2(fd, v, n, at, flags);
+  });
+  auto const r = copy({.verify = true});
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->ended, std::errc::io_error);
+  EXPECT_EQ(names(), "a ");
+  EXPECT_TRUE(copy()->is_in_place);
+}
+
+TEST_F(copy_, what_is_there_is_replaced_only_if_asked) {
+  test::make_file(a, "new");
+  test::make_file(b, "old");
+  EXPECT_EQ(copy().error(), std::errc::file_exists);
+  EXPECT_EQ(directory.read("b"), "old");
+  ASSERT_TRUE(copy({.replace = true})->is_in_place);
+  EXPECT_EQ(directory.read("b"), "new");
+  test::make_bushy(directory / "t", 2, 2, 1);
+  test::make_bushy(directory / "u", 1, 5, 1);
+  EXPECT_EQ(clone_or_copy({}, directory / "t", {}, directory / "u").error(), std::errc::file_exists);
+  EXPECT_EQ(clone_or_copy({}, directory / "t", {}, b, {.replace = true}).error(), std::errc::not_a_directory);
+  EXPECT_EQ(clone_or_copy({}, b, {}, directory / "t", {.replace = true}).error(), std::errc::is_a_directory);
+  ASSERT_TRUE(clone_or_copy({}, directory / "t", {}, directory / "u", {.replace = true})->is_in_place);
+  EXPECT_EQ(compared(directory / "t", directory / "u"), "");
+  EXPECT_EQ(names(), "a b t u ");
+}
+
+TEST_F(copy_, refuses_to_copy_into_itself) {
+  test::make_bushy(a, 1, 1, 2);
+  test::make_file(directory / "f", "x");
+  ::link((directory / "f").c_str(), (directory / "g").c_str());
+  EXPECT_EQ(clone_or_copy({}, a, {}, a + "/dir0/dir0/b").error(), std::errc::invalid_argument);
+  EXPECT_EQ(clone_or_copy({}, a, {}, a + "/b").error(), std::errc::invalid_argument);
+  EXPECT_EQ(clone_or_copy({}, a, {}, a, {.replace = true}).error(), std::errc::invalid_argument);
+  EXPECT_EQ(clone_or_copy({}, directory / "f", {}, directory / "g", {.replace = true}).error(),
+            std::errc::invalid_argument);
+  for (auto const* path : {"/", ".", "..", "a/.."})
+    EXPECT_EQ(clone_or_copy(directory.handle(), "a", directory.handle(), path).error(),
+              std::errc::invalid_argument);
+  EXPECT_EQ(clone_or_copy({}, directory / "none", {}, b).error(), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(names(), "a f g ");
+}
+
+TEST_F(copy_, is_deep_and_needs_few_descriptors) {
+  test::quick_directory const quick;
+  test::make_bushy(quick / "a", 4, 2, 4);
+  test::make_deep(quick / "a", test::deep / 10, true); // on its way back it needs each directory again
+  test::few_descriptors const few;
+  auto const r = clone_or_copy({}, quick / "a", {}, quick / "b", {{.threads = 4}});
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->failures.empty()) << r->failures[0].path << r->failures[0].what;
+  EXPECT_EQ(compared(quick / "a", quick / "b"), "");
+  EXPECT_TRUE(reduce({}, quick / "a")->is_gone); // rm(1) takes longer
+  EXPECT_TRUE(reduce({}, quick / "b")->is_gone);
+}
+
+TEST_F(copy_, is_deeper_than_paths_and_stacks) {
+  test::quick_directory const quick;
+  for (auto const* name : {"a", "b"}) ::mkdir((quick / name).c_str(), 0755);
+  test::make_deep(quick / "a", test::deep);
+  test::few_descriptors const few;
+  auto const r = clone_or_copy({}, quick / "a", {}, quick / "b", {{.threads = 2}, true});
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->failures.empty());
+  EXPECT_EQ(r->entries, static_cast<unsigned>(test::deep) + 1);
+  auto const c = compare({}, quick / "a", {}, quick / "b");
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->differences, 0u);
+  EXPECT_TRUE(c->failures.empty());
+  EXPECT_EQ(c->entries, r->entries);
+  EXPECT_TRUE(reduce({}, quick / "a")->is_gone);
+  EXPECT_TRUE(reduce({}, quick / "b")->is_gone);
+}
+
+TEST_F(copy_, is_wide) {
+  test::quick_directory const quick;
+  test::make_bushy(quick / "a", 0, test::many(), 0);
+  auto const r = clone_or_copy({}, quick / "a", {}, quick / "b");
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->failures.empty());
+  EXPECT_EQ(r->entries, static_cast<unsigned>(test::many()) + 1);
+  auto const c = compare({}, quick / "a", {}, quick / "b");
+  ASSERT_TRUE(c);
+  EXPECT_EQ(c->differences, 0u);
+  EXPECT_EQ(c->entries, r->entries);
+}
+
+TEST_F(copy_, what_others_forbid_to_read_is_named_and_the_rest_is_copied) {
+  test::quick_directory const quick;
+  test::make_bushy(quick / "a", 3, 2, 1);
+  ::chmod(quick.path().c_str(), 0777);
+  ::chmod((quick / "a/dir0").c_str(), 0111);
+  ::chmod((quick / "a/dir1/file0").c_str(), 0200);
+  EXPECT_TRUE(test::as_nobody([&] {
+    auto const r = clone_or_copy({}, quick / "a", {}, quick / "b");
+    std::set<std::string> failed;
+    for (std::size_t i = 0; r && i != r->failures.kept(); ++i) {
+      failed.emplace(r->failures[i].path);
+      EXPECT_EQ(r->failures[i].why.value(), EACCES);
+    }
+    EXPECT_EQ(failed, (std::set<std::string>{"dir0", "dir1/file0"}));
+    EXPECT_TRUE(test::exists(quick / "b/dir2/file1"));
+    auto const c = compare({}, quick / "a", {}, quick / "a", nullptr);
+    EXPECT_EQ(c->failures.count(), 2u);
+    EXPECT_EQ(c->differences, 0u);
+    return r && !HasFailure();
+  }));
+}
+
+// Whatever fails: nothing has the name that is not whole, and nothing is left over.
+TEST_F(copy_, an_error_of_any_call_leaves_the_old_state_or_a_whole_copy) {
+  test::quick_directory const quick;
+  std::string const from = quick / "a";
+  std::string const to = quick / "b";
+  test::make_bushy(from, 1, 2, 1);
+  ::symlink("x", (from + "/l").c_str());
+  ::link((from + "/file0").c_str(), (from + "/dir0/again").c_str());
+  for (auto const& root : {from, from + "/file0"}) {
+    for (int const error : {EIO, ENOSPC, ENOMEM, EACCES}) {
+      for (int at = 1; at != 8; ++at) {
+        for (int entry = 0; entry != 13; ++entry) {
+          auto calls = std::make_unique<test::failing_calls>();
+          test::which_calls const which{.at = at};
+          if (entry == 0) calls->fail<&table::openat>(error, which);
+          if (entry == 1) calls->fail<&table::openat2>(error, which);
+          if (entry == 2) calls->fail<&table::statx>(error, which);
+          if (entry == 3) calls->fail<&table::mkdirat>(error, which);
+          if (entry == 4) calls->fail<&table::pwritev2>(error, which);
+          if (entry == 5) calls->fail<&table::copy_file_range>(error, which);
+          if (entry == 6) calls->fail<&table::preadv2>(error, which);
+          if (entry == 7) calls->fail<&table::fchmod>(error, which);
+          if (entry == 8) calls->fail<&table::utimensat>(error, which);
+          if (entry == 9) calls->fail<&table::renameat>(error, which);
+          if (entry == 10) calls->fail<&table::getdents64>(error, which);
+          if (entry == 11) calls->fail<&table::linkat>(error, which);
+          if (entry == 12) calls->fail<&table::symlinkat>(error, which);
+          auto const r = clone_or_copy({}, root, {}, to, {{.threads = 1}});
+          calls.reset();
+          std::string const what =
+              std::to_string(entry) + " " + std::to_string(at) + " " + std::to_string(error);
+          bool const is_there = test::exists(to);
+          if (!r || !r->is_in_place) {
+            EXPECT_FALSE(is_there) << what;
+          } else if (r->failures.empty()) {
+            std::string const same = compared(root, to, {{}, difference::contents});
+            // A lost link is a copy, and a lost attribute is counted.
+            EXPECT_EQ(same, "") << what;
+          }
+          EXPECT_FALSE(r && r->left_as[0] != '\0' && entry != 1 && entry != 0 && entry != 10) << what;
+          for (auto const* path : {"b", ".b.unio-copy"}) {
+            ASSERT_EQ(::system(("rm -rf " + quick.path() + "/" + path).c_str()), 0);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_F(copy_, no_space_ends_it_and_leaves_nothing) {
+  ::mkdir((directory / "m").c_str(), 0755);
+  if (::mount("none", (directory / "m").c_str(), "tmpfs", 0, "size=256k") != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  test::make_bushy(a, 2, 2, 1);
+  test::make_file(a + "/large", std::string(1000000, 'x'));
+  auto const r = clone_or_copy({}, a, {}, directory / "m/b");
+  auto const s = clone_or_copy({}, a + "/large", {}, directory / "m/c");
+  auto const left = std::distance(std::filesystem::directory_iterator(directory / "m"),
+                                  std::filesystem::directory_iterator());
+  ::umount((directory / "m").c_str());
+  ASSERT_TRUE(r && s);
+  EXPECT_EQ(r->ended, std::errc::no_space_on_device);
+  EXPECT_EQ(s->ended, std::errc::no_space_on_device);
+  EXPECT_FALSE(r->is_in_place || s->is_in_place);
+  EXPECT_EQ(left, 0);
+}
+
+TEST_F(copy_, a_stop_and_a_deadline_leave_the_old_state_or_what_can_be_resumed) {
+  make_rich(a);
+  test::make_bushy(b, 0, 1, 0);
+  struct : tree_sink {
+    void progress(tree_progress const& p) noexcept override {
+      if (p.entries > 3) source->request_stop();
+    }
+    unio::stop_source* source = nullptr;
+  } sink;
+  for (bool const keeps : {false, true}) {
+    unio::stop_source stop;
+    sink.source = &stop;
+    copy_options o;
+    o.stop = stop.get_token();
+    o.replace = true;
+    o.keep_partial = keeps;
+    stop.request_stop();
+    auto const r = clone_or_copy({}, a, {}, b, o, {}, &sink);
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->ended, condition::canceled);
+    EXPECT_TRUE(test::exists(b + "/file0"));
+  }
+  test::failing_calls calls; // ends it in the middle
+  calls.fail<&table::symlinkat>(ENOSPC);
+  copy_options o;
+  o.replace = true;
+  o.keep_partial = true;
+  auto const r = copy(o);
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->ended, std::errc::no_space_on_device);
+  EXPECT_STREQ(r->left_as, ".b.unio-copy");
+  EXPECT_EQ(copy(o).error(), std::errc::connection_already_in_progress);
+  o.resume = true;
+  auto const s = copy(o);
+  ASSERT_TRUE(s) << s.error().message();
+  EXPECT_TRUE(s->is_in_place);
+  EXPECT_EQ(compared(a, b), "");
+  EXPECT_EQ(names(), "a b ");
+  EXPECT_EQ(unio::sync_wait(co_clone_or_copy({}, a, {}, directory / "c"))->is_in_place, true);
+  auto const late = clone_or_copy({}, a, {}, directory / "d", {}, unio::deadline::zero());
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->ended, condition::timed_out);
+  EXPECT_FALSE(test::exists(directory / "d"));
+  (void)::chmod((directory / "c/closed").c_str(), 0755);
+}
+
+std::atomic<int> steps_left;
+void die_at_the_step() noexcept {
+  if (--steps_left == 0) ::kill(::getpid(), SIGKILL);
+}
+
+// What was replaced would otherwise be taken for what an ended copy has left.
+TEST_F(copy_, killed_while_it_replaces_a_tree_is_not_continued_with_the_old_one) {
+  for (int step = 1; step != 4; ++step) { // the renames
+    test::make_bushy(a, 1, 1, 1);
+    test::make_bushy(b, 0, 3, 0);
+    test::make_file(b + "/old");
+    int const status = test::in_child([&]() -> int {
+      test::failing_calls calls;
+      steps_left = step;
+      calls.answer<&table::renameat>([](int d, char const* p, int e, char const* q, unsigned f) noexcept {
+        if (--steps_left == 0) ::_exit(9);
+        return unio::sys::kernel.renameat(d, p, e, q, f);
+      });
+      calls.answer<&table::unlinkat>([](int, char const*, int) noexcept -> std::int64_t { ::_exit(8); });
+      return copy({{.threads = 1}, true}) ? 0 : 1;
+    });
+    EXPECT_EQ(status, step < 3 ? 9 : 8);
+    EXPECT_TRUE(test::exists(b + "/old") || compared(a, b).empty()) << step;
+    auto const r = copy({.replace = true, .resume = true});
+    ASSERT_TRUE(r && r->is_in_place) << step;
+    EXPECT_EQ(compared(a, b), "") << step;
+    ASSERT_EQ(::system(("rm -rf '" + directory.path() + "'/* '" + directory.path() + "'/.[!.]*").c_str()), 0);
+  }
+}
+
+TEST_F(copy_, what_cannot_be_removed_again_is_a_failure_with_its_reason) {
+  make_rich(a);
+  test::failing_calls calls;
+  calls.fail<&table::symlinkat>(ENOSPC); // ends it in the middle
+  calls.fail<&table::unlinkat>(EBUSY);
+  auto const r = copy({{.threads = 1}});
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->ended, std::errc::no_space_on_device);
+  EXPECT_STREQ(r->left_as, ".b.unio-copy");
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_TRUE(test::exists((directory / ".b.unio-copy/") + std::string(r->failures[0].path)));
+  EXPECT_EQ(r->failures[0].what, "remove the remains");
+  EXPECT_EQ(r->failures[0].reason, "in use");
+  EXPECT_EQ(r->failures[0].why, std::errc::device_or_resource_busy);
+  EXPECT_EQ(names(), ".b.unio-copy a ");
+  ASSERT_EQ(::system(("rm -rf '" + (directory / ".b.unio-copy") + "'").c_str()), 0);
+  test::make_bushy(b, 1, 1, 1); // and of a tree that was replaced
+  calls.fail<&table::unlinkat>(EACCES);
+  auto const s = copy({.replace = true});
+  ASSERT_TRUE(s && s->is_in_place);
+  EXPECT_TRUE(std::string_view(s->left_as).starts_with(".unio-copy-")) << s->left_as;
+  EXPECT_EQ(s->failures.count(), 1u);
+  EXPECT_EQ(compared(a, b), "");
+}
+
+// In a child with mounts of its own, from which /proc is taken.
+TEST_F(copy_, removes_what_it_leaves_without_proc) {
+  make_rich(a);
+  test::make_bushy(b, 1, 1, 1);
+  enum : int { fine, no_mounts, has_proc, not_ended, left, not_replaced };
+  int const status = test::in_child([&]() -> int {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
+      return no_mounts;
+    if (::umount2("/proc", MNT_DETACH) != 0 && ::mount("none", "/proc", "tmpfs", 0, nullptr) != 0)
+      return no_mounts;
+    if (::access("/proc/self/fd", F_OK) == 0) return has_proc;
+    copy_options o;
+    o.replace = true;
+    {
+      test::failing_calls calls;
+      calls.fail<&table::symlinkat>(ENOSPC);
+      auto const r = copy(o);
+      if (!r || r->ended != std::errc::no_space_on_device) return not_ended;
+      if (r->left_as[0] != '\0' || !r->failures.empty() || names() != "a b ") return left;
+    }
+    auto const r = copy(o);
+    return r && r->is_in_place && r->failures.empty() && names() == "a b " ? fine : not_replaced;
+  });
+  if (status == no_mounts) GTEST_SKIP() << "this process may have no mounts of its own";
+  EXPECT_EQ(status, fine);
+  if (status == fine) {
+    EXPECT_EQ(compared(a, b), "");
+  }
+}
+
+TEST_F(copy_, keeps_attributes_of_what_is_not_opened) {
+  ::mkdir(a.c_str(), 0755);
+  ::symlink("/nowhere", (a + "/link").c_str());
+  ::mkfifo((a + "/pipe").c_str(), 0640);
+  set_time(a + "/link", 1234567890, 1);
+  for (auto const* name : {"/link", "/pipe"})
+    if (::lsetxattr((a + name).c_str(), "trusted.note", name, 5, 0) != 0)
+      GTEST_SKIP() << "cannot set attributes of links: " << std::strerror(errno);
+  auto const r = copy();
+  ASSERT_TRUE(r && r->is_in_place);
+  EXPECT_EQ(r->attributes_not_kept, 0u);
+  EXPECT_EQ(compared(a, b), "");
+  for (auto const* name : {"/link", "/pipe"}) {
+    char value[8] = {};
+    EXPECT_EQ(::lgetxattr((b + name).c_str(), "trusted.note", value, sizeof value), 5);
+    EXPECT_STREQ(value, name);
+  }
+  test::failing_calls calls;
+  calls.fail<&table::setxattr>(ENOTSUP);
+  EXPECT_EQ(copy({.replace = true})->attributes_not_kept, 1u);
+}
+
+// Killed at its n-th call that changes something, for each n: the old state; what is left over is resumed.
+TEST_F(copy_, killed_at_any_step_leaves_the_old_state_or_what_can_be_resumed) {
+  test::quick_directory const quick;
+  std::string const from = quick / "a";
+  std::string const to = quick / "b";
+  test::make_bushy(from, 1, 2, 1);
+  test::make_file(from + "/large", std::string(700000, 'x'));
+  ::link((from + "/file0").c_str(), (from + "/dir0/again").c_str());
+  ::symlink("x", (from + "/l").c_str());
+  set_time(from, 1000000000, 5);
+  bool is_whole = false;
+  int step = 1;
+  for (; !is_whole && step < 500; ++step) {
+    pid_t const child = ::fork();
+    if (child == 0) {
+      test::failing_calls calls;
+      steps_left = step;
+      calls.answer<&table::openat>([](int d, char const* p, int f, unsigned m) noexcept {
+        if ((f & O_CREAT) != 0) die_at_the_step();
+        return unio::sys::kernel.openat(d, p, f, m);
+      });
+      calls.answer<&table::mkdirat>([](int d, char const* p, unsigned m) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.mkdirat(d, p, m);
+      });
+      calls.answer<&table::copy_file_range>(
+          [](int in, std::int64_t* x, int out, std::int64_t* y, std::size_t n, unsigned f) noexcept {
+            die_at_the_step();
+            return unio::sys::kernel.copy_file_range(in, x, out, y, n < 100000 ? n : 100000, f);
+          });
+      calls.answer<&table::linkat>([](int d, char const* p, int e, char const* q, int f) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.linkat(d, p, e, q, f);
+      });
+      calls.answer<&table::symlinkat>([](char const* t, int d, char const* p) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.symlinkat(t, d, p);
+      });
+      calls.answer<&table::fchmod>([](int fd, unsigned m) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.fchmod(fd, m);
+      });
+      calls.answer<&table::utimensat>([](int d, char const* p, timespec const* t, int f) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.utimensat(d, p, t, f);
+      });
+      calls.answer<&table::renameat>([](int d, char const* p, int e, char const* q, unsigned f) noexcept {
+        die_at_the_step();
+        return unio::sys::kernel.renameat(d, p, e, q, f);
+      });
+      auto const r = clone_or_copy({}, from, {}, to, {{.threads = 1}});
+      ::_exit(r && r->is_in_place ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    is_whole = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    ASSERT_EQ(test::exists(to), is_whole) << step;
+    if (is_whole) break;
+    auto const r = clone_or_copy({}, from, {}, to, {{.threads = 1}, false, false, false, true});
+    ASSERT_TRUE(r) << step << r.error().message();
+    ASSERT_TRUE(r->is_in_place && r->failures.empty()) << step << r->ended.message();
+    ASSERT_EQ(compared(from, to), "") << step;
+    ASSERT_EQ(::system(("rm -rf '" + to + "'").c_str()), 0);
+  }
+  EXPECT_GT(step, 20);
+  EXPECT_EQ(compared(from, to), "");
+}
+
+// Another thread exchanges directories of the source and links to a directory outside of it.
+TEST_F(copy_, copies_nothing_from_outside_while_others_exchange_directories_and_links) {
+  test::make_bushy(a, 3, 2, 2);
+  test::make_bushy(directory / "outside", 3, 1, 2);
+  test::make_file(directory / "outside/canary");
+  for (int i = 0; i != 3; ++i)
+    ::symlink((directory / "outside").c_str(), (a + "/link" + std::to_string(i)).c_str());
+  std::atomic<bool> done = false;
+  std::thread attacker([&] {
+    for (int i = 0; !done; ++i)
+      ::renameat2(AT_FDCWD, (a + "/dir" + std::to_string(i % 3)).c_str(), AT_FDCWD,
+                  (a + "/link" + std::to_string(i % 3)).c_str(), RENAME_EXCHANGE);
+  });
+  for (int i = 0; i != 40; ++i) {
+    auto const r = copy({.replace = true});
+    EXPECT_TRUE(r && !r->ended) << (r ? r->ended.message() : r.error().message());
+    for (auto const& e : std::filesystem::recursive_directory_iterator(b))
+      EXPECT_NE(e.path().filename(), "canary");
+  }
+  done = true;
+  attacker.join();
+}
+
+TEST_F(copy_, a_file_that_cannot_be_read_is_reported_and_the_rest_is_copied) {
+  make_rich(a);
+  test::failing_calls calls;
+  calls.fail<&table::copy_file_range>(EIO, {.at = 1});
+  calls.fail<&table::ioctl>(EOPNOTSUPP, {.times = test::which_calls::all});
+  auto const r = copy({{.threads = 1}});
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->is_in_place);
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_EQ(r->failures[0].why, std::errc::io_error);
+  EXPECT_FALSE(test::exists(b + "/" + std::string(r->failures[0].path)));
+}
+
+TEST_F(copy_, move_renames_or_copies_and_removes) {
+  make_rich(a);
+  auto const r = unio::fs::move({}, a, {}, b);
+  ASSERT_TRUE(r);
+  EXPECT_EQ(r->entries, 0u);
+  EXPECT_EQ(names(), "b ");
+  test::make_file(directory / "f", "x");
+  EXPECT_EQ(unio::fs::move({}, directory / "f", {}, b).error(), std::errc::file_exists);
+  test::quick_directory const other;
+  struct stat s{};
+  struct stat t{};
+  ::stat(other.path().c_str(), &s);
+  ::stat(b.c_str(), &t);
+  if (s.st_dev == t.st_dev) GTEST_SKIP() << "no second filesystem";
+  ASSERT_TRUE(clone_or_copy({}, b, {}, directory / "same"));
+  auto const m = unio::sync_wait(co_move({}, b, {}, other / "b"));
+  ASSERT_TRUE(m) << m.error().message();
+  EXPECT_TRUE(m->is_in_place);
+  EXPECT_TRUE(m->failures.empty()) << m->failures[0].path << m->failures[0].why.message();
+  EXPECT_EQ(names(), "f same ");
+  EXPECT_EQ(compared(directory / "same", other / "b"), "");
+  (void)::chmod((directory / "same/closed").c_str(), 0755);
+}
+
+TEST_F(copy_, of_what_is_in_layers_is_equal_to_it) {
+  test::quick_directory const quick; // not on an overlay itself
+  for (auto const* name : {"lower", "upper", "work", "merged"}) ::mkdir((quick / name).c_str(), 0755);
+  make_rich(quick / "lower/a");
+  std::string const layers =
+      "lowerdir=" + (quick / "lower") + ",upperdir=" + (quick / "upper") + ",workdir=" + (quick / "work");
+  std::string const merged = quick / "merged";
+  if (::mount("overlay", merged.c_str(), "overlay", 0, layers.c_str()) != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  test::make_file(merged + "/a/dir1/new", "in the upper layer");
+  auto const r = clone_or_copy({}, merged + "/a", {}, merged + "/b");
+  std::string const same = compared(merged + "/a", merged + "/b");
+  ::umount(merged.c_str());
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->is_in_place && r->failures.empty());
+  EXPECT_EQ(same, "");
+}
+
+// On filesystems of a loop device, where this may mount them.
+TEST_F(copy_, is_equal_on_every_filesystem) {
+  struct kind {
+    char const* name;
+    char const* make;
+    copy_method method;
+  };
+  std::string tried;
+  for (kind const& k : {kind{"ext4", "mkfs.ext4 -q -F", copy_method::buffered},
+                        kind{"xfs", "mkfs.xfs -q -m reflink=1", copy_method::cloned},
+                        kind{"btrfs", "mkfs.btrfs -q", copy_method::cloned}}) {
+    std::string const image = directory / "image";
+    std::string const m = directory / "m";
+    ::mkdir(m.c_str(), 0755);
+    std::ofstream(image).flush();
+    std::filesystem::resize_file(image, std::uintmax_t{400} << 20);
+    std::string const mount = std::string(k.make) + " " + image + " >/dev/null 2>&1 && mount -o loop " +
+                              image + " " + m + " 2>/dev/null";
+    if (::geteuid() == 0 && ::system(mount.c_str()) == 0) {
+      make_rich(m + "/a");
+      auto const r = clone_or_copy({}, m + "/a", {}, m + "/b", {.durable = true, .verify = true});
+      EXPECT_TRUE(r && r->is_in_place && r->failures.empty()) << k.name;
+      if (r && k.method == copy_method::cloned) {
+        EXPECT_EQ(r->method, copy_method::cloned) << k.name;
+        EXPECT_EQ(r->shared_bytes, r->bytes);
+      }
+      EXPECT_EQ(compared(m + "/a", m + "/b"), "") << k.name;
+      EXPECT_EQ(::system(("umount " + m).c_str()), 0);
+      tried += std::string(k.name) + " ";
+    }
+    ::unlink(image.c_str());
+    ::rmdir(m.c_str());
+  }
+  if (tried.empty()) GTEST_SKIP() << "needs root, loop devices and mkfs";
+  RecordProperty("tried", tried);
+  std::printf("tried: %s\n", tried.c_str());
+}
+
+} // namespace

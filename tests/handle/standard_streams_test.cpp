@@ -1,0 +1,339 @@
+// standard_streams.hpp: streams that others share, which stay as they are.
+
+#include "support/child.hpp"
+#include "support/drivers.hpp"
+#include "support/ends.hpp"
+#include "support/failing_calls.hpp"
+#include "support/operation_table.hpp"
+#include "support/temporary_directory.hpp"
+#include "sys/sanitizer.hpp"
+
+#include <unio/standard_streams.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <pty.h>
+#include <sys/socket.h>
+#include <termios.h>
+#include <unistd.h>
+#include <utmp.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace {
+
+#if defined(UNIO_THREAD_SANITIZER)
+constexpr bool children_start_no_threads = true;
+#else
+constexpr bool children_start_no_threads = false;
+#endif
+
+using namespace std::chrono_literals;
+using unio::io_handle;
+using unio::shared_stream;
+
+constexpr auto long_time = 30s;
+
+bool blocks(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
+
+std::string read_from(io_handle& h) {
+  char memory[64];
+  auto const r = h.read(unio::mutable_buffer(memory), long_time);
+  if (!r.has_value()) return "[" + r.error().message() + "]";
+  return {memory, r.bytes_transferred()};
+}
+bool write_to(io_handle& h, std::string_view text) {
+  auto const r = h.write(unio::const_buffer(text), long_time);
+  return r.has_value() && r.bytes_transferred() == text.size();
+}
+
+/// Both ends of something whose descriptions block, as a shell makes them.
+struct blocking_ends {
+  int fds[2] = {-1, -1};
+  blocking_ends() = default;
+  blocking_ends(blocking_ends const&) = delete;
+  blocking_ends& operator=(blocking_ends const&) = delete;
+  ~blocking_ends() {
+    ::close(fds[0]);
+    ::close(fds[1]);
+  }
+};
+struct blocking_pipe : blocking_ends {
+  blocking_pipe() { EXPECT_EQ(::pipe2(fds, O_CLOEXEC), 0); }
+};
+struct blocking_sockets : blocking_ends {
+  blocking_sockets() { EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0); }
+};
+struct terminal : blocking_ends { // the terminal, and what is behind it
+  terminal() {
+    EXPECT_EQ(::openpty(&fds[1], &fds[0], nullptr, nullptr, nullptr), 0);
+    termios raw;
+    ::tcgetattr(fds[0], &raw);
+    ::cfmakeraw(&raw);
+    ::tcsetattr(fds[0], TCSANOW, &raw);
+  }
+};
+
+// Waits in vain, then reads what comes, in one piece and in two; and leaves the shared end as it was.
+template <class Ends> void expect_reads_without_blocking_others() {
+  Ends ends;
+  io_handle in = shared_stream(ends.fds[0]).value();
+  EXPECT_NE(in.native_handle(), ends.fds[0]);
+  EXPECT_EQ(::fcntl(in.native_handle(), F_GETFD), FD_CLOEXEC);
+  char memory[8];
+  EXPECT_EQ(in.try_read(unio::mutable_buffer(memory)).error(), unio::condition::would_block);
+  EXPECT_EQ(in.try_read_for(unio::mutable_buffer(memory), 2ms).error(), unio::condition::timed_out);
+  unio::mutable_buffer const two[2] = {{memory, 2}, {memory + 2, 6}};
+  EXPECT_EQ(in.try_read(unio::mutable_buffers(two)).error(), unio::condition::would_block);
+  EXPECT_TRUE(blocks(ends.fds[0]));
+  ASSERT_EQ(::write(ends.fds[1], "hello", 5), 5);
+  auto const r = in.read(unio::mutable_buffers(two), long_time);
+  ASSERT_TRUE(r.has_value()) << r.error().message();
+  EXPECT_EQ(std::string(memory, r.bytes_transferred()), "hello");
+  ASSERT_TRUE(in.close());
+  ASSERT_EQ(::write(ends.fds[1], "x", 1), 1);
+  EXPECT_EQ(::read(ends.fds[0], memory, 1), 1) << "it is open still";
+  EXPECT_TRUE(blocks(ends.fds[0]));
+}
+
+TEST(shared_stream, of_a_pipe_is_read_without_making_it_non_blocking) {
+  expect_reads_without_blocking_others<blocking_pipe>();
+}
+TEST(shared_stream, of_a_socket_is_read_without_making_it_non_blocking) {
+  expect_reads_without_blocking_others<blocking_sockets>();
+}
+TEST(shared_stream, of_a_terminal_is_read_without_making_it_non_blocking) {
+  expect_reads_without_blocking_others<terminal>();
+}
+
+template <class Ends> void expect_writes_without_blocking_others(bool reader_first) {
+  Ends ends;
+  int const reader = ends.fds[reader_first ? 0 : 1], writer = ends.fds[reader_first ? 1 : 0];
+  io_handle out = shared_stream(writer).value();
+  std::string const block(10'000, 'x');
+  std::size_t written = 0;
+  for (;;) {
+    auto const r = out.try_write(unio::const_buffer(block));
+    if (!r.has_value()) {
+      EXPECT_EQ(r.error(), unio::condition::would_block);
+      break;
+    }
+    written += r.bytes_transferred();
+  }
+  EXPECT_TRUE(blocks(writer));
+  EXPECT_EQ(out.try_write_for(unio::const_buffer(block), 2ms).error(), unio::condition::timed_out);
+  std::thread other([&] {
+    std::string all(written, '\0');
+    for (std::size_t n = 0; n < written;) {
+      ssize_t const r = ::read(reader, all.data(), all.size());
+      if (r <= 0) break;
+      n += static_cast<std::size_t>(r);
+    }
+  });
+  EXPECT_TRUE(write_to(out, "more"));
+  other.join();
+}
+
+TEST(shared_stream, of_a_full_pipe_waits_for_room) {
+  expect_writes_without_blocking_others<blocking_pipe>(true);
+}
+TEST(shared_stream, of_a_full_socket_waits_for_room) {
+  expect_writes_without_blocking_others<blocking_sockets>(true);
+}
+
+TEST(shared_stream, of_a_file_goes_on_at_its_position) {
+  test::temporary_directory d;
+  d.write("file", "one two three");
+  int const fd = ::open((d / "file").c_str(), O_RDWR | O_CLOEXEC);
+  char memory[4];
+  ASSERT_EQ(::read(fd, memory, 4), 4);
+  io_handle h = shared_stream(fd).value();
+  auto const r = h.read(unio::mutable_buffer(memory, 4), long_time);
+  ASSERT_TRUE(r.has_value());
+  EXPECT_EQ(std::string(memory, r.bytes_transferred()), "two ");
+  EXPECT_EQ(::lseek(fd, 0, SEEK_CUR), 8) << "which is everybody's";
+  EXPECT_TRUE(write_to(h, "THREE"));
+  EXPECT_EQ(d.read("file"), "one two THREE");
+  ::close(fd);
+}
+
+TEST(shared_stream, of_a_device_is_that_device) {
+  int const fd = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  io_handle h = shared_stream(fd).value();
+  EXPECT_EQ(read_from(h), "");
+  EXPECT_TRUE(write_to(h, "away"));
+  ::close(fd);
+}
+
+TEST(shared_stream, refuses_what_is_no_stream) {
+  EXPECT_EQ(shared_stream(-1).error().value(), EBADF);
+  test::temporary_directory d;
+  EXPECT_EQ(shared_stream(d.handle().native_handle()).error().value(), EISDIR);
+  int pair[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0, pair), 0);
+  EXPECT_EQ(shared_stream(pair[0]).error(), std::errc::wrong_protocol_type);
+  ::close(pair[0]);
+  ::close(pair[1]);
+}
+
+TEST(shared_stream, leaves_nothing_behind_where_no_descriptor_is_left) {
+  blocking_pipe p;
+  auto const before = test::count_descriptors();
+  using table = unio::sys::table;
+  for (int const error : {EMFILE, ENFILE}) {
+    test::failing_calls calls;
+    calls.fail<&table::openat>(error);
+    EXPECT_EQ(shared_stream(p.fds[0]).error().value(), error);
+    calls.fail<&table::openat>(0);
+    calls.fail<&table::fcntl>(error);
+    EXPECT_EQ(shared_stream(p.fds[0]).error().value(), error);
+    EXPECT_EQ(test::count_descriptors(), before);
+  }
+}
+
+TEST(shared_stream, of_a_pipe_without_readers_ends_with_an_error) {
+  blocking_pipe p;
+  ::close(p.fds[0]);
+  io_handle h = shared_stream(p.fds[1]).value();
+  EXPECT_EQ(h.write(unio::const_buffer(std::string_view("x"))).error().value(), EPIPE);
+  p.fds[0] = -1;
+}
+
+// ---- what this process may not open: another user's pipe ------------------------------------------------
+
+class shared_stream_of_another : public test::on_each_driver {
+ protected:
+  // As if it could not be opened anew, which the superuser always can.
+  [[nodiscard]] static io_handle share(int fd) {
+    test::failing_calls calls;
+    calls.fail<&unio::sys::table::openat>(EACCES, {.times = test::which_calls::all});
+    return shared_stream(fd).value();
+  }
+};
+UNIO_ON_BOTH_DRIVERS(shared_stream_of_another);
+
+struct tell {
+  std::string* told;
+  char const* memory;
+  void set_value(unio::io_result<unio::mutable_buffers>&& r) {
+    *told = r.has_value() ? std::string(memory, r.bytes_transferred()) + "." : r.error().message();
+  }
+  void set_done() {}
+};
+
+TEST_P(shared_stream_of_another, is_read_only_when_it_is_ready) {
+  for (bool const is_terminal : {false, true}) {
+    terminal t;
+    blocking_pipe p;
+    int const* const fds = is_terminal ? t.fds : p.fds;
+    io_handle in = share(fds[0]);
+    char memory[8];
+    EXPECT_EQ(in.try_read(unio::mutable_buffer(memory)).error(), unio::condition::would_block);
+    EXPECT_EQ(in.try_read_for(unio::mutable_buffer(memory), 2ms).error(), unio::condition::timed_out);
+    EXPECT_TRUE(blocks(fds[0]));
+    in.set_multiplexer(m_.get());
+    std::string told;
+    auto op = unio::connect(unio::async_read(in, unio::mutable_buffer(memory)), tell{&told, memory});
+    op.start();
+    (void)m_->try_run();
+    EXPECT_EQ(told, "");
+    ASSERT_EQ(::write(fds[1], "hello", 5), 5);
+    while (told.empty()) (void)m_->run(1);
+    EXPECT_EQ(told, "hello.");
+  }
+}
+
+TEST_P(shared_stream_of_another, ends_where_its_writers_end) {
+  blocking_pipe p;
+  io_handle in = share(p.fds[0]);
+  in.set_multiplexer(m_.get());
+  ::close(p.fds[1]);
+  p.fds[1] = -1;
+  char memory[8];
+  EXPECT_EQ(in.read(unio::mutable_buffer(memory), long_time).bytes_transferred(), 0U);
+  EXPECT_TRUE(in.read(unio::mutable_buffer(memory), long_time).has_value());
+}
+
+TEST_P(shared_stream_of_another, is_written_to_only_where_there_is_room) {
+  blocking_pipe p;
+  io_handle out = share(p.fds[1]);
+  out.set_multiplexer(m_.get());
+  std::string const block(10'000, 'x');
+  std::size_t written = 0;
+  for (;;) {
+    auto const r = out.try_write(unio::const_buffer(block));
+    if (!r.has_value()) break;
+    EXPECT_LE(r.bytes_transferred(), 4096U);
+    written += r.bytes_transferred();
+  }
+  EXPECT_EQ(written, 65536U);
+  EXPECT_EQ(out.try_write_for(unio::const_buffer(block), 2ms).error(), unio::condition::timed_out);
+  EXPECT_TRUE(blocks(p.fds[1]));
+}
+
+// ---- the three ------------------------------------------------------------------------------------------
+
+TEST(standard_streams, are_handles_of_their_own) {
+  if (children_start_no_threads) GTEST_SKIP() << "under this sanitizer a forked child starts no thread";
+  test::temporary_directory d;
+  int const failed = test::in_child([&] {
+    int ends[2];
+    if (::pipe(ends) != 0 || ::write(ends[1], "typed", 5) != 5) return 1;
+    ::dup2(ends[0], 0);
+    int const file = ::open((d / "out").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+    ::dup2(file, 1);
+    {
+      io_handle in = unio::standard_input().value();
+      io_handle out = unio::standard_output().value();
+      io_handle error = unio::standard_error().value();
+      if (read_from(in) != "typed" || !write_to(out, "printed")) return 2;
+      if (in.native_handle() <= 2 || out.native_handle() <= 2 || error.native_handle() <= 2) return 3;
+    }
+    if (!blocks(0) || !blocks(1)) return 4;
+    return ::write(1, ", and more", 10) == 10 ? 0 : 5;
+  });
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(d.read("out"), "printed, and more");
+}
+
+TEST(standard_streams, that_are_closed_are_an_error) {
+  EXPECT_EQ(test::in_child([] {
+              ::close(0);
+              return unio::standard_input().error().value() == EBADF ? 0 : 1;
+            }),
+            0);
+}
+
+// su: the terminal belongs to whoever logged in, but it is the one that controls this process.
+TEST(standard_streams, on_another_users_terminal_are_opened_as_dev_tty) {
+  if (children_start_no_threads) GTEST_SKIP() << "under this sanitizer a forked child starts no thread";
+  if (::getuid() != 0) GTEST_SKIP() << "only the superuser becomes another user";
+  int const failed = test::in_child([] {
+    int behind = -1, tty = -1;
+    if (::openpty(&behind, &tty, nullptr, nullptr, nullptr) != 0) return 1;
+    termios raw;
+    ::tcgetattr(tty, &raw);
+    ::cfmakeraw(&raw);
+    ::tcsetattr(tty, TCSANOW, &raw);
+    if (::fchmod(tty, 0600) != 0 || ::login_tty(tty) != 0) return 2;
+    if (::setgroups(0, nullptr) != 0 || ::setgid(65534) != 0 || ::setuid(65534) != 0) return 3;
+    if (::open("/proc/self/fd/0", O_RDWR) >= 0) return 4;
+    io_handle in = unio::standard_input().value();
+    if (in.kind() != unio::handle_kind::pipe || !blocks(0)) return 5;
+    if (::write(behind, "key", 3) != 3) return 6;
+    return read_from(in) == "key" ? 0 : 7;
+  });
+  EXPECT_EQ(failed, 0);
+}
+
+} // namespace

@@ -1,0 +1,151 @@
+// tail_handle.hpp: a file that others append to, read as a pipe without an end.
+
+#include "support/drivers.hpp"
+#include "support/failing_calls.hpp"
+#include "support/operation_table.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/tail_handle.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using unio::tail_from;
+using unio::tail_handle;
+
+constexpr auto long_time = 30s;
+
+void append(test::temporary_directory const& d, std::string_view text) {
+  std::ofstream(d / "log", std::ios::app | std::ios::binary) << text;
+}
+
+std::string read_from(tail_handle& t, unio::deadline const d = long_time) {
+  char memory[64];
+  auto const r = t.read(unio::mutable_buffer(memory), d);
+  if (!r.has_value()) return "[" + r.error().message() + "]";
+  return {memory, r.bytes_transferred()};
+}
+
+// With inotify and without.
+class tail : public testing::TestWithParam<bool> {
+ protected:
+  tail_handle follow(tail_from where = tail_from::end) {
+    std::optional<test::failing_calls> calls;
+    if (!GetParam()) calls.emplace().fail<&unio::sys::table::inotify_add_watch>(ENOSPC);
+    tail_handle t = tail_handle::follow(d_.handle(), "log", where).value();
+    EXPECT_EQ(t.is_notified(), GetParam());
+    return t;
+  }
+  test::temporary_directory d_;
+};
+INSTANTIATE_TEST_SUITE_P(way, tail, testing::Bool(),
+                         [](auto const& of) { return of.param ? "notified" : "polling"; });
+
+TEST_P(tail, waits_at_the_end_for_more) {
+  append(d_, "before\n");
+  tail_handle t = follow();
+  EXPECT_EQ(t.try_read(unio::mutable_buffer()).value().size(), 0U);
+  char memory[8];
+  EXPECT_EQ(t.try_read(unio::mutable_buffer(memory)).error(), unio::condition::would_block);
+  EXPECT_EQ(t.try_read_for(unio::mutable_buffer(memory), 3ms).error(), unio::condition::timed_out);
+  append(d_, "one\n");
+  EXPECT_EQ(read_from(t), "one\n");
+  std::thread writer([&] {
+    std::this_thread::sleep_for(10ms);
+    append(d_, "two\n");
+  });
+  EXPECT_EQ(read_from(t, unio::deadline::none()), "two\n");
+  writer.join();
+}
+
+TEST_P(tail, begins_at_the_beginning_if_asked) {
+  append(d_, "all of it");
+  tail_handle t = follow(tail_from::beginning);
+  EXPECT_EQ(read_from(t), "all of it");
+}
+
+TEST_P(tail, reads_all_of_much_that_is_appended_at_once) {
+  append(d_, "");
+  tail_handle t = follow();
+  std::string all;
+  constexpr std::size_t total = 300'000;
+  std::thread writer([&] {
+    for (int i = 0; i < 30; ++i) append(d_, std::string(10'000, static_cast<char>('a' + i % 26)));
+  });
+  while (all.size() < total) all += read_from(t);
+  writer.join();
+  for (std::size_t i = 0; i < total; ++i) ASSERT_EQ(all[i], static_cast<char>('a' + i / 10'000 % 26));
+}
+
+TEST_P(tail, tells_of_a_truncation_once_and_goes_on_at_the_beginning) {
+  append(d_, "a long line\n");
+  tail_handle t = follow();
+  ASSERT_EQ(::truncate((d_ / "log").c_str(), 0), 0);
+  EXPECT_EQ(t.read(unio::mutable_buffer(), long_time).value().size(), 0U);
+  char memory[16];
+  EXPECT_EQ(t.read(unio::mutable_buffer(memory), long_time).error(), unio::condition::truncated);
+  EXPECT_EQ(t.try_read(unio::mutable_buffer(memory)).error(), unio::condition::would_block);
+  append(d_, "new");
+  EXPECT_EQ(read_from(t), "new");
+}
+
+TEST_P(tail, follows_the_file_and_not_its_name) {
+  append(d_, "");
+  tail_handle t = follow();
+  std::ofstream same(d_ / "log", std::ios::app);
+  ASSERT_EQ(::rename((d_ / "log").c_str(), (d_ / "log.1").c_str()), 0);
+  append(d_, "in the new one");
+  same << "in the old one" << std::flush;
+  EXPECT_EQ(read_from(t), "in the old one");
+}
+
+TEST_P(tail, closes_both_of_its_descriptors) {
+  append(d_, "");
+  auto const before = test::count_descriptors();
+  {
+    tail_handle t = follow();
+    tail_handle other = std::move(t);
+    EXPECT_FALSE(t.is_open());
+    EXPECT_EQ(read_from(t), "[Bad file descriptor]");
+    t = std::move(other);
+    append(d_, "x");
+    EXPECT_EQ(read_from(t), "x");
+    other = follow();
+    EXPECT_TRUE(other.close());
+  }
+  EXPECT_EQ(test::count_descriptors(), before);
+}
+
+TEST(tail_of, refuses_what_does_not_grow) {
+  test::temporary_directory d;
+  ASSERT_EQ(::mkfifo((d / "fifo").c_str(), 0600), 0);
+  EXPECT_EQ(tail_handle::follow(d.handle(), "fifo").error().value(), EINVAL);
+  EXPECT_EQ(tail_handle::follow(d.handle(), ".").error().value(), EINVAL);
+  EXPECT_EQ(tail_handle::follow(d.handle(), "missing").error().value(), ENOENT);
+  auto const before = test::count_descriptors();
+  test::failing_calls calls;
+  d.write("log", "");
+  calls.fail<&unio::sys::table::openat>(EMFILE);
+  EXPECT_EQ(tail_handle::follow(d.handle(), "log").error().value(), EMFILE);
+  calls.fail<&unio::sys::table::fstat>(EIO);
+  EXPECT_EQ(tail_handle::follow(d.handle(), "log").error().value(), EIO);
+  calls.fail<&unio::sys::table::lseek>(EIO);
+  EXPECT_EQ(tail_handle::follow(d.handle(), "log").error().value(), EIO);
+  EXPECT_EQ(test::count_descriptors(), before);
+}
+
+} // namespace

@@ -1,0 +1,117 @@
+// The threads that the kernel makes for what a ring cannot do at once: that each ring may have some, and that
+// many rings do not have as many times more. Known from liburing#420, #1466: thousands of them.
+
+#include "support/isolated.hpp"
+#include "support/kernel.hpp"
+#include "support/receivers.hpp"
+#include "support/temporary_directory.hpp"
+
+#include <unio/raw_ring.hpp>
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+
+class kernel_threads : public isolated {};
+UNIO_ON_EACH_DRIVER(kernel_threads);
+
+// How many there are that work for the calling thread: they are named after it.
+int count_mine() {
+  std::string const wanted = "iou-wrk-" + std::to_string(::gettid()) + "\n";
+  int found = 0;
+  DIR* const tasks = ::opendir("/proc/self/task");
+  while (dirent const* const entry = ::readdir(tasks)) {
+    std::string const path = std::string("/proc/self/task/") + entry->d_name + "/comm";
+    char name[32] = {};
+    raw const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (file.fd() >= 0 && ::read(file.fd(), name, sizeof name - 1) > 0 && name == wanted) ++found;
+  }
+  ::closedir(tasks);
+  return found;
+}
+
+// Opens a named pipe that nobody writes: a thread of the kernel sleeps in that.
+struct opens_in_vain {
+  char const* path = nullptr;
+  void operator()(io_uring_sqe& e) const {
+    e.opcode = IORING_OP_OPENAT;
+    e.flags = IOSQE_ASYNC; // it is first tried as if with O_NONBLOCK, which opens a pipe
+    e.fd = AT_FDCWD;
+    e.addr = reinterpret_cast<std::uintptr_t>(path);
+    e.open_flags = O_RDONLY | O_CLOEXEC;
+  }
+};
+
+// The most that there were for the calling thread's ring, which has more to do than they can.
+int most_for(unio::io_multiplexer& m, std::string const& fifo, int expected) {
+  std::deque<started<unio::async_raw_ring<opens_in_vain>>> many;
+  int const jobs = 4 * static_cast<int>(std::thread::hardware_concurrency()) + 8;
+  for (int i = 0; i != jobs; ++i) many.emplace_back(unio::async_raw_ring(opens_in_vain{fifo.c_str()}), &m);
+  int most = 0;
+  auto const looks = [&](int times) {
+    for (int i = 0; i != times; ++i) {
+      (void)m.try_run_for(5ms);
+      most = std::max(most, count_mine());
+    }
+  };
+  for (int i = 0; i != 2000 && most < expected; ++i) looks(1);
+  looks(10); // whether one more comes
+  for (auto& one : many) one.cancel();
+  EXPECT_TRUE(drive(m, [&] { return all_ended(many); }));
+  for (auto const& one : many) EXPECT_EQ(one.error, unio::condition::canceled) << one.error.message();
+  return most;
+}
+
+// The first ring that a process makes has one entry, to see whether it may be entered; and the first ring of
+// a thread decides how many threads the kernel makes for all that this thread submits, unless it is told.
+ISOLATED_TEST(kernel_threads, are_several_for_the_first_ring) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  temporary_directory const folder;
+  std::string const fifo = folder.path() + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  auto const m = made_multiplexer();
+  int const all = 4 * static_cast<int>(std::thread::hardware_concurrency());
+  EXPECT_EQ(most_for(*m, fifo, all), all);
+}
+
+ISOLATED_TEST(kernel_threads, are_shared_by_rings) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring";
+  temporary_directory const folder;
+  std::string const fifo = folder.path() + "/fifo";
+  ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
+  int const all = 4 * static_cast<int>(std::thread::hardware_concurrency());
+  std::vector<std::unique_ptr<unio::io_multiplexer>> rings; // each of a thread that has ended
+  for (int n = 1; n != 7; ++n) {
+    SCOPED_TRACE(n);
+    std::thread([&] {
+      rings.push_back(made_multiplexer());
+      int const share = std::max(all / n, 2);
+      EXPECT_EQ(most_for(*rings.back(), fifo, share), share);
+    }).join();
+  }
+  rings.clear(); // and with each that ends there is more for others
+  std::thread([&] {
+    auto const m = made_multiplexer();
+    EXPECT_EQ(most_for(*m, fifo, all), all);
+  }).join();
+}
+
+} // namespace
