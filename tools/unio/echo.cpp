@@ -56,7 +56,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t buffer_size = 8192;
-constexpr std::size_t lent_buffers = 1024; // for all connections
+constexpr std::size_t lent_buffers = 8192; // for all connections
 constexpr std::chrono::milliseconds pause_after_error = 100ms;
 
 void say(std::string_view what, std::error_code why) {
@@ -243,6 +243,115 @@ class multiplexed_server final : public server {
   void serve(unio::socket_handle socket) override { new peer(std::move(socket), open()); }
 };
 
+// ---- lent buffers -----------------------------------------------------------------------------------------
+
+/// One operation receives, again and again, into buffers that are borrowed when there is something to put
+/// into them. Each is sent back as it is, one after the other. What the other end does not take holds up what
+/// is received from it. It destroys itself when the stream has ended and all is answered.
+class lent_peer : connection {
+ public:
+  lent_peer(unio::socket_handle s, unio::buffer_pool& pool, connection*& first)
+      : connection(std::move(s), first),
+        receive_(unio::connect(unio::async_receive_many(socket, pool), after_receive{this})),
+        write_(unio::connect(unio::async_write(socket, {}), after_write{this})) {
+    receive_.start();
+  }
+
+ private:
+  static constexpr std::size_t most_waiting = 8;
+
+  struct after_receive {
+    lent_peer* self = nullptr;
+    void set_value(unio::io_result<unio::lent_buffer>&& got) { self->take(std::move(got)); }
+    void set_done() { self->go_on(); }
+  };
+  struct after_write {
+    lent_peer* self = nullptr;
+    void set_value(unio::io_result<unio::const_buffers>&& r) {
+      self->rest_.remove_prefix(r.bytes_transferred());
+      if (!r) self->break_off();
+    }
+    void set_done() { self->go_on(); }
+  };
+
+  void take(unio::io_result<unio::lent_buffer>&& got) {
+    if (!got || !*got) {
+      bool const is_pause = is_pausing_ && got.error() == unio::condition::canceled;
+      has_ended_ = !is_pause;
+    } else if (is_broken_) { // nobody wants it
+    } else if (!answer_) {
+      send(std::move(*got));
+    } else {
+      keep(std::move(*got));
+    }
+  }
+  void keep(unio::lent_buffer&& b) noexcept {
+    try {
+      waiting_.push_back(std::move(b));
+    } catch (std::bad_alloc const&) {
+      return break_off();
+    }
+    if (waiting_.size() < most_waiting || is_pausing_) return;
+    is_pausing_ = true;
+    receive_.cancel();
+  }
+  void send(unio::lent_buffer b) {
+    answer_ = std::move(b);
+    rest_ = {reinterpret_cast<char const*>(answer_.data()), answer_.size()};
+    write_.reset(rest_);
+    write_.start();
+  }
+  // So that the operations end.
+  void break_off() noexcept {
+    is_broken_ = true;
+    (void)socket.shutdown(unio::socket_handle::side::both);
+  }
+
+  // One of the operations has finished.
+  void go_on() {
+    if (write_.in_flight()) return;
+    if (is_broken_) {
+      waiting_.clear();
+    } else if (!rest_.empty()) {
+      write_.reset(rest_);
+      return write_.start();
+    }
+    answer_.reset();
+    if (!waiting_.empty()) {
+      unio::lent_buffer next = std::move(waiting_.front());
+      waiting_.erase(waiting_.begin());
+      return send(std::move(next));
+    }
+    if (receive_.in_flight()) return;
+    if (has_ended_ || is_broken_) {
+      delete this;
+    } else {
+      is_pausing_ = false;
+      receive_.reset();
+      receive_.start();
+    }
+  }
+
+  unio::lent_buffer answer_; // on its way
+  std::string_view rest_;    // of it
+  std::vector<unio::lent_buffer> waiting_;
+  bool is_pausing_ = false;
+  bool has_ended_ = false;
+  bool is_broken_ = false;
+  unio::io_operation_connection<unio::async_receive_many, after_receive> receive_;
+  unio::io_operation_connection<unio::async_write, after_write> write_;
+};
+
+class lent_server final : public server {
+ public:
+  using server::server;
+
+ private:
+  void serve(unio::socket_handle socket) override { new lent_peer(std::move(socket), pool_, open()); }
+
+  unio::buffer_pool pool_{lent_buffers, buffer_size};
+};
+
 // ---- tasks ------------------------------------------------------------------------------------------------
 
 unio::task<> awaited(unio::socket_handle s, connection*& first) {
@@ -255,21 +364,6 @@ unio::task<> awaited(unio::socket_handle s, connection*& first) {
       auto const sent = co_await c.socket.co_write(rest);
       if (!sent) co_return;
       rest.remove_prefix(sent.bytes_transferred());
-    }
-  }
-}
-
-// Holds a buffer only from what it has read to its answer.
-unio::task<> lent(unio::socket_handle s, connection*& first) {
-  static unio::buffer_pool pool(lent_buffers, buffer_size);
-  connection c(std::move(s), first);
-  for (;;) {
-    auto const got = co_await c.socket.co_receive(pool);
-    if (!got || !*got) co_return;
-    for (unio::const_buffer rest(got->data(), got->size()); !rest.empty();) {
-      auto const sent = co_await c.socket.co_write(rest);
-      if (!sent) co_return;
-      rest = {rest.data() + sent.bytes_transferred(), rest.size() - sent.bytes_transferred()};
     }
   }
 }
@@ -399,14 +493,15 @@ struct mode {
 template <service of_one> std::unique_ptr<server> make_task_server(unio::listening_socket_handle l) {
   return std::make_unique<task_server>(std::move(l), of_one);
 }
-std::unique_ptr<server> make_multiplexed(unio::listening_socket_handle l) {
-  return std::make_unique<multiplexed_server>(std::move(l));
+template <class Server> std::unique_ptr<server> make_server(unio::listening_socket_handle l) {
+  return std::make_unique<Server>(std::move(l));
 }
 
 constexpr mode modes[] = {
     {"awaited", "a task for each connection, which reads and writes", make_task_server<awaited>},
-    {"multiplexed", "operations and their receivers, no coroutine", make_multiplexed},
-    {"lent", "a task that borrows a buffer when there is something to read", make_task_server<lent>},
+    {"multiplexed", "operations and their receivers, no coroutine", make_server<multiplexed_server>},
+    {"lent", "one operation that receives again and again, into buffers that it borrows",
+     make_server<lent_server>},
     {"poll-first", "a task that waits until there is something before it reads",
      make_task_server<poll_first>},
     {"linked", "a task whose answer and next read are one operation", make_task_server<linked>},

@@ -7,19 +7,19 @@
 namespace tour {
 namespace {
 
-using tools::quoted;
-
 std::string machine_object(machine const& on, source const& from,
                            std::vector<skipped_driver> const& skipped) {
   std::string left_out;
   for (skipped_driver const& d : skipped) {
-    left_out += fmt::format("{}{}: {}", left_out.empty() ? "" : ", ", quoted(name(d.which)), quoted(d.why));
+    left_out += fmt::format("{}{}: {}", left_out.empty() ? "" : ", ", tools::quoted(name(d.which)),
+                            tools::quoted(d.why));
   }
   return fmt::format(
       "{{\"unio\": {}, \"kernel\": {}, \"processor\": {}, \"processors\": {}, \"driver\": {}, "
       "\"why\": {}, \"skipped\": {{{}}}, \"file\": {}}}",
-      quoted(unio::version_string()), quoted(on.kernel), quoted(on.processor), on.processors,
-      quoted(on.chosen.driver), quoted(on.chosen.why), left_out, quoted(from.path));
+      tools::quoted(unio::version_string()), tools::quoted(on.kernel), tools::quoted(on.processor),
+      on.processors, tools::quoted(on.chosen.driver), tools::quoted(on.chosen.why), left_out,
+      tools::quoted(from.path));
 }
 
 std::string row_object(row_result const& row) {
@@ -27,9 +27,9 @@ std::string row_object(row_result const& row) {
   return fmt::format(
       "{{\"handle\": {}, \"style\": {}, \"driver\": {}, \"bytes\": {}, \"mb_per_s\": {:.3f}, "
       "\"syscalls_per_mb\": {}, \"allocations\": {}, \"ok\": {}}}",
-      quoted(name(row.kind.handle)), quoted(name(row.kind.how)),
-      quoted(row.kind.on ? name(*row.kind.on) : "-"), row.bytes, row.mb_per_s(), calls, row.allocations,
-      row.is_ok());
+      tools::quoted(name(row.kind.handle)), tools::quoted(name(row.kind.how)),
+      tools::quoted(row.kind.on ? name(*row.kind.on) : "-"), row.bytes, row.mb_per_s(), calls,
+      row.allocations, row.is_ok());
 }
 
 } // namespace

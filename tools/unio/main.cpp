@@ -2,20 +2,28 @@
 
 #include "bench.hpp"
 #include "complain.hpp"
+#include "cp.hpp"
 #include "echo.hpp"
 #include "lock.hpp"
 #include "resolve.hpp"
+#include "rm.hpp"
 #include "tools/support/output.hpp"
 #include "tour.hpp"
 #include "variables.hpp"
+#include "walk.hpp"
+
+#include <unio/raw_ring.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
 #include <exception>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 
 namespace {
 
@@ -27,6 +35,18 @@ int show_capabilities() {
     return 1;
   }
   fmt::print("{}", unio::to_string(*chosen));
+  return 0;
+}
+
+// Of the kernel's, whichever driver is used.
+int show_operations() {
+  std::string text = "operation         kernel  unio\n";
+  for (unio::ring_operation const& o : unio::ring_operations()) {
+    std::string const name = o.name.empty() ? fmt::format("number {}", o.number) : o.name;
+    text += fmt::format("{:<16}  {:<6}  {}\n", name, o.is_known ? "yes" : "no", o.use);
+  }
+  if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) // it is larger than stdio's buffer
+    throw std::system_error(errno, std::system_category(), "standard output");
   return 0;
 }
 
@@ -60,8 +80,12 @@ int command(int argc, char** argv) {
   tour::options o;
   describe_tour(
       *app.add_subcommand("tour", "Move a file through everything unio has, and compare (the default)"), o);
-  CLI::App const& capabilities =
+  CLI::App& capabilities =
       *app.add_subcommand("capabilities", "Print which driver is used, what of it, and why");
+  bool operations = false;
+  capabilities.add_flag("--operations", operations,
+                        "Instead: each operation of io_uring, whether the kernel knows it, and what unio "
+                        "does with it");
   echo::options e;
   CLI::App& echo_server = *app.add_subcommand("echo", "Serve connections by sending back what they send");
   echo::describe(echo_server, e);
@@ -72,6 +96,15 @@ int command(int argc, char** argv) {
   resolve::options r;
   CLI::App& look_up = *app.add_subcommand("resolve", "Print the addresses of a host");
   resolve::describe(look_up, r);
+  walk::options w;
+  CLI::App& walker = *app.add_subcommand("walk", "List what is below directories, or count it");
+  walk::describe(walker, w);
+  cp::options c;
+  CLI::App& copier = *app.add_subcommand("cp", "Copy files and trees, each put in place as one");
+  cp::describe(copier, c);
+  rm::options d;
+  CLI::App& remover = *app.add_subcommand("rm", "Remove files and trees, whatever others do meanwhile");
+  rm::describe(remover, d);
   bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
   if (is_lock) argc = static_cast<int>(lock::take_command(argc, argv, l) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
@@ -86,13 +119,18 @@ int command(int argc, char** argv) {
     return wrong_usage(app, error);
   }
   if (locked_command.parsed()) return lock::run(l);
+  if (walker.parsed()) return walk::run(w);
+  if (remover.parsed()) return rm::run(d);
+  if (copier.parsed()) return cp::run(c);
   if (std::string const wrong = wrong_variable(o.only || !e.driver.empty()); !wrong.empty()) {
     complain(fmt::format("unio: {}\n", wrong));
     return 1;
   }
   if (echo_server.parsed()) return echo::run(e);
   if (look_up.parsed()) return resolve::run(r);
-  int const status = capabilities.parsed() ? show_capabilities() : tour::run(o);
+  int const status = !capabilities.parsed() ? tour::run(o)
+                     : operations           ? show_operations()
+                                            : show_capabilities();
   return status != 0 ? status : tools::finish_output("unio");
 }
 

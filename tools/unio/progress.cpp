@@ -1,0 +1,172 @@
+#include "progress.hpp"
+
+#include "complain.hpp"
+#include "tools/support/json.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace progress {
+namespace {
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+
+constexpr auto between_bars = 100ms;
+constexpr auto between_lines = 1s;
+constexpr auto between_samples = 250ms;
+constexpr auto one_request = 250ms; // timeout(1) signals the process, and then its group: that is asking once
+constexpr char clear_line[] = "\r\x1b[K";
+
+} // namespace
+
+shown how(std::string const& option) {
+  if (option == "json") return shown::json;
+  if (option == "bar") return shown::bar;
+  return option == "auto" && ::isatty(STDERR_FILENO) == 1 ? shown::bar : shown::never;
+}
+
+void describe(CLI::App& app, int& threads, std::string& option) {
+  app.add_option("--threads", threads, "How many threads; by default one for each processor, at most 8")
+      ->type_name("N")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--progress", option, "On stderr: bar, json, none; auto: a bar on a terminal (the default)")
+      ->type_name("HOW")
+      ->check(CLI::IsMember({"auto", "bar", "json", "none"}));
+}
+
+std::string bytes(std::uint64_t n) {
+  constexpr char const* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(n);
+  std::size_t unit = 0;
+  while (value >= 1024 && unit + 1 < std::size(units)) {
+    value /= 1024;
+    ++unit;
+  }
+  return unit == 0 ? fmt::format("{} B", n) : fmt::format("{:.1f} {}", value, units[unit]);
+}
+
+void rate::add(clock::time_point now, std::uint64_t done) noexcept {
+  before_ = per_second();
+  samples_[count_ % size] = {now, done};
+  ++count_;
+}
+
+double rate::per_second() const noexcept {
+  if (count_ < 2) return 0;
+  sample const& newest = samples_[(count_ - 1) % size];
+  sample const& oldest = samples_[count_ <= size ? 0 : count_ % size];
+  double const seconds = std::chrono::duration<double>(newest.when - oldest.when).count();
+  return seconds > 0 ? static_cast<double>(newest.done - oldest.done) / seconds : 0;
+}
+
+bool rate::is_stable() const noexcept {
+  double const now = per_second();
+  return count_ >= size && now > 0 && std::abs(now - before_) < now / 3;
+}
+
+sink::sink(shown how, std::string verb, std::string root) noexcept
+    : how_(how), verb_(std::move(verb)), root_(std::move(root)) {}
+
+void sink::failed(unio::fs::tree_failure const& f) noexcept {
+  std::string const path = f.path.empty() ? root_ : fmt::format("{}/{}", root_, f.path);
+  std::string const reason = f.reason.empty() ? "" : fmt::format(" ({})", f.reason);
+  complain(fmt::format("{}unio: {}: {}: {}{}\n", is_drawn_ ? clear_line : "", path, f.what, f.why.message(),
+                       reason));
+  is_drawn_ = false;
+}
+
+void sink::progress(unio::fs::tree_progress const& p) noexcept {
+  last_ = p;
+  if (how_ == shown::never) return;
+  auto const now = clock::now();
+  if (now - sampled_at_ >= between_samples) {
+    sampled_at_ = now;
+    rate_.add(now, p.total_bytes != 0 ? p.bytes : p.entries);
+  }
+  if (shown_at_ == clock::time_point()) shown_at_ = now; // what is quick shows nothing
+  if (now - shown_at_ < (how_ == shown::bar ? clock::duration(between_bars) : clock::duration(between_lines)))
+    return;
+  shown_at_ = now;
+  complain(how_ == shown::bar ? clear_line + bar(p) : json(p));
+  is_drawn_ = how_ == shown::bar;
+}
+
+void sink::finish() noexcept {
+  if (is_drawn_) complain(clear_line);
+  is_drawn_ = false;
+  if (how_ == shown::json) complain(json(last_));
+}
+
+std::string sink::bar(unio::fs::tree_progress const& p) const {
+  std::string text = fmt::format("{} {}", verb_, p.entries);
+  if (p.total_entries > p.entries)
+    text += fmt::format(" of {}{}", p.total_is_known ? "" : "at least ", p.total_entries);
+  if (p.total_bytes != 0 || p.bytes != 0) text += fmt::format(", {}", bytes(p.bytes));
+  if (p.total_bytes > p.bytes) text += fmt::format(" of {}", bytes(p.total_bytes));
+  if (p.shared_bytes != 0) text += fmt::format(" ({} shared)", bytes(p.shared_bytes));
+  double const speed = rate_.per_second();
+  bool const in_bytes = p.total_bytes != 0;
+  if (speed > 0)
+    text += in_bytes ? fmt::format(", {}/s", bytes(static_cast<std::uint64_t>(speed)))
+                     : fmt::format(", {:.0f}/s", speed);
+  std::uint64_t const done = in_bytes ? p.bytes : p.entries;
+  std::uint64_t const all = in_bytes ? p.total_bytes : p.total_entries;
+  if (p.total_is_known && all > done && rate_.is_stable())
+    text += fmt::format(", {:.0f} s left", static_cast<double>(all - done) / speed);
+  return text;
+}
+
+std::string sink::json(unio::fs::tree_progress const& p) const {
+  return fmt::format(
+      "{{\"verb\": {}, \"root\": {}, \"entries\": {}, \"bytes\": {}, \"shared_bytes\": {}, "
+      "\"total_entries\": {}, \"total_bytes\": {}, \"total_is_known\": {}, "
+      "\"per_second\": {:.0f}}}\n",
+      tools::quoted(verb_), tools::quoted(root_), p.entries, p.bytes, p.shared_bytes, p.total_entries,
+      p.total_bytes, p.total_is_known, rate_.per_second());
+}
+
+// Threads that are started later inherit the mask, so that only this one takes the signals.
+interruption::interruption() {
+  ::sigemptyset(&set_);
+  for (int const s : {SIGINT, SIGTERM, SIGHUP}) {
+    struct sigaction now{};
+    // What is ignored (nohup, a background job of a script) stays so.
+    if (::sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::sigaddset(&set_, s);
+  }
+  ::sigaddset(&set_, SIGURG); // the destructor's, to wake the thread; others are of no concern
+  ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  waits_ = std::thread([this] {
+    clock::time_point first;
+    while (!ended_.load()) {
+      int const s = ::sigwaitinfo(&set_, nullptr);
+      if (s <= 0 || s == SIGURG) continue;
+      if (signal_.load() == 0) {
+        first = clock::now();
+        signal_.store(s);
+      } else if (clock::now() - first >= one_request) { // again: at once
+        struct sigaction plain{};
+        plain.sa_handler = SIG_DFL;
+        ::sigaction(s, &plain, nullptr);
+        ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
+        ::raise(s);
+      }
+      source_.request_stop();
+    }
+  });
+}
+
+interruption::~interruption() {
+  ended_.store(true);
+  ::pthread_kill(waits_.native_handle(), SIGURG);
+  waits_.join();
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+}
+
+} // namespace progress
