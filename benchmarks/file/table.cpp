@@ -71,7 +71,8 @@ table file_table(settings const& s) {
       .reference = "liburing, C",
       .counted = {counting::system_calls},
       .run_ms = 60,
-      .notes = {"registered: the kernel keeps file and memory pinned. pread(2) has one read in flight.",
+      .notes = {"registered: the kernel keeps file and memory pinned; registered memory: only that.",
+                "pread(2) has one read in flight.",
                 "fio looks at no data and chooses its own blocks; its clock has milliseconds.",
                 "epoll cannot wait for files: there worker threads read what is not in memory."},
   };

@@ -40,7 +40,7 @@ sample run_blocking(reading const& r) {
   source s{.file = open_data(r), .blocks = r.data.blocks, .operations = r.operations};
   const aligned_blocks room = make_blocks(1);
   const unio::mutable_buffer buffer(room.get(), BLOCK_BYTES);
-  return measure(r.operations, [&] {
+  return measure_reads(r.operations, [&] {
     while (s.begun < s.operations) {
       const std::uint64_t block = block_of(s.begun++, s.blocks);
       check(s.file.read({buffer, block * BLOCK_BYTES}), block);
@@ -103,10 +103,32 @@ sample run_multiplexed(std::string const& driver, reading const& r) {
   s.file.set_multiplexer(m.get());
   std::deque<reader> all;
   for (std::size_t i = 0; i < r.depth; ++i) all.emplace_back(s, room.get() + i * BLOCK_BYTES);
-  return measure(r.operations, [&] {
+  return measure_reads(r.operations, [&] {
     for (reader& one : all) one.begin();
     run_until_done(*m, s);
   });
+}
+
+// Into buffers of a pool that the ring knows: nothing else is different.
+sample run_registered(reading const& r) {
+  const auto m = multiplexer_on("io_uring");
+  unio::buffer_pool pool(r.depth, BLOCK_BYTES, unio::pool_memory::registered);
+  source s{.file = open_data(r), .blocks = r.data.blocks, .operations = r.operations};
+  s.file.set_multiplexer(m.get());
+  std::deque<unio::lent_buffer> room;
+  std::deque<reader> all;
+  for (std::size_t i = 0; i < r.depth; ++i) {
+    room.push_back(pool.try_take());
+    all.emplace_back(s, reinterpret_cast<unsigned char*>(room.back().data()));
+  }
+  const sample measured = measure_reads(r.operations, [&] {
+    for (reader& one : all) one.begin();
+    run_until_done(*m, s);
+  });
+  // What is cached may be read without the ring.
+  if (r.direct && m->counters().registered_uses != r.operations)
+    throw std::runtime_error("its memory is not registered");
+  return measured;
 }
 
 unio::task<> read_all(source& s, unsigned char* at) {
@@ -122,7 +144,7 @@ sample run_awaited(std::string const& driver, reading const& r) {
   const auto m = multiplexer_on(driver);
   const aligned_blocks room = make_blocks(r.depth);
   source s{.file = open_data(r), .blocks = r.data.blocks, .operations = r.operations};
-  return measure(r.operations, [&] {
+  return measure_reads(r.operations, [&] {
     for (std::size_t i = 0; i < r.depth; ++i)
       unio::async_run(*m, read_all(s, room.get() + i * BLOCK_BYTES), [&s](unio::task_outcome<void> outcome) {
         if (!outcome) s.failed = outcome.error();
@@ -142,5 +164,6 @@ int main(int argc, char** argv) {
     add_cases(cases, "unio awaited, " + driver, {1, 32},
               [driver](reading const& r) { return run_awaited(driver, r); });
   }
+  add_cases(cases, "unio multiplexed, io_uring, registered memory", {1, 32}, run_registered);
   return subject_main(argc, argv, cases);
 }

@@ -14,26 +14,26 @@ struct uring_reader {
   struct io_uring ring;
   int fd;
   unsigned depth;
-  int registered;
+  enum uring_pins pins;
   unsigned char* room;
   uint64_t* wanted; /* which block each slot reads */
 };
 
-struct uring_reader* uring_open(int fd, unsigned char* room, unsigned depth, int registered, int* error) {
+struct uring_reader* uring_open(int fd, unsigned char* room, unsigned depth, enum uring_pins pins,
+                                int* error) {
   struct uring_reader* const u = malloc(sizeof *u);
   uint64_t* const wanted = malloc(depth * sizeof *wanted);
   struct io_uring_params p = {.flags = IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN};
   int r = -ENOMEM;
   if (u == NULL || wanted == NULL) goto no_memory;
-  *u = (struct uring_reader){
-      .fd = fd, .depth = depth, .registered = registered, .room = room, .wanted = wanted};
+  *u = (struct uring_reader){.fd = fd, .depth = depth, .pins = pins, .room = room, .wanted = wanted};
   r = io_uring_queue_init_params(depth < 8 ? 8 : depth, &u->ring, &p);
   if (r < 0) goto no_memory;
   io_uring_register_ring_fd(&u->ring); /* only makes it faster */
-  if (registered) {
+  if (pins != URING_PINS_NOTHING) {
     const struct iovec all = {.iov_base = room, .iov_len = (size_t)depth * BLOCK_BYTES};
     r = io_uring_register_buffers(&u->ring, &all, 1);
-    if (r >= 0) r = io_uring_register_files(&u->ring, &fd, 1);
+    if (r >= 0 && pins == URING_PINS_MEMORY_AND_FILE) r = io_uring_register_files(&u->ring, &fd, 1);
     if (r < 0) goto no_ring;
   }
   return u;
@@ -50,9 +50,11 @@ static void prepare(struct uring_reader* u, unsigned slot, uint64_t block) {
   struct io_uring_sqe* const sqe = io_uring_get_sqe(&u->ring); /* never more than depth are in flight */
   unsigned char* const at = u->room + (size_t)slot * BLOCK_BYTES;
   u->wanted[slot] = block;
-  if (u->registered) {
+  if (u->pins == URING_PINS_MEMORY_AND_FILE) {
     io_uring_prep_read_fixed(sqe, 0, at, BLOCK_BYTES, block * BLOCK_BYTES, 0);
     io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+  } else if (u->pins == URING_PINS_MEMORY) {
+    io_uring_prep_read_fixed(sqe, u->fd, at, BLOCK_BYTES, block * BLOCK_BYTES, 0);
   } else {
     io_uring_prep_read(sqe, u->fd, at, BLOCK_BYTES, block * BLOCK_BYTES);
   }

@@ -8,14 +8,14 @@ namespace {
 
 using namespace benchmarks;
 
-sample read_through_ring(reading const& r, bool registered) {
+sample read_through_ring(reading const& r, uring_pins pins) {
   const descriptor file = open_for(r.data, r.direct);
   const aligned_blocks room = make_blocks(r.depth);
   int error = 0;
   const std::unique_ptr<uring_reader, void (*)(uring_reader*)> u(
-      uring_open(file.get(), room.get(), r.depth, registered ? 1 : 0, &error), &uring_close);
+      uring_open(file.get(), room.get(), r.depth, pins, &error), &uring_close);
   if (u != nullptr) {
-    sample s = measure(r.operations, [&] { error = uring_read(u.get(), r.operations, r.data.blocks); });
+    sample s = measure_reads(r.operations, [&] { error = uring_read(u.get(), r.operations, r.data.blocks); });
     if (error == 0) return s;
     if (error < 0) throw std::runtime_error("a read brought something else");
   }
@@ -26,8 +26,11 @@ sample read_through_ring(reading const& r, bool registered) {
 
 int main(int argc, char** argv) {
   std::vector<benchmark_case> cases;
-  add_cases(cases, "liburing, C", {1, 32}, [](reading const& r) { return read_through_ring(r, false); });
+  add_cases(cases, "liburing, C", {1, 32},
+            [](reading const& r) { return read_through_ring(r, URING_PINS_NOTHING); });
+  add_cases(cases, "liburing, C, registered memory", {1, 32},
+            [](reading const& r) { return read_through_ring(r, URING_PINS_MEMORY); });
   add_cases(cases, "liburing, C, registered", {1, 32},
-            [](reading const& r) { return read_through_ring(r, true); });
+            [](reading const& r) { return read_through_ring(r, URING_PINS_MEMORY_AND_FILE); });
   return subject_main(argc, argv, cases);
 }

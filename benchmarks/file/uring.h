@@ -10,9 +10,12 @@ extern "C" {
 
 struct uring_reader;
 
-/* `room` has `depth` blocks; `registered`: the kernel keeps file and memory pinned. Null: *error is an
-   errno. */
-struct uring_reader* uring_open(int fd, unsigned char* room, unsigned depth, int registered, int* error);
+/* What the kernel keeps pinned. */
+enum uring_pins { URING_PINS_NOTHING, URING_PINS_MEMORY, URING_PINS_MEMORY_AND_FILE };
+
+/* `room` has `depth` blocks. Null: *error is an errno. */
+struct uring_reader* uring_open(int fd, unsigned char* room, unsigned depth, enum uring_pins pins,
+                                int* error);
 /* Reads so many blocks of the sequence. 0, an errno, or -1 for what is not what the file has. */
 int uring_read(struct uring_reader* u, uint64_t operations, uint64_t blocks);
 void uring_close(struct uring_reader* u);

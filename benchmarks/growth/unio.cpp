@@ -23,7 +23,6 @@ struct progress {
 
 struct after_wait {
   progress* all = nullptr;
-  unio::io_operation* op = nullptr;
   void set_value(unio::io_result<void>&&) noexcept {} // canceled
   void set_done() noexcept { ++all->done; }
 };

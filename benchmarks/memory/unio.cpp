@@ -5,6 +5,8 @@
 //                       operations share room
 //   unio callbacks      an object per connection, shared with its callbacks
 //   unio lent           a coroutine per connection, which borrows a buffer when there is something to read
+//   unio lent, callbacks  an object per connection, with one operation that receives into borrowed buffers
+//                       again and again
 
 #include "memory/memory.hpp"
 
@@ -112,6 +114,45 @@ template <class Driver> void serve_lent(std::string const& address, std::size_t)
   unio::io_multiplexer& m = multiplexer<Driver>();
   unio::buffer_pool pool(64, memory::shared_buffer_size);
   unio::run(m, accept_lent(listen_at(address), pool));
+}
+
+// ── lent, callbacks ────────────────────────────────────────────────────────────────────────────────────────
+
+class lent_peer {
+ public:
+  lent_peer(unio::socket_handle s, unio::buffer_pool& pool)
+      : socket_(std::move(s)),
+        receive_(unio::connect(unio::async_receive_many(socket_, pool), receiver{this})) {
+    receive_.start();
+  }
+
+ private:
+  struct receiver {
+    lent_peer* self;
+    void set_value(unio::io_result<unio::lent_buffer>&& got) {
+      if (!got || !*got) return;
+      const unio::const_buffer bytes(got->data(), got->size());
+      if (self->socket_.write(bytes).bytes_transferred() != bytes.size()) self->receive_.cancel();
+    }
+    void set_done() { delete self; }
+  };
+
+  unio::socket_handle socket_;
+  unio::io_operation_connection<unio::async_receive_many, receiver> receive_;
+};
+
+template <class Driver> void serve_lent_callbacks(std::string const& address, std::size_t) {
+  unio::io_multiplexer& m = multiplexer<Driver>();
+  unio::buffer_pool pool(64, memory::shared_buffer_size);
+  struct acceptor {
+    unio::buffer_pool* pool;
+    void set_value(unio::io_result<unio::socket_handle>&& s) { new lent_peer(std::move(s).value(), *pool); }
+    void set_done() {}
+  };
+  unio::listening_socket_handle listening = listen_at(address);
+  auto accepting = unio::connect(unio::async_accept_many(listening), acceptor{&pool});
+  accepting.start();
+  for (;;) m.run().value();
 }
 
 // ── multiplexed ────────────────────────────────────────────────────────────────────────────────────────────
@@ -293,6 +334,7 @@ template <class Driver> void add_servers(std::vector<benchmarks::benchmark_case>
   memory::idle_connections(to, "unio callbacks" + on, serve_callbacks<Driver>);
   std::vector<benchmarks::benchmark_case> lent;
   memory::idle_connections(lent, "unio lent" + on, serve_lent<Driver>);
+  memory::idle_connections(lent, "unio lent, callbacks" + on, serve_lent_callbacks<Driver>);
   for (benchmarks::benchmark_case& c : lent) // none has a buffer of its own
     if (std::ranges::count(c.parameters, benchmarks::parameter{"buffer", "0"}) != 0)
       to.push_back(std::move(c));

@@ -21,6 +21,8 @@ table compile_table(settings const&);
 table memory_table(settings const&);
 table growth_table(settings const&);
 table locks_table(settings const&);
+table trees_table(settings const&);
+table process_table(settings const&);
 
 std::span<table_entry const> tables() {
   static const std::array all = {
@@ -51,6 +53,9 @@ std::span<table_entry const> tables() {
       table_entry{"locks",
                   "mutexes between processes, 1 to 8 entities, 1 to 8 processes (AFIO v2, shared_fs_mutex)",
                   locks_table},
+      table_entry{"trees", "walking, removing and copying directory trees, beside find, rm and cp",
+                  trees_table},
+      table_entry{"process", "a child that ends at once: launched, and waited for", process_table},
   };
   return all;
 }

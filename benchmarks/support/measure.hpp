@@ -1,5 +1,6 @@
 // What a subject uses: a clock around its loop, and counts of what happens meanwhile.
 //
+//   processor_ns    the processor time so far
 //   measure         runs a function and says what it cost per operation
 //   count_now       what the runs to come count
 #pragma once
@@ -8,6 +9,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <optional>
 
 namespace benchmarks {
@@ -18,6 +20,13 @@ namespace benchmarks {
 std::uint64_t allocations();
 
 void count_now(counting what);
+
+/// The processor time of all threads of this process, in ns.
+inline double processor_ns() {
+  timespec t{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
+}
 
 namespace detail {
 void begin_measuring(); // marks the place for whoever counts system calls

@@ -6,7 +6,6 @@
 #include "support/measure.hpp"
 
 #include <concepts>
-#include <ctime>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -38,13 +37,6 @@ class receiving {
   std::uint64_t wanted_;
   std::uint64_t got_ = 0;
 };
-
-/// The processor time of all threads of this process, in ns.
-inline double processor_ns() {
-  timespec t{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e9 + static_cast<double>(t.tv_nsec);
-}
 
 /// Measures `read_all(receiving&)`, which begins when the sender does.
 template <class F> sample measure_reading(sender& from, receiving& to, F&& read_all) {
