@@ -82,6 +82,7 @@ two=$(ask 'GET / HTTP/1.1\r\nHost: x\r\n\r\nHEAD /large HTTP/1.1\r\nHost: x\r\nc
 for wrong in 'GET /\r\n\r\n' 'nonsense\r\n\r\n' '\r\n\r\n' 'GET / HTTP/2.0\r\n\r\n' \
   'GET / HTTP/1.1\r\na : b\r\n\r\n' \
   'GET / HTTP/1.1\r\na\r\n\r\n' 'GET / HTTP/1.1\r\n b: c\r\n\r\n' 'GET / HTTP/1.1\r\na: b\rc: d\r\n\r\n' \
+  'GET / HTTP/1.1\r\nContent-Length: 5\r\nContent-Length:\r\n\r\n' \
   'GET / HTTP/1.1\r\nContent-Length: 5\r\n\r\n' 'GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n'; do
   said=$(ask "$wrong")
   [[ $said == "HTTP/1.1 400 "* ]] || { echo "asked $wrong: $said"; failed=1; }

@@ -38,13 +38,15 @@ unio::task<> show(unio::buffered_stream& from, std::uint64_t bytes) {
   while (bytes != 0) {
     unio::mutable_buffer const wanted(room.data(), std::min<std::uint64_t>(room.size(), bytes));
     auto const got = co_await from.co_read(wanted);
-    std::size_t const n = value(got, "reading").front().size();
+    unio::mutable_buffers const parts = value(got, "reading");
     if (got.bytes_transferred() == 0) {
       if (bytes == unio::no_limit) co_return;
       fail("the page is shorter than it should be");
     }
-    if (std::fwrite(room.data(), 1, n, stdout) != n) fail("the standard output is full");
-    if (bytes != unio::no_limit) bytes -= n;
+    for (unio::mutable_buffer const part : parts)
+      if (std::fwrite(part.data(), 1, part.size(), stdout) != part.size())
+        fail("the standard output is full");
+    if (bytes != unio::no_limit) bytes -= got.bytes_transferred();
   }
 }
 

@@ -1,7 +1,7 @@
 // Shows     ten thousand connections that hold no buffer while they are silent. When all of them speak at
 //           once they share sixteen; those that find none wait for one, in the order of their arrival.
 // Run       build/release/examples/example_lent_buffers
-// Read next include/unio/buffer_pool.hpp: what a pool promises
+// Read next ../registered_buffers/main.cpp; include/unio/buffer_pool.hpp: what a pool promises
 
 #include <unio/unio.hpp>
 

@@ -4,6 +4,8 @@
 // Run       build/release/examples/example_linked_copy [FROM TO]
 // Read next <unio/link.hpp>
 
+#include "../support/two_files.hpp"
+
 #include <unio/unio.hpp>
 
 #include <algorithm>
@@ -48,7 +50,6 @@ unio::task<void> all_lanes(copy& c) {
   co_await unio::when_all(lane(c), lane(c), lane(c), lane(c), lane(c), lane(c), lane(c), lane(c));
 }
 
-// Without arguments: a file of its own, so that the example can be run anywhere.
 file_handle something_to_copy() {
   auto file = file_handle::temp_inode().value();
   std::string text;
@@ -60,23 +61,12 @@ file_handle something_to_copy() {
 } // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 1 && argc != 3) {
-    std::fprintf(stderr, "usage: example_linked_copy [FROM TO]\n");
-    return 2;
-  }
-  auto opened = [](char const* name, auto... how) {
-    auto file = file_handle::file({}, name, how...);
-    if (!file) std::fprintf(stderr, "linked_copy: %s: %s\n", name, file.error().message().c_str());
-    return file;
-  };
-  using enum unio::handle::mode;
-  using enum unio::handle::creation;
-  auto from = argc == 3 ? opened(argv[1]) : something_to_copy();
-  if (!from) return 1;
-  auto to = argc == 3 ? opened(argv[2], write, always_new) : file_handle::temp_inode();
-  if (!to) return 1;
+  example::two_files files;
+  if (int const status = example::open_two_files(argc, argv, "linked_copy", files, something_to_copy);
+      status != 0)
+    return status;
 
-  copy c{.from = *from, .to = *to, .size = from->maximum_extent().value()};
+  copy c{.from = files.from, .to = files.to, .size = files.from.maximum_extent().value()};
   unio::run(all_lanes(c));
   if (c.failed) std::fprintf(stderr, "linked_copy: %s\n", c.failed.message().c_str());
   std::printf("%llu of %llu bytes copied\n", static_cast<unsigned long long>(c.written),

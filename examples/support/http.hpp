@@ -29,15 +29,18 @@ class head {
 
   /// The line of the request, or of the status.
   [[nodiscard]] std::string_view line() const noexcept { return line_; }
-  /// The value of a field, whose name is given in small letters; empty if there is none. The last one counts.
+  /// The value of a field, whose name is given in small letters; empty if there is none. The last one that is
+  /// not empty counts.
   [[nodiscard]] std::string_view operator[](std::string_view name) const noexcept {
     std::string_view found;
     for (std::string_view rest = fields_; !rest.empty();) {
       std::string_view const field = take_line(rest);
       std::size_t const colon = field.find(':');
       if (!std::ranges::equal(field.substr(0, colon), name, {}, small)) continue;
-      found = field.substr(std::min(field.find_first_not_of(" \t", colon + 1), field.size()));
-      found = found.substr(0, found.find_last_not_of(" \t") + 1);
+      std::string_view value =
+          field.substr(std::min(field.find_first_not_of(" \t", colon + 1), field.size()));
+      value = value.substr(0, value.find_last_not_of(" \t") + 1);
+      if (!value.empty()) found = value;
     }
     return found;
   }
