@@ -387,22 +387,24 @@ TEST_F(copy_, a_stop_and_a_deadline_leave_the_old_state_or_what_can_be_resumed) 
     EXPECT_EQ(r->ended, condition::canceled);
     EXPECT_TRUE(test::exists(b + "/file0"));
   }
-  test::failing_calls calls; // ends it in the middle
-  calls.fail<&table::symlinkat>(ENOSPC);
-  copy_options o;
-  o.replace = true;
-  o.keep_partial = true;
-  auto const r = copy(o);
-  ASSERT_TRUE(r);
-  EXPECT_EQ(r->ended, std::errc::no_space_on_device);
-  EXPECT_STREQ(r->left_as, ".b.unio-copy");
-  EXPECT_EQ(copy(o).error(), std::errc::connection_already_in_progress);
-  o.resume = true;
-  auto const s = copy(o);
-  ASSERT_TRUE(s) << s.error().message();
-  EXPECT_TRUE(s->is_in_place);
-  EXPECT_EQ(compared(a, b), "");
-  EXPECT_EQ(names(), "a b ");
+  {
+    test::failing_calls calls; // ends it in the middle
+    calls.fail<&table::symlinkat>(ENOSPC);
+    copy_options o;
+    o.replace = true;
+    o.keep_partial = true;
+    auto const r = copy(o);
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->ended, std::errc::no_space_on_device);
+    EXPECT_STREQ(r->left_as, ".b.unio-copy");
+    EXPECT_EQ(copy(o).error(), std::errc::connection_already_in_progress);
+    o.resume = true;
+    auto const s = copy(o);
+    ASSERT_TRUE(s) << s.error().message();
+    EXPECT_TRUE(s->is_in_place);
+    EXPECT_EQ(compared(a, b), "");
+    EXPECT_EQ(names(), "a b ");
+  }
   EXPECT_EQ(unio::sync_wait(co_clone_or_copy({}, a, {}, directory / "c"))->is_in_place, true);
   auto const late = clone_or_copy({}, a, {}, directory / "d", {}, unio::deadline::zero());
   ASSERT_TRUE(late);
