@@ -10,7 +10,7 @@
 #include <unio/socket_handle.hpp>
 #include <unio/timeout.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 namespace detail {
 struct tell_nobody;

@@ -9,7 +9,7 @@
 
 #include <unio/generator.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class T> class async_generator;
 

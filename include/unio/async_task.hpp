@@ -14,7 +14,7 @@
 #include <unio/connect.hpp>
 #include <unio/run.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A task as an operation that has not been started. T is a result or the like.
 ///

@@ -17,7 +17,7 @@
 #include <unio/detail/metadata.hpp>
 #include <unio/path_view.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Whether an attribute may exist before it is set.
 enum class attribute_mode : std::uint8_t {

@@ -13,7 +13,7 @@
 #include <span>
 #include <type_traits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class mutable_buffer;
 class const_buffer;

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class buffer_pool;
 namespace detail {

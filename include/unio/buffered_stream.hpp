@@ -16,7 +16,7 @@
 #include <unio/detail/buffered_stream.hpp>
 #include <unio/stream.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline constexpr std::size_t default_buffer_bytes = 4096;
 

@@ -9,7 +9,7 @@
 
 #include <unio/connect.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 struct where_it_runs; // no executor

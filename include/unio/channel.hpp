@@ -10,7 +10,7 @@
 
 #include <unio/detail/channel.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A queue of at most `capacity` values. With a capacity of zero a send completes once a coroutine waits to
 /// receive. Fairness, resumption, cancellation, lifetime, thread safety, awaiting: see sync.hpp.

@@ -7,7 +7,7 @@
 #include <unio/config.hpp>
 #include <unio/detail/standard.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The time on the clock of deadlines: std::chrono::steady_clock::now(), and on the thread of a simulation
 /// its virtual time (unio/testing.hpp). So a program that makes its points in time from this one, such as a

@@ -19,7 +19,7 @@
 
 #define UNIO_API __attribute__((visibility("default")))
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The version of the library that the program runs with, as "0.1.0".
 UNIO_API std::string_view version_string() noexcept;

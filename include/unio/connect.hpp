@@ -17,7 +17,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A receiver gets the result as early as it is known (set_value). Last, always and exactly once, set_done
 /// says that state and buffers may be reused. Neither throws. A failure is part of the result.

@@ -17,7 +17,7 @@
 #include <string>
 #include <vector>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What became of one address. Success: no error. condition::canceled: another one was faster.
 struct connect_attempt {

@@ -11,7 +11,7 @@
 #include <unio/connect_any.hpp>
 #include <unio/resolver.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 struct connect_to_options {
   resolver* names = nullptr; ///< null: resolver::of_the_system()

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <system_error>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Explicit congestion notification, in the values of the two bits in the IP header (RFC 3168 §5).
 enum class ecn : std::uint8_t {

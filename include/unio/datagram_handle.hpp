@@ -12,7 +12,7 @@
 #include <unio/handle.hpp>
 #include <unio/socket_options.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 struct datagram_pair;
 

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// How long an operation may wait. Converts implicitly from a duration or a time point, so that
 /// `h.read(request, 10ms)` and `h.read(request, steady_clock::now() + 1s)` both work.

@@ -14,7 +14,7 @@
 #include <iterator>
 #include <string_view>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What a name leads to. The values are those of readdir(3), and bits 12 … 15 of a mode.
 enum class entry_kind : std::uint8_t {

@@ -9,7 +9,7 @@
 #include <unio/detail/directory_reading.hpp>
 #include <unio/path_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A directory. It reads on where the last read has ended. As a path_handle, which it is, it anchors names.
 ///

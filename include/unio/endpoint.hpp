@@ -13,7 +13,7 @@
 #include <string>
 #include <string_view>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 enum class address_family : std::uint8_t { unspecified, ipv4, ipv6, unix_path };
 

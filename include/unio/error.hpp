@@ -12,7 +12,7 @@
 
 #include <system_error>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The conditions that a program tests for. Any std::error_code compares with them by `==`.
 enum class condition {

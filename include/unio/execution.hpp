@@ -17,7 +17,7 @@
 #include <unio/executor.hpp>
 #include <unio/task.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 template <class Executor, class T> class task_sender;
 template <class Executor> class executor_scheduler;

@@ -19,7 +19,7 @@
 #include <coroutine>
 #include <type_traits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class io_multiplexer;
 class executor_ref;

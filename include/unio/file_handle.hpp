@@ -13,7 +13,7 @@
 #include <unio/file_operations.hpp>
 #include <unio/path_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A regular file. As io_handle; reads and writes at offsets are independent of each other. Size: 16 bytes.
 class UNIO_API file_handle : public io_handle {

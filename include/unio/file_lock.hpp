@@ -41,7 +41,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class file_handle;
 namespace detail {

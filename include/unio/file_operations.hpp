@@ -26,7 +26,7 @@
 
 #include <span>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class file_handle;
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Allocates the frames of coroutines. A frame may be freed on another thread than the one that allocated it.
 class UNIO_API frame_allocator {

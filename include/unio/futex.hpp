@@ -16,7 +16,7 @@
 
 #include <atomic>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class futex;
 namespace detail {

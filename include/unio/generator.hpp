@@ -12,7 +12,7 @@
 #include <iterator>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class T> class generator;
 

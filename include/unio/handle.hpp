@@ -14,7 +14,7 @@
 
 #include <string>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 // Each operation is a class async_X: a value that describes the operation, made from a handle, the arguments
 // of the verb X and a deadline; movable until it is started. It has `result_type`, result(), reset()

@@ -19,7 +19,7 @@
 #include <string_view>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The descriptors that this process was passed when it was executed: those from 3 on, as many as LISTEN_FDS
 /// says, if LISTEN_PID is this process. They are close-on-exec from then on. What is not taken is closed with

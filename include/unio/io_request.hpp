@@ -8,7 +8,7 @@
 #include <unio/buffer.hpp>
 #include <unio/result.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A position in, or a length of, something that can seek, in bytes.
 using extent_type = std::uint64_t;

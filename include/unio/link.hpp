@@ -13,7 +13,7 @@
 
 #include <unio/detail/link.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The results of a chain's members, in their order. `auto [a, b] = …` takes it apart.
 ///

@@ -12,7 +12,7 @@
 #include <unio/datagram_handle.hpp>
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class listening_datagram_handle;
 

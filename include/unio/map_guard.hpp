@@ -20,7 +20,7 @@
 
 #include <cstdint>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What the memory of a map may be used for, and whether changes reach the file.
 enum class map_access : std::uint8_t {

@@ -19,7 +19,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class map_handle;
 
@@ -46,7 +46,7 @@ class async_map_advise;
 
 #include <unio/detail/map_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Owns memory of the process, in whole pages of 4096 bytes or what the system has.
 ///

@@ -5,7 +5,7 @@
 #include <unio/file_handle.hpp>
 #include <unio/map_guard.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A file mapped into memory. read() copies nothing: it returns where the bytes are in the map; the buffers
 /// passed to it only say how many bytes are wanted. write() goes through the kernel, so that a full disk is

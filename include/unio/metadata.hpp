@@ -17,7 +17,7 @@
 #include <unio/io_request.hpp>
 #include <unio/path_view.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class handle;
 class path_handle;

@@ -18,7 +18,7 @@
 #include <new>
 #include <string>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What the running driver is and uses. Printed by `unio tour`.
 struct capabilities {

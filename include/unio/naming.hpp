@@ -28,7 +28,7 @@
 #include <unio/detail/metadata.hpp>
 #include <unio/path_view.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What a rename does where the new name is taken.
 enum class relink_mode : std::uint8_t {

@@ -22,7 +22,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class io_operation;
 

@@ -16,7 +16,7 @@
 
 struct io_uring_sqe; // the kernel's; only ever named, never looked into, above src/
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class io_operation;
 

@@ -12,7 +12,7 @@
 
 #include <span>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The descriptors that came with a message, close-on-exec and never 0, 1 or 2. What is not taken is closed
 /// with this object, so that no sender can fill a receiver's table by what that did not ask for.

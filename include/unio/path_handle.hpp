@@ -9,7 +9,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What a directory for temporary files is kept in.
 enum class temporary_storage : std::uint8_t {

@@ -6,7 +6,7 @@
 
 #include <string>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A view of a zero-terminated path, made from zero-terminated text only, so that it is never copied.
 ///

@@ -9,7 +9,7 @@
 
 #include <iosfwd>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Writes what every multiplexer of the process waits for: for each pending operation its kind, its handle,
 /// what is left of its deadline, and, if the library was built with UNIO_TRACK_PENDING, its age and the chain

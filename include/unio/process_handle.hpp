@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class process_handle;
 namespace detail {

@@ -21,7 +21,7 @@
 #include <string>
 #include <vector>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What the kernel says of an entry that has not failed.
 struct ring_completion {

@@ -14,7 +14,7 @@
 #include <unio/sync.hpp>
 #include <unio/task.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Receives from a stream for one coroutine. It begins with the first next(), goes on while the coroutine
 /// does something else, and keeps what has come until it is asked for. Once it keeps a window's worth of

@@ -22,7 +22,7 @@
 #include <string_view>
 #include <vector>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using endpoint_list = std::vector<endpoint>;
 

@@ -9,7 +9,7 @@
 #include <expected>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A value of type `T` (or nothing, if that is void), or the std::error_code that says why there is none.
 ///

@@ -15,7 +15,7 @@
 #include <exception>
 #include <expected>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// The outcome of a task: its value (of a task<T&>: a pointer to it), or the exception that left it.
 template <class T>

@@ -14,7 +14,7 @@
 
 #include <initializer_list>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class signal_handle;
 namespace detail {

@@ -6,7 +6,7 @@
 
 #include <unio/result.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Ignores SIGPIPE in this process, and records that it stays ignored.
 ///

@@ -13,7 +13,7 @@
 
 #include <string_view>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 struct socket_pair;
 

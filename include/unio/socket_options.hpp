@@ -22,7 +22,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class handle;
 

@@ -9,7 +9,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What to move. One of the two handles is a pipe; the offsets are for the other one, if it can seek.
 struct splice_request {

@@ -12,7 +12,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A handle on what `fd` leads to, in every style, which leaves `fd` and its flags as they are.
 ///

@@ -14,7 +14,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class stop_source;
 

@@ -10,7 +10,7 @@
 
 #include <unio/detail/strand.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Runs its coroutines and works on another executor, one after the other in the order in which they were
 /// posted, on any thread of that executor. Data that only they use needs no lock.

@@ -16,7 +16,7 @@
 
 #include <unio/detail/stream.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A type whose bytes can be read: `co_await s.co_read(request)` yields an io_result<mutable_buffers>.
 /// co_read may take a deadline after the request.

@@ -11,7 +11,7 @@
 #include <unio/detail/directory_reading.hpp>
 #include <unio/path_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A symbolic link. Its target never changes: another one has to take its place.
 ///

@@ -32,7 +32,7 @@
 
 #include <unio/detail/sync.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Mutual exclusion between coroutines. A coroutine may be suspended while it holds it, and unlock it on
 /// another thread. Not recursive.

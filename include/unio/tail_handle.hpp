@@ -7,7 +7,7 @@
 
 #include <unio/file_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class tail_handle;
 namespace detail {

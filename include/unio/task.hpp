@@ -9,7 +9,7 @@
 
 #include <unio/detail/task.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A coroutine that yields a T to the coroutine that awaits it. It begins when it is awaited, runs where that
 /// one runs, and is awaited once.

@@ -15,7 +15,7 @@
 #include <unio/result.hpp>
 #include <unio/run.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class task_group;
 

@@ -7,7 +7,7 @@
 #include <unio/process_handle.hpp>
 #include <unio/task.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// process_handle::terminate, awaited.
 ///

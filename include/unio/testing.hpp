@@ -29,7 +29,7 @@
 #include <system_error>
 #include <vector>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 /// What a simulation may do. Everything is allowed by default.
 struct simulation_options {

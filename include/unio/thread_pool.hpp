@@ -9,7 +9,7 @@
 
 #include <unio/multiplexer.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Threads that share one multiplexer. An operation that a coroutine awaits starts and ends on the engine of
 /// the thread that the coroutine runs on; an idle thread runs posted work. Two coroutines may run at once:

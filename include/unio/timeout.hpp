@@ -10,7 +10,7 @@
 #include <unio/timer_handle.hpp>
 #include <unio/when.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Within a coroutine: `co_await timeout(1s, x())` runs `x()`, which is asked to stop when the time is over.
 ///

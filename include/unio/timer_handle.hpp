@@ -4,7 +4,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Waits for a timer's moment.
 ///

@@ -18,7 +18,7 @@
 #include <unio/sync.hpp>
 #include <unio/tls_engine.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A TLS connection over any stream, itself a stream: any_stream, buffered_stream, read(), write() and copy()
 /// take it.

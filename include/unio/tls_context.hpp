@@ -18,7 +18,7 @@
 #include <string_view>
 #include <vector>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class tls_context;
 class tls_engine;

@@ -21,7 +21,7 @@
 
 struct ssl_st; // of OpenSSL
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// One side of a TLS connection. Never blocks, never calls the system, knows no descriptor.
 ///

@@ -15,7 +15,7 @@
 
 #include <string_view>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class watch_handle;
 namespace detail {

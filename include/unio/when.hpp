@@ -15,7 +15,7 @@
 
 #include <tuple>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Within a coroutine: `auto [a, b] = co_await when_all(x(), y())` runs both at once and waits for both.
 ///

@@ -11,7 +11,7 @@
 
 #include <unio/detail/yield.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// `co_await co_yield_now()` queues the coroutine behind everything that its executor has to run: other
 /// coroutines, posted work, timers and I/O. Computation between two awaits delays all of these. Awaits that

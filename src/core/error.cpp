@@ -12,7 +12,7 @@
 #include <span>
 #include <string>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 bool is_errno(std::error_code const& code, int value) noexcept {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// For categories of errors: their codes are compared and printed by the destructors of other static objects
 /// too.

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// After so many failures in a row (accepting without descriptors, say): 5, 10, 20, 40, 80 and then 100 ms.
 inline constexpr int pauses_that_grow = 6;

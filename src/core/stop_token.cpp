@@ -2,7 +2,7 @@
 
 #include <unio/stop_token.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 // Held for a few instructions, never while a callback runs.
 void stop_source::lock() noexcept {
   for (;;) {

@@ -2,7 +2,7 @@
 
 #pragma once
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A name for the calling thread that is cheaper than its id. A later thread may get it once this one has
 /// ended.

@@ -2,7 +2,7 @@
 
 #include <unio/accept_loop.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 deadline detail::accept_pause(int times) noexcept { return std::chrono::milliseconds(pause_ms(times)); }
 

@@ -7,7 +7,7 @@
 
 #include <system_error>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace {
 struct nobody {
   static void set_value(io_result<void>&&) noexcept {}

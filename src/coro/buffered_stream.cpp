@@ -2,7 +2,7 @@
 
 #include <unio/buffered_stream.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using detail::bytes_moved;
 using detail::give_a_turn;

@@ -9,7 +9,7 @@
 
 #include <unio/channel.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace {
 
 bool is_over_aligned(channel_values const& v) noexcept {

@@ -16,7 +16,7 @@
 #include <mutex>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 // The addresses in turns: of the first one's family, of the others, of the first one's … (RFC 8305 §4).

@@ -4,7 +4,7 @@
 
 #include <unio/execution.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 bool stop_gate::open() noexcept {
   return (state_.fetch_or(bit_open, std::memory_order_acq_rel) & bit_stop) == 0;

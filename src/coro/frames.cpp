@@ -7,7 +7,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 frame_allocator::~frame_allocator() = default;
 

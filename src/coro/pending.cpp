@@ -14,7 +14,7 @@
 #include <iostream>
 #include <iterator>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 std::string duration(std::int64_t ns) {

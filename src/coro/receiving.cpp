@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 // The most that a ring reads before it learns that it should not (driver/buffer_slots.hpp), and the one that

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 void unhandled(std::exception_ptr e) noexcept {
 #if UNIO_HAS_EXCEPTIONS

@@ -24,7 +24,7 @@
 #include <unio/detail/promise.hpp>
 #include <unio/strand.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 namespace {
 

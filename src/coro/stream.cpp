@@ -2,7 +2,7 @@
 
 #include <unio/splice.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using detail::bytes_moved;
 using detail::time_limit;

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 inline std::error_code system_error(int code) noexcept { return {code, std::system_category()}; }
 

@@ -18,7 +18,7 @@
 
 #include <new>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 // ---- waiting ----------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@
 
 #include <cstdlib>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 void resumption::invoke(work& w, bool run) noexcept {
   auto& self = static_cast<resumption&>(w);

@@ -2,7 +2,7 @@
 
 #include <unio/task_group.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 // Held for a few instructions.
 void task_group::lock() noexcept {

@@ -4,7 +4,7 @@
 
 #include <csignal>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 task<result<exit_status>> co_terminate(process_handle& p, deadline grace) {
   if (auto const e = detail::end_by(p, SIGTERM)) co_return e;

@@ -12,7 +12,7 @@
 #include <unio/run.hpp>
 #include <unio/thread_pool.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class thread_pool::state {
  public:

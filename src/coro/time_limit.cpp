@@ -4,7 +4,7 @@
 
 #include <chrono>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 time_limit::time_limit(deadline d) noexcept : deadline_(d) {
   if (d.is_none() || d.is_zero()) return;

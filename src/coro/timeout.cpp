@@ -9,7 +9,7 @@
 
 #include <unio/timeout.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace {
 
 bool has_come(deadline d) noexcept {

@@ -1,6 +1,6 @@
 #include <unio/detail/children.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 void children::listen(environment const& e, std::uint32_t n) noexcept {
   environment_ = e;

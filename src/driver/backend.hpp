@@ -8,7 +8,7 @@
 
 #include <unio/multiplexer.hpp>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class engine;
 

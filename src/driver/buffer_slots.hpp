@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class buffer_slots;
 

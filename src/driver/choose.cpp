@@ -15,7 +15,7 @@
 #include <string>
 #include <string_view>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 constexpr unsigned default_ring_entries = 1024;

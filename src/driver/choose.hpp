@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// The best backend that this system offers, or the one that UNIO_DRIVER names. Decided once per process.
 ///

@@ -9,7 +9,7 @@
 
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// The adaptive inline attempt: whether trying the system call at once has lately been worth it, for one
 /// direction of one descriptor.

@@ -31,7 +31,7 @@
 
 #include <atomic>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
 inline constexpr unsigned flag_more = 1u << 1;

@@ -12,7 +12,7 @@
 #include <cerrno>
 #include <ctime>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 constexpr std::int64_t forever = deadline::forever;

@@ -4,7 +4,7 @@
 
 #include <unio/operation.hpp>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// Runs a started operation to its end in the calling thread. Needs no ring, no thread and no multiplexer.
 void run_inline(io_operation& op) noexcept;

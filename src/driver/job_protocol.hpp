@@ -39,7 +39,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// `Size` jobs at most, a power of two. After D. Vyukov's bounded queue for many producers and consumers
 /// (2010), in which a cell may also be emptied where it stands.

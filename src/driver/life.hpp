@@ -20,7 +20,7 @@
 
 #include <array>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 enum class trigger : std::uint8_t {
   completion,  ///< the kernel says what has become of it

@@ -12,7 +12,7 @@
 #include <cstdint>
 #include <thread>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// One thread's.
 class patience {

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 // A question to one engine. The last of the two that use it destroys it: the thread that asks may have given

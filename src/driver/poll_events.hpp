@@ -6,7 +6,7 @@
 
 #include <poll.h>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 constexpr short poll_events(readiness r) noexcept {
   switch (r) {

@@ -11,7 +11,7 @@
 
 #include <atomic>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// The queue that an operation is in (operation_links::queue).
 enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel };

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 constinit sys::short_lock lock;

@@ -21,7 +21,7 @@
 #include <cstdint>
 #include <memory>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// The memory of the process that rings may register. From any thread.
 class offered_memory {

@@ -22,7 +22,7 @@
 
 #include <mutex>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 constinit std::mutex mutex;

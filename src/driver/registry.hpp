@@ -6,11 +6,11 @@
 #include <mutex>
 #include <string>
 
-namespace unio {
+namespace unio::inline v0_1 {
 class io_multiplexer;
 }
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class engine;
 

@@ -4,7 +4,7 @@
 
 #include <unio/multiplexer.hpp>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class shared_state;
 

@@ -16,7 +16,7 @@
 #include <new>
 #include <thread>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 using word = std::atomic<std::uint32_t>;

@@ -8,7 +8,7 @@
 
 #include <unio/operation.hpp>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 inline constexpr int max_workers = 4;
 

@@ -9,7 +9,7 @@
 
 #include <unio/fs/shared_fs_mutex.hpp>
 
-namespace unio::fs::append_layout {
+namespace unio::inline v0_1::fs::append_layout {
 
 inline constexpr char magic[16] = "unio append";
 inline constexpr std::uint32_t version = 1;

@@ -26,7 +26,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 namespace layout = append_layout;
 using layout::append_header;

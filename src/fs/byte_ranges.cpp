@@ -31,7 +31,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 using namespace ranges_layout;
 

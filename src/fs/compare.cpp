@@ -13,7 +13,7 @@
 #include <atomic>
 #include <cstring>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 namespace {
 
 using namespace trees;

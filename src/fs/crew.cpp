@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <thread>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 namespace {
 
 constexpr int directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;

@@ -27,7 +27,7 @@
 #include <new>
 #include <string_view>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 
 /// A directory that waits, is being visited, or has something below it that is.
 struct node {

@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 
 /// An array that grows by half. Keeps its storage when it is cleared.
 template <class T> class growing {

@@ -8,7 +8,7 @@
 
 #pragma once
 
-namespace unio::fs::hooks {
+namespace unio::inline v0_1::fs::hooks {
 
 #if defined(UNIO_FS_HOOKS)
 inline constexpr bool are_compiled = true;

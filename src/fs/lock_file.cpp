@@ -18,7 +18,7 @@
 #include <cstring>
 #include <ctime>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 // ── locks on bytes ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -24,7 +24,7 @@
 
 #include <mutex>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 using unio::detail::native;
 using unio::detail::to_error_code;

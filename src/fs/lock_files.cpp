@@ -39,7 +39,7 @@
 
 #include <algorithm>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 namespace {
 
 constexpr std::uint64_t owner_byte = 0;

@@ -12,7 +12,7 @@
 
 #include <unio/detail/map_slot.hpp>
 
-namespace unio::fs::map_layout {
+namespace unio::inline v0_1::fs::map_layout {
 
 inline constexpr char magic[16] = "unio memory_map";
 inline constexpr std::uint32_t version = 2;

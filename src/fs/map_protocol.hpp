@@ -55,7 +55,7 @@
 #include <climits>
 #include <iterator>
 
-namespace unio::fs::map_layout {
+namespace unio::inline v0_1::fs::map_layout {
 
 inline constexpr std::int64_t first_probe_ns = 2'000'000;
 inline constexpr std::int64_t last_probe_ns = 50'000'000;

@@ -21,7 +21,7 @@
 #include <cstring>
 #include <ctime>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 namespace layout = map_layout;
 using layout::died_bit;

@@ -14,7 +14,7 @@
 #include <new>
 #include <string_view>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 namespace {
 
 constexpr unsigned mask = STATX_BASIC_STATS;

@@ -9,7 +9,7 @@
 
 struct statx;
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 
 /// Of the source, asked once.
 struct attributes {

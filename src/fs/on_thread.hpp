@@ -11,7 +11,7 @@
 
 #include <coroutine>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// `f(stop_token)` runs elsewhere; where no thread can be started, on the calling one.
 template <class F> class [[nodiscard]] on_thread : unio::detail::away {

@@ -14,7 +14,7 @@
 
 #include <unio/fs/byte_ranges.hpp>
 
-namespace unio::fs::ranges_layout {
+namespace unio::inline v0_1::fs::ranges_layout {
 
 inline constexpr char magic[] = "unio byte_ranges"; // the first 16
 inline constexpr std::uint32_t version = 1;

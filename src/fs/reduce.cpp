@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 namespace {
 
 using namespace trees;

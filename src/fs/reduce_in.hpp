@@ -5,7 +5,7 @@
 #include <unio/fs/reduce.hpp>
 #include <unio/stop_token.hpp>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 
 /// As fs::reduce, of `name` in `folder`, which may be opened by O_PATH. `must_be_directory`: ENOTDIR for
 /// anything else. A stop of either token ends it.

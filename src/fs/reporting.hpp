@@ -7,7 +7,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 
 /// Passes failures and progress to a sink, from one thread at a time.
 class reporting {

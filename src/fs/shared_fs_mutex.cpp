@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 using unio::detail::to_error_code;
 

@@ -9,7 +9,7 @@
 #include <cstring>
 #include <new>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 tree_failure tree_failures::operator[](std::size_t i) const noexcept {
   one const& f = all_[i];

@@ -18,7 +18,7 @@
 #include <string_view>
 #include <utility>
 
-namespace unio::fs::trees {
+namespace unio::inline v0_1::fs::trees {
 
 using unio::detail::to_error_code;
 

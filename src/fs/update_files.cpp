@@ -21,7 +21,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 namespace {
 
 constexpr char decision_name[] = ".unio-update";

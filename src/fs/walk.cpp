@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 namespace {
 
 using namespace trees;

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Makes it close-on-exec and, unless it stays blocking, non-blocking, and moves it above 2. Returns the
 /// descriptor and sets `status_flags` to its flags before (F_GETFL); or a negative code: then it is still the

@@ -16,7 +16,7 @@
 #include <system_error>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 namespace {
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <cstring>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 std::size_t put_name_of(int fd, path_buffer& out) noexcept {
   constexpr char prefix[] = "/proc/self/fd/";

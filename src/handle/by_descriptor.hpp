@@ -4,7 +4,7 @@
 
 #include "handle/names.hpp"
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Writes the name of the descriptor, "/proc/self/fd/N", with a NUL. Returns its length.
 std::size_t put_name_of(int fd, path_buffer& out) noexcept;

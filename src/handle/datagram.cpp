@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using namespace detail::sockets;
 using detail::option_id;

@@ -4,7 +4,7 @@
 
 #include <dirent.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 // What getdents64(2) fills; the C library's struct dirent64 is the same.

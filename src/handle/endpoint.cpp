@@ -15,7 +15,7 @@
 #include <cstring>
 #include <limits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(endpoint) == 120 && alignof(endpoint) >= alignof(sockaddr_un));
 static_assert(endpoint::capacity >= sizeof(sockaddr_un) + 1); // a path of 108 bytes gets one more NUL

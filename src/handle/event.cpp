@@ -4,7 +4,7 @@
 
 #include <sys/eventfd.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(event_handle) == 16);
 

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(file_handle) == 16);
 

@@ -15,7 +15,7 @@
 
 #include <mutex>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(file_lock) == 48);
 

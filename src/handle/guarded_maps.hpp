@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Lists the memory of a map. A number for the functions below, or -1: as many as can be are listed.
 int guard(std::byte const* begin, std::size_t bytes) noexcept;

@@ -10,7 +10,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(handle) == 16 && sizeof(io_handle) == 16);
 

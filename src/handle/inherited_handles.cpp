@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 constexpr int first_passed = 3; // SD_LISTEN_FDS_START

@@ -18,7 +18,7 @@
 #include <csignal>
 #include <cstring>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace {
 
 using sys::call;

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Everything that a child is to become: made beforehand, in the parent.
 struct launch_plan {

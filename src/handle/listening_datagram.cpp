@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using namespace detail::sockets;
 

@@ -17,7 +17,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(map_handle) == 64);
 

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <mutex>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 struct listed_map {

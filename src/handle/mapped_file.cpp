@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(mapped_file_handle) == 56);
 

@@ -10,7 +10,7 @@
 #include <climits>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(detail::longest_path == PATH_MAX - 1 && detail::longest_name == NAME_MAX);
 

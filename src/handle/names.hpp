@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 inline constexpr std::size_t longest_path = 4095; // PATH_MAX without the terminating NUL
 inline constexpr std::size_t longest_name = 255;  // NAME_MAX

@@ -9,7 +9,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 // A descriptor that cannot be moved above 2 is closed, and counts as one that did not fit.
 void passed_handles::add(int fd) noexcept {

@@ -14,7 +14,7 @@
 
 #include <cstdlib>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(path_handle) == 16 && sizeof(directory_handle) == 16 && sizeof(symlink_handle) == 16);
 

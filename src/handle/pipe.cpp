@@ -11,7 +11,7 @@
 #include <algorithm>
 #include <ctime>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(pipe_handle) == 16);
 

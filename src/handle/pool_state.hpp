@@ -25,7 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 class pool_state final : public driver::buffer_source {
  public:

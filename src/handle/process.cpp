@@ -22,7 +22,7 @@
 #include <new>
 #include <string_view>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(process_handle) == 24);
 

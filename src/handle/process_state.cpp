@@ -17,7 +17,7 @@
 #include <ctime>
 #include <mutex>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace {
 
 constexpr int by_descriptor = 3; // P_PIDFD, of <linux/wait.h>

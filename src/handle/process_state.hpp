@@ -7,7 +7,7 @@
 
 #include <unio/process_handle.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// A process, as its handle and the waits for it share it.
 struct process_state {

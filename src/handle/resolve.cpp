@@ -11,7 +11,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace {
 
 // While anything in the system is renamed or mounted, the kernel cannot exclude that ".." has led out and

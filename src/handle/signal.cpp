@@ -21,7 +21,7 @@
 #include <mutex>
 #include <new>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(signal_handle) == 24);
 static_assert(std::is_trivially_copyable_v<signal_info>); // goes through a pipe, in one piece

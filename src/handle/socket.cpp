@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using namespace detail::sockets;
 

@@ -15,7 +15,7 @@
 #include <limits>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using namespace detail::sockets;
 using detail::option_id;

@@ -13,7 +13,7 @@
 #include <cerrno>
 #include <cstdint>
 
-namespace unio::detail::sockets {
+namespace unio::inline v0_1::detail::sockets {
 
 inline result<void> done(std::int64_t r) noexcept {
   if (r < 0) return to_error_code(static_cast<int>(r));

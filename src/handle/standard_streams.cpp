@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 #include <sys/sysmacros.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 // io_handle's constructor is for handles that derive from it.

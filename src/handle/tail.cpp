@@ -10,7 +10,7 @@
 #include <sys/inotify.h>
 #include <sys/vfs.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(tail_handle) == 24);
 

@@ -10,7 +10,7 @@
 #include <climits>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(watch_handle) == 16);
 static_assert(watch_handle::largest_event == sizeof(inotify_event) + NAME_MAX + 1);

@@ -16,7 +16,7 @@
 #include <unio/connect.hpp>
 #include <unio/detail/promise.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 void awaiting::start(io_operation& op) noexcept {
   environment const& e = *environment_;

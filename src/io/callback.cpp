@@ -9,7 +9,7 @@
 
 #include <unio/callback.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 void calling_back::start(io_operation& op, io_multiplexer* given, refused_function refused) noexcept {
   io_multiplexer& m = choose(op.own_multiplexer_, given);

@@ -6,7 +6,7 @@
 
 #include <unio/multiplexer.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 io_multiplexer::~io_multiplexer() = default;
 

@@ -6,7 +6,7 @@
 
 #include <unio/multiplexer.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// The calling thread's own: read by every start. Needs no guard for its construction, and stays readable
 /// after the rest has been destroyed.

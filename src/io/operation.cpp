@@ -2,7 +2,7 @@
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 io_operation& io_operation::operator=(io_operation&& other) noexcept {
   if (this == &other) return *this;

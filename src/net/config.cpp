@@ -13,7 +13,7 @@
 #include <cstdlib>
 #include <mutex>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 namespace {
 
 constexpr std::string_view blanks = " \t\r\v\f";

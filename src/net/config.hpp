@@ -14,7 +14,7 @@
 #include <map>
 #include <span>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 inline constexpr std::uint16_t name_port = 53;
 

@@ -9,7 +9,7 @@
 #include <charconv>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 // What is wrong with the text, or null.

@@ -4,7 +4,7 @@
 
 #include <unio/resolver.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 class resolve_category_type final : public std::error_category {

@@ -28,7 +28,7 @@
 #include <mutex>
 #include <utility>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 namespace {
 
 struct job {

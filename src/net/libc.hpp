@@ -4,7 +4,7 @@
 
 #include <unio/resolver.hpp>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 /// Look-ups that run at once; more wait for one of them to end.
 inline constexpr int most_libc_threads = 8;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 std::string lower(std::string_view text) {
   std::string out(text);

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 /// ASCII only, whatever the locale.
 constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }

@@ -7,7 +7,7 @@
 #include <array>
 #include <bit>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 namespace {
 
 using address = std::array<std::uint8_t, 16>;

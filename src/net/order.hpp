@@ -6,7 +6,7 @@
 
 #include <span>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 /// Where this host would send from to reach an address; no family: nothing reaches it.
 using source_of = endpoint (*)(endpoint const& destination);

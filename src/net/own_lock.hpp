@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 /// A lock of this process.
 class own_lock {

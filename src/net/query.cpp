@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 namespace {
 
 const_buffer buffer_of(std::span<std::byte const> bytes) noexcept { return {bytes.data(), bytes.size()}; }

@@ -7,7 +7,7 @@
 
 #include <unio/task.hpp>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 /// One question, and what is known of it.
 struct asked {

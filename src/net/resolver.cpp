@@ -24,7 +24,7 @@
 #include <exception>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using namespace net;
 

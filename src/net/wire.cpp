@@ -12,7 +12,7 @@
 #include <cstring>
 #include <tuple>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 namespace {
 
 constexpr std::size_t header_size = 12;    // RFC 1035 §4.1.1

@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <span>
 
-namespace unio::net {
+namespace unio::inline v0_1::net {
 
 /// What is known of a question.
 enum class verdict : std::uint8_t {

@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 constexpr int accepted_flags = SOCK_CLOEXEC | SOCK_NONBLOCK;

@@ -9,7 +9,7 @@
 #include <unio/splice.hpp>
 #include <unio/timer_handle.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Private state of operations. Each function takes the operation in its comment, as an io_operation.
 struct operation_access {
@@ -94,6 +94,6 @@ struct operation_access {
 
 } // namespace unio::detail
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 using access = detail::operation_access;
 }

@@ -4,7 +4,7 @@
 
 #include <sys/xattr.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 // A descriptor that the calls on descriptors take, or a path that leads to the same: a descriptor opened

@@ -6,7 +6,7 @@
 
 #include <fcntl.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 async_barrier const& self(io_operation const& op) noexcept { return static_cast<async_barrier const&>(op); }

@@ -11,7 +11,7 @@
 
 #include <type_traits>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 /// For operations whose call always has to be made by a thread that may block.
 template <class Operation> int never_at_once(Operation&) noexcept { return -EAGAIN; }

@@ -12,7 +12,7 @@
 
 #include <algorithm>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using state = op::file_access::clone;

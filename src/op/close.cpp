@@ -3,7 +3,7 @@
 #include "op/access.hpp"
 #include "op/face.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 bool prepare(io_operation& op, io_uring_sqe& sqe, bool) noexcept {

@@ -5,7 +5,7 @@
 
 #include <sys/socket.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using detail::connect_operation;

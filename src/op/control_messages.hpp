@@ -12,7 +12,7 @@
 #include <cstring>
 #include <span>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 struct control_message {
   int level = 0;

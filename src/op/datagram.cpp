@@ -12,7 +12,7 @@
 #include <chrono>
 #include <ctime>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 bool queued_errors_end_waits(int fd) noexcept {
   if (!queues_errors(fd)) return false;

@@ -15,7 +15,7 @@
 #include <span>
 #include <type_traits>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 static_assert(sizeof(msghdr) == sizeof(message_memory<8>::header) && alignof(msghdr) <= 8);
 static_assert(sizeof(iovec) * message_memory<8>::own_vectors == sizeof(message_memory<8>::vectors));
@@ -43,7 +43,7 @@ struct datagram_access {
 
 } // namespace unio::detail
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 using dgram = detail::datagram_access;
 

@@ -4,7 +4,7 @@
 
 #include <array>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::dgram;

@@ -5,7 +5,7 @@
 
 #include <sys/stat.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 int find(async_extents& op) noexcept {

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 
-namespace unio {
+namespace unio::inline v0_1 {
 using driver::attempt;
 using driver::direction;
 using driver::inline_attempt;
@@ -21,7 +21,7 @@ using driver::operation_faces;
 using driver::outcome;
 } // namespace unio
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 /// sys::uninterrupted, as the result of perform(): no caller sees EINTR, and no call moves more than an int
 /// can say.

@@ -12,7 +12,7 @@
 
 #include <limits>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Private state of operations. Each function takes the operation in its comment.
 struct file_operation_access {
@@ -38,7 +38,7 @@ struct file_operation_access {
 
 } // namespace unio::detail
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 using file_access = detail::file_operation_access;
 

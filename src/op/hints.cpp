@@ -2,7 +2,7 @@
 
 #include "op/file_calls.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::largest_offset;

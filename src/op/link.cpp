@@ -16,7 +16,7 @@
 
 #include <unio/link.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 // ---- the members ------------------------------------------------------------------------------------------

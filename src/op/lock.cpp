@@ -7,7 +7,7 @@
 #include "op/access.hpp"
 #include "op/face.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 void give_back(io_operation& op) noexcept { op::access::give_back_lock(op); }

@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Private state of operations on maps.
 struct detail::map_access_to {

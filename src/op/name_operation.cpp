@@ -2,7 +2,7 @@
 
 #include "op/name_operation.hpp"
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 name_operation::name_operation(driver::operation_faces const& faces, handle const& h,
                                unio::deadline d) noexcept

@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 /// The faces of an operation that uses two directories: neither is closed before it has ended.
 template <class Operation, int (*Call)(Operation&) noexcept>

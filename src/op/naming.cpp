@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 // ---- of what a handle has open ----
 

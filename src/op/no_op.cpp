@@ -4,7 +4,7 @@
 
 #include <unio/timer_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 bool prepare(io_operation&, io_uring_sqe& sqe, bool) noexcept {

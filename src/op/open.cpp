@@ -15,7 +15,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using mode = handle::mode;

@@ -6,7 +6,7 @@
 
 #include <unio/passed_handles.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::dgram;

@@ -5,7 +5,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 async_poll const& self(io_operation const& op) noexcept { return static_cast<async_poll const&>(op); }

@@ -9,7 +9,7 @@
 
 #include <unio/raw_ring.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 struct raw_ring_access {
   static raw_ring_operation& of(io_operation& op) noexcept { return static_cast<raw_ring_operation&>(op); }

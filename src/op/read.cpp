@@ -6,7 +6,7 @@
 
 #include <sys/socket.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 async_read& self(io_operation& op) noexcept { return static_cast<async_read&>(op); }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Private state of the operation.
 struct detail::tail_access {

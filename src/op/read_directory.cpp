@@ -9,7 +9,7 @@
 #include <climits>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 driver::operation_faces const& async_read_directory::table() noexcept {
   static constexpr operation_faces faces = op::call_faces<async_read_directory, call>("read_directory");

@@ -4,7 +4,7 @@
 
 #include <unio/watch_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 mutable_buffer into(io_operation const& op) noexcept {

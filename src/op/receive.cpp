@@ -30,7 +30,7 @@
 
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 void begin(io_operation& op) noexcept {

@@ -7,7 +7,7 @@
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::dgram;

@@ -6,7 +6,7 @@
 
 #include <linux/io_uring.h>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 /// Whether the memory of an entry is registered; then the entry says which it is.
 inline bool names_registered(io_uring_sqe& sqe, driver::registered_memory& memory) noexcept {

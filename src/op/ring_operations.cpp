@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <iterator>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::ring_use;

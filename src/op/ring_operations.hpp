@@ -2,7 +2,7 @@
 
 #pragma once
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 /// A row of the table.
 struct ring_use {

@@ -3,7 +3,7 @@
 #include "op/datagram.hpp"
 #include "sys/kernel_abi.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::dgram;

@@ -9,7 +9,7 @@
 
 #include <new>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 static_assert(sys::op_send_zero_copy == IORING_OP_SEND_ZC);

@@ -4,7 +4,7 @@
 #include <unio/passed_handles.hpp>
 #include <unio/timer_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 constexpr std::size_t tracking = UNIO_TRACKS_PENDING ? 16 : 0;
 static_assert(sizeof(io_operation) <= 128 + tracking);

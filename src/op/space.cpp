@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 using op::largest_offset;

@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <poll.h>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 async_splice& self(io_operation& op) noexcept { return static_cast<async_splice&>(op); }

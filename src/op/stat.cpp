@@ -10,7 +10,7 @@
 
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 static_assert(sizeof(metadata) <= 224);

@@ -8,7 +8,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 /// Whether a read would not wait: for bytes, the end or an error.
 inline bool is_readable(int fd) noexcept {

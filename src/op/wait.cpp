@@ -4,7 +4,7 @@
 #include "op/face.hpp"
 #include "sys/due.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 async_wait& self(io_operation& op) noexcept { return static_cast<async_wait&>(op); }

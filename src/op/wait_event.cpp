@@ -3,7 +3,7 @@
 #include "op/access.hpp"
 #include "op/face.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 constexpr std::size_t counter_size = sizeof(std::uint64_t); // eventfd(2): a read takes exactly eight bytes

@@ -6,7 +6,7 @@
 #include "handle/process_state.hpp"
 #include "op/face.hpp"
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Private state of the operation.
 struct detail::process_access {

@@ -21,7 +21,7 @@
 #include <ctime>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Private state of the operation.
 struct detail::word_access {

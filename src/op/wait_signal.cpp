@@ -11,7 +11,7 @@
 
 #include <csignal>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// Private state of the operation.
 struct detail::signal_access {

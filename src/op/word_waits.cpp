@@ -15,7 +15,7 @@
 #include <new>
 #include <utility>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 namespace {
 
 using detail::word_waiter;

@@ -17,7 +17,7 @@
 
 #include <cstdint>
 
-namespace unio::op {
+namespace unio::inline v0_1::op {
 
 inline constexpr int words_per_thread = 127;
 inline constexpr int max_word_threads = 16;

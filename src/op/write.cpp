@@ -12,7 +12,7 @@
 
 #include <ctime>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 async_write& self(io_operation& op) noexcept { return static_cast<async_write&>(op); }

@@ -21,7 +21,7 @@
 
 #include <ctime>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 namespace {
 
 std::int64_t checked(long r) noexcept { return r < 0 ? -errno : r; }

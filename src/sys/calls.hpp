@@ -27,7 +27,7 @@ struct statfs;
 struct statx;
 struct timespec;
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 struct waited_word;
 

@@ -13,7 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 namespace {
 
 constexpr std::int64_t in_kernel_at_once = std::int64_t{64} << 20; // so that it can be stopped

@@ -23,7 +23,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 enum class copy_rung : std::uint8_t { none, cloned, in_kernel, buffered };
 

@@ -5,7 +5,7 @@
 #include <fcntl.h>
 #include <sys/uio.h>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 // Zero-initialised and never written as a whole: only the pages of numbers in use take memory.
 constinit descriptor_state descriptor_table[descriptor_table_size]{};

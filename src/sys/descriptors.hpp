@@ -16,7 +16,7 @@
 
 #include <atomic>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Takes a fresh descriptor, or a negative code, which it returns. Returns the descriptor, moved if it was 0,
 /// 1 or 2; if it cannot be moved it is closed and the code says why.

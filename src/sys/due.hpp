@@ -6,7 +6,7 @@
 
 #include <unio/deadline.hpp>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Steady clock, ns; deadline::forever if there is none.
 inline std::int64_t due(deadline const& d) noexcept {

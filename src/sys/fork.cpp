@@ -2,7 +2,7 @@
 
 #include <pthread.h>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 constinit std::atomic<unsigned> fork_count{0};
 

@@ -6,7 +6,7 @@
 
 #include <atomic>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 UNIO_API extern std::atomic<unsigned> fork_count;
 

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Linux 6.18, include/uapi/linux/fs.h (RWF_NOSIGNAL): a write to a broken pipe fails without raising
 /// SIGPIPE.

@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// An argument as a register holds it.
 template <class T> long in_register(T argument) noexcept {

@@ -8,7 +8,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Linux 6.7, include/uapi/linux/io_uring.h (IORING_OP_READ_MULTISHOT).
 inline constexpr std::uint8_t op_read_multishot = 49;

@@ -4,7 +4,7 @@
 
 #include <fcntl.h>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 namespace {
 
 int ask(int fd, int command, struct flock& l, std::uint64_t at, std::uint64_t bytes, short type) noexcept {

@@ -10,7 +10,7 @@
 
 #include <cstdint>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 inline constexpr std::uint64_t to_the_end = 0; // as a number of bytes: the whole file from there on
 

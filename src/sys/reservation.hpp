@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// `Count` elements of zeroes in address space of their own; null if there is no address space (RLIMIT_AS).
 template <class T, std::size_t Count> class reservation {

@@ -27,7 +27,7 @@ extern "C" void __tsan_acquire(void*);
 extern "C" void __tsan_release(void*);
 #endif
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 #if defined(UNIO_SANITIZED)
 inline constexpr bool is_sanitized = true;

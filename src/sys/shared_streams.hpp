@@ -4,7 +4,7 @@
 
 #include "sys/descriptors.hpp"
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Each call is made only if the descriptor is ready, and moves at most this: a pipe that is ready for
 /// writing has room for that (pipe(7), PIPE_BUF).

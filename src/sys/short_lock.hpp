@@ -9,7 +9,7 @@
 #include <sys/single_threaded.h>
 #endif
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// False where there is another thread, or nobody can tell (The GNU C Library Manual, Single-Threaded).
 inline bool is_only_thread() noexcept {

@@ -12,7 +12,7 @@
 #include <atomic>
 #include <ctime>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 namespace {
 
 constinit std::atomic<bool> sigpipe_is_ignored = false; // relaxed: it guards nothing

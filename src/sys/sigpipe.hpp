@@ -16,7 +16,7 @@
 #include <csignal>
 #include <cstdint>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Whether pwritev2(2) and the ring take RWF_NOSIGNAL for a pipe: probed once per process.
 bool has_rwf_nosignal() noexcept;

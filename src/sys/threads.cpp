@@ -3,7 +3,7 @@
 #include <csignal>
 #include <initializer_list>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 int start_thread(void* (*run)(void*), void* argument, pthread_t* joinable) noexcept {
   sigset_t blocked, before;

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 /// Starts a thread that runs `run(argument)`. Not std::thread, which allocates and throws.
 ///

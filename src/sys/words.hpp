@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace unio::sys {
+namespace unio::inline v0_1::sys {
 
 inline std::uint32_t* address_of(std::atomic<std::uint32_t>& word) noexcept {
   static_assert(sizeof(word) == sizeof(std::uint32_t) && std::atomic<std::uint32_t>::is_always_lock_free);

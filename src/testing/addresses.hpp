@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 template <class Native> Native as(endpoint const& e) noexcept {
   Native n{};

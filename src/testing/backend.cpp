@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 using driver::engine;
 

@@ -6,7 +6,7 @@
 #include "driver/uring/client.hpp"
 #include "testing/kernel.hpp"
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 class simulated_backend final : public driver::ring_client<simulated_kernel> {
  public:

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <ctime>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 namespace {
 
 constexpr std::size_t longest_payload = 65'507; // of an IPv4 packet; ip(7)

@@ -17,7 +17,7 @@
 #include <cstring>
 #include <string_view>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 namespace {
 
 constexpr std::size_t longest_name = 255; // NAME_MAX

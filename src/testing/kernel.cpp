@@ -7,7 +7,7 @@
 #include <cstring>
 #include <string>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 namespace {
 
 constexpr std::size_t completions_per_entry = 4;

@@ -13,7 +13,7 @@
 #include "sys/kernel_abi.hpp"
 #include "testing/world.hpp"
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 class simulated_kernel {
  public:

@@ -19,7 +19,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 namespace {
 
 constexpr std::int64_t second = 1'000'000'000;

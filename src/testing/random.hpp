@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 /// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 class random_source {

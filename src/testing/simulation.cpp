@@ -2,7 +2,7 @@
 #include "io/multiplexers.hpp"
 #include "testing/backend.hpp"
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 // Handles make themselves; a simulation makes them of descriptors that no system call returned.
 struct handle_maker {

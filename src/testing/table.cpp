@@ -17,7 +17,7 @@
 #include <ctime>
 #include <string>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 namespace {
 
 world* installed = nullptr;

@@ -15,7 +15,7 @@
 #include <cstring>
 #include <iterator>
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 namespace {
 

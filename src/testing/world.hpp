@@ -24,7 +24,7 @@ struct flock;
 struct stat;
 struct statx;
 
-namespace unio::testing {
+namespace unio::inline v0_1::testing {
 
 /// The first simulated number. Above 2^28; and its low 20 bits, by which tables of descriptors are indexed,
 /// are above what most processes may open, so that real descriptors share no entries with simulated ones, and

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using detail::bio_owner;
 using detail::certificate_owner;

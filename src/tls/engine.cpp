@@ -19,7 +19,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 static_assert(sizeof(tls_engine) < 400 && sizeof(tls_context) == 16);
 

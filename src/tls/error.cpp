@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace {
 
 class tls_category_type final : public std::error_category {

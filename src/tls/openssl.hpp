@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 template <auto Free> struct openssl_free {
   template <class T> void operator()(T* p) const noexcept { (void)Free(p); }

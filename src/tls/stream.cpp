@@ -14,7 +14,7 @@
 
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 using detail::bytes_moved;
 using detail::system_error;

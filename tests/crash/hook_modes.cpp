@@ -33,7 +33,7 @@ bool was_asked_for_defect() noexcept { return asked(); }
 
 } // namespace crash
 
-namespace unio::fs::hooks {
+namespace unio::inline v0_1::fs::hooks {
 
 void step(char const* name) noexcept {
   if (auto const f = crash::handler.load(std::memory_order_relaxed)) f(name);

@@ -459,7 +459,7 @@ bool is_undecided = false;
 
 } // namespace
 
-namespace unio::fs::hooks {
+namespace unio::inline v0_1::fs::hooks {
 void step(char const* name) noexcept {
   if (kill_at != 0 && std::strncmp(name, "update.", 7) == 0 && --kill_at == 0) ::raise(SIGKILL);
 }

@@ -4,7 +4,7 @@
 
 #include <unio/accept_loop.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// How long to wait after accepting has failed `times` times in a row.

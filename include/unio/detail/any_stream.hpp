@@ -4,7 +4,7 @@
 
 #include <unio/stream.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline any_read_stream::any_read_stream(any_stream s) noexcept : stream_reference(s) {}
 inline any_write_stream::any_write_stream(any_stream s) noexcept : stream_reference(s) {}

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 template <class T> struct is_task : std::false_type {};
 template <class T> struct is_task<task<T>> : std::true_type {};

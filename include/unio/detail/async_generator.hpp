@@ -5,7 +5,7 @@
 #include <unio/async_generator.hpp>
 #include <unio/detail/promise.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 class next_base;

@@ -4,7 +4,7 @@
 
 #include <unio/sync.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline async_mutex::guard async_mutex::try_lock() noexcept {
   return permits_.try_lock() ? guard(permits_) : guard();

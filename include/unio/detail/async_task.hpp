@@ -4,7 +4,7 @@
 
 #include <unio/async_task.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class T, class Receiver> task_connection<T, Receiver>::~task_connection() {
   if (!started() || finished_) return;

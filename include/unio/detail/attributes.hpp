@@ -4,7 +4,7 @@
 
 #include <unio/attributes.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class UNIO_API async_get_attribute : public detail::name_operation,
                                      public detail::standard_sender<async_get_attribute> {

@@ -6,11 +6,11 @@
 
 #include <coroutine>
 
-namespace unio {
+namespace unio::inline v0_1 {
 class io_operation;
 }
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// What an awaited operation needs beside itself: its coroutine, and its stop callback. Not a template
 /// (src/io/awaiting.cpp). It precedes the operation: see set_atomic().

@@ -24,7 +24,7 @@
 #include <cstdint>
 #include <optional>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Blocks one thread until any thread wakes it.
 class blocker {

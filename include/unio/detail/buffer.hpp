@@ -4,7 +4,7 @@
 
 #include <unio/buffer.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class Buffer>
 constexpr buffer_list<Buffer>::buffer_list(std::span<Buffer const> many) noexcept

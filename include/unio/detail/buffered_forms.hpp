@@ -4,7 +4,7 @@
 
 #include <unio/buffered_stream.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline detail::buffered_awaitable<detail::buffered_read> buffered_reader::co_read(
     io_request<mutable_buffers> request, deadline d) noexcept {

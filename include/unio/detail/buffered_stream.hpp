@@ -11,12 +11,12 @@
 #include <coroutine>
 #include <string_view>
 
-namespace unio {
+namespace unio::inline v0_1 {
 class buffered_reader;
 class buffered_writer;
 } // namespace unio
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// A request that memory can often answer at once, and that otherwise takes a task. `Question` has at_once(),
 /// which returns whether it left an answer, and slowly(yields): if `yields`, that lets others run first.

@@ -5,7 +5,7 @@
 #include <unio/callback.hpp>
 #include <unio/frames.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// What an operation with a handler needs beside itself: its turn on an executor, and its stop callback. Not
 /// a template (src/io/callback.cpp). It precedes the operation: see set_atomic().
@@ -110,7 +110,7 @@ class callback_operation final : calling_back, Sender, public pooled_frames {
 
 } // namespace unio::detail
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>

@@ -8,7 +8,7 @@
 #include <new>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// What a channel must know of its values.
 struct channel_values {

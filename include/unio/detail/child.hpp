@@ -11,7 +11,7 @@
 
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// A task that another object owns.
 template <class T> class task_elsewhere {

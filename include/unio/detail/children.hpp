@@ -18,7 +18,7 @@
 
 #include <atomic>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 class UNIO_API children : private stop_node {
  public:

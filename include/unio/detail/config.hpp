@@ -60,7 +60,7 @@
 #define UNIO_AWAIT_ELIDABLE
 #endif
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Prints `message` with where it was raised on standard error and aborts.
 [[noreturn]] UNIO_API void broken_precondition(char const* expression, char const* message, char const* file,

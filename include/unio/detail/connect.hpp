@@ -4,7 +4,7 @@
 
 #include <unio/connect.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class Sender, class Receiver>
 inline io_operation_connection<Sender, Receiver>::io_operation_connection(Sender sender, Receiver receiver)

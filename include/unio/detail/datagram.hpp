@@ -6,7 +6,7 @@
 
 #include <iterator>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class datagram_segments::iterator {
  public:

@@ -4,7 +4,7 @@
 
 #include <unio/datagram_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline async_receive_from::async_receive_from(datagram_handle& h, mutable_buffers into, datagram_info& info,
                                               unio::deadline d) noexcept

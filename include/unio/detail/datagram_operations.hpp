@@ -8,7 +8,7 @@
 
 #include <span>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class datagram_handle;
 

@@ -4,7 +4,7 @@
 
 #include <unio/deadline.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 constexpr std::int64_t deadline::add(std::int64_t a, std::int64_t b) noexcept {
   return b > forever - a ? forever : a + b;

@@ -5,7 +5,7 @@
 #include <unio/detail/opening.hpp>
 #include <unio/directory_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class UNIO_API async_open_directory : public detail::open_operation,
                                       public detail::standard_sender<async_open_directory> {

@@ -6,7 +6,7 @@
 #include <unio/detail/metadata.hpp>
 #include <unio/directory_entry.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class directory_handle;
 class symlink_handle;

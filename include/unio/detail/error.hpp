@@ -4,7 +4,7 @@
 
 #include <unio/error.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline std::error_condition make_error_condition(condition c) noexcept {
   return {static_cast<int>(c), condition_category()};
@@ -16,7 +16,7 @@ inline std::error_code make_error_code(error e) noexcept { return {static_cast<i
 template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
 template <> struct std::is_error_code_enum<unio::error> : std::true_type {};
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Operations carry their outcome as one int: >= 0, or a negative native code: -errno, or -(own_error_base +
 /// error).

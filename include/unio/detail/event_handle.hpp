@@ -4,7 +4,7 @@
 
 #include <unio/event_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline async_wait_event::async_wait_event(event_handle& h, unio::deadline d) noexcept
     : io_operation(detail::wait_event_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}

@@ -12,14 +12,14 @@
 #if defined(UNIO_EXECUTION_HEADER)
 #define UNIO_HAS_EXECUTION 1
 #include UNIO_EXECUTION_HEADER
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace ex = UNIO_EXECUTION_NAMESPACE;
 }
 #elif defined(__cpp_lib_senders)
 #define UNIO_HAS_EXECUTION 1
 #include <execution>
 #include <stop_token>
-namespace unio::detail::ex {
+namespace unio::inline v0_1::detail::ex {
 using namespace std::execution;
 using std::get_stop_token;
 using std::get_stop_token_t;
@@ -29,7 +29,7 @@ using std::stop_token_of_t;
 #elif __has_include(<stdexec/execution.hpp>)
 #define UNIO_HAS_EXECUTION 1
 #include <stdexec/execution.hpp>
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 namespace ex = stdexec;
 }
 #else

@@ -4,7 +4,7 @@
 
 #include <unio/executor.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// The functions of a type-erased executor.
 template <class E> struct erased_executor {

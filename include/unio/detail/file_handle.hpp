@@ -5,7 +5,7 @@
 #include <unio/detail/opening.hpp>
 #include <unio/file_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class UNIO_API async_open : public detail::open_operation, public detail::standard_sender<async_open> {
  public:

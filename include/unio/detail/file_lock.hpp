@@ -4,7 +4,7 @@
 
 #include <unio/file_lock.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// What locking a range and locking a file have in common.

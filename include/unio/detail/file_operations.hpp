@@ -4,7 +4,7 @@
 
 #include <unio/file_operations.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 extern UNIO_API driver::operation_faces const truncate_faces, maximum_extent_faces, zero_faces,

@@ -6,7 +6,7 @@
 
 #include <type_traits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// True for an enumeration whose values may be combined.

@@ -13,7 +13,7 @@
 #include <bit>
 #include <new>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 inline constexpr std::size_t frame_step = 64; // sizes up to frame_small: multiples of this

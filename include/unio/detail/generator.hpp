@@ -6,7 +6,7 @@
 
 #include <exception>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 [[noreturn]] UNIO_API void rethrow(std::exception_ptr e);
 
@@ -70,7 +70,7 @@ template <class T> generator<T> generator_promise<T>::get_return_object() noexce
 
 } // namespace unio::detail
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class T> class generator<T>::iterator {
  public:

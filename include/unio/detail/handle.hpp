@@ -4,7 +4,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// A mapped file moved into a handle without a map becomes a plain file.
 inline handle_kind handle::moved(handle_kind k) noexcept {

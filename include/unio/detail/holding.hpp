@@ -11,7 +11,7 @@
 #include <span>
 #include <utility>
 
-namespace unio::fs::detail {
+namespace unio::inline v0_1::fs::detail {
 
 // The entities of a request in the order in which all users lock them: ascending, without duplicates,
 // exclusive if one of the duplicates is. Up to eight need no allocation.

@@ -9,7 +9,7 @@
 #include <new>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// At most `capacity` of them, first in, first out, in a block of the frame pool.
 class lent_queue {

@@ -10,7 +10,7 @@
 #include <tuple>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// A chain, whatever its members are. Not a template (src/op/link.cpp).
 class UNIO_API chain : public io_operation {

@@ -4,7 +4,7 @@
 
 #include <unio/link.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class... Results> inline std::size_t link_result<Results...>::bytes_transferred() const noexcept {
   return std::apply([](auto const&... each) { return (std::size_t{0} + ... + each.bytes_transferred()); },

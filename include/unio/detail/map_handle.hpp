@@ -4,7 +4,7 @@
 
 #include <unio/file_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class map_handle;
 

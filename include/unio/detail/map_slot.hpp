@@ -9,7 +9,7 @@
 #include <atomic>
 #include <utility>
 
-namespace unio::fs::map_layout {
+namespace unio::inline v0_1::fs::map_layout {
 
 inline constexpr std::uint32_t users = 320;
 
@@ -63,7 +63,7 @@ bool own_at_once(Slot& s, std::uint64_t value, std::uint64_t me, Epoch const& ep
 
 } // namespace unio::fs::map_layout
 
-namespace unio::fs::detail {
+namespace unio::inline v0_1::fs::detail {
 
 /// The map, for the fast path.
 struct quick_map {

@@ -8,11 +8,11 @@
 
 #include <memory>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 enum class map_visibility;
 }
 
-namespace unio::fs::detail {
+namespace unio::inline v0_1::fs::detail {
 
 class UNIO_API memory_map_base : public shared_fs_mutex {
  public:

@@ -4,7 +4,7 @@
 
 #include <unio/fs/memory_map.hpp>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 constexpr std::uint64_t fnv1a_hash::of(std::uint64_t value) noexcept {
   std::uint64_t h = 0xcbf29ce484222325;

@@ -4,7 +4,7 @@
 
 #include <unio/metadata.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// An operation on what a handle has open, or on what a name leads to from a directory. Its constructors are

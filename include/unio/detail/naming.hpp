@@ -4,7 +4,7 @@
 
 #include <unio/naming.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// One that makes a second name, relative to a second directory.

@@ -4,7 +4,7 @@
 
 #pragma once
 
-namespace unio::detail::ex {
+namespace unio::inline v0_1::detail::ex {
 
 struct sender_t {};
 struct receiver_t {};

@@ -4,7 +4,7 @@
 
 #include <unio/handle.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 class UNIO_API open_operation : public io_operation {
  public:

@@ -4,7 +4,7 @@
 
 #include <unio/operation.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline io_status io_operation::poll() noexcept {
   std::uint32_t const s = load();

@@ -10,7 +10,7 @@
 
 #include <limits>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class handle;
 class io_handle;

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class UNIO_API async_send_handles : public io_operation, public detail::standard_sender<async_send_handles> {
  public:

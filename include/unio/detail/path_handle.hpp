@@ -5,7 +5,7 @@
 #include <unio/detail/opening.hpp>
 #include <unio/path_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class UNIO_API async_open_path : public detail::open_operation,
                                  public detail::standard_sender<async_open_path> {

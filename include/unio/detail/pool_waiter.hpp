@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 class buffer_slots;
 }
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 class pool_state;
 

@@ -21,7 +21,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 /// What a coroutine of unio's can ask about itself: `co_await this_coro::environment`.
 namespace this_coro {

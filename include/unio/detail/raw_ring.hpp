@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 namespace detail {
 

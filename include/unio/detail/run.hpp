@@ -12,7 +12,7 @@
 
 #include <optional>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {

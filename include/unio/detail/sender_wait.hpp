@@ -18,7 +18,7 @@
 #include <system_error>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// How an operation and a stop from another thread meet (src/coro/execution.cpp).
 class stop_gate {

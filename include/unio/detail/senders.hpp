@@ -16,7 +16,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 // ---- operations -------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ template <class Sender> class [[nodiscard]] sender_awaitable : sender_wait {
 
 } // namespace unio::detail
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <is_executor Executor, class T>
 inline detail::task_sender<Executor, T> as_sender(Executor executor, task<T> t) {

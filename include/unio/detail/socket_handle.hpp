@@ -4,7 +4,7 @@
 
 #include <unio/socket_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 class UNIO_API async_connected : public detail::connect_operation,
                                  public detail::standard_sender<async_connected> {

@@ -4,7 +4,7 @@
 
 #include <unio/splice.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 namespace detail {
 extern UNIO_API driver::operation_faces const tee_faces;

@@ -7,7 +7,7 @@
 
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 template <class Sender, class Receiver> class standard_operation;
 template <class Sender> struct standard_completions;

@@ -6,7 +6,7 @@
 
 #include <utility>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline bool stop_token::stop_requested() const noexcept {
   return source_ != nullptr && source_->stop_requested();

@@ -9,7 +9,7 @@
 #include <coroutine>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// The queue of a strand, and who runs it (src/coro/strand.cpp).
 class strand_state : private work {

@@ -14,7 +14,7 @@
 #include <new>
 #include <utility>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 template <class A> using awaited_t = decltype(awaiter_of(std::declval<A>()).await_resume());
 template <class A, class T>

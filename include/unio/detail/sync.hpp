@@ -11,7 +11,7 @@
 
 #include <unio/detail/waiting.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// A number of permits, and the coroutines that wait for some of them: a mutex has one permit.
 class UNIO_API permits final : public wait_queue {

@@ -8,7 +8,7 @@
 #include <exception>
 #include <new>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class T = void> class task;
 

@@ -4,7 +4,7 @@
 
 #include <unio/task_group.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// A task of a group, in a block of the frame pool.

@@ -4,7 +4,7 @@
 
 #include <unio/task.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <class T> inline task<T>& task<T>::operator=(task&& other) noexcept {
   if (this != &other) {

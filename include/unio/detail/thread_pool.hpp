@@ -5,7 +5,7 @@
 #include <unio/frames.hpp>
 #include <unio/thread_pool.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// A function as work, in a block of the frame pool.
 template <class F> struct posted final : work, pooled_frames {
@@ -23,7 +23,7 @@ template <class F> struct posted final : work, pooled_frames {
 
 } // namespace unio::detail
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline bool thread_pool::running_in_this_thread() const noexcept {
   return multiplexer_->run_by() == io_multiplexer::runner::this_thread;

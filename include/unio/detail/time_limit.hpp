@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// The deadline of a whole transfer: a moment, once it has begun. Zero stays zero: do what can be done
 /// without waiting.

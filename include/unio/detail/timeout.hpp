@@ -4,7 +4,7 @@
 
 #include <unio/timeout.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 namespace detail {
 
 /// Runs one child and, once that is suspended, a timer: the part without the value.

@@ -4,7 +4,7 @@
 
 #include <unio/timer_handle.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 inline async_wait::async_wait(timer_handle& t, unio::deadline d) noexcept
     : void_operation(detail::wait_faces, handle_kind::none, -1, t.own_multiplexer(), d),

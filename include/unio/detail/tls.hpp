@@ -4,11 +4,11 @@
 
 #include <unio/detail/buffered_stream.hpp>
 
-namespace unio {
+namespace unio::inline v0_1 {
 class tls_stream;
 }
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// The question of a buffered_awaitable: answered at once by what has been decrypted or has arrived.
 struct tls_read {

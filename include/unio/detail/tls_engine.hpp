@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 struct tls_hooks; // what OpenSSL calls
 

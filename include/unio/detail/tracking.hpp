@@ -12,7 +12,7 @@
 #include <source_location>
 #include <type_traits>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 struct no_location {};
 /// Where a co_await stands: a default argument of await_transform.

@@ -16,7 +16,7 @@
 #include <unio/connect.hpp>
 #include <unio/io_request.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// The table of each operation (src/op).
 extern UNIO_API driver::operation_faces const read_faces, receive_faces, receive_many_faces, write_faces,

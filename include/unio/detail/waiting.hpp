@@ -19,7 +19,7 @@
 #include <coroutine>
 #include <type_traits>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 class wait_queue;
 class waiter_list;

@@ -10,7 +10,7 @@
 #include <unio/detail/children.hpp>
 #include <unio/when.hpp>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 enum class waiting_for : unsigned char { values, outcomes, first };
 
@@ -213,7 +213,7 @@ template <waiting_for What, class R> auto gather_range(R& tasks) {
 
 } // namespace unio::detail
 
-namespace unio {
+namespace unio::inline v0_1 {
 
 template <detail::can_be_awaited... A> inline auto when_all(A&&... a) {
   return detail::gather<detail::waiting_for::values>(static_cast<A&&>(a)...);

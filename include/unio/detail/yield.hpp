@@ -6,7 +6,7 @@
 
 #include <coroutine>
 
-namespace unio::detail {
+namespace unio::inline v0_1::detail {
 
 /// Counts an await that may not have to wait. True for every 64th since a coroutine was resumed from a loop:
 /// it yields even if it is ready.

@@ -10,7 +10,7 @@
 
 #include <unio/fs/tree.hpp>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// What may differ. The values are bits.
 enum class difference : std::uint32_t {

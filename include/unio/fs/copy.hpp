@@ -27,7 +27,7 @@
 
 #include <unio/fs/tree.hpp>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// How contents were copied, from the cheapest on.
 enum class copy_method : std::uint8_t {

@@ -13,7 +13,7 @@
 #include <span>
 #include <string_view>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// What is locked: a number of the program's choice.
 ///

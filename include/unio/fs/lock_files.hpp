@@ -30,7 +30,7 @@
 
 #include <memory>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// See the top of the file.
 ///

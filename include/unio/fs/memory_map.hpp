@@ -54,7 +54,7 @@
 
 #include <unio/detail/memory_map.hpp>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// One multiplication, by 2^64 over the golden ratio (Knuth, The Art of Computer Programming, 6.4): good for
 /// values that are already random, as those of entity_of(), and for consecutive numbers.

@@ -20,7 +20,7 @@
 
 #include <unio/fs/tree.hpp>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 struct reduce_options : tree_options {
   /// First renames what is removed to a hidden name beside it, so that nobody finds half of it. If something

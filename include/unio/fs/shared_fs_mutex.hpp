@@ -33,7 +33,7 @@
 #include <span>
 #include <utility>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 class shared_fs_mutex;
 namespace detail {

@@ -34,7 +34,7 @@
 #include <memory>
 #include <string_view>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// A name that something could not be done with.
 struct tree_failure {

@@ -36,7 +36,7 @@
 #include <memory>
 #include <span>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// See the top of the file.
 ///

@@ -20,7 +20,7 @@
 
 #include <limits>
 
-namespace unio::fs {
+namespace unio::inline v0_1::fs {
 
 /// What walk_options::with_status asks for, one statx(2) for each name. Times are ns since 1970.
 struct entry_status {

@@ -7,7 +7,7 @@
 #include "sys/descriptors.hpp"
 #include "sys/threads.hpp"
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 engine::~engine() {
   shut_down();

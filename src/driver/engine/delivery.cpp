@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
   auto& self = *static_cast<engine*>(engine_that_tried);

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 using detail::pauses_that_grow;
 using detail::retries_that_grow;

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 int engine::reap(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]

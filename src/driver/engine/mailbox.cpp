@@ -4,7 +4,7 @@
 #include "driver/engine/rooms.hpp"
 #include "sys/calls.hpp"
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 bool engine::before_sleep() noexcept {
   sleeping_.store(true, std::memory_order_seq_cst);

@@ -14,7 +14,7 @@
 #include <limits>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 inline constexpr std::int64_t forever = deadline::forever;
 inline constexpr unsigned all_events = io_operation::value | io_operation::done;

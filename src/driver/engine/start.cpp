@@ -8,7 +8,7 @@
 
 #include <cerrno>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : backend_(std::move(b)), shared_(shared), doorbell_fd_(backend_->give_doorbell()) {

@@ -22,7 +22,7 @@
 #include <cerrno>
 #include <ctime>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};

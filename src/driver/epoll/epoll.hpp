@@ -8,7 +8,7 @@
 
 #include <memory>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// `why`: what io_uring said; 0 if it was not asked for. `doorbell_fd`: the engine's, if it has one already.
 result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd = -1) noexcept;

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 crew::crew(int threads, bool stays, std::unique_ptr<slot[]> slots) noexcept
     : threads_(threads), stays_(stays), slots_(std::move(slots)) {

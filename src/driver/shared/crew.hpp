@@ -21,7 +21,7 @@
 #include <memory>
 #include <span>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class crew;
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 static_assert(std::is_trivially_destructible_v<std::mutex>);

@@ -9,7 +9,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class slot;
 

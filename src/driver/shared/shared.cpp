@@ -20,7 +20,7 @@
 #include <new>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 class shared_multiplexer final : public pool_multiplexer, members, crew {

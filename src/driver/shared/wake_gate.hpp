@@ -21,7 +21,7 @@
 #include <atomic>
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 template <template <class> class Atomic = std::atomic> class wake_gate {
  public:

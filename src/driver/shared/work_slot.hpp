@@ -9,7 +9,7 @@
 #include <atomic>
 #include <mutex>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock
 /// that is held for a few instructions.

@@ -11,7 +11,7 @@
 #include <cerrno>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 int add_buffers(int ring_fd, int number, buffer_slots const& slots) noexcept {
   io_uring_buf_reg group{};

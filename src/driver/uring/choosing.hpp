@@ -7,7 +7,7 @@
 #include "driver/registered_memory.hpp"
 #include "driver/uring/ring.hpp"
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// Whether this kernel can, and no filter forbids it; and whether one request may bring many values
 /// (sys/multishot.hpp). Tried once per process, on a ring of its own.

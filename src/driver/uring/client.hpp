@@ -25,7 +25,7 @@
 #include <concepts>
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 static_assert(flag_more == IORING_CQE_F_MORE);
 

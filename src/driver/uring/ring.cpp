@@ -18,7 +18,7 @@
 #include <ctime>
 #include <utility>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 constexpr std::uint32_t always = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;

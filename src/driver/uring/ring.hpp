@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <cstring>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class ring {
  public:

@@ -11,7 +11,7 @@
 
 #include <cstdint>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 class slot_table {
  public:

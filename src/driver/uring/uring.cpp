@@ -15,7 +15,7 @@
 #include <atomic>
 #include <thread>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 namespace {
 
 // A ring that knows which operations are for it.

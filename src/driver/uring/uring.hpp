@@ -9,7 +9,7 @@
 #include <array>
 #include <memory>
 
-namespace unio::driver {
+namespace unio::inline v0_1::driver {
 
 /// Errors: what io_uring_setup(2) or the first io_uring_enter(2) said.
 result<std::unique_ptr<backend>> make_uring(unsigned entries) noexcept;
