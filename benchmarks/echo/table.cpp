@@ -33,7 +33,7 @@ table echo_table(settings const& s) {
       .higher_is_better = true,
       .reference = "epoll, C",
       .counted = {},
-      .curve_over = "connections",
+      .curves_over = {"connections"},
       .has_percentiles = true,
       .run_ms = static_cast<double>(run_ms),
       .rounds = s.quick ? 1 : 5,

@@ -22,7 +22,7 @@ table growth_table(settings const& s) {
       .unit = "ns per operation",
       .reference = "C, epoll",
       .counted = {counting::system_calls, counting::allocations},
-      .curve_over = "count",
+      .curves_over = {"count"},
       .run_ms = 50,
       .rounds = 5,
       .notes = {"timers: one is cancelled and set again, to a moment within the next hour or two.",

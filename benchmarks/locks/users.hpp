@@ -27,7 +27,7 @@
 
 namespace locks_bench {
 
-inline constexpr unsigned most_users = 8;
+inline constexpr unsigned most_users = 32;
 inline constexpr unsigned most_entities = 8;
 inline constexpr unsigned most_numbers = most_users * most_entities;
 

@@ -96,7 +96,8 @@ int main(int argc, char** argv) {
   using namespace pipe_bench;
   return benchmarks::subject_main(
       argc, argv,
-      {{.subject = "asio callbacks" + on, .parameters = {}, .run = callbacks},
-       {.subject = "asio coroutines" + on, .parameters = {}, .run = coroutines<awaited_descriptor>},
-       {.subject = "asio coroutines, deferred" + on, .parameters = {}, .run = coroutines<descriptor>}});
+      pipe_bench::by_writers(
+          {{.subject = "asio callbacks" + on, .parameters = {}, .run = callbacks},
+           {.subject = "asio coroutines" + on, .parameters = {}, .run = coroutines<awaited_descriptor>},
+           {.subject = "asio coroutines, deferred" + on, .parameters = {}, .run = coroutines<descriptor>}}));
 }

@@ -49,6 +49,6 @@ benchmarks::sample run(std::uint64_t operations) {
 } // namespace pipe_bench
 
 int main(int argc, char** argv) {
-  return benchmarks::subject_main(argc, argv,
-                                  {{.subject = "libuv", .parameters = {}, .run = pipe_bench::run}});
+  return benchmarks::subject_main(
+      argc, argv, pipe_bench::by_writers({{.subject = "libuv", .parameters = {}, .run = pipe_bench::run}}));
 }

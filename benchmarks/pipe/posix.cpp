@@ -30,7 +30,8 @@ benchmarks::sample on_epoll(std::uint64_t operations) {
 } // namespace pipe_bench
 
 int main(int argc, char** argv) {
-  return benchmarks::subject_main(argc, argv,
-                                  {{.subject = "read(2)", .parameters = {}, .run = pipe_bench::read_loop},
-                                   {.subject = "epoll, C", .parameters = {}, .run = pipe_bench::on_epoll}});
+  return benchmarks::subject_main(
+      argc, argv,
+      pipe_bench::by_writers({{.subject = "read(2)", .parameters = {}, .run = pipe_bench::read_loop},
+                              {.subject = "epoll, C", .parameters = {}, .run = pipe_bench::on_epoll}}));
 }

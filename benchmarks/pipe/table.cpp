@@ -15,9 +15,9 @@ table pipe_table(settings const& s) {
       .run_ms = 40,
       .rounds = 11,
       .notes =
-          {"The writer writes blocks of 64 KiB and sleeps while there is no room: it wakes for each page "
-           "that "
-           "was emptied.",
+          {"One writer writes blocks of 64 KiB and sleeps while there is no room: it wakes for each page "
+           "that was emptied. Four writers are threads of one process that write blocks of 256 bytes; all of "
+           "them wake for a page.",
            "Multishot: one entry reads until its buffers are used up, each of one byte; the next read is the "
            "kernel's to start. Lent: the same by async_receive_many, with 64 buffers in the ring."},
   };

@@ -173,4 +173,6 @@ std::vector<benchmarks::benchmark_case> cases() {
 } // namespace
 } // namespace pipe_bench
 
-int main(int argc, char** argv) { return benchmarks::subject_main(argc, argv, pipe_bench::cases()); }
+int main(int argc, char** argv) {
+  return benchmarks::subject_main(argc, argv, pipe_bench::by_writers(pipe_bench::cases()));
+}

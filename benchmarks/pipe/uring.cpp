@@ -29,10 +29,10 @@ benchmarks::sample on_ring(std::uint64_t operations, bool multishot) {
 int main(int argc, char** argv) {
   return benchmarks::subject_main(
       argc, argv,
-      {{.subject = "liburing, C",
-        .parameters = {},
-        .run = [](std::uint64_t n) { return pipe_bench::on_ring(n, false); }},
-       {.subject = "liburing, C, multishot", .parameters = {}, .run = [](std::uint64_t n) {
-          return pipe_bench::on_ring(n, true);
-        }}});
+      pipe_bench::by_writers({{.subject = "liburing, C",
+                               .parameters = {},
+                               .run = [](std::uint64_t n) { return pipe_bench::on_ring(n, false); }},
+                              {.subject = "liburing, C, multishot",
+                               .parameters = {},
+                               .run = [](std::uint64_t n) { return pipe_bench::on_ring(n, true); }}}));
 }

@@ -240,6 +240,12 @@ std::string curves_over(report const& r, std::string const& over) {
       c->values[static_cast<std::size_t>(std::ranges::find(positions, position_of(l)) - positions.begin())] =
           median(l.runs);
     }
+    const auto is_there = [&](std::size_t at) {
+      return std::ranges::any_of(all, [&](curve const& c) { return c.values[at].has_value(); });
+    };
+    std::size_t there = 0;
+    for (std::size_t at = 0; at < positions.size(); ++at) there += is_there(at) ? 1 : 0;
+    if (there < 2) continue; // a point is no curve
     const std::string picture = curves(r.of->title, r.of->unit + " over " + over, positions, all);
     if (!picture.empty() && !group.empty()) out += "<h3>" + escaped(group) + "</h3>\n";
     out += picture;
@@ -370,11 +376,11 @@ std::string section(report const& r) {
       "the most; a ratio above 1 is better than the peer.</p>\n",
       escaped(r.of->name), escaped(r.of->title), escaped(r.of->unit),
       r.of->higher_is_better ? "more" : "less", rounds);
-  if (!r.of->curve_over.empty()) out += curves_over(r, r.of->curve_over);
+  for (std::string const& over : r.of->curves_over) out += curves_over(r, over);
   for (auto const& group : grouped(r)) {
     const std::string heading = parameters_text(group.front()->parameters);
     if (!heading.empty()) out += "<h3>" + escaped(heading) + "</h3>\n";
-    if (r.of->curve_over.empty()) out += bars(r, group);
+    if (r.of->curves_over.empty()) out += bars(r, group);
     if (r.of->has_percentiles) out += percentiles(group);
     out += histograms(group);
     out += group_table(r, group);

@@ -30,9 +30,9 @@ struct table {
   bool higher_is_better = false;
   std::string reference;         // the first peer: every subject's ratio refers to it
   std::vector<counting> counted; // what is counted in runs of their own (of the cases of programs)
-  std::string curve_over = {};   // the parameter along which a chart has curves; empty: bars
-  bool has_percentiles = false;  // the extras are percentiles: a chart of them, too
-  double run_ms = 20;            // how long a run is to last
+  std::vector<std::string> curves_over = {}; // the parameters along which charts have curves; none: bars
+  bool has_percentiles = false;              // the extras are percentiles: a chart of them, too
+  double run_ms = 20;                        // how long a run is to last
   int rounds = 11;
   std::vector<std::string> notes = {}; // printed below
   std::vector<benchmark_case> cases = {};

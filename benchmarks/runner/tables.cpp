@@ -8,6 +8,7 @@ namespace benchmarks {
 
 table pipe_table(settings const&);
 table latency_table(settings const&);
+table tail_table(settings const&);
 table mock_table(settings const&);
 table yield_table(settings const&);
 table echo_table(settings const&);
@@ -19,6 +20,8 @@ table tls_table(settings const&);
 table file_table(settings const&);
 table compile_table(settings const&);
 table memory_table(settings const&);
+table frames_table(settings const&);
+table append_table(settings const&);
 table growth_table(settings const&);
 table locks_table(settings const&);
 table trees_table(settings const&);
@@ -29,6 +32,8 @@ std::span<table_entry const> tables() {
       table_entry{"pipe", "single bytes from a pipe that is kept full (D2052R0 §5.2)", pipe_table},
       table_entry{"latency", "the tail of a round trip over a pipe, over a Unix socket (D2052R0 §5.3)",
                   latency_table},
+      table_entry{"tail", "the same, ten million times, by what never sleeps: p99.9999 (D2052R0 §5.3)",
+                  tail_table},
       table_entry{"mock",
                   "composed operations whose I/O costs nothing (Coroutine-first asynchronous I/O §11)",
                   mock_table},
@@ -49,9 +54,11 @@ std::span<table_entry const> tables() {
       table_entry{"compile", "what including and linking the library costs a small echo server",
                   compile_table},
       table_entry{"memory", "bytes per idle connection and per suspended coroutine", memory_table},
+      table_entry{"frames", "a read within a coroutine of its own: where its frame comes from", frames_table},
+      table_entry{"append", "a file that grows, read as a pipe without an end, beside a pipe", append_table},
       table_entry{"growth", "an operation while 1 … 1,000,000 others wait", growth_table},
       table_entry{"locks",
-                  "mutexes between processes, 1 to 8 entities, 1 to 8 processes (AFIO v2, shared_fs_mutex)",
+                  "mutexes between processes, 1 to 8 entities, 1 to 32 processes (AFIO v2, shared_fs_mutex)",
                   locks_table},
       table_entry{"trees", "walking, removing and copying directory trees, beside find, rm and cp",
                   trees_table},

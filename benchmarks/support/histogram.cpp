@@ -19,11 +19,14 @@ double histogram::percentile_ns(double percent) const noexcept {
 }
 
 std::vector<figure> histogram::percentiles() const {
-  return {
+  std::vector<figure> all = {
       {"p50 µs", percentile_ns(50) / 1e3},       {"p90 µs", percentile_ns(90) / 1e3},
       {"p99 µs", percentile_ns(99) / 1e3},       {"p99.9 µs", percentile_ns(99.9) / 1e3},
-      {"p99.99 µs", percentile_ns(99.99) / 1e3}, {"max µs", static_cast<double>(largest_) / 1e3},
+      {"p99.99 µs", percentile_ns(99.99) / 1e3},
   };
+  if (total_ >= 1'000'000) all.push_back({"p99.9999 µs", percentile_ns(99.9999) / 1e3});
+  all.push_back({"max µs", static_cast<double>(largest_) / 1e3});
+  return all;
 }
 
 std::vector<bucket> histogram::buckets() const {

@@ -30,7 +30,7 @@ class histogram {
   [[nodiscard]] std::uint64_t largest_ns() const noexcept { return largest_; }
   /// 0 ... 100. Zero if nothing was added.
   [[nodiscard]] double percentile_ns(double percent) const noexcept;
-  /// "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "p99.99 µs", "max µs".
+  /// "p50 µs", "p90 µs", "p99 µs", "p99.9 µs", "p99.99 µs", of a million and more "p99.9999 µs", "max µs".
   [[nodiscard]] std::vector<figure> percentiles() const;
   /// What was counted, in microseconds.
   [[nodiscard]] std::vector<bucket> buckets() const;

@@ -70,14 +70,17 @@ table tcp_reader_table(settings const& s) {
       .unit = "MB/s",
       .higher_is_better = true,
       .reference = "recv(2)",
-      .counted = {},
+      .counted = {counting::allocations},
       .rounds = 7,
-      .notes = {"The sender, a process that writes blocks of 256 KiB, is often the limit: see the reader's "
-                "processor time.",
-                "polled: looks again and again, and never waits.",
-                "program KiB: one that does this and nothing else, -O2, stripped, with what it uses of the "
-                "library (unio's forms: "
-                "examples/tcp_reader) but the C and C++ libraries."},
+      .notes =
+          {"The sender, a process that writes blocks of 256 KiB, is often the limit: see the reader's "
+           "processor time.",
+           "polled: looks again and again, and never waits.",
+           "futures, then: a future for each read and its continuation, allocated, as the talk compares; "
+           "allocations are for a megabyte.",
+           "program KiB: one that does this and nothing else, -O2, stripped, with what it uses of the "
+           "library (unio's forms: "
+           "examples/tcp_reader) but the C and C++ libraries."},
   };
   for (char const* const program :
        {"tcp_reader_posix", "tcp_reader_asio", "tcp_reader_asio_uring", "tcp_reader_unio"})

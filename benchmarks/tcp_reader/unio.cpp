@@ -1,6 +1,7 @@
 // tcp_reader_unio: every style, on both drivers.
 
 #include "cases.hpp"
+#include "futures.hpp"
 #include "support/unio_driver.hpp"
 
 #include <unio/callback.hpp>
@@ -131,6 +132,40 @@ sample run_callbacks(std::string const& driver, sender& from, receiving& to) {
   });
 }
 
+struct future_reader {
+  unio::io_handle socket;
+  receiving* to;
+  std::error_code error = {};
+  bool has_ended = false;
+
+  futures::future<std::size_t> read() {
+    futures::promise<std::size_t> got;
+    futures::future<std::size_t> result = got.get_future();
+    unio::start(unio::async_read(socket, room_of(*to)),
+                [this, got](unio::io_result<unio::mutable_buffers> moved) {
+                  error = moved.error();
+                  got.set_value(moved.bytes_transferred());
+                });
+    return result;
+  }
+  void read_all() {
+    futures::do_while([this] {
+      return read().then([this](std::size_t n) { return to->took(n); });
+    }).finally([this](bool) { has_ended = true; });
+  }
+};
+
+sample run_futures(std::string const& driver, sender& from, receiving& to) {
+  const auto m = multiplexer_on(driver);
+  future_reader reader{.socket = adopt(from), .to = &to};
+  reader.socket.set_multiplexer(m.get());
+  return measure_reading(from, to, [&] {
+    reader.read_all();
+    while (!reader.has_ended) (void)m->run().value();
+    if (reader.error) throw std::system_error(reader.error, "read");
+  });
+}
+
 unio::task<> read_all(unio::io_handle& socket, receiving& to) {
   for (bool more = true; more;) {
     auto const got = co_await socket.co_read(room_of(to));
@@ -157,6 +192,7 @@ int main(int argc, char** argv) {
   add("unio polled", run_polled);
   add("unio multiplexed", run_multiplexed);
   add("unio callbacks", run_callbacks);
+  add("unio futures, then", run_futures);
   add("unio awaited", run_awaited);
   return subject_main(argc, argv, cases);
 }
