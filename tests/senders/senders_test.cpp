@@ -127,6 +127,44 @@ TEST(senders, an_error_of_one_member_stops_the_operation_beside_it) {
   EXPECT_THROW((void)sync_wait(ex::when_all(p.read(unio::deadline()), fails())), std::runtime_error);
 }
 
+task<> fails_later() {
+  unio::timer_handle a_moment(10ms);
+  (co_await a_moment.co_wait()).value();
+  throw std::runtime_error("no");
+}
+
+TEST(senders, an_error_on_another_thread_stops_the_operation_that_this_one_runs) {
+  test::other_thread w;
+  for (int i = 0; i != 20; ++i) {
+    pipe p;
+    auto const fails = [](int at) -> task<> {
+      if (at % 2 != 0) co_await fails_later();
+      throw std::runtime_error("no");
+    };
+    EXPECT_THROW(
+        (void)sync_wait(ex::when_all(p.read(unio::deadline()), unio::as_sender(w.executor(), fails(i)))),
+        std::runtime_error);
+  }
+}
+
+TEST(senders, an_operation_that_completes_while_it_is_stopped_completes_once) {
+  test::other_thread w;
+  pipe p;
+  int read = 0, stopped = 0;
+  for (int i = 0; i != 50; ++i) {
+    auto const writes_and_fails = [](unio::pipe_handle& h) -> task<> {
+      (co_await h.co_write(unio::const_buffer("x", 1))).value();
+      throw std::runtime_error("no");
+    };
+    auto reads = p.read(unio::deadline()) | ex::then([&](read_result r) { read += r.has_value() ? 1 : 0; });
+    EXPECT_THROW((void)sync_wait(ex::when_all(std::move(reads),
+                                              unio::as_sender(w.executor(), writes_and_fails(p.writer)))),
+                 std::runtime_error);
+    if (p.reader.try_read(unio::mutable_buffer(p.room)).has_value()) ++stopped;
+  }
+  EXPECT_EQ(read + stopped, 50) << "a stop loses no byte";
+}
+
 TEST(senders, the_standards_sync_wait_of_what_another_thread_runs_completes_there) {
   test::other_thread w;
   pipe p;
@@ -230,6 +268,10 @@ TEST(senders, an_operation_runs_on_a_thread_pool_that_is_its_scheduler) {
       sync_wait(ex::starts_on(unio::as_scheduler(pool.executor()), p.read()) | ex::then(thread_of));
   writer.join();
   EXPECT_NE(std::get<0>(got.value()), here);
+  p.writer.write(std::string_view("x")).value();
+  EXPECT_NE(
+      unio::sync_wait(ex::starts_on(unio::as_scheduler(pool.executor()), p.read()) | ex::then(thread_of)),
+      here);
 }
 
 TEST(senders, the_standards_sync_wait_runs_the_multiplexer_of_a_scheduler_that_nothing_runs) {
