@@ -19,4 +19,4 @@ if(PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYP
 endif()
 
 set(UNIO_STDEXEC_DIR "" CACHE PATH
-  "stdexec's headers, for the tests of unio/execution.hpp; empty: a stand-in of their own")
+  "stdexec's headers, for suite.senders.* and examples/senders; empty: a stand-in of the tests', and none")

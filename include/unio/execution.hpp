@@ -1,12 +1,35 @@
 // unio/execution.hpp: senders, receivers and schedulers of the standard library (P2300, C++26).
 //
-//   async_X, of every handle    is a sender
-//   as_sender(executor, task)   a task as a sender
+//   async_X, atomic_async_X     of every handle: senders of their result
+//   task<T>                     a sender, too
+//   as_sender(executor, task)   a task on an executor, as a sender
 //   as_scheduler(executor)      an executor as a scheduler
-//   as_awaitable(sender)        a sender, awaited by a coroutine
+//   co_await sender             in a coroutine of unio's; as_awaitable(sender) is the same
+//   sync_wait(sender)           blocks this thread, running its multiplexer, until the sender has completed
 //   UNIO_HAS_EXECUTION          1 if an implementation was found (unio/detail/execution.hpp)
 //
 //   auto copied = unio::async_read(pipe, room) | then([](unio::io_result<unio::mutable_buffers> r) { … });
+//
+// What executes what. An operation whose handle was given a multiplexer uses that. Otherwise the receiver's
+// environment decides, and so does it where a task that is a sender runs:
+//
+//   the scheduler is an executor of unio's   that executor's multiplexer: starts_on(as_scheduler(e), …); in a
+//                                            coroutine and unio::sync_wait the scheduler is its executor
+//   the delegation scheduler is one          likewise
+//   the delegation scheduler is another      that of its thread, which it then runs in turns: the standard's
+//                                            sync_wait has one, so it runs this thread's multiplexer
+//   there is neither                         the starting thread's own: some code must run it. If there is a
+//                                            scheduler that is not unio's, and nothing has run it by then,
+//                                            debug builds end the program with a message
+//
+// The first two are asked for by get_start_scheduler (get_scheduler, where the vocabulary is older) and
+// get_delegation_scheduler.
+//
+// While the standard's sync_wait has nothing else to do it looks up from its multiplexer every 5 ms, because
+// other work of its scheduler cannot wake it: unio::sync_wait sleeps, and what it waits for wakes it.
+//
+// async_accept_many and async_receive_many yield many values, for which the standard has no senders (yet):
+// they are none. Awaitables (co_X) are none either: in a foreign coroutine nothing would run them.
 //
 // unio/unio.hpp does not include this header.
 
@@ -14,7 +37,9 @@
 
 #include <unio/detail/execution.hpp>
 #include <unio/detail/standard_sender.hpp>
+#include <unio/detail/verbs.hpp>
 #include <unio/executor.hpp>
+#include <unio/run.hpp>
 #include <unio/task.hpp>
 
 namespace unio::inline v0_1 {
@@ -22,6 +47,10 @@ namespace detail {
 template <class Executor, class T> class task_sender;
 template <class Executor> class executor_scheduler;
 template <class Sender> class sender_awaitable;
+/// A sender of the standard's that no coroutine could await otherwise.
+template <class Sender>
+concept only_a_sender = ex::sender<std::remove_cvref_t<Sender>> &&
+                        !requires(Sender&& s) { awaiter_of(static_cast<Sender&&>(s)).await_resume(); };
 } // namespace detail
 
 /// A task as a sender.
@@ -43,7 +72,7 @@ template <is_executor Executor, class T>
 template <is_executor Executor>
 [[nodiscard]] detail::executor_scheduler<Executor> as_scheduler(Executor executor);
 
-/// A sender, awaited: `co_await as_awaitable(sender)`.
+/// A sender, awaited: `co_await as_awaitable(sender)`, or `co_await sender` where it is no awaitable itself.
 ///
 /// Returns        the arguments of set_value: nothing, a value, or a std::tuple of several
 /// Throws         the argument of set_error, a std::error_code as std::system_error; for set_stopped,
@@ -55,18 +84,37 @@ template <is_executor Executor>
 template <class Sender>
 [[nodiscard]] detail::sender_awaitable<std::remove_cvref_t<Sender>> as_awaitable(Sender&& sender);
 
+/// Starts a sender on the calling thread's own multiplexer, and runs that until the sender has completed.
+///
+/// Returns        as awaiting it
+/// Throws         as awaiting it; and as run()
+/// Preconditions  as run()
+/// Cancellation   `options.stop` is the receiver's token
+/// Cost           the frame of one task
+template <class Sender>
+  requires detail::only_a_sender<Sender>
+auto sync_wait(Sender&& sender, run_options const& options = {});
+
 } // namespace unio
 
-/// Every operation that yields one result is a sender. What std::execution::connect makes of it:
+/// Every operation that yields one result is a sender, and so is a task. What std::execution::connect makes
+/// of an operation (of a task: as as_sender() says, on the executor that the head of this file names):
 ///
 /// Completes     when the operation has finished, by set_value(result); an error is in the result. By
 ///               set_stopped() if the receiver's stop token ended it before it moved anything
-/// Resumes on    the thread that runs its multiplexer; inside start() if it could be done at once
-/// Runs on       its handle's multiplexer, or else the starting thread's own; another thread may run it
+/// Resumes on    the thread that runs its multiplexer; inside start() if it could be done at once and no turn
+///               of a delegation scheduler is waited for
+/// Runs on       its handle's multiplexer; otherwise see the head of this file. Another thread may run it
 /// Cancellation  by the receiver's stop token, from any thread
 /// Cost          no allocation; no lock but the stop token's
 template <class Sender>
   requires std::derived_from<Sender, unio::detail::standard_sender<Sender>>
 inline constexpr bool unio::detail::ex::enable_sender<Sender> = true;
+/// As the operation itself, which is always atomic where it has to be.
+template <class Sender>
+  requires std::derived_from<Sender, unio::detail::standard_sender<Sender>>
+inline constexpr bool unio::detail::ex::enable_sender<unio::detail::atomic_form<Sender>> = true;
+template <class Sender>
+inline constexpr bool unio::detail::ex::enable_sender<unio::io_awaitable<Sender>> = false;
 
 #include <unio/detail/senders.hpp>

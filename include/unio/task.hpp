@@ -7,6 +7,7 @@
 
 #pragma once
 
+#include <unio/detail/standard_sender.hpp>
 #include <unio/detail/task.hpp>
 
 namespace unio::inline v0_1 {
@@ -24,7 +25,9 @@ namespace unio::inline v0_1 {
 /// Moved-from     empty: can be assigned to and destroyed
 /// Size           8 bytes
 /// Source         *Coroutine-first asynchronous I/O* §6.3
-template <class T> class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail::task_core<T> {
+template <class T>
+class [[nodiscard]] UNIO_AWAIT_ELIDABLE task : private detail::task_core<T>,
+                                               public detail::standard_sender<task<T>> {
   using detail::task_core<T>::child_;
 
  public:

@@ -1,16 +1,13 @@
 // execution.hpp: operations, tasks and executors as senders of the standard's vocabulary, and senders awaited
 // by tasks.
 //
-// Where neither the standard library nor stdexec has that vocabulary, against tests/support/execution, which
-// is the part of it that the tests need.
+// Against tests/support/execution, which is the part of the standard's vocabulary that the tests need:
+// tests/senders/senders_test.cpp is compiled against the standard library's, or stdexec's.
 
-#include <version>
-
-#if !defined(__cpp_lib_senders) && !defined(UNIO_TESTS_STDEXEC)
 #define UNIO_EXECUTION_HEADER "support/execution/execution.hpp"
 #define UNIO_EXECUTION_NAMESPACE test::execution
-#endif
 #include "support/execution/execution.hpp"
+
 #include "support/other_thread.hpp"
 
 #include <unio/execution.hpp>
@@ -30,9 +27,6 @@
 
 namespace {
 
-namespace vocabulary = unio::detail::ex;
-constexpr bool stand_in = std::is_same_v<vocabulary::set_value_t, test::execution::set_value_t>;
-
 using namespace std::chrono_literals;
 using unio::condition;
 using unio::io_multiplexer;
@@ -40,24 +34,14 @@ using unio::io_result;
 using unio::mutable_buffers;
 using unio::task;
 
-TEST(execution, says_which_vocabulary_it_was_tested_against) {
-  RecordProperty("vocabulary", stand_in ? "tests/support/execution" : "the real one");
-  EXPECT_EQ(UNIO_HAS_EXECUTION, 1);
-  if (stand_in)
-    GTEST_SKIP() << "neither the standard library nor stdexec (UNIO_STDEXEC_DIR) has senders here: the tests "
-                    "below ran against tests/support/execution";
-}
-
-// What the real one is asked for as well.
-static_assert(vocabulary::enable_sender<unio::async_read>);
-static_assert(vocabulary::enable_sender<unio::async_accept> && vocabulary::enable_sender<unio::async_no_op>);
-static_assert(!vocabulary::enable_sender<unio::async_accept_many>, "it yields many values");
-static_assert(!vocabulary::enable_sender<unio::io_awaitable<unio::async_read>>);
-static_assert(sizeof(unio::async_no_op) == sizeof(unio::io_operation), "being a sender takes no room");
-
-#if defined(UNIO_EXECUTION_HEADER)
-
 namespace ex = test::execution;
+
+TEST(execution, is_there) { EXPECT_EQ(UNIO_HAS_EXECUTION, 1); }
+
+static_assert(ex::enable_sender<unio::async_accept> && ex::enable_sender<unio::async_no_op>);
+static_assert(!ex::enable_sender<unio::async_accept_many>, "it yields many values");
+static_assert(!ex::enable_sender<unio::io_awaitable<unio::async_read>>);
+static_assert(sizeof(unio::async_no_op) == sizeof(unio::io_operation), "being a sender takes no room");
 static_assert(ex::sender_in<unio::async_read> && ex::sender_in<unio::async_wait>);
 static_assert(ex::scheduler<decltype(unio::as_scheduler(unio::inline_executor()))>);
 
@@ -371,14 +355,5 @@ TEST(execution, a_coroutine_destroyed_while_it_awaits_a_sender_stops_it_first) {
   EXPECT_EQ(c.started, c.finished);
   reader.set_multiplexer(nullptr);
 }
-
-#else
-
-TEST(execution, behaves_as_its_contract_says) {
-  GTEST_SKIP() << "written against tests/support/execution; of the real vocabulary only the concepts above "
-                  "are checked";
-}
-
-#endif
 
 } // namespace

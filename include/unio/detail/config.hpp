@@ -32,6 +32,12 @@
 #define UNIO_TAIL_CALLS false
 #endif
 
+#if defined(NDEBUG)
+#define UNIO_IS_DEBUG false
+#else
+#define UNIO_IS_DEBUG true
+#endif
+
 // GCC 12 copies an awaiter that await_transform returns by reference into the frame.
 #if defined(__clang__)
 #define UNIO_COPIES_AWAITERS false

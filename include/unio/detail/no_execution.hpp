@@ -18,12 +18,13 @@ struct set_value_t : absent {};
 struct set_error_t : absent {};
 struct set_stopped_t : absent {};
 struct get_stop_token_t : absent {};
+struct get_scheduler_t : absent {};
 template <class Completion> struct get_completion_scheduler_t : absent {};
 inline constexpr set_value_t set_value;
 inline constexpr set_error_t set_error;
 inline constexpr set_stopped_t set_stopped;
 inline constexpr get_stop_token_t get_stop_token;
-inline constexpr absent get_env, connect, start;
+inline constexpr absent get_env, connect, start, schedule, get_scheduler, get_delegation_scheduler;
 
 template <class... Signatures> struct completion_signatures {};
 template <class Sender, class Env> struct completion_signatures_of_t {};
@@ -32,5 +33,7 @@ template <class Env> struct stop_token_of_t {};
 template <class Token, class F> struct stop_callback_for_t {};
 template <class Sender, class Receiver> struct connect_result_t {};
 template <class Sender> inline constexpr bool enable_sender = false;
+template <class Sender>
+concept sender = false;
 
 } // namespace unio::detail::ex

@@ -307,6 +307,9 @@ template <class Awaiter, bool Tail> class foreign_awaiter {
   Awaiter awaited_;
 };
 
+/// What awaits something that is no awaitable: `type`. unio/execution.hpp has it for the standard's senders.
+template <class A> struct awaiter_in_place_of {};
+
 /// The part of a promise that passes its environment to awaitables. `Promise` derives from this and from
 /// promise_base.
 template <class Promise, bool Tail> class affine_promise {
@@ -354,6 +357,16 @@ template <class Promise, bool Tail> class affine_promise {
   auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
     note(where);
     return foreign_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>(static_cast<A&&>(a), with());
+  }
+  template <class A>
+    requires(
+        !affine_awaitable<std::remove_reference_t<A>> &&
+        !requires { awaiter_of(std::declval<A>()).await_resume(); } &&
+        requires { typename awaiter_in_place_of<std::remove_cvref_t<A>>::type; })
+  auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
+    note(where);
+    using awaiter = typename awaiter_in_place_of<std::remove_cvref_t<A>>::type;
+    return affine_awaiter<awaiter, Tail>{awaiter(static_cast<A&&>(a))};
   }
   ready_awaiter<environment const&> await_transform(this_coro::environment_tag) noexcept { return {with()}; }
   ready_awaiter<executor_ref> await_transform(this_coro::executor_tag) noexcept { return {with().executor}; }

@@ -3,6 +3,8 @@
 //
 //   stop_gate            how an operation and a stop from another thread meet
 //   standard_stop_token  a stop token, as the standard wants it
+//   runs_here            what the calling thread runs at this moment
+//   delegated_run        a thread that runs its multiplexer in turns of a scheduler
 //   sender_wait          a coroutine that waits for a sender
 //
 // Here because the compiled library must not depend on which vocabulary a program has.
@@ -45,6 +47,35 @@ template <class E> std::exception_ptr to_exception(E&& e) noexcept {
 }
 [[nodiscard]] UNIO_API std::exception_ptr canceled_exception() noexcept;
 
+/// While it exists, the calling thread is called by code that runs `m`, and will go on running it (not in a
+/// delegated turn): what is started meanwhile needs no other code for that.
+class runs_here {
+ public:
+  UNIO_API explicit runs_here(io_multiplexer const* m) noexcept;
+  UNIO_API ~runs_here();
+  runs_here(runs_here const&) = delete;
+  runs_here& operator=(runs_here const&) = delete;
+  [[nodiscard]] UNIO_API static bool is(io_multiplexer const& m) noexcept;
+
+ private:
+  io_multiplexer const* before_;
+};
+
+/// A thread runs its multiplexer in turns of another's scheduler, as the standard's sync_wait has one.
+class delegated_run {
+ public:
+  /// The multiplexer that has to be run until what is started on `m` has ended; null: other code runs it.
+  [[nodiscard]] UNIO_API static io_multiplexer* begin(io_multiplexer& m) noexcept;
+  /// Runs it until something has happened, or for a while: the scheduler may have other work, which cannot
+  /// wake it.
+  UNIO_API static void turn(io_multiplexer& m) noexcept;
+  UNIO_API static void end() noexcept;
+};
+
+/// Ends the program if nothing has run the calling thread's own multiplexer, on which something is to be
+/// started for a scheduler that is not unio's.
+UNIO_API void expect_is_run(io_multiplexer const& own) noexcept;
+
 /// A stop token of unio's, as the standard wants it.
 struct standard_stop_token : stop_token {
   template <class F> using callback_type = stop_callback<F>;
@@ -58,6 +89,7 @@ class sender_wait : protected away {
   /// The receiver was called, on any thread.
   void completed() noexcept { resume(arrive()); }
   [[nodiscard]] standard_stop_token token() noexcept { return {stop_.get_token()}; }
+  [[nodiscard]] executor_ref executor() const noexcept { return with_->executor; }
 };
 
 } // namespace unio::detail
