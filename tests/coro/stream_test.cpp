@@ -1,5 +1,5 @@
-// stream.hpp: what is a stream; whole reads and writes; delimiters; the rest of a stream; copying. Buffers and lines are in
-// buffered_stream_test.cpp.
+// stream.hpp: what is a stream; whole reads and writes; delimiters; the rest of a stream; copying. Buffers
+// and lines are in buffered_stream_test.cpp.
 //
 // On pipes, sockets and files of the driver under test, and on a scripted stream. Where a stream has
 // something, and how much of it comes at once, is tried at every byte.
