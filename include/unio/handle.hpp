@@ -47,7 +47,8 @@ class async_close;
 /// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else
 /// Moved-from     closed. Operations in flight continue: they hold the descriptor, not the handle. An
 ///                operation that is described but not started refers to the handle
-/// Lifetime       a multiplexer given to set_multiplexer() must outlive the handle
+/// Lifetime       a multiplexer given to set_multiplexer() outlives what is done with the handle: see
+///                io_multiplexer. The handle itself may be closed, released and destroyed afterwards
 /// Size           16 bytes
 class UNIO_API handle {
  public:

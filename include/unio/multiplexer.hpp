@@ -68,7 +68,12 @@ class multiplexer_executor;
 ///
 /// Thread safety  post() and wake() from any thread; everything else from the thread that runs it, or from as
 ///                many as best_available() was given
-/// Lifetime       must outlive the handles that use it. Destroying it cancels and awaits what is in flight
+/// Lifetime       outlives what its handles and its executor are used for. Destroying it cancels and awaits
+///                what is in flight. Of those that unio makes, a thread's own and a pool's included: what is
+///                started later on a handle that still refers to it yields error::multiplexer_destroyed,
+///                work posted to its executor is called with `run` false, and such a handle is closed as any
+///                other. So it stays while fewer than 64 others are destroyed; then a new one may use its
+///                memory
 class UNIO_API io_multiplexer {
  public:
   io_multiplexer() = default;
@@ -221,7 +226,7 @@ class UNIO_API io_multiplexer {
 /// Runs coroutines and work where a multiplexer is run.
 ///
 /// Thread safety  distinct and shared: safe
-/// Lifetime       the multiplexer outlives it
+/// Lifetime       the multiplexer outlives it; what is posted to one that has ended does not run
 /// Size           8 bytes
 class multiplexer_executor {
  public:

@@ -4,6 +4,7 @@
 //   any_read_stream, any_write_stream, any_stream   a reference to any of them, in two words
 //   read, write                                     all of it
 //   read_until                                      up to a delimiter
+//   read_all                                        up to the end, and no more than a limit
 //   copy                                            from one stream to another
 //   dynamic_buffer                                  a container that grows as bytes come
 //
@@ -176,6 +177,24 @@ UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<co
 UNIO_API task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into,
                                                  std::string_view delimiter, deadline d = {});
 
+/// The most that read_all() appends unless it is told another number: 16 MiB.
+inline constexpr std::size_t read_all_limit = std::size_t{16} << 20;
+
+/// Reads until the end of the stream: `unio::run(unio::read_all(file, text))`, with a std::string.
+///
+/// Effects       appends what it reads, also if it fails later
+/// Returns       how many bytes were appended: 0 if the stream had ended before
+/// Errors        std::errc::message_size if the stream has more than `limit` bytes, or more than `into` may
+///               have (its max_size()): then all that is allowed was appended, and one byte more was read,
+///               which is lost; timed_out, would_block, canceled; the stream's own. bytes_transferred() is
+///               what was appended
+/// Cancellation  as read()
+/// Cost          a frame from the pool; the container's growth, none once its capacity suffices and has 512
+///               bytes more. Its resize() writes zeros where up to 16 KiB are to be read
+UNIO_API task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into,
+                                               std::size_t limit = read_all_limit, deadline d = {});
+task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into, deadline d);
+
 /// copy() without a limit.
 inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 
@@ -192,6 +211,6 @@ UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_strea
                                            extent_type limit = no_limit, deadline d = {});
 task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d);
 
-} // namespace unio
+} // namespace unio::inline v0_1
 
 #include <unio/detail/any_stream.hpp>

@@ -19,7 +19,8 @@ namespace unio::inline v0_1 {
 ///               take no signals but for their own faults
 /// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one
 ///               thread at a time, and not from a thread of the pool, which is checked
-/// Lifetime      must outlive the handles that use its multiplexer, and the threads that post to it
+/// Lifetime      must outlive the threads that post to it. For handles and executors that are used after it,
+///               see io_multiplexer
 /// Destruction   as stop() and join(): operations in flight end with condition::canceled, and their
 ///               coroutines continue with that. Queued work is called with `run` false, which destroys the
 ///               tasks that async_run has started. Other waiting tasks must be resumed by what they wait for

@@ -66,7 +66,7 @@ task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffe
   co_return {result<const_buffers>(request.buffers), rest.moved()};
 }
 
-// ---- read_until -------------------------------------------------------------------------------------------
+// ---- read_until, read_all ---------------------------------------------------------------------------------
 
 namespace {
 
@@ -138,6 +138,35 @@ task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer int
       error const e = into.size() == 0 ? error::end_of_stream : error::truncated;
       co_return {make_error_code(e), count};
     }
+  }
+}
+
+task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into, std::size_t limit,
+                                      deadline d) {
+  time_limit const time(d);
+  std::size_t count = 0;
+  for (bool first = true;; first = false) {
+    if (!first && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), count};
+    std::size_t const room = std::min(room_in(into), limit - count);
+    std::error_code why;
+    std::size_t n = 0;
+    if (room != 0) {
+      appended space(into, room);
+      mutable_buffers const wanted(space.memory());
+      io_result<mutable_buffers> const got = co_await from.co_read(wanted, time.next());
+      n = detail::brought(got, wanted);
+      why = got.error();
+      space.fill(n);
+    } else { // only a read tells whether this was the end
+      std::byte beyond[1];
+      mutable_buffers const wanted(beyond);
+      io_result<mutable_buffers> const got = co_await from.co_read(wanted, time.next());
+      if (bytes_moved(got, 1) != 0) co_return {detail::system_error(EMSGSIZE), count};
+      why = got.error();
+    }
+    count += n;
+    if (why) co_return {why, count};
+    if (n == 0) co_return {result<std::size_t>(count), count};
   }
 }
 
@@ -221,4 +250,4 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
   }
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

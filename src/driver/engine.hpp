@@ -26,6 +26,7 @@
 #include "driver/life.hpp"
 #include "driver/patience.hpp"
 #include "driver/queues.hpp"
+#include "driver/remains.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -62,7 +63,7 @@ class shared_state {
   ~shared_state() = default;
 };
 
-class engine final : public io_multiplexer {
+class engine final : public io_multiplexer, public leaves_remains {
  public:
   explicit engine(std::unique_ptr<backend> b, shared_state* shared = nullptr) noexcept;
   /// Cancels what is in flight and waits for it. On the thread that runs it, or with nothing in flight.
@@ -305,4 +306,4 @@ class engine final : public io_multiplexer {
   bool listed_ = false;
 };
 
-} // namespace unio::driver
+} // namespace unio::inline v0_1::driver

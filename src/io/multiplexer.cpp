@@ -1,5 +1,6 @@
 #include "driver/choose.hpp"
 #include "driver/engine.hpp"
+#include "driver/failed_multiplexer.hpp"
 #include "driver/shared.hpp"
 #include "io/multiplexers.hpp"
 #include "sys/due.hpp"
@@ -66,38 +67,9 @@ std::string to_string(capabilities const& c) {
 
 namespace {
 
-// Used if none can be made: every operation ends at once with the reason.
-class failed_multiplexer final : public io_multiplexer {
- public:
-  std::error_code why;
-
-  using io_multiplexer::post;
-  void post(work& w) noexcept override { w(false); }
-  void wake() noexcept override {}
-  unio::capabilities capabilities() const override {
-    return {.driver = "none", .why = driver::why_none(why)};
-  }
-  unio::counters counters() const noexcept override { return {}; }
-  void start(io_operation& op) noexcept override {
-    op.set_outcome(detail::to_native(why));
-    if (op.is_quiet()) return op.mark_finished();
-    op.deliver(io_operation::value | io_operation::done);
-  }
-  io_status poll(io_operation&) noexcept override { return io_status::completed; }
-  void cancel(io_operation&) noexcept override {}
-  void forget(int) noexcept override {}
-  void finish(io_operation&) noexcept override {}
-
- protected:
-  result<int> do_complete_io(int, std::int64_t) noexcept override { return why; }
-  result<int> do_timeout_io(int, std::int64_t) noexcept override { return why; }
-  result<int> do_invoke_posted(int, std::int64_t) noexcept override { return why; }
-  result<int> do_run(int, std::int64_t) noexcept override { return why; }
-};
-
 struct thread_state {
   std::unique_ptr<io_multiplexer> own;
-  failed_multiplexer failed;
+  driver::failed_multiplexer failed; // used if none can be made
   ~thread_state() {
     own.reset(); // while it shuts down its operations may still use it
     detail::shortcut.own = nullptr;
@@ -129,4 +101,4 @@ io_multiplexer& this_thread::multiplexer() noexcept {
 
 io_multiplexer* this_thread::multiplexer_if_any() noexcept { return detail::shortcut.get(); }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -1,6 +1,7 @@
 // buffer.hpp: buffers, lists of them, and lists cut short.
 
 #include <unio/buffer.hpp>
+#include <unio/io_request.hpp>
 
 #include <gtest/gtest.h>
 
@@ -37,6 +38,70 @@ TEST(buffer, is_made_from_anything_contiguous) {
   EXPECT_EQ(mutable_buffer(text).size(), 4U);
   EXPECT_EQ(const_buffer(std::string_view("seven!!")).size(), 7U);
   EXPECT_TRUE(mutable_buffer().empty());
+}
+
+constexpr std::size_t size_of(const_buffers const& b) { return b.bytes(); }
+
+TEST(const_buffer, of_a_string_literal_has_its_characters_without_the_final_nul) {
+  static_assert(const_buffer("hello").size() == 5);
+  static_assert(size_of("hello") == 5);
+  static_assert(const_buffer("").empty());
+  static_assert(const_buffer("a\0b").size() == 3); // a NUL within it is one of them
+  static_assert(const_buffer("a\0").size() == 2);
+  static_assert(const_buffer(u8"\u00e4").size() == 2);
+  EXPECT_EQ(size_of("hello"), 5U);
+  unio::io_request<const_buffers> const request = "hello";
+  EXPECT_EQ(request.buffers.bytes(), 5U);
+  EXPECT_EQ(unio::io_request<const_buffers>("hello", 7).buffers.bytes(), 5U);
+  const_buffer const many[] = {"one", "two!"};
+  EXPECT_EQ(const_buffers(many).bytes(), 7U);
+}
+
+TEST(const_buffer, of_an_array_that_is_no_literal_is_the_whole_array) {
+  char room[64] = {};
+  unsigned char const bytes[4] = {};
+  std::byte const more[4] = {};
+  std::array<char, 4> const padded{'a'};
+  static constexpr char magic[] = {'u', 'n', 'i', 'o'};
+  EXPECT_EQ(const_buffer(room).size(), 64U);
+  EXPECT_EQ(mutable_buffer(room).size(), 64U);
+  EXPECT_EQ(size_of(room), 64U);
+  EXPECT_EQ(size_of(bytes), 4U);
+  EXPECT_EQ(size_of(more), 4U);
+  EXPECT_EQ(size_of(padded), 4U);
+  EXPECT_EQ(size_of(magic), 4U); // which does not end in NUL
+  EXPECT_EQ(size_of(L""), sizeof(wchar_t));
+}
+
+TEST(const_buffer, of_a_const_array_that_cannot_be_told_from_a_literal_loses_one_nul) {
+  char const filled[4] = {'a'};
+  EXPECT_EQ(size_of(filled), 3U);
+  EXPECT_EQ(size_of(const_buffer(filled, sizeof filled)), 4U);
+}
+
+TEST(buffer_list, that_was_read_into_can_be_written) {
+  char a[2];
+  char b[3];
+  char c[4];
+  std::array<mutable_buffer, 3> many{mutable_buffer(a), mutable_buffer(b), mutable_buffer(c)};
+  mutable_buffers const all = many;
+  for (std::size_t n = 0; n <= 9; ++n) {
+    mutable_buffers const filled = all.first(n);
+    const_buffers const written = filled;
+    EXPECT_EQ(written.size(), filled.size());
+    EXPECT_EQ(written.bytes(), n);
+    for (std::size_t i = 0; i != filled.size(); ++i) {
+      EXPECT_EQ(written[i].data(), filled[i].data());
+      EXPECT_EQ(written[i].size(), filled[i].size());
+    }
+    if (n > 2) { // the array itself
+      EXPECT_EQ(static_cast<void const*>(written.array()), many.data());
+    }
+    unio::io_request<const_buffers> const request = filled;
+    EXPECT_EQ(request.buffers.bytes(), n);
+    EXPECT_EQ(written.first(4).bytes(), n < 4 ? n : 4);
+  }
+  static_assert(!std::is_convertible_v<const_buffers, mutable_buffers>);
 }
 
 TEST(buffer_list, holds_one_buffer_by_value) {
@@ -83,9 +148,9 @@ TEST(buffer_list, without_buffers_is_empty) {
 }
 
 TEST(buffer_list, is_cut_to_every_length_without_touching_the_array) {
-  char const a[2] = {};
-  char const b[1] = {};
-  char const c[3] = {};
+  std::array<char, 2> const a{};
+  std::array<char, 1> const b{};
+  std::array<char, 3> const c{};
   const_buffer const many[] = {a, const_buffer(), b, c};
   const_buffers const list = many;
   for (std::size_t n = 0; n <= 6; ++n) {
@@ -102,7 +167,7 @@ TEST(buffer_list, is_cut_to_every_length_without_touching_the_array) {
 }
 
 TEST(buffer_list, can_be_cut_again) {
-  char const memory[10] = {};
+  std::array<char, 10> const memory{};
   const_buffers const list = memory;
   EXPECT_EQ(list.first(7).first(4).bytes(), 4U);
   EXPECT_EQ(list.first(4).first(7).bytes(), 4U);

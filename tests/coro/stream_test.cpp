@@ -1,5 +1,5 @@
-// stream.hpp: what is a stream; whole reads and writes; delimiters; copying. Buffers and lines are in
-// buffered_stream_test.cpp.
+// stream.hpp: what is a stream; whole reads and writes; delimiters; the rest of a stream; copying. Buffers
+// and lines are in buffered_stream_test.cpp.
 //
 // On pipes, sockets and files of the driver under test, and on a scripted stream. Where a stream has
 // something, and how much of it comes at once, is tried at every byte.
@@ -391,6 +391,61 @@ TEST(write, to_a_file_goes_on_from_its_offset) {
   EXPECT_EQ(file.maximum_extent().value(), 8U);
 }
 
+TEST(write, takes_what_a_read_has_returned) {
+  auto from = pipe();
+  from.writer.write("what came").value();
+  auto to = unio::socket_handle::pair().value();
+  char first[4];
+  char second[16];
+  auto const carry = [&](unio::io_handle& in, unio::socket_handle& out) -> task<std::size_t> {
+    mutable_buffer const room[] = {first, second};
+    auto const got = co_await in.co_read(room);
+    auto const whole = co_await unio::write(out, *got);
+    auto const part = co_await out.co_write(*got);
+    co_return whole.value().bytes() + part.value().bytes();
+  };
+  EXPECT_EQ(run_here(carry(from.reader, to.first)), 9U + 4U)
+      << "one write leaves the piece that was cut to the next";
+  from.writer.write("more").value();
+  auto const got = from.reader.read(second).value();
+  EXPECT_EQ(to.first.write(got).value().bytes(), 4U);
+  unio::async_write described(to.first, got);
+  EXPECT_EQ(described.request().buffers.bytes(), 4U);
+
+  test::temporary_directory const d;
+  d.write("file", "+mapped");
+  auto mapped = unio::mapped_file_handle::mapped_file({}, d / "file").value();
+  mutable_buffers const view = mapped.read(second).value();
+  EXPECT_NE(static_cast<void*>(view.front().data()), static_cast<void*>(second));
+  EXPECT_EQ(to.first.write(view).value().bytes(), 7U);
+  std::array<char, 64> all{};
+  EXPECT_EQ(text_of(to.second.read(all).value()), "what camewhatmore+mapped");
+}
+
+TEST(write, takes_a_buffer_of_a_pool) {
+  unio::buffer_pool pool(1, 16);
+  auto p = pipe();
+  p.writer.write("lent").value();
+  auto const lent = p.reader.receive(pool).value();
+  auto to = unio::socket_handle::pair().value();
+  EXPECT_EQ(to.first.write(lent).value().bytes(), 4U);
+  EXPECT_EQ(run_here(unio::write(to.first, lent)).value().bytes(), 4U);
+  std::array<char, 16> all{};
+  EXPECT_EQ(text_of(to.second.read(all).value()), "lentlent");
+}
+
+TEST(write, of_a_string_literal_sends_no_nul) {
+  auto p = pipe();
+  EXPECT_EQ(run_here(unio::write(p.writer, "hello")).value().bytes(), 5U);
+  EXPECT_EQ(p.writer.write(", you").value().bytes(), 5U);
+  EXPECT_EQ(run_here([](unio::io_handle& h) -> task<std::size_t> {
+              co_return (co_await h.co_write("\0!")).value().bytes();
+            }(p.writer)),
+            2U);
+  std::array<char, 64> all{};
+  EXPECT_EQ(text_of(p.reader.read(all).value()), std::string_view("hello, you\0!", 12));
+}
+
 // ---- read_until -------------------------------------------------------------------------------------------
 
 TEST(read_until, finds_the_delimiter_wherever_the_transfers_are_split) {
@@ -461,6 +516,94 @@ TEST(read_until, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
   stop.request_stop();
   EXPECT_EQ(reading.get().error(), condition::canceled);
   EXPECT_EQ(into, "xyz");
+}
+
+// ---- read_all ---------------------------------------------------------------------------------------------
+
+TEST(read_all, reads_to_the_end_however_short_the_transfers_are) {
+  std::string const text = numbered(70);
+  for (std::size_t most = 1; most <= text.size(); ++most) {
+    scripted s{.source = text, .most = most};
+    std::string into = "0";
+    auto const r = run_here(unio::read_all(s, into));
+    EXPECT_EQ(r.value(), text.size());
+    EXPECT_EQ(r.bytes_transferred(), text.size());
+    EXPECT_EQ(into, "0" + text);
+  }
+  viewed v{.source = text, .most = 7};
+  std::vector<std::byte> bytes;
+  EXPECT_EQ(run_here(unio::read_all(v, bytes)).value(), text.size());
+  EXPECT_EQ(text_of(const_buffer(bytes)), text) << "of a stream that yields views, with another container";
+}
+
+TEST(read_all, of_a_stream_that_has_ended_appends_nothing) {
+  scripted s;
+  std::string into = "as it was";
+  EXPECT_EQ(run_here(unio::read_all(s, into)).value(), 0U);
+  EXPECT_EQ(into, "as it was");
+}
+
+TEST(read_all, is_bounded_by_its_limit_and_by_the_size_that_is_allowed) {
+  std::string const text = numbered(40);
+  for (std::size_t limit = 0; limit <= 45; ++limit)
+    for (std::size_t const most : {1U, 7U, 100U})
+      for (bool const by_size : {false, true}) {
+        scripted s{.source = text, .most = most};
+        std::string into = "0";
+        unio::dynamic_buffer const to = by_size ? unio::dynamic_buffer(into, limit + 1) : into;
+        auto const r = run_here(by_size ? unio::read_all(s, to) : unio::read_all(s, to, limit));
+        std::size_t const n = std::min(limit, text.size());
+        ASSERT_EQ(r.has_value(), limit >= text.size()) << limit;
+        if (!r) {
+          ASSERT_EQ(r.error(), std::errc::message_size);
+        }
+        ASSERT_EQ(r.bytes_transferred(), n);
+        ASSERT_EQ(into, "0" + text.substr(0, n));
+        ASSERT_EQ(s.at, std::min(limit + 1, text.size())) << "one byte more is read, to see whether there is";
+      }
+}
+
+TEST(read_all, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
+  scripted s{.source = "abcdef", .reads = {{2}, {2, broken}}};
+  std::string into;
+  auto const r = run_here(unio::read_all(s, into));
+  EXPECT_EQ(r.error(), broken);
+  EXPECT_EQ(r.bytes_transferred(), 4U);
+  EXPECT_EQ(into, "abcd");
+  scripted at_limit{.source = "abc", .reads = {{3}, {0, broken}}};
+  into.clear();
+  EXPECT_EQ(run_here(unio::read_all(at_limit, into, 3)).error(), broken);
+  EXPECT_EQ(into, "abc");
+
+  auto p = pipe();
+  p.writer.write("xyz").value();
+  into.clear();
+  EXPECT_EQ(run_here(unio::read_all(p.reader, into, 2ms)).error(), condition::timed_out);
+  EXPECT_EQ(into, "xyz");
+  unio::stop_source stop;
+  beside reading(unio::read_all(p.reader, into), {.stop = stop.get_token()});
+  reading.until_it_waits();
+  stop.request_stop();
+  EXPECT_EQ(reading.get().error(), condition::canceled);
+  EXPECT_EQ(into, "xyz");
+}
+
+TEST(read_all, reads_files_pipes_and_sockets_to_their_ends) {
+  std::string const text = numbered(200'000);
+  test::temporary_directory const d;
+  d.write("file", text);
+  auto file = unio::file_handle::file({}, d / "file").value();
+  std::string into;
+  EXPECT_EQ(unio::run(unio::read_all(file, into)).value(), text.size());
+  EXPECT_EQ(into, text);
+  EXPECT_EQ(unio::run(unio::read_all(file, into)).value(), 0U) << "it goes on where it was";
+
+  auto p = pipe();
+  beside reading(unio::read_all(p.reader, into));
+  EXPECT_TRUE(run_here(unio::write(p.writer, text)));
+  p.writer = {};
+  EXPECT_EQ(reading.get().value(), text.size());
+  EXPECT_EQ(into, text + text);
 }
 
 // ---- copy -------------------------------------------------------------------------------------------------

@@ -17,6 +17,10 @@ inline detail::stream_awaitable<async_write> any_stream::co_write(io_request<con
   return any_write_stream(*this).co_write(request, d);
 }
 
+inline task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into, deadline d) {
+  return read_all(from, into, read_all_limit, d);
+}
+
 inline task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d) {
   return copy(from, to, no_limit, d);
 }

@@ -12,6 +12,20 @@ constexpr buffer_list<Buffer>::buffer_list(std::span<Buffer const> many) noexcep
   if (count_ > 1) many_ = {many.data(), many.back().size()};
 }
 
+// The array is walked as one of the base class, which has the same size.
+template <class Buffer>
+template <class Other>
+  requires(std::derived_from<Other, Buffer> && !std::same_as<Other, Buffer>)
+constexpr buffer_list<Buffer>::buffer_list(buffer_list<Other> const& other) noexcept
+    : one_(), count_(other.count_) {
+  static_assert(sizeof(Other) == sizeof(Buffer));
+  if (count_ > 1) {
+    many_ = {other.many_.first, other.many_.last_size};
+  } else {
+    one_ = other.one_;
+  }
+}
+
 template <class Buffer> constexpr Buffer buffer_list<Buffer>::operator[](std::size_t i) const noexcept {
   if (count_ <= 1) return one_;
   return i + 1 == count_ ? Buffer(many_.first[i].data(), many_.last_size) : many_.first[i];
@@ -68,4 +82,4 @@ constexpr typename buffer_list<Buffer>::iterator buffer_list<Buffer>::end() cons
   return {this, count_};
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -10,6 +10,7 @@
 #include "driver/shared.hpp"
 
 #include "driver/choose.hpp"
+#include "driver/remains.hpp"
 #include "driver/shared/crew.hpp"
 #include "driver/shared/members.hpp"
 #include "sys/calls.hpp"
@@ -23,7 +24,7 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
-class shared_multiplexer final : public pool_multiplexer, members, crew {
+class shared_multiplexer final : public pool_multiplexer, public leaves_remains, members, crew {
  public:
   static result<std::unique_ptr<shared_multiplexer>> make(int threads, bool is_pool) noexcept {
     // Says now rather than later what would go wrong with each thread's own.
@@ -236,4 +237,4 @@ result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noe
   return std::unique_ptr<io_multiplexer>(std::move(*made));
 }
 
-} // namespace unio::driver
+} // namespace unio::inline v0_1::driver

@@ -1,0 +1,38 @@
+// src/driver/failed_multiplexer.hpp: a multiplexer on which every operation ends at once with the same error.
+
+#pragma once
+
+#include "driver/choose.hpp"
+
+#include <unio/multiplexer.hpp>
+
+namespace unio::inline v0_1::driver {
+
+/// What stands where none could be made, or where one was.
+class failed_multiplexer : public io_multiplexer {
+ public:
+  std::error_code why;
+
+  using io_multiplexer::post;
+  void post(work& w) noexcept override { w(false); }
+  void wake() noexcept override {}
+  unio::capabilities capabilities() const override { return {.driver = "none", .why = why_none(why)}; }
+  unio::counters counters() const noexcept override { return {}; }
+  void start(io_operation& op) noexcept override {
+    op.set_outcome(detail::to_native(why));
+    if (op.is_quiet()) return op.mark_finished();
+    op.deliver(io_operation::value | io_operation::done);
+  }
+  io_status poll(io_operation&) noexcept override { return io_status::completed; }
+  void cancel(io_operation&) noexcept override {}
+  void forget(int) noexcept override {}
+  void finish(io_operation&) noexcept override {}
+
+ protected:
+  result<int> do_complete_io(int, std::int64_t) noexcept override { return why; }
+  result<int> do_timeout_io(int, std::int64_t) noexcept override { return why; }
+  result<int> do_invoke_posted(int, std::int64_t) noexcept override { return why; }
+  result<int> do_run(int, std::int64_t) noexcept override { return why; }
+};
+
+} // namespace unio::inline v0_1::driver

@@ -1,0 +1,93 @@
+#include "driver/remains.hpp"
+
+#include "driver/failed_multiplexer.hpp"
+#include "sys/short_lock.hpp"
+
+#include <pthread.h>
+
+#include <mutex>
+
+namespace unio::inline v0_1::driver {
+namespace {
+
+class remains final : public failed_multiplexer {
+ public:
+  explicit remains(std::size_t size_bytes) noexcept : size_bytes_(size_bytes) {
+    why = make_error_code(error::multiplexer_destroyed);
+  }
+  unio::capabilities capabilities() const override { return {.driver = "none", .why = why.message()}; }
+  // No thread runs it: what wants to continue there is told that it does not.
+  [[nodiscard]] runner run_by() const noexcept override { return runner::none_yet; }
+  bool withdraw(work&) noexcept override { return false; }
+
+ private:
+  friend class graves;
+  std::size_t size_bytes_;
+  remains* next_ = nullptr;
+};
+
+// All remains, oldest first. They are reached from here, and never destroyed: to the end of the process.
+class graves {
+ public:
+  void add(remains& r) noexcept {
+    lock_for_forks();
+    std::lock_guard const held(lock_);
+    *(first_ != nullptr ? &last_->next_ : &first_) = &r;
+    last_ = &r;
+    ++count_;
+  }
+  // Null: there are none to be used again.
+  void* take(std::size_t size_bytes) noexcept {
+    std::lock_guard const held(lock_);
+    if (count_ <= leaves_remains::kept) return nullptr;
+    remains* before = nullptr;
+    for (remains** link = &first_; *link != nullptr; before = *link, link = &before->next_) {
+      remains* const r = *link;
+      if (r->size_bytes_ != size_bytes) continue;
+      *link = r->next_;
+      if (last_ == r) last_ = before;
+      --count_;
+      return r;
+    }
+    return nullptr;
+  }
+
+ private:
+  static void lock_for_forks() noexcept;
+  sys::short_lock lock_;
+  remains* first_ = nullptr;
+  remains* last_ = nullptr;
+  std::size_t count_ = 0;
+};
+
+constinit graves all;
+
+// A child made while another thread holds the lock would never get it.
+void graves::lock_for_forks() noexcept {
+  [[maybe_unused]] static int const once =
+      pthread_atfork([] { all.lock_.lock(); }, [] { all.lock_.unlock(); }, [] { all.lock_.unlock(); });
+}
+
+} // namespace
+
+void* leaves_remains::operator new(std::size_t bytes) {
+  if (void* const memory = all.take(bytes); memory != nullptr) return memory;
+  return ::operator new(bytes, std::align_val_t{alignment});
+}
+
+void* leaves_remains::operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
+  if (void* const memory = all.take(bytes); memory != nullptr) return memory;
+  return ::operator new(bytes, std::align_val_t{alignment}, std::nothrow);
+}
+
+void leaves_remains::operator delete(void* memory, std::size_t bytes) noexcept {
+  static_assert(alignof(remains) <= alignment);
+  UNIO_EXPECTS(bytes >= sizeof(remains), "what is left of a multiplexer needs its memory");
+  all.add(*::new (memory) remains(bytes));
+}
+
+void leaves_remains::operator delete(void* memory, std::nothrow_t const&) noexcept {
+  ::operator delete(memory, std::align_val_t{alignment});
+}
+
+} // namespace unio::inline v0_1::driver
