@@ -3,6 +3,7 @@
 #include "bench.hpp"
 #include "complain.hpp"
 #include "cp.hpp"
+#include "doctor.hpp"
 #include "echo.hpp"
 #include "lock.hpp"
 #include "resolve.hpp"
@@ -86,6 +87,10 @@ int command(int argc, char** argv) {
   capabilities.add_flag("--operations", operations,
                         "Instead: each operation of io_uring, whether the kernel knows it, and what unio "
                         "does with it");
+  doctor::options h;
+  CLI::App& health =
+      *app.add_subcommand("doctor", "Tell what this machine offers and keeps back, and what to change");
+  doctor::describe(health, h);
   echo::options e;
   CLI::App& echo_server = *app.add_subcommand("echo", "Serve connections by sending back what they send");
   echo::describe(echo_server, e);
@@ -128,9 +133,10 @@ int command(int argc, char** argv) {
   }
   if (echo_server.parsed()) return echo::run(e);
   if (look_up.parsed()) return resolve::run(r);
-  int const status = !capabilities.parsed() ? tour::run(o)
-                     : operations           ? show_operations()
-                                            : show_capabilities();
+  int const status = health.parsed()          ? doctor::run(h)
+                     : !capabilities.parsed() ? tour::run(o)
+                     : operations             ? show_operations()
+                                              : show_capabilities();
   return status != 0 ? status : tools::finish_output("unio");
 }
 
