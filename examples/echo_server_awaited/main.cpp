@@ -35,7 +35,6 @@ void handle_signals() {
 
 // One connection. It ends with its stream, after 30 seconds of silence, when its peer takes nothing for as
 // long, or when it is asked to stop.
-// README.md shows this.
 unio::task<> echo(unio::socket_handle socket) {
   std::array<char, 4096> room;
   for (;;) {
@@ -46,7 +45,6 @@ unio::task<> echo(unio::socket_handle socket) {
     if (!sent) co_return;
   }
 }
-// README.md has shown it.
 
 class server {
  public:

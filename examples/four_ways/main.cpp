@@ -31,7 +31,6 @@ void show(char const* way, unio::io_result<unio::mutable_buffers> const& got) {
   ++shown;
 }
 
-// The four ways.
 std::array<char, 64> room;
 
 void blocking(unio::pipe_handle& pipe) { show("blocking", pipe.read(room)); }
@@ -56,7 +55,6 @@ void multiplexed(unio::pipe_handle& pipe) {
   operation.start();
   while (!operation.finished()) pipe.multiplexer()->run().value(); // sleeps; other operations move too
 }
-// The end of the four ways.
 
 } // namespace
 

@@ -18,7 +18,6 @@ namespace {
 
 void repair() { std::printf("the last owner died: its work is looked through\n"); }
 
-// README.md shows this.
 void transfer(unio::path_view path) {
   auto m = unio::fs::byte_ranges::open(path).value();
   std::array both{unio::fs::entity_of("account 7"), unio::fs::entity_of("account 9")};
@@ -26,7 +25,6 @@ void transfer(unio::path_view path) {
   if (held.owner_died()) repair();  // the last owner of one of them was killed
   std::printf("%d holds both\n", static_cast<int>(::getpid()));
 }
-// README.md has shown it.
 
 // Locks one of the two, and is killed.
 void die_with_it(unio::path_view path) {

@@ -18,7 +18,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// README.md shows this.
 unio::task<std::string> fetch(std::string host, std::string port, unio::tls_context trust) {
   std::string const there = host + ":" + port;
   unio::socket_handle socket = (co_await unio::connect_to(there)).value();
@@ -33,7 +32,6 @@ unio::task<std::string> fetch(std::string host, std::string port, unio::tls_cont
     if (got.value().empty()) co_return page;
   }
 }
-// README.md has shown it.
 
 unio::task<unio::result<std::string>> fetch_in_time(std::string host, std::string port,
                                                     unio::tls_context trust) {

@@ -17,7 +17,6 @@ namespace {
 
 constexpr unio::datagram_options everything{.destination = true, .ecn = true, .gro = true};
 
-// README.md shows this.
 // Ends when nothing has come for so long.
 unio::task<int> serve(unio::datagram_handle socket, unio::deadline idle) {
   std::vector<char> room(65'535);
@@ -36,7 +35,6 @@ unio::task<int> serve(unio::datagram_handle socket, unio::deadline idle) {
     datagrams += static_cast<int>(unio::segments(got->front(), info).size());
   }
 }
-// README.md has shown it.
 
 unio::task<bool> talk_to(unio::endpoint there) {
   auto socket = unio::datagram_handle::connected_to(there, {.gro = true}).value();

@@ -13,15 +13,16 @@ namespace unio::inline v0_1 {
 
 /// Writes what every multiplexer of the process waits for: for each pending operation its kind, its handle,
 /// what is left of its deadline, and, if the library was built with UNIO_TRACK_PENDING, its age and the chain
-/// of coroutines that awaits it, innermost first, each with its function and line.
+/// of coroutines that awaits it, innermost first, each with its function and line. Then likewise, if
+/// built so, every coroutine that waits for others: for a lock, an event, a latch, a channel.
 ///
 /// Effects      asks each thread that runs a multiplexer to list its own, between two turns of its loop; one
 ///              that does not answer within a second is listed as busy
 /// Concurrency  from any thread, a coroutine included; not from a signal handler
-/// Limits       a coroutine that waits for another one (a lock, a channel) and not for an operation is not
-///              listed. A chain ends, with a remark, at anything but a task
+/// Limits       a chain ends, with a remark, at anything but a task
 /// Cost         none before it is called. With UNIO_TRACK_PENDING, which is off by default: 16 bytes and a
-///              look at the clock for an operation, 16 bytes and two stores for a coroutine
+///              look at the clock for an operation, 16 bytes and two stores for a coroutine; 40 bytes, a look
+///              at the clock and a lock of the process, twice, for a wait for other coroutines
 UNIO_API void dump_pending(std::ostream& to);
 
 /// Does so, to standard error, whenever `signal` (SIGUSR1, say) arrives, on a thread of its own.

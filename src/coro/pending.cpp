@@ -2,6 +2,7 @@
 
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
+#include "sys/calls.hpp"
 #include "sys/threads.hpp"
 
 #include <unio/detail/promise.hpp>
@@ -68,11 +69,10 @@ std::coroutine_handle<> describe_listener(std::string& text, detail::tracked_lis
   return {};
 }
 
-// Suspended coroutines that await this one's operation, from the innermost outwards. They stay suspended,
-// because the operation is in flight on this thread.
-template <bool Tracks> void describe_chain(std::string& text, detail::tracked_operation<Tracks> const& op) {
+// A suspended coroutine and those that await it, from the innermost outwards. They stay suspended, because
+// what it awaits is in flight on this thread, or because its wait cannot end meanwhile (tracked_wait).
+template <bool Tracks> void describe_chain(std::string& text, std::coroutine_handle<> h) {
   if constexpr (Tracks) {
-    std::coroutine_handle<> h = op.coroutine();
     for (int depth = 0; h && depth != 1000; ++depth) {
       auto const* const c = detail::tracked_coroutine<true>::in(h);
       if (c == nullptr) {
@@ -85,6 +85,25 @@ template <bool Tracks> void describe_chain(std::string& text, detail::tracked_op
       detail::end_listener const* const listener = promise.listener();
       h = listener != nullptr ? describe_listener<UNIO_TRACKS_PENDING>(text, *listener) : promise.next();
     }
+  }
+}
+
+template <bool Tracks>
+void describe_awaiters(std::string& text, detail::tracked_operation<Tracks> const& op) {
+  if constexpr (Tracks) describe_chain<Tracks>(text, op.coroutine());
+}
+
+// Coroutines that wait for other coroutines, whatever runs them.
+template <bool Tracks> void describe_waits(std::string& text) {
+  if constexpr (Tracks) {
+    detail::tracked_wait<Tracks>::for_each(
+        [](void* argument, detail::tracked_wait<Tracks> const& w) {
+          auto& to = *static_cast<std::string*>(argument);
+          to.append("waiting for ").append(w.what());
+          to.append(", for ").append(duration(sys::steady_now() - w.started_ns())).append("\n");
+          describe_chain<Tracks>(to, w.coroutine());
+        },
+        &text);
   }
 }
 
@@ -108,7 +127,7 @@ void describe(std::string& text, io_operation const& op, std::int64_t now_ns) {
     text += std::string(", ") + (left > 0 ? what + duration(left) : std::string("due now"));
   }
   text += "\n";
-  describe_chain<UNIO_TRACKS_PENDING>(text, op);
+  describe_awaiters<UNIO_TRACKS_PENDING>(text, op);
 }
 
 void describe_all(driver::engine& e, std::string& text) {
@@ -159,6 +178,7 @@ void dump_pending(std::ostream& to) {
   std::string text;
   driver::registry::ask_all(&describe_all, text);
   if (text.empty()) text = "no multiplexer\n";
+  describe_waits<UNIO_TRACKS_PENDING>(text);
   if (!UNIO_TRACKS_PENDING) text += "(ages and coroutines: build unio with UNIO_TRACK_PENDING)\n";
   to << text << std::flush;
 }

@@ -16,9 +16,43 @@
 
 #include <unio/sync.hpp>
 
+#include <mutex>
 #include <new>
 
 namespace unio::inline v0_1::detail {
+
+// ---- what dump_pending shows of it, where the library tracks ----------------------------------------------
+
+namespace {
+
+// Held while a dump looks at a coroutine: until then that does not continue.
+constinit std::mutex waits_mutex;
+constinit tracked_wait<true>* first_wait = nullptr; // the youngest, guarded by it
+constinit tracked_wait<true>* last_wait = nullptr;
+
+} // namespace
+
+void tracked_wait<true>::begins(std::coroutine_handle<> h, char const* what) noexcept {
+  coroutine_ = h;
+  what_ = what;
+  started_ns_ = sys::steady_now();
+  std::lock_guard const lock(waits_mutex);
+  next_ = first_wait;
+  previous_ = nullptr;
+  (next_ != nullptr ? next_->previous_ : last_wait) = this;
+  first_wait = this;
+}
+
+void tracked_wait<true>::ends() noexcept {
+  std::lock_guard const lock(waits_mutex);
+  (previous_ != nullptr ? previous_->next_ : first_wait) = next_;
+  (next_ != nullptr ? next_->previous_ : last_wait) = previous_;
+}
+
+void tracked_wait<true>::for_each(void (*f)(void* argument, tracked_wait const& w), void* argument) {
+  std::lock_guard const lock(waits_mutex);
+  for (tracked_wait const* w = last_wait; w != nullptr; w = w->previous_) f(argument, *w);
+}
 
 // ---- waiting ----------------------------------------------------------------------------------------------
 
@@ -54,12 +88,14 @@ bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void
   wait_queue& q = *queue_;
   waiter_list woken;
   bool const yields = w.yields = yields_ && e.executor.has_turns();
+  w.begins(h, q.name(amount_));
   std::uint32_t word = q.lock_word();
   bool const ended = w.outcome == wait_outcome::canceled || q.admit(w, word, woken);
   if (yields && ended) woken.push(w);
   q.unlock_word(word);
   if (yields) woken.post_all();
   if (yields || !ended) return true; // this object may be destroyed by now
+  w.ends();
   if (stop.stop_possible()) w.detach(stop);
   suspended_ = false;
   outcome_ = w.outcome;
@@ -69,6 +105,7 @@ bool wait_awaiter::suspend(std::coroutine_handle<> h, environment const& e, void
 
 wait_outcome wait_awaiter::resumed_elsewhere() noexcept {
   suspended_ = false;
+  waiter_.ends();
   if (stop_token const stop = waiter_.with->stop; stop.stop_possible()) waiter_.detach(stop);
   return waiter_.outcome;
 }
@@ -91,6 +128,7 @@ void waiter::stopped(stop_node& n) noexcept {
 // The coroutine is being destroyed.
 void wait_awaiter::leave() noexcept {
   waiter& w = waiter_;
+  w.ends();
   if (stop_token const stop = w.with->stop; stop.stop_possible()) w.detach(stop);
   bool waited = false;
   queue_->locked([&](std::uint32_t& word, waiter_list& woken) {

@@ -113,6 +113,59 @@ TEST(dump_pending, follows_the_chain_through_what_waits_for_several) {
   }
 }
 
+task<> locks(async_mutex& m) { (void)co_await m.lock(); }
+task<> locks_through(async_mutex& m) { co_await locks(m); }
+task<> receives(channel<int>& c) { (void)co_await c.receive(); }
+task<> sends(channel<int>& c) { (void)co_await c.send(1); }
+task<> waits(event& e) { (void)co_await e.wait(); }
+
+TEST(dump_pending, names_the_coroutines_that_wait_for_others) {
+  if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
+  async_mutex mutex;
+  async_mutex::guard held = mutex.try_lock();
+  channel<int> empty(1), full(1);
+  ASSERT_TRUE(full.try_send(1).has_value());
+  event unset;
+  stop_source stop;
+  io_multiplexer& m = this_thread::multiplexer();
+  async_run(m, locks_through(mutex), {.stop = stop.get_token()});
+  async_run(m, receives(empty), {.stop = stop.get_token()});
+  async_run(m, sends(full), {.stop = stop.get_token()});
+  async_run(m, waits(unset), {.stop = stop.get_token()});
+  while (m.try_run().value_or(0) > 0) {
+  }
+  std::string const text = dumped();
+  for (char const* const part :
+       {"waiting for mutex", "locks", "locks_through", "waiting for a value of a channel", "receives",
+        "waiting for room in a channel", "sends", "waiting for event", "waits", "in async_run"})
+    EXPECT_TRUE(contains(text, part)) << part << " is not in\n" << text;
+  EXPECT_LT(text.find("locks"), text.find("locks_through")) << text;
+  stop.request_stop();
+  while (m.try_run().value_or(0) > 0) {
+  }
+  EXPECT_FALSE(contains(dumped(), "waiting for")) << "what has ended is not listed";
+}
+
+TEST(dump_pending, names_a_wait_that_another_thread_ends_only_until_then) {
+  if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";
+  event set_by_another;
+  std::atomic<bool> ended{false};
+  std::thread looking([&] {
+    while (!ended) (void)dumped();
+  });
+  for (int i = 0; i != 100; ++i) {
+    set_by_another.reset();
+    std::thread setting([&] { set_by_another.set(); });
+    run(waits(set_by_another));
+    setting.join();
+  }
+  ended = true;
+  while (this_thread::multiplexer().try_run().value_or(0) > 0) {
+  }
+  looking.join();
+  EXPECT_FALSE(contains(dumped(), "waiting for"));
+}
+
 TEST(dump_pending, asks_other_threads_for_theirs) {
   anonymous_pipe p = pipe_handle::anonymous().value();
   std::atomic<io_multiplexer*> other{nullptr};

@@ -46,6 +46,9 @@ class UNIO_API channel_queue final : public wait_queue {
   }
 
   static constexpr std::uint32_t sends = 0, receives = 1; // waiter::amount
+  [[nodiscard]] char const* name(std::uint32_t amount) const noexcept override {
+    return amount == sends ? "room in a channel" : "a value of a channel";
+  }
   bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
   void give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
 

@@ -55,6 +55,9 @@ class UNIO_API permits final : public wait_queue {
   }
   void reset() noexcept { (void)try_acquire(1); }
 
+  [[nodiscard]] char const* name(std::uint32_t) const noexcept override {
+    return "mutex, semaphore or auto_reset_event";
+  }
   bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
   void removed(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
   void give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
@@ -86,6 +89,7 @@ class UNIO_API event_queue final : public wait_queue {
     if (!word_.compare_exchange_strong(w, 0, std::memory_order_relaxed) && w != 0) [[unlikely]]
       reset_contended();
   }
+  [[nodiscard]] char const* name(std::uint32_t) const noexcept override { return "event"; }
   bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
 
  private:
@@ -108,6 +112,7 @@ class UNIO_API latch_queue final : public wait_queue {
       if (word_.compare_exchange_weak(w, w - n * unit, std::memory_order_release)) return;
     count_down_contended(n);
   }
+  [[nodiscard]] char const* name(std::uint32_t) const noexcept override { return "latch"; }
   bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
 
  private:
@@ -122,6 +127,7 @@ class UNIO_API rendezvous_queue final : public wait_queue {
       : expected_(n), completion_(f), argument_(argument) {}
 
   void drop() noexcept;
+  [[nodiscard]] char const* name(std::uint32_t) const noexcept override { return "rendezvous"; }
   bool admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
   void removed(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept override;
   void admitted(waiter_list& woken) noexcept override;

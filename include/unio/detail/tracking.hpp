@@ -77,4 +77,30 @@ template <> class tracked_listener<true> {
   std::coroutine_handle<> waiting_;
 };
 
+/// A base of what a coroutine waits in for another one (waiting.hpp): which coroutine, for what and since
+/// when, in a list of the process.
+template <bool Tracks> class tracked_wait {
+ public:
+  void begins(std::coroutine_handle<>, char const*) noexcept {}
+  void ends() noexcept {}
+};
+template <> class UNIO_API tracked_wait<true> {
+ public:
+  void begins(std::coroutine_handle<> h, char const* what) noexcept;
+  /// Called before the coroutine continues or is destroyed. Waits for a dump that looks at it.
+  void ends() noexcept;
+  [[nodiscard]] std::coroutine_handle<> coroutine() const noexcept { return coroutine_; }
+  [[nodiscard]] char const* what() const noexcept { return what_; }
+  [[nodiscard]] std::int64_t started_ns() const noexcept { return started_ns_; }
+  /// Calls `f(argument, wait)` for all, oldest first. They stay suspended meanwhile.
+  static void for_each(void (*f)(void* argument, tracked_wait const& w), void* argument);
+
+ private:
+  std::coroutine_handle<> coroutine_;
+  char const* what_ = "";
+  std::int64_t started_ns_ = 0; // on the steady clock
+  tracked_wait* next_ = nullptr;
+  tracked_wait* previous_ = nullptr;
+};
+
 } // namespace unio::detail

@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <unio/detail/tracking.hpp>
 #include <unio/executor.hpp>
 #include <unio/result.hpp>
 #include <unio/yield.hpp>
@@ -37,7 +38,7 @@ enum class wait_outcome : std::uint16_t {
 [[nodiscard]] UNIO_API std::error_code error_of(wait_outcome o) noexcept;
 
 /// A coroutine that waits. Protected by the lock of `queue`, except what the stop token needs.
-struct waiter : stop_node {
+struct waiter : stop_node, tracked_wait<UNIO_TRACKS_PENDING> {
   waiter(wait_queue& q, std::coroutine_handle<> h, environment const& e, void* p, std::uint32_t n) noexcept
       : stop_node(&stopped), resume(h, &e), with(&e), queue(&q), place(p), amount(n) {}
   UNIO_API static void stopped(stop_node& n) noexcept;
@@ -138,6 +139,9 @@ class UNIO_API wait_queue {
   virtual void removed(waiter&, std::uint32_t&, waiter_list&) noexcept {}
   /// The wait of `w` was granted, but its coroutine is destroyed: passes the grant on.
   virtual void give_back(waiter&, std::uint32_t&, waiter_list&) noexcept {}
+
+  /// What a waiter of that amount waits for, for dump_pending().
+  [[nodiscard]] virtual char const* name(std::uint32_t amount) const noexcept = 0;
 
   /// A waiter was admitted at once and is about to continue: posts those that it has woken. Not locked.
   virtual void admitted(waiter_list& woken) noexcept { woken.post_all(); }
