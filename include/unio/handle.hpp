@@ -278,6 +278,7 @@ class UNIO_API io_handle : public handle {
   /// Errors  EBADF; EISDIR; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is no stream: bytes
   ///         of messages would be lost, and an empty message would read as the end; as fcntl(2). On failure
   ///         the descriptor is still the caller's
+  /// Cost    up to eight system calls
   static result<io_handle> adopt(int fd) noexcept;
 
   /// The most buffers that one call takes. More are not an error: the rest is not moved.
