@@ -46,10 +46,10 @@ class async_close;
 /// Owns one descriptor, which is close-on-exec from birth and never 0, 1 or 2.
 ///
 /// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else
+/// Cost           of all handles, where nothing else is said: one system call; no allocation
 /// Moved-from     closed. Operations in flight continue: they hold the descriptor, not the handle. An
 ///                operation that is described but not started refers to the handle
 /// Lifetime       a multiplexer given to set_multiplexer() must outlive the handle
-/// Cost           of all handles, where nothing else is said: one system call; no allocation
 /// Size           16 bytes
 class UNIO_API handle {
  public:
