@@ -125,7 +125,7 @@ class UNIO_API datagram_handle : public handle {
   datagram_handle() = default;
 
   /// A socket without an address: the first send binds it. Errors: EMFILE, ENFILE, EAFNOSUPPORT; as the
-  /// options. Cost: one system call, and one or two for each option that is not its default.
+  /// options. Cost: one system call, one for IPv6, and one or two for each option that is not its default.
   static result<datagram_handle> create(address_family family, datagram_options options = {}) noexcept;
   /// A socket that is bound to `at`; port 0 chooses one. A Unix path must not exist. Errors: as create() and
   /// bind(2). Cost: as create(), and one system call.

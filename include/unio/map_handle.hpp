@@ -97,7 +97,7 @@ class UNIO_API map_handle {
   /// shorter). In place as long as the reservation suffices, otherwise the memory moves. Returns the length.
   ///
   /// Errors  ENOMEM; EACCES for a section that is not writable; as ftruncate(2)
-  /// Cost    up to three system calls
+  /// Cost    up to four system calls
   result<extent_type> resize(extent_type bytes) noexcept;
   /// Of a section: takes in what another process has added or cut off, up to what was asked for, and puts the
   /// file back where guard_maps() had put zeros. Returns the length. Errors: ENOMEM; as fstat(2).

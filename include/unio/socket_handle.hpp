@@ -184,7 +184,8 @@ class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
   /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2), and
-  /// the options. Cost: three system calls, and one for each option that is not its default.
+  /// the options. Cost: three system calls, one for each option that is set (reuse_address is by default),
+  /// and one for an IPv6 address.
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
   /// Takes over a descriptor made elsewhere, as io_handle::adopt.
   ///
