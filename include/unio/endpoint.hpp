@@ -68,14 +68,12 @@ class UNIO_API endpoint {
   std::uint32_t size_ = 0;
 };
 
-/// Parses an address with its port. Host names are not resolved. The scope of an IPv6 address is the name or
-/// the number of an interface. In an abstract Unix name \xNN is the byte of that hexadecimal number.
+/// Parses an address with its port, and returns it. Host names are not resolved. The scope of an IPv6 address
+/// is the name or the number of an interface. In an abstract Unix name \xNN is the byte of that hexadecimal
+/// number. Cost: no system call but for the name of an interface.
 ///
-/// Returns  the address
-/// Errors   error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence
-///          that names the text and what is wrong with it
-/// Throws   std::bad_alloc, where `why` is given
-/// Cost     no system call but for the name of an interface
+/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence
+///         that names the text and what is wrong with it
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
 /// The text that parse_endpoint reads back as `e`, with the scope as a number; "unix:" for an unnamed Unix

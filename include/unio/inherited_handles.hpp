@@ -72,7 +72,7 @@ class UNIO_API inherited_handles {
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
   /// A FIFO, a file, a device. See take_listener.
   result<io_handle> take(std::size_t i) noexcept;
-  /// Gives the `i`-th to the caller, as it is, and returns it; -1 if there is none.
+  /// Gives the `i`-th to the caller, as it is. -1 if there is none.
   [[nodiscard]] int release(std::size_t i) noexcept;
 
  private:

@@ -45,7 +45,7 @@ class UNIO_API passed_handles {
   result<listening_socket_handle> take_listener(std::size_t i) noexcept;
   /// The same for a datagram socket. Errors: as datagram_handle::adopt; EBADF.
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
-  /// Gives the `i`-th to the caller, as it is, and returns it; -1 if there is none.
+  /// Gives the `i`-th to the caller, as it is. -1 if there is none.
   [[nodiscard]] int release(std::size_t i) noexcept;
 
  private:

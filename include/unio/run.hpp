@@ -48,7 +48,7 @@ void async_run(Executor executor, task<T> t, Handler handler, run_options const&
 template <is_executor Executor, class T>
 void async_run(Executor executor, task<T> t, run_options const& options = {});
 
-/// The same for several tasks, each on its own: as one call after the other.
+/// Several at once, each on its own: the same as one call after the other.
 template <is_executor Executor, class... T>
   requires(sizeof...(T) >= 2)
 void async_run(Executor executor, task<T>... tasks);
@@ -69,7 +69,7 @@ void async_run(io_multiplexer& m, task<T>... tasks);
 /// Preconditions  this thread runs `m`, or no thread has yet
 /// Cost           none of its own: no block, no lock
 template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options = {});
-/// The same on the calling thread's own multiplexer: what the main() of a program calls.
+/// On the calling thread's own multiplexer: what the main() of a program calls.
 ///
 /// Source  liburing4cpp, demo programs
 template <class T> T run(task<T> t, run_options const& options = {});
@@ -80,8 +80,8 @@ template <class T> T run(task<T> t, run_options const& options = {});
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if the multiplexer cannot be run, and with
 ///                error::multiplexer_destroyed if that ended while the task was queued
-/// Preconditions  otherwise another thread runs the executor
 /// Cost           no block; one post, and a wake-up of this thread where another one runs the executor
+/// Preconditions  otherwise another thread runs the executor
 template <is_executor Executor, class T>
 T sync_wait(Executor executor, task<T> t, run_options const& options = {});
 /// As run().
