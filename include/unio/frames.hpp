@@ -21,8 +21,8 @@ namespace unio::inline v0_1 {
 /// Allocates the frames of coroutines.
 ///
 /// Lifetime       memory is the caller's until deallocate()
-/// Thread safety  the program's matter: a frame may be freed on another thread than the one that allocated it
-/// Cost           of each coroutine that uses it, once each
+/// Thread safety  a frame may be freed on another thread than the one that allocated it: it has to allow that
+/// Cost           each coroutine calls both functions once
 class UNIO_API frame_allocator {
  public:
   frame_allocator() = default;

@@ -192,7 +192,7 @@ class UNIO_API io_multiplexer {
 
   /// Takes a described operation; may deliver it before returning. Cost: the operation's.
   virtual void start(io_operation& op) noexcept = 0;
-  /// See io_operation::poll. Cost: one system call at most.
+  /// See io_operation::poll. Cost: that of looking at one operation.
   virtual io_status poll(io_operation& op) noexcept = 0;
   /// See io_operation::cancel.
   virtual void cancel(io_operation& op) noexcept = 0;

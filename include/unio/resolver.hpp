@@ -104,8 +104,8 @@ struct resolver_capabilities {
 /// Cancellation   by the environment's stop token, at once. The C library cannot be stopped: its thread goes
 ///                on alone, and is waited for neither then nor when the process exits
 /// Destruction    ends queries that are under way with condition::canceled, at once
-/// Lifetime       a look-up copies the names, and need not outlive the resolver; what `why` points to must
-///                outlive the look-up
+/// Lifetime       a look-up copies what it is asked for, and may outlive the resolver: see Destruction. What
+///                `why` points to must outlive the look-up
 /// Thread safety  distinct and shared: safe, but for destruction
 /// Fork           the child may use it as well. Queries under way stay with the parent
 /// Cost           no thread; a socket, a few frames and one or two datagrams for each name that is asked for.
