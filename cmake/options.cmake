@@ -5,6 +5,7 @@ option(UNIO_BUILD_TESTS         "Build the tests"            ${PROJECT_IS_TOP_LE
 option(UNIO_BUILD_EXAMPLES      "Build the examples"         ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_TOOLS         "Build the unio command"     ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_BENCHMARKS    "Build the benchmarks"       OFF)
+option(UNIO_BUILD_DOCS          "Target unio_docs: the reference (doxygen)" OFF)
 option(UNIO_WARNINGS_AS_ERRORS  "A warning stops the build"  OFF)
 option(UNIO_NO_EXCEPTIONS       "Build library and tests with -fno-exceptions -fno-rtti" OFF)
 option(UNIO_LIBCXX              "Build with libc++ instead of libstdc++ (clang)" OFF)

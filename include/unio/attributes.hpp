@@ -96,7 +96,10 @@ class async_set_attribute;
 /// Errors        ERANGE as async_get_attribute
 class async_list_attributes;
 
-/// Removes an attribute. Errors: ENODATA: there is none of that name.
+/// Removes an attribute.
+///
+/// Returns       nothing
+/// Errors        ENODATA: there is none of that name
 class async_remove_attribute;
 
 } // namespace unio

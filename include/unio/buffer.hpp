@@ -101,6 +101,7 @@ class mutable_buffer : public const_buffer {
 ///
 /// Buffers        the array that a view refers to must live until the operation has finished
 /// Thread safety  distinct objects: safe; shared: reading is safe
+/// Cost           nothing is allocated or copied; bytes() and first() look at each buffer
 /// Size           24 bytes
 template <class Buffer> class buffer_list {
  public:
@@ -137,7 +138,9 @@ template <class Buffer> class buffer_list {
   /// The buffers as one array, for the kernel. Valid as long as this object and the caller's array are.
   [[nodiscard]] constexpr Buffer const* array() const noexcept { return count_ <= 1 ? &one_ : many_.first; }
   class iterator;
+  /// The first buffer.
   [[nodiscard]] constexpr iterator begin() const noexcept;
+  /// Behind the last buffer.
   [[nodiscard]] constexpr iterator end() const noexcept;
 
  private:

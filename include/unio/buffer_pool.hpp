@@ -29,6 +29,7 @@ pool_state* state_of(buffer_pool& pool) noexcept;
 /// Thread safety  distinct: safe, also of one pool; shared: const only. It may be dropped on any thread
 /// Lifetime       may outlive its pool
 /// Moved-from     empty
+/// Cost           none; giving it back as the pool says
 /// Size           24 bytes
 class UNIO_API lent_buffer {
  public:
@@ -125,6 +126,7 @@ class UNIO_API buffer_pool {
   static constexpr std::size_t max_count = std::size_t{1} << 24;
   static constexpr std::size_t max_size = std::size_t{1} << 30;
 
+  /// How many it has, as it was made with.
   [[nodiscard]] std::size_t count() const noexcept;
   /// Bytes of each.
   [[nodiscard]] std::size_t size() const noexcept;

@@ -20,11 +20,16 @@ namespace unio::inline v0_1 {
 
 inline constexpr std::size_t default_buffer_bytes = 4096;
 
-/// Reads a stream ahead into its memory: a block of the frame pool, or the caller's. A stop, a deadline or an
-/// error loses no bytes: those that arrived stay until they are read or consumed.
+/// Reads a stream ahead into its memory: a block of the frame pool, or the caller's.
 ///
+/// Errors         std::bad_alloc when it is made with memory of its own. Of reading: the stream's, once the
+///                bytes that came before are consumed
 /// Thread safety  none; one operation at a time
 /// Lifetime       the stream and the caller's memory outlive it; it outlives its operations; it does not move
+/// Cancellation   by the environment's stop token. A stop, a deadline or an error loses no bytes: those that
+///                arrived stay until they are read or consumed
+/// Cost           one copy of what goes through its memory; a frame from the pool for a call that waits, none
+///                for others
 class UNIO_API buffered_reader {
  public:
   explicit buffered_reader(any_read_stream from, std::size_t bytes = default_buffer_bytes)
@@ -80,6 +85,9 @@ class UNIO_API buffered_reader {
 
 /// Collects what is written to a stream. The destructor cannot wait and writes nothing: flush first.
 ///
+/// Errors         std::bad_alloc when it is made with memory of its own. Of writing: the stream's
+/// Cancellation   by the environment's stop token. A stop, a deadline or an error loses no bytes: those that
+///                were taken stay until they are written
 /// Thread safety, lifetime, cost  as buffered_reader
 class UNIO_API buffered_writer {
  public:
@@ -94,7 +102,8 @@ class UNIO_API buffered_writer {
   /// Takes what fits; if nothing fits, flushes first. A request of at least capacity() bytes goes straight to
   /// the stream if nothing is unwritten. Offsets are ignored. See write_stream.
   ///
-  /// Errors  those of co_flush(): then none of the request was taken
+  /// Returns  the buffers taken
+  /// Errors   those of co_flush(): then none of the request was taken
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_write> co_write(io_request<const_buffers> request,
                                                                             deadline d = {}) noexcept;
 
@@ -133,10 +142,13 @@ class line_reader : public buffered_reader {
   /// See buffered_reader::co_read_line.
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(deadline d = {}) noexcept;
 };
+/// A line_reader over a stream, in memory of its own or the caller's. See buffered_reader.
 [[nodiscard]] line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes);
 [[nodiscard]] line_reader lines(any_read_stream from, mutable_buffer memory) noexcept;
 
 /// As copy() from a stream; bytes that were read and could not be written stay in the reader.
+///
+/// Lifetime  the reader and the stream outlive the task
 UNIO_API task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to,
                                            extent_type limit = no_limit, deadline d = {});
 task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d);

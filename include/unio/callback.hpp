@@ -47,7 +47,7 @@ void start(Sender sender, Handler&& handler, stop_token stop = {});
 template <is_executor Executor, class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
 void start(Executor executor, Sender sender, Handler&& handler, stop_token stop = {});
-/// On a multiplexer, which must outlive the operation.
+/// The same on a multiplexer, which must outlive the operation.
 template <class Sender, class Handler>
   requires detail::handler_of<Handler, Sender>
 void start(io_multiplexer& m, Sender sender, Handler&& handler, stop_token stop = {});

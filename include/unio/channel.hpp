@@ -13,11 +13,12 @@
 namespace unio::inline v0_1 {
 
 /// A queue of at most `capacity` values. With a capacity of zero a send completes once a coroutine waits to
-/// receive. Fairness, resumption, cancellation, lifetime, thread safety, awaiting: see sync.hpp.
+/// receive. Fairness, resumption, cancellation, lifetime, awaiting: see sync.hpp.
 ///
 /// Values         of a type that moves and is destroyed without exceptions; neither may use the channel. Each
 ///                sender's values arrive once, in the order it sent them
 /// Cancellation   a send or receive that reports condition::canceled has not happened
+/// Thread safety  everything but construction and destruction from any thread
 /// Failed sends   leave the value with the caller: `co_await c.send(std::move(v))` moves from `v` only if it
 ///                is sent, also when the send is cancelled or its coroutine destroyed
 /// Destruction    of a waiting coroutine takes it out of the queue; a value meant for it goes to the next
@@ -66,7 +67,8 @@ template <class T> class channel {
   [[nodiscard]] detail::channel_receive<T> receive() noexcept { return detail::channel_receive<T>(queue_); }
   /// Receives without waiting.
   ///
-  /// Errors  condition::would_block if there is none, or all are kept for waiters; error::end_of_stream
+  /// Returns  the oldest
+  /// Errors   condition::would_block if there is none, or all are kept for waiters; error::end_of_stream
   [[nodiscard]] result<T> try_receive() noexcept { return detail::received_at_once<T>(queue_); }
 
   /// Nothing more can be sent. Waiting senders fail with EPIPE and keep their values; values already sent can

@@ -30,6 +30,7 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
 /// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread
+/// Throws        what moving the receiver throws, before it is started; nothing later
 /// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, without
 ///               calling the receiver. Not allowed inside set_value; allowed inside set_done
 /// Cost          no allocation, no lock, no exception
@@ -52,6 +53,10 @@ template <class Sender, class Receiver> class io_operation_connection : public S
 };
 
 /// Binds a described operation to the receiver of its result. Starts nothing.
+///
+/// Returns  an io_operation_connection
+/// Throws   what moving the receiver throws
+/// Cost     two moves; no allocation
 template <class Sender, class Receiver>
   requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
            receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
@@ -63,6 +68,9 @@ template <class Sender, class Receiver>
 ///               environment, on the thread that runs the multiplexer
 /// Runs on       its handle's multiplexer; if it has none, the environment's; otherwise the thread's own.
 ///               Another thread may be running it
+/// Throws        what making the sender throws: nothing for those of unio
+/// Lifetime      as the sender says; until it has resumed
+/// Concurrency   one coroutine awaits it, once
 /// Cancellation  by the environment's stop token, from any thread; after a stop it does not start
 /// Destruction   of the suspended coroutine cancels it and drives its multiplexer until it has finished
 /// Cost          no allocation beyond the coroutine's own frame

@@ -49,16 +49,17 @@ struct connect_any_options {
 UNIO_API task<result<socket_handle>> connect_any(std::span<endpoint const> to, deadline d = {},
                                                  connect_any_options options = {});
 
-/// The same as an operation with a receiver: see unio/async_task.hpp.
+/// connect_any(), awaited by a receiver: see unio/async_task.hpp.
 [[nodiscard]] UNIO_API async_task<result<socket_handle>> async_connect_any(std::span<endpoint const> to,
                                                                            deadline d = {},
                                                                            connect_any_options options = {});
 
-/// The same, waiting: drives the calling thread's own multiplexer meanwhile. Throws as run().
+/// connect_any(), blocking: drives the calling thread's own multiplexer meanwhile. Throws as run().
 UNIO_API result<socket_handle> sync_connect_any(std::span<endpoint const> to, deadline d = {},
                                                 connect_any_options options = {});
 
-/// "192.0.2.1:443: Connection refused; [2001:db8::1]:443: …"; without those that were overtaken.
+/// "192.0.2.1:443: Connection refused; [2001:db8::1]:443: …"; without those that were overtaken. Throws
+/// std::bad_alloc. Cost: a text for each attempt.
 [[nodiscard]] UNIO_API std::string to_string(std::span<connect_attempt const> attempts);
 
 namespace detail {

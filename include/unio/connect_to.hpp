@@ -32,16 +32,17 @@ struct connect_to_options {
 /// Deadline      bounds all of it together
 /// Cancellation  by the environment's stop token, at any point
 /// Lifetime      the resolver, and what the options point to, outlive it; the text need not
+/// Cost          that of resolver::co_resolve() and connect_any(), and a frame
 /// Source        RFC 8305
 UNIO_API task<result<socket_handle>> connect_to(std::string_view host_and_port, deadline d = {},
                                                 connect_to_options options = {});
 
-/// The same as an operation with a receiver: see unio/async_task.hpp.
+/// connect_to(), awaited by a receiver: see unio/async_task.hpp.
 [[nodiscard]] UNIO_API async_task<result<socket_handle>> async_connect_to(std::string_view host_and_port,
                                                                           deadline d = {},
                                                                           connect_to_options options = {});
 
-/// The same, waiting: drives the calling thread's own multiplexer meanwhile. Throws as run().
+/// connect_to(), blocking: drives the calling thread's own multiplexer meanwhile. Throws as run().
 UNIO_API result<socket_handle> sync_connect_to(std::string_view host_and_port, deadline d = {},
                                                connect_to_options options = {});
 
@@ -53,7 +54,10 @@ struct host_port {
 /// Takes "HOST:PORT" apart. An IPv6 address stands in brackets. The host is not looked up, nor is its name
 /// checked.
 ///
-/// Errors  error::invalid_address. `*why`, if given, is set to a sentence that says what is wrong
+/// Returns  the two parts, as views of the text
+/// Errors   error::invalid_address. `*why`, if given, is set to a sentence that says what is wrong
+/// Throws   std::bad_alloc, where `why` is given
+/// Cost     none
 UNIO_API result<host_port> parse_host_port(std::string_view text, std::string* why = nullptr);
 
 } // namespace unio

@@ -56,7 +56,9 @@ struct send_description {
 
 /// The datagrams in a buffer that joins several: a range of const_buffer.
 ///
-/// Lifetime  refers to the bytes
+/// Lifetime       refers to the bytes
+/// Thread safety  any number of readers
+/// Cost           nothing is allocated or copied
 class datagram_segments {
  public:
   /// `joined` begins with datagrams of `segment` bytes and ends with one that may be shorter. With a segment
@@ -68,7 +70,9 @@ class datagram_segments {
   [[nodiscard]] constexpr std::size_t size() const noexcept;
   [[nodiscard]] constexpr const_buffer operator[](std::size_t i) const noexcept;
   class iterator;
+  /// The first datagram.
   [[nodiscard]] constexpr iterator begin() const noexcept;
+  /// Behind the last datagram.
   [[nodiscard]] constexpr iterator end() const noexcept;
 
  private:
@@ -76,7 +80,8 @@ class datagram_segments {
   std::uint32_t segment_;
 };
 
-/// The datagrams in what one receive_from() put into one buffer: `got` is as long as the result says.
+/// The datagrams in what one receive_from() put into one buffer: `got` is as long as the result says. Cost:
+/// none.
 constexpr datagram_segments segments(const_buffer got, datagram_info const& info) noexcept;
 
 /// One datagram of a batch, and the room for it.

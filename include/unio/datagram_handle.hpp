@@ -84,6 +84,7 @@ class async_send_batch;
 
 /// Takes the oldest report of a datagram that did not arrive.
 ///
+/// Returns       the report
 /// Preconditions the socket was opened with datagram_options::errors; on others there is none
 /// Concurrency   beside receiving and sending. A report that nobody takes keeps poll(2) from waiting, so
 ///               until it is taken, a receive that has to wait tries again after pauses of some milliseconds
@@ -123,20 +124,23 @@ class UNIO_API datagram_handle : public handle {
 
   datagram_handle() = default;
 
-  /// A socket without an address: the first send binds it. Errors: EMFILE, ENFILE, EAFNOSUPPORT.
+  /// A socket without an address: the first send binds it. Errors: EMFILE, ENFILE, EAFNOSUPPORT; as the
+  /// options. Cost: one system call, one for IPv6, and one or two for each option that is not its default.
   static result<datagram_handle> create(address_family family, datagram_options options = {}) noexcept;
   /// A socket that is bound to `at`; port 0 chooses one. A Unix path must not exist. Errors: as create() and
-  /// bind(2).
+  /// bind(2). Cost: as create(), and one system call.
   static result<datagram_handle> bind(endpoint const& at, datagram_options options = {}) noexcept;
   /// A socket that is connected to `to`: sends go there by default, and only what comes from there is
-  /// received. Nothing is exchanged with the peer. Errors: as create() and connect(2).
+  /// received. Nothing is exchanged with the peer. Errors: as create() and connect(2). Cost: as create(), and
+  /// one system call.
   static result<datagram_handle> connected_to(endpoint const& to, datagram_options options = {}) noexcept;
-  /// Two Unix sockets connected to each other.
+  /// Two Unix sockets connected to each other. Errors: EMFILE, ENFILE.
   static result<datagram_pair> pair(datagram_options options = {}) noexcept;
   /// Takes over a descriptor made elsewhere, as io_handle::adopt.
   ///
   /// Errors  EBADF; ENOTSOCK; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that is a stream, or
   ///         that listens; EAFNOSUPPORT. On failure the descriptor is still the caller's
+  /// Cost    up to ten system calls
   static result<datagram_handle> adopt(int fd) noexcept;
 
   /// receive_from, try_receive_from, …, co_receive_from, …: see async_receive_from.
@@ -153,17 +157,19 @@ class UNIO_API datagram_handle : public handle {
   /// See async_shutdown. Of sequenced Unix sockets, and of connected ones, where it ends waiting receives.
   UNIO_VERB_FORMS(shutdown, async_shutdown, (side which), which)
 
-  /// Connects it, or connects it to another. Never waits, but for a Unix peer with a full queue of
-  /// connections: EAGAIN.
+  /// Connects it, or connects it to another. Never waits: a Unix peer with a full queue of connections is
+  /// EAGAIN. Errors: as connect(2).
   result<void> connect(endpoint const& to) noexcept;
-  /// Makes it one that is not connected. Errors: EOPNOTSUPP for a sequenced one.
+  /// Makes it one that is not connected. Errors: EOPNOTSUPP for a sequenced one. Cost: two system calls.
   result<void> disconnect() noexcept;
+  /// The address that it is bound to. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
+  /// The peer that it is connected to. Errors: ENOTCONN; as getpeername(2).
   [[nodiscard]] result<endpoint> remote_endpoint() const noexcept;
 
   UNIO_SOCKET_OPTIONS
 
-  // The most frequent ones, shorter.
+  /// The most frequent ones, shorter: the option of the same name. See set_option and get_option.
   result<void> broadcast(bool on) noexcept { return set(option::broadcast, on); }
   result<void> send_buffer(int bytes) noexcept { return set(option::send_buffer, bytes); }
   result<void> receive_buffer(int bytes) noexcept { return set(option::receive_buffer, bytes); }
@@ -172,17 +178,18 @@ class UNIO_API datagram_handle : public handle {
   result<void> path_mtu_discovery(path_mtu how) noexcept { return set(option::mtu_discovery, how); }
   result<void> traffic_class(int value) noexcept { return set(option::traffic_class, value); }
   result<void> hop_limit(int hops) noexcept { return set(option::hop_limit, hops); }
-  /// option::path_mtu, also of an IPv6 socket that is connected to an IPv4 host.
+  /// option::path_mtu, also of an IPv6 socket that is connected to an IPv4 host. Errors: ENOTCONN.
   [[nodiscard]] result<int> known_path_mtu() const noexcept;
 
   /// Receives what is sent to a multicast group, on one interface (its index; 0: as the routes say).
   /// Errors: EINVAL if it is no group of the socket's family, EADDRINUSE, ENODEV.
   result<void> join_group(endpoint const& group, std::uint32_t interface = 0) noexcept;
-  /// Errors: EADDRNOTAVAIL if it has not joined.
+  /// Ends that. Errors: EADDRNOTAVAIL if it has not joined.
   result<void> leave_group(endpoint const& group, std::uint32_t interface = 0) noexcept;
+  /// The option of the same name. See set_option.
   result<void> multicast_hops(int hops) noexcept { return set(option::multicast_hops, hops); }
   result<void> multicast_loop(bool on) noexcept { return set(option::multicast_loop, on); }
-  /// IP_MULTICAST_IF: where multicasts leave.
+  /// IP_MULTICAST_IF: where multicasts leave. Errors: as setsockopt(2). Cost: two system calls.
   result<void> multicast_interface(std::uint32_t interface) noexcept;
 
  private:

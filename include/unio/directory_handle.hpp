@@ -33,10 +33,11 @@ class UNIO_API directory_handle : public path_handle {
   /// read, try_read, …, co_read, …: see async_read_directory.
   UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer buffer, directory_filter filter), buffer,
                   filter)
-  /// Lists all that fits.
+  /// Lists all that fits. See async_read_directory.
   io_result<directory_listing> read(mutable_buffer buffer) noexcept { return read(buffer, {}); }
   /// The next read begins anew, and sees what the directory has then. There is no other seeking: positions
-  /// between two entries mean nothing after a change. Waits for a read that is under way.
+  /// between two entries mean nothing after a change. Waits for a read that is under way. Errors: EBADF if it
+  /// is closed.
   result<void> rewind() noexcept;
 
   /// A second handle on the same directory with a position of its own, at the beginning. Errors: EMFILE,

@@ -45,9 +45,11 @@ enum class error {
   writable_by_all, ///< its mode lets every user write it, or the directory of lock files
 };
 
+/// The categories of condition and of error. Lifetime: static. Cost: none.
 UNIO_API std::error_category const& condition_category() noexcept;
 UNIO_API std::error_category const& error_category() noexcept;
 
+/// A condition as std::error_condition, an error as std::error_code. Cost: none.
 std::error_condition make_error_condition(condition c) noexcept;
 std::error_code make_error_code(error e) noexcept;
 

@@ -26,7 +26,8 @@ class UNIO_API event_handle : public handle {
   /// wait, try_wait, …, co_wait, …: see async_wait_event.
   UNIO_VERB_FORMS(wait, async_wait_event, ())
 
-  /// Wakes the waiting operation. Never waits: a full counter stays full.
+  /// Wakes the waiting operation. Never waits: a full counter stays full. Errors: EINVAL for the largest
+  /// count, 2^64 - 1; EBADF if it is closed.
   result<void> signal(std::uint64_t count = 1) noexcept;
 
  private:

@@ -60,6 +60,7 @@ concept only_a_sender = ex::sender<std::remove_cvref_t<Sender>> &&
 ///                exception that leaves it; set_stopped() if that exception is condition::canceled after a
 ///                stop was requested through the receiver's token, if a stop was requested before the task
 ///                began, or if the executor ended first
+/// Errors         none of its own
 /// Cancellation   the receiver's stop token is the task's
 /// Cost           no block but the task's own frame
 template <is_executor Executor, class T>
@@ -68,6 +69,8 @@ template <is_executor Executor, class T>
 /// An executor as a scheduler: `schedule(as_scheduler(executor))` completes there, by post(); set_stopped()
 /// if the executor ended first, or a stop was requested. Schedulers of equal executors are equal.
 ///
+/// Errors  none of its own
+/// Cost    of each schedule(): one post(); no allocation of unio's
 /// Source  *Coroutine-first asynchronous I/O* §4
 template <is_executor Executor>
 [[nodiscard]] detail::executor_scheduler<Executor> as_scheduler(Executor executor);
@@ -77,6 +80,7 @@ template <is_executor Executor>
 /// Returns        the arguments of set_value: nothing, a value, or a std::tuple of several
 /// Throws         the argument of set_error, a std::error_code as std::system_error; for set_stopped,
 ///                std::system_error with condition::canceled
+/// Lifetime       the sender is moved or copied; what it refers to outlives the co_await
 /// Resumes        on the executor of the coroutine's environment, whichever thread completes the sender
 /// Cancellation   the environment's stop token is the receiver's
 /// Destruction    of the suspended coroutine requests a stop of the sender, and waits until it has completed

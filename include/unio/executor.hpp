@@ -55,7 +55,8 @@ class resumption : public work {
       : work(&invoke), handle_(h), environment_(e) {}
   [[nodiscard]] std::coroutine_handle<> handle() const noexcept { return handle_; }
   /// Takes it back from the queue, because its coroutine is being destroyed. Preconditions: it was given to
-  /// dispatch() or post() of `e`, its coroutine has not been resumed; on the thread that `e` uses.
+  /// dispatch() or post() of `e`, its coroutine has not been resumed; on the thread that `e` uses. Cost: of
+  /// withdraw().
   UNIO_API void take_back(executor_ref e) noexcept;
   /// So that an executor whose dispatch() takes a coroutine handle qualifies too.
   operator std::coroutine_handle<>() const noexcept { return handle_; } // NOLINT: implicit on purpose

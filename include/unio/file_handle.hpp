@@ -38,15 +38,16 @@ class UNIO_API file_handle : public io_handle {
                                   flag f = flag::none) noexcept;
   /// A new file with a random name in `directory`, removed when the handle is closed. Only its owner may read
   /// it. Errors: as file(); EINVAL for a '/' in `prefix`. By default it is in path_handle::temporary(), where
-  /// others cannot replace it.
+  /// others cannot replace it. Cost: two system calls; without a directory those of temporary() before them.
   static result<file_handle> temp_file(path_handle const& directory = {},
                                        path_view prefix = "unio-") noexcept;
   /// A file without a name, which disappears with its last handle unless it is given one (link: written
   /// before anybody can see it). On a filesystem without such files (EOPNOTSUPP) it has a random name for a
-  /// moment, and cannot be given one later.
+  /// moment, and cannot be given one later. Errors: as temp_file(). Cost: one system call; without a
+  /// directory those of temporary() before it.
   static result<file_handle> temp_inode(path_handle const& directory = {}) noexcept;
   /// A new file in `directory` with a random name beginning with `prefix`, which stays. Only its owner can
-  /// read it.
+  /// read it. Errors: as temp_file(). Cost: two system calls.
   static result<file_handle> uniquely_named_file(path_handle const& directory,
                                                  path_view prefix = "") noexcept;
 
@@ -54,7 +55,7 @@ class UNIO_API file_handle : public io_handle {
   file_handle& operator=(file_handle&& other) noexcept;
   ~file_handle();
 
-  /// Its length in bytes, by a call that may wait.
+  /// Its length in bytes, by a call that may wait. Errors: as fstat(2).
   [[nodiscard]] result<extent_type> maximum_extent() const noexcept;
   /// The same in every style: see async_maximum_extent.
   UNIO_VERB_FORMS(maximum_extent, async_maximum_extent, ())
@@ -87,11 +88,16 @@ class UNIO_API file_handle : public io_handle {
   UNIO_VERB_FORMS(lock_file, async_lock_file, (lock_kind kind), kind)
 
   /// A second handle on the same open description, with which it shares the position. No multiplexer is set
-  /// on it, and closing it removes no name.
+  /// on it, and closing it removes no name. Errors: EMFILE; EBADF if it is closed.
   [[nodiscard]] result<file_handle> clone() const noexcept;
   /// Closes it: caching::safety_barriers first makes it durable, flag::unlink_on_close removes its name.
+  ///
+  /// Errors  the first of: as fsync(2); as unlinkat(2), but for a name that is gone; as close(2). It is
+  ///         closed in any case
+  /// Cost    as handle::close(), and the barrier, and some six system calls to find and remove the name
   result<void> close() noexcept;
   /// The same as an operation. The work that flag and caching ask for is done before it starts, and may wait.
+  /// See async_close.
   [[nodiscard]] io_awaitable<async_close> co_close() && noexcept;
 
  protected:
@@ -114,12 +120,13 @@ class UNIO_API file_handle : public io_handle {
 ///               that may block, on every driver, because a ring gives it to a thread of the kernel
 class async_open;
 
-/// async_open awaited, and file_handle::file as D2052R0 §4.1 spells it.
+/// async_open, awaited.
 [[nodiscard]] io_awaitable<async_open> co_open(path_handle const& base, path_view name,
                                                handle::mode m = handle::mode::read,
                                                handle::creation c = handle::creation::open_existing,
                                                handle::caching k = handle::caching::all,
                                                handle::flag f = handle::flag::none, deadline d = {}) noexcept;
+/// As file_handle::file, as D2052R0 §4.1 spells it.
 [[nodiscard]] result<file_handle> file(path_handle const& base, path_view name,
                                        handle::mode m = handle::mode::read,
                                        handle::creation c = handle::creation::open_existing,

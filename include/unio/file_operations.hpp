@@ -12,8 +12,12 @@
 //   direct_alignment      what I/O that bypasses the cache has to be aligned to
 //
 // All of them: a thread of the library makes the call, on every driver (a ring would give it to a thread of
-// the kernel, which takes longer to start); without a multiplexer the calling thread. The kernel does not
-// interrupt them: the deadline, and a cancel, bound the wait until it begins. No allocation.
+// the kernel, which takes longer to start); without a multiplexer the calling thread. No allocation. Where
+// nothing else is said:
+//
+//   Returns       nothing
+//   Cancellation  the deadline and a stop bound the wait to begin: the kernel does not interrupt them
+//   Cost          one system call
 //
 // Direct I/O (caching::none, caching::only_metadata) needs the memory, the offset and the length of each
 // transfer to be multiples of direct_alignment(). The buffers of a buffer_pool whose size is a multiple of

@@ -18,7 +18,11 @@
 
 namespace unio::inline v0_1 {
 
-/// Allocates the frames of coroutines. A frame may be freed on another thread than the one that allocated it.
+/// Allocates the frames of coroutines.
+///
+/// Lifetime       memory is the caller's until deallocate()
+/// Thread safety  a frame may be freed on another thread than the one that allocated it: it has to allow that
+/// Cost           each coroutine calls both functions once
 class UNIO_API frame_allocator {
  public:
   frame_allocator() = default;
@@ -27,6 +31,7 @@ class UNIO_API frame_allocator {
   virtual ~frame_allocator();
   /// Memory for `size` bytes, aligned as by operator new. Throws std::bad_alloc.
   virtual void* allocate(std::size_t size) = 0;
+  /// Takes back `size` bytes that allocate() has returned.
   virtual void deallocate(void* p, std::size_t size) noexcept = 0;
 };
 
@@ -67,7 +72,8 @@ class frame_pool {
   [[nodiscard]] UNIO_API static statistics held() noexcept;
   /// Returns the free blocks of the calling thread's lists and of the global pool to the heap.
   UNIO_API static void trim() noexcept;
-  /// A block of at least `size` bytes, aligned as by operator new. Throws std::bad_alloc.
+  /// A block of at least `size` bytes, aligned as by operator new. Throws std::bad_alloc. Lifetime: until
+  /// deallocate().
   static void* allocate(std::size_t size);
   /// Frees it. Preconditions: `size` is what was asked for.
   static void deallocate(void* p, std::size_t size) noexcept;

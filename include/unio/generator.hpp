@@ -49,7 +49,8 @@ template <class T> class [[nodiscard]] generator {
   generator& operator=(generator&& other) noexcept;
   ~generator();
 
-  /// Runs the coroutine to its first item. Preconditions: once, and not of an empty generator.
+  /// Runs the coroutine to its first item, and returns where that is; end() if there is none. Preconditions:
+  /// once, and not of an empty generator.
   iterator begin();
   [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
 

@@ -27,6 +27,7 @@ namespace unio::inline v0_1 {
 ///
 /// Thread safety  distinct: safe; shared: no
 /// Moved-from     empty
+/// Cost           taking one: as adopt() of its kind; otherwise none
 class UNIO_API inherited_handles {
  public:
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
@@ -47,7 +48,9 @@ class UNIO_API inherited_handles {
   ///
   /// Errors        EINVAL if a variable is not what it has to be; EBADF if a descriptor is not open. `*why`,
   ///               if given, is set to a sentence that names the variable. No descriptor was changed then
+  /// Throws        std::bad_alloc
   /// Concurrency   before other threads use the environment (setenv(3)) or take descriptors from here
+  /// Cost          two system calls for each descriptor; an allocation for all, and for names that are long
   /// Source        sd_listen_fds(3)
   static result<inherited_handles> take_over(environment after = environment::remove,
                                              std::string* why = nullptr);
@@ -60,13 +63,14 @@ class UNIO_API inherited_handles {
   /// The first of that name that was not taken, or none.
   [[nodiscard]] std::size_t find(std::string_view name) const noexcept;
 
-  /// Takes the `i`-th out, as what it is. Errors: as the handle's adopt, so wrong_protocol_type or ENOTSOCK
-  /// if it is something else; EBADF if it was taken, or there is none. On failure it stays.
+  /// Takes the `i`-th out, and returns it as what it is. Errors: as the handle's adopt, so
+  /// wrong_protocol_type or ENOTSOCK if it is something else; EBADF if it was taken, or there is none. On
+  /// failure it stays.
   result<listening_socket_handle> take_listener(std::size_t i) noexcept;
-  /// A connection: a service with Accept=yes.
+  /// A connection: a service with Accept=yes. See take_listener.
   result<socket_handle> take_stream(std::size_t i) noexcept;
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
-  /// A FIFO, a file, a device.
+  /// A FIFO, a file, a device. See take_listener.
   result<io_handle> take(std::size_t i) noexcept;
   /// Gives the `i`-th to the caller, as it is. -1 if there is none.
   [[nodiscard]] int release(std::size_t i) noexcept;

@@ -49,7 +49,7 @@ class UNIO_API listening_datagram_handle : public handle {
 
   listening_datagram_handle() = default;
   /// Binds and listens. A path must not exist. Errors: EAFNOSUPPORT for what is no Unix address; EADDRINUSE,
-  /// EACCES, … as bind(2), listen(2).
+  /// EACCES, … as bind(2), listen(2). Cost: three system calls.
   static result<listening_datagram_handle> listen(endpoint const& at, int backlog = default_backlog) noexcept;
   /// Takes over a descriptor made elsewhere, as io_handle::adopt: one that was passed, or inherited, and then
   /// given up by release().
@@ -57,11 +57,13 @@ class UNIO_API listening_datagram_handle : public handle {
   /// Errors  EBADF; ENOTSOCK; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that keeps no
   ///         messages in order, EINVAL for one that does not listen. On failure the descriptor is still the
   ///         caller's
+  /// Cost    up to seven system calls
   static result<listening_datagram_handle> adopt(int fd) noexcept;
 
   /// accept, try_accept, …, co_accept, …: see async_accept_sequenced.
   UNIO_VERB_FORMS(accept, async_accept_sequenced, ())
 
+  /// Where it listens. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
 
  private:

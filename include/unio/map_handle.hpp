@@ -36,6 +36,7 @@ class async_map_barrier;
 /// Tells the kernel how a range of a map will be used. will_need reads it in; dont_need drops it: of
 /// anonymous memory the contents are lost (it reads as zero).
 ///
+/// Returns       nothing
 /// Errors        as madvise(2); EINVAL beyond the map
 /// Preconditions the map is open, and outlives it
 /// Runs as       madvise(2), at once unless it does I/O (will_need, dont_need): then on a worker
@@ -53,6 +54,7 @@ namespace unio::inline v0_1 {
 /// Thread safety  as memory; shared: resize(), update() and close() alone
 /// Moved-from     closed
 /// Lifetime       closing it takes the memory away. It needs no file_handle: it has a descriptor of its own
+/// Cost           where nothing else is said: up to two system calls; no allocation
 /// Size           64 bytes
 class UNIO_API map_handle {
  public:
@@ -65,6 +67,7 @@ class UNIO_API map_handle {
   ///
   /// Errors   EACCES if the file is not open for what `access` needs; EINVAL for another offset, or if there
   ///          is nothing to map; ENODEV for what is not a regular file; ENOMEM; EMFILE
+  /// Cost     three system calls
   static result<map_handle> section(file_handle const& file, extent_type offset, extent_type bytes,
                                     map_access access = map_access::read, extent_type reserve = 0) noexcept;
 
@@ -94,11 +97,12 @@ class UNIO_API map_handle {
   /// shorter). In place as long as the reservation suffices, otherwise the memory moves. Returns the length.
   ///
   /// Errors  ENOMEM; EACCES for a section that is not writable; as ftruncate(2)
+  /// Cost    up to four system calls
   result<extent_type> resize(extent_type bytes) noexcept;
   /// Of a section: takes in what another process has added or cut off, up to what was asked for, and puts the
-  /// file back where guard_maps() had put zeros. Returns the length.
+  /// file back where guard_maps() had put zeros. Returns the length. Errors: ENOMEM; as fstat(2).
   result<extent_type> update() noexcept;
-  /// With guard_maps(): something was touched since update() that was no more a part of the file.
+  /// With guard_maps(): something was touched since update() that was no more a part of the file. Cost: none.
   [[nodiscard]] bool was_cut() const noexcept;
 
   /// Gives the storage of a range of anonymous memory back: it may not be touched until it is committed
@@ -152,18 +156,18 @@ UNIO_SENDER_FORMS(async_map_advise,
 
 /// An array of T in a map. T is trivially copyable: its objects are bytes that a file had, or that are zero.
 ///
-/// Thread safety, lifetime, moved-from  as map_handle
+/// Thread safety, lifetime, moved-from, cost  as map_handle
 template <class T>
   requires std::is_trivially_copyable_v<T>
 class mapped {
  public:
   mapped() = default;
   explicit mapped(map_handle m) noexcept : map_(std::move(m)) {}
-  /// `count` objects of anonymous memory, with address space for `reserve`.
+  /// `count` objects of anonymous memory, with address space for `reserve`. See map_handle::anonymous.
   static result<mapped> anonymous(std::size_t count, std::size_t reserve = 0) noexcept {
     return made(map_handle::anonymous(count * sizeof(T), reserve * sizeof(T)));
   }
-  /// `count` objects of a file from byte `offset` on; 0: to its end, as many as fit.
+  /// `count` objects of a file from byte `offset` on; 0: to its end, as many as fit. See map_handle::section.
   static result<mapped> section(file_handle const& file, extent_type offset = 0, std::size_t count = 0,
                                 map_access access = map_access::read, std::size_t reserve = 0) noexcept {
     return made(map_handle::section(file, offset, count * sizeof(T), access, reserve * sizeof(T)));

@@ -25,7 +25,7 @@ class UNIO_API mapped_file_handle : public file_handle {
   /// Opens and maps a file. `reserve_bytes` of address space are kept for it to grow into (0: the length,
   /// rounded up to 1 MiB, twice). Errors: as file_handle::file and mmap(2): EACCES for mode::append, and for
   /// a writable map of what is open to be read; ENODEV for what is no regular file, ENOMEM where the address
-  /// space is limited.
+  /// space is limited. Cost: as file_handle::file, and two more system calls.
   static result<mapped_file_handle> mapped_file(path_handle const& base, path_view name, mode m = mode::read,
                                                 creation c = creation::open_existing,
                                                 extent_type reserve_bytes = 0, caching k = caching::all,
@@ -43,14 +43,20 @@ class UNIO_API mapped_file_handle : public file_handle {
   /// Looks up the file's current length, which another process may have changed, and returns it. Moves the
   /// map, which invalidates views, only if the file outgrew the reservation. What guard_maps() had put in the
   /// place of memory beyond the end is the file's again (of a copy_on_write map: without its changes).
+  /// Errors: as fstat(2) and mmap(2). Cost: one system call; one more if the map moves.
   result<extent_type> update_map() noexcept;
-  /// Sets the length of file and map. Views as with update_map().
+  /// Sets the length of file and map, and returns it. Views as with update_map(). Errors: as async_truncate
+  /// and update_map(). Cost: theirs.
   result<extent_type> truncate(extent_type size) noexcept;
   /// With guard_maps(): since the last update_map() something was touched that was no more a part of the
-  /// file, and read as zeros.
+  /// file, and read as zeros. Cost: none.
   [[nodiscard]] bool was_cut() const noexcept;
-  /// Copies into the request's buffers through the kernel. Never raises SIGBUS.
+  /// Copies into the request's buffers through the kernel, up to 64 of them. Never raises SIGBUS.
+  ///
+  /// Returns  the buffers filled; none at the end of the file
+  /// Errors   EINVAL for an offset beyond 2^63 - 1; as preadv(2)
   io_result<mutable_buffers> read_copy(io_request<mutable_buffers> request) noexcept;
+  /// As file_handle::close; then the map is gone, and with it all views. Cost: one more system call.
   result<void> close() noexcept;
 
  private:

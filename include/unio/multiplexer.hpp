@@ -37,7 +37,7 @@ struct capabilities {
   std::string why; ///< why this driver and not io_uring, in one line; empty when nothing was refused
 };
 
-/// One line per field, `name: value`.
+/// One line per field, `name: value`. Throws std::bad_alloc. Cost: the text.
 UNIO_API std::string to_string(capabilities const& c);
 
 /// What a multiplexer did since it was made. Reading costs nothing; counting costs one addition.
@@ -66,6 +66,8 @@ class multiplexer_executor;
 
 /// Runs operations. Abstract: a third party can write one; unio's are made by best_available().
 ///
+/// Cost           where nothing else is said: no allocation, no system call of its own; no lock, unless it is
+///                one of several threads
 /// Thread safety  post() and wake() from any thread; everything else from the thread that runs it, or from as
 ///                many as best_available() was given
 /// Lifetime       outlives what its handles and its executor are used for. Destroying it cancels and awaits
@@ -111,7 +113,7 @@ class UNIO_API io_multiplexer {
     return do_complete_io(max_items, due(bound));
   }
 
-  /// Ends operations whose deadline has passed. As complete_io(), for deadlines. One that the kernel holds (a
+  /// Ends operations whose deadline has passed. Otherwise as complete_io(). One that the kernel holds (a
   /// ring's) is only asked to end: complete_io() reports its result, as bytes that moved beat the deadline.
   ///
   /// Cost    O(log pending) for each deadline that has passed; no system call but the clock
@@ -123,6 +125,7 @@ class UNIO_API io_multiplexer {
 
   /// Runs what was posted. Returns how many ran. Work posted meanwhile runs in a later call.
   ///
+  /// Errors  as complete_io()
   /// Source  D2052R0 §4.3.2
   result<int> invoke_posted_items(int max_items = -1) noexcept {
     return do_invoke_posted(max_items, deadline::forever);
@@ -139,10 +142,11 @@ class UNIO_API io_multiplexer {
   /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0:
   ///          nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value was
   ///          delivered before, or (bounded forms) the time is over
+  /// Errors   as complete_io()
   /// Cost     as complete_io()
   /// Source   D2052R0 §4.3.2
   result<int> run(int max_items = -1) noexcept { return do_run(max_items, deadline::forever); }
-  /// Never sleeps.
+  /// The same, never sleeping, or for so long at most.
   result<int> try_run(int max_items = -1) noexcept { return do_run(max_items, 0); }
   template <class Rep, class Period>
   result<int> try_run_for(std::chrono::duration<Rep, Period> d, int max_items = -1) noexcept {
@@ -154,7 +158,8 @@ class UNIO_API io_multiplexer {
   }
 
   /// Runs `w` later on a thread that runs this multiplexer. From any thread; allocates nothing. The
-  /// multiplexer must live until post() has returned, even if `w` ends it.
+  /// multiplexer must live until post() has returned, even if `w` ends it. Cost: one system call if the
+  /// thread sleeps.
   virtual void post(work& w) noexcept = 0;
   /// Runs `f()` later, likewise. One allocation.
   ///
@@ -168,10 +173,12 @@ class UNIO_API io_multiplexer {
     return {};
   }
 
-  /// Takes back posted work, before it is destroyed. False: it has run, or is about to. Cost: O(posted).
+  /// Takes back posted work, before it is destroyed. Returns false if it has run, or is about to. Cost:
+  /// O(posted).
   virtual bool withdraw(work& w) noexcept;
 
-  /// Makes one sleeping run() return. From any thread and from signal handlers.
+  /// Makes one sleeping run() return. From any thread and from signal handlers. Cost: one system call if it
+  /// sleeps.
   virtual void wake() noexcept = 0;
 
   /// The executor that runs coroutines and work on the thread that runs this multiplexer.
@@ -180,21 +187,27 @@ class UNIO_API io_multiplexer {
   enum class runner : std::uint8_t { this_thread, none_yet, another_thread };
   [[nodiscard]] virtual runner run_by() const noexcept { return runner::this_thread; }
 
+  /// What its driver is and uses; of a multiplexer of several threads, on the calling one. Throws
+  /// std::bad_alloc.
   [[nodiscard]] virtual unio::capabilities capabilities() const = 0;
+  /// What it did; of a multiplexer of several threads, on the calling one.
   [[nodiscard]] virtual unio::counters counters() const noexcept = 0;
 
   // What a multiplexer implements for operations and handles.
 
-  /// Takes a described operation; may deliver it before returning.
+  /// Takes a described operation; may deliver it before returning. Cost: the operation's.
   virtual void start(io_operation& op) noexcept = 0;
+  /// See io_operation::poll. Cost: that of looking at one operation.
   virtual io_status poll(io_operation& op) noexcept = 0;
+  /// See io_operation::cancel.
   virtual void cancel(io_operation& op) noexcept = 0;
   /// Cancels all that is in flight on a descriptor, waits until it has finished, and forgets the descriptor,
-  /// which is about to be closed. From any thread.
+  /// which is about to be closed. From any thread. Cost: turns of the loop, if there is anything in flight.
   virtual void forget(int fd) noexcept = 0;
-  /// Drives `op` until it has finished. The thread that runs this multiplexer.
+  /// Drives `op` until it has finished. The thread that runs this multiplexer. Cost: turns of the loop.
   virtual void finish(io_operation& op) noexcept = 0;
-  /// Cancels `op` and drives it until it has finished, because it is being destroyed.
+  /// Cancels `op` and drives it until it has finished, because it is being destroyed. Cost: turns of the
+  /// loop.
   virtual void abandon(io_operation& op) noexcept;
   /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says
   /// whether it was the last. A multiplexer without this performs the chain from time to time.
@@ -228,9 +241,11 @@ class UNIO_API io_multiplexer {
 /// Thread safety  distinct and shared: safe
 /// Lifetime       the multiplexer outlives it; what is posted to one that has ended does not run
 /// Size           8 bytes
+/// Cost           as post(); dispatching on its own thread: none
 class multiplexer_executor {
  public:
   explicit multiplexer_executor(io_multiplexer& m) noexcept : multiplexer_(&m) {}
+  /// Where to go on: see is_executor. Returns the coroutine of `r` on the thread that runs the multiplexer.
   [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept {
     if (multiplexer_->run_by() == io_multiplexer::runner::this_thread) return r.handle();
     multiplexer_->post(r);
@@ -252,6 +267,9 @@ namespace this_thread {
 /// The calling thread's own multiplexer, made by best_available(1) on first use. If that fails (no
 /// descriptors left), returns one on which every operation ends at once with that error; the next call
 /// retries.
+///
+/// Lifetime  until the thread ends
+/// Cost      the first call as best_available(); later ones a look at a thread-local variable
 UNIO_API io_multiplexer& multiplexer() noexcept;
 
 /// The same, but null if this thread has not made one.

@@ -61,6 +61,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// May complete and finish before returning. Preconditions: described (not started, or reset).
   void start(io_multiplexer* m = nullptr) noexcept;
   /// Looks whether it has completed, doing as little as possible; delivers the result if so. Never waits.
+  /// Returns where it is.
   io_status poll() noexcept;
   /// Asks it to end soon. Bytes that have moved are still reported as success. Does nothing once it has
   /// completed.
@@ -79,7 +80,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 
   // For multiplexers, operations and what awaits them.
 
-  /// Calls `f` with each descriptor that it may still use.
+  /// Calls `f` with each descriptor that it may still use. Throws what `f` throws.
   template <class F> void for_each_descriptor(F f) const {
     if (faces_->for_each_descriptor == nullptr) return f(fd_);
     faces_->for_each_descriptor(*this, [](int fd, void* context) { (*static_cast<F*>(context))(fd); }, &f);

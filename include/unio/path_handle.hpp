@@ -77,7 +77,7 @@ class async_open_path;
 ///
 /// Returns       the directory
 /// Errors        ENOENT if it has no name, or one that cannot be reached
-/// Cost          five system calls
+/// Cost          six system calls
 /// Runs as       readlinkat(2) of /proc/self/fd, openat(2), statx(2) on a thread that may block
 /// Source        FEATURES H-05
 class async_parent_of;

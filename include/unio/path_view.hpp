@@ -13,6 +13,8 @@ namespace unio::inline v0_1 {
 /// Errors  functions that take it report error::embedded_nul for a std::string with a NUL inside, and
 ///         ENAMETOOLONG for a name of more than 255 bytes or a path of more than 4095
 /// Buffers the text must live as long as the operation that uses it
+/// Thread safety  any number of readers
+/// Cost    none but finding the end of the text
 class path_view {
  public:
   constexpr path_view() = default;

@@ -16,6 +16,7 @@ namespace unio::inline v0_1 {
 /// of coroutines that awaits it, innermost first, each with its function and line. Then likewise, if
 /// built so, every coroutine that waits for others: for a lock, an event, a latch, a channel.
 ///
+/// Throws       std::bad_alloc; what `to` throws
 /// Effects      asks each thread that runs a multiplexer to list its own, between two turns of its loop; one
 ///              that does not answer within a second is listed as busy
 /// Concurrency  from any thread, a coroutine included; not from a signal handler
@@ -29,6 +30,7 @@ UNIO_API void dump_pending(std::ostream& to);
 ///
 /// Returns  nothing; later calls add signals
 /// Errors   EINVAL for a signal that cannot be caught; EMFILE; EAGAIN where no thread can be started
+/// Cost     a thread and a descriptor, for all signals; one system call for each
 UNIO_API result<void> dump_pending_on_signal(int signal) noexcept;
 
 } // namespace unio

@@ -16,20 +16,25 @@ class UNIO_API pipe_handle : public io_handle {
 
   /// A new pipe. Errors: EMFILE, ENFILE.
   static result<anonymous_pipe> anonymous() noexcept;
-  /// Makes a named pipe (EEXIST if the name is taken) and opens it, as open() does; removed if that fails.
+  /// Makes a named pipe and opens it, as open() does; removed if that fails. Errors: EEXIST if the name is
+  /// taken; as mkfifo(3) and open(). Cost: three system calls.
   static result<pipe_handle> create(path_handle const& base, path_view name, mode m = mode::read,
                                     unsigned permissions = 0600, deadline d = deadline::zero()) noexcept;
   /// Opens a named pipe. A reading end opens at once, and its reads wait for the first writer. A writing end
   /// needs a reader: it waits for one until the deadline (condition::timed_out); by default it does not wait
   /// (ENXIO: no reader). The kernel does not signal the arrival of a reader, so it retries after 0.1 ms, then
   /// less often, up to every 10 ms. Errors: EINVAL unless it is a pipe and `m` read or write; as openat(2).
+  /// Cost: two system calls; two for each retry.
   static result<pipe_handle> open(path_handle const& base, path_view name, mode m = mode::read,
                                   deadline d = deadline::zero()) noexcept;
-  /// Makes and opens a named pipe with a random name that begins with `prefix`.
+  /// Makes and opens a named pipe with a random name that begins with `prefix`. Errors: EINVAL for a '/' in
+  /// `prefix`; as create(). Cost: four system calls.
   static result<pipe_handle> random(path_handle const& base, path_view prefix = "unio-", mode m = mode::read,
                                     deadline d = deadline::zero()) noexcept;
 
-  /// How many bytes it can hold. A `bytes` other than 0 asks for another size first (F_SETPIPE_SZ).
+  /// How many bytes it can hold. A `bytes` other than 0 asks for another size first (F_SETPIPE_SZ). Errors:
+  /// EINVAL for 2^31 or more; EPERM above /proc/sys/fs/pipe-max-size without the right; EBUSY if it holds
+  /// more.
   result<std::size_t> capacity(std::size_t bytes = 0) noexcept;
 
  private:

@@ -146,7 +146,7 @@ enum class launch_step : std::uint8_t {
   others,            ///< keeping all other descriptors from it
   program,           ///< executing the program
 };
-/// Its name as a word or two of English, for messages.
+/// Its name as a word or two of English, for messages. Lifetime: static. Cost: none.
 UNIO_API char const* to_string(launch_step s) noexcept;
 
 /// Waits until a process has ended. Any number may wait for one process, also on several threads; each gets
@@ -225,7 +225,8 @@ class UNIO_API process_handle : public handle {
 
   /// The process with this number. It is not this handle's to remove: its handle may be closed at any time.
   /// A child of this process that nothing else waits for should be waited for. Whether the number means the
-  /// process that the caller has in mind, only the caller knows. Errors: ESRCH if there is none; EINVAL.
+  /// process that the caller has in mind, only the caller knows. Errors: ESRCH if there is none; EINVAL;
+  /// EMFILE, ENFILE, ENOMEM.
   static result<process_handle> adopt(int id) noexcept;
   /// The process at the other end of a Unix socket, as it was when it connected, listened or made the pair;
   /// as adopt(), but there is no doubt which process is meant.
@@ -233,12 +234,13 @@ class UNIO_API process_handle : public handle {
   /// Errors  as credentials_of_peer; ENOPROTOOPT where the kernel cannot tell (before Linux 6.5, or in a
   ///         simulation): there its number is all that there is. Of one that was waited for, before Linux
   ///         6.16: EINVAL, ESRCH
+  /// Cost    three system calls
   /// Source  socket(7), SO_PEERPIDFD
   static result<process_handle> of_peer(handle const& socket) noexcept;
-  /// This process. Waiting for it lasts until the deadline.
+  /// This process. Waiting for it lasts until the deadline. Errors: EMFILE, ENFILE, ENOMEM.
   static result<process_handle> current() noexcept;
 
-  /// Its number. After its end the system may give that to another process.
+  /// Its number; 0 if it is closed. After its end the system may give that to another process. Cost: none.
   [[nodiscard]] int id() const noexcept;
 
   /// wait, try_wait, try_wait_for, …, co_wait, …: see async_wait_exit.
@@ -256,14 +258,15 @@ class UNIO_API process_handle : public handle {
   /// Sends it a signal, never a process that has its number by now. 0 only asks whether it can be sent.
   /// Errors: ESRCH if it has ended and was waited for; EPERM; EINVAL.
   result<void> kill(int signal) noexcept;
-  /// Ends it: SIGTERM; SIGKILL if it has not ended within `grace`. Blocks until it has ended. Errors: as
-  /// kill() and async_wait_exit. Awaited: co_terminate, of terminate.hpp.
+  /// Ends it: SIGTERM; SIGKILL if it has not ended within `grace`. Blocks until it has ended, and returns how
+  /// it did. Errors: as kill() and async_wait_exit. Cost: theirs, twice at most. Awaited: co_terminate, of
+  /// terminate.hpp.
   result<exit_status> terminate(deadline grace) noexcept;
 
   /// As handle::close. See "No zombie".
   result<void> close() noexcept;
-  /// Gives up the descriptor. A child that was not waited for is the caller's to wait for (waitid(2),
-  /// P_PIDFD); so is one whose descriptor async_close has closed.
+  /// Gives up the descriptor, and returns it; -1 if it is closed. A child that was not waited for is the
+  /// caller's to wait for (waitid(2), P_PIDFD); so is one whose descriptor async_close has closed.
   [[nodiscard]] int release() noexcept;
 
  private:

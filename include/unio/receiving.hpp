@@ -47,6 +47,7 @@ class UNIO_API receiving {
 
   /// The next buffer, until the next call; null: see error().
   ///
+  /// Errors        error() has them
   /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call
   [[nodiscard]] task<lent_buffer*> next(deadline d = {});
   /// Why the last next() returned null: nothing at the end of the stream; condition::timed_out or canceled,

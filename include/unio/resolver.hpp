@@ -38,7 +38,9 @@ enum class resolve_error {
   libc_failed,      ///< the C library has failed for a reason that it does not tell
 };
 
+/// The category of resolve_error. Lifetime: static. Cost: none.
 UNIO_API std::error_category const& resolve_category() noexcept;
+/// The code of an error, in that category.
 inline std::error_code make_error_code(resolve_error e) noexcept {
   return {static_cast<int>(e), resolve_category()};
 }
@@ -102,6 +104,8 @@ struct resolver_capabilities {
 /// Cancellation   by the environment's stop token, at once. The C library cannot be stopped: its thread goes
 ///                on alone, and is waited for neither then nor when the process exits
 /// Destruction    ends queries that are under way with condition::canceled, at once
+/// Lifetime       a look-up copies what it is asked for, and may outlive the resolver: see Destruction. What
+///                `why` points to must outlive the look-up
 /// Thread safety  distinct and shared: safe, but for destruction
 /// Fork           the child may use it as well. Queries under way stay with the parent
 /// Cost           no thread; a socket, a few frames and one or two datagrams for each name that is asked for.
@@ -135,17 +139,20 @@ class UNIO_API resolver {
   /// The texts (TXT) of a name, each in one piece. They are any bytes.
   [[nodiscard]] task<io_result<std::vector<std::string>>> co_texts(std::string_view name, deadline d = {});
 
-  // The same, waiting: these drive the calling thread's own multiplexer meanwhile. They throw as run().
+  /// co_resolve(), blocking: drives the calling thread's own multiplexer meanwhile. Throws as run().
   io_result<endpoint_list> resolve(std::string_view host, std::uint16_t port, deadline d = {},
                                    resolve_options options = {}) {
     return run(co_resolve(host, port, d, options));
   }
+  /// co_names_of(), blocking.
   io_result<std::vector<std::string>> names_of(endpoint const& address, deadline d = {}) {
     return run(co_names_of(address, d));
   }
+  /// co_services(), blocking.
   io_result<std::vector<service_host>> services(std::string_view name, deadline d = {}) {
     return run(co_services(name, d));
   }
+  /// co_texts(), blocking.
   io_result<std::vector<std::string>> texts(std::string_view name, deadline d = {}) {
     return run(co_texts(name, d));
   }
@@ -161,7 +168,7 @@ class UNIO_API resolver {
 };
 
 /// A look-up as an operation with a receiver: see unio/async_task.hpp. co_names_of() and the others likewise:
-/// `async_task(names.co_names_of(address))`.
+/// `async_task(names.co_names_of(address))`. Otherwise as co_resolve().
 [[nodiscard]] inline async_task<io_result<endpoint_list>> async_resolve(resolver& names,
                                                                         std::string_view host,
                                                                         std::uint16_t port, deadline d = {},

@@ -80,6 +80,7 @@ template <class T> T run(task<T> t, run_options const& options = {});
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if the multiplexer cannot be run, and with
 ///                error::multiplexer_destroyed if that ended while the task was queued
+/// Cost           no block; one post, and a wake-up of this thread where another one runs the executor
 /// Preconditions  otherwise another thread runs the executor
 template <is_executor Executor, class T>
 T sync_wait(Executor executor, task<T> t, run_options const& options = {});

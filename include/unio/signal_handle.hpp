@@ -24,6 +24,9 @@ extern UNIO_API driver::operation_faces const wait_signal_faces;
 } // namespace detail
 
 /// Signals by their numbers, 1 to 64, as <csignal> names them.
+///
+/// Thread safety  any number of readers
+/// Cost           none
 class signal_set {
  public:
   constexpr signal_set() = default;
@@ -118,6 +121,8 @@ class UNIO_API signal_handle : public handle {
   /// Errors   EINVAL for SIGKILL and SIGSTOP, which nobody can take, for faults (SIGSEGV, SIGBUS, SIGFPE,
   ///          SIGILL), from which a handler must not return, for those of the C library, and for an invalid
   ///          set; EMFILE, ENFILE, ENOMEM. Nothing is changed then
+  /// Cost     with delivery::handler a pipe, a place in a list that is kept, and some two system calls for
+  ///          each signal; with delivery::mask two system calls
   static result<signal_handle> create(signal_set signals, delivery how = delivery::handler) noexcept;
 
   /// wait, try_wait, …, co_wait, …: see async_wait_signal.
@@ -135,6 +140,7 @@ class UNIO_API signal_handle : public handle {
 };
 
 /// Blocks signals in the calling thread, and in the threads that it starts from then on. Errors: EINVAL.
+/// Cost: one system call.
 UNIO_API result<void> block_signals(signal_set signals) noexcept;
 
 UNIO_SENDER_FORMS(async_wait_signal, (signal_handle & h), h)

@@ -19,6 +19,7 @@ struct socket_pair;
 
 /// Connects a socket to an address.
 ///
+/// Returns       nothing
 /// Errors        ECONNREFUSED, ENETUNREACH, EADDRNOTAVAIL, … as connect(2); condition::timed_out,
 ///               would_block, canceled: then close the socket, for it may still be connecting
 /// Concurrency   nothing else on the socket until it has finished
@@ -38,6 +39,7 @@ class async_connected;
 /// Ends a direction of a connection, or both. After `send` the peer reads the end of the stream, behind what
 /// was written before; `receive` ends what waits here for bytes, and with TCP is not told to the peer.
 ///
+/// Returns       nothing
 /// Errors        ENOTCONN; as shutdown(2)
 /// Preconditions writes that the peer is to get have ended
 /// Cancellation  none: it never waits
@@ -60,6 +62,7 @@ class async_accept;
 /// Accepts connections until it is cancelled, its deadline passes, or the listening socket fails: set_value
 /// for each, then once for what ended it (condition::canceled, timed_out, …), then set_done.
 ///
+/// Returns  each connection's socket, as async_accept
 /// Errors   between connections: EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM are reported once each time they
 ///          begin; accepting pauses for a few milliseconds, then longer, up to 100 ms, until it succeeds
 /// Runs as  io_uring multishot ACCEPT (one request for all) · accept4(2) on readiness
@@ -70,6 +73,7 @@ class async_accept_many;
 /// async_write. Where the kernel or the socket cannot avoid the copy it is made.
 ///
 /// Effects  takes from `request.buffers` in order
+/// Returns  the buffers taken, as async_write
 /// Buffers  the memory until set_done; the array of the buffers until set_value
 /// Cost     pinning pages costs more than copying below some 10 KiB
 /// Runs as  io_uring SEND_ZC, of several buffers SENDMSG_ZC · elsewhere send(2), sendmsg(2), which copy
@@ -95,9 +99,10 @@ class UNIO_API socket_handle : public io_handle {
 
   /// A socket that is not connected. Errors: EMFILE, ENFILE, EAFNOSUPPORT.
   static result<socket_handle> create(address_family family) noexcept;
-  /// The same, set up and bound. Errors: as the options; EADDRINUSE, EADDRNOTAVAIL, … as bind(2).
+  /// The same, set up and bound. Errors: as the options; EADDRINUSE, EADDRNOTAVAIL, … as bind(2). Cost: one
+  /// system call, one for each option that is not its default, and one to bind.
   static result<socket_handle> create(address_family family, connect_options const& options) noexcept;
-  /// A socket connected to `to`. Errors: as create() and async_connect.
+  /// A socket connected to `to`. Errors: as create() and async_connect. Cost: as create(), and async_connect.
   static result<socket_handle> connected_to(endpoint const& to, deadline d = {}) noexcept;
   static result<socket_handle> connected_to(endpoint const& to, connect_options const& options,
                                             deadline d = {}) noexcept;
@@ -106,31 +111,41 @@ class UNIO_API socket_handle : public io_handle {
                                                                      connect_options const& options = {},
                                                                      deadline d = {}) noexcept;
   /// Two Unix sockets connected to each other.
+  /// Errors: EMFILE, ENFILE.
   static result<socket_pair> pair() noexcept;
   /// Takes over a descriptor made elsewhere, as io_handle::adopt.
   ///
   /// Errors  EBADF; ENOTSOCK; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that exchanges
   ///         messages or that listens. On failure the descriptor is still the caller's
+  /// Cost    up to seven system calls
   static result<socket_handle> adopt(int fd) noexcept;
 
+  /// connect, try_connect, …, co_connect, …: see async_connect.
   UNIO_VERB_FORMS(connect, async_connect, (endpoint const& to), to)
+  /// shutdown, co_shutdown, …: see async_shutdown.
   UNIO_VERB_FORMS(shutdown, async_shutdown, (side which), which)
+  /// send_zero_copy, co_send_zero_copy, …: see async_send_zero_copy.
   UNIO_VERB_FORMS(send_zero_copy, async_send_zero_copy, (io_request<const_buffers> request), request)
 
+  /// Its own address. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
+  /// The peer's address. Errors: ENOTCONN; as getpeername(2).
   [[nodiscard]] result<endpoint> remote_endpoint() const noexcept;
   /// Binds it to a local address before connecting. An unnamed Unix address: the kernel chooses a name.
+  /// Errors: EADDRINUSE, EADDRNOTAVAIL, … as bind(2).
   result<void> bind(endpoint const& local) noexcept;
 
   UNIO_SOCKET_OPTIONS
   /// What TCP knows about the connection. Errors: EOPNOTSUPP on a socket of another protocol.
   [[nodiscard]] result<connection_information> information() const noexcept { return information_of(*this); }
 
-  // The most frequent ones, shorter.
+  /// The most frequent ones, shorter: the option of the same name. See set_option and get_option.
   result<void> no_delay(bool on) noexcept { return set(option::no_delay, on); }
   result<void> keep_alive(bool on) noexcept { return set(option::keep_alive, on); }
-  /// Seconds in which unsent data is sent after close(); 0: reset the connection; < 0: the default.
+  /// Seconds in which unsent data is sent after close(); 0: reset the connection; < 0: the default. See
+  /// set_option.
   result<void> linger(int seconds) noexcept { return set(option::linger, std::chrono::seconds(seconds)); }
+  /// The option of the same name. See set_option and get_option.
   result<void> send_buffer(int bytes) noexcept { return set(option::send_buffer, bytes); }
   result<void> receive_buffer(int bytes) noexcept { return set(option::receive_buffer, bytes); }
   [[nodiscard]] result<int> send_buffer() const noexcept { return get(option::send_buffer); }
@@ -168,17 +183,21 @@ struct listen_options {
 class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
-  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2).
+  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2), and
+  /// the options. Cost: three system calls, one for each option that is set (reuse_address is by default),
+  /// and one for an IPv6 address.
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
   /// Takes over a descriptor made elsewhere, as io_handle::adopt.
   ///
   /// Errors  EBADF; ENOTSOCK; EPROTOTYPE (std::errc::wrong_protocol_type) for a socket that exchanges
   ///         messages, EINVAL for one that does not listen. On failure the descriptor is still the caller's
+  /// Cost    up to seven system calls
   static result<listening_socket_handle> adopt(int fd) noexcept;
 
+  /// accept, try_accept, …, co_accept, …: see async_accept.
   UNIO_VERB_FORMS(accept, async_accept, ())
 
-  /// Where it listens, with the port that the kernel chose if 0 was given.
+  /// Where it listens, with the port that the kernel chose if 0 was given. Errors: as getsockname(2).
   [[nodiscard]] result<endpoint> local_endpoint() const noexcept;
 
   UNIO_SOCKET_OPTIONS

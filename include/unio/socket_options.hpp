@@ -227,7 +227,7 @@ UNIO_API result<void> set_option(handle& socket, socket_option<std::string> o, s
 UNIO_API result<void> set_option(handle& socket, socket_option<path_mtu_discovery> o, path_mtu_discovery how,
                                  std::string* why = nullptr);
 
-/// Reads an option. Errors: as set_option.
+/// Reads an option, and returns its value. Otherwise as set_option.
 UNIO_API result<bool> get_option(handle const& socket, socket_fact<bool> o, std::string* why = nullptr);
 UNIO_API result<int> get_option(handle const& socket, socket_fact<int> o, std::string* why = nullptr);
 UNIO_API result<std::chrono::microseconds> get_option(handle const& socket,
@@ -238,10 +238,12 @@ UNIO_API result<std::string> get_option(handle const& socket, socket_fact<std::s
 UNIO_API result<path_mtu_discovery> get_option(handle const& socket, socket_fact<path_mtu_discovery> o,
                                                std::string* why = nullptr);
 
-/// setsockopt(2), for options without a name here: level, name and value as the kernel has them.
+/// setsockopt(2), for options without a name here: level, name and value as the kernel has them. Errors: as
+/// there. Cost: one system call.
 UNIO_API result<void> set_raw_option(handle& socket, int level, int name,
                                      std::span<std::byte const> value) noexcept;
-/// getsockopt(2). Returns the bytes that were filled.
+/// getsockopt(2). Returns the bytes that were filled, a part of `room`. Errors: as there. Lifetime: of
+/// `room`. Cost: one system call.
 UNIO_API result<std::span<std::byte>> get_raw_option(handle const& socket, int level, int name,
                                                      std::span<std::byte> room) noexcept;
 
@@ -264,7 +266,8 @@ struct connection_information {
   bool fast_open = false;          ///< the handshake brought data that was accepted
 };
 
-/// Errors: EOPNOTSUPP on a socket of another protocol; EBADF, ENOTSOCK.
+/// What TCP knows about the connection of a socket. Errors: EOPNOTSUPP on a socket of another protocol;
+/// EBADF, ENOTSOCK. Cost: one system call.
 UNIO_API result<connection_information> information_of(handle const& socket) noexcept;
 
 } // namespace unio

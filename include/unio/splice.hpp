@@ -22,6 +22,7 @@ struct splice_request {
 ///
 /// Returns       how many bytes moved; 0 at the end of the source
 /// Errors        condition::timed_out, would_block, canceled (then nothing moved); EPIPE; EINVAL if no pipe
+/// Lifetime      the handles stay open until it has finished
 /// Cancellation  bytes that moved are reported
 /// Cost          no copy; one system call when both are ready
 /// Runs as       io_uring POLL_ADD, then splice(2) (the ring's own SPLICE always takes a kernel thread, and
@@ -43,6 +44,7 @@ io_result<std::size_t> try_splice(io_handle& from, io_handle& to, splice_request
 /// Returns       how many bytes the other pipe got; 0 at the end of the source
 /// Errors        condition::timed_out, would_block, canceled (then nothing moved); EPIPE; EINVAL if one is no
 ///               pipe, or both are the same
+/// Lifetime      the handles stay open until it has finished
 /// Cancellation  bytes that were duplicated are reported
 /// Cost          no copy; one system call when both are ready
 /// Runs as       as async_splice between pipes: readiness, then tee(2)

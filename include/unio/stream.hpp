@@ -60,9 +60,11 @@ class any_stream;
 
 /// A reference to any read stream, which converts to it implicitly. Default: none.
 ///
-/// Lifetime  the stream outlives it, and does not move. A class derived from io_handle is read as one
-/// Cost      of a read on a handle, or on a stream whose co_read returns a task: none; on any other: a frame
-/// Size      16 bytes
+/// Lifetime       the stream outlives it, and does not move. A class derived from io_handle is read as one
+/// Thread safety  distinct and shared: safe; the stream as its type says
+/// Cost           of a read on a handle, or on a stream whose co_read returns a task: none; on any other: a
+///                frame
+/// Size           16 bytes
 class any_read_stream : public detail::stream_reference {
  public:
   any_read_stream() = default;
@@ -70,12 +72,16 @@ class any_read_stream : public detail::stream_reference {
     requires(!std::derived_from<S, detail::stream_reference>)
   any_read_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
   inline any_read_stream(any_stream s) noexcept;          // NOLINT: implicit
-  /// See read_stream. Preconditions: it refers to a stream.
+  /// Reads: see read_stream. Preconditions: it refers to a stream.
+  ///
+  /// Returns, errors, buffers, cancellation  the stream's
   [[nodiscard]] UNIO_API detail::stream_awaitable<async_read> co_read(io_request<mutable_buffers> request,
                                                                       deadline d = {}) const;
 };
 
-/// A reference to any write stream; as any_read_stream.
+/// A reference to any write stream.
+///
+/// Lifetime, thread safety, cost, size  as any_read_stream
 class any_write_stream : public detail::stream_reference {
  public:
   any_write_stream() = default;
@@ -83,12 +89,16 @@ class any_write_stream : public detail::stream_reference {
     requires(!std::derived_from<S, detail::stream_reference>)
   any_write_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
   inline any_write_stream(any_stream s) noexcept;          // NOLINT: implicit
-  /// See write_stream. Preconditions: it refers to a stream.
+  /// Writes: see write_stream. Preconditions: it refers to a stream.
+  ///
+  /// Returns, errors, buffers, cancellation  the stream's
   [[nodiscard]] UNIO_API detail::stream_awaitable<async_write> co_write(io_request<const_buffers> request,
                                                                         deadline d = {}) const;
 };
 
-/// A reference to any stream; as any_read_stream.
+/// A reference to any stream.
+///
+/// Lifetime, thread safety, cost, size  as any_read_stream
 class any_stream : public detail::stream_reference {
  public:
   any_stream() = default;
@@ -96,8 +106,10 @@ class any_stream : public detail::stream_reference {
     requires(!std::derived_from<S, detail::stream_reference>)
   any_stream(S& s) noexcept : stream_reference(s) {} // NOLINT: implicit
 
+  /// As any_read_stream::co_read.
   [[nodiscard]] detail::stream_awaitable<async_read> co_read(io_request<mutable_buffers> request,
                                                              deadline d = {}) const;
+  /// As any_write_stream::co_write.
   [[nodiscard]] detail::stream_awaitable<async_write> co_write(io_request<const_buffers> request,
                                                                deadline d = {}) const;
 };
@@ -105,9 +117,11 @@ class any_stream : public detail::stream_reference {
 /// A reference to a container that bytes are appended to, up to a limit: std::string, std::vector of chars or
 /// bytes, or any other with data, size, capacity and resize.
 ///
-/// Lifetime  the container outlives it
-/// Errors    what resize() throws
-/// Size      24 bytes
+/// Lifetime       the container outlives it
+/// Thread safety  the container's
+/// Errors         what resize() throws
+/// Cost           the container's, and a call through a pointer
+/// Size           24 bytes
 class dynamic_buffer {
  public:
   static constexpr std::size_t unlimited = static_cast<std::size_t>(-1);
@@ -205,6 +219,7 @@ inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 /// Errors        as read() and write(), except that the end of the stream is none. bytes_transferred() is
 ///               what reached `to`. Up to one block may be read and not written; a buffered_reader keeps it
 /// Concurrency   a read of `from` and a write of `to`, one at a time
+/// Cancellation  by the environment's stop token, which the reads and writes see
 /// Cost          a frame and, unless it splices, a block from the pool
 /// Runs as       splice(2) · reads and writes
 UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to,

@@ -22,6 +22,7 @@ class UNIO_API symlink_handle : public handle {
  public:
   symlink_handle() = default;
   /// Opens a link. Errors: EINVAL if the name leads to something else; ENOENT, … as openat(2). Blocking.
+  /// Cost: two system calls.
   static result<symlink_handle> symlink(path_handle const& base, path_view name,
                                         flag f = flag::none) noexcept;
 

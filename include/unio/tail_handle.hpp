@@ -66,7 +66,7 @@ class UNIO_API tail_handle : public handle {
   ~tail_handle();
 
   /// Opens a file for reading, with a position of its own. Errors: EINVAL unless it is a regular file; as
-  /// openat(2); EMFILE, ENFILE.
+  /// openat(2); EMFILE, ENFILE. Cost: six system calls.
   static result<tail_handle> follow(path_handle const& base, path_view name,
                                     tail_from where = tail_from::end) noexcept;
 
@@ -75,6 +75,7 @@ class UNIO_API tail_handle : public handle {
 
   /// True if it waits by inotify(7).
   [[nodiscard]] bool is_notified() const noexcept { return is_open() && file_ != native_handle(); }
+  /// As handle::close. Cost: one more system call.
   result<void> close() noexcept;
 
  private:

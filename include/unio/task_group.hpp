@@ -67,7 +67,7 @@ class UNIO_API task_group : private detail::children {
     requires(std::same_as<Handler, detail::tell_the_group> || std::invocable<Handler&, task_outcome<T>>)
   void start(task<T> t, Handler handler);
 
-  /// Asks all of them to stop. True for the first request.
+  /// Asks all of them to stop. Returns true for the first request.
   bool request_stop() noexcept;
   [[nodiscard]] stop_token get_stop_token() const noexcept { return environment_.stop; }
   /// How many have not ended. Valid while no coroutine awaits join().

@@ -15,6 +15,7 @@ namespace unio::inline v0_1 {
 /// Errors        as process_handle::kill and async_wait_exit
 /// Lifetime      the handle must outlive the task
 /// Cancellation  while it waits for the grace: it has sent SIGTERM, and sends nothing else
+/// Cost          a frame; a system call for each signal, and two waits at most
 /// Source        FEATURES H-11
 [[nodiscard]] UNIO_API task<result<exit_status>> co_terminate(process_handle& p, deadline grace);
 

@@ -32,6 +32,9 @@
 namespace unio::inline v0_1::testing {
 
 /// What a simulation may do. Everything is allowed by default.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
+/// Cost           none
 struct simulation_options {
   std::uint64_t seed = 0;
 
@@ -111,7 +114,10 @@ struct route {
 ///                Deadlines that are spans just work; make a point in time from unio::now(), not from the
 ///                standard clocks
 /// Thread safety  one thread makes it, uses it and ends it. At most one exists in a process (checked)
-/// Lifetime       outlives its handles and the operations on them
+/// Errors         none but where a function says so: a mistake of the test ends the program with a message.
+///                std::bad_alloc
+/// Lifetime       outlives its handles and the operations on them. What functions return by reference is its
+/// Cost           it allocates as it likes; no system call, but to say what was refused
 /// Size           one pointer
 class UNIO_API simulation {
  public:
@@ -128,6 +134,7 @@ class UNIO_API simulation {
   /// std::errc::resource_deadlock_would_occur instead; such a blocking call does too, or ends the program.
   [[nodiscard]] io_multiplexer& multiplexer() noexcept;
 
+  /// Both ends of a pipe.
   [[nodiscard]] anonymous_pipe pipe();
   /// Two sockets connected to each other.
   [[nodiscard]] socket_pair stream_pair();
@@ -165,6 +172,7 @@ class UNIO_API simulation {
   [[nodiscard]] std::size_t open_descriptors() const noexcept;
   /// What was refused because it is not simulated, a line each.
   [[nodiscard]] std::string const& refused() const noexcept;
+  /// What it was made with.
   [[nodiscard]] std::uint64_t seed() const noexcept;
   [[nodiscard]] simulation_options const& options() const noexcept;
   /// A hash of all that has happened: equal after two runs of the same program with the same seed.

@@ -17,6 +17,8 @@ class async_wait;
 /// A moment to wait for. Holds no descriptor: a million timers cost their own memory and nothing else.
 ///
 /// Thread safety  distinct: safe; shared: no. A wait in flight keeps the moment it was described with
+/// Lifetime       its multiplexer outlives it
+/// Cost           none; expires_after() reads the clock
 class UNIO_API timer_handle {
  public:
   timer_handle() = default;
@@ -43,8 +45,10 @@ class UNIO_API timer_handle {
 
 /// Does nothing, and completes in a later turn of the loop: lets other coroutines run, and measures a driver.
 ///
-/// Errors   none; it completes before a cancel could matter
-/// Runs as  io_uring NOP · the next turn of the loop · sched_yield(2)
+/// Returns   nothing
+/// Errors    none; it completes before a cancel could matter
+/// Lifetime  the multiplexer outlives it
+/// Runs as   io_uring NOP · the next turn of the loop · sched_yield(2)
 class async_no_op;
 io_result<void> no_op() noexcept;
 [[nodiscard]] io_awaitable<async_no_op> co_no_op(io_multiplexer* m = nullptr) noexcept;

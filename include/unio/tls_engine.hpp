@@ -25,10 +25,11 @@ namespace unio::inline v0_1 {
 
 /// One side of a TLS connection. Never blocks, never calls the system, knows no descriptor.
 ///
-/// Each call says what it came to. Output may be there after any of them, and is to be sent in order. Input
+/// Output may be there after any call, and is to be sent in order. Input
 /// and output are independent: output that nobody takes makes write() stop at output_limit, and read() a
 /// little above, so that a peer that only asks for answers has bounded memory; nothing else stops them.
 ///
+/// Returns        what a call came to: an outcome, and how many bytes read() or write() have moved
 /// Errors         what a call with `failed` met, and a sentence about it: error(), why(). After an error of
 ///                the protocol all calls fail with it; there may be an alert in the output
 /// Thread safety  none: one call at a time. Any thread: nothing is kept in thread-local variables
@@ -81,6 +82,7 @@ class UNIO_API tls_engine {
   /// New keys for what is written from here on; of the peer too, if wanted. Errors: EOPNOTSUPP in TLS 1.2.
   progress update_keys(bool of_the_peer_too) noexcept;
 
+  /// What the last call that failed met, and a sentence about it; no error and empty if none has.
   [[nodiscard]] std::error_code error() const noexcept { return error_; }
   [[nodiscard]] std::string const& why() const noexcept { return why_; }
 
@@ -108,6 +110,7 @@ class UNIO_API tls_engine {
 
   [[nodiscard]] bool is_connected() const noexcept { return connected_; }
   [[nodiscard]] bool is_server() const noexcept { return is_server_; }
+  /// The version of the protocol; none before the handshake.
   [[nodiscard]] tls_version version() const noexcept;
   /// As OpenSSL calls it, for example TLS_AES_256_GCM_SHA384.
   [[nodiscard]] std::string_view cipher() const noexcept;

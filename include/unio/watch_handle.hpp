@@ -67,13 +67,19 @@ struct watch_event {
   [[nodiscard]] constexpr bool is(watch_kinds k) const noexcept { return (kinds & k) != watch_kinds::none; }
 };
 
-/// The events in the bytes that a read has filled.
+/// The events in the bytes that a read has filled: a range of watch_event.
+///
+/// Thread safety  any number of readers
+/// Lifetime       a view: the buffer must live, and not be read into again
+/// Cost           nothing is allocated or copied; a step looks at one event
 class watch_events {
  public:
   class iterator;
   watch_events() = default;
   explicit watch_events(mutable_buffer bytes) noexcept : bytes_(bytes) {}
+  /// The first event.
   [[nodiscard]] iterator begin() const noexcept;
+  /// Behind the last event.
   [[nodiscard]] iterator end() const noexcept;
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
 

@@ -96,7 +96,8 @@ template <> struct when_any_of_result<void> {
   std::size_t index;
 };
 
-/// Moves the outcome out of a task of a range. Preconditions: it has ended, and its value was not taken.
+/// Moves the outcome out of a task of a range, and returns it. Preconditions: it has ended, and its value was
+/// not taken. Cost: one move.
 template <class T> [[nodiscard]] task_outcome<T> take_outcome(task<T>& t) noexcept;
 
 } // namespace unio

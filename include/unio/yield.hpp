@@ -17,6 +17,8 @@ namespace unio::inline v0_1 {
 /// coroutines, posted work, timers and I/O. Computation between two awaits delays all of these. Awaits that
 /// need not wait (channels, mutexes, buffered streams, I/O that completes at once) yield after 64.
 ///
+/// Returns       nothing
+/// Errors        none
 /// Preconditions awaited by a coroutine that has an environment, as task<T> has
 /// Cancellation  none: a coroutine that was asked to stop is resumed as well
 /// Cost          one post; no allocation; no system call if one thread runs the executor

@@ -55,6 +55,7 @@ class UNIO_API atomic_append final : public shared_fs_mutex {
   ///         ENOLCK; as openat(2). The file is not changed then; condition::timed_out, would_block for a
   ///         deadline of zero
   /// Waiting until the deadline, while another process opens it, even if that one is stopped
+  /// Cost    some twenty-five system calls; one allocation
   [[nodiscard]] static result<atomic_append> open(path_handle const& base, path_view name,
                                                   deadline d = {}) noexcept;
   [[nodiscard]] static result<atomic_append> open(path_view name, deadline d = {}) noexcept {

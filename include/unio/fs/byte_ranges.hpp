@@ -58,6 +58,7 @@ class UNIO_API byte_ranges final : public shared_fs_mutex {
   ///          and the like where the filesystem has no locks; ENOSPC; as openat(2); condition::timed_out,
   ///          would_block for a deadline of zero
   /// Waiting  until the deadline, while another process makes it, a few system calls
+  /// Cost     some twenty-five system calls; one allocation
   /// Source   AFIO v2, algorithm::shared_fs_mutex::byte_ranges
   static result<byte_ranges> open(path_handle const& base, path_view name, deadline d = {}) noexcept;
   static result<byte_ranges> open(path_view name, deadline d = {}) noexcept {

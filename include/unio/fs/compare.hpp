@@ -31,13 +31,16 @@ constexpr difference operator|(difference a, difference b) noexcept {
 constexpr bool operator&(difference a, difference b) noexcept {
   return (static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b)) != 0;
 }
-/// The first of them in words: "contents".
+/// The first of them in words: "contents". Lifetime: static. Cost: none.
 UNIO_API std::string_view to_string(difference d) noexcept;
 
-/// Is told of differences. Concurrency  one call at a time, on any of the threads.
+/// Is told of differences.
+///
+/// Concurrency  one call at a time, on any of the threads, which goes on when it returns
+/// Cost         of what it does, which the comparison waits for
 class UNIO_API compare_sink {
  public:
-  /// `path` is below both roots; empty: the roots. Valid during the call.
+  /// Something differs. `path` is below both roots; empty: the roots. Valid during the call.
   virtual void differs(std::string_view path, difference what) noexcept = 0;
   virtual void failed(tree_failure const&) noexcept {}
 
@@ -60,6 +63,7 @@ struct compare_report {
 
 /// Compares what is at two paths. Follows no link.
 ///
+/// Returns  how many names differ; what could not be read. Which ones and how, `sink` is told
 /// Errors   as openat(2) for both; ENOMEM
 /// Waiting  for the disk. `d` and a stop are looked at for each name and each 128 KiB of contents
 /// Cost     memory for the names of the directories under comparison, and for each file with several names
@@ -69,7 +73,10 @@ struct compare_report {
                                                       compare_sink* sink = nullptr,
                                                       compare_options const& o = {},
                                                       deadline d = {}) noexcept;
-/// Lifetime  the bases, the texts of both paths and the sink must outlive the task
+/// The same, awaited, on a thread of its own.
+///
+/// Lifetime      the bases, the texts of both paths and the sink must outlive the task
+/// Cancellation  as o.stop: the report so far, whose `ended` is condition::canceled
 [[nodiscard]] UNIO_API task<result<compare_report>> co_compare(path_handle const& first_base, path_view first,
                                                                path_handle const& second_base,
                                                                path_view second, compare_sink* sink = nullptr,

@@ -78,6 +78,8 @@ struct copy_report {
                                                          path_handle const& to_base, path_view to,
                                                          copy_options const& o = {}, deadline d = {},
                                                          tree_sink* sink = nullptr) noexcept;
+/// The same, awaited, on a thread of its own.
+///
 /// Lifetime  the bases, the texts of both paths and the sink must outlive the task
 [[nodiscard]] UNIO_API task<result<copy_report>> co_clone_or_copy(path_handle const& from_base,
                                                                   path_view from, path_handle const& to_base,
@@ -91,11 +93,17 @@ struct copy_report {
 /// Returns  as clone_or_copy(); with `entries` 0 if it was a rename. What of the source could not be removed
 ///          is among the failures: then both are there
 /// Errors   as clone_or_copy(), and renameat2(2)
+/// Cost     one system call if it is a rename; otherwise clone_or_copy(), verified and durable, and reduce()
 /// Source   A-05
 [[nodiscard]] UNIO_API result<copy_report> move(path_handle const& from_base, path_view from,
                                                 path_handle const& to_base, path_view to,
                                                 copy_options const& o = {}, deadline d = {},
                                                 tree_sink* sink = nullptr) noexcept;
+/// The same, awaited, on a thread of its own.
+///
+/// Lifetime      as co_clone_or_copy()
+/// Cancellation  of the copying, as co_clone_or_copy(); once the copy is in place the source is removed,
+///               whatever the stop or the deadline says
 [[nodiscard]] UNIO_API task<result<copy_report>> co_move(path_handle const& from_base, path_view from,
                                                          path_handle const& to_base, path_view to,
                                                          copy_options o = {}, deadline d = {},

@@ -41,7 +41,7 @@ static_assert(sizeof(entity) == 8);
 /// Cost  FNV-1a and a mixing step: some 1 ns a byte; no allocation
 [[nodiscard]] UNIO_API entity entity_of(std::string_view name, bool exclusive = true) noexcept;
 [[nodiscard]] UNIO_API entity entity_of(std::span<std::byte const> bytes, bool exclusive = true) noexcept;
-/// A random one, different from all others. Errors: as getrandom(2).
+/// A random one, different from all others. Errors: as getrandom(2). Cost: one system call.
 [[nodiscard]] UNIO_API result<entity> random_entity(bool exclusive = true) noexcept;
 
 } // namespace unio::fs

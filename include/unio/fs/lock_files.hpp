@@ -45,6 +45,7 @@ class UNIO_API lock_files final : public shared_fs_mutex {
   ///         where no file can be made; ENOLCK and the like where the filesystem has no locks. lock() has the
   ///         same for what lies at the name of an entity, error::several_names, and error::not_a_lock_file
   ///         for anything but an empty file
+  /// Cost    some ten system calls; one allocation
   /// Source  AFIO v2, algorithm::shared_fs_mutex::lock_files
   static result<lock_files> open(path_handle const& base, path_view name) noexcept;
   static result<lock_files> open(path_view name) noexcept { return open(path_handle(), name); }

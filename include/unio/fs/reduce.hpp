@@ -59,6 +59,8 @@ struct reduce_report {
 [[nodiscard]] UNIO_API result<reduce_report> reduce(path_handle const& base, path_view path,
                                                     reduce_options const& o = {}, deadline d = {},
                                                     tree_sink* sink = nullptr) noexcept;
+/// The same, awaited, on a thread of its own.
+///
 /// Lifetime  `base`, the path's text and the sink must outlive the task
 [[nodiscard]] UNIO_API task<result<reduce_report>> co_reduce(path_handle const& base, path_view path,
                                                              reduce_options o = {}, deadline d = {},

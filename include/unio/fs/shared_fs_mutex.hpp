@@ -45,6 +45,7 @@ class memory_map_base;
 /// Thread safety  distinct objects: safe; shared: no. May be moved to another thread and destroyed there
 /// Moved-from     holds nothing
 /// Lifetime       must not outlive its mutex
+/// Cost           that of unlocking: see each implementation
 /// After fork     the child's copy holds nothing, and its destructor does nothing
 class UNIO_API entities_guard {
  public:
@@ -102,7 +103,7 @@ class UNIO_API shared_fs_mutex {
   [[nodiscard]] result<entities_guard> lock(entity e, deadline d = {}, bool spin_not_sleep = false) noexcept {
     return lock(std::span(&e, 1), d, spin_not_sleep);
   }
-  /// Never waits. Errors: condition::would_block if another user holds one of them; as lock().
+  /// As lock(), but never waits. Errors: condition::would_block if another user holds one of them.
   [[nodiscard]] result<entities_guard> try_lock(std::span<entity const> entities) noexcept {
     return lock(entities, deadline::zero());
   }

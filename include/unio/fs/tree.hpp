@@ -57,6 +57,7 @@ class UNIO_API tree_failures {
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
   /// Preconditions  i < kept()
   [[nodiscard]] tree_failure operator[](std::size_t i) const noexcept;
+  /// Counts a failure, and keeps a copy of it while there is room.
   void add(tree_failure const& f) noexcept;
 
  private:

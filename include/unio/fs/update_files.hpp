@@ -43,6 +43,7 @@ namespace unio::inline v0_1::fs {
 /// Thread safety  distinct objects: safe; shared: no
 /// Lifetime       the mutex must outlive it, and must not be moved; tree and paths need not last
 /// Moved-from     may be assigned to and destroyed
+/// Cost           of asking it: none
 /// Size           a pointer
 class UNIO_API update_files {
  public:
@@ -88,6 +89,7 @@ class UNIO_API update_files {
   /// Returns        all of its bytes, which last until the next contents(i), or as long as this object
   /// Errors         ENOENT if there is no such file; ENOMEM; error::inherited_by_fork; as openat(2), readv(2)
   /// Preconditions  i < size()
+  /// Cost           opens and reads the file each time, into memory of its size
   [[nodiscard]] result<std::span<std::byte const>> contents(std::size_t i) noexcept;
 
   /// Prepares what will replace the file: a new inode, of the same owner, group and permissions, on the disk
@@ -109,6 +111,7 @@ class UNIO_API update_files {
   ///               is changed then, and it may be tried again. If is_decided(): some files are replaced, the
   ///               others will be
   /// Waiting       until `d` for other commits in the tree; unbounded for the disk
+  /// Cost          see the top of the file
   /// Source        rename(2), fsync(2)
   result<void> commit(deadline d = {}) noexcept;
 

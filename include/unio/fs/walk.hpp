@@ -35,7 +35,11 @@ struct entry_status {
   std::int64_t modified_ns = 0;
 };
 
-/// What a visitor sees of a name. Lives during the call.
+/// What a visitor sees of a name.
+///
+/// Lifetime       of it, and of what it returns: during the call
+/// Thread safety  the calling thread's
+/// Cost           no system call, no allocation; open() and path() say otherwise
 class UNIO_API walk_entry {
  public:
   [[nodiscard]] std::string_view name() const noexcept { return name_; } ///< a NUL follows; the root's: empty
@@ -48,10 +52,14 @@ class UNIO_API walk_entry {
   [[nodiscard]] int thread() const noexcept { return thread_; }
   /// Null unless with_status asks for it and statx(2) succeeded.
   [[nodiscard]] entry_status const* status() const noexcept { return status_; }
-  /// The path below the root; empty: the root. A NUL follows. Lasts until the next call on this thread.
+  /// The path below the root; empty: the root. A NUL follows. Lasts until the next call on this thread. Cost:
+  /// it is put together from the names of the directories, in memory that is reused.
   [[nodiscard]] std::string_view path() const noexcept;
   /// Opens it for reading: exactly the file that the directory has under this name, never through a link.
-  /// Errors: ELOOP for a symbolic link; EISDIR for the root; as openat(2). Needs /proc; five system calls
+  ///
+  /// Returns  the file
+  /// Errors   ELOOP for a symbolic link; EISDIR for the root; as openat(2). Needs /proc
+  /// Cost     five system calls
   [[nodiscard]] result<file_handle> open() const noexcept;
 
   struct access; // the walk's
@@ -77,8 +85,12 @@ enum class walk_step : std::uint8_t {
 /// Concurrency  entry() is called by several threads at once, but for those of one directory by one; failed()
 ///              by one at a time. What the visitor does holds up only its thread, and no queue grows
 ///              meanwhile: names are read as they are shown
+/// Cost         a virtual call for each name
 class UNIO_API walk_visitor {
  public:
+  /// There is a name.
+  ///
+  /// Returns  whether to go on
   virtual walk_step entry(walk_entry const& e) noexcept = 0;
   /// A directory could not be read, or a status found. The walk goes on.
   virtual void failed(tree_failure const&) noexcept {}
@@ -114,12 +126,14 @@ struct walk_report {
 ///               directory and each 64 KiB of names
 /// Cost          no allocation for a name; for a directory some 150 bytes, which are reused. Four system
 ///               calls for each directory with up to 64 KiB of names, and one for a name whose status is
-///               wanted or
-///               whose kind the filesystem does not say
+///               wanted or whose kind the filesystem does not say
 /// Source        A-01; getdents64(2), openat2(2)
 [[nodiscard]] UNIO_API result<walk_report> walk(path_handle const& base, path_view path, walk_visitor& v,
                                                 walk_options const& o = {}, deadline d = {}) noexcept;
-/// Lifetime  the visitor, `base` and the path's text must outlive the task
+/// The same, awaited, on a thread of its own.
+///
+/// Lifetime      the visitor, `base` and the path's text must outlive the task
+/// Cancellation  as o.stop: the report so far, whose `ended` is condition::canceled
 [[nodiscard]] UNIO_API task<result<walk_report>> co_walk(path_handle const& base, path_view path,
                                                          walk_visitor& v, walk_options o = {},
                                                          deadline d = {});
@@ -139,17 +153,23 @@ struct tree_summary {
   std::error_code ended; ///< as walk_report
 };
 
-/// Counts what is in a tree. As walk(), with one statx(2) for each name; memory for each file with several
-/// names. `o.with_status` and `o.ordered` are ignored.
+/// Counts what is in a tree. Otherwise as walk().
+///
+/// Effects  `o.with_status` and `o.ordered` are ignored
+/// Returns  the counts and sizes
+/// Cost     that of walk(), one statx(2) for each name, and memory for each file with several names
 [[nodiscard]] UNIO_API result<tree_summary> summarize(path_handle const& base, path_view path,
                                                       walk_options const& o = {}, deadline d = {}) noexcept;
+/// The same, awaited. See co_walk().
 [[nodiscard]] UNIO_API task<result<tree_summary>> co_summarize(path_handle const& base, path_view path,
                                                                walk_options o = {}, deadline d = {});
 
 /// The names of a tree, sorted by their bytes.
 ///
+/// Lifetime       names and report are the list's, and last as long
 /// Thread safety  any number of readers
 /// Moved-from     empty
+/// Cost           of looking at it: none
 class UNIO_API tree_contents {
  public:
   struct item {
@@ -164,10 +184,15 @@ class UNIO_API tree_contents {
   tree_contents& operator=(tree_contents&&) noexcept;
   ~tree_contents();
 
+  /// The number of names.
   [[nodiscard]] std::size_t size() const noexcept;
+  /// Preconditions: i < size().
   [[nodiscard]] item const& operator[](std::size_t i) const noexcept;
+  /// The first name.
   [[nodiscard]] item const* begin() const noexcept;
+  /// Behind the last name.
   [[nodiscard]] item const* end() const noexcept;
+  /// The report of the walk that found them. Preconditions: the list is one that contents() returned.
   [[nodiscard]] walk_report const& report() const noexcept;
 
   struct state; // the list's
@@ -178,9 +203,11 @@ class UNIO_API tree_contents {
   std::unique_ptr<state> state_;
 };
 
-/// All names below `path`, without the root. As walk(). Errors: also ENOMEM. Cost: memory for each name.
+/// All names below `path`, without the root. Otherwise as walk(). Cost: that of walk(), and memory for each
+/// name.
 [[nodiscard]] UNIO_API result<tree_contents> contents(path_handle const& base, path_view path,
                                                       walk_options const& o = {}, deadline d = {}) noexcept;
+/// The same, awaited. See co_walk().
 [[nodiscard]] UNIO_API task<result<tree_contents>> co_contents(path_handle const& base, path_view path,
                                                                walk_options o = {}, deadline d = {});
 

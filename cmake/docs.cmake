@@ -1,0 +1,47 @@
+# unio_docs: the reference, as HTML and as man pages, from the public headers. Needs the package doxygen.
+
+find_package(Doxygen 1.9 REQUIRED)
+
+set(DOXYGEN_PROJECT_NAME "unio")
+set(DOXYGEN_PROJECT_NUMBER ${PROJECT_VERSION})
+set(DOXYGEN_PROJECT_BRIEF ${PROJECT_DESCRIPTION})
+set(DOXYGEN_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/docs)
+set(DOXYGEN_STRIP_FROM_PATH ${PROJECT_BINARY_DIR}/docs/include)
+set(DOXYGEN_STRIP_FROM_INC_PATH ${PROJECT_BINARY_DIR}/docs/include)
+set(DOXYGEN_EXCLUDE_SYMBOLS unio::detail* unio::driver* unio::testing_detail* unio::fs::detail* *::detail::*)
+set(DOXYGEN_USE_MDFILE_AS_MAINPAGE ${PROJECT_SOURCE_DIR}/docs/reference.md)
+
+set(DOXYGEN_GENERATE_HTML YES)
+set(DOXYGEN_GENERATE_LATEX NO)
+set(DOXYGEN_GENERATE_MAN YES)
+set(DOXYGEN_MAN_LINKS YES)
+set(DOXYGEN_HAVE_DOT NO)
+set(DOXYGEN_HTML_TIMESTAMP NO)
+set(DOXYGEN_VERBATIM_HEADERS NO)
+set(DOXYGEN_GENERATE_TREEVIEW NO)
+set(DOXYGEN_SEARCHENGINE YES)
+
+set(DOXYGEN_JAVADOC_AUTOBRIEF YES)
+set(DOXYGEN_ENABLE_PREPROCESSING NO)
+set(DOXYGEN_EXTRACT_ALL YES)
+set(DOXYGEN_HIDE_FRIEND_COMPOUNDS YES)
+set(DOXYGEN_HIDE_SCOPE_NAMES NO)
+set(DOXYGEN_DISTRIBUTE_GROUP_DOC YES)
+set(DOXYGEN_SORT_MEMBER_DOCS NO)
+set(DOXYGEN_SORT_BRIEF_DOCS NO)
+set(DOXYGEN_AUTOLINK_SUPPORT YES)
+set(DOXYGEN_QUIET YES)
+set(DOXYGEN_WARN_IF_UNDOCUMENTED NO)
+set(DOXYGEN_WARN_IF_INCOMPLETE_DOC NO)
+set(DOXYGEN_WARN_NO_PARAMDOC NO)
+set(DOXYGEN_WARN_AS_ERROR FAIL_ON_WARNINGS)
+
+add_custom_target(unio_docs_headers
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${PROJECT_BINARY_DIR}/docs
+  COMMAND ${PROJECT_SOURCE_DIR}/scripts/reference-filter ${PROJECT_BINARY_DIR}/docs/include
+  COMMENT "Rewriting the public headers for doxygen")
+doxygen_add_docs(unio_docs ${PROJECT_BINARY_DIR}/docs/include ${PROJECT_SOURCE_DIR}/docs/reference.md)
+add_dependencies(unio_docs unio_docs_headers)
+add_custom_command(TARGET unio_docs POST_BUILD
+  COMMAND ${PROJECT_SOURCE_DIR}/scripts/check-reference --html ${PROJECT_BINARY_DIR}/docs/html
+  COMMENT "Following the links of the reference")
