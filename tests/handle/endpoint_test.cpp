@@ -4,7 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include <cerrno>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -78,6 +83,45 @@ TEST(endpoint, prints_ipv6_in_its_one_canonical_form) {
     ASSERT_TRUE(e) << c.read;
     EXPECT_EQ(to_string(*e), c.printed);
     EXPECT_EQ(parse_endpoint(c.printed).value(), *e);
+  }
+}
+
+// What the kernel is given, byte by byte: as RFC 4291 writes the address down, not as this library reads it.
+TEST(endpoint, of_ipv6_has_exactly_these_bytes) {
+  struct {
+    char const* text;
+    unsigned char address[16];
+    std::uint16_t port;
+    std::uint32_t scope;
+  } const cases[] = {
+      {"[::]:0", {}, 0, 0},
+      {"[::1]:80", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 80, 0},
+      {"[1::]:256", {0, 1}, 256, 0},
+      {"[2001:db8:0:1:2:30:400:ffff]:65535",
+       {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 1, 0, 2, 0, 0x30, 0x04, 0, 0xff, 0xff},
+       65535,
+       0},
+      {"[fe80::aBcD%7]:258", {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 0xcd}, 258, 7},
+      {"[ff02::1%4294967295]:1", {0xff, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1, 4294967295u},
+      {"[fe80::1%lo]:1", {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1}, 1, 1},
+      {"[::ffff:192.0.2.33]:7", {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 33}, 7, 0},
+      {"[64:ff9b::192.0.2.33]:7", {0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0, 192, 0, 2, 33}, 7, 0},
+  };
+  for (auto const& c : cases) {
+    endpoint const e = parse_endpoint(c.text).value();
+    ASSERT_EQ(e.size(), sizeof(sockaddr_in6)) << c.text;
+    sockaddr_in6 a;
+    std::memcpy(&a, e.data(), sizeof a);
+    EXPECT_EQ(a.sin6_family, AF_INET6);
+    EXPECT_EQ(std::memcmp(&a.sin6_addr, c.address, 16), 0) << c.text << " became " << to_string(e);
+    unsigned char port[2];
+    std::memcpy(port, &a.sin6_port, 2);
+    EXPECT_EQ(port[0] * 256 + port[1], c.port) << "network order";
+    EXPECT_EQ(a.sin6_flowinfo, 0u);
+    EXPECT_EQ(a.sin6_scope_id, c.scope) << "in this machine's order";
+    endpoint const made = endpoint::ipv6(c.address, c.port, c.scope);
+    EXPECT_EQ(made, e);
+    EXPECT_EQ(std::memcmp(made.data(), e.data(), e.size()), 0);
   }
 }
 

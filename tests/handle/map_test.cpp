@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +24,8 @@
 #include <csignal>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
+#include <span>
 #include <string>
 #include <thread>
 
@@ -280,6 +283,33 @@ TEST(map_guard, makes_zeros_of_what_was_cut_off) {
               return 0;
             }),
             0);
+}
+
+// Hard case 64: a hole has no room of its own until something is stored there. What has its bytes copied is
+// told at once; a plain store is lost, and was_cut() tells.
+TEST(map_guard, tells_of_holes_that_a_full_filesystem_has_no_room_for) {
+  test::temporary_directory const d;
+  std::filesystem::create_directory(d / "full");
+  if (::mount("none", (d / "full").c_str(), "tmpfs", 0, "size=64k") != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  EXPECT_EQ(in_guarded_child([&] {
+              constexpr extent_type bytes = 1 << 20;
+              auto file = open(d, "full/a");
+              if (file.truncate(bytes).value() != bytes) return 1;
+              map_handle m = map_handle::section(file, 0, 0, map_access::write).value();
+              auto volatile* const at = reinterpret_cast<char volatile*>(m.address());
+              std::size_t stored = 0;
+              for (std::size_t i = 0; i < bytes && !m.was_cut(); i += page, ++stored) at[i] = 'x';
+              if (!m.was_cut() || stored > 1 + (64 << 10) / page) return 2;
+              if (at[0] != 'x') return 3;
+              std::string const text(page, 'y');
+              auto const copied = m.write_copy(bytes - page, std::as_bytes(std::span(text)));
+              if (copied.error().value() != ENOSPC) return 4;
+              auto const allocated = file.allocate(0, bytes, unio::allocation::grow);
+              return allocated.error().value() == ENOSPC ? 0 : 5;
+            }),
+            0);
+  ::umount((d / "full").c_str());
 }
 
 TEST(map_guard, protects_views_of_mapped_files) {

@@ -48,10 +48,13 @@ std::string digest(void const* data, std::size_t n) {
   return std::to_string(n) + ":" + std::to_string(h);
 }
 
-// One run. Only steps whose outcome the kernel leaves no choice in: nothing here is a race.
+// One run. Only steps whose outcome the kernel leaves no choice in: nothing here is a race. Without a
+// multiplexer each call blocks; `steps` then leaves out what is started and finished later.
+enum class steps : std::uint8_t { calls = 17, all = 20 };
+
 class run {
  public:
-  run(std::uint64_t seed, unio::io_multiplexer* m) : random_{seed}, m_(m) {
+  run(std::uint64_t seed, unio::io_multiplexer* m, steps which) : random_{seed}, m_(m), which_(which) {
     directory_.write("file", pattern(10'000));
     file_ = unio::file_handle::file(directory_.handle(), "file", unio::handle::mode::write).value();
     file_.set_multiplexer(m);
@@ -68,8 +71,8 @@ class run {
     event_.set_multiplexer(m);
   }
 
-  std::vector<std::string> play(int steps) {
-    for (int i = 0; i < steps; ++i) step();
+  std::vector<std::string> play(int n) {
+    for (int i = 0; i < n; ++i) step();
     return std::move(log_);
   }
 
@@ -102,7 +105,7 @@ class run {
     unio::const_buffers const from =
         split ? unio::const_buffers(parts) : unio::const_buffers(unio::const_buffer(bytes));
 
-    switch (random_(20)) {
+    switch (random_(static_cast<std::size_t>(which_))) {
       case 0:
         return note_read("socket.try_read", c.socket.try_read(into));
       case 1:
@@ -180,6 +183,7 @@ class run {
 
   random_numbers random_;
   unio::io_multiplexer* m_;
+  steps which_;
   temporary_directory directory_;
   unio::file_handle file_;
   std::deque<connection> pairs_;
@@ -191,16 +195,22 @@ class run {
   std::vector<std::string> log_;
 };
 
-std::vector<std::string> log_of(std::uint64_t seed, char const* driver, int entries, int steps) {
+std::vector<std::string> log_of(std::uint64_t seed, char const* driver, int entries, int n,
+                                steps which = steps::all) {
   environment_variable const name("UNIO_DRIVER", driver);
   auto const m = made_multiplexer(entries);
   std::vector<std::string> log;
   {
-    run r(seed, m.get());
-    log = r.play(steps);
+    run r(seed, m.get(), which);
+    log = r.play(n);
   }
   expect_nothing_in_flight(*m);
   return log;
+}
+
+// By calls that block, on no multiplexer.
+std::vector<std::string> log_of_blocking_calls(std::uint64_t seed, int n) {
+  return run(seed, nullptr, steps::calls).play(n);
 }
 
 // The first place where two logs differ, or nothing.
@@ -226,6 +236,17 @@ TEST_F(kernel_differential, scripts_come_to_the_same_on_both_drivers) {
       EXPECT_EQ(difference(epoll, log_of(seed, "uring", 1, 150)), "") << "seed " << seed << ", one entry";
     }
   }
+}
+
+TEST_F(kernel_differential, scripts_come_to_the_same_with_blocking_calls) {
+  if (!is_isolated()) return run_alone(drivers()[0]);
+  std::size_t blocked = 0;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    auto const blocking = log_of_blocking_calls(seed, 150);
+    for (std::string const& line : blocking) blocked += line.find("timed out") != std::string::npos;
+    EXPECT_EQ(difference(blocking, log_of(seed, nullptr, 0, 150, steps::calls)), "") << "seed " << seed;
+  }
+  EXPECT_GT(blocked, 100u) << "the canary: calls waited";
 }
 
 TEST_F(kernel_differential, scripts_are_compared_by_what_notices_a_difference) {

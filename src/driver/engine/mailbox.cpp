@@ -3,6 +3,7 @@
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
 #include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
 
 namespace unio::inline v0_1::driver {
 
@@ -57,7 +58,8 @@ bool engine::poke() noexcept {
   bool const slept =
       sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst);
   std::uint64_t const one = 1;
-  if (slept && doorbell_fd_ >= 0) sys::write(doorbell_fd_, &one, sizeof one);
+  if (slept && doorbell_fd_ >= 0)
+    sys::uninterrupted([&] { return sys::write(doorbell_fd_, &one, sizeof one); });
   return slept;
 }
 
