@@ -75,5 +75,5 @@ int main() {
   stop.request_stop();
   while (!ended) m.run().value();
   std::printf("%d served, %d at once\n", o.served, o.most);
-  return o.served == 20 && o.most == 3 ? 0 : 1;
+  return o.served == 20 && o.most <= 3 ? 0 : 1;
 }

@@ -5,6 +5,7 @@
 
 #include <unio/unio.hpp>
 
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -21,10 +22,14 @@ extern "C" {
 using query_done = void (*)(void* context, int value);
 }
 
+std::atomic<int> queries_under_way = 0;
+
 std::thread query(int number, std::chrono::milliseconds takes, query_done done, void* context) {
+  ++queries_under_way;
   return std::thread([=] {
     std::this_thread::sleep_for(takes);
     done(context, number * number);
+    --queries_under_way;
   });
 }
 
@@ -53,9 +58,9 @@ unio::task<unio::result<int>> co_query(int number, std::chrono::milliseconds tak
 unio::task<bool> try_it() {
   unio::result<int> const seven = co_await co_query(7, 1ms);
   std::printf("seven: %d\n", seven.value());
-  unio::result<int> const late = co_await unio::timeout(5ms, co_query(8, 200ms));
+  unio::result<int> const late = co_await unio::timeout(5ms, co_query(8, 500ms));
   std::printf("eight: %s\n", late.error().message().c_str());
-  (void)co_await unio::co_sleep(300ms); // its callback comes, and nothing is there any more
+  while (queries_under_way != 0) (void)co_await unio::co_sleep(10ms); // its callback comes, and finds nothing
   co_return seven.value() == 49 && late.error() == unio::condition::timed_out;
 }
 
