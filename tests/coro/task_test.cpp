@@ -345,6 +345,7 @@ class refusing {
   explicit refusing(int n) noexcept : left_(n) {}
   void* allocate(std::size_t n) {
     if (left_-- == 0) throw std::bad_alloc();
+    ++taken_;
     ++out_;
     return ::operator new(n);
   }
@@ -354,10 +355,12 @@ class refusing {
   }
   refusing& get_frame_allocator() noexcept { return *this; }
   [[nodiscard]] int out() const noexcept { return out_; }
+  [[nodiscard]] int taken() const noexcept { return taken_; }
 
  private:
   int left_;
   int out_ = 0;
+  int taken_ = 0;
 };
 
 task<int> leaf_of(refusing&) { co_return 1; }
@@ -373,8 +376,13 @@ task<int> tree_of(refusing& r) {
 }
 
 TEST(task, whose_nth_frame_cannot_be_had_throws_where_it_is_called_and_leaves_nothing) {
+  refusing none(-1);
+  EXPECT_EQ(unio::run(tree_of(none)), 4);
+  int const frames = none.taken(); // seven; fewer where Clang 20 and later make some part of their caller's
+  EXPECT_GE(frames, 1);
+  EXPECT_LE(frames, 7);
   int refused = 0;
-  for (int n = 0; n != 8; ++n) { // a tree has seven frames
+  for (int n = 0; n != frames + 1; ++n) {
     refusing r(n);
     try {
       EXPECT_EQ(unio::run(tree_of(r)), 4);
@@ -383,7 +391,7 @@ TEST(task, whose_nth_frame_cannot_be_had_throws_where_it_is_called_and_leaves_no
     }
     EXPECT_EQ(r.out(), 0) << n;
   }
-  EXPECT_EQ(refused, 7);
+  EXPECT_EQ(refused, frames);
 }
 
 } // namespace
