@@ -65,12 +65,13 @@ class UNIO_API endpoint {
 /// Parses an address with its port. Host names are not resolved. The scope of an IPv6 address is the name or
 /// the number of an interface. In an abstract Unix name \xNN is the byte of that hexadecimal number.
 ///
-/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence
-///         that names the text and what is wrong with it
+/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. What is wrong with the text is part of
+///         the error's message(), and so of what value() throws. `*why`, if given, is set to a sentence that
+///         names the text and what is wrong with it
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
 /// The text that parse_endpoint reads back as `e`, with the scope as a number; "unix:" for an unnamed Unix
 /// socket, empty for no address. In an abstract name control characters and backslashes are written as \xNN.
 UNIO_API std::string to_string(endpoint const& e);
 
-} // namespace unio
+} // namespace unio::inline v0_1

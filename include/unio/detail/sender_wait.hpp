@@ -37,7 +37,7 @@ template <class E> std::exception_ptr to_exception(E&& e) noexcept {
   using error = std::remove_cvref_t<E>;
   if constexpr (std::same_as<error, std::exception_ptr>) {
     return std::forward<E>(e);
-  } else if constexpr (std::same_as<error, std::error_code>) {
+  } else if constexpr (std::derived_from<error, std::error_code>) {
     return std::make_exception_ptr(std::system_error(e));
   } else {
     return std::make_exception_ptr(std::forward<E>(e));
@@ -60,4 +60,4 @@ class sender_wait : protected away {
   [[nodiscard]] standard_stop_token token() noexcept { return {stop_.get_token()}; }
 };
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail
