@@ -122,15 +122,15 @@ unio::task<unio::result<void>> serve_all(unio::listening_socket_handle& listenin
 int main(int argc, char** argv) {
   if (argc != 3) return std::fprintf(stderr, "usage: example_file_server DIRECTORY ADDRESS\n"), 2;
   auto const root = unio::path_handle::path(argv[1]);
-  if (!root) return std::fprintf(stderr, "%s: %s\n", argv[1], root.error().message().c_str()), 1;
+  if (!root) return std::fprintf(stderr, "%s\n", root.error().message().c_str()), 1;
   std::string why;
   auto const at = unio::parse_endpoint(argv[2], &why);
   if (!at) return std::fprintf(stderr, "%s\n", why.c_str()), 1;
   auto listening = unio::listening_socket_handle::listen(*at);
-  if (!listening) return std::fprintf(stderr, "%s: %s\n", argv[2], listening.error().message().c_str()), 1;
+  if (!listening) return std::fprintf(stderr, "%s\n", listening.error().message().c_str()), 1;
   unio::ignore_sigpipe().value(); // splice(2) would raise it
   std::printf("listening on %s\n", to_string(listening->local_endpoint().value()).c_str());
   std::fflush(stdout);
   auto const ended = unio::run(serve_all(*listening, *root));
-  return std::fprintf(stderr, "accept: %s\n", ended.error().message().c_str()), 1;
+  return std::fprintf(stderr, "%s\n", ended.error().message().c_str()), 1;
 }

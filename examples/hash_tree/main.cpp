@@ -59,7 +59,7 @@ unio::task<> hasher(work_list& list) {
     if (h) {
       list.hashes[i] = *h;
     } else {
-      std::fprintf(stderr, "%s: %s\n", list.names[i].path, h.error().message().c_str());
+      std::fprintf(stderr, "%s: %s\n", list.names[i].path, h.error().code().message().c_str());
     }
   }
 }

@@ -54,7 +54,7 @@ task<unio::result<captured>> run_command(std::vector<std::string> words, unio::d
       words[0], arguments,
       {.input = child_stream::null(), .output = child_stream::pipe(), .error = child_stream::pipe()}, &step);
   if (!child) {
-    std::fprintf(stderr, "%s: %s: %s\n", words[0].c_str(), to_string(step), child.error().message().c_str());
+    std::fprintf(stderr, "%s: %s\n", to_string(step), child.error().message().c_str());
     co_return child.error();
   }
   captured c;

@@ -77,7 +77,7 @@ task<int> supervise(std::vector<std::string> words, policy p) {
       std::printf("start %d\n", starts);
       if (co_await run_child(child->process, signals, p) != 0) co_return 0;
     } else {
-      std::printf("%s: %s: %s\n", words[0].c_str(), to_string(step), child.error().message().c_str());
+      std::printf("%s: %s\n", to_string(step), child.error().message().c_str());
     }
     pause = steady::now() - began < p.soon ? pause : p.first_pause;
     if (auto const s = co_await signals.co_wait(pause); s) co_return 0; // the pause may be interrupted

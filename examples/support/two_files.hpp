@@ -27,7 +27,7 @@ int open_two_files(int argc, char** argv, std::string_view name, two_files& file
   }
   auto const opened = [&](char const* path, unio::file_handle& file, auto... how) {
     auto r = unio::file_handle::file({}, path, how...);
-    if (!r) std::fprintf(stderr, "%s: %s: %s\n", name.data(), path, r.error().message().c_str());
+    if (!r) std::fprintf(stderr, "%s: %s\n", name.data(), r.error().message().c_str());
     if (r) file = std::move(*r);
     return r.has_value();
   };

@@ -55,9 +55,9 @@ int main(int argc, char** argv) {
   auto const identity = unio::tls_context::server(who, {}, &why);
   if (!identity) return std::fprintf(stderr, "%s\n", why.c_str()), 1;
   auto listening = unio::listening_socket_handle::listen(*at);
-  if (!listening) return std::fprintf(stderr, "%s: %s\n", argv[1], listening.error().message().c_str()), 1;
+  if (!listening) return std::fprintf(stderr, "%s\n", listening.error().message().c_str()), 1;
   std::printf("listening on %s\n", to_string(listening->local_endpoint().value()).c_str());
   std::fflush(stdout);
   auto const ended = unio::run(serve_all(*listening, *identity));
-  return std::fprintf(stderr, "accept: %s\n", ended.error().message().c_str()), 1;
+  return std::fprintf(stderr, "%s\n", ended.error().message().c_str()), 1;
 }

@@ -72,8 +72,9 @@ class UNIO_API endpoint {
 /// is the name or the number of an interface. In an abstract Unix name \xNN is the byte of that hexadecimal
 /// number. Cost: no system call but for the name of an interface.
 ///
-/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. `*why`, if given, is set to a sentence
-///         that names the text and what is wrong with it
+/// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. What is wrong with the text is part of
+///         the error's message(), and so of what value() throws. `*why`, if given, is set to a sentence that
+///         names the text and what is wrong with it
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
 /// The text that parse_endpoint reads back as `e`, with the scope as a number; "unix:" for an unnamed Unix
@@ -81,4 +82,4 @@ UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why
 /// Throws std::bad_alloc. Cost: one allocation, if the text is long.
 UNIO_API std::string to_string(endpoint const& e);
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -2,14 +2,17 @@
 //
 //   condition   portable conditions: compare any std::error_code with these
 //   error       the few codes of unio's own, for what the system has no errno for
+//   failure     a std::error_code that knows which operation met it, and on what
 //
 // The codes of the operating system are kept as they come (std::system_category). A program compares
-// conditions, not codes: `if (r.error() == unio::condition::timed_out)`.
+// conditions, not codes: `if (r.error() == unio::condition::timed_out)`. It prints `r.error().message()`, a
+// whole sentence: "connect 127.0.0.1:80: Connection refused".
 
 #pragma once
 
 #include <unio/config.hpp>
 
+#include <cstdint>
 #include <system_error>
 
 namespace unio::inline v0_1 {
@@ -53,6 +56,45 @@ UNIO_API std::error_category const& error_category() noexcept;
 std::error_condition make_error_condition(condition c) noexcept;
 std::error_code make_error_code(error e) noexcept;
 
-} // namespace unio
+namespace detail {
+/// Which operation failed on what, in the room that a result has anyway (src/core/failure.cpp).
+enum class origin : std::uint32_t { unknown };
+} // namespace detail
+
+/// An error, the operation that met it, and the object of that. A std::error_code wherever one is wanted:
+/// copied into one, it forgets where it comes from. Returned from a function that returns a result, it does
+/// not.
+///
+/// Thread safety  distinct objects: safe; shared: for reading
+/// Lifetime       a value. Addresses and paths are kept for the last 256 failures of the process; one that
+///                failed before those names its operation alone
+/// Cost           24 bytes, and no allocation but for its texts. Failing on an address or a path copies that,
+///                unless the operation would block or was cancelled
+class UNIO_API failure : public std::error_code {
+ public:
+  failure() = default;                                            ///< no error
+  failure(std::error_code why, detail::origin from = {}) noexcept // NOLINT: implicit
+      : std::error_code(why), origin_(from) {}
+  template <class E>
+    requires std::is_error_code_enum<E>::value
+  failure(E why) noexcept : std::error_code(make_error_code(why)) {} // NOLINT: implicit
+
+  /// The error alone; its message() is that of its category.
+  [[nodiscard]] std::error_code const& code() const noexcept { return *this; }
+  /// The operation as its functions are called: "connect". Empty if it is not known.
+  [[nodiscard]] char const* operation() const noexcept;
+  /// What it was to be done on: "127.0.0.1:80", "log/today", "descriptor 7". A long path lacks its beginning
+  /// ("..."). Empty if it is not known, or not any more.
+  [[nodiscard]] std::string object() const;
+  /// All in one sentence: "connect 127.0.0.1:80: Connection refused".
+  [[nodiscard]] std::string message() const;
+
+  [[nodiscard]] detail::origin origin() const noexcept { return origin_; } ///< for results
+
+ private:
+  detail::origin origin_ = {};
+};
+
+} // namespace unio::inline v0_1
 
 #include <unio/detail/error.hpp>

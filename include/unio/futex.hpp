@@ -96,7 +96,7 @@ class UNIO_API async_wait_on : public io_operation,
   async_wait_on() noexcept : word_waiter(&was_granted) {}
   async_wait_on(futex const& word, std::uint32_t expected, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return seen_;
   }
 
@@ -149,4 +149,4 @@ inline async_wait_on::async_wait_on(futex const& f, std::uint32_t expected, unio
     : io_operation(detail::wait_on_faces, handle_kind::none, -1, f.own_multiplexer(), d),
       word_waiter(&was_granted, f.word(), expected, f.scope()) {}
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -44,7 +44,8 @@ template <class T> class [[nodiscard]] io_result : public result<T> {
 
   io_result(result<T> r, std::size_t bytes = 0) noexcept // NOLINT: implicit
       : result<T>(static_cast<result<T>&&>(r)), bytes_transferred_(bytes) {}
-  io_result(std::error_code why, std::size_t bytes) noexcept : result<T>(why), bytes_transferred_(bytes) {}
+  io_result(std::error_code why, std::size_t bytes) noexcept : io_result(failure(why), bytes) {}
+  io_result(failure why, std::size_t bytes) noexcept : result<T>(why), bytes_transferred_(bytes) {}
 
   /// The bytes moved, also when there is an error.
   [[nodiscard]] std::size_t bytes_transferred() const noexcept { return bytes_transferred_; }
@@ -52,5 +53,6 @@ template <class T> class [[nodiscard]] io_result : public result<T> {
  private:
   std::size_t bytes_transferred_ = 0;
 };
+static_assert(sizeof(io_result<void>) == sizeof(std::expected<void, std::error_code>) + sizeof(std::size_t));
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -23,7 +23,7 @@ namespace unio::inline v0_1 {
 /// Size           those of the members' results, and 24 bytes
 template <class... Results> class [[nodiscard]] link_result {
  public:
-  link_result(std::tuple<Results...> each, std::size_t completed, std::error_code why) noexcept
+  link_result(std::tuple<Results...> each, std::size_t completed, failure why) noexcept
       : each_(std::move(each)), completed_(completed), why_(why) {}
 
   /// How many members, from the first on, completed in full. The next one failed or moved less than it was
@@ -33,7 +33,7 @@ template <class... Results> class [[nodiscard]] link_result {
   [[nodiscard]] bool has_value() const noexcept { return completed_ == sizeof...(Results); }
   explicit operator bool() const noexcept { return has_value(); }
   /// What ended the chain: the first failed member's error, or condition::truncated if it moved too little.
-  [[nodiscard]] std::error_code error() const noexcept { return why_; }
+  [[nodiscard]] failure error() const noexcept { return why_; }
   /// The bytes that all of them moved together.
   [[nodiscard]] std::size_t bytes_transferred() const noexcept;
 
@@ -45,7 +45,7 @@ template <class... Results> class [[nodiscard]] link_result {
  private:
   std::tuple<Results...> each_;
   std::size_t completed_;
-  std::error_code why_;
+  failure why_;
 };
 
 /// Runs operations one after the other, as one operation. Each starts as soon as the previous one has
@@ -126,6 +126,6 @@ template <detail::linkable... Senders> auto try_sync_link(Senders... members) no
   return detail::blocking(try_link(std::move(members)...));
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1
 
 #include <unio/detail/link_forms.hpp>

@@ -76,8 +76,8 @@ inline async_accept_sequenced::async_accept_sequenced(listening_datagram_handle&
     : io_operation(detail::accept_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
 inline async_accept_sequenced::result_type async_accept_sequenced::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return datagram_handle(fd, address_family::unix_path);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

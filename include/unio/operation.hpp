@@ -108,6 +108,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// The value, or a negative native code. Written by complete().
   [[nodiscard]] int outcome_value() const noexcept { return result_; }
   void set_outcome(int value_or_native_error) noexcept { result_ = value_or_native_error; }
+  /// What result() returns for a negative outcome: it names the operation and its object.
+  /// Preconditions: has one, and its arguments still live.
+  [[nodiscard, gnu::cold]] failure failed() const noexcept;
   /// What a native code of -ECANCELED means for this operation: timed out, if its deadline was what stopped
   /// it.
   [[nodiscard]] int canceled_code() const noexcept;
@@ -204,6 +207,6 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   mutable std::uint32_t state_ = 0;
 };
 
-} // namespace unio
+} // namespace unio::inline v0_1
 
 #include <unio/detail/operation.hpp>

@@ -19,6 +19,9 @@ struct io_uring_sqe; // the kernel's; only ever named, never looked into, above 
 namespace unio::inline v0_1 {
 
 class io_operation;
+namespace detail {
+struct failed_object;
+} // namespace detail
 
 /// What kind of thing a descriptor is, so that an operation knows which system call moves its bytes.
 enum class handle_kind : std::uint8_t {
@@ -149,6 +152,8 @@ struct operation_faces {
   /// Gives back what was obtained and is not wanted.
   void (*reclaim)(io_operation&) noexcept = nullptr;
 
+  /// What it was to be done on, for the text of its failure. Null, or false: its descriptor.
+  bool (*object)(io_operation const&, detail::failed_object&) noexcept = nullptr;
   /// Calls `f` for each descriptor that it may still use, if these are others than fd(), or more.
   void (*for_each_descriptor)(io_operation const&, void (*f)(int fd, void* context), void* context) = nullptr;
   /// The time that it waits for, if it does: steady clock, ns.
@@ -232,4 +237,4 @@ struct operation_links {
 };
 
 } // namespace driver
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -167,7 +167,7 @@ class UNIO_API async_wait_exit : public io_operation, public detail::standard_se
   async_wait_exit() = default;
   explicit async_wait_exit(process_handle& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return status_;
   }
 
@@ -297,4 +297,4 @@ inline process_handle::~process_handle() {
   if (state_ != nullptr) (void)close();
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -52,7 +52,7 @@ class UNIO_API receiving {
   [[nodiscard]] task<lent_buffer*> next(deadline d = {});
   /// Why the last next() returned null: nothing at the end of the stream; condition::timed_out or canceled,
   /// after which it may be called again; otherwise the stream's error, for good.
-  [[nodiscard]] std::error_code error() const noexcept { return error_; }
+  [[nodiscard]] failure error() const noexcept { return error_; }
   /// Buffers that have come and were not asked for.
   [[nodiscard]] std::size_t kept() const noexcept { return kept_.size(); }
 
@@ -69,12 +69,12 @@ class UNIO_API receiving {
   detail::lent_queue kept_;
   lent_buffer given_;
   auto_reset_event arrived_; // or ended
-  std::error_code error_;
-  std::error_code why_; // it has ended
+  failure error_;
+  failure why_; // it has ended
   bool has_ended_ = false;
   bool is_running_ = false;
   bool is_pausing_ = false;
   io_operation_connection<async_receive_many, notes> operation_;
 };
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -1,6 +1,7 @@
 // unio/result.hpp: a value, or why there is none.
 //
-//   result<T>   std::expected<T, std::error_code> whose value() throws std::system_error
+//   result<T>   std::expected<T, std::error_code> whose value() throws std::system_error, and which knows
+//               what failed: "connect 127.0.0.1:80: Connection refused"
 
 #pragma once
 
@@ -11,12 +12,12 @@
 
 namespace unio::inline v0_1 {
 
-/// A value of type `T` (or nothing, if that is void), or the std::error_code that says why there is none.
+/// A value of type `T` (or nothing, if that is void), or the failure that says why there is none.
 ///
 /// Ignored        compilers warn; g++ 12 to 16 for what a call returns, but not for what co_await yields
 /// Thread safety  distinct objects: safe; shared: no
 /// Moved-from     holds a moved-from value, or the same error
-/// Size           as std::expected<T, std::error_code>
+/// Size           as std::expected<T, std::error_code>: where the error comes from lies in its padding
 template <class T = void> class [[nodiscard]] result : public std::expected<T, std::error_code> {
   using base = std::expected<T, std::error_code>;
 
@@ -24,26 +25,33 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
   using base::base;
   result() = default;
   result(std::error_code why) noexcept : base(std::unexpect, why) {} // NOLINT: for `return why;`
+  result(failure why) noexcept : base(std::unexpect, why.code()), origin_(why.origin()) {} // NOLINT
+  result(std::unexpected<failure> why) noexcept : result(why.error()) {}                   // NOLINT
   template <class E>
     requires std::is_error_code_enum<E>::value
   result(E why) noexcept : base(std::unexpect, make_error_code(why)) {} // NOLINT
 
-  /// The value, or nothing. Throws std::system_error(error()) if there is none; without exceptions ends the
-  /// program.
+  /// The value, or nothing. Throws std::system_error if there is none: with error() as its code() and the
+  /// text of error().message() as its what(). Without exceptions prints that text and ends the program.
   constexpr decltype(auto) value() & { return check(), *static_cast<base&>(*this); }
   constexpr decltype(auto) value() const& { return check(), *static_cast<base const&>(*this); }
   constexpr decltype(auto) value() && { return check(), *static_cast<base&&>(*this); }
 
-  /// The error, or an empty code when there is a value.
-  [[nodiscard]] std::error_code error() const noexcept {
-    return this->has_value() ? std::error_code() : base::error();
+  /// The error and where it comes from, or an empty code when there is a value.
+  [[nodiscard]] failure error() const noexcept {
+    return this->has_value() ? failure() : failure(base::error(), origin_);
   }
 
  private:
   constexpr void check() const {
     if (!this->has_value()) [[unlikely]]
-      detail::no_value(base::error());
+      detail::no_value(error());
   }
+
+  detail::origin origin_ = {}; // in the padding of the base
 };
 
-} // namespace unio
+static_assert(sizeof(result<void>) == sizeof(std::expected<void, std::error_code>));
+static_assert(sizeof(result<int>) == sizeof(std::expected<int, std::error_code>));
+
+} // namespace unio::inline v0_1

@@ -76,7 +76,7 @@ class UNIO_API async_wait_signal : public io_operation, public detail::standard_
   async_wait_signal() = default;
   explicit async_wait_signal(signal_handle& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return info_;
   }
 
@@ -154,4 +154,4 @@ inline signal_handle::~signal_handle() {
   if (subscription_ != nullptr) (void)close();
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

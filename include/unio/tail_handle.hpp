@@ -35,7 +35,7 @@ class UNIO_API async_read_appended : public io_operation,
   async_read_appended() = default;
   async_read_appended(tail_handle& h, mutable_buffer into, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     auto const n = static_cast<std::size_t>(outcome_value());
     return {mutable_buffer(into_.data(), n), n};
   }
@@ -97,4 +97,4 @@ inline tail_handle::~tail_handle() {
   if (is_open()) (void)close();
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -106,7 +106,7 @@ class UNIO_API async_read_events : public io_operation, public detail::standard_
   async_read_events(watch_handle& h, mutable_buffer into, unio::deadline d = {}) noexcept;
   [[nodiscard]] mutable_buffer into() const noexcept { return into_; }
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     auto const n = static_cast<std::size_t>(outcome_value());
     return {watch_events(mutable_buffer(into_.data(), n)), n};
   }
@@ -193,4 +193,4 @@ inline async_read_events::async_read_events(watch_handle& h, mutable_buffer into
     : io_operation(detail::read_events_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       into_(into) {}
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -121,20 +121,10 @@ std::string_view version_string() noexcept {
 
 namespace detail {
 
-void no_value(std::error_code why) {
-#if UNIO_HAS_EXCEPTIONS
-  throw std::system_error(why);
-#else
-  std::fprintf(stderr, "unio: value() of a result that has none: %s (%s %d)\n", why.message().c_str(),
-               why.category().name(), why.value());
-  std::abort();
-#endif
-}
-
 void broken_precondition(char const* expression, char const* message, char const* file, int line) noexcept {
   std::fprintf(stderr, "%s:%d: unio: %s (expected: %s)\n", file, line, message, expression);
   std::abort();
 }
 
 } // namespace detail
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -12,4 +12,4 @@ template <class T> union immortal {
   T object;
 };
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail

@@ -73,7 +73,7 @@ class race {
     {
       std::lock_guard const held(lock_);
       --running_;
-      std::error_code e = got.error();
+      failure e = got.error();
       if (!e && won_) e = std::make_error_code(std::errc::operation_canceled);
       if (!e) {
         winner_ = std::move(*got);
@@ -95,7 +95,7 @@ class race {
   }
   // After all have ended.
   [[nodiscard]] socket_handle& winner() noexcept { return winner_; }
-  [[nodiscard]] std::error_code error() const noexcept { return error_; }
+  [[nodiscard]] failure error() const noexcept { return error_; }
 
   auto_reset_event news;
 
@@ -103,7 +103,7 @@ class race {
   sys::short_lock lock_;
   std::vector<connect_attempt>* report_;
   socket_handle winner_;
-  std::error_code error_;
+  failure error_;
   unsigned running_ = 0;
   bool won_ = false;
 };
@@ -169,8 +169,8 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   (void)co_await attempts.join();
 
   if (r.won()) co_return std::move(r.winner());
-  std::error_code error = is_late ? to_error_code(-ETIMEDOUT) : r.error();
-  if (here.stop.stop_requested() || !error) error = to_error_code(-ECANCELED);
+  failure error = is_late ? failed(-ETIMEDOUT, "connect") : r.error();
+  if (here.stop.stop_requested() || !error) error = failed(-ECANCELED, "connect");
   if (options.why != nullptr) *options.why = to_string(std::span<connect_attempt const>(*options.attempts));
   co_return error;
 }

@@ -85,17 +85,16 @@ int type_of(address_family family, datagram_options const& o) noexcept {
 
 result<datagram_handle> datagram_handle::create(address_family family, datagram_options options) noexcept {
   int const fd = make_socket(family, type_of(family, options));
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed(fd, "create");
   datagram_handle made(fd, family);
-  if (std::int64_t const r = set_up(fd, family, options); r < 0)
-    return detail::to_error_code(static_cast<int>(r));
+  if (std::int64_t const r = set_up(fd, family, options); r < 0) return detail::failed(r, "create");
   return made;
 }
 
 result<datagram_handle> datagram_handle::bind(endpoint const& at, datagram_options options) noexcept {
   result<datagram_handle> made = create(at.family(), options);
   if (!made) return made;
-  if (result<void> const r = done(bind_to(made->fd_, at)); !r) return r.error();
+  if (std::int64_t const r = bind_to(made->fd_, at); r < 0) return failed_at(r, "bind", at);
   return made;
 }
 
@@ -111,14 +110,14 @@ result<datagram_pair> datagram_handle::pair(datagram_options options) noexcept {
   int ends[2];
   int const type = type_of(address_family::unix_path, options);
   std::int64_t const r = sys::socketpair(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "pair");
   int const first = sys::above_standard(ends[0]);
   int const second = sys::above_standard(ends[1]);
   datagram_pair both;
   if (first >= 0) both.first = datagram_handle(first, address_family::unix_path);
   if (second >= 0) both.second = datagram_handle(second, address_family::unix_path);
-  if (first < 0) return detail::to_error_code(first);
-  if (second < 0) return detail::to_error_code(second);
+  if (first < 0) return detail::failed(first, "pair");
+  if (second < 0) return detail::failed(second, "pair");
   return both;
 }
 
@@ -128,21 +127,21 @@ result<datagram_handle> datagram_handle::adopt(int fd) noexcept {
   result<int> const listening = int_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
   if (!listening) return listening.error();
   if ((*type != SOCK_DGRAM && *type != SOCK_SEQPACKET) || *listening != 0)
-    return detail::to_error_code(-EPROTOTYPE);
-  result<endpoint> const name = name_of(fd, sys::getsockname);
+    return detail::failed(-EPROTOTYPE, "adopt", fd);
+  result<endpoint> const name = name_of(fd, sys::getsockname, "adopt");
   if (!name) return name.error();
   address_family const family = name->family();
-  if (family == address_family::unspecified) return detail::to_error_code(-EAFNOSUPPORT);
+  if (family == address_family::unspecified) return detail::failed(-EAFNOSUPPORT, "adopt", fd);
 
   std::int64_t status_flags = 0;
   int const adopted = detail::take_over(fd, false, status_flags);
-  if (adopted < 0) return detail::to_error_code(adopted);
+  if (adopted < 0) return detail::failed(adopted, "adopt", fd);
   datagram_handle made(adopted, family);
   if (family == address_family::unix_path) return made;
   result<int> const queues = family == address_family::ipv4 ? int_option(adopted, IPPROTO_IP, IP_RECVERR)
                                                             : int_option(adopted, IPPROTO_IPV6, IPV6_RECVERR);
   if (queues && *queues != 0) sys::note_waited(adopted, sys::queues_errors_bit, true);
-  if (result<endpoint> const peer = name_of(adopted, sys::getpeername); peer && is_mapped(*peer))
+  if (result<endpoint> const peer = name_of(adopted, sys::getpeername, "adopt"); peer && is_mapped(*peer))
     made.family_ = address_family::ipv4;
   return made;
 }
@@ -150,7 +149,7 @@ result<datagram_handle> datagram_handle::adopt(int fd) noexcept {
 result<void> datagram_handle::connect(endpoint const& to) noexcept {
   std::int64_t const r = sys::uninterrupted(
       [&] { return sys::connect(fd_, static_cast<sockaddr const*>(to.data()), to.size()); });
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return failed_at(r, "connect", to);
   family_ = is_mapped(to) ? address_family::ipv4 : to.family();
   return {};
 }
@@ -158,7 +157,7 @@ result<void> datagram_handle::connect(endpoint const& to) noexcept {
 result<void> datagram_handle::disconnect() noexcept {
   sockaddr const nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   std::int64_t const r = sys::connect(fd_, &nobody, sizeof(nobody));
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "disconnect", fd_);
   if (is_ipv6()) family_ = address_family::ipv6;
   return {};
 }
@@ -168,8 +167,12 @@ bool datagram_handle::is_ipv6() const noexcept {
   return domain && *domain == AF_INET6;
 }
 
-result<endpoint> datagram_handle::local_endpoint() const noexcept { return name_of(fd_, sys::getsockname); }
-result<endpoint> datagram_handle::remote_endpoint() const noexcept { return name_of(fd_, sys::getpeername); }
+result<endpoint> datagram_handle::local_endpoint() const noexcept {
+  return name_of(fd_, sys::getsockname, "local_endpoint");
+}
+result<endpoint> datagram_handle::remote_endpoint() const noexcept {
+  return name_of(fd_, sys::getpeername, "remote_endpoint");
+}
 
 result<int> datagram_handle::known_path_mtu() const noexcept {
   return family_ == address_family::ipv6 ? int_option(fd_, IPPROTO_IPV6, IPV6_MTU)
@@ -190,24 +193,28 @@ result<void> datagram_handle::change_group(endpoint const& group, std::uint32_t 
       std::memcpy(&a, group.data(), sizeof(a));
       ip_mreqn const m{
           .imr_multiaddr = a.sin_addr, .imr_address = {}, .imr_ifindex = static_cast<int>(interface)};
-      return done(set_option(fd_, IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, m));
+      return done(set_option(fd_, IPPROTO_IP, joins ? IP_ADD_MEMBERSHIP : IP_DROP_MEMBERSHIP, m),
+                  joins ? "join_group" : "leave_group", fd_);
     }
     case address_family::ipv6: {
       sockaddr_in6 a;
       std::memcpy(&a, group.data(), sizeof(a));
       ipv6_mreq const m{.ipv6mr_multiaddr = a.sin6_addr, .ipv6mr_interface = interface};
-      return done(set_option(fd_, IPPROTO_IPV6, joins ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, m));
+      return done(set_option(fd_, IPPROTO_IPV6, joins ? IPV6_ADD_MEMBERSHIP : IPV6_DROP_MEMBERSHIP, m),
+                  joins ? "join_group" : "leave_group", fd_);
     }
     default:
-      return detail::to_error_code(-EINVAL);
+      return detail::failed(-EINVAL, joins ? "join_group" : "leave_group", fd_);
   }
 }
 
 result<void> datagram_handle::multicast_interface(std::uint32_t interface) noexcept {
-  if (is_ipv6()) return done(set_option(fd_, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface)));
+  if (is_ipv6())
+    return done(set_option(fd_, IPPROTO_IPV6, IPV6_MULTICAST_IF, static_cast<int>(interface)),
+                "multicast_interface", fd_);
   ip_mreqn m{};
   m.imr_ifindex = static_cast<int>(interface);
-  return done(set_option(fd_, IPPROTO_IP, IP_MULTICAST_IF, m));
+  return done(set_option(fd_, IPPROTO_IP, IP_MULTICAST_IF, m), "multicast_interface", fd_);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -2,6 +2,8 @@
 // numbers, missing parts, leading zeros) are refused, so that a text means the same address everywhere or
 // none.
 
+#include "handle/sockets.hpp"
+
 #include <unio/endpoint.hpp>
 
 #include <arpa/inet.h>
@@ -370,7 +372,14 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
   }
   if (wrong == nullptr) return e;
   if (why != nullptr) *why = quoted(text) + " is not an address: " + wrong;
-  return code;
+  detail::failed_object o;
+  std::size_t const reason_size = std::strlen(wrong) + 5;
+  o.append("\"", 1);
+  o.append(text.data(), text.size(), o.capacity - 1 - reason_size);
+  o.append("\" (");
+  o.append(wrong);
+  o.append(")");
+  return detail::failed(detail::to_native(code), "parse_endpoint", o);
 }
 
 std::string to_string(endpoint const& e) {
@@ -412,4 +421,17 @@ std::string to_string(endpoint const& e) {
   return out;
 }
 
-} // namespace unio
+detail::failed_object detail::sockets::object_of(endpoint const& e) noexcept {
+  static_assert(sizeof(e) <= detail::failed_object::capacity && std::is_trivially_copyable_v<endpoint>);
+  detail::failed_object o;
+  std::memcpy(o.bytes, &e, sizeof(e));
+  o.size = sizeof(e);
+  o.text = [](std::byte const* bytes) {
+    endpoint kept;
+    std::memcpy(&kept, bytes, sizeof(kept));
+    return to_string(kept);
+  };
+  return o;
+}
+
+} // namespace unio::inline v0_1

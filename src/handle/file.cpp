@@ -83,7 +83,7 @@ result<file_handle> file_handle::temp_file(path_handle const& directory, path_vi
   }
   detail::path_buffer name;
   int const fd = create_unique(directory, prefix, name);
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed_on(fd, "temp_file", prefix.c_str(), prefix.size());
   return file_handle(fd, handle_kind::file, caching::temporary, flag::unlink_on_close);
 }
 
@@ -99,7 +99,7 @@ result<file_handle> file_handle::temp_inode(path_handle const& directory) noexce
     fd = create_unique(directory, ".unio-", name);
     if (fd >= 0) sys::unlinkat(at, name.text, 0);
   }
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed(fd, "temp_inode");
   return file_handle(fd, handle_kind::file, caching::temporary, flag::none);
 }
 
@@ -107,7 +107,7 @@ result<file_handle> file_handle::uniquely_named_file(path_handle const& director
                                                      path_view prefix) noexcept {
   detail::path_buffer name;
   int const fd = create_unique(directory, prefix, name);
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed(fd, "uniquely_named_file");
   return file_handle(fd, handle_kind::file, caching::all, flag::none);
 }
 
@@ -127,20 +127,20 @@ file_handle::~file_handle() {
 result<extent_type> file_handle::maximum_extent() const noexcept {
   struct stat s;
   std::int64_t const r = sys::fstat(fd_, &s);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "maximum_extent", fd_);
   return static_cast<extent_type>(s.st_size);
 }
 
 result<io_alignment> file_handle::direct_alignment() const noexcept {
   io_alignment found;
   int const r = detail::look_up_direct_alignment(fd_, found);
-  if (r < 0) return detail::to_error_code(r);
+  if (r < 0) return detail::failed(r, "direct_alignment", fd_);
   return found;
 }
 
 result<file_handle> file_handle::clone() const noexcept {
   std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
-  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
+  if (fd < 0) return detail::failed(fd, "clone", fd_);
   sys::note_duplicate(static_cast<int>(fd), fd_);
   return file_handle(static_cast<int>(fd), moved(kind_), caching_, flag::none);
 }
@@ -168,4 +168,4 @@ result<void> file_handle::close() noexcept {
   return closed;
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -27,7 +27,7 @@ result<int> socket_option(int fd, int name) noexcept {
   int value = 0;
   unsigned size = sizeof(value);
   std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, name, &value, &size);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "adopt", fd);
   return value;
 }
 
@@ -36,7 +36,7 @@ result<handle_kind> kind_of_socket(int fd) noexcept {
   if (!type) return type.error();
   // The part of a message that does not fit the buffers is lost, and an empty message would read as the end
   // of the stream.
-  if (*type != SOCK_STREAM) return detail::to_error_code(-EPROTOTYPE);
+  if (*type != SOCK_STREAM) return detail::failed(-EPROTOTYPE, "adopt", fd);
   result<int> const listening = socket_option(fd, SO_ACCEPTCONN);
   if (!listening) return listening.error();
   return *listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
@@ -46,13 +46,13 @@ result<handle_kind> kind_of_socket(int fd) noexcept {
 result<handle_kind> kind_of(int fd) noexcept {
   struct stat s;
   std::int64_t const r = sys::fstat(fd, &s);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "adopt", fd);
   switch (s.st_mode & S_IFMT) {
     case S_IFREG:
     case S_IFBLK:
       return handle_kind::file;
     case S_IFDIR:
-      return detail::to_error_code(-EISDIR);
+      return detail::failed(-EISDIR, "adopt", fd);
     case S_IFSOCK:
       return kind_of_socket(fd);
     default:
@@ -92,7 +92,7 @@ result<void> handle::close() noexcept {
 
 result<handle> handle::clone() const noexcept {
   std::int64_t const fd = sys::fcntl(fd_, F_DUPFD_CLOEXEC, 3);
-  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
+  if (fd < 0) return detail::failed(fd, "clone", fd_);
   sys::note_duplicate(static_cast<int>(fd), fd_);
   return handle(static_cast<int>(fd), moved(kind_), caching_); // the map stays with the original
 }
@@ -100,7 +100,7 @@ result<handle> handle::clone() const noexcept {
 result<std::string> handle::current_path() const {
   detail::path_buffer path;
   int const n = detail::path_of(fd_, path);
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return detail::failed(n, "current_path", fd_);
   return std::string(path.text, static_cast<std::size_t>(n));
 }
 
@@ -138,7 +138,7 @@ result<io_handle> io_handle::adopt(int fd) noexcept {
   if (!kind) return kind.error();
   std::int64_t flags = 0;
   int const own = detail::take_over(fd, *kind == handle_kind::file, flags);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   if (*kind == handle_kind::file && (flags & O_DIRECT) != 0) sys::note_direct(own);
   if (*kind == handle_kind::file && (flags & O_NONBLOCK) != 0) sys::note_nonblocking(own);
   return io_handle(own, *kind);
@@ -164,4 +164,4 @@ void async_close::close_if_still_open() noexcept {
   if (fd() >= 0 && !closed_) (void)close_descriptor(fd());
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -60,12 +60,12 @@ std::int64_t length_beyond(int fd, extent_type offset) noexcept {
 // ---- making -----------------------------------------------------------------------------------------------
 
 result<map_handle> map_handle::anonymous(extent_type bytes, extent_type reserve) noexcept {
-  if (bytes == 0) return detail::to_error_code(-EINVAL);
-  if (bytes > largest_map || reserve > largest_map) return detail::to_error_code(-ENOMEM);
+  if (bytes == 0) return detail::failed(-EINVAL, "anonymous");
+  if (bytes > largest_map || reserve > largest_map) return detail::failed(-ENOMEM, "anonymous");
   extent_type const room = whole_pages(std::max(bytes, reserve));
   std::int64_t const at = sys::mmap(nullptr, static_cast<std::size_t>(room), PROT_NONE,
                                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (failed(at)) return detail::to_error_code(static_cast<int>(at));
+  if (failed(at)) return detail::failed(at, "anonymous");
   map_handle m;
   m.at_ = reinterpret_cast<std::byte*>(at);
   m.reservation_ = room;
@@ -77,21 +77,21 @@ result<map_handle> map_handle::anonymous(extent_type bytes, extent_type reserve)
 result<map_handle> map_handle::section(file_handle const& file, extent_type offset, extent_type bytes,
                                        map_access access, extent_type reserve) noexcept {
   if (bytes > largest_map || reserve > largest_map || offset > largest_map)
-    return detail::to_error_code(-EINVAL);
+    return detail::failed(-EINVAL, "section", file.native_handle());
   std::int64_t const length = length_beyond(file.native_handle(), offset);
-  if (length < 0) return detail::to_error_code(static_cast<int>(length));
+  if (length < 0) return detail::failed(length, "section", file.native_handle());
   map_handle m;
   m.access_ = access;
   m.offset_ = offset;
   m.wanted_ = bytes != 0 ? bytes : static_cast<extent_type>(length);
-  if (m.wanted_ == 0) return detail::to_error_code(-EINVAL);
+  if (m.wanted_ == 0) return detail::failed(-EINVAL, "section", file.native_handle());
   m.length_ = std::min(m.wanted_, static_cast<extent_type>(length));
   m.reservation_ = whole_pages(std::max(m.wanted_, reserve));
   std::int64_t const fd = sys::fcntl(file.native_handle(), F_DUPFD_CLOEXEC, 3);
-  if (fd < 0) return detail::to_error_code(static_cast<int>(fd));
+  if (fd < 0) return detail::failed(fd, "section", file.native_handle());
   m.fd_ = static_cast<int>(fd);
   std::int64_t const at = map_file(nullptr, m.reservation_, access, m.fd_, offset);
-  if (failed(at)) return detail::to_error_code(static_cast<int>(at));
+  if (failed(at)) return detail::failed(at, "section", file.native_handle());
   m.at_ = reinterpret_cast<std::byte*>(at);
   m.guarded_as_ = detail::guard(m.at_, static_cast<std::size_t>(m.reservation_));
   return m;
@@ -127,11 +127,11 @@ result<void> map_handle::grow_reservation(extent_type bytes) noexcept {
   if (room <= reservation_) return {};
   if (!has_file()) {
     std::int64_t const r = sys::mprotect(at_, static_cast<std::size_t>(reservation_), PROT_READ | PROT_WRITE);
-    if (r < 0) return detail::to_error_code(static_cast<int>(r));
+    if (r < 0) return detail::failed(r, "grow_reservation", fd_);
   }
   void* const at =
       ::mremap(at_, static_cast<std::size_t>(reservation_), static_cast<std::size_t>(room), MREMAP_MAYMOVE);
-  if (at == MAP_FAILED) return detail::to_error_code(-errno);
+  if (at == MAP_FAILED) return detail::failed(-errno, "grow_reservation", fd_);
   detail::unguard(guarded_as_);
   at_ = static_cast<std::byte*>(at);
   reservation_ = room;
@@ -140,18 +140,18 @@ result<void> map_handle::grow_reservation(extent_type bytes) noexcept {
 }
 
 result<extent_type> map_handle::resize(extent_type bytes) noexcept {
-  if (!is_open() || bytes == 0) return detail::to_error_code(-EINVAL);
-  if (bytes > largest_map) return detail::to_error_code(-ENOMEM);
+  if (!is_open() || bytes == 0) return detail::failed(-EINVAL, "resize", fd_);
+  if (bytes > largest_map) return detail::failed(-ENOMEM, "resize", fd_);
   if (has_file()) {
     if (was_cut())
       if (result<extent_type> const r = update(); !r) return r;
     std::int64_t const there = length_beyond(fd_, offset_);
-    if (there < 0) return detail::to_error_code(static_cast<int>(there));
+    if (there < 0) return detail::failed(there, "resize", fd_);
     if (static_cast<extent_type>(there) < bytes) {
-      if (access_ != map_access::write) return detail::to_error_code(-EACCES);
+      if (access_ != map_access::write) return detail::failed(-EACCES, "resize", fd_);
       std::int64_t const r =
           sys::uninterrupted([&] { return sys::ftruncate(fd_, static_cast<std::int64_t>(offset_ + bytes)); });
-      if (r < 0) return detail::to_error_code(static_cast<int>(r));
+      if (r < 0) return detail::failed(r, "resize", fd_);
     }
     if (result<void> const r = grow_reservation(bytes); !r) return r.error();
     length_ = wanted_ = bytes;
@@ -174,11 +174,11 @@ result<extent_type> map_handle::resize(extent_type bytes) noexcept {
 result<extent_type> map_handle::update() noexcept {
   if (!has_file()) return length_;
   std::int64_t const there = length_beyond(fd_, offset_);
-  if (there < 0) return detail::to_error_code(static_cast<int>(there));
+  if (there < 0) return detail::failed(there, "update", fd_);
   if (was_cut()) {
     detail::forget_cut(guarded_as_);
     std::int64_t const at = map_file(at_, reservation_, access_, fd_, offset_);
-    if (failed(at)) return detail::to_error_code(static_cast<int>(at));
+    if (failed(at)) return detail::failed(at, "update", fd_);
   }
   length_ = std::min(wanted_, static_cast<extent_type>(there));
   return length_;
@@ -190,29 +190,31 @@ bool map_handle::was_cut() const noexcept { return detail::was_cut(guarded_as_);
 
 result<void> map_handle::commit(extent_type offset, extent_type bytes) noexcept {
   bool const inside = offset <= reservation_ && bytes <= reservation_ - offset;
-  if (!is_open() || has_file() || offset % page_size() != 0 || !inside) return detail::to_error_code(-EINVAL);
+  if (!is_open() || has_file() || offset % page_size() != 0 || !inside)
+    return detail::failed(-EINVAL, "commit");
   std::int64_t const r =
       sys::mprotect(at_ + offset, static_cast<std::size_t>(whole_pages(bytes)), PROT_READ | PROT_WRITE);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "commit");
   return {};
 }
 
 result<void> map_handle::decommit(extent_type offset, extent_type bytes) noexcept {
   if (!is_open() || has_file() || offset % page_size() != 0 || !has(offset, bytes))
-    return detail::to_error_code(-EINVAL);
+    return detail::failed(-EINVAL, "decommit");
   auto const n = static_cast<std::size_t>(whole_pages(bytes));
   std::int64_t r = sys::madvise(at_ + offset, n, MADV_DONTNEED);
   if (r >= 0) r = sys::mprotect(at_ + offset, n, PROT_NONE);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "decommit");
   return {};
 }
 
 result<void> map_handle::zero(extent_type offset, extent_type bytes) noexcept {
-  if (!is_open() || !has(offset, bytes)) return detail::to_error_code(-EINVAL);
-  if (access_ == map_access::read) return detail::to_error_code(-EACCES);
+  if (!is_open() || !has(offset, bytes)) return detail::failed(-EINVAL, "zero", fd_);
+  if (access_ == map_access::read) return detail::failed(-EACCES, "zero", fd_);
   if (bytes == 0) return {};
   if (has_file() && access_ == map_access::write) {
-    if (int const r = sys::make_hole(fd_, offset_ + offset, bytes); r < 0) return detail::to_error_code(r);
+    if (int const r = sys::make_hole(fd_, offset_ + offset, bytes); r < 0)
+      return detail::failed(r, "zero", fd_);
     return {};
   }
   extent_type const first = whole_pages(offset), last = (offset + bytes) / page_size() * page_size();
@@ -228,24 +230,24 @@ result<void> map_handle::zero(extent_type offset, extent_type bytes) noexcept {
 }
 
 result<std::size_t> map_handle::read_copy(extent_type offset, std::span<std::byte> into) const noexcept {
-  if (!has_file()) return detail::to_error_code(-EBADF);
-  if (offset > wanted_) return detail::to_error_code(-EINVAL);
+  if (!has_file()) return detail::failed(-EBADF, "read_copy", fd_);
+  if (offset > wanted_) return detail::failed(-EINVAL, "read_copy", fd_);
   iovec const v{into.data(), static_cast<std::size_t>(std::min<extent_type>(into.size(), wanted_ - offset))};
   std::int64_t const r = sys::uninterrupted(
       [&] { return sys::preadv2(fd_, &v, 1, static_cast<std::int64_t>(offset_ + offset), 0); });
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "read_copy", fd_);
   return static_cast<std::size_t>(r);
 }
 
 result<std::size_t> map_handle::write_copy(extent_type offset, std::span<std::byte const> from) noexcept {
-  if (!has_file() || access_ != map_access::write) return detail::to_error_code(-EBADF);
-  if (offset > wanted_) return detail::to_error_code(-EINVAL);
+  if (!has_file() || access_ != map_access::write) return detail::failed(-EBADF, "write_copy", fd_);
+  if (offset > wanted_) return detail::failed(-EINVAL, "write_copy", fd_);
   iovec const v{const_cast<std::byte*>(from.data()),
                 static_cast<std::size_t>(std::min<extent_type>(from.size(), wanted_ - offset))};
   std::int64_t const r = sys::uninterrupted(
       [&] { return sys::pwritev2(fd_, &v, 1, static_cast<std::int64_t>(offset_ + offset), 0); });
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "write_copy", fd_);
   return static_cast<std::size_t>(r);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -63,19 +63,20 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
 
   struct stat s;
   std::int64_t const r = sys::fstat(mapped.fd_, &s);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
-  if (!S_ISREG(s.st_mode)) return detail::to_error_code(-ENODEV); // as mmap(2) for a pipe
+  if (r < 0) return detail::failed_on(r, "mapped_file", name.c_str(), name.size());
+  if (!S_ISREG(s.st_mode))
+    return detail::failed_on(-ENODEV, "mapped_file", name.c_str(), name.size()); // as mmap(2) for a pipe
   auto const length = static_cast<extent_type>(s.st_size);
   if (result<void> const made = mapped.map(length, reserve_bytes); !made) return made.error();
   return mapped;
 }
 
 result<void> mapped_file_handle::map(extent_type length, extent_type reserve) noexcept {
-  if (length > largest_map || reserve > largest_map) return detail::to_error_code(-ENOMEM);
+  if (length > largest_map || reserve > largest_map) return detail::failed(-ENOMEM, "mapped_file", fd_);
   extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
   void* const at =
       map_ == nullptr ? map_anew(nullptr, wanted) : ::mremap(map_, reservation_, wanted, MREMAP_MAYMOVE);
-  if (at == MAP_FAILED) return detail::to_error_code(-errno);
+  if (at == MAP_FAILED) return detail::failed(-errno, "mapped_file", fd_);
   detail::unguard(guarded_as_);
   map_ = static_cast<std::byte*>(at);
   guarded_as_ = detail::guard(map_, wanted);
@@ -108,7 +109,7 @@ result<extent_type> mapped_file_handle::update_map() noexcept {
   // Zeros stand where there was nothing any more. They do not move with the map, so this comes first.
   if (was_cut()) {
     detail::forget_cut(guarded_as_);
-    if (map_anew(map_, reservation_) == MAP_FAILED) return detail::to_error_code(-errno);
+    if (map_anew(map_, reservation_) == MAP_FAILED) return detail::failed(-errno, "update_map", fd_);
   }
   if (*length <= reservation_) {
     length_ = *length;
@@ -137,7 +138,7 @@ std::int64_t mapped_file_handle::view(extent_type offset, std::size_t bytes, std
 io_result<mutable_buffers> mapped_file_handle::read_copy(io_request<mutable_buffers> request) noexcept {
   extent_type const at = request.offset == no_offset ? position_ : request.offset;
   if (at > static_cast<extent_type>(std::numeric_limits<std::int64_t>::max()))
-    return detail::to_error_code(-EINVAL);
+    return detail::failed(-EINVAL, "read_copy", fd_);
   iovec pieces[most_vectors];
   int count = 0;
   for (mutable_buffer const b : request.buffers) {
@@ -146,7 +147,7 @@ io_result<mutable_buffers> mapped_file_handle::read_copy(io_request<mutable_buff
   }
   std::int64_t const r =
       sys::uninterrupted([&] { return sys::preadv2(fd_, pieces, count, static_cast<std::int64_t>(at), 0); });
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "read_copy", fd_);
   auto const n = static_cast<std::size_t>(r);
   if (request.offset == no_offset) position_ += n;
   return {request.buffers.first(n), n};
@@ -159,4 +160,4 @@ result<void> mapped_file_handle::close() noexcept {
   return closed;
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -64,8 +64,8 @@ result<peer_credentials> credentials_of_peer(handle const& socket) noexcept {
   if (r >= 0) r = sys::getsockopt(socket.native_handle(), SOL_SOCKET, SO_PEERCRED, &who, &size);
   // Without a peer the kernel tells of a process 0 (net/core/sock.c, SO_PEERCRED).
   if (r >= 0 && who.pid == 0) r = -ENOTCONN;
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "credentials_of_peer", socket.native_handle());
   return peer_credentials{.process = who.pid, .user = who.uid, .group = who.gid};
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

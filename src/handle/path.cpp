@@ -29,12 +29,12 @@ result<directory_handle> directory_handle::directory(path_handle const& base, pa
 
 result<void> directory_handle::rewind() noexcept {
   std::int64_t const r = sys::lseek(fd_, 0, SEEK_SET);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "rewind", fd_);
   return {};
 }
 
 result<directory_handle> directory_handle::clone() const noexcept {
-  if (!is_open()) return detail::to_error_code(-EBADF);
+  if (!is_open()) return detail::failed(-EBADF, "clone");
   return directory(*this, ".");
 }
 
@@ -107,7 +107,7 @@ result<path_handle> path_handle::temporary(temporary_storage where) noexcept {
       if (last = open_temporary(path, where); last >= 0) return path_handle(last);
   for (char const* const path : fixed)
     if (last = open_temporary(path, where); last >= 0) return path_handle(last);
-  return detail::to_error_code(last);
+  return detail::failed(last, "temporary");
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

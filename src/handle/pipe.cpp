@@ -76,49 +76,50 @@ handle_kind kind_for(mode m) noexcept {
 result<anonymous_pipe> pipe_handle::anonymous() noexcept {
   int ends[2];
   std::int64_t const r = sys::pipe(ends, O_CLOEXEC | O_NONBLOCK);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "anonymous");
   int const reader = sys::above_standard(ends[0]);
   int const writer = sys::above_standard(ends[1]);
   anonymous_pipe both{pipe_handle(reader, handle_kind::pipe), pipe_handle(writer, handle_kind::pipe)};
-  if (reader < 0 || writer < 0) return detail::to_error_code(std::min(reader, writer));
+  if (reader < 0 || writer < 0) return detail::failed(std::min(reader, writer), "anonymous");
   return both;
 }
 
 result<pipe_handle> pipe_handle::open(path_handle const& base, path_view name, mode m, deadline d) noexcept {
-  if (int const r = refuse(name, m); r != 0) return detail::to_error_code(r);
+  if (int const r = refuse(name, m); r != 0) return detail::failed_on(r, "open", name.c_str(), name.size());
   int const fd = open_end(detail::directory_of(base), name.c_str(), m, d);
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed_on(fd, "open", name.c_str(), name.size());
   return pipe_handle(fd, kind_for(m));
 }
 
 result<pipe_handle> pipe_handle::create(path_handle const& base, path_view name, mode m, unsigned permissions,
                                         deadline d) noexcept {
-  if (int const r = refuse(name, m); r != 0) return detail::to_error_code(r);
+  if (int const r = refuse(name, m); r != 0) return detail::failed_on(r, "create", name.c_str(), name.size());
   int const fd = create_end(detail::directory_of(base), name.c_str(), m, permissions, d);
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed_on(fd, "create", name.c_str(), name.size());
   return pipe_handle(fd, kind_for(m));
 }
 
 result<pipe_handle> pipe_handle::random(path_handle const& base, path_view prefix, mode m,
                                         deadline d) noexcept {
-  if (int const r = refuse(prefix, m); r != 0) return detail::to_error_code(r);
+  if (int const r = refuse(prefix, m); r != 0)
+    return detail::failed_on(r, "random", prefix.c_str(), prefix.size());
   detail::path_buffer name;
   int const n = detail::begin_random_name(prefix, name);
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return detail::failed_on(n, "random", prefix.c_str(), prefix.size());
   int const fd = detail::with_random_name(name, static_cast<std::size_t>(n), [&](char const* candidate) {
     return create_end(detail::directory_of(base), candidate, m, 0600, d);
   });
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed_on(fd, "random", prefix.c_str(), prefix.size());
   return pipe_handle(fd, kind_for(m));
 }
 
 result<std::size_t> pipe_handle::capacity(std::size_t bytes) noexcept {
   if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-    return detail::to_error_code(-EINVAL);
+    return detail::failed(-EINVAL, "capacity", fd_);
   std::int64_t const r =
       bytes == 0 ? sys::fcntl(fd_, F_GETPIPE_SZ, 0) : sys::fcntl(fd_, F_SETPIPE_SZ, static_cast<long>(bytes));
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "capacity", fd_);
   return static_cast<std::size_t>(r);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

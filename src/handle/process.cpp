@@ -243,7 +243,7 @@ result<launched_process> process_handle::launch(path_handle const& base, path_vi
   launch_step step = launch_step::arguments;
   auto const fail = [&](int code) {
     if (failed != nullptr) *failed = step;
-    return detail::to_error_code(code);
+    return detail::failed_on(code, "launch", program.c_str(), program.size());
   };
   if (failed != nullptr) *failed = launch_step::none;
 
@@ -343,15 +343,15 @@ int process_handle::id() const noexcept { return state_ != nullptr ? state_->id 
 
 result<void> process_handle::kill(int signal) noexcept {
   std::int64_t const r = sys::pidfd_send_signal(fd_, signal, nullptr, 0);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "kill");
   return {};
 }
 
 result<process_resources> process_handle::resources() noexcept {
-  if (state_ == nullptr) return detail::to_error_code(-EBADF);
+  if (state_ == nullptr) return detail::failed(-EBADF, "resources");
   process_resources used;
   if (int const e = detail::look_at_resources(*state_, native_handle(), used); e != 0)
-    return detail::to_error_code(e);
+    return detail::failed(e, "resources");
   return used;
 }
 
@@ -394,4 +394,4 @@ result<void> process_handle::close() noexcept {
   return {};
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

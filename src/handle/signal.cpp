@@ -198,28 +198,28 @@ int ask_for_signals(std::uint64_t bits) noexcept {
 } // namespace
 
 result<signal_handle> signal_handle::create(signal_set signals, delivery how) noexcept {
-  if (int const e = check(signals); e != 0) return detail::to_error_code(e);
+  if (int const e = check(signals); e != 0) return detail::failed(e, "create");
   std::uint64_t const bits = signals.bits();
   if (how == delivery::mask) {
     int const fd = sys::above_standard(sys::signalfd(-1, &bits));
-    if (fd < 0) return detail::to_error_code(fd);
+    if (fd < 0) return detail::failed(fd, "create");
     sigset_t const set = as_sigset(signals);
     pthread_sigmask(SIG_BLOCK, &set, nullptr);
     return signal_handle(fd, nullptr);
   }
-  if (int const e = ask_for_signals(bits); e != 0) return detail::to_error_code(e);
+  if (int const e = ask_for_signals(bits); e != 0) return detail::failed(e, "create");
   int ends[2];
   if (std::int64_t const r = sys::pipe(ends, O_CLOEXEC | O_NONBLOCK); r < 0)
-    return detail::to_error_code(static_cast<int>(r));
+    return detail::failed(r, "create");
   signal_handle made(sys::above_standard(ends[0]), nullptr);
   handle writer = signal_handle(sys::above_standard(ends[1]), nullptr);
-  if (!made.is_open() || !writer.is_open()) return detail::to_error_code(-EMFILE);
+  if (!made.is_open() || !writer.is_open()) return detail::failed(-EMFILE, "create");
 
   std::lock_guard const guard(lock);
   take_ownership();
   signal_subscription* const place = free_place();
-  if (place == nullptr) return detail::to_error_code(-ENOMEM);
-  if (int const e = install_all(bits); e != 0) return detail::to_error_code(e);
+  if (place == nullptr) return detail::failed(-ENOMEM, "create");
+  if (int const e = install_all(bits); e != 0) return detail::failed(e, "create");
   place->counted = bits;
   place->fd.store(writer.release(), std::memory_order_relaxed);
   place->wanted.store(bits, std::memory_order_seq_cst);
@@ -253,10 +253,11 @@ result<void> signal_handle::close() noexcept {
 }
 
 result<void> block_signals(signal_set signals) noexcept {
-  if (!signals.is_valid()) return detail::to_error_code(-EINVAL);
+  if (!signals.is_valid()) return detail::failed(-EINVAL, "block_signals");
   sigset_t const set = as_sigset(signals);
-  if (int const e = pthread_sigmask(SIG_BLOCK, &set, nullptr); e != 0) return detail::to_error_code(-e);
+  if (int const e = pthread_sigmask(SIG_BLOCK, &set, nullptr); e != 0)
+    return detail::failed(-e, "block_signals");
   return {};
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

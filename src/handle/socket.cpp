@@ -65,14 +65,17 @@ std::int64_t set_up(int fd, address_family family, connect_options const& o) noe
 
 result<socket_handle> socket_handle::create(address_family family) noexcept {
   int const fd = make_socket(family, SOCK_STREAM);
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed(fd, "create");
   return socket_handle(fd);
 }
 
 result<socket_handle> socket_handle::create(address_family family, connect_options const& options) noexcept {
   result<socket_handle> made = create(family);
   if (!made) return made;
-  if (result<void> const r = done(set_up(made->fd_, family, options)); !r) return r.error();
+  if (std::int64_t const r = set_up(made->fd_, family, options); r < 0) {
+    if (options.from.family() != address_family::unspecified) return failed_at(r, "create", options.from);
+    return detail::failed(r, "create");
+  }
   made->set_multiplexer(options.multiplexer);
   return made;
 }
@@ -88,45 +91,52 @@ result<socket_handle> socket_handle::connected_to(endpoint const& to, connect_op
 
 result<socket_handle> socket_handle::adopt(int fd) noexcept {
   int const own = detail::take_over_socket(fd, handle_kind::stream_socket);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   return socket_handle(own);
 }
 
 result<socket_pair> socket_handle::pair() noexcept {
   int ends[2];
   std::int64_t const r = sys::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "pair");
   int const first = sys::above_standard(ends[0]);
   int const second = sys::above_standard(ends[1]);
   socket_pair both{socket_handle(first), socket_handle(second)};
-  if (first < 0 || second < 0) return detail::to_error_code(std::min(first, second));
+  if (first < 0 || second < 0) return detail::failed(std::min(first, second), "pair");
   return both;
 }
 
-result<endpoint> socket_handle::local_endpoint() const noexcept { return name_of(fd_, sys::getsockname); }
-result<endpoint> socket_handle::remote_endpoint() const noexcept { return name_of(fd_, sys::getpeername); }
+result<endpoint> socket_handle::local_endpoint() const noexcept {
+  return name_of(fd_, sys::getsockname, "local_endpoint");
+}
+result<endpoint> socket_handle::remote_endpoint() const noexcept {
+  return name_of(fd_, sys::getpeername, "remote_endpoint");
+}
 
-result<void> socket_handle::bind(endpoint const& local) noexcept { return done(bind_to(fd_, local)); }
+result<void> socket_handle::bind(endpoint const& local) noexcept {
+  if (std::int64_t const r = bind_to(fd_, local); r < 0) return failed_at(r, "bind", local);
+  return {};
+}
 
 result<listening_socket_handle> listening_socket_handle::listen(endpoint const& at,
                                                                 listen_options options) noexcept {
   int const fd = make_socket(at.family(), SOCK_STREAM);
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed_at(fd, "listen", at);
   if (std::int64_t const r = bind_and_listen(fd, at, options); r < 0) {
     sys::close(fd);
-    return detail::to_error_code(static_cast<int>(r));
+    return failed_at(r, "listen", at);
   }
   return listening_socket_handle(fd);
 }
 
 result<listening_socket_handle> listening_socket_handle::adopt(int fd) noexcept {
   int const own = detail::take_over_socket(fd, handle_kind::listening_socket);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   return listening_socket_handle(own);
 }
 
 result<endpoint> listening_socket_handle::local_endpoint() const noexcept {
-  return name_of(fd_, sys::getsockname);
+  return name_of(fd_, sys::getsockname, "local_endpoint");
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -182,7 +182,7 @@ result<void> ended(row const& r, std::int64_t e, std::string const& did, std::st
   if (e >= 0) return {};
   if (why != nullptr)
     *why = std::string(r.name) + " cannot be " + did + ": " + reason(r, static_cast<int>(-e));
-  return detail::to_error_code(static_cast<int>(e));
+  return detail::failed_on(e, "socket option", r.name, std::char_traits<char>::length(r.name));
 }
 
 template <class Describe>
@@ -277,13 +277,14 @@ result<path_mtu_discovery> get_option(handle const& h, socket_fact<path_mtu_disc
 
 result<void> set_raw_option(handle& h, int level, int name, std::span<std::byte const> value) noexcept {
   return done(
-      sys::setsockopt(h.native_handle(), level, name, value.data(), static_cast<unsigned>(value.size())));
+      sys::setsockopt(h.native_handle(), level, name, value.data(), static_cast<unsigned>(value.size())),
+      "set_raw_option", h.native_handle());
 }
 result<std::span<std::byte>> get_raw_option(handle const& h, int level, int name,
                                             std::span<std::byte> room) noexcept {
   auto size = static_cast<unsigned>(room.size());
   std::int64_t const r = sys::getsockopt(h.native_handle(), level, name, room.data(), &size);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "get_raw_option", h.native_handle());
   return room.first(std::min<std::size_t>(size, room.size()));
 }
 
@@ -291,7 +292,7 @@ result<connection_information> information_of(handle const& h) noexcept {
   tcp_info t{};
   unsigned size = sizeof(t);
   std::int64_t const r = sys::getsockopt(h.native_handle(), IPPROTO_TCP, TCP_INFO, &t, &size);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r == -ENOPROTOOPT ? -EOPNOTSUPP : r));
+  if (r < 0) return detail::failed(r == -ENOPROTOOPT ? -EOPNOTSUPP : r, "information_of", h.native_handle());
   return connection_information{
       .round_trip = microseconds(t.tcpi_rtt),
       .round_trip_deviation = microseconds(t.tcpi_rttvar),
@@ -311,4 +312,4 @@ result<connection_information> information_of(handle const& h) noexcept {
   };
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

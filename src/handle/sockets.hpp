@@ -15,8 +15,15 @@
 
 namespace unio::inline v0_1::detail::sockets {
 
-inline result<void> done(std::int64_t r) noexcept {
-  if (r < 0) return to_error_code(static_cast<int>(r));
+/// The address as the object of a failure.
+failed_object object_of(endpoint const& e) noexcept;
+
+inline failure failed_at(std::int64_t native_code, char const* operation, endpoint const& e) noexcept {
+  return failed(native_code, operation, object_of(e));
+}
+
+inline result<void> done(std::int64_t r, char const* operation, int fd = -1) noexcept {
+  if (r < 0) return failed(r, operation, fd);
   return {};
 }
 
@@ -71,16 +78,17 @@ inline result<int> int_option(int fd, int level, int name) noexcept {
   int value = 0;
   unsigned size = sizeof(value);
   std::int64_t const r = sys::getsockopt(fd, level, name, &value, &size);
-  if (r < 0) return to_error_code(static_cast<int>(r));
+  if (r < 0) return failed(r, "getsockopt", fd);
   return value;
 }
 
 /// getsockname(2) or getpeername(2), as an endpoint.
-inline result<endpoint> name_of(int fd, std::int64_t (*ask)(int, sockaddr*, unsigned*) noexcept) noexcept {
+inline result<endpoint> name_of(int fd, std::int64_t (*ask)(int, sockaddr*, unsigned*) noexcept,
+                                char const* operation) noexcept {
   endpoint e;
   unsigned size = endpoint::capacity;
   std::int64_t const r = ask(fd, static_cast<sockaddr*>(e.data()), &size);
-  if (r < 0) return to_error_code(static_cast<int>(r));
+  if (r < 0) return failed(r, operation, fd);
   e.resize(size < endpoint::capacity ? size : endpoint::capacity);
   return e;
 }
@@ -89,4 +97,4 @@ inline std::int64_t bind_to(int fd, endpoint const& e) noexcept {
   return sys::bind(fd, static_cast<sockaddr const*>(e.data()), e.size());
 }
 
-} // namespace unio::detail::sockets
+} // namespace unio::inline v0_1::detail::sockets

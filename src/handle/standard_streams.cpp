@@ -62,25 +62,25 @@ int check_socket(int fd) noexcept {
 
 result<io_handle> shared_stream(int fd) noexcept {
   struct stat s;
-  if (std::int64_t const r = sys::fstat(fd, &s); r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (std::int64_t const r = sys::fstat(fd, &s); r < 0) return detail::failed(r, "standard stream", fd);
   std::int64_t const flags = sys::fcntl(fd, F_GETFL, 0);
-  if (flags < 0) return detail::to_error_code(static_cast<int>(flags));
-  if (S_ISDIR(s.st_mode)) return detail::to_error_code(-EISDIR);
+  if (flags < 0) return detail::failed(flags, "standard stream", fd);
+  if (S_ISDIR(s.st_mode)) return detail::failed(-EISDIR, "standard stream", fd);
 
   handle_kind kind = handle_kind::pipe;
   if (S_ISSOCK(s.st_mode)) {
-    if (int const e = check_socket(fd); e != 0) return detail::to_error_code(e);
+    if (int const e = check_socket(fd); e != 0) return detail::failed(e, "standard stream", fd);
     kind = handle_kind::stream_socket;
   } else if (S_ISREG(s.st_mode) || S_ISBLK(s.st_mode)) {
     kind = handle_kind::file;
   } else if ((flags & O_NONBLOCK) == 0) {
     int const own = reopened(fd, static_cast<int>(flags), s);
     if (own >= 0) return made_handle(own, kind);
-    if (own == -EMFILE || own == -ENFILE) return detail::to_error_code(own);
+    if (own == -EMFILE || own == -ENFILE) return detail::failed(own, "standard stream", fd);
     kind = handle_kind::named_pipe;
   }
   std::int64_t const own = sys::fcntl(fd, F_DUPFD_CLOEXEC, 3);
-  if (own < 0) return detail::to_error_code(static_cast<int>(own));
+  if (own < 0) return detail::failed(own, "standard stream", fd);
   auto const number = static_cast<int>(own);
   if (kind == handle_kind::named_pipe) sys::note_shared_blocking(number);
   if (kind == handle_kind::file && (flags & O_DIRECT) != 0) sys::note_direct(number);
@@ -88,4 +88,4 @@ result<io_handle> shared_stream(int fd) noexcept {
   return made_handle(number, kind);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

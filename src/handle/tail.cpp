@@ -42,18 +42,18 @@ int watch(int file) noexcept {
 } // namespace
 
 result<tail_handle> tail_handle::follow(path_handle const& base, path_view name, tail_from where) noexcept {
-  if (int const e = name.check(); e != 0) return detail::to_error_code(e);
+  if (int const e = name.check(); e != 0) return detail::failed_on(e, "follow", name.c_str(), name.size());
   // Without O_NONBLOCK a FIFO would wait for a writer.
   int const file =
       detail::open_at(detail::directory_of(base), name.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY, 0);
-  if (file < 0) return detail::to_error_code(file);
+  if (file < 0) return detail::failed_on(file, "follow", name.c_str(), name.size());
   struct stat s;
   std::int64_t failed = sys::fstat(file, &s);
   if (failed >= 0 && !S_ISREG(s.st_mode)) failed = -EINVAL;
   if (failed >= 0 && where == tail_from::end) failed = sys::lseek(file, 0, SEEK_END);
   if (failed < 0) {
     sys::close(file);
-    return detail::to_error_code(static_cast<int>(failed));
+    return detail::failed_on(failed, "follow", name.c_str(), name.size());
   }
   int const watched = watch(file);
   return tail_handle(watched < 0 ? file : watched, file);
@@ -76,4 +76,4 @@ result<void> tail_handle::close() noexcept {
   return r;
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

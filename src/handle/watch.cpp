@@ -43,26 +43,27 @@ int put_path(path_handle const& base, path_view name, detail::path_buffer& out) 
 
 result<watch_handle> watch_handle::create() noexcept {
   int const fd = sys::above_standard(sys::inotify_init(IN_CLOEXEC | IN_NONBLOCK));
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return detail::failed(fd, "create");
   return watch_handle(fd);
 }
 
 result<int> watch_handle::add(path_handle const& base, path_view name, watch_kinds what) noexcept {
-  if (int const e = name.check(); e != 0) return detail::to_error_code(e);
+  if (int const e = name.check(); e != 0) return detail::failed_on(e, "add", name.c_str(), name.size());
   detail::path_buffer path;
   char const* text = name.c_str();
   if (base.is_open() && *text != '/') {
-    if (int const e = put_path(base, name, path); e != 0) return detail::to_error_code(e);
+    if (int const e = put_path(base, name, path); e != 0)
+      return detail::failed_on(e, "add", name.c_str(), name.size());
     text = path.text;
   }
   std::int64_t const r = sys::inotify_add_watch(fd_, text, static_cast<std::uint32_t>(what));
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed_on(r, "add", name.c_str(), name.size());
   return static_cast<int>(r);
 }
 
 result<void> watch_handle::remove(int watch) noexcept {
   std::int64_t const r = sys::inotify_rm_watch(fd_, watch);
-  if (r < 0) return detail::to_error_code(static_cast<int>(r));
+  if (r < 0) return detail::failed(r, "remove", fd_);
   return {};
 }
 
@@ -86,4 +87,4 @@ void watch_events::iterator::look() noexcept {
   next_ = at_ + sizeof e + size;
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

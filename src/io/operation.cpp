@@ -59,6 +59,16 @@ void io_operation::cancel() noexcept {
 
 int io_operation::canceled_code() const noexcept { return links.is.timed_out ? -ETIMEDOUT : -ECANCELED; }
 
+failure io_operation::failed() const noexcept {
+  // Not worth a copy of the object: those happen all the time, and are no errors.
+  bool const is_ordinary = result_ == -EAGAIN || result_ == -ECANCELED;
+  if (faces_->object != nullptr && !is_ordinary) {
+    detail::failed_object o;
+    if (faces_->object(*this, o)) return detail::failed(result_, faces_->name, o);
+  }
+  return detail::failed(result_, faces_->name, fd_);
+}
+
 void io_operation::told_after_abandon(io_operation& op, unsigned events) noexcept {
   if ((events & value) != 0 && op.faces_->reclaim != nullptr) op.faces_->reclaim(op);
   if ((events & done) != 0) op.mark_finished();
@@ -99,4 +109,4 @@ void io_operation::run_blocking() noexcept {
   mark_finished();
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -18,6 +18,31 @@ template <class Operation> int never_at_once(Operation&) noexcept { return -EAGA
 
 template <class Operation, int (*F)(Operation&) noexcept> struct function {};
 
+/// The names that it was to be done on, for the text of its failure. One on what a handle has open has none,
+/// and a descriptor instead.
+template <class Operation> bool append_names(io_operation const& op, detail::failed_object& to) noexcept {
+  auto const& self = static_cast<Operation const&>(op);
+  auto const append = [&to](auto const& name, std::size_t most) {
+    to.append(name.c_str(), name.size(), most);
+  };
+  if (self.name().size() == 0) return false;
+  if constexpr (requires { self.to().c_str(); }) {
+    static constexpr char between[] = " to ";
+    constexpr std::size_t half = (detail::failed_object::capacity - sizeof(between)) / 2;
+    append(self.name(), half);
+    to.append(between);
+    append(self.to(), half);
+  } else {
+    append(self.name(), detail::failed_object::capacity);
+  }
+  return true;
+}
+
+template <class Operation> constexpr auto object_of() noexcept -> decltype(operation_faces::object) {
+  if constexpr (requires(Operation const& o) { o.name().c_str(); }) return append_names<Operation>;
+  return nullptr;
+}
+
 /// A deadline or a cancel ends it until a thread has begun it; from then on the call decides.
 ///
 /// The faces of an operation of class `Operation`. `Call` makes the call and may block. `AtOnce` does the
@@ -41,7 +66,8 @@ constexpr operation_faces call_faces(char const* name, bool changes_directory = 
                 return how == attempt::blocking ? Call(self) : AtOnce(self);
               },
           .complete = decode,
+          .object = object_of<Operation>(),
           .changes_directory = changes_directory};
 }
 
-} // namespace unio::op
+} // namespace unio::inline v0_1::op

@@ -150,10 +150,10 @@ constexpr operation_faces faces() noexcept {
 async_clone_extents::result_type async_clone_extents::result() const noexcept {
   int const r = outcome_value();
   bool const stopped = r == -ECANCELED || r == -ETIMEDOUT;
-  if (r < 0 && !(stopped && done_.bytes != 0)) return detail::to_error_code(r);
+  if (r < 0 && !(stopped && done_.bytes != 0)) return failed();
   return done_;
 }
 
 constinit operation_faces const detail::clone_extents_faces = faces();
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -1,5 +1,6 @@
 // async_connect, async_connected: connecting to a peer.
 
+#include "handle/sockets.hpp"
 #include "op/access.hpp"
 #include "op/face.hpp"
 
@@ -47,6 +48,11 @@ int perform(io_operation& op, attempt) noexcept {
   }
 }
 
+bool object(io_operation const& op, detail::failed_object& to) noexcept {
+  to = detail::sockets::object_of(static_cast<connect_operation const&>(op).to());
+  return true;
+}
+
 } // namespace
 
 constinit operation_faces const detail::connect_faces = {.name = "connect",
@@ -56,6 +62,7 @@ constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .prepare = prepare,
                                                          .wants = wants,
                                                          .perform = perform,
-                                                         .complete = op::decode};
+                                                         .complete = op::decode,
+                                                         .object = object};
 
-} // namespace unio
+} // namespace unio::inline v0_1

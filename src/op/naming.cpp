@@ -75,7 +75,7 @@ int async_parent_of::call(async_parent_of& op) noexcept {
 
 async_parent_of::result_type async_parent_of::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return path_handle(fd);
 }
 
@@ -163,4 +163,4 @@ int async_hard_link::call(async_hard_link& op) noexcept {
   return static_cast<int>(sys::linkat(op.fd(), op.name().c_str(), op.to_directory(), op.to().c_str(), 0));
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

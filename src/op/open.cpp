@@ -227,6 +227,12 @@ void reclaim(io_operation& op) noexcept {
   sys::close(op.outcome_value());
 }
 
+bool object(io_operation const& op, detail::failed_object& to) noexcept {
+  path_view const name = static_cast<open_operation const&>(op).name();
+  to.append(name.c_str(), name.size());
+  return true;
+}
+
 } // namespace
 
 namespace detail {
@@ -256,7 +262,7 @@ async_open::async_open(path_handle const& base, path_view name, mode m, creation
 }
 async_open::result_type async_open::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return file_handle(fd, opened(), caching_, flags_);
 }
 
@@ -267,7 +273,7 @@ async_open_path::async_open_path(path_handle const& base, path_view name, handle
 }
 async_open_path::result_type async_open_path::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return path_handle(fd);
 }
 
@@ -283,7 +289,7 @@ async_open_directory::async_open_directory(path_handle const& base, path_view na
 }
 async_open_directory::result_type async_open_directory::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return directory_handle(fd);
 }
 
@@ -294,7 +300,7 @@ async_open_symlink::async_open_symlink(path_handle const& base, path_view name, 
 }
 async_open_symlink::result_type async_open_symlink::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return symlink_handle(fd);
 }
 
@@ -304,6 +310,7 @@ constinit operation_faces const detail::open_faces = {.name = "open",
                                                       .wants = wants,
                                                       .perform = perform,
                                                       .complete = complete,
-                                                      .reclaim = reclaim};
+                                                      .reclaim = reclaim,
+                                                      .object = object};
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -106,8 +106,8 @@ raw_ring_operation::raw_ring_operation(filler f, handle_kind kind, int fd, io_mu
     : io_operation(raw_ring_access::faces, kind, fd, m, d), fill_(f) {}
 
 raw_ring_operation::result_type raw_ring_operation::result() const noexcept {
-  if (outcome_value() < 0) return to_error_code(outcome_value());
+  if (outcome_value() < 0) return failed();
   return ring_completion{outcome_value(), flags_};
 }
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail

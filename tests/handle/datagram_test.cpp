@@ -39,14 +39,14 @@ std::string receive(datagram_handle& h) {
   char memory[64];
   datagram_info info;
   auto const got = h.receive_from(unio::mutable_buffer(memory), info, 10s);
-  if (!got) return "error: " + got.error().message();
+  if (!got) return "error: " + got.error().code().message();
   return std::string(memory, got.bytes_transferred());
 }
 
 TEST(datagram, is_made_for_each_family) {
   for (address_family const f : {address_family::ipv4, address_family::ipv6, address_family::unix_path}) {
     auto const s = datagram_handle::create(f);
-    ASSERT_TRUE(s) << s.error().message();
+    ASSERT_TRUE(s) << s.error().code().message();
     EXPECT_EQ(s->kind(), unio::handle_kind::datagram_socket);
     EXPECT_EQ(option(*s, SOL_SOCKET, SO_TYPE), SOCK_DGRAM);
     EXPECT_NE(::fcntl(s->native_handle(), F_GETFD) & FD_CLOEXEC, 0);
@@ -239,15 +239,15 @@ void expect_multicast(endpoint const& any, endpoint const& group_address, auto w
   auto member = datagram_handle::bind(any, {.destination = true, .reuse_address = true}).value();
   endpoint const group = with_port(member.local_endpoint().value().port());
   if (auto const joined = member.join_group(group_address, lo); !joined)
-    GTEST_SKIP() << "no multicast on lo: " << joined.error().message();
+    GTEST_SKIP() << "no multicast on lo: " << joined.error().code().message();
   auto sender = datagram_handle::create(any.family()).value();
   ASSERT_TRUE(sender.multicast_interface(lo));
   auto const sent = sender.send_to({.to = group}, unio::const_buffer("all", 3));
-  if (!sent) GTEST_SKIP() << "no multicast on lo: " << sent.error().message();
+  if (!sent) GTEST_SKIP() << "no multicast on lo: " << sent.error().code().message();
   char memory[8];
   datagram_info info;
   auto const got = member.receive_from(unio::mutable_buffer(memory), info, 10s);
-  ASSERT_TRUE(got) << got.error().message();
+  ASSERT_TRUE(got) << got.error().code().message();
   EXPECT_EQ(got.bytes_transferred(), 3U);
   EXPECT_EQ(info.interface, lo);
   EXPECT_EQ(info.to, with_port(0));

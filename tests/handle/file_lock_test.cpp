@@ -471,12 +471,12 @@ unio::task<> awaits(file_handle& ours, std::vector<std::string>& what) {
     file_lock const first = (co_await ours.co_lock_range(20, 5, exclusive)).value();
     what.emplace_back("locked");
     auto const second = co_await ours.co_lock_range(0, 1, exclusive, 2ms);
-    what.push_back(second.error() == condition::timed_out ? "timed out" : second.error().message());
+    what.push_back(second.error() == condition::timed_out ? "timed out" : second.error().code().message());
     auto const third = co_await ours.try_co_lock_file(shared);
-    what.push_back(third.error().value() == EDEADLK ? "refused" : third.error().message());
+    what.push_back(third.error().value() == EDEADLK ? "refused" : third.error().code().message());
   }
   auto const last = co_await ours.try_co_lock_file(shared);
-  what.push_back(last.error() == condition::would_block ? "would block" : last.error().message());
+  what.push_back(last.error() == condition::would_block ? "would block" : last.error().code().message());
 }
 
 TEST(file_lock, is_awaited) {
@@ -534,7 +534,7 @@ TEST(file_lock, excludes_threads_that_opened_the_file_separately) {
         // Some sleep in the kernel, some come back.
         auto const lock =
             t % 2 == 0 ? h.lock_range(7, 3, exclusive) : h.lock_range(8, 1, exclusive, long_time);
-        ASSERT_TRUE(lock.has_value()) << lock.error().message();
+        ASSERT_TRUE(lock.has_value()) << lock.error().code().message();
         EXPECT_EQ(++inside, 1);
         int const before = counter;
         if (i % 16 == 0) std::this_thread::yield();
@@ -653,7 +653,7 @@ TEST(file_lock, of_a_killed_process_is_given_back_to_who_waits) {
       EXPECT_EQ(ours.try_lock_file(exclusive).error(), condition::would_block);
       std::thread waiting([&] {
         auto const lock = sleeps ? ours.lock_file(exclusive) : ours.lock_file(exclusive, long_time);
-        EXPECT_TRUE(lock.has_value()) << lock.error().message();
+        EXPECT_TRUE(lock.has_value()) << lock.error().code().message();
       });
       std::this_thread::sleep_for(5ms);
       holder.kill();

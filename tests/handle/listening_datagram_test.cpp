@@ -39,7 +39,7 @@ std::string receive(datagram_handle& from) {
   char memory[64];
   unio::datagram_info info;
   auto const got = from.receive_from(unio::mutable_buffer(memory), info, 10s);
-  if (!got) return "error: " + got.error().message();
+  if (!got) return "error: " + got.error().code().message();
   return std::string(memory, got.bytes_transferred()) + (info.truncated ? "…" : "");
 }
 
@@ -104,7 +104,7 @@ TEST(listening_datagram, is_made_of_a_path_and_leaves_none_behind_on_failure) {
   endpoint const at = endpoint::unix_path(directory / "socket").value();
   {
     auto const listening = listening_datagram_handle::listen(at);
-    ASSERT_TRUE(listening) << listening.error().message();
+    ASSERT_TRUE(listening) << listening.error().code().message();
     EXPECT_EQ(listening_datagram_handle::listen(at).error(), std::errc::address_in_use);
   }
   EXPECT_EQ(listening_datagram_handle::listen(endpoint::ipv4_loopback(0)).error(),

@@ -49,7 +49,7 @@ bool blocks(int fd) { return (::fcntl(fd, F_GETFL) & O_NONBLOCK) == 0; }
 std::string read_from(io_handle& h) {
   char memory[64];
   auto const r = h.read(unio::mutable_buffer(memory), long_time);
-  if (!r.has_value()) return "[" + r.error().message() + "]";
+  if (!r.has_value()) return "[" + r.error().code().message() + "]";
   return {memory, r.bytes_transferred()};
 }
 bool write_to(io_handle& h, std::string_view text) {
@@ -98,7 +98,7 @@ template <class Ends> void expect_reads_without_blocking_others() {
   EXPECT_TRUE(blocks(ends.fds[0]));
   ASSERT_EQ(::write(ends.fds[1], "hello", 5), 5);
   auto const r = in.read(unio::mutable_buffers(two), long_time);
-  ASSERT_TRUE(r.has_value()) << r.error().message();
+  ASSERT_TRUE(r.has_value()) << r.error().code().message();
   EXPECT_EQ(std::string(memory, r.bytes_transferred()), "hello");
   ASSERT_TRUE(in.close());
   ASSERT_EQ(::write(ends.fds[1], "x", 1), 1);
@@ -226,7 +226,7 @@ struct tell {
   std::string* told;
   char const* memory;
   void set_value(unio::io_result<unio::mutable_buffers>&& r) {
-    *told = r.has_value() ? std::string(memory, r.bytes_transferred()) + "." : r.error().message();
+    *told = r.has_value() ? std::string(memory, r.bytes_transferred()) + "." : r.error().code().message();
   }
   void set_done() {}
 };

@@ -36,7 +36,7 @@ void append(test::temporary_directory const& d, std::string_view text) {
 std::string read_from(tail_handle& t, unio::deadline const d = long_time) {
   char memory[64];
   auto const r = t.read(unio::mutable_buffer(memory), d);
-  if (!r.has_value()) return "[" + r.error().message() + "]";
+  if (!r.has_value()) return "[" + r.error().code().message() + "]";
   return {memory, r.bytes_transferred()};
 }
 

@@ -45,7 +45,7 @@ zone example() {
 
 std::vector<std::string> texts(io_result<endpoint_list> const& r) {
   std::vector<std::string> all;
-  if (!r.has_value()) return {r.error().message()};
+  if (!r.has_value()) return {r.error().code().message()};
   for (endpoint const& e : *r) all.push_back(unio::to_string(e));
   std::ranges::sort(all);
   return all;
@@ -270,7 +270,7 @@ TEST(resolver, survives_an_answer_cut_at_any_byte) {
   for (; length != whole; ++length) {
     auto const r = names.resolve("four.test", 1, 60s, {.family = address_family::ipv4});
     EXPECT_TRUE(r.error() == resolve_error::malformed_answer || r.error() == resolve_error::no_answer)
-        << length << " " << r.error().message();
+        << length << " " << r.error().code().message();
   }
   o.timeout = 20s;
   resolver patient(o);

@@ -94,7 +94,7 @@ std::string act(unio::path_handle const& in, std::uint64_t number) {
       default: {
         if (!f.is_open()) break;
         auto const path = f.current_path();
-        seen.append(path ? path->substr(path->rfind('/')) : path.error().message());
+        seen.append(path ? path->substr(path->rfind('/')) : path.error().code().message());
         if (d.below(3) == 0) (void)f.close();
       }
     }

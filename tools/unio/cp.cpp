@@ -39,7 +39,7 @@ std::string_view in_words(unio::fs::copy_method m) {
 
 int show(options const& o, std::string const& from, std::string const& to) {
   auto const r = unio::fs::contents({}, from, {{.cross_mounts = o.cross_mounts}});
-  if (!r) return say(1, from, r.error().message());
+  if (!r) return say(1, from, r.error().code().message());
   fmt::print("{} -> {}\n", from, to);
   for (auto const& i : *r) fmt::print("{}/{} -> {}/{}\n", from, i.name(), to, i.name());
   return r->report().failures.empty() ? 0 : 1;
@@ -73,7 +73,7 @@ int copy(options const& o, std::string const& from, std::string const& to,
     if (r.error() == std::errc::connection_already_in_progress)
       return say(1, to, "another copy is under way or was killed; if it was, --resume continues it");
     if (r.error() == std::errc::invalid_argument) return say(1, to, "is the source, or in it");
-    return say(1, from, r.error().message());
+    return say(1, from, r.error().code().message());
   }
   std::string const left =
       r->left_as[0] == '\0' ? "" : fmt::format("; {} is beside it, which --resume continues", r->left_as);

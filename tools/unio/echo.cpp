@@ -637,7 +637,7 @@ class signals {
 };
 
 template <class T> T value_or_throw(unio::result<T> r, std::string_view what) {
-  if (!r) throw std::runtime_error(fmt::format("{}: {}", what, r.error().message()));
+  if (!r) throw std::runtime_error(fmt::format("{}: {}", what, r.error().code().message()));
   return std::move(*r);
 }
 

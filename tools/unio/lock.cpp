@@ -232,7 +232,7 @@ int run_locked(options const& o) {
     if (held.error() == unio::condition::would_block) return say(timed_out, o.path, "held by others");
     if (o.timeout && held.error() == unio::condition::timed_out)
       return say(timed_out, o.path, "still held by others after " + *o.timeout);
-    return say(failed, o.path, held.error().message());
+    return say(failed, o.path, held.error().code().message());
   }
   if (held->owner_died()) say(0, o.path, "who held it before died; what it protects may be half changed");
   return run_command(o.command);

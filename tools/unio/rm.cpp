@@ -23,7 +23,7 @@ namespace {
 
 int show(options const& o, std::string const& path) {
   auto const r = unio::fs::contents({}, path, {{.cross_mounts = o.cross_mounts}});
-  if (!r) return say(1, path, r.error().message());
+  if (!r) return say(1, path, r.error().code().message());
   for (auto const& i : *r) fmt::print("{}/{}\n", path, i.name());
   fmt::print("{}\n", path);
   return r->report().failures.empty() ? 0 : 1;
@@ -47,7 +47,7 @@ int remove(options const& o, std::string const& path, progress::interruption& in
   with.stop = interrupted.token();
   auto const r = unio::fs::reduce({}, path, with, {}, &sink);
   sink.finish();
-  if (!r) return say(1, path, r.error().message());
+  if (!r) return say(1, path, r.error().code().message());
   if (o.verbose) fmt::print("{}: {} removed\n", path, r->removed);
   if (r->left_as[0] != '\0')
     say(1, path, fmt::format("what remains is called {}, because its name was taken", r->left_as));

@@ -69,7 +69,7 @@ std::optional<open_source> open_file(std::string const& path, std::string& why) 
   auto map = unio::mapped_file_handle::mapped_file({}, path);
   if (!map) {
     bool const is_something_else = map.error() == std::errc::no_such_device;
-    why = path + ": " + (is_something_else ? "is not a regular file" : map.error().message());
+    why = path + ": " + (is_something_else ? "is not a regular file" : map.error().code().message());
     return {};
   }
   open_source opened{std::move(*map), {path, {}, 0}};

@@ -114,7 +114,7 @@ bool list(options const& o, std::string const& root) {
   printer p(o, root);
   auto const r = unio::fs::walk({}, root, p, with(o));
   p.finish();
-  if (!r) complain(fmt::format("unio: {}: {}\n", root, r.error().message()));
+  if (!r) complain(fmt::format("unio: {}: {}\n", root, r.error().code().message()));
   if (r && r->ended) complain(fmt::format("unio: {}: {}\n", root, r->ended.message()));
   return r && r->failures.empty() && !r->ended;
 }
@@ -122,7 +122,7 @@ bool list(options const& o, std::string const& root) {
 bool summarize(options const& o, std::string const& root) {
   auto const r = unio::fs::summarize({}, root, with(o));
   if (!r) {
-    complain(fmt::format("unio: {}: {}\n", root, r.error().message()));
+    complain(fmt::format("unio: {}: {}\n", root, r.error().code().message()));
     return false;
   }
   for (std::size_t i = 0; i != r->failures.kept(); ++i) complain_about(root, r->failures[i]);

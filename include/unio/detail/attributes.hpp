@@ -17,7 +17,7 @@ class UNIO_API async_get_attribute : public detail::name_operation,
                       last_link how, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
     int const r = outcome_value();
-    if (r < 0) return {detail::to_error_code(r), needed_};
+    if (r < 0) return {failed(), needed_};
     return {mutable_buffer(value_.data(), static_cast<std::size_t>(r)), static_cast<std::size_t>(r)};
   }
 
@@ -60,7 +60,7 @@ class UNIO_API async_list_attributes : public detail::name_operation,
                         unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
     int const r = outcome_value();
-    if (r < 0) return {detail::to_error_code(r), needed_};
+    if (r < 0) return {failed(), needed_};
     auto const n = static_cast<std::size_t>(r);
     return {attribute_names(reinterpret_cast<char const*>(names_.data()), n), n};
   }
@@ -126,4 +126,4 @@ UNIO_FREE_VERB_FORMS(remove_attribute, async_remove_attribute,
                      (path_handle const& base, path_view name, path_view attribute, last_link how), base,
                      name, attribute, how)
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -33,18 +33,18 @@ inline async_receive_error::async_receive_error(datagram_handle& h, unio::deadli
 
 inline async_receive_batch::result_type async_receive_batch::result() const noexcept {
   int const n = outcome_value();
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return failed();
   return {static_cast<std::size_t>(n), moved_};
 }
 inline async_send_batch::result_type async_send_batch::result() const noexcept {
   int const n = outcome_value();
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return failed();
   return {static_cast<std::size_t>(n), moved_};
 }
 inline async_receive_error::result_type async_receive_error::result() const noexcept {
   int const n = outcome_value();
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return failed();
   return error_;
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -49,7 +49,9 @@ class UNIO_API async_receive_from : public io_operation, public detail::standard
   async_receive_from(datagram_handle& h, mutable_buffers into, datagram_info& info,
                      unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    return detail::transfer_result(outcome_value(), into_);
+    if (outcome_value() < 0) [[unlikely]]
+      return failed();
+    return detail::transferred(outcome_value(), into_);
   }
 
  private:
@@ -68,7 +70,9 @@ class UNIO_API async_send_to : public io_operation, public detail::standard_send
   async_send_to(datagram_handle& h, send_description const& how, const_buffers bytes,
                 unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    return detail::transfer_result(outcome_value(), bytes_);
+    if (outcome_value() < 0) [[unlikely]]
+      return failed();
+    return detail::transferred(outcome_value(), bytes_);
   }
 
  private:
@@ -125,4 +129,4 @@ class UNIO_API async_receive_error : public io_operation,
   datagram_error error_;
 };
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -20,7 +20,7 @@ class UNIO_API async_read_directory : public detail::name_operation,
                        unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
     int const r = outcome_value();
-    if (r < 0) return detail::to_error_code(r);
+    if (r < 0) return failed();
     auto const n = static_cast<std::size_t>(r);
     return {directory_listing({buffer_.data(), n}, at_end_, is_snapshot_), n};
   }
@@ -46,7 +46,7 @@ class UNIO_API async_read_symlink : public detail::name_operation,
                      unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
     int const r = outcome_value();
-    if (r < 0) return detail::to_error_code(r);
+    if (r < 0) return failed();
     auto const n = static_cast<std::size_t>(r);
     return {std::string_view(reinterpret_cast<char const*>(buffer_.data()), n), n};
   }
@@ -58,4 +58,4 @@ class UNIO_API async_read_symlink : public detail::name_operation,
   mutable_buffer buffer_;
 };
 
-} // namespace unio
+} // namespace unio::inline v0_1

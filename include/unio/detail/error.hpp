@@ -11,7 +11,7 @@ inline std::error_condition make_error_condition(condition c) noexcept {
 }
 inline std::error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-} // namespace unio
+} // namespace unio::inline v0_1
 
 template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
 template <> struct std::is_error_code_enum<unio::error> : std::true_type {};
@@ -36,7 +36,32 @@ inline int to_native(std::error_code const& e) noexcept {
   return e.category() == error_category() ? native(static_cast<error>(e.value())) : -e.value();
 }
 
-/// Throws std::system_error; without exceptions prints the error and aborts.
-[[noreturn]] UNIO_API void no_value(std::error_code why);
+/// The object of an operation, as it is kept for the texts of its failure: a text, or bytes and the function
+/// that makes a text of them. So no operation pays for texts that no program asks for.
+struct failed_object {
+  static constexpr std::size_t capacity = 120;
+  using to_text = std::string(std::byte const* bytes);
 
-} // namespace unio::detail
+  /// A text, of which only the end is kept if it is too long for `most` bytes.
+  UNIO_API void append(char const* text, std::size_t size, std::size_t most = capacity) noexcept;
+  UNIO_API void append(char const* text) noexcept;
+
+  alignas(8) std::byte bytes[capacity]{};
+  std::uint32_t size = 0;
+  to_text* text = nullptr; ///< null: `bytes` are the text
+};
+
+/// The failure of `operation`, a literal, on the descriptor `fd`, if that is not negative, with a negative
+/// native code.
+[[gnu::cold]] UNIO_API failure failed(std::int64_t native_code, char const* operation, int fd = -1) noexcept;
+/// The same on something that has a text.
+[[gnu::cold]] UNIO_API failure failed(std::int64_t native_code, char const* operation,
+                                      failed_object const& object) noexcept;
+[[gnu::cold]] UNIO_API failure failed_on(std::int64_t native_code, char const* operation, char const* text,
+                                         std::size_t size) noexcept;
+
+/// Throws std::system_error with the failure's message() as its what(); without exceptions prints that and
+/// aborts.
+[[noreturn]] UNIO_API void no_value(failure const& why);
+
+} // namespace unio::inline v0_1::detail

@@ -13,7 +13,7 @@ class UNIO_API lock_operation : public io_operation {
   using result_type = io_result<file_lock>;
   [[nodiscard]] result_type result() noexcept {
     int const r = outcome_value();
-    if (r < 0) return detail::to_error_code(r);
+    if (r < 0) return failed();
     return static_cast<file_lock&&>(held_);
   }
 
@@ -54,4 +54,4 @@ UNIO_SENDER_FORMS(async_lock_range, (file_handle & h, extent_type offset, extent
                   h, offset, bytes, kind)
 UNIO_SENDER_FORMS(async_lock_file, (file_handle & h, lock_kind kind), h, kind)
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -36,7 +36,7 @@ class UNIO_API length_operation : public io_operation {
  public:
   using result_type = io_result<extent_type>;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return length_;
   }
 
@@ -121,7 +121,7 @@ class UNIO_API async_extents : public io_operation, public detail::standard_send
         into_(into),
         from_(from) {}
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return into_.first(static_cast<std::size_t>(outcome_value()));
   }
 
@@ -174,4 +174,4 @@ UNIO_SENDER_FORMS(async_clone_extents,
                    extent_type to_offset),
                   from, offset, bytes, to, to_offset)
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -42,7 +42,7 @@ inline async_receive_many::async_receive_many(io_handle& h, buffer_pool& pool, u
 }
 inline async_receive::result_type async_receive::result() noexcept {
   int const r = outcome_value();
-  if (r < 0) return detail::to_error_code(r);
+  if (r < 0) return failed();
   return {std::move(filled_), static_cast<std::size_t>(r)};
 }
 inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
@@ -56,4 +56,4 @@ inline async_barrier::async_barrier(handle& h, barrier_kind what, unio::deadline
     : void_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       what_(what) {}
 
-} // namespace unio
+} // namespace unio::inline v0_1

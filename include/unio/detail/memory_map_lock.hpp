@@ -17,7 +17,7 @@ inline result<memory_map<Hash, Slots, Spinlock>> memory_map<Hash, Slots, Spinloc
     path_handle const& base, path_view name, map_visibility v, deadline d) noexcept {
   memory_map m;
   if (int const e = m.memory_map_base::open(base, name, {Slots, Hash::id, &slot_of}, v, d); e != 0)
-    return unio::detail::to_error_code(e);
+    return unio::detail::failed_on(e, "memory_map::open", name.c_str(), name.size());
   return m;
 }
 
@@ -46,4 +46,4 @@ inline int memory_map<Hash, Slots, Spinlock>::do_lock(detail::holding& held, det
   return lock_slots(held, how, Spinlock::attempts);
 }
 
-} // namespace unio::fs
+} // namespace unio::inline v0_1::fs

@@ -37,7 +37,7 @@ class name_operation_without_value : public name_operation {
  public:
   using result_type = io_result<void>;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return {};
   }
 
@@ -55,7 +55,7 @@ class UNIO_API async_stat : public detail::name_operation, public detail::standa
   async_stat(path_handle const& base, path_view name, stat_fields wanted, last_link how,
              unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return value_;
   }
 
@@ -95,7 +95,7 @@ class UNIO_API async_stat_volume : public detail::name_operation,
   async_stat_volume() = default;
   explicit async_stat_volume(handle const& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return value_;
   }
 
@@ -126,4 +126,4 @@ inline io_result<metadata> stat(path_handle const& base, path_view name) noexcep
   return stat(base, name, stat_fields::basic, last_link::itself);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -29,7 +29,7 @@ class UNIO_API void_operation : public io_operation {
  public:
   using result_type = io_result<void>;
   [[nodiscard]] result_type result() const noexcept {
-    if (outcome_value() < 0) return to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return {};
   }
 
@@ -51,7 +51,9 @@ template <class Buffers> class transfer_operation : public io_operation {
  public:
   using result_type = io_result<Buffers>;
   [[nodiscard]] result_type result() const noexcept {
-    return transfer_result(outcome_value(), request_.buffers);
+    if (outcome_value() < 0) [[unlikely]]
+      return failed();
+    return transferred(outcome_value(), request_.buffers);
   }
   /// The request. After reading a mapped file its buffer is the view.
   [[nodiscard]] io_request<Buffers> const& request() const noexcept { return request_; }
@@ -114,6 +116,7 @@ class UNIO_API async_read : public detail::transfer_operation<mutable_buffers>,
   static int at_once(io_handle& h, io_request<mutable_buffers> const& request,
                      unio::deadline const& d) noexcept;
   static int read_at_once(int fd, handle_kind kind, mutable_buffer into, bool only_try) noexcept;
+  static failure failed_at_once(io_handle const& h, int native_code) noexcept;
   static constexpr int not_at_once = std::numeric_limits<int>::min();
 
   io_handle* source_ = nullptr;
@@ -235,7 +238,7 @@ class UNIO_API async_wait_event : public io_operation, public detail::standard_s
   explicit async_wait_event(event_handle& h, unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
     int const r = outcome_value();
-    if (r < 0) return detail::to_error_code(r);
+    if (r < 0) return failed();
     return count_;
   }
 
@@ -264,4 +267,4 @@ class UNIO_API async_no_op : public detail::void_operation, public detail::stand
       : void_operation(detail::no_op_faces, handle_kind::none, -1, m, d) {}
 };
 
-} // namespace unio
+} // namespace unio::inline v0_1

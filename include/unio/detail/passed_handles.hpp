@@ -15,7 +15,9 @@ class UNIO_API async_send_handles : public io_operation, public detail::standard
   async_send_handles(handle& socket, const_buffers bytes, std::span<handle const* const> handles,
                      unio::deadline d = {}) noexcept;
   [[nodiscard]] result_type result() const noexcept {
-    return detail::transfer_result(outcome_value(), bytes_);
+    if (outcome_value() < 0) [[unlikely]]
+      return failed();
+    return detail::transferred(outcome_value(), bytes_);
   }
 
  private:
@@ -80,7 +82,7 @@ inline async_receive_handles::async_receive_handles(handle& socket, mutable_buff
       into_(into) {}
 inline async_receive_handles::result_type async_receive_handles::result() noexcept {
   int const n = outcome_value();
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return failed();
   auto const bytes = static_cast<std::size_t>(n);
   return {passed_message{into_.first(bytes), std::move(got_)}, bytes};
 }
@@ -102,4 +104,4 @@ inline io_awaitable<async_receive_handles> co_receive_handles(handle& socket, mu
   return io_awaitable<async_receive_handles>(std::in_place, socket, into, d);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -39,7 +39,7 @@ template <class E> std::exception_ptr to_exception(E&& e) noexcept {
   using error = std::remove_cvref_t<E>;
   if constexpr (std::same_as<error, std::exception_ptr>) {
     return std::forward<E>(e);
-  } else if constexpr (std::same_as<error, std::error_code>) {
+  } else if constexpr (std::derived_from<error, std::error_code>) {
     return std::make_exception_ptr(std::system_error(e));
   } else {
     return std::make_exception_ptr(std::forward<E>(e));
@@ -92,4 +92,4 @@ class sender_wait : protected away {
   [[nodiscard]] executor_ref executor() const noexcept { return with_->executor; }
 };
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail

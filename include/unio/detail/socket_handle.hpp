@@ -16,7 +16,7 @@ class UNIO_API async_connected : public detail::connect_operation,
       : async_connected(socket_handle::create(to.family(), options), to, options.multiplexer, d) {}
   /// Once: the socket is the caller's from then on.
   [[nodiscard]] result_type result() noexcept {
-    if (outcome_value() < 0) return detail::to_error_code(outcome_value());
+    if (outcome_value() < 0) return failed();
     return static_cast<socket_handle&&>(socket_);
   }
 
@@ -57,11 +57,11 @@ inline async_accept_many::async_accept_many(listening_socket_handle& h, unio::de
 }
 inline async_accept::result_type async_accept::result() noexcept {
   int const fd = outcome_value();
-  if (fd < 0) return detail::to_error_code(fd);
+  if (fd < 0) return failed();
   return socket_handle(fd);
 }
 inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<const_buffers> request,
                                                   unio::deadline d) noexcept
     : transfer_operation(detail::send_zero_copy_faces, h, request, d) {}
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -54,7 +54,7 @@ inline async_splice::async_splice(driver::operation_faces const& faces, io_handl
       to_(to.native_handle()) {}
 inline async_splice::result_type async_splice::result() const noexcept {
   int const n = outcome_value();
-  if (n < 0) return detail::to_error_code(n);
+  if (n < 0) return failed();
   return {static_cast<std::size_t>(n), static_cast<std::size_t>(n)};
 }
 
@@ -80,4 +80,4 @@ inline io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, spli
   return io_awaitable<async_splice>(async_splice(from, to, request, d));
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

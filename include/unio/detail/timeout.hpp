@@ -58,7 +58,7 @@ class UNIO_API timeout_base : public children {
 template <class T>
 concept fallible_with_code =
     fallible<T> && std::constructible_from<T, std::error_code> && requires(T const& v) {
-      { v.error() } -> std::same_as<std::error_code>;
+      { v.error() } -> std::derived_from<std::error_code>;
     };
 
 template <class T> struct timed_value {
@@ -141,4 +141,4 @@ template <detail::startable A> auto timeout(deadline bound, A&& x) {
   return detail::timeout_awaitable<detail::task_value_t<A>>(bound, detail::as_task<A>(static_cast<A&&>(x)));
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1

@@ -27,13 +27,10 @@ extern UNIO_API driver::operation_faces const read_faces, receive_faces, receive
 
 struct operation_access; // the operations' access to their private state (src/op/access.hpp)
 
-/// The result of an operation that moves bytes: the buffers that were filled or drained.
+/// The result of an operation that has moved bytes: the buffers that were filled or drained.
 // Between two system calls of a loop over short reads: a call more would count.
 template <class Buffers>
-[[gnu::always_inline]] inline io_result<Buffers> transfer_result(int outcome,
-                                                                 Buffers const& buffers) noexcept {
-  if (outcome < 0) [[unlikely]]
-    return to_error_code(outcome);
+[[gnu::always_inline]] inline io_result<Buffers> transferred(int outcome, Buffers const& buffers) noexcept {
   auto const bytes = static_cast<std::size_t>(outcome);
   return {buffers.first(bytes), bytes};
 }
@@ -51,8 +48,11 @@ template <class Request> auto const& buffers_of(Request const& request, deadline
 template <class Sender, class Handle, class... Arguments>
 typename Sender::result_type blocking_on(Handle& h, Arguments&&... arguments) noexcept {
   if constexpr (requires { Sender::at_once(h, arguments...); })
-    if (int const outcome = Sender::at_once(h, arguments...); outcome != Sender::not_at_once) [[likely]]
-      return transfer_result(outcome, buffers_of(arguments...));
+    if (int const outcome = Sender::at_once(h, arguments...); outcome != Sender::not_at_once) [[likely]] {
+      if (outcome < 0) [[unlikely]]
+        return Sender::failed_at_once(h, outcome);
+      return transferred(outcome, buffers_of(arguments...));
+    }
   Sender sender(h, arguments...);
   sender.run_blocking();
   return sender.result();
@@ -81,7 +81,7 @@ template <class Sender> class atomic_form : message_link<atomic_form<Sender>>, p
   }
 };
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail
 
 #define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                               \
   sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                          \
