@@ -11,6 +11,11 @@
 
 #pragma once
 
+// What is not there ends the compilation; #error would let thousands of errors follow.
+#if __cplusplus <= 202002L
+#include "unio needs C++23: compile with -std=c++23 or newer"
+#endif
+
 #include <string_view>
 
 #define UNIO_VERSION_MAJOR 0

@@ -18,6 +18,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <exception>
@@ -25,6 +26,8 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -51,8 +54,46 @@ int show_operations() {
   return 0;
 }
 
+// Where an option takes several values CLI11 makes two of "[a,b]", which is a file's name like any other, and no
+// setting prevents it in all of its versions. So a mark stands before such a value while CLI11 has it.
+constexpr char mark = '\x01';
+
+std::vector<std::string> marked(int argc, char** argv) {
+  auto const needs_mark = [](std::string_view value) {
+    return value.starts_with('[') || value.starts_with(mark);
+  };
+  std::vector<std::string> all;
+  bool may_be_option = true;
+  for (int i = 1; i < argc; ++i) {
+    std::string& argument = all.emplace_back(argv[i]);
+    auto const equals = argument.find('=');
+    if (needs_mark(argument))
+      argument.insert(0, 1, mark);
+    else if (may_be_option && argument.starts_with("--") && equals != argument.npos &&
+             needs_mark(std::string_view(argument).substr(equals + 1)))
+      argument.insert(equals + 1, 1, mark);
+    if (argument == "--") may_be_option = false;
+  }
+  return all;
+}
+
+// Of `app` and its subcommands: no option's variable or check sees the mark.
+void take_marks_away(CLI::App& app) {
+  for (CLI::Option* option : app.get_options()) {
+    if (option->get_expected_max() == 0) continue; // a flag
+    option->transform([](std::string value) {
+      if (value.starts_with(mark)) value.erase(0, 1);
+      return value;
+    });
+  }
+  for (CLI::App* subcommand : app.get_subcommands([](CLI::App*) { return true; }))
+    take_marks_away(*subcommand);
+}
+
 int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
-  complain(fmt::format("unio: {}\n\n{}", e.what(), app.help()));
+  std::string what = e.what();
+  std::erase(what, mark);
+  complain(fmt::format("unio: {}\n\n{}", what, app.help()));
   return 2;
 }
 
@@ -113,8 +154,11 @@ int command(int argc, char** argv) {
   bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
   if (is_lock) argc = static_cast<int>(lock::take_command(argc, argv, l) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
+  take_marks_away(app);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> arguments = marked(argc, argv);
+    std::ranges::reverse(arguments); // as CLI11 wants them
+    app.parse(std::move(arguments));
   } catch (CLI::Success const& success) { // --help, --version
     std::ostringstream text;
     (void)app.exit(success, text, text);
