@@ -28,6 +28,9 @@ class UNIO_API pipe_handle : public io_handle {
   /// Makes and opens a named pipe with a random name that begins with `prefix`.
   static result<pipe_handle> random(path_handle const& base, path_view prefix = "unio-", mode m = mode::read,
                                     deadline d = deadline::zero()) noexcept;
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt. Errors: EBADF; EINVAL if it is no pipe;
+  /// as fcntl(2). On failure the descriptor is still the caller's.
+  static result<pipe_handle> adopt(int fd) noexcept;
 
   /// How many bytes it can hold. A `bytes` other than 0 asks for another size first (F_SETPIPE_SZ).
   result<std::size_t> capacity(std::size_t bytes = 0) noexcept;

@@ -31,12 +31,10 @@ result<listening_datagram_handle> listening_datagram_handle::listen(endpoint con
 }
 
 result<listening_datagram_handle> listening_datagram_handle::adopt(int fd) noexcept {
-  result<int> const type = int_option(fd, SOL_SOCKET, SO_TYPE);
-  if (!type) return type.error();
-  if (*type != SOCK_SEQPACKET) return detail::to_error_code(-EPROTOTYPE);
-  result<int> const listening = int_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
-  if (!listening) return listening.error();
-  if (*listening == 0) return detail::to_error_code(-EINVAL);
+  result<detail::socket_nature> const is = detail::nature_of_socket(fd);
+  if (!is) return is.error();
+  if (is->type != SOCK_SEQPACKET) return detail::to_error_code(-EPROTOTYPE);
+  if (!is->listens) return detail::to_error_code(-EINVAL);
   std::int64_t flags = 0;
   int const own = detail::take_over(fd, false, flags);
   if (own < 0) return detail::to_error_code(own);
@@ -47,4 +45,4 @@ result<endpoint> listening_datagram_handle::local_endpoint() const noexcept {
   return name_of(fd_, sys::getsockname);
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1
