@@ -29,6 +29,9 @@ class UNIO_API directory_handle : public path_handle {
                                             creation c = creation::open_existing,
                                             flag f = flag::none) noexcept;
   static result<directory_handle> directory(path_view name) noexcept { return directory({}, name); }
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt. Errors: EBADF; ENOTDIR;
+  /// as fcntl(2). On failure the descriptor is still the caller's.
+  static result<directory_handle> adopt(int fd) noexcept;
 
   /// read, try_read, …, co_read, …: see async_read_directory.
   UNIO_VERB_FORMS(read, async_read_directory, (mutable_buffer buffer, directory_filter filter), buffer,

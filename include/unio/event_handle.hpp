@@ -22,6 +22,9 @@ class UNIO_API event_handle : public handle {
   event_handle() = default;
   /// Errors: EMFILE, ENFILE.
   static result<event_handle> create() noexcept;
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt. Errors: EBADF; EINVAL if it is no eventfd;
+  /// as fcntl(2). On failure the descriptor is still the caller's.
+  static result<event_handle> adopt(int fd) noexcept;
 
   /// wait, try_wait, …, co_wait, …: see async_wait_event.
   UNIO_VERB_FORMS(wait, async_wait_event, ())

@@ -50,6 +50,9 @@ class UNIO_API file_handle : public io_handle {
   /// read it. Errors: as temp_file(). Cost: two system calls.
   static result<file_handle> uniquely_named_file(path_handle const& directory,
                                                  path_view prefix = "") noexcept;
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt, with caching::all. Errors: EBADF; EISDIR;
+  /// EINVAL if it is no regular file and no block device. On failure the descriptor is still the caller's.
+  static result<file_handle> adopt(int fd) noexcept;
 
   file_handle(file_handle&&) = default;
   file_handle& operator=(file_handle&& other) noexcept;

@@ -72,6 +72,8 @@ class UNIO_API inherited_handles {
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
   /// A FIFO, a file, a device. See take_listener.
   result<io_handle> take(std::size_t i) noexcept;
+  /// The descriptor of the `i`-th, which stays. -1 if it was taken, or there is none.
+  [[nodiscard]] int native_handle(std::size_t i) const noexcept { return i < count_ ? all_[i].fd : -1; }
   /// Gives the `i`-th to the caller, as it is. -1 if there is none.
   [[nodiscard]] int release(std::size_t i) noexcept;
 

@@ -45,6 +45,8 @@ class UNIO_API passed_handles {
   result<listening_socket_handle> take_listener(std::size_t i) noexcept;
   /// The same for a datagram socket. Errors: as datagram_handle::adopt; EBADF.
   result<datagram_handle> take_datagrams(std::size_t i) noexcept;
+  /// The descriptor of the `i`-th, which stays. -1 if it was taken, or there is none.
+  [[nodiscard]] int native_handle(std::size_t i) const noexcept { return i < size() ? fds_[i] : -1; }
   /// Gives the `i`-th to the caller, as it is. -1 if there is none.
   [[nodiscard]] int release(std::size_t i) noexcept;
 

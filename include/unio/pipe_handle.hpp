@@ -31,6 +31,9 @@ class UNIO_API pipe_handle : public io_handle {
   /// `prefix`; as create(). Cost: four system calls.
   static result<pipe_handle> random(path_handle const& base, path_view prefix = "unio-", mode m = mode::read,
                                     deadline d = deadline::zero()) noexcept;
+  /// Takes over a descriptor made elsewhere, as io_handle::adopt. Errors: EBADF; EINVAL if it is no pipe;
+  /// as fcntl(2). On failure the descriptor is still the caller's.
+  static result<pipe_handle> adopt(int fd) noexcept;
 
   /// How many bytes it can hold. A `bytes` other than 0 asks for another size first (F_SETPIPE_SZ). Errors:
   /// EINVAL for 2^31 or more; EPERM above /proc/sys/fs/pipe-max-size without the right; EBUSY if it holds

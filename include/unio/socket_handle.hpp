@@ -110,6 +110,7 @@ class UNIO_API socket_handle : public io_handle {
   [[nodiscard]] static io_awaitable<async_connected> co_connected_to(endpoint const& to,
                                                                      connect_options const& options = {},
                                                                      deadline d = {}) noexcept;
+  [[nodiscard]] static io_awaitable<async_connected> co_connected_to(endpoint const& to, deadline d) noexcept;
   /// Two Unix sockets connected to each other.
   /// Errors: EMFILE, ENFILE.
   static result<socket_pair> pair() noexcept;
@@ -213,6 +214,6 @@ UNIO_SENDER_FORMS(async_accept, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle & h, io_request<const_buffers> request), h, request)
 
-} // namespace unio
+} // namespace unio::inline v0_1
 
 #include <unio/detail/socket_handle.hpp>

@@ -1,5 +1,5 @@
 // unio/unio.hpp: what most programs need. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs, and
-// unio/process_handle.hpp, unio/terminate.hpp, unio/raw_ring.hpp.
+// unio/adopt.hpp, unio/process_handle.hpp, unio/terminate.hpp, unio/raw_ring.hpp.
 
 #pragma once
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <unio/operation_faces.hpp>
+#include <unio/result.hpp>
 
 #include <cstdint>
 
@@ -13,8 +14,18 @@ namespace unio::inline v0_1::detail {
 /// caller's.
 int take_over(int fd, bool stays_blocking, std::int64_t& status_flags) noexcept;
 
+/// The same for a file, which stays blocking: its flags are noted.
+int take_over_file(int fd) noexcept;
+
+/// What a socket is: SOCK_STREAM, …; whether it listens. Errors: EBADF, ENOTSOCK.
+struct socket_nature {
+  int type;
+  bool listens;
+};
+result<socket_nature> nature_of_socket(int fd) noexcept;
+
 /// The same for a stream socket, or for one that listens, as `wanted` says. -ENOTSOCK: it is no socket;
 /// -EPROTOTYPE: it exchanges messages, or it listens; -EINVAL: it does not listen.
 int take_over_socket(int fd, handle_kind wanted) noexcept;
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail

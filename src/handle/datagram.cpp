@@ -122,11 +122,9 @@ result<datagram_pair> datagram_handle::pair(datagram_options options) noexcept {
 }
 
 result<datagram_handle> datagram_handle::adopt(int fd) noexcept {
-  result<int> const type = int_option(fd, SOL_SOCKET, SO_TYPE);
-  if (!type) return type.error();
-  result<int> const listening = int_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
-  if (!listening) return listening.error();
-  if ((*type != SOCK_DGRAM && *type != SOCK_SEQPACKET) || *listening != 0)
+  result<detail::socket_nature> const is = detail::nature_of_socket(fd);
+  if (!is) return is.error();
+  if ((is->type != SOCK_DGRAM && is->type != SOCK_SEQPACKET) || is->listens)
     return detail::failed(-EPROTOTYPE, "adopt", fd);
   result<endpoint> const name = name_of(fd, sys::getsockname, "adopt");
   if (!name) return name.error();

@@ -23,23 +23,13 @@ std::error_code close_descriptor(int fd) noexcept {
   return detail::to_error_code(static_cast<int>(r));
 }
 
-result<int> socket_option(int fd, int name) noexcept {
-  int value = 0;
-  unsigned size = sizeof(value);
-  std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, name, &value, &size);
-  if (r < 0) return detail::failed(r, "adopt", fd);
-  return value;
-}
-
 result<handle_kind> kind_of_socket(int fd) noexcept {
-  result<int> const type = socket_option(fd, SO_TYPE);
-  if (!type) return type.error();
+  result<detail::socket_nature> const is = detail::nature_of_socket(fd);
+  if (!is) return is.error();
   // The part of a message that does not fit the buffers is lost, and an empty message would read as the end
   // of the stream.
-  if (*type != SOCK_STREAM) return detail::failed(-EPROTOTYPE, "adopt", fd);
-  result<int> const listening = socket_option(fd, SO_ACCEPTCONN);
-  if (!listening) return listening.error();
-  return *listening != 0 ? handle_kind::listening_socket : handle_kind::stream_socket;
+  if (is->type != SOCK_STREAM) return detail::failed(-EPROTOTYPE, "adopt", fd);
+  return is->listens ? handle_kind::listening_socket : handle_kind::stream_socket;
 }
 
 // The kind of an adopted descriptor, or why it cannot be adopted.
@@ -126,7 +116,7 @@ int detail::take_over(int fd, bool stays_blocking, std::int64_t& status_flags) n
 }
 
 int detail::take_over_socket(int fd, handle_kind wanted) noexcept {
-  result<handle_kind> const kind = kind_of_socket(fd); // EBADF and ENOTSOCK come from getsockopt(2)
+  result<handle_kind> const kind = kind_of_socket(fd);
   if (!kind) return -kind.error().value();
   if (*kind != wanted) return wanted == handle_kind::listening_socket ? -EINVAL : -EPROTOTYPE;
   std::int64_t flags = 0;
@@ -137,10 +127,9 @@ result<io_handle> io_handle::adopt(int fd) noexcept {
   result<handle_kind> const kind = kind_of(fd);
   if (!kind) return kind.error();
   std::int64_t flags = 0;
-  int const own = detail::take_over(fd, *kind == handle_kind::file, flags);
+  bool const is_file = *kind == handle_kind::file;
+  int const own = is_file ? detail::take_over_file(fd) : detail::take_over(fd, false, flags);
   if (own < 0) return detail::failed(own, "adopt", fd);
-  if (*kind == handle_kind::file && (flags & O_DIRECT) != 0) sys::note_direct(own);
-  if (*kind == handle_kind::file && (flags & O_NONBLOCK) != 0) sys::note_nonblocking(own);
   return io_handle(own, *kind);
 }
 

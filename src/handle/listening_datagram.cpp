@@ -31,12 +31,10 @@ result<listening_datagram_handle> listening_datagram_handle::listen(endpoint con
 }
 
 result<listening_datagram_handle> listening_datagram_handle::adopt(int fd) noexcept {
-  result<int> const type = int_option(fd, SOL_SOCKET, SO_TYPE);
-  if (!type) return type.error();
-  if (*type != SOCK_SEQPACKET) return detail::failed(-EPROTOTYPE, "adopt", fd);
-  result<int> const listening = int_option(fd, SOL_SOCKET, SO_ACCEPTCONN);
-  if (!listening) return listening.error();
-  if (*listening == 0) return detail::failed(-EINVAL, "adopt", fd);
+  result<detail::socket_nature> const is = detail::nature_of_socket(fd);
+  if (!is) return is.error();
+  if (is->type != SOCK_SEQPACKET) return detail::failed(-EPROTOTYPE, "adopt", fd);
+  if (!is->listens) return detail::failed(-EINVAL, "adopt", fd);
   std::int64_t flags = 0;
   int const own = detail::take_over(fd, false, flags);
   if (own < 0) return detail::failed(own, "adopt", fd);

@@ -47,17 +47,6 @@ int reopened(int fd, int status_flags, struct stat const& s) noexcept {
   return -EACCES;
 }
 
-// What a socket is, as io_handle::adopt has it.
-int check_socket(int fd) noexcept {
-  int type = 0, listens = 0;
-  unsigned size = sizeof type;
-  if (std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size); r < 0)
-    return static_cast<int>(r);
-  if (std::int64_t const r = sys::getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size); r < 0)
-    return static_cast<int>(r);
-  return type == SOCK_STREAM && listens == 0 ? 0 : -EPROTOTYPE;
-}
-
 } // namespace
 
 result<io_handle> shared_stream(int fd) noexcept {
@@ -69,7 +58,9 @@ result<io_handle> shared_stream(int fd) noexcept {
 
   handle_kind kind = handle_kind::pipe;
   if (S_ISSOCK(s.st_mode)) {
-    if (int const e = check_socket(fd); e != 0) return detail::failed(e, "standard stream", fd);
+    result<detail::socket_nature> const is = detail::nature_of_socket(fd);
+    if (!is) return is.error();
+    if (is->type != SOCK_STREAM || is->listens) return detail::failed(-EPROTOTYPE, "standard stream", fd);
     kind = handle_kind::stream_socket;
   } else if (S_ISREG(s.st_mode) || S_ISBLK(s.st_mode)) {
     kind = handle_kind::file;

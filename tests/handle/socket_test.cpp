@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -45,6 +46,35 @@ TEST(socket, is_made_for_each_family) {
     EXPECT_EQ(option(*s, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
   }
   EXPECT_EQ(socket_handle::create(address_family::unspecified).error().value(), EAFNOSUPPORT);
+}
+
+unio::task<unio::result<socket_handle>> connect_awaited(endpoint to, unio::deadline d) {
+  co_return co_await socket_handle::co_connected_to(to, d);
+}
+
+TEST(connected_to, awaited_makes_the_socket_and_connects_it_within_a_deadline) {
+  for (endpoint const& at : {endpoint::ipv4_loopback(0), endpoint::unix_unnamed()}) {
+    auto listener = listening_socket_handle::listen(at).value();
+    endpoint const to = listener.local_endpoint().value();
+    auto client = unio::run(connect_awaited(to, 20s));
+    ASSERT_TRUE(client) << client.error().message();
+    client->write("hi").value();
+    std::array<char, 8> room{};
+    EXPECT_EQ(listener.accept(20s).value().read(room, 20s).value().bytes(), 2U);
+    ASSERT_TRUE(listener.close());
+    EXPECT_EQ(unio::run(connect_awaited(to, 20s)).error(), std::errc::connection_refused);
+  }
+  EXPECT_EQ(unio::run(connect_awaited(endpoint(), 20s)).error().value(), EAFNOSUPPORT);
+
+  // A full queue: TCP does not answer, and tries again after a second.
+  auto full = listening_socket_handle::listen(endpoint::ipv4_loopback(0), {.backlog = 0}).value();
+  endpoint const to = full.local_endpoint().value();
+  std::array<socket_handle, 2> queued;
+  for (socket_handle& q : queued) {
+    q = socket_handle::create(unio::address_family::ipv4).value();
+    (void)q.connect(to, 5ms);
+  }
+  EXPECT_EQ(unio::run(connect_awaited(to, 5ms)).error(), unio::condition::timed_out);
 }
 
 TEST(socket_pair, is_connected_to_itself) {

@@ -40,6 +40,9 @@ inline io_awaitable<async_connected> socket_handle::co_connected_to(endpoint con
                                                                     deadline d) noexcept {
   return io_awaitable<async_connected>(std::in_place, to, options, d);
 }
+inline io_awaitable<async_connected> socket_handle::co_connected_to(endpoint const& to, deadline d) noexcept {
+  return co_connected_to(to, connect_options(), d);
+}
 
 inline async_connect::async_connect(socket_handle& h, endpoint const& to, unio::deadline d) noexcept
     : connect_operation(h.native_handle(), h.own_multiplexer(), to, d) {}
