@@ -80,42 +80,42 @@ int detail::take_over_file(int fd) noexcept {
 
 result<file_handle> file_handle::adopt(int fd) noexcept {
   std::int64_t const type = type_of(fd);
-  if (!is_regular(type)) return detail::to_error_code(refused(type, type == S_IFDIR ? EISDIR : EINVAL));
+  if (!is_regular(type)) return detail::failed(refused(type, type == S_IFDIR ? EISDIR : EINVAL), "adopt", fd);
   int const own = detail::take_over_file(fd);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   return file_handle(own, handle_kind::file, caching::all, flag::none);
 }
 
 result<pipe_handle> pipe_handle::adopt(int fd) noexcept {
   std::int64_t const type = type_of(fd);
-  if (type != S_IFIFO) return detail::to_error_code(refused(type, EINVAL));
+  if (type != S_IFIFO) return detail::failed(refused(type, EINVAL), "adopt", fd);
   std::int64_t flags = 0;
   int const own = detail::take_over(fd, false, flags);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   return pipe_handle(own, handle_kind::pipe);
 }
 
 result<directory_handle> directory_handle::adopt(int fd) noexcept {
   std::int64_t const type = type_of(fd);
-  if (type != S_IFDIR) return detail::to_error_code(refused(type, ENOTDIR));
+  if (type != S_IFDIR) return detail::failed(refused(type, ENOTDIR), "adopt", fd);
   std::int64_t flags = 0;
   int const own = detail::take_over(fd, true, flags);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   return directory_handle(own);
 }
 
 result<event_handle> event_handle::adopt(int fd) noexcept {
   std::int64_t const type = type_of(fd);
-  if (!is_event(fd, type)) return detail::to_error_code(refused(type, EINVAL));
+  if (!is_event(fd, type)) return detail::failed(refused(type, EINVAL), "adopt", fd);
   std::int64_t flags = 0;
   int const own = detail::take_over(fd, false, flags);
-  if (own < 0) return detail::to_error_code(own);
+  if (own < 0) return detail::failed(own, "adopt", fd);
   return event_handle(own);
 }
 
 result<adopted> adopt(int fd) noexcept {
   std::int64_t const type = type_of(fd);
-  if (type < 0) return detail::to_error_code(static_cast<int>(type));
+  if (type < 0) return detail::failed(static_cast<int>(type), "adopt", fd);
   if (type == S_IFSOCK) return adopt_socket(fd);
   if (is_regular(type)) return as<file_handle>(fd);
   if (type == S_IFIFO) return as<pipe_handle>(fd);
