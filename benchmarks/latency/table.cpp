@@ -21,8 +21,8 @@ bool is_quick(benchmark_case const& c) {
 
 // Those that never sleep, one byte over pipes: for the others the scheduler is most of what would be measured.
 bool is_of_tail(benchmark_case const& c) {
-  bool const spins =
-      c.subject.find("spinning") != std::string::npos || c.subject.find("polled") != std::string::npos;
+  auto const says = [&](char const* word) { return c.subject.find(word) != std::string::npos; };
+  bool const spins = says("spinning") || says("polled");
   return spins && is_quick(c);
 }
 

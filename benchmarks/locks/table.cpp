@@ -87,11 +87,8 @@ table locks_table(settings const& s) {
            "atomically, and a lost "
            "update fails the row.",
            "fairness: the smallest share of the locks over the largest; of eight processes and more with one "
-           "entity in "
-           "two seconds, else in 0.18, in which the scheduler's slices are most of it. waiting CPU %: of a "
-           "processor, "
-           "by each process that "
-           "waits while another holds for 20 ms."},
+           "entity in two seconds, else in 0.18, in which the scheduler's slices are most of it. waiting "
+           "CPU %: of a processor, by each process that waits while another holds for 20 ms."},
   };
   t.cases += program_cases(s, "locks_bench");
   for (benchmark_case& c : t.cases) c.operations = !s.quick && is_crowd(c) ? fair_run_ms : run_ms;

@@ -37,8 +37,8 @@ class full_pipe {
   /// How many threads write to the pipes that are made from now on.
   static inline unsigned writers = 1;
 
-  /// One writer writes blocks of 64 KiB, several write blocks of 256 bytes, which the kernel does not mix. They
-  /// sleep in write(2) while there is no room. Returns when there is none.
+  /// One writer writes blocks of 64 KiB, several write blocks of 256 bytes, which the kernel does not mix.
+  /// They sleep in write(2) while there is no room. Returns when there is none.
   full_pipe() {
     std::array<int, 2> ends;
     if (::pipe2(ends.data(), O_CLOEXEC) != 0) fail("pipe2", errno);

@@ -1,8 +1,8 @@
-// future<T> and promise<T> with then(): what CppCon 2015's talk compares coroutines with. A minimum of them: one
-// thread, one continuation, and a future that is returned by a continuation is waited for.
+// future<T> and promise<T> with then(): what CppCon 2015's talk compares coroutines with. A minimum of them:
+// one thread, one continuation, and a future that is returned by a continuation is waited for.
 //
-// The shared state of each future and the function of each continuation are allocated, as in the implementations
-// that the talk had (N3857's then).
+// The shared state of each future and the function of each continuation are allocated, as in the
+// implementations that the talk had (N3857's then).
 #pragma once
 
 #include <functional>

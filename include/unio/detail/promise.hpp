@@ -202,8 +202,7 @@ template <class A> constexpr void say_what_to_await() noexcept {
   static_assert(
       why != not_awaited::operation,
       "an async_ operation is for receivers: write co_await co_read(...) in place of async_read(...)");
-  static_assert(why != not_awaited::sender,
-                "a sender can be awaited where <unio/execution.hpp> is included");
+  static_assert(why != not_awaited::sender, "a sender can be awaited where <unio/execution.hpp> is included");
   static_assert(why != not_awaited::other,
                 "this cannot be awaited: it is no task, no operation (co_...), and has no operator co_await");
 }
@@ -435,14 +434,16 @@ template <class Promise, bool Tail> class affine_promise {
     return foreign_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>(static_cast<A&&>(a), with());
   }
   template <class A>
-    requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A> && is_held_by_awaiter<A>)
+    requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A> &&
+             is_held_by_awaiter<A>)
   auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
     note(where);
     using awaiter = typename awaiter_in_place_of<std::remove_cvref_t<A>>::type;
     return affine_awaiter<awaiter, Tail>{awaiter(static_cast<A&&>(a))};
   }
   template <class A>
-    requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A> && !is_held_by_awaiter<A>)
+    requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A> &&
+             !is_held_by_awaiter<A>)
   static not_awaitable<A> await_transform(A&&, await_location = UNIO_AWAITED_HERE) noexcept {
     say_what_to_await<A>();
     return {};
@@ -453,4 +454,4 @@ template <class Promise, bool Tail> class affine_promise {
 };
 
 } // namespace detail
-} // namespace unio
+} // namespace unio::inline v0_1
