@@ -160,7 +160,8 @@ template <waiting_for What, class... T> class several {
   }
 
  private:
-  template <class... Node> static std::error_code error_of(promise_base const* failed, Node&... node) {
+  template <class... Node>
+  static std::error_code error_of([[maybe_unused]] promise_base const* failed, Node&... node) {
     std::error_code why;
     (void)((&node.state() == failed && (why = error_in(node.state()), true)) || ...);
     return why;
