@@ -3,6 +3,9 @@
 //   when_all(a, b, …)            all of them: their values
 //   when_all(tasks)              the same for a range of tasks
 //   when_all_outcomes(a, b, …)   all of them: their values or exceptions
+//   when_all_succeed(a, b, …)    all of them: the values in their results, or the first failure, which stops
+//                                the others
+//   when_all_succeed(tasks)
 //   when_any(a, b, …)            the first that succeeds; the others are asked to stop
 //   when_any(tasks)
 //   take_outcome(task)           the outcome of one task of a range
@@ -22,7 +25,8 @@ namespace unio::inline v0_1 {
 /// Effects       starts them in this order, until each suspends, on the awaiting coroutine's executor
 /// Returns       std::tuple of their values without those of type void; nothing if all are void
 /// Errors        the first exception asks the others to stop, and is thrown once all have ended; later
-///               exceptions are dropped (when_all_outcomes returns them). An error in a result<T> is a value
+///               exceptions are dropped (when_all_outcomes returns them). An error in a result<T> is a value,
+///               and stops nothing (with when_all_succeed it does)
 /// Resumes       on the executor of the awaiting coroutine, when the last has ended
 /// Cancellation  a stop is passed on to all of them
 /// Destruction   of the awaiting coroutine asks all of them to stop and destroys them; on the thread of its
@@ -45,6 +49,32 @@ template <detail::task_range R>
 ///
 /// Returns  std::tuple<task_outcome<T>...>: each one's value, or the exception that left it
 template <detail::can_be_awaited... A> [[nodiscard]] auto when_all_outcomes(A&&... a);
+
+/// Waits until all of them have succeeded, or the first has failed: then it asks the others to stop, and
+/// waits for them. Otherwise as when_all.
+///
+///   auto const both = co_await when_all_succeed(a.co_read(x), b.co_read(y));
+///   if (!both.has_value()) co_return both.error();
+///   auto const& [from_a, from_b] = *both;
+///
+/// Success  no exception; if the value is a result, an io_result or another std::expected, a value in it
+/// Returns  result<std::tuple<…>>: the values, those in results without the result, and without those of type
+///          void; result<void> if all are void
+/// Errors   the first failure: its exception is thrown, or its error returned, which converts to
+///          std::error_code. What the others yield is dropped then, also what they have read: when_all
+///          keeps it
+/// Source   P2300 §4.20.12, where an error is no value
+template <detail::can_be_awaited... A> [[nodiscard]] auto when_all_succeed(A&&... a);
+
+/// The same for tasks in a container or a span, which stay there: take_outcome() gives what each yielded, if
+/// one of them has failed.
+///
+/// Returns   result<task_values<…>>, a range of the values; result<void> if they are void
+/// Lifetime  the tasks outlive what is returned
+/// Cost      one block from the frame pool
+template <detail::task_range R>
+  requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
+[[nodiscard]] auto when_all_succeed(R&& tasks);
 
 /// Waits for the first of them that succeeds, asks the others to stop, and waits for them. Otherwise as
 /// when_all.
@@ -83,8 +113,8 @@ template <class... T> struct when_any_result {
   template <std::size_t I, class F> decltype(auto) visit_from(F& f);
 };
 
-/// The values of a range of tasks that have ended: an input range of T. Dereferencing moves a value out,
-/// once.
+/// The values of a range of tasks that have ended: an input range of T, which the tasks yield, or a result
+/// of it. Dereferencing moves a value out, once.
 template <class Iterator, class T> class task_values;
 
 /// What when_any(tasks) yields: the index and value of the first task to succeed; if none did, to fail.
@@ -99,6 +129,6 @@ template <> struct when_any_of_result<void> {
 /// Moves the outcome out of a task of a range. Preconditions: it has ended, and its value was not taken.
 template <class T> [[nodiscard]] task_outcome<T> take_outcome(task<T>& t) noexcept;
 
-} // namespace unio
+} // namespace unio::inline v0_1
 
 #include <unio/detail/when.hpp>

@@ -1,4 +1,4 @@
-// No allocation and no lock by when_all, when_any, timeout and task_group, once warm.
+// No allocation and no lock by when_all, when_all_succeed, when_any, timeout and task_group, once warm.
 
 #include "alloc/counting.hpp"
 
@@ -23,6 +23,11 @@ task<int> later(int i) {
   (co_await co_no_op()).value();
   co_return i;
 }
+task<result<int>> result_later(int i) {
+  (co_await co_no_op()).value();
+  if (i == 0) co_return std::make_error_code(std::errc::io_error);
+  co_return i;
+}
 
 template <class Step> void expect_nothing(Step step) {
   run([](Step& s) -> task<> {
@@ -43,6 +48,18 @@ TEST(combinators_cost, when_all_of_a_range) {
   expect_nothing([]() -> task<> {
     std::array<task<int>, 3> tasks{later(1), ready(2), later(3)};
     (void)co_await when_all(tasks);
+  });
+}
+TEST(combinators_cost, when_all_succeed) {
+  expect_nothing([]() -> task<> { (void)co_await when_all_succeed(result_later(1), later(2)); });
+}
+TEST(combinators_cost, when_all_succeed_of_which_one_fails) {
+  expect_nothing([]() -> task<> { (void)co_await when_all_succeed(result_later(0), co_sleep(1h)); });
+}
+TEST(combinators_cost, when_all_succeed_of_a_range) {
+  expect_nothing([]() -> task<> {
+    std::array<task<result<int>>, 3> tasks{result_later(1), result_later(2), result_later(3)};
+    (void)co_await when_all_succeed(tasks);
   });
 }
 TEST(combinators_cost, when_any) {

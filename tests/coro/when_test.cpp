@@ -1,4 +1,5 @@
-// unio/when.hpp: when_all, when_all_outcomes and when_any, of tasks, other awaitables and ranges.
+// unio/when.hpp: when_all, when_all_outcomes, when_all_succeed and when_any, of tasks, other awaitables and
+// ranges.
 
 #include "coro/waiting.hpp"
 #include "support/other_thread.hpp"
@@ -265,6 +266,166 @@ task<result<int>> fails(std::error_code e) {
 task<result<int>> succeeds_late(int i) {
   for (int n = 0; n != 5; ++n) (co_await co_no_op()).value();
   co_return i;
+}
+
+task<result<>> ends_well() {
+  (co_await co_no_op()).value();
+  co_return {};
+}
+task<result<>> sleeps_until_stopped(bool& stopped) {
+  auto const r = co_await co_sleep(1h);
+  stopped = r.error() == condition::canceled;
+  co_return r;
+}
+std::error_code const broken = std::make_error_code(std::errc::io_error);
+
+TEST(when_all_succeed, yields_the_values_in_the_results) {
+  run([]() -> task<> {
+    auto const all = co_await when_all_succeed(succeeds_late(1), later(2), ends_well(), nothing_later());
+    static_assert(std::is_same_v<decltype(all), result<std::tuple<int, int>> const>);
+    EXPECT_EQ(all.value(), std::tuple(1, 2));
+    result<void> const voids = co_await when_all_succeed(ends_well(), nothing_later(), co_sleep(1us));
+    EXPECT_TRUE(voids.has_value());
+    result<void> const none = co_await when_all_succeed();
+    EXPECT_TRUE(none.has_value());
+  }());
+}
+
+TEST(when_all_succeed, moves_values_that_cannot_be_copied_and_keeps_references) {
+  run([]() -> task<> {
+    int x = 7;
+    auto refer = [](int& i) -> task<int&> { co_return i; };
+    auto make = [](int i) -> task<result<std::unique_ptr<int>>> { co_return std::make_unique<int>(i); };
+    auto all = co_await when_all_succeed(make(1), refer(x), make(2));
+    auto [a, ref, b] = std::move(all).value();
+    EXPECT_EQ(*a + *b, 3);
+    EXPECT_EQ(&ref, &x);
+  }());
+}
+
+TEST(when_all_succeed, stops_the_others_at_the_first_error_and_waits_for_them) {
+  run([]() -> task<> {
+    bool stopped = false;
+    auto const r = co_await when_all_succeed(sleeps_until_stopped(stopped), fails(broken), later(1));
+    static_assert(std::is_same_v<decltype(r), result<std::tuple<int, int>> const>);
+    EXPECT_TRUE(stopped);
+    EXPECT_EQ(r.error(), broken);
+    stopped = false;
+    auto const voids = co_await when_all_succeed(sleeps_until_stopped(stopped), timeout(1us, co_sleep(1h)));
+    EXPECT_TRUE(stopped);
+    EXPECT_EQ(voids.error(), condition::timed_out);
+  }());
+}
+
+TEST(when_all_succeed, takes_another_expected_whose_error_is_a_code) {
+  run([]() -> task<> {
+    auto fails_as = [](std::errc e) -> task<std::expected<int, std::error_code>> {
+      co_return std::unexpected(std::make_error_code(e));
+    };
+    auto const r = co_await when_all_succeed(later(1), fails_as(std::errc::io_error));
+    EXPECT_EQ(r.error(), broken);
+  }());
+}
+
+TEST(when_all_succeed, throws_the_first_failure_if_it_is_an_exception_and_drops_later_ones) {
+  run([]() -> task<> {
+    bool stopped = false;
+    std::string what;
+    try {
+      (void)co_await when_all_succeed(sleeps_until_stopped(stopped), throws_later("first"), fails(broken),
+                                      throws_later("second"));
+    } catch (std::runtime_error const& e) {
+      what = e.what();
+    }
+    EXPECT_EQ(what, "first");
+    EXPECT_TRUE(stopped);
+    auto const r = co_await when_all_succeed(fails(broken), fails(canceled), throws_later("later"));
+    EXPECT_EQ(r.error(), broken);
+  }());
+}
+
+TEST(when_all_succeed, of_a_range_yields_the_values_in_order) {
+  run([]() -> task<> {
+    std::vector<task<result<int>>> tasks;
+    for (int i = 0; i != 50; ++i) tasks.push_back(succeeds_late(i));
+    auto const values = co_await when_all_succeed(tasks);
+    EXPECT_TRUE(values.has_value());
+    std::vector<int> const all(values->begin(), values->end());
+    EXPECT_EQ(all.size(), 50u);
+    for (int i = 0; i != 50; ++i) EXPECT_EQ(all[static_cast<std::size_t>(i)], i);
+    std::vector<task<int>> plain;
+    plain.push_back(later(4));
+    auto const one = co_await when_all_succeed(std::span(plain));
+    EXPECT_EQ(*one->begin(), 4);
+    std::vector<task<result<>>> voids;
+    voids.push_back(ends_well());
+    result<void> const ended = co_await when_all_succeed(voids);
+    EXPECT_TRUE(ended.has_value());
+    voids.clear();
+    result<void> const none = co_await when_all_succeed(voids);
+    EXPECT_TRUE(none.has_value());
+  }());
+}
+
+TEST(when_all_succeed, of_a_range_leaves_what_each_yielded_in_its_task_if_one_has_failed) {
+  run([]() -> task<> {
+    auto counts_until_stopped = []() -> task<result<int>> {
+      auto const r = co_await co_sleep(1h);
+      co_return r.error() == condition::canceled ? 1 : 0;
+    };
+    std::vector<task<result<int>>> tasks;
+    tasks.push_back(counts_until_stopped());
+    tasks.push_back(fails(broken));
+    auto const r = co_await when_all_succeed(tasks);
+    EXPECT_EQ(r.error(), broken);
+    EXPECT_EQ(take_outcome(tasks[0]).value().value(), 1);
+    EXPECT_EQ(take_outcome(tasks[1]).value().error(), broken);
+    tasks.clear();
+    tasks.push_back(fails(canceled));
+    tasks.push_back([]() -> task<result<int>> {
+      throw std::runtime_error("at once");
+      co_return 1;
+    }());
+    bool thrown = false;
+    try {
+      (void)co_await when_all_succeed(tasks);
+    } catch (std::runtime_error const&) {
+      thrown = true;
+    }
+    EXPECT_TRUE(thrown);
+  }());
+}
+
+TEST(when_all_succeed, passes_a_stop_on_to_all) {
+  stop_source stop;
+  run(
+      [](stop_source& s) -> task<> {
+        bool a = false, b = false;
+        auto asks = [](stop_source& from) -> task<> {
+          (co_await co_no_op()).value();
+          from.request_stop();
+        };
+        auto const r = co_await when_all_succeed(sleeps_until_stopped(a), sleeps_until_stopped(b), asks(s));
+        EXPECT_TRUE(a && b);
+        EXPECT_EQ(r.error(), condition::canceled);
+      }(stop),
+      {.stop = stop.get_token()});
+}
+
+TEST(when_all_succeed, is_stopped_from_another_thread_at_any_moment) {
+  for (int i = 0; i != 300; ++i) {
+    stop_source stop;
+    std::thread other([&] { stop.request_stop(); });
+    run(
+        []() -> task<> {
+          bool a = false, b = false;
+          auto const r = co_await when_all_succeed(sleeps_until_stopped(a), sleeps_until_stopped(b));
+          EXPECT_TRUE(a && b);
+          EXPECT_EQ(r.error(), condition::canceled);
+        }(),
+        {.stop = stop.get_token()});
+    other.join();
+  }
 }
 
 TEST(when_any, passes_over_failures) {

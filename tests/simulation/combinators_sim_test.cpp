@@ -1,5 +1,5 @@
-// when_all, when_any, timeout and task_group over simulated pipes: whatever is stopped, and whenever, no byte
-// is lost, every child ends once, and nothing stays open.
+// when_all, when_all_succeed, when_any, timeout and task_group over simulated pipes: whatever is stopped, and
+// whenever, no byte is lost, every child ends once, and nothing stays open.
 
 #include "support.hpp"
 
@@ -142,6 +142,60 @@ task<> steps(scenario& s) {
   }
 }
 
+// Fails at some moment, with an error or an exception of its own, unless it is stopped before.
+task<result<int>> fails_sometimes(scenario& s, int who, std::vector<int>& failed) {
+  child const here(s);
+  for (std::uint64_t n = s.chance.below(4); n != 0; --n) {
+    auto const slept = co_await co_sleep(span(s));
+    if (!slept.has_value()) co_return slept.error();
+  }
+  std::uint64_t const how = s.chance.below(6);
+  if (how < 2) failed.push_back(who);
+  if (how == 0) co_return std::error_code(who, std::generic_category());
+  if (how == 1) throw who;
+  co_return who;
+}
+
+task<> succeeds_or_not(scenario& s, int& early) {
+  for (int n = 0; n != 4; ++n) {
+    std::vector<int> failed;
+    int first = 0; // what is reported
+    std::error_code error;
+    bool const ranged = s.chance.below(2) == 0;
+    std::vector<task<result<int>>> tasks;
+    try {
+      if (ranged) {
+        for (int who = 1; who != 6; ++who) tasks.push_back(fails_sometimes(s, who, failed));
+        auto const r = co_await when_all_succeed(tasks);
+        error = r.error();
+        if (r.has_value()) {
+          int sum = 0;
+          for (int const who : *r) sum += who;
+          EXPECT_EQ(sum, 1 + 2 + 3 + 4 + 5);
+        }
+      } else {
+        auto const r = co_await when_all_succeed(fails_sometimes(s, 1, failed), co_sleep(span(s)),
+                                                 fails_sometimes(s, 2, failed));
+        error = r.error();
+        if (r.has_value()) {
+          EXPECT_EQ(r.value(), std::tuple(1, 2));
+        }
+      }
+      first = error.category() == std::generic_category() ? error.value() : 0;
+    } catch (int who) {
+      first = who;
+    }
+    tasks.clear();
+    EXPECT_EQ(s.live, 0) << "it has waited for all";
+    if (error == condition::canceled) {
+      EXPECT_TRUE(s.stop.stop_requested());
+    } else {
+      EXPECT_EQ(first, failed.empty() ? 0 : failed.front());
+    }
+    early += failed.empty() ? 0 : 1;
+  }
+}
+
 // What is still in the pipes.
 task<> drain(scenario& s) {
   for (std::size_t i = 0; i != pipes; ++i) {
@@ -186,6 +240,25 @@ TEST(simulated_combinators, would_lose_bytes_if_losers_were_forgotten) {
   int lost = 0;
   for_seeds(1000, [&](simulation& s) { play(s, false, lost, true); });
   EXPECT_GT(lost, 0);
+}
+
+TEST(simulated_combinators, when_all_succeed_reports_the_first_failure_and_nothing_else) {
+  int early = 0, stopped = 0;
+  for_seeds(1000, [&](simulation& sim) {
+    scenario s(sim);
+    bool const stops = sim.seed() % 3 == 0;
+    if (stops) sim.after(std::chrono::microseconds(s.chance.below(200)), [&s] { s.stop.request_stop(); });
+    bool has_ended = false;
+    async_run(sim.multiplexer(), succeeds_or_not(s, early),
+              [&](task_outcome<void> const& o) { has_ended = o.has_value(); }, {.stop = s.stop.get_token()});
+    EXPECT_TRUE(run_until(sim, [&] { return has_ended; }));
+    EXPECT_EQ(s.begun, s.ended);
+    stopped += s.stop.stop_requested() ? 1 : 0;
+    if (stops) (void)run_until(sim, [&] { return s.stop.stop_requested(); });
+    for (std::size_t i = 0; i != pipes; ++i) (void)s.readers[i].close(), (void)s.writers[i].close();
+  });
+  EXPECT_GT(early, 0); // both were tried
+  EXPECT_GT(stopped, 0);
 }
 
 TEST(simulated_combinators, replay_from_their_number) {

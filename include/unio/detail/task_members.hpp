@@ -20,7 +20,7 @@ template <class T> inline detail::task_awaiter<T> task<T>::operator co_await() &
   return detail::task_awaiter<T>(child());
 }
 template <class T> inline std::coroutine_handle<detail::task_state<T>> task<T>::child() const noexcept {
-  UNIO_EXPECTS(child_ != nullptr, "an empty task was awaited");
+  UNIO_EXPECTS(static_cast<bool>(child_), "an empty task was awaited");
   return child_;
 }
 

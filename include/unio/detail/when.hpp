@@ -12,7 +12,7 @@
 
 namespace unio::inline v0_1::detail {
 
-enum class waiting_for : unsigned char { values, outcomes, first };
+enum class waiting_for : unsigned char { values, outcomes, successes, first };
 
 template <class T> bool has_succeeded(task_state<T>& s) noexcept {
   if (s.has_failed()) return false;
@@ -23,12 +23,36 @@ template <class T> bool has_succeeded(task_state<T>& s) noexcept {
   }
 }
 
+/// What a success of a task<T> yields: of a result its value.
+template <class T> struct success {
+  using type = T;
+};
+template <fallible T> struct success<T> {
+  using in_it = decltype(*std::declval<T>());
+  using type = std::conditional_t<std::is_reference_v<T>, in_it, std::remove_reference_t<in_it>>;
+};
+template <class T> using success_t = typename success<T>::type;
+
+/// Preconditions: it has failed, without an exception.
+template <class T> std::error_code error_in(task_state<T>& s) noexcept {
+  if constexpr (fallible<T>) {
+    static_assert(std::convertible_to<decltype(s.value().error()), std::error_code>,
+                  "when_all_succeed yields a result: each error must convert to std::error_code");
+    return s.value().error();
+  } else {
+    return {};
+  }
+}
+
 /// Records which task was first to succeed or fail.
 class gatherer : public children {
  public:
   template <waiting_for What, class T> std::coroutine_handle<> ended(task_state<T>& s) noexcept {
     if constexpr (What == waiting_for::values) {
       if (s.has_failed() && is_first(first_failed_, s)) [[unlikely]]
+        ask_to_stop();
+    } else if constexpr (What == waiting_for::successes) {
+      if (!has_succeeded(s) && is_first(first_failed_, s)) [[unlikely]]
         ask_to_stop();
     } else if constexpr (What == waiting_for::first) {
       if (!has_succeeded(s)) {
@@ -82,6 +106,17 @@ template <class T> auto value_of(task_state<T>& s) {
   }
 }
 
+template <class T> auto success_of(task_state<T>& s) {
+  using value = success_t<T>;
+  if constexpr (std::is_void_v<value>) {
+    return std::tuple<>();
+  } else if constexpr (fallible<T>) {
+    return std::tuple<value>(*s.take());
+  } else {
+    return std::tuple<value>(s.take());
+  }
+}
+
 template <waiting_for What, class... T> class several {
  public:
   explicit several(task<T>... tasks) noexcept : nodes_(std::move(tasks)...) {}
@@ -101,6 +136,20 @@ template <waiting_for What, class... T> class several {
     return std::apply(
         [](auto&... node) { return std::tuple<task_outcome<T>...>(outcome_of(node.state())...); }, nodes_);
   }
+  auto successes(promise_base const* failed) {
+    return std::apply(
+        [failed](auto&... node) {
+          if constexpr ((std::is_void_v<success_t<T>> && ...)) {
+            if (failed != nullptr) return result<void>(std::unexpect, error_of(failed, node...));
+            return result<void>();
+          } else {
+            using values = decltype(std::tuple_cat(success_of(node.state())...));
+            if (failed != nullptr) return result<values>(std::unexpect, error_of(failed, node...));
+            return result<values>(std::in_place, std::tuple_cat(success_of(node.state())...));
+          }
+        },
+        nodes_);
+  }
   when_any_result<T...> first(promise_base const* winner) {
     std::size_t index = 0;
     std::apply([&](auto&... node) { (void)((&node.state() == winner || (++index, false)) || ...); }, nodes_);
@@ -111,6 +160,12 @@ template <waiting_for What, class... T> class several {
   }
 
  private:
+  template <class... Node>
+  static std::error_code error_of([[maybe_unused]] promise_base const* failed, Node&... node) {
+    std::error_code why;
+    (void)((&node.state() == failed && (why = error_in(node.state()), true)) || ...);
+    return why;
+  }
   std::tuple<gathered<What, task<T>>...> nodes_;
 };
 
@@ -144,9 +199,18 @@ template <waiting_for What, class Iterator, class T> class range_of {
   auto values() {
     if constexpr (!std::is_void_v<T>) return task_values<Iterator, T>(begin_, end_);
   }
+  auto successes(promise_base const* failed) {
+    using value = success_t<T>;
+    using values = std::conditional_t<std::is_void_v<value>, void, task_values<Iterator, value>>;
+    if (failed != nullptr) return result<values>(std::unexpect, error_in(nodes_[index_of(failed)].state()));
+    if constexpr (std::is_void_v<value>) {
+      return result<void>();
+    } else {
+      return result<values>(std::in_place, begin_, end_);
+    }
+  }
   when_any_of_result<T> first(promise_base const* winner) {
-    std::size_t index = 0;
-    while (&nodes_[index].state() != winner) ++index;
+    std::size_t const index = index_of(winner);
     if constexpr (std::is_void_v<T>) {
       return {index};
     } else {
@@ -155,6 +219,12 @@ template <waiting_for What, class Iterator, class T> class range_of {
   }
 
  private:
+  [[nodiscard]] std::size_t index_of(promise_base const* p) const noexcept {
+    std::size_t index = 0;
+    while (&nodes_[index].state() != p) ++index;
+    return index;
+  }
+
   Iterator begin_, end_;
   std::size_t n_ = 0;
   node* nodes_ = nullptr;
@@ -191,6 +261,8 @@ template <waiting_for What, class Members> class [[nodiscard]] gathering : gathe
       return members_.values();
     } else if constexpr (What == waiting_for::outcomes) {
       return members_.outcomes();
+    } else if constexpr (What == waiting_for::successes) {
+      return members_.successes(winner);
     } else {
       return members_.first(winner);
     }
@@ -211,7 +283,7 @@ template <waiting_for What, class R> auto gather_range(R& tasks) {
   return gathering<What, members>(members(std::begin(tasks), std::end(tasks)));
 }
 
-} // namespace unio::detail
+} // namespace unio::inline v0_1::detail
 
 namespace unio::inline v0_1 {
 
@@ -225,6 +297,14 @@ inline auto when_all(R&& tasks) {
 }
 template <detail::can_be_awaited... A> inline auto when_all_outcomes(A&&... a) {
   return detail::gather<detail::waiting_for::outcomes>(static_cast<A&&>(a)...);
+}
+template <detail::can_be_awaited... A> inline auto when_all_succeed(A&&... a) {
+  return detail::gather<detail::waiting_for::successes>(static_cast<A&&>(a)...);
+}
+template <detail::task_range R>
+  requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
+inline auto when_all_succeed(R&& tasks) {
+  return detail::gather_range<detail::waiting_for::successes>(tasks);
 }
 template <detail::can_be_awaited... A>
   requires(sizeof...(A) > 0)
@@ -269,7 +349,14 @@ template <class Iterator, class T> class task_values {
     using iterator_category = std::input_iterator_tag;
     iterator() = default;
     explicit iterator(Iterator at) noexcept : at_(at) {}
-    T operator*() const { return (*at_).child().promise().take(); }
+    T operator*() const {
+      auto& state = (*at_).child().promise();
+      if constexpr (std::same_as<T, decltype(state.take())>) {
+        return state.take();
+      } else {
+        return *state.take();
+      }
+    }
     iterator& operator++() noexcept {
       ++at_;
       return *this;
@@ -292,4 +379,4 @@ template <class T> inline task_outcome<T> take_outcome(task<T>& t) noexcept {
   return detail::outcome_of(t.child().promise());
 }
 
-} // namespace unio
+} // namespace unio::inline v0_1
