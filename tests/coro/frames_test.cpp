@@ -242,6 +242,37 @@ TEST(frame_allocator, of_a_parameter_gives_the_frame_of_an_async_generator) {
   EXPECT_EQ(a.out(), 0u);
 }
 
+// The class of a lambda is not complete while its body is compiled, so it must not be asked for a member. It
+// is known by the name that GCC gives it, and nothing else may be taken for one.
+template <class...> struct of_types {};
+TEST(frame_allocator, is_asked_of_no_lambda) {
+  auto const lambda = [](by_reference const&, int n) -> task<int> { co_return n; };
+  [[maybe_unused]] auto const generic = [&](auto const& from) mutable { return lambda(from, 1); };
+  auto local_of = [](bool (*)(int)) {
+    struct local : by_reference {};
+    return static_cast<local*>(nullptr);
+  };
+  using lambda_type = std::remove_cvref_t<decltype(lambda)>;
+  using local_type = std::remove_pointer_t<decltype(local_of(nullptr))>;
+#ifndef __clang__
+  static_assert(unio::detail::is_lambda<lambda_type>());
+  static_assert(unio::detail::is_lambda<std::remove_cvref_t<decltype(generic)>>());
+  static_assert(unio::detail::is_lambda<decltype(local_of)>());
+#endif
+  static_assert(!unio::detail::is_lambda<by_reference>());
+  static_assert(!unio::detail::is_lambda<local_type>());
+  static_assert(!unio::detail::is_lambda<of_types<lambda_type>>());
+  static_assert(!unio::detail::is_lambda<of_types<lambda_type, int(int)>>());
+  static_assert(!unio::detail::is_lambda<int(int)>());
+  static_assert(unio::detail::gives_frames<lambda_type const&, by_reference const&>);
+  static_assert(unio::detail::gives_frames<local_type&>);
+  watching a;
+  by_reference const given{a};
+  EXPECT_EQ(unio::run(lambda(given, 3)), 3);
+  EXPECT_EQ(a.taken, 1) << "its second parameter gives the frame";
+  EXPECT_EQ(a.out(), 0u);
+}
+
 TEST(frame_allocator, of_the_environment_gives_frames_that_ask_for_it) {
   watching a;
   auto body = []() -> task<int> {

@@ -94,6 +94,29 @@ struct pooled_frames {
   static void operator delete(void* p, std::size_t size) noexcept { frame_pool::deallocate(p, size); }
 };
 
+/// Whether T is the class of a lambda, by the name that GCC gives it: "… T = f()::<lambda(int)>]". That class
+/// is not complete while a coroutine in the lambda's body is compiled, and GCC 16 warns in the program if it
+/// is asked for a member then. Always false with other compilers, which do not mind.
+template <class T> consteval bool is_lambda() noexcept {
+  char const* const begin = __PRETTY_FUNCTION__;
+  char const* end = begin;
+  while (*end != '\0') ++end;
+  if (end - begin < 9 || end[-1] != ']' || end[-2] != '>') return false;
+  int open = 0;
+  for (char const* at = end - 2; at != begin; --at) {
+    if (*at == '>') ++open;
+    if (*at == '<' && --open == 0) {
+      for (char const* name = "<lambda"; *name != '\0'; ++name, ++at)
+        if (*at != *name) return false;
+      return true;
+    }
+  }
+  return false;
+}
+/// A parameter that may give the frame. A lambda has no member.
+template <class T>
+concept gives_frame = !is_lambda<std::remove_cvref_t<T>>() && has_frame_allocator<std::remove_reference_t<T>>;
+
 /// Base of a promise: its frames come from the pool, or from the allocator of one of the first two
 /// parameters. A word behind each frame says where to return it.
 class frame_memory {
@@ -139,12 +162,12 @@ class frame_memory {
     tag(p, size) = nullptr;
     return p;
   }
-  template <has_frame_allocator First, class... Rest>
+  template <gives_frame First, class... Rest>
   [[gnu::always_inline]] static void* operator new(std::size_t size, First& first, Rest&...) {
     return unnamed(from_object(first, size));
   }
-  template <class First, has_frame_allocator Second, class... Rest>
-    requires(!has_frame_allocator<First>)
+  template <class First, gives_frame Second, class... Rest>
+    requires(!gives_frame<First>)
   [[gnu::always_inline]] static void* operator new(std::size_t size, First&, Second& second, Rest&...) {
     return unnamed(from_object(second, size));
   }
@@ -157,12 +180,9 @@ class frame_memory {
 
 /// True for the parameters of a coroutine whose frame comes from one of them.
 template <class... Parameters> inline constexpr bool gives_frames = false;
-template <class First, class... Rest>
-inline constexpr bool gives_frames<First, Rest...> = has_frame_allocator<std::remove_reference_t<First>>;
+template <class First, class... Rest> inline constexpr bool gives_frames<First, Rest...> = gives_frame<First>;
 template <class First, class Second, class... Rest>
-inline constexpr bool gives_frames<First, Second, Rest...> =
-    has_frame_allocator<std::remove_reference_t<First>> ||
-    has_frame_allocator<std::remove_reference_t<Second>>;
+inline constexpr bool gives_frames<First, Second, Rest...> = gives_frame<First> || gives_frame<Second>;
 
 /// The promise of such a coroutine. Others have no word behind each frame.
 template <class Promise> class with_given_frames : public Promise, public frame_memory {
