@@ -5,10 +5,15 @@
 //   sync_wait(executor, task)    starts it there and blocks this thread until it has ended
 //   run_on(executor, task)       within a coroutine: the task runs there; the caller resumes where it was
 //
+// Each takes in place of a task whatever a task can await: an operation (`run(pipe.co_read(buffer))`),
+// when_all(…), timeout(…), an awaitable of another library. That takes one more frame. An lvalue is referred
+// to; a task is moved: `run(std::move(t))`.
+//
 //   unio::run([]() -> unio::task<> { (co_await unio::co_no_op()).value(); }());
 
 #pragma once
 
+#include <unio/detail/as_task.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/task.hpp>
 
@@ -40,27 +45,28 @@ struct run_options {
 ///                task that waits for something its multiplexer does not know of must have ended before
 /// Cost           one block from the frame pool
 /// Source         *Coroutine-first asynchronous I/O* §8
-template <is_executor Executor, class T, class Handler>
-  requires std::invocable<Handler&, task_outcome<T>>
-void async_run(Executor executor, task<T> t, Handler handler, run_options const& options = {});
+template <is_executor Executor, detail::startable_alone A, class Handler>
+  requires std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>
+void async_run(Executor executor, A&& a, Handler handler, run_options const& options = {});
 
 /// The same without a handler: an exception that leaves the task ends the program, saying what it was.
-template <is_executor Executor, class T>
-void async_run(Executor executor, task<T> t, run_options const& options = {});
+template <is_executor Executor, detail::startable_alone A>
+void async_run(Executor executor, A&& a, run_options const& options = {});
 
 /// Several at once, each on its own: the same as one call after the other.
-template <is_executor Executor, class... T>
-  requires(sizeof...(T) >= 2)
-void async_run(Executor executor, task<T>... tasks);
+template <is_executor Executor, detail::startable_alone... A>
+  requires(sizeof...(A) >= 2)
+void async_run(Executor executor, A&&... a);
 
 /// The same on a multiplexer, which must outlive the task.
-template <class T, class Handler>
-  requires std::invocable<Handler&, task_outcome<T>>
-void async_run(io_multiplexer& m, task<T> t, Handler handler, run_options const& options = {});
-template <class T> void async_run(io_multiplexer& m, task<T> t, run_options const& options = {});
-template <class... T>
-  requires(sizeof...(T) >= 2)
-void async_run(io_multiplexer& m, task<T>... tasks);
+template <detail::startable_alone A, class Handler>
+  requires std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>
+void async_run(io_multiplexer& m, A&& a, Handler handler, run_options const& options = {});
+template <detail::startable_alone A>
+void async_run(io_multiplexer& m, A&& a, run_options const& options = {});
+template <detail::startable_alone... A>
+  requires(sizeof...(A) >= 2)
+void async_run(io_multiplexer& m, A&&... a);
 
 /// Runs a task on `m`, on this thread, until it has ended; other work on `m` progresses meanwhile.
 ///
@@ -68,11 +74,12 @@ void async_run(io_multiplexer& m, task<T>... tasks);
 /// Throws         what leaves the task; std::system_error if `m` cannot be run
 /// Preconditions  this thread runs `m`, or no thread has yet
 /// Cost           none of its own: no block, no lock
-template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options = {});
+template <detail::startable A>
+detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options = {});
 /// On the calling thread's own multiplexer: what the main() of a program calls.
 ///
 /// Source  liburing4cpp, demo programs
-template <class T> T run(task<T> t, run_options const& options = {});
+template <detail::startable A> detail::task_value_t<A> run(A&& a, run_options const& options = {});
 
 /// Runs a task on an executor and blocks the calling thread until it has ended. If the executor is a
 /// multiplexer that this thread runs, or a single-threaded one that no thread has run yet, runs it meanwhile.
@@ -81,10 +88,10 @@ template <class T> T run(task<T> t, run_options const& options = {});
 /// Throws         what leaves the task; std::system_error if the multiplexer cannot be run, and with
 ///                error::multiplexer_destroyed if that ended while the task was queued
 /// Preconditions  otherwise another thread runs the executor
-template <is_executor Executor, class T>
-T sync_wait(Executor executor, task<T> t, run_options const& options = {});
+template <is_executor Executor, detail::startable A>
+detail::task_value_t<A> sync_wait(Executor executor, A&& a, run_options const& options = {});
 /// As run().
-template <class T> T sync_wait(task<T> t, run_options const& options = {});
+template <detail::startable A> detail::task_value_t<A> sync_wait(A&& a, run_options const& options = {});
 
 /// Within a coroutine: `co_await run_on(executor, task)` runs the task there. The caller resumes where it
 /// was, also when an exception leaves the task.
@@ -94,7 +101,7 @@ template <class T> T sync_wait(task<T> t, run_options const& options = {});
 /// Destruction  of the caller asks the task to stop, and runs the caller's multiplexer until it has ended
 /// Cost         no block; two posts where the executors differ, none where they are equal
 /// Source       *Coroutine-first asynchronous I/O* §7
-template <is_executor Executor, class T> [[nodiscard]] auto run_on(Executor executor, task<T> t);
+template <is_executor Executor, detail::startable A> [[nodiscard]] auto run_on(Executor executor, A&& a);
 
 } // namespace unio
 

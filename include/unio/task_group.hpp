@@ -54,18 +54,22 @@ class UNIO_API task_group : private detail::children {
   task_group& operator=(task_group const&) = delete;
   ~task_group();
 
-  /// Starts a task: it runs until it first suspends, then start() returns.
+  /// Starts a task, or whatever can be awaited: it runs until it first suspends, then start() returns.
   ///
   /// Returns  nothing; the task's value is dropped
   /// Errors   std::bad_alloc, before anything was started
-  template <class T> void start(task<T> t) { start(std::move(t), detail::tell_the_group()); }
+  /// Lifetime an lvalue is referred to until it has ended; a task is moved
+  template <detail::startable_alone A> void start(A&& a) {
+    start(static_cast<A&&>(a), detail::tell_the_group());
+  }
   /// The same, and calls the handler with the outcome, exceptions included, which then stop no other task.
   ///
   /// Calls  `handler(task_outcome<T>)`, on the executor, after the task's frame and block were freed. It must
   ///        not throw, and may start others
-  template <class T, class Handler>
-    requires(std::same_as<Handler, detail::tell_the_group> || std::invocable<Handler&, task_outcome<T>>)
-  void start(task<T> t, Handler handler);
+  template <detail::startable_alone A, class Handler>
+    requires(std::same_as<Handler, detail::tell_the_group> ||
+             std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>)
+  void start(A&& a, Handler handler);
 
   /// Asks all of them to stop. True for the first request.
   bool request_stop() noexcept;

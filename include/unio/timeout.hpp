@@ -28,7 +28,7 @@ namespace unio::inline v0_1 {
 /// Destruction   as when_all
 /// Cost          no allocation, no system call; a frame if `x()` is no task. A timer: O(log pending)
 /// Source        D2052R0 §4.1 (deadlines); Trio, move_on_after
-template <detail::can_be_awaited A> [[nodiscard]] auto timeout(deadline bound, A&& x);
+template <detail::startable A> [[nodiscard]] auto timeout(deadline bound, A&& x);
 
 /// Waits, within a coroutine, for a span or until a time point. See async_wait.
 [[nodiscard]] inline io_awaitable<async_wait> co_sleep(deadline moment) noexcept {

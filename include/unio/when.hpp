@@ -15,6 +15,7 @@
 #pragma once
 
 #include <unio/detail/as_task.hpp>
+#include <unio/run.hpp>
 
 #include <tuple>
 
@@ -129,6 +130,6 @@ template <> struct when_any_of_result<void> {
 /// Moves the outcome out of a task of a range. Preconditions: it has ended, and its value was not taken.
 template <class T> [[nodiscard]] task_outcome<T> take_outcome(task<T>& t) noexcept;
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/when.hpp>

@@ -36,6 +36,12 @@ TEST(coroutines, run_costs_nothing) {
   expect_free([&] { unio::run(*m, waits()); });
 }
 
+TEST(coroutines, running_an_operation_costs_nothing) {
+  auto const m = unio::io_multiplexer::best_available(1).value();
+  expect_free([&] { (void)unio::run(*m, unio::co_no_op()); });
+  expect_free([&] { (void)unio::run(*m, unio::when_all(nested(1), unio::co_no_op())); });
+}
+
 TEST(coroutines, async_run_costs_nothing) {
   auto const m = unio::io_multiplexer::best_available(1).value();
   int told = 0;

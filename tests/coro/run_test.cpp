@@ -46,6 +46,28 @@ TEST(run, yields_the_value_or_throws) {
   EXPECT_EQ(unio::run(*m, says_where()), std::this_thread::get_id());
 }
 
+TEST(run, takes_whatever_can_be_awaited) {
+  auto const m = a_multiplexer();
+  auto pipe = unio::pipe_handle::anonymous().value();
+  std::array<char, 4> room{};
+  (void)pipe.writer.write(std::string_view("abc"));
+  unio::io_result<unio::mutable_buffers> const r =
+      unio::run(*m, pipe.reader.co_read(unio::mutable_buffer(room)));
+  EXPECT_EQ(r.bytes_transferred(), 3u);
+  auto const [a, b] = unio::run(unio::when_all(waits_a_little(1), waits_a_little(2)));
+  EXPECT_EQ(a + b, 3);
+  unio::result<int> const bounded = unio::run(unio::timeout(1h, waits_a_little(3)));
+  EXPECT_EQ(bounded.value(), 3);
+  EXPECT_THROW((void)unio::run(unio::when_all(throws_late())), failure);
+  foreign_event ready; // an lvalue is referred to
+  (void)ready.set();
+  EXPECT_EQ(unio::run(ready), 7);
+  unio::stop_source stop;
+  stop.request_stop();
+  auto const stopped = unio::run(unio::co_sleep(1h), {.stop = stop.get_token()});
+  EXPECT_EQ(stopped.error(), condition::canceled);
+}
+
 // Resumes when a multiplexer runs what was posted.
 struct reposts {
   unio::io_multiplexer& on;
@@ -268,6 +290,25 @@ TEST(async_run, tasks_on_a_multiplexer_that_ends_do_so_before_wherever_they_are)
   }
 }
 
+TEST(async_run, takes_whatever_can_be_awaited) {
+  auto const m = a_multiplexer();
+  int told = 0;
+  unio::async_run(*m, unio::co_sleep(1us), [&](unio::task_outcome<unio::io_result<void>> const& o) {
+    told += o.has_value() && o->has_value() ? 1 : 0;
+  });
+  foreign_event ready; // an lvalue is referred to
+  (void)ready.set();
+  unio::async_run(m->executor(), ready, [&](unio::task_outcome<int> const& o) { told += *o; });
+  while (told != 8) (void)m->run();
+  auto counts = [](int& n) -> task<> {
+    (void)co_await unio::co_no_op();
+    ++n;
+  };
+  unio::async_run(*m, unio::timeout(1h, counts(told)));
+  unio::async_run(*m, unio::when_all(counts(told), counts(told)), unio::co_sleep(1us), counts(told));
+  while (told != 12) (void)m->run();
+}
+
 // ---- sync_wait --------------------------------------------------------------------------------------------
 
 TEST(sync_wait, waits_for_another_thread) {
@@ -286,6 +327,12 @@ TEST(sync_wait, runs_what_this_thread_runs) {
   EXPECT_THROW((void)unio::sync_wait(m->executor(), throws_late()), failure);
   EXPECT_EQ(unio::sync_wait(waits_a_little(2)), 2);
   EXPECT_EQ(unio::sync_wait(unio::inline_executor(), says_where()), std::this_thread::get_id());
+}
+
+TEST(sync_wait, takes_whatever_can_be_awaited) {
+  other_thread other;
+  EXPECT_TRUE(unio::sync_wait(other.executor(), unio::co_sleep(1us)).has_value());
+  EXPECT_TRUE(unio::sync_wait(unio::co_sleep(1us)).has_value());
 }
 
 TEST(sync_wait, takes_no_place_among_the_threads_of_a_multiplexer_for_several) {
@@ -360,6 +407,16 @@ TEST(run_on, goes_there_and_comes_back_in_both_directions) {
     EXPECT_EQ(std::this_thread::get_id(), home);
   };
   unio::run(*m, body(other.executor(), m->executor(), other.id()));
+}
+
+TEST(run_on, takes_whatever_can_be_awaited) {
+  other_thread other;
+  unio::run([](other_thread& there) -> task<> {
+    auto const here = std::this_thread::get_id();
+    auto const ids = co_await unio::run_on(there.executor(), unio::when_all(says_where()));
+    EXPECT_EQ(std::get<0>(ids), there.id());
+    EXPECT_EQ(std::this_thread::get_id(), here);
+  }(other));
 }
 
 TEST(run_on, with_an_equal_executor_stays) {

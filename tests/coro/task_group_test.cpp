@@ -53,6 +53,24 @@ TEST(task_group, joins_all_that_were_started) {
   }(sum));
 }
 
+TEST(task_group, starts_whatever_can_be_awaited) {
+  run([]() -> task<> {
+    int told = 0;
+    task_group group(co_await this_coro::environment);
+    group.start(co_sleep(1us));
+    group.start(timeout(1us, co_sleep(1h)), [&](task_outcome<io_result<void>> const& o) {
+      told += o.has_value() && o->error() == condition::timed_out ? 1 : 0;
+    });
+    auto const adds_to = [](int& to) -> task<> {
+      (void)co_await co_no_op();
+      ++to;
+    };
+    group.start(when_all(adds_to(told), adds_to(told)));
+    co_await group.join();
+    EXPECT_EQ(told, 3);
+  }());
+}
+
 TEST(task_group, may_go_before_the_coroutine_that_joins_it) {
   int stopped = 0;
   run([](int& s) -> task<> {

@@ -1,8 +1,8 @@
-// unio/detail/as_task.hpp: any awaitable becomes a task, for when.hpp and timeout.hpp.
+// unio/detail/as_task.hpp: any awaitable becomes a task, for all that starts one.
 
 #pragma once
 
-#include <unio/run.hpp>
+#include <unio/task.hpp>
 
 #include <concepts>
 #include <iterator>
@@ -14,8 +14,13 @@ namespace unio::inline v0_1::detail {
 template <class T> struct is_task : std::false_type {};
 template <class T> struct is_task<task<T>> : std::true_type {};
 
+/// Can be awaited, or could be if it were moved: then as_task() says so, in one line.
 template <class A>
-concept can_be_awaited = requires(A&& a) { awaiter_of(static_cast<A&&>(a)).await_resume(); };
+concept startable = can_be_awaited<A> || can_be_awaited<std::remove_cvref_t<A>>;
+
+/// The same of what outlives the call that starts it: an rvalue is moved, an lvalue referred to.
+template <class A>
+concept startable_alone = startable<A> && (std::is_lvalue_reference_v<A> || std::move_constructible<A>);
 
 template <class A> struct task_value {
   using awaited = decltype(awaiter_of(std::declval<A>()).await_resume());
@@ -25,7 +30,9 @@ template <class A> struct task_value {
 template <class T> struct task_value<task<T>> {
   using type = T;
 };
-template <class A> using task_value_t = typename task_value<A>::type;
+template <class A>
+using task_value_t =
+    typename task_value<std::conditional_t<can_be_awaited<A>, A, std::remove_cvref_t<A>>>::type;
 
 template <class T, class A> task<T> await_in_task(A a) {
   if constexpr (std::is_void_v<T>) {
@@ -36,7 +43,10 @@ template <class T, class A> task<T> await_in_task(A a) {
 }
 
 template <class A> task<task_value_t<A>> as_task(A&& a) {
-  if constexpr (is_task<A>::value) {
+  if constexpr (!can_be_awaited<A>) {
+    say_what_to_await<A>();
+    return {};
+  } else if constexpr (is_task<A>::value) {
     return static_cast<A&&>(a);
   } else if constexpr (std::is_lvalue_reference_v<A> || !std::move_constructible<A>) {
     return await_in_task<task_value_t<A>, A&&>(static_cast<A&&>(a));

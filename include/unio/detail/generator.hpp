@@ -112,7 +112,7 @@ template <class T> inline generator<T>::~generator() {
 }
 
 template <class T> inline typename generator<T>::iterator generator<T>::begin() {
-  UNIO_EXPECTS(handle_ != nullptr, "an empty generator was iterated over");
+  UNIO_EXPECTS(static_cast<bool>(handle_), "an empty generator was iterated over");
   UNIO_EXPECTS(!handle_.done() && handle_.promise().item() == nullptr,
                "a generator can be iterated over once");
   handle_.promise().advance(handle_);

@@ -6,6 +6,7 @@
 //   end_listener      notified when a coroutine has ended, in place of a continuation
 //   promise_base      the continuation and the environment
 //   affine_promise    await_transform: the affine protocol
+//   say_what_to_await what the compiler says of what cannot be awaited
 //   transfer<Tail>    resuming another coroutine, in constant stack
 
 #pragma once
@@ -158,6 +159,87 @@ template <class A> decltype(auto) awaiter_of(A&& a) noexcept {
     return static_cast<A&&>(a);
   }
 }
+
+template <class A>
+concept can_be_awaited = requires(A&& a) { awaiter_of(static_cast<A&&>(a)).await_resume(); };
+
+enum class not_awaited : unsigned char { unmoved, time, operation, sender, other };
+
+template <class T>
+concept is_time = requires {
+  typename T::rep;
+  typename T::period;
+} || requires {
+  typename T::clock;
+  typename T::duration;
+};
+template <class T>
+concept is_sender =
+    requires { typename T::sender_concept; } || requires { typename T::completion_signatures; };
+template <class T>
+concept is_operation = requires(T& t) {
+  typename T::result_type;
+  t.poll();
+  t.finished();
+};
+
+template <class A> consteval not_awaited why_not_awaited() noexcept {
+  using type = std::remove_cvref_t<A>;
+  if (can_be_awaited<type>) return not_awaited::unmoved;
+  if (is_time<type>) return not_awaited::time;
+  if (is_operation<type>) return not_awaited::operation;
+  return is_sender<type> ? not_awaited::sender : not_awaited::other;
+}
+
+/// One error: what to write in place of `co_await a`. tests/messages shows each.
+template <class A> constexpr void say_what_to_await() noexcept {
+  constexpr not_awaited why = why_not_awaited<A>();
+  static_assert(
+      why != not_awaited::unmoved,
+      "this is awaited once, so it must be moved: write std::move(task), or call what makes it here");
+  static_assert(why != not_awaited::time,
+                "a span or a moment is not awaitable: write co_await unio::co_sleep(1s)");
+  static_assert(
+      why != not_awaited::operation,
+      "an async_ operation is for receivers: write co_await co_read(...) in place of async_read(...)");
+  static_assert(why != not_awaited::sender,
+                "a sender: include <unio/execution.hpp> and write co_await unio::as_awaitable(sender)");
+  static_assert(why != not_awaited::other,
+                "this cannot be awaited: it is no task, no operation (co_...), and has no operator co_await");
+}
+
+/// Stands for the value of what cannot be awaited, so that there is one error.
+struct any_value {
+  template <class T> operator T() const; // NOLINT
+};
+template <class A> struct value_if_moved {
+  using type = any_value;
+};
+template <class A>
+  requires can_be_awaited<std::remove_cvref_t<A>>
+struct value_if_moved<A> {
+  using type = decltype(awaiter_of(std::declval<std::remove_cvref_t<A>>()).await_resume());
+};
+template <class A> struct not_awaitable {
+  static constexpr bool await_ready() noexcept { return true; }
+  static constexpr void await_suspend(std::coroutine_handle<>) noexcept {}
+  static typename value_if_moved<A>::type await_resume() { __builtin_unreachable(); }
+};
+
+/// Resumes the coroutine on the executor of its environment, by itself or by its operator co_await.
+template <class A>
+concept awaited_in_place = affine_awaitable<std::remove_reference_t<A>>;
+template <class A>
+concept has_affine_awaiter =
+    affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>>;
+/// Knows no environment.
+template <class A>
+concept has_foreign_awaiter = requires(
+    std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>& awaiter, std::coroutine_handle<> h) {
+  awaiter.await_ready();
+  awaiter.await_suspend(h);
+  awaiter.await_resume();
+};
 
 template <class T> struct ready_awaiter {
   T value;
@@ -324,7 +406,7 @@ template <class Promise, bool Tail> class affine_promise {
 
  public:
   template <class A>
-    requires affine_awaitable<std::remove_reference_t<A>>
+    requires awaited_in_place<A>
   decltype(auto) await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) noexcept {
     note(where);
     if constexpr (requires { a.bind(with()); }) {
@@ -335,25 +417,23 @@ template <class Promise, bool Tail> class affine_promise {
     }
   }
   template <class A>
-    requires(!affine_awaitable<std::remove_reference_t<A>> &&
-             affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>>)
+    requires(!awaited_in_place<A> && has_affine_awaiter<A>)
   auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
     note(where);
     using awaiter = decltype(awaiter_of(static_cast<A&&>(a)));
     return give_environment<awaiter>(awaiter_of(static_cast<A&&>(a)));
   }
   template <class A>
-    requires(!affine_awaitable<std::remove_reference_t<A>> &&
-             !affine_awaitable<std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>> &&
-             requires(std::remove_reference_t<decltype(awaiter_of(std::declval<A>()))>& awaiter,
-                      std::coroutine_handle<> h) {
-               awaiter.await_ready();
-               awaiter.await_suspend(h);
-               awaiter.await_resume();
-             })
+    requires(!awaited_in_place<A> && !has_affine_awaiter<A> && has_foreign_awaiter<A>)
   auto await_transform(A&& a, await_location where = UNIO_AWAITED_HERE) {
     note(where);
     return foreign_awaiter<decltype(awaiter_of(static_cast<A&&>(a))), Tail>(static_cast<A&&>(a), with());
+  }
+  template <class A>
+    requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A>)
+  static not_awaitable<A> await_transform(A&&, await_location = UNIO_AWAITED_HERE) noexcept {
+    say_what_to_await<A>();
+    return {};
   }
   ready_awaiter<environment const&> await_transform(this_coro::environment_tag) noexcept { return {with()}; }
   ready_awaiter<executor_ref> await_transform(this_coro::executor_tag) noexcept { return {with().executor}; }

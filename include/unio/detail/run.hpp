@@ -144,55 +144,62 @@ class [[nodiscard]] run_on_awaitable : public child<run_on_awaitable<Executor, T
 
 } // namespace detail
 
-template <is_executor Executor, class T, class Handler>
-  requires std::invocable<Handler&, task_outcome<T>>
-void async_run(Executor executor, task<T> t, Handler handler, run_options const& options) {
+template <is_executor Executor, detail::startable_alone A, class Handler>
+  requires std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>
+void async_run(Executor executor, A&& a, Handler handler, run_options const& options) {
+  task<detail::task_value_t<A>> t = detail::as_task<A>(static_cast<A&&>(a));
   UNIO_EXPECTS(static_cast<bool>(t), "an empty task was run");
-  using root = detail::async_root<Executor, T, Handler>;
+  using root = detail::async_root<Executor, detail::task_value_t<A>, Handler>;
   (new root(std::move(executor), std::move(t), std::move(handler), options))->post();
 }
-template <is_executor Executor, class T>
-void async_run(Executor executor, task<T> t, run_options const& options) {
-  async_run(std::move(executor), std::move(t), detail::let_it_end(), options);
+template <is_executor Executor, detail::startable_alone A>
+void async_run(Executor executor, A&& a, run_options const& options) {
+  async_run(std::move(executor), static_cast<A&&>(a), detail::let_it_end(), options);
 }
-template <is_executor Executor, class... T>
-  requires(sizeof...(T) >= 2)
-void async_run(Executor executor, task<T>... tasks) {
-  (async_run(executor, std::move(tasks)), ...);
+template <is_executor Executor, detail::startable_alone... A>
+  requires(sizeof...(A) >= 2)
+void async_run(Executor executor, A&&... a) {
+  (async_run(executor, static_cast<A&&>(a)), ...);
 }
-template <class T, class Handler>
-  requires std::invocable<Handler&, task_outcome<T>>
-void async_run(io_multiplexer& m, task<T> t, Handler handler, run_options const& options) {
-  async_run(m.executor(), std::move(t), std::move(handler), options);
+template <detail::startable_alone A, class Handler>
+  requires std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>
+void async_run(io_multiplexer& m, A&& a, Handler handler, run_options const& options) {
+  async_run(m.executor(), static_cast<A&&>(a), std::move(handler), options);
 }
-template <class T> void async_run(io_multiplexer& m, task<T> t, run_options const& options) {
-  async_run(m.executor(), std::move(t), options);
+template <detail::startable_alone A> void async_run(io_multiplexer& m, A&& a, run_options const& options) {
+  async_run(m.executor(), static_cast<A&&>(a), options);
 }
-template <class... T>
-  requires(sizeof...(T) >= 2)
-void async_run(io_multiplexer& m, task<T>... tasks) {
-  async_run(m.executor(), std::move(tasks)...);
+template <detail::startable_alone... A>
+  requires(sizeof...(A) >= 2)
+void async_run(io_multiplexer& m, A&&... a) {
+  async_run(m.executor(), static_cast<A&&>(a)...);
 }
-template <class T> T run(task<T> t, run_options const& options) {
-  return run(this_thread::multiplexer(), std::move(t), options);
+template <detail::startable A> detail::task_value_t<A> run(A&& a, run_options const& options) {
+  return run(this_thread::multiplexer(), static_cast<A&&>(a), options);
 }
-template <class T> T sync_wait(task<T> t, run_options const& options) { return run(std::move(t), options); }
-template <class T> T run(io_multiplexer& m, task<T> t, run_options const& options) {
+template <detail::startable A> detail::task_value_t<A> sync_wait(A&& a, run_options const& options) {
+  return run(static_cast<A&&>(a), options);
+}
+template <detail::startable A>
+detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options) {
   UNIO_EXPECTS(m.run_by() != io_multiplexer::runner::another_thread, "another thread runs this multiplexer");
-  detail::waited_root<multiplexer_executor, T> root(m.executor(), std::move(t), options);
+  detail::waited_root<multiplexer_executor, detail::task_value_t<A>> root(
+      m.executor(), detail::as_task<A>(static_cast<A&&>(a)), options);
   root.begin();
   return root.wait(&m);
 }
-template <is_executor Executor, class T>
-T sync_wait(Executor executor, task<T> t, run_options const& options) {
-  detail::waited_root<Executor, T> root(std::move(executor), std::move(t), options);
+template <is_executor Executor, detail::startable A>
+detail::task_value_t<A> sync_wait(Executor executor, A&& a, run_options const& options) {
+  detail::waited_root<Executor, detail::task_value_t<A>> root(
+      std::move(executor), detail::as_task<A>(static_cast<A&&>(a)), options);
   result<io_multiplexer*> const here = detail::run_while_waiting(root.multiplexer());
   if (!here.has_value()) detail::throw_error(here.error());
   root.post();
   return root.wait(*here);
 }
-template <is_executor Executor, class T> auto run_on(Executor executor, task<T> t) {
-  return detail::run_on_awaitable<Executor, T>(std::move(executor), std::move(t));
+template <is_executor Executor, detail::startable A> auto run_on(Executor executor, A&& a) {
+  return detail::run_on_awaitable<Executor, detail::task_value_t<A>>(std::move(executor),
+                                                                     detail::as_task<A>(static_cast<A&&>(a)));
 }
 
 } // namespace unio

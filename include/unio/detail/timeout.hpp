@@ -137,7 +137,7 @@ class [[nodiscard]] timeout_awaitable : public timeout_base, public child<timeou
 
 } // namespace detail
 
-template <detail::can_be_awaited A> auto timeout(deadline bound, A&& x) {
+template <detail::startable A> auto timeout(deadline bound, A&& x) {
   return detail::timeout_awaitable<detail::task_value_t<A>>(bound, detail::as_task<A>(static_cast<A&&>(x)));
 }
 

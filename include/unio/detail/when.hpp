@@ -283,7 +283,7 @@ template <waiting_for What, class R> auto gather_range(R& tasks) {
   return gathering<What, members>(members(std::begin(tasks), std::end(tasks)));
 }
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail
 
 namespace unio::inline v0_1 {
 
@@ -379,4 +379,4 @@ template <class T> inline task_outcome<T> take_outcome(task<T>& t) noexcept {
   return detail::outcome_of(t.child().promise());
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio
