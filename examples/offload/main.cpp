@@ -36,7 +36,10 @@ unio::task<std::uint64_t> compute_here(std::uint64_t seed) {
 
 unio::task<int> tick(bool const& ended) {
   int ticks = 0;
-  for (; !ended; ++ticks) (void)co_await unio::co_sleep(1ms);
+  while (!ended) {
+    (void)co_await unio::co_sleep(1ms);
+    ++ticks;
+  }
   co_return ticks;
 }
 
