@@ -274,6 +274,19 @@ TEST(senders, an_operation_runs_on_a_thread_pool_that_is_its_scheduler) {
       here);
 }
 
+TEST(senders, an_operation_that_starts_on_a_foreign_scheduler_is_run_by_the_thread_that_waits) {
+  ex::run_loop loop;
+  std::thread foreign([&] { loop.run(); });
+  pipe p;
+  auto where = ex::starts_on(loop.get_scheduler(), p.read()) | ex::then(thread_of);
+  auto write = ex::starts_on(loop.get_scheduler(), p.write("x") | ex::then(thread_of));
+  auto const got = sync_wait(ex::when_all(std::move(where), std::move(write)));
+  EXPECT_EQ(std::get<0>(got.value()), std::this_thread::get_id());
+  EXPECT_EQ(std::get<1>(got.value()), std::this_thread::get_id());
+  loop.finish();
+  foreign.join();
+}
+
 TEST(senders, the_standards_sync_wait_runs_the_multiplexer_of_a_scheduler_that_nothing_runs) {
   auto const mine = unio::as_scheduler(unio::this_thread::multiplexer().executor());
   pipe p;
