@@ -364,8 +364,8 @@ TEST(senders, a_task_awaits_a_sender_as_it_is) {
 TEST(senders, an_operation_in_an_awaited_sender_takes_the_coroutines_multiplexer) {
   test::other_thread w;
   pipe p;
-  auto const body = [](pipe& p) -> task<std::thread::id> {
-    auto both = ex::when_all(p.read(), p.write("x"));
+  auto const body = [](pipe& in) -> task<std::thread::id> {
+    auto both = ex::when_all(in.read(), in.write("x"));
     co_await (std::move(both) | ex::then([](auto&&...) {}));
     co_return std::this_thread::get_id();
   };
@@ -374,8 +374,8 @@ TEST(senders, an_operation_in_an_awaited_sender_takes_the_coroutines_multiplexer
 
 TEST(senders, a_task_that_is_a_sender_may_be_composed_and_awaited) {
   pipe p;
-  auto const body = [](pipe& p) -> task<bool> {
-    auto both = ex::when_all(reads(p.reader), p.write("x")) |
+  auto const body = [](pipe& in) -> task<bool> {
+    auto both = ex::when_all(reads(in.reader), in.write("x")) |
                 ex::then([](std::thread::id id, write_result const&) { return id; });
     std::thread::id const where = co_await std::move(both);
     co_return where == std::this_thread::get_id();
