@@ -53,7 +53,8 @@ std::string filesystem_of(std::string const& folder) {
 table locks_table(settings const& s) {
   // A run's operations are milliseconds here: how many locks they hold is what is measured.
   const std::uint64_t run_ms = s.quick ? 40 : 180;
-  // Eight processes and more on two processors: in less than seconds their shares are those of the scheduler's slices.
+  // Eight processes and more on two processors: in less than seconds their shares are those of the
+  // scheduler's slices.
   constexpr std::uint64_t fair_run_ms = 2000;
   table t{
       .name = "locks",

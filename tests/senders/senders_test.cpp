@@ -274,6 +274,19 @@ TEST(senders, an_operation_runs_on_a_thread_pool_that_is_its_scheduler) {
       here);
 }
 
+TEST(senders, an_operation_that_starts_on_a_foreign_scheduler_is_run_by_the_thread_that_waits) {
+  ex::run_loop loop;
+  std::thread foreign([&] { loop.run(); });
+  pipe p;
+  auto where = ex::starts_on(loop.get_scheduler(), p.read()) | ex::then(thread_of);
+  auto write = ex::starts_on(loop.get_scheduler(), p.write("x") | ex::then(thread_of));
+  auto const got = sync_wait(ex::when_all(std::move(where), std::move(write)));
+  EXPECT_EQ(std::get<0>(got.value()), std::this_thread::get_id());
+  EXPECT_EQ(std::get<1>(got.value()), std::this_thread::get_id());
+  loop.finish();
+  foreign.join();
+}
+
 TEST(senders, the_standards_sync_wait_runs_the_multiplexer_of_a_scheduler_that_nothing_runs) {
   auto const mine = unio::as_scheduler(unio::this_thread::multiplexer().executor());
   pipe p;
@@ -351,8 +364,8 @@ TEST(senders, a_task_awaits_a_sender_as_it_is) {
 TEST(senders, an_operation_in_an_awaited_sender_takes_the_coroutines_multiplexer) {
   test::other_thread w;
   pipe p;
-  auto const body = [](pipe& p) -> task<std::thread::id> {
-    auto both = ex::when_all(p.read(), p.write("x"));
+  auto const body = [](pipe& in) -> task<std::thread::id> {
+    auto both = ex::when_all(in.read(), in.write("x"));
     co_await (std::move(both) | ex::then([](auto&&...) {}));
     co_return std::this_thread::get_id();
   };
@@ -361,8 +374,8 @@ TEST(senders, an_operation_in_an_awaited_sender_takes_the_coroutines_multiplexer
 
 TEST(senders, a_task_that_is_a_sender_may_be_composed_and_awaited) {
   pipe p;
-  auto const body = [](pipe& p) -> task<bool> {
-    auto both = ex::when_all(reads(p.reader), p.write("x")) |
+  auto const body = [](pipe& in) -> task<bool> {
+    auto both = ex::when_all(reads(in.reader), in.write("x")) |
                 ex::then([](std::thread::id id, write_result const&) { return id; });
     std::thread::id const where = co_await std::move(both);
     co_return where == std::this_thread::get_id();
