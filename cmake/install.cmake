@@ -75,3 +75,5 @@ foreach(package IN ITEMS unio unio_libdir unio_tls unio_net)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${unio_pkgconfig_dir} COMPONENT development)
 endforeach()
+
+include(cmake/cpack.cmake)
