@@ -21,13 +21,13 @@ set(CPACK_COMPONENTS_GROUPING IGNORE)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}) # what one of ours needs of another of ours
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${PROJECT_BINARY_DIR}) # for what one of ours needs of another
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS_POLICY "=") # until 1.0 each version is its own
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_COMPONENTS_ALL "")
 
-# unio_debian_package(COMPONENT NAME SECTION DEPENDS "comma list" ABOUT "one line" TEXT "lines of at most 75")
+# unio_debian_package(COMPONENT NAME SECTION DEPENDS "list" ABOUT "a line" TEXT "lines")
 function(unio_debian_package component name section)
   cmake_parse_arguments(PARSE_ARGV 3 arg "" "DEPENDS;ABOUT;TEXT" "")
   string(TOUPPER ${component} key)
@@ -65,8 +65,8 @@ if(NOT UNIO_GZIP)
 endif()
 
 set(same "(= ${PROJECT_VERSION})")
-set(about "unio performs I/O on io_uring, on epoll or by plain system calls, with the\nsame result: blocking, polled, \
-awaited by a coroutine, or multiplexed.")
+set(about "unio performs I/O on io_uring, on epoll or by plain system calls, with the\nsame result: \
+blocking, polled, awaited by a coroutine, or multiplexed.")
 set(libraries "libunio${unio_abi} ${same}")
 set(needs "")
 if(UNIO_URING)
@@ -100,8 +100,8 @@ if(UNIO_BUILD_TOOLS AND NOT UNIO_SANITIZE)
   endif()
   unio_debian_package(command unio utils DEPENDS "${depends}"
     ABOUT "locks, trees of files and names over io_uring or epoll"
-    TEXT "${about}\nThe command runs others under locks, copies and removes trees of files, finds\nthe addresses of \
-hosts, and shows what the library does with this machine.")
+    TEXT "${about}\nThe command runs others under locks, copies and removes trees of files, \
+finds\nthe addresses of hosts, and shows what the library does with this machine.")
 endif()
 
 include(CPack)

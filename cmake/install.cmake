@@ -66,7 +66,7 @@ if(UNIO_URING)
 endif()
 set(unio_pc_cflags "")
 if(UNIO_TRACK_PENDING)
-  set(unio_pc_cflags " -DUNIO_TRACK_PENDING=1") # as the CMake target says: it is part of promises and operations
+  set(unio_pc_cflags " -DUNIO_TRACK_PENDING=1") # as the CMake target says
 endif()
 foreach(package IN ITEMS unio unio_libdir unio_tls unio_net)
   if(package MATCHES "^unio_(tls|net)$" AND NOT TARGET ${package}_static)

@@ -70,7 +70,7 @@ else()
   add_library(unio::unio ALIAS unio_static)
 endif()
 
-# unio_build_if_used(target...): within a project that does not install unio, built only if something links it.
+# unio_build_if_used(target...): within a project that does not install unio, built only if it is linked
 function(unio_build_if_used)
   if(NOT PROJECT_IS_TOP_LEVEL AND NOT UNIO_INSTALL)
     set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)

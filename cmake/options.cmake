@@ -1,6 +1,6 @@
 # What a builder can choose. UNIO_URING is in liburing.cmake, because its default is what was found.
-# Within another project (add_subdirectory, FetchContent) unio installs nothing, and of its libraries those are
-# built that the project links.
+# Within another project (add_subdirectory, FetchContent) unio installs nothing, and of its libraries those
+# are built that the project links.
 
 option(BUILD_SHARED_LIBS        "unio::unio is the shared library; both are always built" OFF)
 option(UNIO_BUILD_TESTS         "Build the tests"            ${PROJECT_IS_TOP_LEVEL})
