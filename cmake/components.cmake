@@ -56,6 +56,8 @@ function(unio_component name)
     target_link_options(unio_${name}_shared PRIVATE LINKER:--no-undefined)
   endif()
 
+  unio_build_if_used(${objects} unio_${name}_static unio_${name}_shared)
+
   if(BUILD_SHARED_LIBS)
     add_library(unio::${name} ALIAS unio_${name}_shared)
   else()
@@ -63,7 +65,7 @@ function(unio_component name)
   endif()
 endfunction()
 
-find_package(OpenSSL ${UNIO_OPENSSL_VERSION} QUIET)
+find_package(OpenSSL ${UNIO_OPENSSL_VERSION} QUIET GLOBAL)
 unio_component(tls FOUND "${OPENSSL_FOUND}" NEEDS "OpenSSL >= ${UNIO_OPENSSL_VERSION}" PACKAGE libssl-dev
   LIBRARY OpenSSL::SSL)
 

@@ -1,35 +1,49 @@
-# What `cmake --install` puts where: headers, the libraries, the CMake package, unio.pc. The command adds
-# itself.
+# What `cmake --install` puts where: headers, the libraries, the CMake package, the files of pkg-config. The
+# command adds itself. The components are the packages that cpack.cmake makes.
 
 include(CMakePackageConfigHelpers)
+find_program(UNIO_GZIP gzip)
+mark_as_advanced(UNIO_GZIP)
 
 set(unio_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/unio)
 set(unio_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unio
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp")
 
-install(TARGETS unio_static unio_shared EXPORT unioTargets)
+# unio_install_library(NAME COMPONENT): libNAME.so.0 is in COMPONENT, the rest in development. What --static
+# gives pkg-config finds the static library without the shared one beside it.
+function(unio_install_library name component)
+  install(TARGETS ${name}_static ${name}_shared EXPORT unioTargets
+    ARCHIVE COMPONENT development
+    LIBRARY COMPONENT ${component} NAMELINK_COMPONENT development)
+  set(archive ${CMAKE_STATIC_LIBRARY_PREFIX}${name}${CMAKE_STATIC_LIBRARY_SUFFIX})
+  file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/unio-static)
+  file(CREATE_LINK ../${archive} ${PROJECT_BINARY_DIR}/unio-static/${archive} SYMBOLIC)
+  install(FILES ${PROJECT_BINARY_DIR}/unio-static/${archive}
+    DESTINATION ${CMAKE_INSTALL_LIBDIR}/unio-static COMPONENT development)
+endfunction()
+
+unio_install_library(unio runtime)
 if(TARGET unio_testing)
-  install(TARGETS unio_testing EXPORT unioTargets)
+  install(TARGETS unio_testing EXPORT unioTargets COMPONENT development)
 endif()
-if(UNIO_TLS)
-  install(TARGETS unio_tls_static unio_tls_shared EXPORT unioTargets)
-endif()
-if(UNIO_NET)
-  install(TARGETS unio_net_static unio_net_shared EXPORT unioTargets)
-endif()
-install(EXPORT unioTargets NAMESPACE unio:: DESTINATION ${unio_package_dir})
+foreach(part IN ITEMS tls net)
+  if(TARGET unio_${part}_static)
+    unio_install_library(unio_${part} runtime_${part})
+  endif()
+endforeach()
+install(EXPORT unioTargets NAMESPACE unio:: DESTINATION ${unio_package_dir} COMPONENT development)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unioConfig.cmake.in
   ${PROJECT_BINARY_DIR}/unioConfig.cmake
   INSTALL_DESTINATION ${unio_package_dir}
-  NO_SET_AND_CHECK_MACRO)
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/unioConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/unioConfig.cmake ${PROJECT_BINARY_DIR}/unioConfigVersion.cmake
-  DESTINATION ${unio_package_dir})
+  DESTINATION ${unio_package_dir} COMPONENT development)
 
 # unio.pc finds its prefix from where it lies, so that `--prefix` can be chosen at installation.
 if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
@@ -46,21 +60,20 @@ foreach(dir IN ITEMS LIBDIR INCLUDEDIR)
     set(unio_pc_${dir} "\${prefix}/${CMAKE_INSTALL_${dir}}")
   endif()
 endforeach()
-set(unio_pc_definitions "")
-if(UNIO_TRACK_PENDING) # it is part of promises and operations
-  set(unio_pc_definitions " -DUNIO_TRACK_PENDING=1")
-endif()
 set(unio_pc_requires "")
 if(UNIO_URING)
   set(unio_pc_requires "liburing >= ${UNIO_LIBURING_VERSION}")
 endif()
-configure_file(${PROJECT_SOURCE_DIR}/cmake/unio.pc.in ${PROJECT_BINARY_DIR}/unio.pc @ONLY)
-install(FILES ${PROJECT_BINARY_DIR}/unio.pc DESTINATION ${unio_pkgconfig_dir})
-if(UNIO_TLS)
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/unio_tls.pc.in ${PROJECT_BINARY_DIR}/unio_tls.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/unio_tls.pc DESTINATION ${unio_pkgconfig_dir})
+set(unio_pc_cflags "")
+if(UNIO_TRACK_PENDING)
+  set(unio_pc_cflags " -DUNIO_TRACK_PENDING=1") # as the CMake target says
 endif()
-if(UNIO_NET)
-  configure_file(${PROJECT_SOURCE_DIR}/cmake/unio_net.pc.in ${PROJECT_BINARY_DIR}/unio_net.pc @ONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/unio_net.pc DESTINATION ${unio_pkgconfig_dir})
-endif()
+foreach(package IN ITEMS unio unio_libdir unio_tls unio_net)
+  if(package MATCHES "^unio_(tls|net)$" AND NOT TARGET ${package}_static)
+    continue()
+  endif()
+  configure_file(${PROJECT_SOURCE_DIR}/cmake/${package}.pc.in ${PROJECT_BINARY_DIR}/${package}.pc @ONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${unio_pkgconfig_dir} COMPONENT development)
+endforeach()
+
+include(cmake/cpack.cmake)

@@ -1,7 +1,7 @@
 # unio_static and unio_shared, from one compilation; unio::unio is one of them. unio::testing beside them.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
-find_package(Threads REQUIRED)
+find_package(Threads REQUIRED GLOBAL) # who links the static library needs it as well
 
 set(unio_source_folders core handle io op driver driver/engine driver/epoll driver/shared sys coro fs)
 if(UNIO_URING)
@@ -70,6 +70,14 @@ else()
   add_library(unio::unio ALIAS unio_static)
 endif()
 
+# unio_build_if_used(target...): within a project that does not install unio, built only if it is linked
+function(unio_build_if_used)
+  if(NOT PROJECT_IS_TOP_LEVEL AND NOT UNIO_INSTALL)
+    set_target_properties(${ARGN} PROPERTIES EXCLUDE_FROM_ALL ON)
+  endif()
+endfunction()
+unio_build_if_used(unio_objects unio_static unio_shared)
+
 # It sees src/, whose symbols the shared library hides: hence the static one.
 if(unio_testing_sources)
   add_library(unio_testing STATIC ${unio_testing_sources})
@@ -79,4 +87,5 @@ if(unio_testing_sources)
     POSITION_INDEPENDENT_CODE ON
     CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(unio_testing PUBLIC unio_static PRIVATE $<BUILD_INTERFACE:unio_build>)
+  unio_build_if_used(unio_testing)
 endif()

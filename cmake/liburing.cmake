@@ -4,7 +4,7 @@ set(UNIO_LIBURING_VERSION 2.3)
 
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
-  pkg_check_modules(unio_liburing QUIET IMPORTED_TARGET "liburing>=${UNIO_LIBURING_VERSION}")
+  pkg_check_modules(unio_liburing QUIET IMPORTED_TARGET GLOBAL "liburing>=${UNIO_LIBURING_VERSION}")
 endif()
 
 if(unio_liburing_FOUND)

@@ -1,9 +1,12 @@
 # What a builder can choose. UNIO_URING is in liburing.cmake, because its default is what was found.
+# Within another project (add_subdirectory, FetchContent) unio installs nothing, and of its libraries those
+# are built that the project links.
 
 option(BUILD_SHARED_LIBS        "unio::unio is the shared library; both are always built" OFF)
 option(UNIO_BUILD_TESTS         "Build the tests"            ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_EXAMPLES      "Build the examples"         ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_TOOLS         "Build the unio command"     ${PROJECT_IS_TOP_LEVEL})
+option(UNIO_INSTALL             "Install unio: headers, libraries, command" ${PROJECT_IS_TOP_LEVEL})
 option(UNIO_BUILD_BENCHMARKS    "Build the benchmarks"       OFF)
 option(UNIO_BUILD_DOCS          "Target unio_docs: the reference (doxygen)" OFF)
 option(UNIO_WARNINGS_AS_ERRORS  "A warning stops the build"  OFF)

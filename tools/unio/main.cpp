@@ -54,8 +54,8 @@ int show_operations() {
   return 0;
 }
 
-// Where an option takes several values CLI11 makes two of "[a,b]", which is a file's name like any other, and no
-// setting prevents it in all of its versions. So a mark stands before such a value while CLI11 has it.
+// Where an option takes several values CLI11 makes two of "[a,b]", which is a file's name like any other, and
+// no setting prevents it in all of its versions. So a mark stands before such a value while CLI11 has it.
 constexpr char mark = '\x01';
 
 std::vector<std::string> marked(int argc, char** argv) {
