@@ -78,4 +78,4 @@ result<Handle> adopt(int fd) noexcept {
 UNIO_API result<adopted> adopt(inherited_handles& from, std::size_t i) noexcept;
 UNIO_API result<adopted> adopt(passed_handles& from, std::size_t i) noexcept;
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -159,6 +159,6 @@ template <class Buffer> class buffer_list {
 using mutable_buffers = buffer_list<mutable_buffer>;
 using const_buffers = buffer_list<const_buffer>;
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/buffer.hpp>

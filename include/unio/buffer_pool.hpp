@@ -102,7 +102,8 @@ enum class pool_memory : std::uint8_t {
 /// without io_uring, the memory is used as any other, and counters::registrations_refused tells.
 ///
 /// Thread safety  all functions from any thread
-/// Lifetime       must outlive the operations that use it. Buffers that are still lent keep its memory
+/// Lifetime       must outlive the operations that use it: see async_receive. Buffers that are still lent
+///                keep its memory
 /// Memory         count() buffers, and those of the rings, of which only what is used takes any; 8 bytes for
 ///                each. A ring's stay until the pool ends. What a ring has registered is all in memory and
 ///                counts against RLIMIT_MEMLOCK, once for each ring; a ring gives it back when it next runs

@@ -198,8 +198,10 @@ class async_read;
 /// Returns       the buffer (1 byte … the pool's size); none at the end of the stream. It may be kept, and
 ///               dropped on any thread
 /// Errors        condition::timed_out, would_block, canceled (then no byte moved); EINVAL for a regular file;
-///               otherwise as read(2), recv(2)
-/// Preconditions the handle is open and readable; the pool outlives the operation
+///               EFAULT (std::errc::bad_address) where the pool has ended, as long as fewer than 64 others
+///               have; otherwise as read(2), recv(2)
+/// Preconditions the handle is open and readable; the pool outlives the operation, which is checked of one
+///               that waits for a buffer
 /// Running out   where all buffers are lent it waits for one to come back, behind those that came before, and
 ///               within its deadline; counters::resource_waits and buffer_pool::waits() count it
 /// Concurrency   one read or receive per handle at a time

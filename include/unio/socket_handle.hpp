@@ -214,6 +214,6 @@ UNIO_SENDER_FORMS(async_accept, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_accept_many, (listening_socket_handle & h), h)
 UNIO_SENDER_FORMS(async_send_zero_copy, (socket_handle & h, io_request<const_buffers> request), h, request)
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/socket_handle.hpp>

@@ -226,6 +226,6 @@ UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_strea
                                            extent_type limit = no_limit, deadline d = {});
 task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d);
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/any_stream.hpp>

@@ -250,4 +250,4 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
   }
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

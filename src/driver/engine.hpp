@@ -306,4 +306,4 @@ class engine final : public io_multiplexer, public leaves_remains {
   bool listed_ = false;
 };
 
-} // namespace unio::inline v0_1::driver
+} // namespace unio::driver

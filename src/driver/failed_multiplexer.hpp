@@ -35,4 +35,4 @@ class failed_multiplexer : public io_multiplexer {
   result<int> do_run(int, std::int64_t) noexcept override { return why; }
 };
 
-} // namespace unio::inline v0_1::driver
+} // namespace unio::driver

@@ -34,22 +34,22 @@ class graves {
     std::lock_guard const held(lock_);
     *(first_ != nullptr ? &last_->next_ : &first_) = &r;
     last_ = &r;
-    ++count_;
   }
-  // Null: there are none to be used again.
+  // Null: there are none of this size to be used again.
   void* take(std::size_t size_bytes) noexcept {
     std::lock_guard const held(lock_);
-    if (count_ <= leaves_remains::kept) return nullptr;
-    remains* before = nullptr;
-    for (remains** link = &first_; *link != nullptr; before = *link, link = &before->next_) {
-      remains* const r = *link;
-      if (r->size_bytes_ != size_bytes) continue;
-      *link = r->next_;
-      if (last_ == r) last_ = before;
-      --count_;
-      return r;
+    std::size_t count = 0;
+    remains* before_oldest = nullptr;
+    remains* oldest = nullptr;
+    for (remains *r = first_, *before = nullptr; r != nullptr; before = r, r = r->next_) {
+      if (r->size_bytes_ != size_bytes || ++count != 1) continue;
+      oldest = r;
+      before_oldest = before;
     }
-    return nullptr;
+    if (count <= leaves_remains::kept) return nullptr;
+    *(before_oldest != nullptr ? &before_oldest->next_ : &first_) = oldest->next_;
+    if (last_ == oldest) last_ = before_oldest;
+    return oldest;
   }
 
  private:
@@ -57,7 +57,6 @@ class graves {
   sys::short_lock lock_;
   remains* first_ = nullptr;
   remains* last_ = nullptr;
-  std::size_t count_ = 0;
 };
 
 constinit graves all;
@@ -90,4 +89,4 @@ void leaves_remains::operator delete(void* memory, std::nothrow_t const&) noexce
   ::operator delete(memory, std::align_val_t{alignment});
 }
 
-} // namespace unio::inline v0_1::driver
+} // namespace unio::driver

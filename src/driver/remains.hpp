@@ -17,7 +17,7 @@ namespace unio::inline v0_1::driver {
 ///
 /// Preconditions  made with `new`, and io_multiplexer is the first of its bases
 struct leaves_remains {
-  /// How many remains are not used again.
+  /// How many remains of one size are not used again.
   static constexpr std::size_t kept = 64;
   /// Of all that is made here.
   static constexpr std::size_t alignment = 64;
@@ -28,4 +28,4 @@ struct leaves_remains {
   static void operator delete(void* memory, std::nothrow_t const&) noexcept;
 };
 
-} // namespace unio::inline v0_1::driver
+} // namespace unio::driver

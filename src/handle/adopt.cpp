@@ -126,4 +126,4 @@ result<adopted> adopt(int fd) noexcept {
 result<adopted> adopt(inherited_handles& from, std::size_t i) noexcept { return adopt_from(from, i); }
 result<adopted> adopt(passed_handles& from, std::size_t i) noexcept { return adopt_from(from, i); }
 
-} // namespace unio::inline v0_1
+} // namespace unio

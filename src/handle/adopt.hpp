@@ -28,4 +28,4 @@ result<socket_nature> nature_of_socket(int fd) noexcept;
 /// -EPROTOTYPE: it exchanges messages, or it listens; -EINVAL: it does not listen.
 int take_over_socket(int fd, handle_kind wanted) noexcept;
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

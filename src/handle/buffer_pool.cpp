@@ -38,11 +38,41 @@ static_assert(slots_at + sizeof(driver::buffer_slots) <= page);
 
 } // namespace
 
+// All whose pools have ended and whose buffers are gone, oldest first. They are never destroyed for good.
+struct pool_state::ended_ones {
+  static constexpr std::size_t kept = 64;
+
+  void add(pool_state& s) noexcept {
+    std::lock_guard const held(lock);
+    *(first != nullptr ? &last->next_ended_ : &first) = &s;
+    last = &s;
+    ++count;
+  }
+  // Null: no memory.
+  pool_state* take_or_make() noexcept {
+    pool_state* used = nullptr;
+    {
+      std::lock_guard const held(lock);
+      if (count > kept) used = std::exchange(first, first->next_ended_), --count;
+    }
+    if (used == nullptr) return new (std::nothrow) pool_state;
+    used->~pool_state();
+    return new (used) pool_state;
+  }
+
+  sys::short_lock lock;
+  pool_state* first = nullptr;
+  pool_state* last = nullptr;
+  std::size_t count = 0;
+  static constinit ended_ones all;
+};
+constinit pool_state::ended_ones pool_state::ended_ones::all;
+
 pool_state* pool_state::make(std::size_t count, std::size_t size, pool_memory memory) noexcept {
   std::size_t const stride = (size + alignment - 1) / alignment * alignment;
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(count, stride, &bytes)) return nullptr;
-  auto* const made = new (std::nothrow) pool_state;
+  auto* const made = ended_ones::all.take_or_make();
   if (made == nullptr) return nullptr;
   made->count_ = count;
   made->size_ = size;
@@ -86,6 +116,7 @@ void pool_state::release() noexcept {
   memory_ = nullptr;
   if (free_ != nullptr) sys::munmap(free_, max_free() * sizeof(std::byte*));
   free_ = nullptr;
+  count_ = free_count_ = 0; // none to lend
 }
 
 void pool_state::destroy() noexcept {
@@ -94,7 +125,8 @@ void pool_state::destroy() noexcept {
     slots_ = s->next;
     unmap(reinterpret_cast<std::byte*>(s) - slots_at, page + s->count() * stride_);
   }
-  delete this;
+  closed_.store(true, std::memory_order_relaxed); // it may have failed while it was made
+  ended_ones::all.add(*this);
 }
 
 void pool_state::close() noexcept {
@@ -141,7 +173,8 @@ void pool_state::give_back(std::byte* buffer) noexcept {
     }
     return lock_.unlock();
   }
-  free_[free_count_++] = buffer;
+  if (free_ != nullptr) [[likely]]
+    free_[free_count_++] = buffer; // null: a ring's, that was lent after the end
   set_lent(lent() - 1);
   if (!closed_.load(std::memory_order_relaxed)) [[likely]]
     return lock_.unlock();
@@ -185,6 +218,7 @@ driver::buffer_slots* pool_state::make_slots() noexcept {
 
 driver::buffer_slots* pool_state::join() noexcept {
   std::lock_guard const lock(lock_);
+  if (closed_.load(std::memory_order_relaxed)) return nullptr;
   driver::buffer_slots* s = slots_;
   while (s != nullptr && (s->in_use || s->is_lost)) s = s->next;
   if (s == nullptr) {

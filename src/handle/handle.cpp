@@ -153,4 +153,4 @@ void async_close::close_if_still_open() noexcept {
   if (fd() >= 0 && !closed_) (void)close_descriptor(fd());
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -12,6 +12,10 @@
 // ring has filled is lent like any other, when fewer than count() are lent; its slot gets a free one then.
 // All in all there are count() buffers and one for each slot: lent, free, in slots, or read by a ring and not
 // yet lent.
+//
+// The end. An operation may be started, or go on, after its pool has ended: that is an error, and must not
+// read what was freed. So the buffers go, but this object stays, and has none to lend. Pools that are made
+// later use it again, the one that ended first, once there are more than 64.
 
 #pragma once
 
@@ -66,6 +70,7 @@ class pool_state final : public driver::buffer_source {
   [[nodiscard]] bool dequeue(pool_waiter& w) noexcept;
 
  private:
+  struct ended_ones;
   pool_state() = default;
   ~pool_state() = default;
   void destroy() noexcept;
@@ -97,6 +102,7 @@ class pool_state final : public driver::buffer_source {
   driver::buffer_slots* slots_ = nullptr; // of all rings
   int rings_ = 0;                         // that use some
   int made_ = 0;                          // slots of so many rings
+  pool_state* next_ended_ = nullptr;
 };
 
 } // namespace unio::detail

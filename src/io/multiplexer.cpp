@@ -101,4 +101,4 @@ io_multiplexer& this_thread::multiplexer() noexcept {
 
 io_multiplexer* this_thread::multiplexer_if_any() noexcept { return detail::shortcut.get(); }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -130,7 +130,7 @@ int perform(io_operation& op, attempt) noexcept {
   readiness& waits_for = op::access::receive_waits_for(op);
   waits_for = readiness::readable;
   if (op::access::waiter(op).arrived.slots != nullptr) {
-    if (int const n = take_arrived(op, false); n != 0) return n;
+    if (int const n = take_arrived(op, op::access::pool(op).has_ended()); n != 0) return n;
     waits_for = readiness::resource;
     return -EAGAIN;
   }
@@ -140,6 +140,7 @@ int perform(io_operation& op, attempt) noexcept {
   std::byte* buffer = granted(op);
   if (buffer == nullptr) buffer = pool.take();
   if (buffer == nullptr) {
+    if (pool.has_ended()) return -EFAULT; // there is no memory to read into
     if (op::is_readable(op.fd())) waits_for = readiness::resource;
     return -EAGAIN;
   }

@@ -3,6 +3,7 @@
 
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
+#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/buffer_pool.hpp>
@@ -352,6 +353,35 @@ TEST_P(receiving, many_tasks_share_few_buffers) {
   EXPECT_EQ(bytes, 100u * tasks);
   EXPECT_EQ(pool.lent(), 0u);
   EXPECT_GT(pool.waits(), 0u);
+}
+
+TEST_P(receiving, after_its_pool_has_ended_is_an_error) {
+  auto ends = unio::socket_handle::pair().value();
+  auto other = unio::socket_handle::pair().value();
+  ends.first.set_multiplexer(m.get());
+  other.first.set_multiplexer(m.get());
+  auto pool = std::make_unique<buffer_pool>(2, 64);
+  test::watched early{unio::async_receive(ends.first, *pool)};
+  test::watched late{unio::async_receive(other.first, *pool)};
+  early.start();
+  for (int i = 0; i != 3; ++i) (void)m->try_run(); // it waits for bytes, of a ring the kernel does
+  EXPECT_FALSE(early.finished());
+  pool.reset();
+  put(ends.second, "abc");
+  while (!early.finished()) (void)m->run();
+  test::expect_ended_once(early);
+  if (!early.error) { // the kernel had a buffer for it
+    EXPECT_EQ(early.bytes, 3u);
+  } else {
+    EXPECT_EQ(early.error, std::errc::bad_address);
+  }
+  put(other.second, "abc");
+  late.start();
+  while (!late.finished()) (void)m->run();
+  test::expect_ended_once(late);
+  EXPECT_EQ(late.error, std::errc::bad_address);
+  buffer_pool another(2, 64); // what has ended is not in its way
+  EXPECT_EQ(text_of(other.first.receive(another).value()), "abc");
 }
 
 TEST(receive, refuses_regular_files) {

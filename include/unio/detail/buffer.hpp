@@ -82,4 +82,4 @@ constexpr typename buffer_list<Buffer>::iterator buffer_list<Buffer>::end() cons
   return {this, count_};
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -237,4 +237,4 @@ result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noe
   return std::unique_ptr<io_multiplexer>(std::move(*made));
 }
 
-} // namespace unio::inline v0_1::driver
+} // namespace unio::driver
