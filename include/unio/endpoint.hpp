@@ -82,4 +82,4 @@ UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why
 /// Throws std::bad_alloc. Cost: one allocation, if the text is long.
 UNIO_API std::string to_string(endpoint const& e);
 
-} // namespace unio::inline v0_1
+} // namespace unio

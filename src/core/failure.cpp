@@ -170,4 +170,4 @@ std::string failure::message() const {
   return text += code().message();
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -26,4 +26,4 @@ constexpr origin origin_on(std::uint32_t name, int fd) noexcept {
   return static_cast<origin>(name << name_shift | of_descriptor(fd));
 }
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

@@ -142,4 +142,4 @@ constinit operation_faces const detail::read_faces = {
     .complete = complete,
     .goes_with_others = goes_with_others};
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -11,7 +11,7 @@ inline std::error_condition make_error_condition(condition c) noexcept {
 }
 inline std::error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
 template <> struct std::is_error_code_enum<unio::error> : std::true_type {};
@@ -64,4 +64,4 @@ struct failed_object {
 /// aborts.
 [[noreturn]] UNIO_API void no_value(failure const& why);
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

@@ -56,4 +56,4 @@ inline async_barrier::async_barrier(handle& h, barrier_kind what, unio::deadline
     : void_operation(detail::barrier_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       what_(what) {}
 
-} // namespace unio::inline v0_1
+} // namespace unio

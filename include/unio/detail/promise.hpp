@@ -454,4 +454,4 @@ template <class Promise, bool Tail> class affine_promise {
 };
 
 } // namespace detail
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -92,4 +92,4 @@ class sender_wait : protected away {
   [[nodiscard]] executor_ref executor() const noexcept { return with_->executor; }
 };
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail
