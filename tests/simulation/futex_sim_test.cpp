@@ -44,7 +44,7 @@ task<std::uint32_t> waits_for(word& w, std::uint32_t last) {
 }
 
 TEST(futex_sim, sees_every_last_change) {
-  test::for_seeds(200, [](simulation& s) {
+  test::for_seeds(1000, [](simulation& s) {
     word w{0};
     unio::async_run(s.multiplexer(), adds(w, 5));
     EXPECT_EQ(unio::run(s.multiplexer(), waits_for(w, 5)), 5U);

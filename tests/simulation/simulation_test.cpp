@@ -72,7 +72,7 @@ TEST(simulation, moves_time_only_when_it_sleeps_or_is_told_to) {
 }
 
 TEST(simulation, gives_timers_its_own_clock) {
-  for_seeds(200, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     auto const begun = s.now();
     unio::timer_handle timer({}, &s.multiplexer());
     timer.expires_after(5ms);
@@ -89,7 +89,7 @@ TEST(simulation, gives_timers_its_own_clock) {
 }
 
 TEST(simulation, runs_events_at_their_moment_and_in_their_order) {
-  for_seeds(200, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     auto [reader, writer] = s.pipe();
     auto const begun = s.now();
     std::vector<int> order;
@@ -112,7 +112,7 @@ TEST(simulation, runs_events_at_their_moment_and_in_their_order) {
 }
 
 TEST(simulation, says_so_when_nothing_can_ever_happen) {
-  for_seeds(200, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     auto [reader, writer] = s.pipe();
     char byte = 0;
     started op{async_read(reader, unio::mutable_buffer(&byte, 1))};
@@ -183,7 +183,7 @@ TEST(simulation, passes_every_error_of_a_call_to_the_caller_once) {
 }
 
 TEST(simulation, never_shows_an_interrupted_call) {
-  for_seeds(200, [](simulation& s) {
+  for_seeds(1000, [](simulation& s) {
     auto [reader, writer] = s.pipe();
     char byte = 0;
     for (int i = 1; i != 4; ++i) s.fail("read", i, EINTR);
