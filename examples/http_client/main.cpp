@@ -9,6 +9,7 @@
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdio>

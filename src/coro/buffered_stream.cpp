@@ -2,6 +2,8 @@
 
 #include <unio/buffered_stream.hpp>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 
 using detail::bytes_moved;

@@ -18,6 +18,7 @@
 #include <linux/futex.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstring>
 #include <ctime>
 

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/stat.h>
 
+#include <algorithm>
 #include <mutex>
 #include <string_view>
 #include <utility>

@@ -6,6 +6,8 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 namespace {
 

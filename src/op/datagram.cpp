@@ -8,6 +8,7 @@
 #include <netinet/udp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>

@@ -2,6 +2,7 @@
 
 #include "op/datagram.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace unio::inline v0_1 {

@@ -6,6 +6,8 @@
 
 #include <unio/passed_handles.hpp>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 namespace {
 

@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 
 /// Private state of the operation.

@@ -4,6 +4,8 @@
 
 #include <unio/watch_handle.hpp>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 namespace {
 

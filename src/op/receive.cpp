@@ -28,6 +28,7 @@
 
 #include <linux/futex.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace unio::inline v0_1 {

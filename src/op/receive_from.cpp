@@ -7,6 +7,8 @@
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 namespace {
 

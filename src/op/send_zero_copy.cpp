@@ -7,6 +7,7 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <new>
 
 namespace unio::inline v0_1 {

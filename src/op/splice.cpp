@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <poll.h>
 
+#include <algorithm>
+
 namespace unio::inline v0_1 {
 namespace {
 

@@ -12,6 +12,7 @@
 #include <unio/timeout.hpp>
 #include <unio/tls.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace unio::inline v0_1 {

@@ -2,6 +2,7 @@
 
 #include "support/other_thread.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>

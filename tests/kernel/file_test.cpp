@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/timerfd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>

@@ -8,6 +8,7 @@
 #include <unio/timeout.hpp>
 #include <unio/when.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <vector>

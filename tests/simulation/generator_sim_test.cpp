@@ -6,6 +6,7 @@
 #include <unio/async_generator.hpp>
 #include <unio/run.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
 #include <vector>

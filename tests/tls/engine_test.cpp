@@ -6,6 +6,7 @@
 
 #include <openssl/pem.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <optional>

@@ -8,6 +8,7 @@
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>

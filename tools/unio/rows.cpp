@@ -4,6 +4,7 @@
 #include "example_identity.hpp"
 #include "tools/support/system_calls.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>

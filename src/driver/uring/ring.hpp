@@ -6,6 +6,9 @@
 #pragma once
 
 #include "sys/calls.hpp"
+// It has the kernel's io_uring.h, and comes before liburing's copy of that with the same guard, in which a
+// member has another type: files that know no liburing see the kernel's, and all must agree.
+#include "sys/kernel_abi.hpp"
 
 #include <liburing.h>
 

@@ -10,6 +10,7 @@
 
 #include <openssl/crypto.h>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace {
