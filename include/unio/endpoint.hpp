@@ -74,4 +74,4 @@ UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why
 /// socket, empty for no address. In an abstract name control characters and backslashes are written as \xNN.
 UNIO_API std::string to_string(endpoint const& e);
 
-} // namespace unio::inline v0_1
+} // namespace unio

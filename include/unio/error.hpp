@@ -93,6 +93,6 @@ class UNIO_API failure : public std::error_code {
   detail::origin origin_ = {};
 };
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/error.hpp>

@@ -149,4 +149,4 @@ inline async_wait_on::async_wait_on(futex const& f, std::uint32_t expected, unio
     : io_operation(detail::wait_on_faces, handle_kind::none, -1, f.own_multiplexer(), d),
       word_waiter(&was_granted, f.word(), expected, f.scope()) {}
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -55,4 +55,4 @@ template <class T> class [[nodiscard]] io_result : public result<T> {
 };
 static_assert(sizeof(io_result<void>) == sizeof(std::expected<void, std::error_code>) + sizeof(std::size_t));
 
-} // namespace unio::inline v0_1
+} // namespace unio

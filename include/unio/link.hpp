@@ -124,6 +124,6 @@ template <detail::linkable... Senders> auto try_sync_link(Senders... members) no
   return detail::blocking(try_link(std::move(members)...));
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/link_forms.hpp>

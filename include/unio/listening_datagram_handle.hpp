@@ -78,4 +78,4 @@ inline async_accept_sequenced::result_type async_accept_sequenced::result() noex
   return datagram_handle(fd, address_family::unix_path);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

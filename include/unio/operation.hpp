@@ -206,6 +206,6 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   mutable std::uint32_t state_ = 0;
 };
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 #include <unio/detail/operation.hpp>

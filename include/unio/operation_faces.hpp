@@ -237,4 +237,4 @@ struct operation_links {
 };
 
 } // namespace driver
-} // namespace unio::inline v0_1
+} // namespace unio

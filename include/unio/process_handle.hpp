@@ -294,4 +294,4 @@ inline process_handle::~process_handle() {
   if (state_ != nullptr) (void)close();
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -76,4 +76,4 @@ class UNIO_API receiving {
   io_operation_connection<async_receive_many, notes> operation_;
 };
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -53,4 +53,4 @@ template <class T = void> class [[nodiscard]] result : public std::expected<T, s
 static_assert(sizeof(result<void>) == sizeof(std::expected<void, std::error_code>));
 static_assert(sizeof(result<int>) == sizeof(std::expected<int, std::error_code>));
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -148,4 +148,4 @@ inline signal_handle::~signal_handle() {
   if (subscription_ != nullptr) (void)close();
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

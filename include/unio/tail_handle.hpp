@@ -96,4 +96,4 @@ inline tail_handle::~tail_handle() {
   if (is_open()) (void)close();
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

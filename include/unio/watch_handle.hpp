@@ -187,4 +187,4 @@ inline async_read_events::async_read_events(watch_handle& h, mutable_buffer into
     : io_operation(detail::read_events_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d),
       into_(into) {}
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -127,4 +127,4 @@ void broken_precondition(char const* expression, char const* message, char const
 }
 
 } // namespace detail
-} // namespace unio::inline v0_1
+} // namespace unio

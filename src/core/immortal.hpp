@@ -12,4 +12,4 @@ template <class T> union immortal {
   T object;
 };
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

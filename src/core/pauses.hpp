@@ -16,4 +16,4 @@ constexpr int pause_ms(int times) noexcept {
 inline constexpr int retries_that_grow = 3;
 constexpr int retry_ms(int times) noexcept { return 1 << std::min(times, retries_that_grow); }
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

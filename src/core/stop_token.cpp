@@ -73,4 +73,4 @@ bool stop_source::request_stop() noexcept {
   return true;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

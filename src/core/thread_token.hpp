@@ -11,4 +11,4 @@ inline void const* this_thread_token() noexcept {
   return &token;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

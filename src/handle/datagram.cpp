@@ -217,4 +217,4 @@ result<void> datagram_handle::multicast_interface(std::uint32_t interface) noexc
   return done(set_option(fd_, IPPROTO_IP, IP_MULTICAST_IF, m), "multicast_interface", fd_);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

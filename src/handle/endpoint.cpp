@@ -434,4 +434,4 @@ detail::failed_object detail::sockets::object_of(endpoint const& e) noexcept {
   return o;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -22,4 +22,4 @@ result<void> event_handle::signal(std::uint64_t count) noexcept {
   return {};
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

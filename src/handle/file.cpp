@@ -168,4 +168,4 @@ result<void> file_handle::close() noexcept {
   return closed;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

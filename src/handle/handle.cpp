@@ -164,4 +164,4 @@ void async_close::close_if_still_open() noexcept {
   if (fd() >= 0 && !closed_) (void)close_descriptor(fd());
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -250,4 +250,4 @@ result<std::size_t> map_handle::write_copy(extent_type offset, std::span<std::by
   return static_cast<std::size_t>(r);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

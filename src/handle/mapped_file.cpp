@@ -160,4 +160,4 @@ result<void> mapped_file_handle::close() noexcept {
   return closed;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -68,4 +68,4 @@ result<peer_credentials> credentials_of_peer(handle const& socket) noexcept {
   return peer_credentials{.process = who.pid, .user = who.uid, .group = who.gid};
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

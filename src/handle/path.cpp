@@ -110,4 +110,4 @@ result<path_handle> path_handle::temporary(temporary_storage where) noexcept {
   return detail::failed(last, "temporary");
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

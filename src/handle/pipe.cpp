@@ -122,4 +122,4 @@ result<std::size_t> pipe_handle::capacity(std::size_t bytes) noexcept {
   return static_cast<std::size_t>(r);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

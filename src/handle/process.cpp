@@ -394,4 +394,4 @@ result<void> process_handle::close() noexcept {
   return {};
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -260,4 +260,4 @@ result<void> block_signals(signal_set signals) noexcept {
   return {};
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -139,4 +139,4 @@ result<endpoint> listening_socket_handle::local_endpoint() const noexcept {
   return name_of(fd_, sys::getsockname, "local_endpoint");
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -312,4 +312,4 @@ result<connection_information> information_of(handle const& h) noexcept {
   };
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

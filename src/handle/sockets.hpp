@@ -97,4 +97,4 @@ inline std::int64_t bind_to(int fd, endpoint const& e) noexcept {
   return sys::bind(fd, static_cast<sockaddr const*>(e.data()), e.size());
 }
 
-} // namespace unio::inline v0_1::detail::sockets
+} // namespace unio::detail::sockets

@@ -88,4 +88,4 @@ result<io_handle> shared_stream(int fd) noexcept {
   return made_handle(number, kind);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

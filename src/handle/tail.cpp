@@ -76,4 +76,4 @@ result<void> tail_handle::close() noexcept {
   return r;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

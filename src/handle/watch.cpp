@@ -87,4 +87,4 @@ void watch_events::iterator::look() noexcept {
   next_ = at_ + sizeof e + size;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

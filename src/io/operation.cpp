@@ -109,4 +109,4 @@ void io_operation::run_blocking() noexcept {
   mark_finished();
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

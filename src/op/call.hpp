@@ -70,4 +70,4 @@ constexpr operation_faces call_faces(char const* name, bool changes_directory = 
           .changes_directory = changes_directory};
 }
 
-} // namespace unio::inline v0_1::op
+} // namespace unio::op

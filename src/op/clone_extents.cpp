@@ -156,4 +156,4 @@ async_clone_extents::result_type async_clone_extents::result() const noexcept {
 
 constinit operation_faces const detail::clone_extents_faces = faces();
 
-} // namespace unio::inline v0_1
+} // namespace unio

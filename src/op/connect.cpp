@@ -65,4 +65,4 @@ constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .complete = op::decode,
                                                          .object = object};
 
-} // namespace unio::inline v0_1
+} // namespace unio

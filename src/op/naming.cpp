@@ -163,4 +163,4 @@ int async_hard_link::call(async_hard_link& op) noexcept {
   return static_cast<int>(sys::linkat(op.fd(), op.name().c_str(), op.to_directory(), op.to().c_str(), 0));
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

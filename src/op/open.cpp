@@ -313,4 +313,4 @@ constinit operation_faces const detail::open_faces = {.name = "open",
                                                       .reclaim = reclaim,
                                                       .object = object};
 
-} // namespace unio::inline v0_1
+} // namespace unio

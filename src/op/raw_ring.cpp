@@ -110,4 +110,4 @@ raw_ring_operation::result_type raw_ring_operation::result() const noexcept {
   return ring_completion{outcome_value(), flags_};
 }
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

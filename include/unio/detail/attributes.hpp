@@ -126,4 +126,4 @@ UNIO_FREE_VERB_FORMS(remove_attribute, async_remove_attribute,
                      (path_handle const& base, path_view name, path_view attribute, last_link how), base,
                      name, attribute, how)
 
-} // namespace unio::inline v0_1
+} // namespace unio

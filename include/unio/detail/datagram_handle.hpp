@@ -47,4 +47,4 @@ inline async_receive_error::result_type async_receive_error::result() const noex
   return error_;
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -129,4 +129,4 @@ class UNIO_API async_receive_error : public io_operation,
   datagram_error error_;
 };
 
-} // namespace unio::inline v0_1
+} // namespace unio

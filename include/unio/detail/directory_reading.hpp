@@ -58,4 +58,4 @@ class UNIO_API async_read_symlink : public detail::name_operation,
   mutable_buffer buffer_;
 };
 
-} // namespace unio::inline v0_1
+} // namespace unio

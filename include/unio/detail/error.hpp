@@ -11,7 +11,7 @@ inline std::error_condition make_error_condition(condition c) noexcept {
 }
 inline std::error_code make_error_code(error e) noexcept { return {static_cast<int>(e), error_category()}; }
 
-} // namespace unio::inline v0_1
+} // namespace unio
 
 template <> struct std::is_error_condition_enum<unio::condition> : std::true_type {};
 template <> struct std::is_error_code_enum<unio::error> : std::true_type {};
@@ -34,6 +34,25 @@ inline std::error_code to_error_code(int native_code) noexcept {
 /// The inverse, for the codes of system calls, allocations and unio's own functions.
 inline int to_native(std::error_code const& e) noexcept {
   return e.category() == error_category() ? native(static_cast<error>(e.value())) : -e.value();
+}
+
+// Where a failure comes from, in 32 bits:
+//
+//   number of the operation's name (8) | 1 | number of its object (23)
+//                                      | 0 | descriptor + 1 (23); 0 without one
+inline constexpr unsigned name_shift = 24;
+inline constexpr std::uint32_t is_object = 1U << 23;
+inline constexpr std::uint32_t number_mask = is_object - 1;
+constexpr std::uint32_t of_descriptor(int fd) noexcept {
+  auto const n = static_cast<std::uint32_t>(fd); // a negative one is larger than any
+  return n < number_mask ? n + 1 : 0;
+}
+
+/// Where a read that would block comes from. Its name has a number of its own, which is not looked for: such
+/// reads are no rarity.
+inline constexpr std::uint32_t read_number = 1;
+constexpr origin would_block_reading(int fd) noexcept {
+  return static_cast<origin>(read_number << name_shift | of_descriptor(fd));
 }
 
 /// The object of an operation, as it is kept for the texts of its failure: a text, or bytes and the function
@@ -64,4 +83,4 @@ struct failed_object {
 /// aborts.
 [[noreturn]] UNIO_API void no_value(failure const& why);
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

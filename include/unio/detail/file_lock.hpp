@@ -54,4 +54,4 @@ UNIO_SENDER_FORMS(async_lock_range, (file_handle & h, extent_type offset, extent
                   h, offset, bytes, kind)
 UNIO_SENDER_FORMS(async_lock_file, (file_handle & h, lock_kind kind), h, kind)
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -174,4 +174,4 @@ UNIO_SENDER_FORMS(async_clone_extents,
                    extent_type to_offset),
                   from, offset, bytes, to, to_offset)
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -46,4 +46,4 @@ inline int memory_map<Hash, Slots, Spinlock>::do_lock(detail::holding& held, det
   return lock_slots(held, how, Spinlock::attempts);
 }
 
-} // namespace unio::inline v0_1::fs
+} // namespace unio::fs

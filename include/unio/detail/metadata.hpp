@@ -126,4 +126,4 @@ inline io_result<metadata> stat(path_handle const& base, path_view name) noexcep
   return stat(base, name, stat_fields::basic, last_link::itself);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

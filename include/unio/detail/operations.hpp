@@ -267,4 +267,4 @@ class UNIO_API async_no_op : public detail::void_operation, public detail::stand
       : void_operation(detail::no_op_faces, handle_kind::none, -1, m, d) {}
 };
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -104,4 +104,4 @@ inline io_awaitable<async_receive_handles> co_receive_handles(handle& socket, mu
   return io_awaitable<async_receive_handles>(std::in_place, socket, into, d);
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

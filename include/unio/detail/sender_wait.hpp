@@ -60,4 +60,4 @@ class sender_wait : protected away {
   [[nodiscard]] standard_stop_token token() noexcept { return {stop_.get_token()}; }
 };
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail

@@ -64,4 +64,4 @@ inline async_send_zero_copy::async_send_zero_copy(socket_handle& h, io_request<c
                                                   unio::deadline d) noexcept
     : transfer_operation(detail::send_zero_copy_faces, h, request, d) {}
 
-} // namespace unio::inline v0_1
+} // namespace unio

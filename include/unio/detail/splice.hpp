@@ -80,4 +80,4 @@ inline io_awaitable<async_splice> co_splice(io_handle& from, io_handle& to, spli
   return io_awaitable<async_splice>(async_splice(from, to, request, d));
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -141,4 +141,4 @@ template <detail::can_be_awaited A> auto timeout(deadline bound, A&& x) {
   return detail::timeout_awaitable<detail::task_value_t<A>>(bound, detail::as_task<A>(static_cast<A&&>(x)));
 }
 
-} // namespace unio::inline v0_1
+} // namespace unio

@@ -81,7 +81,7 @@ template <class Sender> class atomic_form : message_link<atomic_form<Sender>>, p
   }
 };
 
-} // namespace unio::inline v0_1::detail
+} // namespace unio::detail
 
 #define UNIO_VERB_FORMS(verb, sender, parameters, ...)                                               \
   sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                          \
