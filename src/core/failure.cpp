@@ -4,7 +4,7 @@
 // last 256, which is written and read without a lock: an object is in the slot `number % 256` until a later
 // one overwrites it. A reader compares the number before and after.
 
-#include "core/origin.hpp"
+#include <unio/error.hpp>
 
 #include <algorithm>
 #include <array>

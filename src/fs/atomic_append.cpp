@@ -591,7 +591,8 @@ result<atomic_append> atomic_append::open(path_handle const& base, path_view nam
   atomic_append m;
   m.state_.reset(new (std::nothrow) state);
   if (m.state_ == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-  if (int const e = m.state_->open(base, name, detail::waiting_for(d)); e != 0) return to_error_code(e);
+  if (int const e = m.state_->open(base, name, detail::waiting_for(d)); e != 0)
+    return unio::detail::failed_on(e, "atomic_append::open", name.c_str(), name.size());
   return m;
 }
 

@@ -266,12 +266,15 @@ byte_ranges& byte_ranges::operator=(byte_ranges&& other) noexcept = default;
 byte_ranges::~byte_ranges() = default;
 
 result<byte_ranges> byte_ranges::open(path_handle const& base, path_view name, deadline d) noexcept {
+  auto const not_opened = [&](int e) {
+    return unio::detail::failed_on(e, "byte_ranges::open", name.c_str(), name.size());
+  };
   std::unique_ptr<state> s(new (std::nothrow) state);
-  if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  if (s == nullptr) return not_opened(-ENOMEM);
   result<lock_file> file = lock_file::open(base, name, {.beside = "notes"});
-  if (!file) return file.error();
+  if (!file) return not_opened(unio::detail::to_native(file.error()));
   s->file = std::move(*file);
-  if (int const e = s->prepare(detail::waiting_for(d)); e != 0) return to_error_code(e);
+  if (int const e = s->prepare(detail::waiting_for(d)); e != 0) return not_opened(e);
   return byte_ranges(std::move(s));
 }
 

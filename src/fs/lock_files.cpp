@@ -322,12 +322,15 @@ lock_files& lock_files::operator=(lock_files&& other) noexcept = default;
 lock_files::~lock_files() = default;
 
 result<lock_files> lock_files::open(path_handle const& base, path_view name) noexcept {
+  auto const not_opened = [&](int e) {
+    return unio::detail::failed_on(e, "lock_files::open", name.c_str(), name.size());
+  };
   std::unique_ptr<state> s(new (std::nothrow) state);
-  if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  if (s == nullptr) return not_opened(-ENOMEM);
   result<lock_file> directory = lock_file::open(base, name, {.directory = true});
-  if (!directory) return directory.error();
+  if (!directory) return not_opened(unio::detail::to_native(directory.error()));
   s->directory = std::move(*directory);
-  if (int const e = s->probe(); e != 0) return to_error_code(e);
+  if (int const e = s->probe(); e != 0) return not_opened(e);
   return lock_files(std::move(s));
 }
 

@@ -536,7 +536,7 @@ void memory_map_base::lock_slots(result<entities_guard>& r, int failed, deadline
   if (failed == 0) {
     r->mutex_ = this;
   } else {
-    r = to_error_code(failed);
+    r = unio::detail::failed(failed, "lock");
   }
 }
 

@@ -116,10 +116,10 @@ result<entities_guard> shared_fs_mutex::lock(std::span<entity const> entities, d
                                              bool spin_not_sleep) noexcept {
   result<entities_guard> r;
   entities_guard& guard = *r;
-  if (int const e = guard.held_.entities.assign(entities); e != 0) return to_error_code(e);
+  if (int const e = guard.held_.entities.assign(entities); e != 0) return unio::detail::failed(e, "lock");
   if (guard.held_.entities.empty()) return r;
   if (int const e = do_lock(guard.held_, detail::waiting_for(d, spin_not_sleep)); e != 0)
-    return to_error_code(e);
+    return unio::detail::failed(e, "lock");
   guard.mutex_ = this;
   return r;
 }

@@ -1,6 +1,5 @@
 // async_read: all of reading, for every driver.
 
-#include "core/origin.hpp"
 #include "op/access.hpp"
 #include "op/registered.hpp"
 #include "op/stream.hpp"
@@ -126,12 +125,6 @@ int async_read::read_at_once(int fd, handle_kind kind, mutable_buffer into, bool
     return r;
   sys::note_waited(fd, sys::waited_in, true);
   return not_at_once;
-}
-
-failure async_read::failed_at_once(io_handle const& h, int native_code) noexcept {
-  if (native_code == -EAGAIN) [[likely]]
-    return {detail::to_error_code(native_code), detail::origin_on(detail::read_number, h.native_handle())};
-  return detail::failed(native_code, detail::read_faces.name, h.native_handle());
 }
 
 constinit operation_faces const detail::read_faces = {

@@ -36,6 +36,25 @@ inline int to_native(std::error_code const& e) noexcept {
   return e.category() == error_category() ? native(static_cast<error>(e.value())) : -e.value();
 }
 
+// Where a failure comes from, in 32 bits:
+//
+//   number of the operation's name (8) | 1 | number of its object (23)
+//                                      | 0 | descriptor + 1 (23); 0 without one
+inline constexpr unsigned name_shift = 24;
+inline constexpr std::uint32_t is_object = 1U << 23;
+inline constexpr std::uint32_t number_mask = is_object - 1;
+constexpr std::uint32_t of_descriptor(int fd) noexcept {
+  auto const n = static_cast<std::uint32_t>(fd); // a negative one is larger than any
+  return n < number_mask ? n + 1 : 0;
+}
+
+/// Where a read that would block comes from. Its name has a number of its own, which is not looked for: such
+/// reads are no rarity.
+inline constexpr std::uint32_t read_number = 1;
+constexpr origin would_block_reading(int fd) noexcept {
+  return static_cast<origin>(read_number << name_shift | of_descriptor(fd));
+}
+
 /// The object of an operation, as it is kept for the texts of its failure: a text, or bytes and the function
 /// that makes a text of them. So no operation pays for texts that no program asks for.
 struct failed_object {

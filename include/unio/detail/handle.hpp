@@ -45,6 +45,11 @@ inline async_receive::result_type async_receive::result() noexcept {
   if (r < 0) return failed();
   return {std::move(filled_), static_cast<std::size_t>(r)};
 }
+inline failure async_read::failed_at_once(io_handle const& h, int native_code) noexcept {
+  if (native_code == -static_cast<int>(std::errc::resource_unavailable_try_again)) [[likely]]
+    return {detail::to_error_code(native_code), detail::would_block_reading(h.native_handle())};
+  return detail::failed(native_code, detail::read_faces.name, h.native_handle());
+}
 inline int async_read::at_once(io_handle& h, io_request<mutable_buffers> const& request,
                                unio::deadline const& d) noexcept {
   if (h.own_multiplexer() != nullptr || request.buffers.size() != 1) return not_at_once;
