@@ -76,4 +76,6 @@ foreach(package IN ITEMS unio unio_libdir unio_tls unio_net)
   install(FILES ${PROJECT_BINARY_DIR}/${package}.pc DESTINATION ${unio_pkgconfig_dir} COMPONENT development)
 endforeach()
 
-include(cmake/cpack.cmake)
+if(PROJECT_IS_TOP_LEVEL) # another project has packages of its own
+  include(cmake/cpack.cmake)
+endif()
