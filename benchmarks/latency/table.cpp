@@ -19,7 +19,7 @@ bool is_quick(benchmark_case const& c) {
          std::find(c.parameters.begin(), c.parameters.end(), parameter{"bytes", "64"}) == c.parameters.end();
 }
 
-// Those that never sleep, one byte over pipes: for the others the scheduler is most of what would be measured.
+// Those that never sleep, one byte over pipes: of the others one would measure the scheduler.
 bool is_of_tail(benchmark_case const& c) {
   auto const says = [&](char const* word) { return c.subject.find(word) != std::string::npos; };
   bool const spins = says("spinning") || says("polled");

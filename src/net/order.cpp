@@ -109,7 +109,7 @@ endpoint source_by_kernel(endpoint const& destination) {
   if (fd < 0) return {};
   result<endpoint> source = endpoint();
   if (sys::connect(fd, static_cast<sockaddr const*>(destination.data()), destination.size()) >= 0)
-    source = detail::sockets::name_of(fd, sys::getsockname);
+    source = detail::sockets::name_of(fd, sys::getsockname, "connect");
   (void)sys::close(fd);
   return source.value_or(endpoint());
 }
