@@ -40,8 +40,7 @@ unio::task<> echo(unio::socket_handle socket) {
   for (;;) {
     auto const got = co_await socket.co_read(room, 30s);
     if (!got || got->empty()) co_return;
-    unio::const_buffer const answer(room.data(), got.bytes_transferred());
-    auto const sent = co_await unio::write(socket, answer, 30s);
+    auto const sent = co_await unio::write(socket, *got, 30s);
     if (!sent) co_return;
   }
 }

@@ -211,9 +211,9 @@ TEST(failure, shows_the_right_object_or_none_while_many_threads_fail) {
 TEST(failure, has_no_name_where_more_operations_failed_than_it_numbers) {
   // In a process of its own: the names stay.
   auto const fill = [] {
-    static std::array<std::array<char, 8>, 300> names;
+    static std::array<std::array<char, 24>, 300> names;
     int unnamed = 0;
-    for (std::array<char, 8>& name : names) {
+    for (std::array<char, 24>& name : names) {
       std::snprintf(name.data(), name.size(), "op%td", &name - names.data());
       failure const f = failed(-ENOENT, name.data(), 5);
       if (f.object() != "descriptor 5") return 1;

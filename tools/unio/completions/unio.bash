@@ -2,7 +2,7 @@
 
 _unio() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
-  local subcommands='tour capabilities echo lock resolve walk cp rm bench' i
+  local subcommands='tour capabilities doctor echo lock resolve walk cp rm bench' i
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "$subcommands -h --help --version" -- "$current")
@@ -38,6 +38,7 @@ _unio() {
     case ${COMP_WORDS[1]} in
       tour) words='--json --driver' ;;
       capabilities) words='--operations' ;;
+      doctor) words='--json' ;;
       echo) words='--port --address --mode --tls --driver --threads --timer' ;;
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;

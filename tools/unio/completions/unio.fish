@@ -4,6 +4,7 @@ complete -c unio -n __fish_use_subcommand -f -l version -d 'Print the version'
 complete -c unio -s h -l help -d 'Print the options'
 complete -c unio -n __fish_use_subcommand -f -a tour -d 'Move a file through everything unio has'
 complete -c unio -n __fish_use_subcommand -f -a capabilities -d 'Print which driver is used'
+complete -c unio -n __fish_use_subcommand -f -a doctor -d 'Tell what this machine offers'
 complete -c unio -n __fish_use_subcommand -f -a echo -d 'Serve connections by sending back what they send'
 complete -c unio -n __fish_use_subcommand -f -a lock -d 'Run a command while names are locked'
 complete -c unio -n __fish_use_subcommand -f -a resolve -d 'Print the addresses of a host'
@@ -16,6 +17,8 @@ complete -c unio -n '__fish_seen_subcommand_from tour' -l json -r -F -d 'Write t
 complete -c unio -n '__fish_seen_subcommand_from tour' -l driver -x -a 'uring epoll' -d 'Only the rows of this driver'
 
 complete -c unio -n '__fish_seen_subcommand_from capabilities' -l operations -d 'Print each operation of io_uring'
+
+complete -c unio -n '__fish_seen_subcommand_from doctor' -l json -d 'Print it as JSON'
 
 complete -c unio -n '__fish_seen_subcommand_from echo' -l port -x -d 'The port, 0 for any'
 complete -c unio -n '__fish_seen_subcommand_from echo' -l address -x -d 'The address to listen on'
