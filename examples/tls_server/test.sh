@@ -39,6 +39,6 @@ refused "'127.0.0.1': its certificate was refused: IP address mismatch (CN=local
   "127.0.0.1:$port" "$work/certificate.pem"
 refused "'localhost': its certificate was refused: self-signed certificate (CN=localhost)" "localhost:$port"
 refused "root certificates '/nonexistent': No such file or directory" "localhost:$port" /nonexistent
-refused "localhost:1: Connection refused" localhost:1
+refused ":1: Connection refused" localhost:1
 if said=$("$server" 127.0.0.1:0 "$work/key.pem" "$work/key.pem" 2>&1); then exit 1; fi
 grep -qF "certificate '$work/key.pem': no start line" <<<"$said"
