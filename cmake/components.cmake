@@ -51,7 +51,7 @@ function(unio_component name)
     target_link_libraries(${library} PUBLIC unio_${kind} PRIVATE ${arg_LIBRARY})
   endforeach()
   set_target_properties(unio_${name}_shared PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION} SOVERSION ${UNIO_ABI})
   if(NOT UNIO_SANITIZE)
     target_link_options(unio_${name}_shared PRIVATE LINKER:--no-undefined)
   endif()

@@ -1,11 +1,10 @@
 # Debian packages: `cpack -G DEB` in the build directory of a build with CMAKE_INSTALL_PREFIX=/usr, as
 # scripts/check-deb makes one.
 #
-#   libunio0, libunio-tls0, libunio-net0   the shared libraries, apart because of what they need
-#   libunio-dev                            headers, static libraries, CMake and pkg-config
-#   unio                                   the command, its manual page and its completions
+#   libunio0.1, libunio-tls0.1, libunio-net0.1   the shared libraries, apart because of what they need
+#   libunio-dev                                  headers, static libraries, CMake and pkg-config
+#   unio                                         the command, its manual page and its completions
 
-set(unio_abi ${PROJECT_VERSION_MAJOR})
 set(CPACK_PACKAGE_NAME unio)
 set(CPACK_PACKAGE_VENDOR unio)
 set(CPACK_PACKAGE_CONTACT "unio maintainers <unio@example.org>" CACHE STRING "Who answers for the packages")
@@ -67,27 +66,27 @@ endif()
 set(same "(= ${PROJECT_VERSION})")
 set(about "unio performs I/O on io_uring, on epoll or by plain system calls, with the\nsame result: \
 blocking, polled, awaited by a coroutine, or multiplexed.")
-set(libraries "libunio${unio_abi} ${same}")
+set(libraries "libunio${UNIO_ABI} ${same}")
 set(needs "")
 if(UNIO_URING)
   string(APPEND needs ", liburing-dev (>= ${UNIO_LIBURING_VERSION})")
 endif()
 
-unio_debian_package(runtime libunio${unio_abi} libs
+unio_debian_package(runtime libunio${UNIO_ABI} libs
   ABOUT "one I/O over io_uring and epoll: shared library"
   TEXT "${about}")
 if(TARGET unio_tls_shared)
-  unio_debian_package(runtime_tls libunio-tls${unio_abi} libs DEPENDS "libunio${unio_abi} ${same}"
+  unio_debian_package(runtime_tls libunio-tls${UNIO_ABI} libs DEPENDS "libunio${UNIO_ABI} ${same}"
     ABOUT "one I/O over io_uring and epoll: TLS"
     TEXT "${about}\nThis is TLS over any of its streams, by OpenSSL.")
-  string(APPEND libraries ", libunio-tls${unio_abi} ${same}")
+  string(APPEND libraries ", libunio-tls${UNIO_ABI} ${same}")
   string(APPEND needs ", libssl-dev (>= ${UNIO_OPENSSL_VERSION})")
 endif()
 if(TARGET unio_net_shared)
-  unio_debian_package(runtime_net libunio-net${unio_abi} libs DEPENDS "libunio${unio_abi} ${same}"
+  unio_debian_package(runtime_net libunio-net${UNIO_ABI} libs DEPENDS "libunio${UNIO_ABI} ${same}"
     ABOUT "one I/O over io_uring and epoll: names of hosts"
     TEXT "${about}\nThis finds the addresses of hosts, by c-ares.")
-  string(APPEND libraries ", libunio-net${unio_abi} ${same}")
+  string(APPEND libraries ", libunio-net${UNIO_ABI} ${same}")
   string(APPEND needs ", libc-ares-dev (>= ${UNIO_CARES_VERSION})")
 endif()
 unio_debian_package(development libunio-dev libdevel DEPENDS "${libraries}${needs}"

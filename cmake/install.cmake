@@ -12,7 +12,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unio
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.hpp")
 
-# unio_install_library(NAME COMPONENT): libNAME.so.0 is in COMPONENT, the rest in development. What --static
+# unio_install_library(NAME COMPONENT): libNAME.so.0.1 is in COMPONENT, the rest in development. What --static
 # gives pkg-config finds the static library without the shared one beside it.
 function(unio_install_library name component)
   install(TARGETS ${name}_static ${name}_shared EXPORT unioTargets

@@ -55,7 +55,7 @@ foreach(library IN ITEMS unio_static unio_shared)
   endif()
 endforeach()
 
-set_target_properties(unio_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+set_target_properties(unio_shared PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION ${UNIO_ABI})
 if(NOT UNIO_SANITIZE)
   target_link_options(unio_shared PRIVATE LINKER:--no-undefined) # a sanitizer's runtime is in the program
 endif()
