@@ -22,7 +22,8 @@ concept startable = can_be_awaited<A> || can_be_awaited<std::remove_cvref_t<A>>;
 template <class A>
 concept startable_alone = startable<A> && (std::is_lvalue_reference_v<A> || std::move_constructible<A>);
 
-template <class A> struct task_value {
+template <class A> struct task_value {};
+template <can_be_awaited A> struct task_value<A> {
   using awaited = decltype(awaiter_of(std::declval<A>()).await_resume());
   using type =
       std::conditional_t<std::is_rvalue_reference_v<awaited>, std::remove_reference_t<awaited>, awaited>;
