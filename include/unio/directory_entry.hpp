@@ -8,6 +8,8 @@
 
 #pragma once
 
+#include <unio/config.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
