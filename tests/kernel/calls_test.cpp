@@ -149,8 +149,10 @@ DRIVER_TEST(kernel_calls, are_not_tried_at_once_where_that_was_in_vain_until_it_
   auto const vain = m.counters();
   std::uint64_t const misses = vain.inline_misses - before.inline_misses;
   EXPECT_GE(misses, 1u) << "the canary: the first was tried";
-  // Epoll tells when there is something, after which it is worth a look each time.
-  EXPECT_LE(misses, is_ring() ? 12u : 320u) << "one in 32";
+  // Epoll tells when there is something, after which it is worth a look each time: no bound there.
+  if (is_ring()) {
+    EXPECT_LE(misses, 12u) << "one in 32";
+  }
   for (int i = 0; i != 320; ++i) { // something is
     c.peer.write("x");
     started read{unio::async_read(c.socket, unio::mutable_buffer(memory))};
