@@ -93,11 +93,11 @@ unio_debian_package(development libunio-dev libdevel DEPENDS "${libraries}${need
   ABOUT "one I/O over io_uring and epoll: headers and static libraries"
   TEXT "${about}\nThis is what programs in C++23 are compiled with.")
 if(UNIO_BUILD_TOOLS AND NOT UNIO_SANITIZE)
-  set(depends "")
+  set(depends)
   if(BUILD_SHARED_LIBS)
-    set(depends "${libraries}")
+    set(depends DEPENDS "${libraries}")
   endif()
-  unio_debian_package(command unio utils DEPENDS "${depends}"
+  unio_debian_package(command unio utils ${depends}
     ABOUT "locks, trees of files and names over io_uring or epoll"
     TEXT "${about}\nThe command runs others under locks, copies and removes trees of files, \
 finds\nthe addresses of hosts, and shows what the library does with this machine.")

@@ -2,6 +2,7 @@
 
 #include "resolve/server.hpp"
 
+#define CARES_NO_DEPRECATED // as in src/net/wire.cpp
 #include <ares.h>
 #include <poll.h>
 

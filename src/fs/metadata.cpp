@@ -109,7 +109,7 @@ int attributes_of(int dir, char const* name, attributes& a) noexcept {
 }
 
 void defaults::find(int dir) noexcept {
-  attributes a;
+  attributes a{};
   char names[1024];
   owner = ::geteuid();
   group = ::getegid();

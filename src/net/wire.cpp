@@ -2,6 +2,7 @@
 
 #include "net/names.hpp"
 
+#define CARES_NO_DEPRECATED // what c-ares has offered instead since 1.22 is not in Debian 12
 #include <ares.h>
 #include <netdb.h>
 #include <netinet/in.h>

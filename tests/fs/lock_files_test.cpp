@@ -355,7 +355,9 @@ TEST_F(lock_files_, waits_for_an_nfs_client_that_has_a_lease_on_the_file) {
     auto const held = m.lock(a, d);
     EXPECT_EQ(calls.failures<&table::openat>(), 1);
     EXPECT_EQ(held.has_value(), !d.is_zero());
-    if (!held) EXPECT_EQ(held.error(), condition::would_block);
+    if (!held) {
+      EXPECT_EQ(held.error(), condition::would_block);
+    }
   }
 }
 
