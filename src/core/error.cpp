@@ -46,7 +46,7 @@ constexpr char const* error_texts[] = {
 static_assert(std::size(condition_texts) == static_cast<std::size_t>(condition::owner_died));
 static_assert(std::size(error_texts) == static_cast<std::size_t>(error::writable_by_all));
 
-std::string text_of(std::span<char const* const> texts, int value, char const* what) {
+[[gnu::cold]] std::string text_of(std::span<char const* const> texts, int value, char const* what) {
   auto const i = static_cast<std::size_t>(value) - 1;
   if (i < texts.size()) return texts[i];
   return std::string("unknown unio ") + what + " " + std::to_string(value);

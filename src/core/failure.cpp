@@ -93,7 +93,7 @@ failure make(std::int64_t native_code, char const* operation, std::uint32_t obje
           static_cast<origin>(number_of(operation) << name_shift | object)};
 }
 
-std::string where(failure const& f) {
+[[gnu::cold]] std::string where(failure const& f) {
   std::string text = f.operation();
   std::string const object = f.object();
   if (!text.empty() && !object.empty()) text += ' ';
@@ -134,7 +134,7 @@ failure failed_on(std::int64_t native_code, char const* operation, char const* t
   return failed(native_code, operation, o);
 }
 
-void no_value(failure const& why) {
+[[gnu::cold]] void no_value(failure const& why) {
 #if UNIO_HAS_EXCEPTIONS
   std::string const at = where(why);
   if (at.empty()) throw std::system_error(why.code());
@@ -154,7 +154,7 @@ char const* failure::operation() const noexcept {
   return name != nullptr ? name : "";
 }
 
-std::string failure::object() const {
+[[gnu::cold]] std::string failure::object() const {
   std::uint32_t const number = static_cast<std::uint32_t>(origin_) & detail::number_mask;
   if (number == 0) return {};
   if ((static_cast<std::uint32_t>(origin_) & detail::is_object) == 0)
@@ -164,7 +164,7 @@ std::string failure::object() const {
   return o.text != nullptr ? o.text(o.bytes) : std::string(reinterpret_cast<char const*>(o.bytes), o.size);
 }
 
-std::string failure::message() const {
+[[gnu::cold]] std::string failure::message() const {
   std::string text = detail::where(*this);
   if (!text.empty()) text += ": ";
   return text += code().message();

@@ -43,7 +43,7 @@ result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept { return m
 int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
-std::string why_no_ring(int native_code) {
+[[gnu::cold]] std::string why_no_ring(int native_code) {
   std::string text = "io_uring: ";
   text += std::strerror(-native_code);
   switch (-native_code) {
@@ -87,7 +87,7 @@ bool is_driver(std::string_view name) noexcept { return name.empty() || name == 
 
 } // namespace
 
-std::string why_this_driver(int native_code) {
+[[gnu::cold]] std::string why_this_driver(int native_code) {
   if (native_code == backend::needs_no_reason) return {};
   return native_code == 0 ? "UNIO_DRIVER is epoll" : why_no_ring(native_code);
 }
@@ -105,7 +105,7 @@ bool means_unavailable(int native_code) noexcept {
   }
 }
 
-std::string why_none(std::error_code const& error) {
+[[gnu::cold]] std::string why_none(std::error_code const& error) {
   auto const line = [](char const* name, std::string_view is, char const* takes) {
     return std::string(name).append("=").append(is).append(": ").append(takes);
   };

@@ -297,12 +297,13 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
 
 // ── to text ──────────────────────────────────────────────────────────────────────────────────────
 
-void append_number(std::string& out, std::uint32_t n, int base = 10) {
+// What is only written when something has failed is small rather than fast: every program that connects has it.
+[[gnu::cold]] void append_number(std::string& out, std::uint32_t n, int base = 10) {
   char digits[16];
   out.append(digits, std::to_chars(digits, digits + sizeof(digits), n, base).ptr);
 }
 
-void append_ipv4(std::string& out, std::uint8_t const* address) {
+[[gnu::cold]] void append_ipv4(std::string& out, std::uint8_t const* address) {
   for (int i = 0; i < 4; ++i) {
     if (i != 0) out += '.';
     append_number(out, address[i]);
@@ -311,7 +312,7 @@ void append_ipv4(std::string& out, std::uint8_t const* address) {
 
 // RFC 5952: lower case, no leading zeros, "::" for the first of the longest runs of two zero groups or more,
 // and the last four bytes in decimal where the prefix says that they are an IPv4 address (::ffff:0:0/96).
-void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
+[[gnu::cold]] void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
   unsigned group[8];
   for (int i = 0; i < 8; ++i) group[i] = address[2 * i] * 256U + address[2 * i + 1];
   int run_begin = -1;
@@ -342,7 +343,7 @@ void append_ipv6(std::string& out, std::uint8_t const (&address)[16]) {
 }
 
 // Any byte may stand in it: what a log or a terminal would not show is written as \xNN, as is the backslash.
-void append_abstract(std::string& out, std::string_view name) {
+[[gnu::cold]] void append_abstract(std::string& out, std::string_view name) {
   out += '@';
   for (char const c : name) {
     auto const byte = static_cast<unsigned char>(c);
@@ -382,7 +383,7 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
   return detail::failed(detail::to_native(code), "parse_endpoint", o);
 }
 
-std::string to_string(endpoint const& e) {
+[[gnu::cold]] std::string to_string(endpoint const& e) {
   std::string out;
   switch (e.family()) {
     case address_family::unspecified:
