@@ -34,13 +34,11 @@ unio::task<std::size_t> doubled(std::size_t n) {
 } // namespace
 
 int main() {
-  auto [reader, writer] = unio::pipe_handle::anonymous().value();
+  unio::anonymous_pipe const ends = unio::pipe_handle::anonymous().value();
   std::array<char, 16> room{};
-  auto read = [&, &reader = reader](unio::deadline d) {
-    return unio::async_read(reader, unio::mutable_buffer(room), d);
-  };
-  auto write = [&writer = writer](std::string_view text) {
-    return unio::async_write(writer, unio::const_buffer(text));
+  auto read = [&](unio::deadline d) { return unio::async_read(ends.reader, unio::mutable_buffer(room), d); };
+  auto write = [&](std::string_view text) {
+    return unio::async_write(ends.writer, unio::const_buffer(text));
   };
 
   // One thread, which sync_wait blocks, runs both, and the deadline.
@@ -53,7 +51,7 @@ int main() {
 
   // A pool's scheduler: the operation waits on the pool's multiplexer.
   unio::thread_pool pool(2);
-  writer.write(std::string_view("hello, pool")).value();
+  ends.writer.write(std::string_view("hello, pool")).value();
   auto there = ex::starts_on(unio::as_scheduler(pool.executor()), read(1s)) |
                ex::let_value([](auto& got) { return doubled(got.bytes_transferred()); });
   auto [twice] = sync_wait(std::move(there)).value();
