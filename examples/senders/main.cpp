@@ -34,7 +34,7 @@ unio::task<std::size_t> doubled(std::size_t n) {
 } // namespace
 
 int main() {
-  unio::anonymous_pipe const ends = unio::pipe_handle::anonymous().value();
+  unio::anonymous_pipe ends = unio::pipe_handle::anonymous().value();
   std::array<char, 16> room{};
   auto read = [&](unio::deadline d) { return unio::async_read(ends.reader, unio::mutable_buffer(room), d); };
   auto write = [&](std::string_view text) {
