@@ -1,6 +1,7 @@
 // file_operations.hpp: what the operations on a file's length and space do, and by which system calls.
 
 #include "support/calls.hpp"
+#include "support/direct_io.hpp"
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
@@ -168,38 +169,45 @@ TEST(try_barrier, never_waits_for_the_device) {
   EXPECT_EQ(synced, 0);
 }
 
-TEST(caching, decides_what_reaches_the_device) {
-  test::temporary_directory const d;
+struct effect_of_caching {
+  caching kind;
+  int flags; // of those that the kernel is told with O_DIRECT, O_SYNC and O_DSYNC
+  int syncs;
+};
+void expect_effects(test::temporary_directory const& d, std::vector<effect_of_caching> const& all) {
   static std::atomic<int> synced;
   static std::atomic<int> flags;
-  for (auto const& [k, wanted, syncs] :
-       {std::tuple{caching::none, O_DIRECT | O_SYNC, 0}, std::tuple{caching::only_metadata, O_DIRECT, 0},
-        std::tuple{caching::reads, O_SYNC, 0}, std::tuple{caching::reads_and_metadata, O_DSYNC, 0},
-        std::tuple{caching::all, 0, 0}, std::tuple{caching::safety_barriers, 0, 2},
-        std::tuple{caching::temporary, 0, 0}}) {
+  for (effect_of_caching const& wanted : all) {
     synced = flags = 0;
-    std::string const name = "a" + std::to_string(static_cast<int>(k));
+    std::string const name = "a" + std::to_string(static_cast<int>(wanted.kind));
     test::replaced_calls calls;
     calls->openat = [](int dir, char const* path, int f, unsigned permissions) noexcept -> std::int64_t {
       flags = f;
       return unio::sys::kernel.openat(dir, path, f, permissions);
     };
     calls->fsync = [](int fd) noexcept -> std::int64_t { return ++synced, unio::sys::kernel.fsync(fd); };
-    auto f = file_handle::file(d.handle(), name, mode::write, creation::only_if_not_exist, k);
-    if (!f.has_value()) {
-      EXPECT_TRUE((wanted & O_DIRECT) != 0) << f.error().message();
-      continue; // a filesystem without direct I/O
-    }
-    EXPECT_EQ(flags & (O_DIRECT | O_SYNC), wanted) << name; // O_SYNC contains O_DSYNC
+    auto f = file_handle::file(d.handle(), name, mode::write, creation::only_if_not_exist, wanted.kind);
+    ASSERT_TRUE(f.has_value()) << name << ": " << f.error().message();
+    EXPECT_EQ(flags & (O_DIRECT | O_SYNC), wanted.flags) << name; // O_SYNC contains O_DSYNC
     ASSERT_TRUE(f->close());
-    EXPECT_EQ(synced, syncs) << name;
+    EXPECT_EQ(synced, wanted.syncs) << name;
   }
+}
+
+TEST(caching, decides_what_reaches_the_device) {
+  test::temporary_directory const d;
+  expect_effects(d, {{caching::reads, O_SYNC, 0},
+                     {caching::reads_and_metadata, O_DSYNC, 0},
+                     {caching::all, 0, 0},
+                     {caching::safety_barriers, 0, 2},
+                     {caching::temporary, 0, 0}});
 }
 
 // ---- direct I/O -------------------------------------------------------------------------------------------
 
 TEST(direct, is_refused_where_it_would_be_buffered) {
   test::temporary_directory const d;
+  if (std::string const why = test::no_direct_io(d.path()); !why.empty()) GTEST_SKIP() << why;
   test::replaced_calls calls;
   calls->statx = [](int dir, char const* path, int flags, unsigned mask, struct statx* s) noexcept {
     std::int64_t const r = unio::sys::kernel.statx(dir, path, flags, mask, s);
@@ -217,10 +225,54 @@ TEST(direct, is_refused_where_it_would_be_buffered) {
   }
 }
 
+TEST(direct, is_asked_for_by_two_kinds_of_caching) {
+  test::temporary_directory const d;
+  if (std::string const why = test::no_direct_io(d.path()); !why.empty()) GTEST_SKIP() << why;
+  expect_effects(d, {{caching::none, O_DIRECT | O_SYNC, 0}, {caching::only_metadata, O_DIRECT, 0}});
+}
+
+// That the right bytes come proves nothing: they come through the cache as well.
+TEST(direct, goes_past_the_page_cache_on_every_driver) {
+  test::temporary_directory const d;
+  if (std::string const why = test::no_direct_io(d.path()); !why.empty()) GTEST_SKIP() << why;
+  d.write("a", std::string(4096, 'x'));
+  if (auto const f = file_handle::file(d.handle(), "a", mode::read, creation::open_existing, caching::none);
+      !test::refuses_unaligned(f.value().native_handle()))
+    GTEST_SKIP() << "this filesystem reads what is not aligned: direct I/O cannot be told from other";
+  alignas(4096) static std::byte page[4096];
+  std::vector<std::string> drivers = test::available_drivers();
+  drivers.emplace_back(); // blocking
+  for (caching const k : {caching::none, caching::only_metadata})
+    for (std::string const& driver : drivers) {
+      SCOPED_TRACE(testing::Message() << static_cast<int>(k) << ' ' << driver);
+      auto const m = driver.empty() ? nullptr : test::make_multiplexer(driver.c_str()).value();
+      std::string const name = "a" + std::to_string(static_cast<int>(k)) + driver;
+      file_handle f = file_handle::file(d.handle(), name, mode::write, creation::if_needed, k).value();
+      f.set_multiplexer(m.get());
+      int const flags = ::fcntl(f.native_handle(), F_GETFL);
+      EXPECT_EQ(flags & (O_DIRECT | O_SYNC), k == caching::none ? O_DIRECT | O_SYNC : O_DIRECT);
+
+      std::fill(std::begin(page), std::end(page), std::byte{'x'});
+      EXPECT_EQ(f.write({unio::const_buffer(page), 0}, 10s).bytes_transferred(), sizeof page);
+      std::fill(std::begin(page), std::end(page), std::byte{0});
+      EXPECT_EQ(f.read({unio::mutable_buffer(page), 0}, 10s).bytes_transferred(), sizeof page);
+      EXPECT_EQ(page[4095], std::byte{'x'});
+      EXPECT_EQ(f.read({unio::mutable_buffer(page + 1, 511), 1}, 10s).error().value(), EINVAL);
+      EXPECT_EQ(f.write({unio::const_buffer(page + 1, 511), 1}, 10s).error().value(), EINVAL);
+      EXPECT_EQ(test::cached_pages(d / name), 0);
+
+      file_handle buffered = open(d, name.c_str());
+      EXPECT_EQ(buffered.read({unio::mutable_buffer(page + 1, 511), 1}).value().bytes(), 511U);
+      EXPECT_EQ(test::cached_pages(d / name), 1) << "the canary: what is read otherwise is in the cache";
+      f.set_multiplexer(nullptr);
+    }
+}
+
 TEST(direct, tells_what_it_has_to_be_aligned_to) {
   test::temporary_directory const d;
+  if (std::string const why = test::no_direct_io(d.path()); !why.empty()) GTEST_SKIP() << why;
   auto f = file_handle::file(d.handle(), "a", mode::write, creation::if_needed, caching::only_metadata);
-  if (!f.has_value()) GTEST_SKIP() << "no direct I/O: " << f.error().message();
+  ASSERT_TRUE(f.has_value()) << f.error().message();
   unio::io_alignment const a = f->direct_alignment().value();
   if (a.offset == 0) GTEST_SKIP() << "the kernel does not tell";
   EXPECT_EQ(4096 % a.offset, 0U);

@@ -5,6 +5,7 @@
 #include "driver/registered_memory.hpp"
 
 #include "support/child.hpp"
+#include "support/direct_io.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/failing_calls.hpp"
@@ -223,11 +224,12 @@ TEST_P(registered_memory, is_not_used_for_lists_and_for_other_memory) {
 
 TEST_P(registered_memory, is_used_for_direct_files) {
   test::temporary_directory const directory;
+  if (std::string const why = test::no_direct_io(directory.path()); !why.empty()) GTEST_SKIP() << why;
   directory.write("file", std::string(block, 'a') + std::string(block, 'b'));
   auto opened =
       unio::file_handle::file(directory.handle(), "file", unio::handle::mode::write,
                               unio::handle::creation::open_existing, unio::handle::caching::only_metadata);
-  if (!opened) GTEST_SKIP() << "O_DIRECT: " << opened.error().message();
+  ASSERT_TRUE(opened.has_value()) << opened.error().message();
   unio::file_handle file = std::move(*opened);
   file.set_multiplexer(m_.get());
   buffer_pool pool(2, block, pool_memory::registered);

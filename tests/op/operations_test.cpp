@@ -6,6 +6,7 @@
 // styles are stands in support/operation_table.hpp. A new operation is a new row here.
 
 #include "op/rows.hpp"
+#include "support/direct_io.hpp"
 #include "support/drivers.hpp"
 #include "support/operation_table.hpp"
 #include "support/spellings.hpp"
@@ -86,6 +87,10 @@ std::vector<test::cell> play_everywhere(test::row const& r, script s,
 TEST_P(operations, end_the_same_on_every_driver_and_in_every_style) {
   if (GetParam().row->name.ends_with("_on_ipv6")) {
     static std::string const missing = test::no_ipv6();
+    if (!missing.empty()) GTEST_SKIP() << missing;
+  }
+  if (GetParam().row->name.ends_with("_past_the_cache")) {
+    static std::string const missing = test::no_direct_io(test::directory().path());
     if (!missing.empty()) GTEST_SKIP() << missing;
   }
   std::vector<test::cell> const cells =

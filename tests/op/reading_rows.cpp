@@ -143,9 +143,9 @@ struct read_registered_file : with_registered_buffer, test::fixture {
   read_registered_file(io_multiplexer* m, script) {
     directory().write("direct", text);
     using unio::handle;
-    auto direct = unio::file_handle::file(directory().handle(), "direct", handle::mode::read,
-                                          handle::creation::open_existing, handle::caching::only_metadata);
-    file = direct ? std::move(*direct) : unio::file_handle::file(directory().handle(), "direct").value();
+    file = unio::file_handle::file(directory().handle(), "direct", handle::mode::read,
+                                   handle::creation::open_existing, handle::caching::only_metadata)
+               .value();
     file.set_multiplexer(m);
   }
   unio::io_request<unio::mutable_buffers> request() {
@@ -182,6 +182,6 @@ std::vector<test::row> test::reading_rows() {
       row_of<read_mapped_file>("read_mapped_file"),
       row_of<read_registered<pipe_ends>>("read_pipe_into_registered_memory"),
       row_of<read_registered<tcp_ends>>("read_tcp_socket_into_registered_memory"),
-      row_of<read_registered_file>("read_file_into_registered_memory"),
+      row_of<read_registered_file>("read_into_registered_memory_past_the_cache"),
   };
 }
