@@ -41,7 +41,9 @@ concept is_frame_allocator = requires(A& a, void* p, std::size_t n) {
   { a.deallocate(p, n) } -> std::same_as<void>;
 };
 
-/// An object with `A& get_frame_allocator()`, or `A* get_frame_allocator()`, where null means the pool.
+/// An object with `A& get_frame_allocator()`, or `A* get_frame_allocator()`, where null means the pool. It is
+/// not asked for a frame that the compiler makes part of the caller's (Clang 20, for a task that is awaited
+/// where it is called).
 ///
 /// Lifetime  the allocator outlives the frames that it allocated
 /// Source    *Coroutine-first asynchronous I/O* §9.1
