@@ -64,7 +64,7 @@ concept only_a_sender = ex::sender<std::remove_cvref_t<Sender>> &&
 /// Cancellation   the receiver's stop token is the task's
 /// Cost           no block but the task's own frame
 template <is_executor Executor, class T>
-[[nodiscard]] detail::task_sender<Executor, T> as_sender(Executor executor, task<T> t);
+[[nodiscard]] detail::task_sender<Executor, T> as_sender(Executor executor, task<T>&& t);
 
 /// An executor as a scheduler: `schedule(as_scheduler(executor))` completes there, by post(); set_stopped()
 /// if the executor ended first, or a stop was requested. Schedulers of equal executors are equal.

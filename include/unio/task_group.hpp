@@ -70,6 +70,8 @@ class UNIO_API task_group : private detail::children {
     requires(std::same_as<Handler, detail::tell_the_group> ||
              std::invocable<Handler&, task_outcome<detail::task_value_t<A>>>)
   void start(A&& a, Handler handler);
+  /// The same of what cannot be awaited: an error that says what to write.
+  template <class... Handler> void start(detail::no_awaitable, Handler&&...) {}
 
   /// Asks all of them to stop. Returns true for the first request.
   bool request_stop() noexcept;

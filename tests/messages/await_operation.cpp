@@ -1,5 +1,5 @@
 // The form for receivers, awaited.
-// any: 1 error: write co_await co_read(...) in place of async_read(...)
+// any: 1 error: write co_read(...) in place of async_read(...)
 
 #include <unio/run.hpp>
 #include <unio/timer_handle.hpp>

@@ -1,5 +1,5 @@
 // A span of time, awaited.
-// any: 1 error: a span or a moment is not awaitable: write co_await unio::co_sleep(1s)
+// any: 1 error: a span or a moment is not awaitable: write unio::co_sleep(1s) in place of 1s
 
 #include <unio/task.hpp>
 

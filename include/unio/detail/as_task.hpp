@@ -22,7 +22,25 @@ concept startable = can_be_awaited<A> || can_be_awaited<std::remove_cvref_t<A>>;
 template <class A>
 concept startable_alone = startable<A> && (std::is_lvalue_reference_v<A> || std::move_constructible<A>);
 
-template <class A> struct task_value {};
+/// In place of what can be awaited, for overloads that say in one line what to write. A conversion, and these
+/// are templates, so that a program's own functions of the same names come first.
+struct no_awaitable {
+  template <class A>
+    requires(!startable<A>)
+  no_awaitable(A&&) { // NOLINT: implicit
+    (void)what_to_await<A>();
+  }
+};
+
+/// Stands for the value of what cannot be awaited.
+struct value_of_nothing {};
+
+template <class A> struct task_value {
+  using type = value_of_nothing;
+};
+template <class A>
+  requires(!can_be_awaited<A> && is_function<A>)
+struct task_value<A> : task_value<std::invoke_result_t<A&>> {};
 template <can_be_awaited A> struct task_value<A> {
   using awaited = decltype(awaiter_of(std::declval<A>()).await_resume());
   using type =
@@ -45,7 +63,7 @@ template <class T, class A> task<T> await_in_task(A a) {
 
 template <class A> task<task_value_t<A>> as_task(A&& a) {
   if constexpr (!can_be_awaited<A>) {
-    say_what_to_await<A>();
+    (void)what_to_await<A>();
     return {};
   } else if constexpr (is_task<A>::value) {
     return static_cast<A&&>(a);
@@ -59,7 +77,7 @@ template <class A> task<task_value_t<A>> as_task(A&& a) {
 template <class R>
 concept task_range = requires(R& r) {
   { std::begin(r) == std::end(r) } -> std::convertible_to<bool>;
-  requires is_task<std::remove_cvref_t<decltype(*std::begin(r))>>::value;
+  requires is_task<std::remove_reference_t<decltype(*std::begin(r))>>::value;
 };
 
 /// std::expected and the like: may be a failure without being an exception.

@@ -6,7 +6,7 @@
 //   end_listener      notified when a coroutine has ended, in place of a continuation
 //   promise_base      the continuation and the environment
 //   affine_promise    await_transform: the affine protocol
-//   say_what_to_await what the compiler says of what cannot be awaited
+//   what_to_await     what the compiler says of what cannot be awaited
 //   transfer<Tail>    resuming another coroutine, in constant stack
 
 #pragma once
@@ -163,7 +163,7 @@ template <class A> decltype(auto) awaiter_of(A&& a) noexcept {
 template <class A>
 concept can_be_awaited = requires(A&& a) { awaiter_of(static_cast<A&&>(a)).await_resume(); };
 
-enum class not_awaited : unsigned char { unmoved, time, operation, sender, other };
+enum class not_awaited : unsigned char { unmoved, time, operation, function, tasks, result, sender, other };
 
 template <class T>
 concept is_time = requires {
@@ -182,30 +182,56 @@ concept is_operation = requires(T& t) {
   t.poll();
   t.finished();
 };
+/// A function, or a lambda, that returns something to await.
+template <class T>
+concept is_function = requires(T& t) {
+  { t() } -> can_be_awaited;
+};
+template <class T>
+concept holds_tasks = requires(T& t) {
+  typename std::remove_cvref_t<decltype(*t.begin())>::promise_type;
+  requires can_be_awaited<std::remove_cvref_t<decltype(*t.begin())>>;
+};
+template <class T>
+concept is_result = requires(T& t) {
+  t.has_value();
+  t.error();
+};
 
 template <class A> consteval not_awaited why_not_awaited() noexcept {
   using type = std::remove_cvref_t<A>;
   if (can_be_awaited<type>) return not_awaited::unmoved;
   if (is_time<type>) return not_awaited::time;
   if (is_operation<type>) return not_awaited::operation;
+  if (is_function<type>) return not_awaited::function;
+  if (holds_tasks<type>) return not_awaited::tasks;
+  if (is_result<type>) return not_awaited::result;
   return is_sender<type> ? not_awaited::sender : not_awaited::other;
 }
 
-/// One error: what to write in place of `co_await a`. tests/messages shows each.
-template <class A> constexpr void say_what_to_await() noexcept {
-  constexpr not_awaited why = why_not_awaited<A>();
+/// One error: what to write in place of what is awaited, or is to be started. tests/messages shows each. A
+/// class, because it says so where it is needed: Clang shows the line of the program.
+template <class A> struct what_to_await {
+  static constexpr not_awaited why = why_not_awaited<A>();
   static_assert(
       why != not_awaited::unmoved,
       "this is awaited once, so it must be moved: write std::move(task), or call what makes it here");
   static_assert(why != not_awaited::time,
-                "a span or a moment is not awaitable: write co_await unio::co_sleep(1s)");
+                "a span or a moment is not awaitable: write unio::co_sleep(1s) in place of 1s");
+  static_assert(why != not_awaited::operation,
+                "an async_ operation is for receivers: write co_read(...) in place of async_read(...)");
+  static_assert(why != not_awaited::function,
+                "a function is not awaitable, but what it returns is: call it, write f() in place of f");
+  static_assert(why != not_awaited::tasks,
+                "tasks in a container stay there: write when_all(tasks), of a variable that is not const");
+  static_assert(why != not_awaited::result,
+                "this is a result already: write co_read(...) in place of read(...), and await it once");
   static_assert(
-      why != not_awaited::operation,
-      "an async_ operation is for receivers: write co_await co_read(...) in place of async_read(...)");
-  static_assert(why != not_awaited::sender, "a sender can be awaited where <unio/execution.hpp> is included");
+      why != not_awaited::sender,
+      "a sender can be awaited where <unio/execution.hpp> is included, and as as_awaitable(sender)");
   static_assert(why != not_awaited::other,
                 "this cannot be awaited: it is no task, no operation (co_...), and has no operator co_await");
-}
+};
 
 /// Stands for the value of what cannot be awaited, so that there is one error.
 struct any_value {
@@ -445,7 +471,7 @@ template <class Promise, bool Tail> class affine_promise {
     requires(!awaited_in_place<A> && !has_affine_awaiter<A> && !has_foreign_awaiter<A> &&
              !is_held_by_awaiter<A>)
   static not_awaitable<A> await_transform(A&&, await_location = UNIO_AWAITED_HERE) noexcept {
-    say_what_to_await<A>();
+    (void)what_to_await<A>();
     return {};
   }
   ready_awaiter<environment const&> await_transform(this_coro::environment_tag) noexcept { return {with()}; }

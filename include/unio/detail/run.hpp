@@ -202,4 +202,24 @@ template <is_executor Executor, detail::startable A> auto run_on(Executor execut
                                                                      detail::as_task<A>(static_cast<A&&>(a)));
 }
 
+// What cannot be awaited: an error that says what to write.
+template <is_executor Executor, class... Rest> void async_run(Executor, detail::no_awaitable, Rest&&...) {}
+template <class... Rest> void async_run(io_multiplexer&, detail::no_awaitable, Rest&&...) {}
+template <class = void>
+detail::any_value run(io_multiplexer&, detail::no_awaitable, run_options const& = {}) {
+  return {};
+}
+template <class = void> detail::any_value run(detail::no_awaitable, run_options const& = {}) { return {}; }
+template <is_executor Executor>
+detail::any_value sync_wait(Executor, detail::no_awaitable, run_options const& = {}) {
+  return {};
+}
+template <class = void> detail::any_value sync_wait(detail::no_awaitable, run_options const& = {}) {
+  return {};
+}
+template <is_executor Executor>
+detail::not_awaitable<detail::no_awaitable> run_on(Executor, detail::no_awaitable) {
+  return {};
+}
+
 } // namespace unio

@@ -602,8 +602,17 @@ template <class Sender> task<awaited_of<Sender>> await_sender(Sender sender) {
 namespace unio::inline v0_1 {
 
 template <is_executor Executor, class T>
-inline detail::task_sender<Executor, T> as_sender(Executor executor, task<T> t) {
+inline detail::task_sender<Executor, T> as_sender(Executor executor, task<T>&& t) {
   return {std::move(executor), std::move(t)};
+}
+// What is no task, or was not moved: an error that says what to write.
+template <is_executor Executor, class T>
+inline detail::task_sender<Executor, T> as_sender(Executor executor, task<T> const&) {
+  (void)detail::what_to_await<task<T> const&>();
+  return {std::move(executor), task<T>()};
+}
+template <is_executor Executor> inline detail::any_value as_sender(Executor, detail::no_awaitable) {
+  return {};
 }
 template <is_executor Executor> inline detail::executor_scheduler<Executor> as_scheduler(Executor executor) {
   return detail::executor_scheduler<Executor>(std::move(executor));

@@ -140,5 +140,9 @@ class [[nodiscard]] timeout_awaitable : public timeout_base, public child<timeou
 template <detail::startable A> auto timeout(deadline bound, A&& x) {
   return detail::timeout_awaitable<detail::task_value_t<A>>(bound, detail::as_task<A>(static_cast<A&&>(x)));
 }
+// What cannot be awaited: an error that says what to write.
+template <class = void> detail::not_awaitable<detail::no_awaitable> timeout(deadline, detail::no_awaitable) {
+  return {};
+}
 
 } // namespace unio

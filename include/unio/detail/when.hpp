@@ -276,6 +276,12 @@ template <waiting_for What, class... A> auto gather(A&&... a) {
   using members = several<What, task_value_t<A>...>;
   return gathering<What, members>(members(as_task<A>(static_cast<A&&>(a))...));
 }
+/// Some cannot be awaited: says what to write.
+template <class A> using checked = std::conditional_t<can_be_awaited<A>, value_of_nothing, what_to_await<A>>;
+template <waiting_for What, class... A> auto gather_mistaken(A&&... a) {
+  static_assert(((sizeof(checked<A>) != 0) && ...));
+  return gather<What>(static_cast<A&&>(a)...);
+}
 template <waiting_for What, class R> auto gather_range(R& tasks) {
   using iterator = decltype(std::begin(tasks));
   using value = typename std::remove_cvref_t<decltype(*std::begin(tasks))>::value_type;
@@ -316,6 +322,28 @@ template <detail::task_range R>
 inline auto when_any(R&& tasks) {
   UNIO_EXPECTS(std::begin(tasks) != std::end(tasks), "when_any of no task at all would wait for ever");
   return detail::gather_range<detail::waiting_for::first>(tasks);
+}
+
+// What cannot be awaited: an error that says what to write.
+template <class... A>
+  requires(!(detail::can_be_awaited<A> && ...))
+inline auto when_all(A&&... a) {
+  return detail::gather_mistaken<detail::waiting_for::values>(static_cast<A&&>(a)...);
+}
+template <class... A>
+  requires(!(detail::can_be_awaited<A> && ...))
+inline auto when_all_outcomes(A&&... a) {
+  return detail::gather_mistaken<detail::waiting_for::outcomes>(static_cast<A&&>(a)...);
+}
+template <class... A>
+  requires(!(detail::can_be_awaited<A> && ...))
+inline auto when_all_succeed(A&&... a) {
+  return detail::gather_mistaken<detail::waiting_for::successes>(static_cast<A&&>(a)...);
+}
+template <class... A>
+  requires(!(detail::can_be_awaited<A> && ...))
+inline auto when_any(A&&... a) {
+  return detail::gather_mistaken<detail::waiting_for::first>(static_cast<A&&>(a)...);
 }
 
 template <class... T>

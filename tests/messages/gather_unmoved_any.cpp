@@ -1,0 +1,12 @@
+// A task in a variable, given to when_any without std::move.
+// any: 1 error: this is awaited once, so it must be moved: write std::move(task)
+
+#include <unio/when.hpp>
+
+unio::task<int> one() { co_return 1; }
+
+unio::task<int> waits() {
+  unio::task<int> a = one();
+  auto first = co_await unio::when_any(a, one());
+  co_return first.value();
+}
