@@ -22,7 +22,7 @@ namespace unio::inline v0_1 {
 /// What became of one address. Success: no error. condition::canceled: another one was faster.
 struct connect_attempt {
   endpoint to;
-  std::error_code why;
+  failure why; ///< "connect 192.0.2.1:443: Connection refused"
 };
 
 struct connect_any_options {
@@ -39,7 +39,7 @@ struct connect_any_options {
 /// Errors        condition::timed_out if the time was over before all had failed; otherwise the first error
 ///               that is not about this host's own network (ENETUNREACH, EADDRNOTAVAIL, EAFNOSUPPORT), so a
 ///               host of one family reports what the other one met; EDESTADDRREQ for an empty list;
-///               condition::canceled
+///               condition::canceled. It names the address that it is about, if there is one
 /// Deadline      bounds all attempts together
 /// Cancellation  by the environment's stop token, at any point; no socket stays open
 /// Lifetime      the addresses, and what the options point to, outlive it

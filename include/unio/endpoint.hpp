@@ -73,8 +73,8 @@ class UNIO_API endpoint {
 /// number. Cost: no system call but for the name of an interface.
 ///
 /// Errors  error::invalid_address, error::embedded_nul, ENAMETOOLONG. What is wrong with the text is part of
-///         the error's message(), and so of what value() throws. `*why`, if given, is set to a sentence that
-///         names the text and what is wrong with it
+///         the error's message(), and so of what value() throws; if `why` is given, that is set to a sentence
+///         about it instead
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
 /// The text that parse_endpoint reads back as `e`, with the scope as a number; "unix:" for an unnamed Unix

@@ -4,6 +4,7 @@
 //        ▲                        │ a failure: the next one begins at once
 //        └────────────────────────┘ a success: the others are stopped and waited for
 
+#include "handle/sockets.hpp"
 #include "sys/short_lock.hpp"
 
 #include <unio/connect_any.hpp>
@@ -66,7 +67,7 @@ class race {
     std::lock_guard const held(lock_);
     ++running_;
     if (report_ == nullptr) return 0;
-    report_->push_back({to, std::error_code()});
+    report_->push_back({to, failure()});
     return report_->size() - 1;
   }
   void ends(std::size_t attempt, result<socket_handle> got) noexcept {
@@ -115,7 +116,7 @@ task<> attempt(race& r, endpoint const& to, deadline d, detail::connector connec
 
 task<result<socket_handle>> connect_socket(void*, endpoint const& to, deadline d) {
   result<socket_handle> made = socket_handle::create(to.family());
-  if (!made.has_value()) co_return made.error();
+  if (!made.has_value()) co_return detail::sockets::failed_at(detail::to_native(made.error()), "connect", to);
   auto const connected = co_await made->co_connect(to, d);
   if (!connected.has_value()) co_return connected.error();
   co_return std::move(*made);
@@ -131,7 +132,7 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   if (options.attempts != nullptr) options.attempts->clear();
   if (to.empty()) {
     if (options.why != nullptr) *options.why = "there is no address to connect to";
-    co_return to_error_code(-EDESTADDRREQ);
+    co_return failed(-EDESTADDRREQ, "connect");
   }
 
   environment const& here = co_await this_coro::environment;
@@ -195,7 +196,7 @@ std::string to_string(std::span<connect_attempt const> attempts) {
   for (connect_attempt const& a : attempts) {
     if (!a.why || a.why == condition::canceled) continue;
     if (!text.empty()) text += "; ";
-    text += to_string(a.to) + ": " + a.why.message();
+    text += to_string(a.to) + ": " + a.why.code().message();
   }
   return text;
 }

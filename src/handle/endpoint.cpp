@@ -357,30 +357,26 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
 
 } // namespace
 
-result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
-  endpoint e;
-  std::error_code code = error::invalid_address;
-  char const* wrong = nullptr;
+char const* detail::sockets::parse(std::string_view text, endpoint& e, std::error_code& code) {
+  code = error::invalid_address;
   if (text.find('\0') != text.npos) {
     code = error::embedded_nul;
-    wrong = "it contains a NUL byte";
-  } else if (text.starts_with(unix_prefix)) {
-    wrong = parse_unix(text, e, code);
-  } else if (text.starts_with('[')) {
-    wrong = parse_bracketed(text, e);
-  } else {
-    wrong = parse_dotted(text, e);
+    return "it contains a NUL byte";
   }
+  if (text.starts_with(unix_prefix)) return parse_unix(text, e, code);
+  return text.starts_with('[') ? parse_bracketed(text, e) : parse_dotted(text, e);
+}
+
+result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
+  endpoint e;
+  std::error_code code;
+  char const* const wrong = detail::sockets::parse(text, e, code);
   if (wrong == nullptr) return e;
-  if (why != nullptr) *why = quoted(text) + " is not an address: " + wrong;
-  detail::failed_object o;
-  std::size_t const reason_size = std::strlen(wrong) + 5;
-  o.append("\"", 1);
-  o.append(text.data(), text.size(), o.capacity - 1 - reason_size);
-  o.append("\" (");
-  o.append(wrong);
-  o.append(")");
-  return detail::failed(detail::to_native(code), "parse_endpoint", o);
+  if (why != nullptr) { // the caller has asked for the reason here: the failure need not keep it too
+    *why = quoted(text) + " is not an address: " + wrong;
+    return detail::failed(detail::to_native(code), "parse_endpoint");
+  }
+  return detail::failed(detail::to_native(code), "parse_endpoint", detail::sockets::object_of(text, wrong));
 }
 
 [[gnu::cold]] std::string to_string(endpoint const& e) {
@@ -420,6 +416,17 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
     }
   }
   return out;
+}
+
+detail::failed_object detail::sockets::object_of(std::string_view text, char const* wrong) noexcept {
+  failed_object o;
+  std::size_t const reason_size = std::strlen(wrong) + 5;
+  o.append("\"", 1);
+  o.append(text.data(), text.size(), o.capacity - 1 - reason_size);
+  o.append("\" (");
+  o.append(wrong);
+  o.append(")");
+  return o;
 }
 
 detail::failed_object detail::sockets::object_of(endpoint const& e) noexcept {

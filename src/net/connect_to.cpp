@@ -1,5 +1,7 @@
 // connect_to: a text, a look-up, a race; and once more for the family that was late.
 
+#include "core/failed_with.hpp"
+#include "handle/sockets.hpp"
 #include "net/names.hpp"
 
 #include <unio/connect_to.hpp>
@@ -39,6 +41,11 @@ char const* take_apart(std::string_view text, host_port& into) noexcept {
   return nullptr;
 }
 
+failure unreadable(char const* operation, std::string_view text, char const* wrong) noexcept {
+  return detail::failed(detail::native(error::invalid_address), operation,
+                        detail::sockets::object_of(text, wrong));
+}
+
 bool is_over(std::error_code e) noexcept {
   return !e || e == condition::canceled || e == condition::timed_out;
 }
@@ -52,12 +59,13 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
   connect_any_options const racing{.attempt_delay = o.attempt_delay,
                                    .why = o.why != nullptr ? &reason : nullptr};
 
-  if (result<endpoint> const address = parse_endpoint(text); address.has_value()) {
-    if (o.family != address_family::unspecified && o.family != address->family()) {
+  endpoint to[1];
+  std::error_code no_address; // it may be a name
+  if (detail::sockets::parse(text, to[0], no_address) == nullptr) {
+    if (o.family != address_family::unspecified && o.family != to[0].family()) {
       explain("it is an address of another family");
-      co_return resolve_error::no_data;
+      co_return detail::failed_with(make_error_code(resolve_error::no_data), "connect_to", text);
     }
-    endpoint const to[] = {*address};
     result<socket_handle> s = co_await connect_any(to, limit, racing);
     if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
     co_return s;
@@ -65,14 +73,14 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
   host_port parts;
   if (char const* const wrong = take_apart(text, parts); wrong != nullptr) {
     explain(wrong);
-    co_return error::invalid_address;
+    co_return unreadable("connect_to", text, wrong);
   }
 
   resolver& names = o.names != nullptr ? *o.names : resolver::of_the_system();
   resolve_options asking{.family = o.family, .family_delay = o.family_delay};
   io_result<endpoint_list> const found = co_await names.co_resolve(parts.host, parts.port, limit, asking);
   if (!found.has_value()) {
-    explain("looking up the name: " + found.error().message());
+    explain("looking up the name: " + found.error().code().message());
     co_return found.error();
   }
   result<socket_handle> s = co_await connect_any(*found, limit, racing);
@@ -119,7 +127,7 @@ result<host_port> parse_host_port(std::string_view text, std::string* why) {
   host_port parts;
   if (char const* const wrong = take_apart(text, parts); wrong != nullptr) {
     if (why != nullptr) *why = net::quoted(text) + ": " + wrong;
-    return error::invalid_address;
+    return unreadable("parse_host_port", text, wrong);
   }
   return parts;
 }

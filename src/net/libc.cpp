@@ -7,6 +7,8 @@
 
 #include "net/libc.hpp"
 
+#include "core/failed_with.hpp"
+#include "handle/sockets.hpp"
 #include "net/wire.hpp"
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
@@ -187,7 +189,7 @@ task<std::error_code> done(wanted const& w, deadline d) {
 task<io_result<endpoint_list>> resolve_by_libc(std::string host, std::uint16_t port, address_family family,
                                                deadline d) {
   wanted const w(std::make_shared<job>(std::move(host), family));
-  if (std::error_code const e = co_await done(w, d)) co_return e;
+  if (std::error_code const e = co_await done(w, d)) co_return detail::failed_with(e, "resolve", (*w).host);
   endpoint_list found = std::move((*w).addresses);
   for (endpoint& e : found) e = with_port(e, port);
   co_return found;
@@ -195,7 +197,8 @@ task<io_result<endpoint_list>> resolve_by_libc(std::string host, std::uint16_t p
 
 task<io_result<std::vector<std::string>>> names_by_libc(endpoint address, deadline d) {
   wanted const w(std::make_shared<job>(address));
-  if (std::error_code const e = co_await done(w, d)) co_return e;
+  if (std::error_code const e = co_await done(w, d))
+    co_return detail::failed_with(e, "names_of", detail::sockets::object_of(address));
   co_return std::move((*w).names);
 }
 

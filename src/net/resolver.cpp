@@ -7,6 +7,8 @@
 // What is asked under way belongs to the state, which each call shares, so that the resolver may be destroyed
 // before they have ended: its event stops them.
 
+#include "core/failed_with.hpp"
+#include "handle/sockets.hpp"
 #include "net/config.hpp"
 #include "net/libc.hpp"
 #include "net/names.hpp"
@@ -167,6 +169,10 @@ verdict take_addresses(asked& q, std::span<std::byte const> answer) {
   return read_addresses(q.q.type(), answer, q.port, *static_cast<endpoint_list*>(q.into));
 }
 
+failure not_resolved(std::error_code why, std::string_view host) noexcept {
+  return detail::failed_with(why, "resolve", host);
+}
+
 task<io_result<endpoint_list>> ask_for_addresses(shared_state s, std::shared_ptr<settings const> how,
                                                  std::string host, std::uint16_t port, deadline limit,
                                                  resolve_options o) {
@@ -179,7 +185,7 @@ task<io_result<endpoint_list>> ask_for_addresses(shared_state s, std::shared_ptr
   auto const e =
       co_await ask_in_turn(std::move(s), std::move(how), std::move(names),
                            std::span<kind_of_question const>(kinds, n), port, limit, o.family_delay);
-  if (e) co_return e;
+  if (e) co_return not_resolved(e, host);
   six.insert(six.end(), four.begin(), four.end());
   net::sort(six);
   co_return six;
@@ -207,28 +213,32 @@ endpoint_list without_asking(settings const& how, std::string_view host, std::ui
 task<io_result<endpoint_list>> look_up(shared_state s, std::string host, std::uint16_t port, deadline d,
                                        resolve_options o) {
   deadline const limit = moment(d);
-  if (host.find('\0') != host.npos) co_return resolve_error::invalid_name;
+  if (host.find('\0') != host.npos) co_return not_resolved(resolve_error::invalid_name, host);
   result<endpoint> const address = literal(host, port);
-  if (!address.has_value()) co_return address.error();
+  if (!address.has_value()) co_return not_resolved(address.error(), host);
   if (address->size() != 0) {
-    if (!is_wanted(*address, o.family)) co_return resolve_error::no_data;
+    if (!is_wanted(*address, o.family)) co_return not_resolved(resolve_error::no_data, host);
     co_return endpoint_list{*address};
   }
   std::shared_ptr<settings const> how = s->files.now();
   if (direct_or_libc(*how, s->options, host).way == resolve_way::libc) {
-    if (host.empty()) co_return resolve_error::invalid_name; // getaddrinfo(3) would take it for this host
+    // getaddrinfo(3) would take it for this host.
+    if (host.empty()) co_return not_resolved(resolve_error::invalid_name, host);
     co_return co_await resolve_by_libc(std::move(host), port, o.family, limit);
   }
-  if (what_is_wrong_with(host) != nullptr) co_return resolve_error::invalid_name;
+  if (what_is_wrong_with(host) != nullptr) co_return not_resolved(resolve_error::invalid_name, host);
   if (endpoint_list found = without_asking(*how, host, port, o.family); !found.empty()) co_return found;
-  if (is_localhost(host)) co_return resolve_error::no_data; // nobody else is asked for it
+  if (is_localhost(host)) co_return not_resolved(resolve_error::no_data, host); // nobody else is asked for it
   co_return co_await ask_for_addresses(std::move(s), std::move(how), std::move(host), port, limit, o);
 }
 
 task<io_result<strings>> look_up_names(shared_state s, endpoint address, deadline d) {
   deadline const limit = moment(d);
   std::string const name = reverse_name(address);
-  if (name.empty()) co_return resolve_error::invalid_name;
+  auto const fails = [&](std::error_code e) {
+    return detail::failed_with(e, "names_of", detail::sockets::object_of(address));
+  };
+  if (name.empty()) co_return fails(resolve_error::invalid_name);
   std::shared_ptr<settings const> const how = s->files.now();
   if (direct_or_libc(*how, s->options, {}).way == resolve_way::libc)
     co_return co_await names_by_libc(address, limit);
@@ -247,7 +257,7 @@ task<io_result<strings>> look_up_names(shared_state s, endpoint address, deadlin
                                     &into}};
   strings names{name + "."};
   auto const e = co_await ask_in_turn(std::move(s), how, std::move(names), kind, 0, limit, {});
-  if (e) co_return e;
+  if (e) co_return fails(e);
   co_return std::move(into.names);
 }
 
@@ -256,13 +266,16 @@ template <class List>
 task<io_result<List>> look_up_records(shared_state s, std::string name, record type,
                                       verdict (*read)(asked&, std::span<std::byte const>), deadline d) {
   deadline const limit = moment(d);
-  if (what_is_wrong_with(name) != nullptr) co_return resolve_error::invalid_name;
+  auto const fails = [&](std::error_code e) {
+    return detail::failed_with(e, type == record::srv ? "services" : "texts", name);
+  };
+  if (what_is_wrong_with(name) != nullptr) co_return fails(resolve_error::invalid_name);
   std::shared_ptr<settings const> const how = s->files.now();
   List found;
   kind_of_question const kind[] = {{type, read, &found}};
   strings names = candidates(how->conf, name);
   auto const e = co_await ask_in_turn(std::move(s), how, std::move(names), kind, 0, limit, {});
-  if (e) co_return e;
+  if (e) co_return fails(e);
   co_return found;
 }
 
@@ -276,7 +289,7 @@ template <class T> task<ended_with<T>> ends(task<io_result<T>> call) {
   co_return ended_with<T>{std::move(r)};
 }
 template <class T> task<io_result<T>> while_it_exists(shared_state s, task<io_result<T>> call) {
-  if (s->ended.is_set()) co_return std::make_error_code(std::errc::operation_canceled);
+  if (s->ended.is_set()) co_return detail::failed(-ECANCELED, "resolve");
   auto either = co_await when_any(ends(std::move(call)), s->ended.wait());
   auto& outcome = std::get<0>(either.outcomes);
   if (!outcome.has_value()) std::rethrow_exception(outcome.error());
@@ -286,7 +299,7 @@ template <class T> task<io_result<T>> while_it_exists(shared_state s, task<io_re
 task<io_result<endpoint_list>> with_reason(task<io_result<endpoint_list>> call, std::string host,
                                            std::string* why) {
   io_result<endpoint_list> r = co_await std::move(call);
-  if (!r.has_value()) *why = "looking up " + quoted(host) + ": " + r.error().message();
+  if (!r.has_value()) *why = "looking up " + quoted(host) + ": " + r.error().code().message();
   co_return r;
 }
 

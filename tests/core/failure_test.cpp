@@ -165,6 +165,18 @@ TEST(parse_endpoint, shows_the_end_of_a_long_text_and_the_whole_reason) {
   EXPECT_NE(object.find("x:80\" ("), object.npos) << object;
 }
 
+TEST(parse_endpoint, keeps_no_failure_where_its_caller_is_told_the_reason) {
+  failure const before = on("kept");
+  std::string why;
+  for (int i = 0; i != 300; ++i) {
+    failure const f = unio::parse_endpoint("127.0.0.1", &why).error();
+    EXPECT_STREQ(f.operation(), "parse_endpoint");
+    EXPECT_EQ(f.object(), "");
+  }
+  EXPECT_EQ(why, "\"127.0.0.1\" is not an address: a colon and the port are missing");
+  EXPECT_EQ(before.object(), "kept");
+}
+
 // ---- what is kept -----------------------------------------------------------------------------------------
 
 TEST(failure, keeps_the_last_256_objects_and_of_older_ones_the_operation) {

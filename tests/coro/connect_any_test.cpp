@@ -93,6 +93,25 @@ TEST(connect_any, reports_each_address_and_its_error) {
   EXPECT_EQ(why, to_string(at[0]) + ": " + reason + "; " + to_string(at[1]) + ": " + reason);
 }
 
+TEST(connect_any, names_the_address_in_its_failure_and_in_that_of_each_attempt) {
+  endpoint const at[] = {nobody(), nobody()};
+  std::vector<connect_attempt> attempts;
+  auto const s = run(connect_any(at, 10s, {.attempts = &attempts}));
+  std::string const reason = ": " + std::make_error_code(std::errc::connection_refused).message();
+  EXPECT_EQ(s.error().message(), "connect " + to_string(at[0]) + reason);
+  ASSERT_EQ(attempts.size(), 2u);
+  EXPECT_EQ(attempts[0].why.message(), "connect " + to_string(at[0]) + reason);
+  EXPECT_EQ(attempts[1].why.message(), "connect " + to_string(at[1]) + reason);
+  EXPECT_STREQ(run(connect_any({}, 1s)).error().operation(), "connect");
+}
+
+TEST(connect_any, names_an_address_for_which_there_is_no_socket) {
+  endpoint const at[] = {endpoint()};
+  failure const why = run(connect_any(at, 10s)).error();
+  EXPECT_STREQ(why.operation(), "connect");
+  EXPECT_EQ(why, std::errc::address_family_not_supported);
+}
+
 TEST(connect_any, prefers_what_another_host_says_to_what_this_one_cannot_reach) {
   // 255.255.255.255 is no host: a TCP connect to it fails at once with ENETUNREACH.
   endpoint const at[] = {endpoint::ipv4({255, 255, 255, 255}, 9), nobody()};

@@ -70,6 +70,29 @@ TEST(connect_to, names_the_host_and_what_failed) {
   EXPECT_NE(why.find("127.0.0.1"), why.npos);
 }
 
+TEST(connect_to, names_in_its_failure_what_failed) {
+  host h;
+  auto const failing = [&](std::string const& text) {
+    return unio::sync_connect_to(text, 60s, {.names = &h.names}).error().message();
+  };
+  EXPECT_EQ(failing("none.test:80"), "resolve none.test: there is no such name");
+  EXPECT_EQ(failing("none.test"), "connect_to \"none.test\" (the port is missing): " +
+                                      make_error_code(unio::error::invalid_address).message());
+  std::string const port = std::to_string(h.listener.local_endpoint().value().port());
+  (void)h.listener.close();
+  std::string const refused = ": " + std::make_error_code(std::errc::connection_refused).message();
+  EXPECT_EQ(failing("gone.test:" + port), "connect 127.0.0.2:" + port + refused);
+  EXPECT_EQ(failing("127.0.0.1:" + port), "connect 127.0.0.1:" + port + refused);
+}
+
+TEST(connect_to, keeps_no_failure_of_a_name_that_is_no_address) {
+  host h;
+  unio::failure const before = unio::detail::failed_on(-ENOENT, "try", "kept", 4);
+  for (int i = 0; i != 300; ++i)
+    ASSERT_TRUE(unio::sync_connect_to(h.at("here.test"), 60s, {.names = &h.names}).has_value());
+  EXPECT_EQ(before.object(), "kept");
+}
+
 TEST(connect_to, does_not_wait_for_a_late_family) {
   zone const z = zone().add("here.test", a_record("127.0.0.1")).add("here.test", aaaa_record("2001:db8::1"));
   host h([&](dns_query const& q) { return q.type == aaaa ? std::vector<dns_answer>() : z(q); });

@@ -99,6 +99,11 @@ TEST(resolver, tells_apart_why_there_is_no_address) {
   std::string why;
   EXPECT_EQ(names.resolve("none.test", 1, 10s, {.why = &why}).error(), resolve_error::no_such_name);
   EXPECT_EQ(why, "looking up 'none.test': there is no such name");
+  EXPECT_EQ(names.resolve("none.test", 1, 10s).error().message(), "resolve none.test: there is no such name");
+  EXPECT_EQ(names.services("none.test", 10s).error().message(), "services none.test: there is no such name");
+  EXPECT_EQ(names.texts("none.test", 10s).error().message(), "texts none.test: there is no such name");
+  EXPECT_EQ(names.names_of(endpoint::ipv4({192, 0, 2, 77}, 9), 10s).error().message(),
+            "names_of 192.0.2.77:9: there is no such name");
   EXPECT_EQ(names.resolve("empty.test", 1, 10s).error(), resolve_error::no_data);
   EXPECT_EQ(names.resolve("broken.test", 1, 10s).error(), resolve_error::server_failed);
   EXPECT_EQ(names.resolve("secret.test", 1, 10s).error(), resolve_error::refused);
