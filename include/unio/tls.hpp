@@ -29,8 +29,8 @@ namespace unio::inline v0_1 {
 /// without end stops the reads as well. Memory is bounded in both cases.
 ///
 /// Errors         a connection that ends without close_notify: condition::truncated. The protocol's: codes of
-///                tls_category(); why() is a sentence. Then both directions are over. The transport's as they
-///                come. Before the handshake: not_connected
+///                tls_category(); why() is a sentence. They name the server: "tls read example.org: …". Then
+///                both directions are over. The transport's as they come. Before the handshake: not_connected
 /// Deadlines      bound each call as a whole
 /// Cancellation   at any point, by the environment's stop token: no bytes are lost or sent twice. What has
 ///                arrived stays for the next read. A write that had taken bytes when it was stopped is a
@@ -85,18 +85,19 @@ class UNIO_API tls_stream {
   enum class attempt : std::uint8_t { answered, wants_input, wants_output };
   attempt try_read(io_request<mutable_buffers> const& request, io_result<mutable_buffers>& answer) noexcept;
   task<io_result<mutable_buffers>> read_slowly(io_request<mutable_buffers> request, deadline d);
-  template <class Step> task<result<void>> say(Step step, deadline d);
+  template <class Step> task<result<void>> say(char const* operation, Step step, deadline d);
+  failure named(failure const& why, char const* operation) const noexcept;
   // What the engine wants, if it has not had it since it has seen so many inputs.
-  task<std::error_code> fill(std::uint64_t seen, detail::time_limit limit);
-  task<std::error_code> lock_and_send(detail::time_limit limit);
-  task<std::error_code> send_all(detail::time_limit limit); // called by the one that holds writing_
+  task<result<void>> fill(std::uint64_t seen, detail::time_limit limit);
+  task<result<void>> lock_and_send(detail::time_limit limit);
+  task<result<void>> send_all(detail::time_limit limit); // called by the one that holds writing_
   task<> send_if_possible();
 
   any_stream transport_;
   tls_engine engine_;
   async_mutex reading_; // the transport
   async_mutex writing_;
-  std::error_code input_failed_; // came together with bytes
+  failure input_failed_; // came together with bytes
   bool read_aborted_ = false;
   bool write_aborted_ = false;
 };

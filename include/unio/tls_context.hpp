@@ -98,8 +98,9 @@ class UNIO_API tls_context {
 
   /// For clients.
   ///
-  /// Errors  what a file or a text has: ENOENT, EACCES, a code of tls_category(). `*why`, if given, is set
-  ///         to a sentence that names the file and the reason; EINVAL for a contradiction in the options
+  /// Errors  what a file or a text has: ENOENT, EACCES, a code of tls_category(); EINVAL for a contradiction
+  ///         in the options. They name the file: "tls_context private key /etc/key.pem: …". `*why`, if given,
+  ///         is set to a sentence about it
   /// Blocks  while files are read. The system's roots are looked up in handshakes, as they are needed
   static result<tls_context> client(tls_options const& options = {}, std::string* why = nullptr);
   /// For a server of this identity. Errors as client().

@@ -82,8 +82,9 @@ class UNIO_API tls_engine {
   /// New keys for what is written from here on; of the peer too, if wanted. Errors: EOPNOTSUPP in TLS 1.2.
   progress update_keys(bool of_the_peer_too) noexcept;
 
-  /// What the last call that failed met, and a sentence about it; no error and empty if none has.
-  [[nodiscard]] std::error_code error() const noexcept { return error_; }
+  /// What the last call that failed met ("tls handshake example.org: certificate has expired"), and a
+  /// sentence about it; no error and empty if none has.
+  [[nodiscard]] failure error() const noexcept { return error_; }
   [[nodiscard]] std::string const& why() const noexcept { return why_; }
 
   // ---- the network's side
@@ -127,18 +128,18 @@ class UNIO_API tls_engine {
 
  private:
   friend struct detail::tls_hooks; // what OpenSSL calls
-  template <class Call> outcome ask(Call call) noexcept;
-  outcome fails(std::error_code why, std::string_view text) noexcept;
-  outcome breaks() noexcept; // OpenSSL has failed: for good
-  template <class Call> outcome ask_until_input(Call call) noexcept;
-  bool is_usable(bool for_writing) noexcept;
-  outcome finish_message() noexcept;
+  template <class Call> outcome ask(char const* operation, Call call) noexcept;
+  outcome fails(char const* operation, std::error_code why, std::string_view text) noexcept;
+  outcome breaks(char const* operation) noexcept; // OpenSSL has failed: for good
+  template <class Call> outcome ask_until_input(char const* operation, Call call) noexcept;
+  bool is_usable(char const* operation, bool for_writing) noexcept;
+  outcome finish_message(char const* operation) noexcept;
   bool prepare(std::string_view server_name) noexcept;
 
   std::shared_ptr<detail::tls_state> state_;
   ssl_st* ssl_ = nullptr;
   std::string name_;
-  std::error_code error_;
+  failure error_;
   std::string why_;
   std::string refused_; // whose certificate was refused
   detail::tls_bytes in_;

@@ -1,5 +1,6 @@
 // Contexts: certificates and keys, what is asked of the peer, names, protocols, sessions.
 
+#include "core/failed_with.hpp"
 #include "tls/openssl.hpp"
 
 #include <unio/tls_engine.hpp>
@@ -23,6 +24,8 @@ namespace {
 
 std::error_code const invalid{EINVAL, std::system_category()};
 
+constexpr char const* operation = "tls_context";
+
 // Reads PEM, and says what is wrong with it.
 class pem_reader {
  public:
@@ -35,7 +38,7 @@ class pem_reader {
     if (bio_ == nullptr) error_ = failed();
   }
   explicit operator bool() const noexcept { return bio_ != nullptr; }
-  [[nodiscard]] std::error_code error() const noexcept { return error_; }
+  [[nodiscard]] failure error() const noexcept { return error_; }
 
   // OpenSSL would ask the terminal for a passphrase.
   static int no_passphrase(char*, int, int, void*) noexcept { return -1; }
@@ -52,15 +55,16 @@ class pem_reader {
     unsigned long const e = ERR_peek_last_error();
     return ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE;
   }
-  std::error_code failed() noexcept {
+  failure failed() noexcept {
     std::error_code const e = detail::take_error();
-    return fails(e, e.message());
-  }
-  std::error_code fails(std::error_code e, std::string_view reason) noexcept {
     if (why_ != nullptr)
       *why_ = std::string(what_) + (pem_.is_file() ? " '" + pem_.value() + "'" : " in memory") + ": " +
-              std::string(reason);
-    return e;
+              e.message();
+    detail::failed_object o; // "private key /etc/key.pem"
+    o.append(what_);
+    o.append(pem_.is_file() ? " " : " in memory");
+    if (pem_.is_file()) o.append(pem_.value().data(), pem_.value().size());
+    return detail::failed_with(e, operation, o);
   }
 
  private:
@@ -68,10 +72,10 @@ class pem_reader {
   char const* what_;
   std::string* why_;
   bio_owner bio_;
-  std::error_code error_;
+  failure error_;
 };
 
-std::error_code use_identity(SSL_CTX* context, tls_identity const& who, std::string* why) {
+failure use_identity(SSL_CTX* context, tls_identity const& who, std::string* why) {
   pem_reader chain(who.certificates, "certificate", why);
   if (!chain) return chain.error();
   certificate_owner const own = chain.certificate();
@@ -89,7 +93,7 @@ std::error_code use_identity(SSL_CTX* context, tls_identity const& who, std::str
   return {};
 }
 
-std::error_code use_roots(SSL_CTX* context, tls_pem const& roots, bool names_them, std::string* why) {
+failure use_roots(SSL_CTX* context, tls_pem const& roots, bool names_them, std::string* why) {
   pem_reader text(roots, "root certificates", why);
   if (!text) return text.error();
   bool any = false;
@@ -103,12 +107,16 @@ std::error_code use_roots(SSL_CTX* context, tls_pem const& roots, bool names_the
   return {};
 }
 
-std::error_code says(std::error_code e, std::string* why, std::string_view text) {
+failure says(std::error_code e, std::string* why, std::string_view text) {
   if (why != nullptr) *why = text;
-  return e;
+  detail::failed_object o; // "(a server needs a certificate and its key)"
+  o.append("(");
+  o.append(text.data(), text.size(), o.capacity - 2);
+  o.append(")");
+  return detail::failed_with(e, operation, o);
 }
 
-std::error_code use_protocols(tls_state& state, std::vector<std::string> const& protocols, std::string* why) {
+failure use_protocols(tls_state& state, std::vector<std::string> const& protocols, std::string* why) {
   for (std::string const& p : protocols) {
     if (p.empty() || p.size() > 255)
       return says(invalid, why, "protocol '" + p + "': a name has 1 to 255 bytes");
@@ -203,18 +211,18 @@ result<tls_context> tls_context::make(tls_identity const& who, tls_options const
   if (verification == tls_verification::required) state->verify_mode |= SSL_VERIFY_FAIL_IF_NO_PEER_CERT;
 
   if (!who.certificates.empty() || !who.key.empty()) {
-    if (std::error_code const e = use_identity(context, who, why)) return e;
+    if (failure const e = use_identity(context, who, why)) return e;
   } else if (is_server) {
     return says(invalid, why, "a server needs a certificate and its key");
   }
   if (!options.roots.empty()) {
-    if (std::error_code const e = use_roots(context, options.roots, is_server, why)) return e;
+    if (failure const e = use_roots(context, options.roots, is_server, why)) return e;
   } else if (is_server && verification != tls_verification::none) {
     return says(invalid, why, "a server that verifies clients needs the roots of their certificates");
   } else if (!is_server) {
     SSL_CTX_set_default_verify_paths(context);
   }
-  if (std::error_code const e = use_protocols(*state, options.protocols, why)) return e;
+  if (failure const e = use_protocols(*state, options.protocols, why)) return e;
 
   if (is_server) {
     // Tickets need no cache. Each context has an id of its own, without which a ticket that was obtained

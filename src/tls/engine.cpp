@@ -7,6 +7,7 @@
 // write (openssl#8677, odyssey#1459). Bounds are kept before OpenSSL is called. An empty in_ is "not yet",
 // never the end, so that OpenSSL does not fail for good where the input has ended and writing may continue.
 
+#include "core/failed_with.hpp"
 #include "tls/openssl.hpp"
 
 #include <unio/frames.hpp>
@@ -208,7 +209,7 @@ std::string subject_of(X509* certificate) {
 tls_engine::tls_engine(tls_context const& context, std::string_view server_name) noexcept
     : state_(context.state_) {
   if (state_ == nullptr) {
-    (void)fails(system_error(EINVAL), "TLS without a context");
+    (void)fails("tls create", system_error(EINVAL), "TLS without a context");
     broken_ = true;
     return;
   }
@@ -221,7 +222,7 @@ bool tls_engine::prepare(std::string_view server_name) noexcept {
   ssl_ = SSL_new(state_->context);
   BIO* bio = nullptr;
   if (ssl_ != nullptr && detail::tls_hooks::method() != nullptr) bio = BIO_new(detail::tls_hooks::method());
-  if (bio == nullptr) return fails(system_error(ENOMEM), "OpenSSL has no memory"), false;
+  if (bio == nullptr) return fails("tls create", system_error(ENOMEM), "OpenSSL has no memory"), false;
   BIO_set_data(bio, this);
   BIO_set_init(bio, 1);
   SSL_set_bio(ssl_, bio, bio);
@@ -235,7 +236,7 @@ bool tls_engine::prepare(std::string_view server_name) noexcept {
   name_ = without_dot(server_name);
   if (name_.empty()) {
     if (state_->verify_mode == SSL_VERIFY_NONE) return true;
-    return fails(system_error(EINVAL),
+    return fails("tls create", system_error(EINVAL),
                  "a client needs the name of its server, to compare with its certificate"),
            false;
   }
@@ -246,7 +247,9 @@ bool tls_engine::prepare(std::string_view server_name) noexcept {
     ERR_clear_error();
     good = SSL_set1_host(ssl_, name_.c_str()) == 1 && SSL_set_tlsext_host_name(ssl_, name_.c_str()) == 1;
   }
-  if (!good) return fails(system_error(EINVAL), "'" + name_ + "': no name that a server can have"), false;
+  if (!good)
+    return fails("tls create", system_error(EINVAL), "'" + name_ + "': no name that a server can have"),
+           false;
   if (detail::session_owner const earlier = state_->take_session(name_)) SSL_set_session(ssl_, earlier.get());
   ERR_clear_error();
   return true;
@@ -262,13 +265,15 @@ tls_engine::~tls_engine() {
 
 // ---- calls ------------------------------------------------------------------------------------------------
 
-tls_engine::outcome tls_engine::fails(std::error_code why, std::string_view text) noexcept {
-  error_ = why;
+tls_engine::outcome tls_engine::fails(char const* operation, std::error_code why,
+                                      std::string_view text) noexcept {
+  // A name that a client has sent may be anything.
+  error_ = detail::failed_with(why, operation, is_server_ ? std::string_view() : std::string_view(name_));
   why_ = text;
   return outcome::failed;
 }
 
-tls_engine::outcome tls_engine::breaks() noexcept {
+tls_engine::outcome tls_engine::breaks(char const* operation) noexcept {
   unsigned long const last = ERR_peek_last_error();
   bool const refused =
       ERR_GET_LIB(last) == ERR_LIB_SSL && ERR_GET_REASON(last) == SSL_R_CERTIFICATE_VERIFY_FAILED;
@@ -283,12 +288,12 @@ tls_engine::outcome tls_engine::breaks() noexcept {
     text += ": " + e.message();
   }
   broken_ = true;
-  return fails(e, text);
+  return fails(operation, e, text);
 }
 
 // OpenSSL's errors are the thread's, and SSL_get_error() looks at them: it follows its call at once. To clear
 // them costs some hundred instructions, also where there are none.
-template <class Call> tls_engine::outcome tls_engine::ask(Call call) noexcept {
+template <class Call> tls_engine::outcome tls_engine::ask(char const* operation, Call call) noexcept {
   if (ERR_peek_error() != 0) ERR_clear_error();
   int const r = call();
   if (r > 0) return outcome::done;
@@ -298,28 +303,29 @@ template <class Call> tls_engine::outcome tls_engine::ask(Call call) noexcept {
     case SSL_ERROR_ZERO_RETURN:
       return outcome::ended;
     default:
-      return breaks();
+      return breaks(operation);
   }
 }
 
 // Without SSL_MODE_AUTO_RETRY OpenSSL says that it wants input after each record without data, and at times
 // when it has only finished what it did before. So it is believed if it has looked for input and found none.
-template <class Call> tls_engine::outcome tls_engine::ask_until_input(Call call) noexcept {
+template <class Call>
+tls_engine::outcome tls_engine::ask_until_input(char const* operation, Call call) noexcept {
   for (int idle = 0;;) {
     std::size_t const before = in_.size();
     found_none_ = false;
-    outcome const o = ask(call);
+    outcome const o = ask(operation, call);
     if (o != outcome::wants_input) return o;
     if (found_none_) break;
     idle = in_.size() == before ? idle + 1 : 0;
     if (idle == 100) { // it wants what it does not take
       broken_ = true;
-      return fails(system_error(EPROTO), "OpenSSL takes no input");
+      return fails(operation, system_error(EPROTO), "OpenSSL takes no input");
     }
     if (queued() >= output_limit + answer_bytes) return outcome::wants_output;
   }
   if (!input_ended_) return outcome::wants_input;
-  return fails(make_error_code(error::truncated),
+  return fails(operation, make_error_code(error::truncated),
                connected_ ? "the connection ended without close_notify"
                           : "the connection ended in the middle of the handshake");
 }
@@ -328,7 +334,7 @@ tls_engine::progress tls_engine::handshake() noexcept {
   if (broken_) return {outcome::failed};
   if (connected_) return {};
   if (queued() >= output_limit) return {outcome::wants_output};
-  outcome const o = ask_until_input([&] { return SSL_do_handshake(ssl_); });
+  outcome const o = ask_until_input("tls handshake", [&] { return SSL_do_handshake(ssl_); });
   if (o == outcome::done) {
     connected_ = true;
     // From now on it may wait for long with nothing in its buffers; in a handshake each message would take
@@ -336,62 +342,67 @@ tls_engine::progress tls_engine::handshake() noexcept {
     SSL_set_mode(ssl_, SSL_MODE_RELEASE_BUFFERS);
     (void)SSL_free_buffers(ssl_);
   }
-  if (o == outcome::ended) return {fails(make_error_code(error::truncated), "the peer ended the handshake")};
+  if (o == outcome::ended)
+    return {fails("tls handshake", make_error_code(error::truncated), "the peer ended the handshake")};
   return {o};
 }
 
-// Whether calls that need a connection may be made.
-bool tls_engine::is_usable(bool for_writing) noexcept {
+// Whether calls that need a connection may be made. Inlined: its name costs a call nothing unless it fails.
+[[gnu::always_inline]] inline bool tls_engine::is_usable(char const* operation, bool for_writing) noexcept {
   if (broken_) return false;
-  if (!connected_) return fails(system_error(ENOTCONN), "the handshake is not done"), false;
-  if (for_writing && shut_down_) return fails(system_error(EPIPE), "written after shutdown"), false;
+  if (!connected_) return fails(operation, system_error(ENOTCONN), "the handshake is not done"), false;
+  if (for_writing && shut_down_)
+    return fails(operation, system_error(EPIPE), "written after shutdown"), false;
   return true;
 }
 
 // OpenSSL says nothing of its own while it has the first half of a message, as of a ticket in two records.
-tls_engine::outcome tls_engine::finish_message() noexcept {
+tls_engine::outcome tls_engine::finish_message(char const* operation) noexcept {
   if (SSL_in_init(ssl_) == 0) return outcome::done;
-  return ask_until_input([&] { return SSL_do_handshake(ssl_); });
+  return ask_until_input(operation, [&] { return SSL_do_handshake(ssl_); });
 }
 
 tls_engine::progress tls_engine::read(mutable_buffer room) noexcept {
   UNIO_EXPECTS(!room.empty(), "a read without room");
-  if (!is_usable(false)) return {outcome::failed};
+  if (!is_usable("tls read", false)) return {outcome::failed};
   if (queued() >= output_limit + answer_bytes) return {outcome::wants_output};
   std::size_t n = 0;
-  outcome const o = ask_until_input([&] { return SSL_read_ex(ssl_, room.data(), room.size(), &n); });
+  outcome const o =
+      ask_until_input("tls read", [&] { return SSL_read_ex(ssl_, room.data(), room.size(), &n); });
   return {o, n};
 }
 
 tls_engine::progress tls_engine::write(const_buffer bytes) noexcept {
   UNIO_EXPECTS(!bytes.empty(), "a write without bytes");
-  if (!is_usable(true)) return {outcome::failed};
+  if (!is_usable("tls write", true)) return {outcome::failed};
   std::size_t const size = std::min(bytes.size(), record_bytes);
   if (queued() != 0 && queued() + size + record_overhead > output_limit) return {outcome::wants_output};
   std::size_t const whole = std::min(bytes.size(), output_limit - 2 * record_overhead);
-  if (!back_.reserve(whole + record_overhead)) return {fails(system_error(ENOMEM), "no memory")};
+  if (!back_.reserve(whole + record_overhead)) return {fails("tls write", system_error(ENOMEM), "no memory")};
   std::size_t n = 0;
-  outcome const o = ask_until_input([&] { return SSL_write_ex(ssl_, bytes.data(), size, &n); });
+  outcome const o = ask_until_input("tls write", [&] { return SSL_write_ex(ssl_, bytes.data(), size, &n); });
   return {o, n};
 }
 
 tls_engine::progress tls_engine::shutdown() noexcept {
   if (shut_down_) return {};
-  if (!is_usable(false)) return {outcome::failed};
-  if (outcome const o = finish_message(); o != outcome::done) return {o};
+  if (!is_usable("tls shutdown", false)) return {outcome::failed};
+  if (outcome const o = finish_message("tls shutdown"); o != outcome::done) return {o};
   // 0: it is sent, and there is no answer yet.
-  outcome const o = ask_until_input([&] { return SSL_shutdown(ssl_) < 0 ? -1 : 1; });
+  outcome const o = ask_until_input("tls shutdown", [&] { return SSL_shutdown(ssl_) < 0 ? -1 : 1; });
   if (o == outcome::done) shut_down_ = true;
   return {o};
 }
 
 tls_engine::progress tls_engine::update_keys(bool of_the_peer_too) noexcept {
-  if (!is_usable(true)) return {outcome::failed};
-  if (version() != tls_version::tls_1_3) return {fails(system_error(EOPNOTSUPP), "TLS 1.2 keeps its keys")};
+  if (!is_usable("tls update_keys", true)) return {outcome::failed};
+  if (version() != tls_version::tls_1_3)
+    return {fails("tls update_keys", system_error(EOPNOTSUPP), "TLS 1.2 keeps its keys")};
   if (queued() >= output_limit) return {outcome::wants_output};
-  if (outcome const o = finish_message(); o != outcome::done) return {o};
+  if (outcome const o = finish_message("tls update_keys"); o != outcome::done) return {o};
   int const kind = of_the_peer_too ? SSL_KEY_UPDATE_REQUESTED : SSL_KEY_UPDATE_NOT_REQUESTED;
-  return {ask_until_input([&] { return SSL_key_update(ssl_, kind) == 1 ? SSL_do_handshake(ssl_) : -1; })};
+  return {ask_until_input("tls update_keys",
+                          [&] { return SSL_key_update(ssl_, kind) == 1 ? SSL_do_handshake(ssl_) : -1; })};
 }
 
 // ---- the network's side -----------------------------------------------------------------------------------

@@ -9,6 +9,8 @@
 
 #include "coro/stream.hpp"
 
+#include "core/failed_with.hpp"
+
 #include <unio/timeout.hpp>
 #include <unio/tls.hpp>
 
@@ -55,10 +57,10 @@ task<result<async_mutex::guard>> lock(async_mutex& m, time_limit limit) {
 
 // ---- the transport ----------------------------------------------------------------------------------------
 
-task<std::error_code> tls_stream::fill(std::uint64_t seen, time_limit limit) {
+task<result<void>> tls_stream::fill(std::uint64_t seen, time_limit limit) {
   result<async_mutex::guard> const held = co_await lock(reading_, limit);
   if (!held.has_value()) co_return held.error();
-  if (engine_.input_count() != seen) co_return std::error_code(); // another has brought some
+  if (engine_.input_count() != seen) co_return {}; // another has brought some
   if (read_aborted_) co_return system_error(ECONNABORTED);
   if (input_failed_) co_return input_failed_;
   mutable_buffer const room = engine_.input_room();
@@ -78,10 +80,10 @@ task<std::error_code> tls_stream::fill(std::uint64_t seen, time_limit limit) {
   } else if (!may_continue(got.error())) {
     input_failed_ = got.error();
   }
-  co_return std::error_code();
+  co_return {};
 }
 
-task<std::error_code> tls_stream::send_all(time_limit limit) {
+task<result<void>> tls_stream::send_all(time_limit limit) {
   for (bool first = true; engine_.has_output(); first = false) {
     if (write_aborted_) co_return system_error(ECONNABORTED);
     if (!first && limit.has_passed()) co_return system_error(ETIMEDOUT);
@@ -95,10 +97,10 @@ task<std::error_code> tls_stream::send_all(time_limit limit) {
     if (!taken.has_value()) co_return taken.error();
     if (n == 0) co_return system_error(EIO);
   }
-  co_return std::error_code();
+  co_return {};
 }
 
-task<std::error_code> tls_stream::lock_and_send(time_limit limit) {
+task<result<void>> tls_stream::lock_and_send(time_limit limit) {
   result<async_mutex::guard> const held = co_await lock(writing_, limit);
   if (!held.has_value()) co_return held.error();
   co_return co_await send_all(limit);
@@ -111,6 +113,12 @@ task<> tls_stream::send_if_possible() {
   if (held) (void)co_await send_all(time_limit(deadline::zero()));
 }
 
+// The transport's failures know where they come from.
+failure tls_stream::named(failure const& why, char const* operation) const noexcept {
+  return detail::failed_with(why, operation,
+                             engine_.is_server() ? std::string_view() : engine_.server_name());
+}
+
 // ---- the program ------------------------------------------------------------------------------------------
 
 task<result<void>> tls_stream::co_handshake(deadline d) {
@@ -119,7 +127,7 @@ task<result<void>> tls_stream::co_handshake(deadline d) {
     std::uint64_t const seen = engine_.input_count();
     outcome const o = engine_.handshake().what;
     if (o == outcome::failed) {
-      std::error_code const why = engine_.error();
+      failure const why = engine_.error();
       if (transport_.handle() != nullptr) {
         co_await send_if_possible();
       } else {
@@ -134,11 +142,13 @@ task<result<void>> tls_stream::co_handshake(deadline d) {
       co_return {};
     }
     if (engine_.has_output()) {
-      if (std::error_code const why = co_await lock_and_send(limit)) co_return why;
+      if (auto const sent = co_await lock_and_send(limit); !sent.has_value())
+        co_return named(sent.error(), "tls handshake");
     }
     if (o == outcome::done) co_return {};
     if (o == outcome::wants_input) {
-      if (std::error_code const why = co_await fill(seen, limit)) co_return why;
+      if (auto const got = co_await fill(seen, limit); !got.has_value())
+        co_return named(got.error(), "tls handshake");
     }
   }
 }
@@ -182,9 +192,9 @@ task<io_result<mutable_buffers>> tls_stream::read_slowly(io_request<mutable_buff
     attempt const a = try_read(request, answer);
     if (engine_.has_output()) co_await send_if_possible();
     if (a == attempt::answered) co_return answer;
-    std::error_code const why =
-        a == attempt::wants_input ? co_await fill(seen, limit) : co_await lock_and_send(limit);
-    if (why) co_return io_result<mutable_buffers>(why, 0);
+    task<result<void>> next = a == attempt::wants_input ? fill(seen, limit) : lock_and_send(limit);
+    result<void> const moved = co_await std::move(next);
+    if (!moved.has_value()) co_return io_result<mutable_buffers>(named(moved.error(), "tls read"), 0);
   }
 }
 
@@ -214,9 +224,9 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
   time_limit const limit(d);
   // Bytes that are taken count as written, so nothing is taken after a stop.
   if (stop_token const stop = co_await this_coro::stop_token; stop.stop_requested())
-    co_return io_result<const_buffers>(system_error(ECANCELED), 0);
+    co_return io_result<const_buffers>(named(system_error(ECANCELED), "tls write"), 0);
   result<async_mutex::guard> const held = co_await lock(writing_, limit);
-  if (!held.has_value()) co_return io_result<const_buffers>(held.error(), 0);
+  if (!held.has_value()) co_return io_result<const_buffers>(named(held.error(), "tls write"), 0);
   while (rest.moved() == 0) {
     std::uint64_t const seen = engine_.input_count();
     outcome last = outcome::done;
@@ -227,43 +237,45 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
     }
     if (rest.moved() != 0) break;
     if (last == outcome::failed) co_return io_result<const_buffers>(engine_.error(), 0);
-    std::error_code const why =
-        last == outcome::wants_input ? co_await fill(seen, limit) : co_await send_all(limit);
-    if (why) co_return io_result<const_buffers>(why, 0);
+    task<result<void>> next = last == outcome::wants_input ? fill(seen, limit) : send_all(limit);
+    result<void> const sent = co_await std::move(next);
+    if (!sent.has_value()) co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
   }
-  std::error_code const why = co_await send_all(limit);
-  if (why && !may_continue(why)) co_return io_result<const_buffers>(why, 0); // it will never arrive
+  result<void> const sent = co_await send_all(limit);
+  if (!sent.has_value() && !may_continue(sent.error())) // it will never arrive
+    co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
   co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(rest.moved())),
                                      rest.moved());
 }
 
 task<result<void>> tls_stream::co_flush(deadline d) {
-  std::error_code const why = co_await lock_and_send(time_limit(d));
-  if (why) co_return why;
+  result<void> const sent = co_await lock_and_send(time_limit(d));
+  if (!sent.has_value()) co_return named(sent.error(), "tls flush");
   co_return {};
 }
 
-template <class Step> task<result<void>> tls_stream::say(Step step, deadline d) {
+template <class Step> task<result<void>> tls_stream::say(char const* operation, Step step, deadline d) {
   time_limit const limit(d);
   result<async_mutex::guard> const held = co_await lock(writing_, limit);
-  if (!held.has_value()) co_return held.error();
+  if (!held.has_value()) co_return named(held.error(), operation);
   for (;;) {
     std::uint64_t const seen = engine_.input_count();
     outcome const o = step(engine_).what;
     if (o == outcome::failed) co_return engine_.error();
-    std::error_code const why =
-        o == outcome::wants_input ? co_await fill(seen, limit) : co_await send_all(limit);
-    if (why) co_return why;
+    task<result<void>> next = o == outcome::wants_input ? fill(seen, limit) : send_all(limit);
+    result<void> const moved = co_await std::move(next);
+    if (!moved.has_value()) co_return named(moved.error(), operation);
     if (o == outcome::done) co_return {};
   }
 }
 
 task<result<void>> tls_stream::co_shutdown(side, deadline d) {
-  return say([](tls_engine& e) { return e.shutdown(); }, d);
+  return say("tls shutdown", [](tls_engine& e) { return e.shutdown(); }, d);
 }
 
 task<result<void>> tls_stream::co_update_keys(bool of_the_peer_too, deadline d) {
-  return say([of_the_peer_too](tls_engine& e) { return e.update_keys(of_the_peer_too); }, d);
+  return say(
+      "tls update_keys", [of_the_peer_too](tls_engine& e) { return e.update_keys(of_the_peer_too); }, d);
 }
 
 } // namespace unio

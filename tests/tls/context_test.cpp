@@ -33,6 +33,7 @@ TEST(tls_context, says_which_file_is_missing) {
       tls_context::server({tls_pem::file("/nonexistent/a.pem"), test::the_identity().key}, {}, &why);
   EXPECT_EQ(made.error(), std::errc::no_such_file_or_directory);
   EXPECT_TRUE(contains(why, "certificate '/nonexistent/a.pem': No such file")) << why;
+  EXPECT_EQ(made.error().message(), "tls_context certificate /nonexistent/a.pem: No such file or directory");
   EXPECT_FALSE(tls_context::client({.roots = tls_pem::file("/nonexistent/b.pem")}, &why));
   EXPECT_TRUE(contains(why, "root certificates '/nonexistent/b.pem'")) << why;
   EXPECT_FALSE(
@@ -45,6 +46,7 @@ TEST(tls_context, says_what_is_wrong_with_a_text) {
   auto made = tls_context::server({tls_pem::text("nonsense"), test::the_identity().key}, {}, &why);
   EXPECT_EQ(made.error().category(), unio::tls_category());
   EXPECT_TRUE(contains(why, "certificate in memory: no start line")) << why;
+  EXPECT_EQ(made.error().message(), "tls_context certificate in memory: no start line");
   std::string damaged = test::the_identity().certificates.value();
   damaged.replace(damaged.size() / 2, 8, "????????");
   EXPECT_FALSE(tls_context::server({tls_pem::text(damaged), test::the_identity().key}, {}, &why));
@@ -79,6 +81,8 @@ TEST(tls_context, refuses_options_that_contradict_each_other) {
     return made.error() == std::errc::invalid_argument && !std::exchange(why, {}).empty();
   };
   EXPECT_TRUE(refused(tls_context::server({}, {}, &why)));
+  EXPECT_EQ(tls_context::server({}).error().message(),
+            "tls_context (a server needs a certificate and its key): Invalid argument");
   EXPECT_TRUE(refused(
       tls_context::server(test::the_identity(), {.verification = unio::tls_verification::required}, &why)));
   EXPECT_TRUE(refused(tls_context::client({.verification = unio::tls_verification::requested}, &why)));

@@ -358,9 +358,9 @@ TEST(tls_engine, an_orderly_connection_needs_the_handshake_first) {
 // ---- whom it trusts ---------------------------------------------------------------------------------------
 
 struct refusal {
-  std::error_code error;
+  unio::failure error;
   std::string why;
-  std::error_code at_server;
+  unio::failure at_server;
 };
 refusal refused(std::string_view name, unio::tls_identity const& who, tls_options const& options = {}) {
   tls_context const of_client = test::client(options);
@@ -387,6 +387,34 @@ TEST(tls_verification, compares_the_name_of_the_server) {
   EXPECT_TRUE(contains(refused("127.0.0.2", the_identity()).why, "IP address mismatch"));
 }
 
+TEST(tls_engine, names_the_call_and_the_server_in_its_failures) {
+  connection c({}, {}, "example.test");
+  EXPECT_EQ(c.client.handshake().what, outcome::wants_input);
+  char byte = 'x';
+  EXPECT_EQ(c.client.read(unio::mutable_buffer(reinterpret_cast<std::byte*>(&byte), 1)).what,
+            outcome::failed);
+  EXPECT_STREQ(c.client.error().operation(), "tls read");
+  EXPECT_EQ(c.client.error().object(), "example.test");
+  EXPECT_EQ(c.client.write(std::string_view("x")).what, outcome::failed);
+  EXPECT_STREQ(c.client.error().operation(), "tls write");
+  EXPECT_EQ(c.client.shutdown().what, outcome::failed);
+  EXPECT_STREQ(c.client.error().operation(), "tls shutdown");
+  EXPECT_EQ(c.client.update_keys(false).what, outcome::failed);
+  EXPECT_STREQ(c.client.error().operation(), "tls update_keys");
+  connection impossible({}, {}, std::string(300, 'x'));
+  EXPECT_EQ(impossible.client.handshake().what, outcome::failed);
+  EXPECT_STREQ(impossible.client.error().operation(), "tls create");
+  EXPECT_TRUE(impossible.client.error().object().starts_with("...xxx"));
+}
+
+TEST(tls_engine, shows_no_name_that_a_client_has_sent_in_the_failures_of_a_server) {
+  refusal const r = refused("other.test", the_identity());
+  EXPECT_EQ(r.error.object(), "other.test");
+  EXPECT_TRUE(r.at_server);
+  EXPECT_NE(std::string_view(r.at_server.operation()), "");
+  EXPECT_EQ(r.at_server.object(), "");
+}
+
 TEST(tls_verification, accepts_each_name_that_the_certificate_has) {
   for (std::string_view const name : {"example.test", "EXAMPLE.test", "example.test.", "a.wild.test",
                                       "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"}) {
@@ -405,7 +433,7 @@ TEST(tls_verification, refuses_what_is_not_signed_not_valid_yet_or_no_longer) {
   EXPECT_TRUE(contains(r.why, "'example.test': its certificate was refused: unable to get local issuer"))
       << r.why;
   r = refused("example.test", the_authority().issue({.from_seconds = -100, .to_seconds = -10}));
-  EXPECT_EQ(r.error.message(), "certificate has expired");
+  EXPECT_EQ(r.error.message(), "tls handshake example.test: certificate has expired");
   r = refused("example.test", the_authority().issue({.from_seconds = 100}));
   EXPECT_TRUE(contains(r.why, "not yet valid")) << r.why;
   // The system's roots know nothing of ours.

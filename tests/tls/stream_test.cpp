@@ -300,6 +300,21 @@ TEST(tls_stream, refusals_are_named_and_told_to_the_peer) {
   EXPECT_NE(e.server.why().find("alert"), std::string::npos) << e.server.why();
 }
 
+TEST(tls_stream, names_the_call_and_the_server_in_its_failures) {
+  ends e({}, {}, "other.test");
+  beside accepting(e.server.co_handshake(10s));
+  EXPECT_EQ(unio::run(e.client.co_handshake(10s)).error().message(),
+            "tls handshake other.test: hostname mismatch");
+  EXPECT_EQ(unio::run(unio::write(e.client, std::string_view("x"))).error().message(),
+            "tls handshake other.test: hostname mismatch");
+  (void)accepting.get();
+  // The transport's say where they come from themselves.
+  ends half;
+  unio::failure const late = unio::run(half.client.co_handshake(2ms)).error();
+  EXPECT_EQ(late, condition::timed_out);
+  EXPECT_EQ(late.object(), "descriptor " + std::to_string(half.client_socket.native_handle()));
+}
+
 TEST(tls_stream, nonsense_from_the_peer_is_an_error_of_this_connection) {
   ends e;
   ASSERT_TRUE(e.client_socket.write(std::string_view("GET / HTTP/1.1\r\n\r\n")).has_value());
@@ -384,7 +399,9 @@ TEST(tls_stream, a_direction_whose_coroutine_was_destroyed_is_aborted_and_the_ot
     for (int i = 0; i != 5; ++i) (void)unio::this_thread::multiplexer().try_run();
     ASSERT_FALSE(t.child().done());
   }
-  EXPECT_EQ(unio::run(read_some(e.client, room)).error(), std::errc::connection_aborted);
+  unio::failure const aborted = unio::run(read_some(e.client, room)).error();
+  EXPECT_EQ(aborted, std::errc::connection_aborted);
+  EXPECT_EQ(aborted.message(), "tls read example.test: " + aborted.code().message());
   ASSERT_TRUE(unio::run(unio::write(e.client, std::string_view("ping"))).has_value());
   EXPECT_EQ(unio::run(read_some(e.server, room)).value().bytes(), 4U);
 }
