@@ -331,7 +331,9 @@ std::string_view to_string(difference d) noexcept {
 result<compare_report> compare(path_handle const& first_base, path_view first, path_handle const& second_base,
                                path_view second, compare_sink* sink, compare_options const& o,
                                deadline d) noexcept {
-  return compare_until(first_base, first, second_base, second, sink, o, d, {});
+  result<compare_report> r = compare_until(first_base, first, second_base, second, sink, o, d, {});
+  name_failure(r, "compare", first, second);
+  return r;
 }
 
 task<result<compare_report>> co_compare(path_handle const& first_base, path_view first,
@@ -341,6 +343,7 @@ task<result<compare_report>> co_compare(path_handle const& first_base, path_view
   co_await on_thread([&](stop_token stop) noexcept {
     r = compare_until(first_base, first, second_base, second, sink, o, d, stop);
   });
+  name_failure(r, "compare", first, second);
   co_return r;
 }
 

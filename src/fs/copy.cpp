@@ -724,7 +724,9 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
 
 result<copy_report> clone_or_copy(path_handle const& from_base, path_view from, path_handle const& to_base,
                                   path_view to, copy_options const& o, deadline d, tree_sink* sink) noexcept {
-  return copy_until(from_base, from, to_base, to, o, d, sink, {});
+  result<copy_report> r = copy_until(from_base, from, to_base, to, o, d, sink, {});
+  name_failure(r, "clone_or_copy", from, to);
+  return r;
 }
 
 task<result<copy_report>> co_clone_or_copy(path_handle const& from_base, path_view from,
@@ -733,12 +735,15 @@ task<result<copy_report>> co_clone_or_copy(path_handle const& from_base, path_vi
   result<copy_report> r;
   co_await on_thread(
       [&](stop_token stop) noexcept { r = copy_until(from_base, from, to_base, to, o, d, sink, stop); });
+  name_failure(r, "clone_or_copy", from, to);
   co_return r;
 }
 
 result<copy_report> move(path_handle const& from_base, path_view from, path_handle const& to_base,
                          path_view to, copy_options const& o, deadline d, tree_sink* sink) noexcept {
-  return move_until(from_base, from, to_base, to, o, d, sink, {});
+  result<copy_report> r = move_until(from_base, from, to_base, to, o, d, sink, {});
+  name_failure(r, "move", from, to);
+  return r;
 }
 
 task<result<copy_report>> co_move(path_handle const& from_base, path_view from, path_handle const& to_base,
@@ -746,6 +751,7 @@ task<result<copy_report>> co_move(path_handle const& from_base, path_view from, 
   result<copy_report> r;
   co_await on_thread(
       [&](stop_token stop) noexcept { r = move_until(from_base, from, to_base, to, o, d, sink, stop); });
+  name_failure(r, "move", from, to);
   co_return r;
 }
 

@@ -7,6 +7,7 @@
 //   commit     take the turn of the tree; complete a dead process's decision; write .unio-update.new; rename
 //              it to .unio-update, to the disk: decided. complete() does the rest, and may be repeated
 
+#include "core/failed_with.hpp"
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
 #include "sys/descriptors.hpp"
@@ -20,6 +21,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace unio::inline v0_1::fs {
 namespace {
@@ -333,6 +335,12 @@ struct update_files::state {
   }
 
   [[nodiscard]] int root() const noexcept { return tree.native_handle(); }
+  static failure fails(int e, char const* operation, std::string_view path) noexcept {
+    return unio::detail::failed_with(to_error_code(e), operation, path);
+  }
+  failure fails(int e, char const* operation) noexcept {
+    return fails(e, operation, std::exchange(about, {}));
+  }
   [[nodiscard]] bool is_inherited() const noexcept { return generation != sys::fork_generation(); }
 
   int copy(std::span<path_view const> paths) noexcept;
@@ -356,8 +364,9 @@ struct update_files::state {
   unsigned generation = sys::fork_generation();
   bool alone = true;
   bool has_recovered = false;
-  int decided = 0;     // why it could not be completed
-  entities_guard held; // destroyed first
+  std::string_view about; // the file whose failure a call returns, if it is one's
+  int decided = 0;        // why it could not be completed
+  entities_guard held;    // destroyed first
 };
 
 // Copies the paths.
@@ -365,7 +374,7 @@ int update_files::state::copy(std::span<path_view const> paths) noexcept {
   if (paths.empty()) return -EINVAL;
   std::size_t size = 0;
   for (path_view const p : paths) {
-    if (int const e = check_path({p.c_str(), p.size()}); e != 0) return e;
+    if (int const e = check_path({p.c_str(), p.size()}); e != 0) return about = {p.c_str(), p.size()}, e;
     size += p.size();
   }
   text.reset(new (std::nothrow) char[size]);
@@ -400,7 +409,7 @@ int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base, d
   hooks::step("update.locked");
   if (int const e = recover(how); e != 0) return e;
   for (file const& f : files)
-    if (int const e = look_at(f); e != 0) return e;
+    if (int const e = look_at(f); e != 0) return about = f.path, e;
   return 0;
 }
 
@@ -532,7 +541,7 @@ int update_files::state::commit(deadline until) noexcept {
   decision d;
   std::size_t size = sizeof(header);
   for (file const& f : files) {
-    if (f.failed != 0) return f.failed;
+    if (f.failed != 0) return about = f.path, f.failed;
     if (f.is_prepared) size += decision::size_of(f.path);
   }
   if (size == sizeof(header)) return 0;
@@ -542,7 +551,7 @@ int update_files::state::commit(deadline until) noexcept {
   for (file const& f : files) {
     if (!f.is_prepared) continue;
     d.add(f.path);
-    if (int const e = synced.sync(f.path); e != 0) return e;
+    if (int const e = synced.sync(f.path); e != 0) return about = f.path, e;
   }
   d.seal();
   hooks::step("update.names_synced");
@@ -573,11 +582,11 @@ update_files::~update_files() = default;
 result<update_files> update_files::begin(shared_fs_mutex& mutex, path_handle const& tree,
                                          std::span<path_view const> paths, bool alone, deadline d) noexcept {
   std::unique_ptr<state> s(new (std::nothrow) state);
-  if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  if (s == nullptr) return unio::detail::failed(-ENOMEM, "update_files::begin");
   s->alone = alone;
   int e = s->copy(paths);
   if (e == 0) e = s->open(mutex, tree, d);
-  if (e != 0) return to_error_code(e);
+  if (e != 0) return s->fails(e, "update_files::begin");
   return update_files(std::move(s));
 }
 
@@ -589,23 +598,24 @@ result<std::span<std::byte const>> update_files::contents(std::size_t i) noexcep
   state::file& f = state_->files[i];
   std::size_t size = 0;
   int const e = state_->is_inherited() ? native(error::inherited_by_fork) : state_->read(f, size);
-  if (e != 0) return to_error_code(e);
+  if (e != 0) return state::fails(e, "update_files::contents", f.path);
   return std::span<std::byte const>(f.contents.get(), size);
 }
 
 result<void> update_files::replace(std::size_t i, std::span<std::byte const> bytes) noexcept {
   state& s = *state_;
-  if (s.is_inherited()) return to_error_code(native(error::inherited_by_fork));
-  if (!s.alone) return to_error_code(-EBADF);
-  if (s.decided != 0) return to_error_code(s.decided);
   state::file& f = s.files[i];
+  auto const fails = [&](int e) { return state::fails(e, "update_files::replace", f.path); };
+  if (s.is_inherited()) return fails(native(error::inherited_by_fork));
+  if (!s.alone) return fails(-EBADF);
+  if (s.decided != 0) return fails(s.decided);
   f.failed = s.prepare(f, bytes);
-  if (f.failed != 0) return to_error_code(f.failed);
+  if (f.failed != 0) return fails(f.failed);
   return {};
 }
 
 result<void> update_files::commit(deadline d) noexcept {
-  if (int const e = state_->commit(d); e != 0) return to_error_code(e);
+  if (int const e = state_->commit(d); e != 0) return state_->fails(e, "update_files::commit");
   return {};
 }
 

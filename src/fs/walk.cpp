@@ -260,27 +260,35 @@ std::string_view walk_entry::path() const noexcept {
 // By way of a descriptor without access: so the inode that was looked at is the one that is opened.
 result<file_handle> walk_entry::open() const noexcept {
   place const& p = *static_cast<place const*>(walker_);
-  if (p.in == nullptr) return std::make_error_code(std::errc::is_a_directory);
+  auto const fails = [&](std::error_code why) {
+    return unio::detail::failed_with(why, "open", this->path());
+  };
+  if (p.in == nullptr) return fails(code(-EISDIR));
   constexpr int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
   int const fd =
       sys::above_standard(sys::uninterrupted([&] { return sys::openat(p.fd, name_.data(), flags, 0); }));
-  if (fd < 0) return code(fd);
+  if (fd < 0) return fails(code(fd));
   char by_number[40] = "/proc/self/fd/";
   *std::to_chars(by_number + 14, by_number + 39, fd).ptr = '\0';
   result<file_handle> f = file_handle::file({}, by_number);
   sys::close(fd);
+  if (!f.has_value()) [[unlikely]]
+    f = fails(f.error().code());
   return f;
 }
 
 result<walk_report> walk(path_handle const& base, path_view path, walk_visitor& v, walk_options const& o,
                          deadline d) noexcept {
-  return walk_until(base, path, v, o, d, {});
+  result<walk_report> r = walk_until(base, path, v, o, d, {});
+  name_failure(r, "walk", path);
+  return r;
 }
 
 task<result<walk_report>> co_walk(path_handle const& base, path_view path, walk_visitor& v, walk_options o,
                                   deadline d) {
   result<walk_report> r;
   co_await on_thread([&](stop_token stop) noexcept { r = walk_until(base, path, v, o, d, stop); });
+  name_failure(r, "walk", path);
   co_return r;
 }
 
@@ -350,12 +358,15 @@ result<tree_summary> summarize_until(path_handle const& base, path_view path, wa
 
 result<tree_summary> summarize(path_handle const& base, path_view path, walk_options const& o,
                                deadline d) noexcept {
-  return summarize_until(base, path, o, d, {});
+  result<tree_summary> r = summarize_until(base, path, o, d, {});
+  name_failure(r, "summarize", path);
+  return r;
 }
 
 task<result<tree_summary>> co_summarize(path_handle const& base, path_view path, walk_options o, deadline d) {
   result<tree_summary> r;
   co_await on_thread([&](stop_token stop) noexcept { r = summarize_until(base, path, o, d, stop); });
+  name_failure(r, "summarize", path);
   co_return r;
 }
 
@@ -407,18 +418,20 @@ walk_report const& tree_contents::report() const noexcept { return state_->repor
 
 result<tree_contents> contents(path_handle const& base, path_view path, walk_options const& o,
                                deadline d) noexcept {
-  auto const no_memory = std::make_error_code(std::errc::not_enough_memory);
+  auto const no_memory = [&] {
+    return unio::detail::failed_on(-ENOMEM, "contents", path.c_str(), path.size());
+  };
   collecting v;
   v.part.reset(new (std::nothrow) collecting::one[crew::most_threads]);
   std::unique_ptr<tree_contents::state> all(new (std::nothrow) tree_contents::state);
-  if (v.part == nullptr || all == nullptr) return no_memory;
+  if (v.part == nullptr || all == nullptr) return no_memory();
   result<walk_report> r = walk(base, path, v, o, d);
   if (!r) return r.error();
-  if (v.has_no_memory.load(std::memory_order_relaxed)) return no_memory;
+  if (v.has_no_memory.load(std::memory_order_relaxed)) return no_memory();
   all->report = std::move(*r);
   std::size_t bytes = 0;
   for (int i = 0; i != crew::most_threads; ++i) bytes += v.part[i].text.size();
-  if (!all->text.resize(bytes)) return no_memory;
+  if (!all->text.resize(bytes)) return no_memory();
   char* to = all->text.data();
   for (int i = 0; i != crew::most_threads; ++i) {
     collecting::one& p = v.part[i];
@@ -426,7 +439,7 @@ result<tree_contents> contents(path_handle const& base, path_view path, walk_opt
     for (tree_contents::item item : p.items) {
       item.path = to;
       to += item.path_size + 1;
-      if (!all->items.push(item)) return no_memory;
+      if (!all->items.push(item)) return no_memory();
     }
   }
   std::sort(all->items.begin(), all->items.end(),

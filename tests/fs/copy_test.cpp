@@ -228,7 +228,13 @@ TEST_F(copy_, refuses_to_copy_into_itself) {
   for (auto const* path : {"/", ".", "..", "a/.."})
     EXPECT_EQ(clone_or_copy(directory.handle(), "a", directory.handle(), path).error(),
               std::errc::invalid_argument);
-  EXPECT_EQ(clone_or_copy({}, directory / "none", {}, b).error(), std::errc::no_such_file_or_directory);
+  std::string const none = ": No such file or directory";
+  EXPECT_EQ(clone_or_copy(directory.handle(), "none", directory.handle(), "b").error().message(),
+            "clone_or_copy none to b" + none);
+  EXPECT_EQ(unio::fs::move(directory.handle(), "none", directory.handle(), "b").error().message(),
+            "move none to b" + none);
+  EXPECT_EQ(unio::fs::compare(directory.handle(), "none", directory.handle(), "b").error().message(),
+            "compare none to b" + none);
   EXPECT_EQ(names(), "a f g ");
 }
 

@@ -157,6 +157,7 @@ TEST_F(update_files_, keeps_permissions_and_makes_what_is_not_there) {
   std::array<path_view, 2> const with_new{"a", "sub/c"};
   update_files u = update_files::begin(m, tree, with_new).value();
   EXPECT_EQ(u.contents(1).error().value(), ENOENT);
+  EXPECT_EQ(u.contents(1).error().message(), "update_files::contents sub/c: No such file or directory");
   ASSERT_TRUE(u.replace(0, bytes_of("new a")).has_value());
   ASSERT_TRUE(u.replace(1, bytes_of("new c")).has_value());
   ASSERT_TRUE(u.commit().has_value());

@@ -101,7 +101,11 @@ TEST_F(walk_, a_file_is_its_own_tree) {
     EXPECT_EQ(all.paths, std::set<std::string>{""});
   }
   listing none;
-  EXPECT_EQ(walk(directory.handle(), "none", none).error(), std::errc::no_such_file_or_directory);
+  EXPECT_EQ(walk(directory.handle(), "none", none).error().message(), "walk none: No such file or directory");
+  EXPECT_EQ(unio::fs::summarize(directory.handle(), "none").error().message(),
+            "summarize none: No such file or directory");
+  EXPECT_EQ(unio::run(unio::fs::co_walk(directory.handle(), "none", none)).error().message(),
+            "walk none: No such file or directory");
   EXPECT_EQ(none.paths.size(), 0u);
 }
 
