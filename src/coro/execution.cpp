@@ -33,6 +33,18 @@ void stop_gate::stop(io_operation& op) noexcept {
   op.cancel();
 }
 
+std::exception_ptr system_exception(failure const& why) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    no_value(why);
+  } catch (...) { // no_value() is what knows the text
+    return std::current_exception();
+  }
+#else
+  return std::make_exception_ptr(std::system_error(why));
+#endif
+}
+
 std::exception_ptr canceled_exception() noexcept {
   return std::make_exception_ptr(std::system_error(ECANCELED, std::system_category()));
 }

@@ -412,6 +412,35 @@ TEST(senders, sync_wait_of_a_sender_is_stopped_by_its_token) {
   stopper.join();
 }
 
+// A sender that fails with an error of unio's.
+struct fails_with {
+  using sender_concept = ex::sender_t;
+  using signatures = ex::completion_signatures<ex::set_value_t(), ex::set_error_t(unio::failure)>;
+  template <class Env> auto get_completion_signatures(Env&&) const { return signatures(); }
+  template <class Self, class... Env> static consteval auto get_completion_signatures() {
+    return signatures();
+  }
+  template <class Receiver> struct state {
+    using operation_state_concept = ex::operation_state_t;
+    void start() & noexcept { ex::set_error(std::move(receiver), std::move(why)); }
+    Receiver receiver;
+    unio::failure why;
+  };
+  template <class Receiver> state<Receiver> connect(Receiver r) const { return {std::move(r), why}; }
+  unio::failure why;
+};
+
+TEST(senders, sync_wait_throws_the_text_of_an_error_of_unios) {
+  unio::failure const gone = unio::file_handle::file({}, "/no/such/file").error();
+  try {
+    unio::sync_wait(fails_with{gone});
+    ADD_FAILURE() << "it has failed";
+  } catch (std::system_error const& e) {
+    EXPECT_EQ(e.code(), gone);
+    EXPECT_EQ(e.what(), gone.message());
+  }
+}
+
 // ---- the other forms --------------------------------------------------------------------------------------
 
 TEST(senders, the_atomic_form_of_an_operation_is_a_sender) {

@@ -35,12 +35,15 @@ class stop_gate {
   std::atomic<unsigned> state_{0};
 };
 
+/// What value() throws of such a failure.
+[[nodiscard]] UNIO_API std::exception_ptr system_exception(failure const& why) noexcept;
+
 template <class E> std::exception_ptr to_exception(E&& e) noexcept {
   using error = std::remove_cvref_t<E>;
   if constexpr (std::same_as<error, std::exception_ptr>) {
     return std::forward<E>(e);
   } else if constexpr (std::derived_from<error, std::error_code>) {
-    return std::make_exception_ptr(std::system_error(e));
+    return system_exception(e); // of unio's own errors with their text
   } else {
     return std::make_exception_ptr(std::forward<E>(e));
   }
