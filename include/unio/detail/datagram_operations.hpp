@@ -57,7 +57,7 @@ class UNIO_API async_receive_from : public io_operation, public detail::standard
  private:
   friend struct detail::datagram_access;
   mutable_buffers into_;
-  datagram_info* info_ = nullptr;
+  [[maybe_unused]] datagram_info* info_ = nullptr;
   [[maybe_unused]] address_family family_ = address_family::unspecified;
   [[maybe_unused]] bool errors_wait_ = false; // errors that nobody has taken would end each wait at once
   detail::message_memory<256> memory_;
@@ -81,7 +81,7 @@ class UNIO_API async_send_to : public io_operation, public detail::standard_send
   const_buffers bytes_;
   [[maybe_unused]] address_family family_ = address_family::unspecified;
   [[maybe_unused]] bool errors_wait_ = false;
-  bool falls_back_ = false; // what the kernel may refuse is left out where it does
+  [[maybe_unused]] bool falls_back_ = false; // what the kernel may refuse is left out where it does
   detail::message_memory<128> memory_;
 };
 
