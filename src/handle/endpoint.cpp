@@ -297,7 +297,7 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
 
 // ── to text ──────────────────────────────────────────────────────────────────────────────────────
 
-// What is only written when something has failed is small rather than fast: every program that connects has it.
+// What is written when something has failed is small rather than fast: every program that connects has it.
 [[gnu::cold]] void append_number(std::string& out, std::uint32_t n, int base = 10) {
   char digits[16];
   out.append(digits, std::to_chars(digits, digits + sizeof(digits), n, base).ptr);

@@ -35,8 +35,8 @@ using namespace test;
 class kernel_threads : public isolated {};
 UNIO_ON_EACH_DRIVER(kernel_threads);
 
-// The names of those of this process. Each is named after the thread that it works for, by a number that is not
-// gettid()'s in a namespace of processes.
+// The names of those of this process. Each is named after the thread that it works for, by a number that is
+// not gettid()'s in a namespace of processes.
 std::multiset<std::string> names() {
   std::multiset<std::string> found;
   DIR* const tasks = ::opendir("/proc/self/task");
