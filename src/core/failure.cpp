@@ -103,6 +103,7 @@ failure make(std::int64_t native_code, char const* operation, std::uint32_t obje
 } // namespace
 
 void failed_object::append(char const* t, std::size_t n, std::size_t most) noexcept {
+  if (n == 0) return; // perhaps without an address
   static constexpr char dots[] = {'.', '.', '.'};
   most = std::min<std::size_t>(most, capacity - size);
   auto const put = [this](char const* from, std::size_t bytes_count) noexcept {
