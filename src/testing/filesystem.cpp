@@ -314,11 +314,12 @@ std::int64_t world::read_link(char const* path, char* out, std::size_t n) noexce
     if (d == nullptr) return leave(call::readlinkat, first_descriptor, -ENOENT);
     if (d->file_node != nullptr) {
       target = path_to(*d->file_node);
+    } else if (d->kind == thing::event) {
+      target = "anon_inode:[eventfd]";
     } else {
-      char const* const kind = d->kind == thing::pipe    ? "pipe:["
-                               : d->kind == thing::event ? "anon_inode:[eventfd "
-                               : d->kind == thing::file  ? "/memfd:["
-                                                         : "socket:[";
+      char const* const kind = d->kind == thing::pipe   ? "pipe:["
+                               : d->kind == thing::file ? "/memfd:["
+                                                        : "socket:[";
       target = kind + std::to_string(fd) + "]";
     }
   } else {
@@ -366,7 +367,7 @@ std::int64_t world::stat(int fd, struct stat* s) noexcept {
     s->st_nlink = 1;
     s->st_mode = 0600 | (d.kind == thing::file    ? S_IFREG
                          : d.kind == thing::pipe  ? S_IFIFO
-                         : d.kind == thing::event ? S_IFCHR
+                         : d.kind == thing::event ? 0U // an inode of no kind
                                                   : S_IFSOCK);
     if (d.file != nullptr) {
       s->st_size = static_cast<off_t>(d.file->bytes.size());

@@ -605,13 +605,14 @@ std::int64_t world::zero(int fd, int mode, std::int64_t at, std::int64_t n) noex
   return on(call::fallocate, fd, [=](description& d) {
     if (d.kind != thing::file) return -ESPIPE;
     if (at < 0 || n <= 0) return -EINVAL;
-    if ((mode & ~FALLOC_FL_KEEP_SIZE) == 0) { // space is kept
+    bool const keeps = (mode & ~FALLOC_FL_KEEP_SIZE) == 0; // space, for later
+    if (!keeps && (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0) return -EOPNOTSUPP;
+    if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
+    if (keeps) {
       std::size_t const end = static_cast<std::size_t>(at) + static_cast<std::size_t>(n);
-      if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
       if (mode == 0 && d.file->bytes.size() < end) d.file->bytes.resize(end);
       return 0;
     }
-    if ((mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0) return -EOPNOTSUPP;
     std::span<std::byte> const all = d.file->bytes;
     std::span const from = all.subspan(std::min(all.size(), static_cast<std::size_t>(at)));
     std::ranges::fill(from.first(std::min(from.size(), static_cast<std::size_t>(n))), std::byte{});

@@ -47,7 +47,7 @@ std::string act(unio::path_handle const& in, std::uint64_t number) {
   char const* const names[] = {"a", "b", "nowhere/c", "a/d"};
   for (int i = 0; i != 100; ++i) {
     file_handle& f = files[d.below(4)];
-    switch (d.below(8)) {
+    switch (d.below(10)) {
       case 0:
       case 1: {
         char const* const name = names[d.below(5) % 4];
@@ -89,6 +89,18 @@ std::string act(unio::path_handle const& in, std::uint64_t number) {
         if (!f.is_open()) break;
         auto const r = f.unlink();
         say('u', r, [] { return 0; });
+        break;
+      }
+      case 7: {
+        if (!f.is_open()) break;
+        auto const r = f.zero(d.below(100), d.below(60));
+        say('z', r, [] { return 0; });
+        break;
+      }
+      case 8: {
+        if (!f.is_open()) break;
+        auto const r = f.allocate(d.below(100), d.below(60), static_cast<unio::allocation>(d.below(2)));
+        say('s', r, [] { return 0; });
         break;
       }
       default: {

@@ -5,6 +5,7 @@
 #include "simulation/support.hpp"
 #include "sys/calls.hpp"
 
+#include <unio/adopt.hpp>
 #include <unio/clock.hpp>
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
@@ -247,6 +248,39 @@ TEST(simulated_network, keeps_options_and_refuses_what_it_does_not_know) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "unio::testing: setsockopt(2) of this option is not simulated\n");
   EXPECT_EQ(s.refused(), "setsockopt(2) of this option is not simulated\n");
+}
+
+template <class Handle> bool stays(Handle h) {
+  int const fd = h.release();
+  auto const what = unio::adopt(fd);
+  return what && std::holds_alternative<Handle>(*what) && std::get<Handle>(*what).native_handle() == fd;
+}
+
+TEST(simulated_network, tells_what_a_descriptor_is) {
+  simulation const s(simulation_options::orderly());
+  EXPECT_TRUE(stays(socket_handle::create(unio::address_family::ipv4).value()));
+  EXPECT_TRUE(stays(listening_socket_handle::listen(at("127.0.0.1:4001")).value()));
+  EXPECT_TRUE(stays(unio::datagram_handle::create(unio::address_family::ipv6).value()));
+  EXPECT_TRUE(
+      stays(unio::file_handle::file({}, "/f", unio::handle::mode::write, unio::handle::creation::if_needed)
+                .value()));
+  auto pipe = unio::pipe_handle::anonymous().value();
+  EXPECT_TRUE(stays(std::move(pipe.reader)));
+  EXPECT_TRUE(stays(std::move(pipe.writer)));
+  EXPECT_TRUE(stays(unio::event_handle::create().value()));
+  EXPECT_EQ(s.refused(), "");
+}
+
+TEST(simulated_network, gives_the_credentials_of_the_peer) {
+  simulation const s(simulation_options::orderly());
+  auto const [a, b] = socket_handle::pair().value();
+  auto const peer = unio::credentials_of_peer(a);
+  ASSERT_TRUE(peer);
+  EXPECT_EQ(peer->process, ::getpid());
+  EXPECT_EQ(peer->user, ::getuid());
+  auto const inet = socket_handle::create(unio::address_family::ipv4).value();
+  EXPECT_TRUE(is(unio::credentials_of_peer(inet).error(), EOPNOTSUPP));
+  EXPECT_EQ(s.refused(), "");
 }
 
 // A script of sixty calls on listening sockets and connections at four places, the same for the same number.
