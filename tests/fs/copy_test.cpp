@@ -280,6 +280,10 @@ TEST_F(copy_, is_wide) {
   ASSERT_TRUE(c);
   EXPECT_EQ(c->differences, 0u);
   EXPECT_EQ(c->entries, r->entries);
+  auto const awaited = unio::run(co_compare({}, quick / "a", {}, quick / "b"));
+  ASSERT_TRUE(awaited);
+  EXPECT_EQ(awaited->differences, 0u);
+  EXPECT_EQ(awaited->entries, r->entries);
 }
 
 TEST_F(copy_, what_others_forbid_to_read_is_named_and_the_rest_is_copied) {

@@ -96,6 +96,30 @@ TEST_P(on, completions_are_counted) {
   EXPECT_EQ(m_->complete_io().value(), 0);
 }
 
+TEST_P(on, several_threads_each_part_of_the_loop_is_that_of_the_calling_one) {
+  auto const shared = test::make_multiplexer(GetParam().c_str(), 2).value();
+  EXPECT_EQ(shared->counters().started, 0u);
+  auto p = unio::pipe_handle::anonymous().value();
+  p.reader.set_multiplexer(shared.get());
+  char memory[4];
+  started read{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+  unio::timer_handle t(deadline(1ms), shared.get());
+  started late{unio::async_wait(t)};
+  EXPECT_LT(shared->complete_io().value(), 0);
+  EXPECT_EQ(shared->invoke_posted_items().value(), 0);
+  auto const give_up = clock_type::now() + 10s;
+  while (late.values == 0 && clock_type::now() < give_up) (void)shared->timeout_io();
+  EXPECT_EQ(late.values, 1);
+  EXPECT_EQ(read.values, 0);
+  put(p.writer);
+  while (read.values == 0 && clock_type::now() < give_up) (void)shared->complete_io();
+  EXPECT_EQ(read.values, 1);
+  EXPECT_EQ(shared->complete_io().value(), 0);
+  EXPECT_EQ(shared->counters().started, 2u);
+  EXPECT_EQ(shared->counters().finished, 2u);
+  std::thread([&] { EXPECT_EQ(shared->counters().started, 0u) << "another thread's own"; }).join();
+}
+
 TEST_P(on, what_start_delivered_is_credited_to_the_next_call) {
   auto p = make_pipe();
   put(p.writer);

@@ -17,6 +17,8 @@
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <set>
+#include <string>
 #include <thread>
 
 namespace {
@@ -108,6 +110,16 @@ TEST(resolver, tells_apart_why_there_is_no_address) {
   EXPECT_EQ(names.resolve("broken.test", 1, 10s).error(), resolve_error::server_failed);
   EXPECT_EQ(names.resolve("secret.test", 1, 10s).error(), resolve_error::refused);
   EXPECT_STREQ(unio::resolve_category().name(), "unio.resolve");
+}
+
+TEST(resolver, has_a_text_for_each_reason) {
+  std::set<std::string> texts;
+  for (int i = 1; i <= static_cast<int>(resolve_error::libc_failed); ++i) {
+    std::string const text = make_error_code(static_cast<resolve_error>(i)).message();
+    EXPECT_EQ(text.find("error "), text.npos) << text;
+    EXPECT_TRUE(texts.insert(text).second) << text;
+  }
+  EXPECT_EQ(unio::resolve_category().message(77), "error 77 of resolving");
 }
 
 TEST(resolver, does_not_wait_for_a_family_whose_answer_is_late_or_lost) {

@@ -373,6 +373,21 @@ template <class Ends> struct send_handles : fixture {
   }
 };
 
+struct send_handles_to_full : send_handles<stream_ends> {
+  static constexpr bool can_wait = true;
+  static ending at_end() { return failure(EPIPE); }
+  std::size_t filled;
+
+  send_handles_to_full(io_multiplexer* m, script s)
+      : send_handles(m, s), filled(test::fill(ends.sink, ends.source)) {}
+  void make_ready() {
+    EXPECT_EQ(test::take(ends.source, filled).size(), filled);
+    filled = 0;
+  }
+  void end() { ASSERT_TRUE(ends.source.close()); }
+  void close() { ASSERT_TRUE(ends.sink.close()); }
+};
+
 // ---- accepting sequenced connections ---------------------------------------------------------------------
 
 struct accept_sequenced : fixture {
@@ -432,6 +447,7 @@ std::vector<test::row> test::datagram_rows() {
       row_of<receive_handles<unix_datagram_ends<true>>>("receive_handles_sequenced"),
       row_of<send_handles<stream_ends>>("send_handles_on_stream"),
       row_of<send_handles<unix_datagram_ends<false>>>("send_handles_on_datagrams"),
+      row_of<send_handles_to_full>("send_handles_to_full_stream"),
       row_of<accept_sequenced>("accept_sequenced"),
   };
 }
