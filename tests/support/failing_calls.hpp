@@ -65,8 +65,8 @@ class failing_calls {
  private:
   // A thread that has handed its result over may still be about to ring a doorbell, and looks at the table
   // for it; either is right for that. ThreadSanitizer is not told.
-  [[gnu::noinline]] __attribute__((no_sanitize("thread")))
-  static void put(unio::sys::table const* t) noexcept {
+  [[gnu::noinline]] __attribute__((no_sanitize("thread"))) static void put(
+      unio::sys::table const* t) noexcept {
     unio::sys::current = t;
   }
   struct entry_state {
