@@ -1,6 +1,6 @@
 # The libraries beside unio::unio, each of which needs one that the rest of unio does not.
 #
-#   unio::tls   OpenSSL; UNIO_TLS: is it compiled?
+#   unio::tls   OpenSSL; UNIO_TLS: is it compiled? (as a setting: ON, OFF, AUTO)
 #   unio::net   c-ares; UNIO_NET likewise
 
 set(UNIO_OPENSSL_VERSION 3.0)
@@ -12,11 +12,15 @@ set(UNIO_CARES_VERSION 1.18.1)
 function(unio_component name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOUND;NEEDS;PACKAGE;LIBRARY" "")
   string(TOUPPER UNIO_${name} is_wanted)
-  if(arg_FOUND)
-    option(${is_wanted} "Build unio::${name}" ON)
-  else()
-    option(${is_wanted} "Build unio::${name}" OFF)
+  # AUTO is decided by each configuration: what was missing may have been installed since the last.
+  set(${is_wanted} AUTO CACHE STRING "Build unio::${name}: ON, OFF, or AUTO, where there is ${arg_NEEDS}")
+  if(${is_wanted} STREQUAL "AUTO")
+    set(${is_wanted} OFF)
+    if(arg_FOUND)
+      set(${is_wanted} ON)
+    endif()
   endif()
+  set(${is_wanted} ${${is_wanted}} PARENT_SCOPE)
   if(${is_wanted} AND NOT arg_FOUND)
     message(FATAL_ERROR "unio: ${is_wanted} is ON, but there is no ${arg_NEEDS}")
   elseif(NOT ${is_wanted})
