@@ -167,6 +167,9 @@ struct operation_faces {
   resource_faces const* resource = nullptr;
   /// The kernel may keep its buffers longer than until the result: see outcome::holding.
   bool lends_buffers = false;
+  /// Has the kernel release these buffers, at the price of the connection: its peer may take as long as it
+  /// likes otherwise.
+  void (*abort)(io_operation&) noexcept = nullptr;
   /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
   /// calls on one directory one after the other.
   bool changes_directory = false;

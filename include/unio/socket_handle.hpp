@@ -69,14 +69,21 @@ class async_accept;
 class async_accept_many;
 
 /// Writes to a socket without copying: set_value when the bytes are accepted, set_done when the network no
-/// longer needs the pages. The buffers belong to the kernel until then. Errors and cancellation as
-/// async_write. Where the kernel or the socket cannot avoid the copy it is made.
+/// longer needs the pages. The buffers belong to the kernel until then: that is, with TCP, until the peer has
+/// acknowledged the bytes. Where the kernel or the socket cannot avoid the copy it is made.
 ///
-/// Effects  takes from `request.buffers` in order
-/// Returns  the buffers taken, as async_write
-/// Buffers  the memory until set_done; the array of the buffers until set_value
-/// Cost     pinning pages costs more than copying below some 10 KiB
-/// Runs as  io_uring SEND_ZC, of several buffers SENDMSG_ZC · elsewhere send(2), sendmsg(2), which copy
+/// Effects       takes from `request.buffers` in order
+/// Returns       the buffers taken, as async_write
+/// Errors        as async_write
+/// Buffers       the memory until set_done; the array of the buffers until set_value
+/// Cancellation  as async_write until the bytes are accepted. Afterwards a peer that does not read keeps the
+///               pages. A stop, and what waits for the end (closing the handle, destroying the operation or
+///               its multiplexer), give the peer one second more. Then the connection is reset, and bytes
+///               that the peer has not acknowledged are lost. To wait longer, close the handle after
+///               set_done. The deadline bounds only the time until set_value
+/// Cost          pinning pages costs more than copying below some 10 KiB
+/// Runs as       io_uring SEND_ZC, of several buffers SENDMSG_ZC · elsewhere send(2), sendmsg(2), which copy
+/// Source        io_uring_prep_send_zc(3); tcp(7)
 class async_send_zero_copy;
 
 /// What has to be said before a socket connects. Errors of each: as the option of that name.

@@ -1,8 +1,10 @@
-// src/core/pauses.hpp: how long to pause between retries where the kernel notifies of nothing.
+// src/core/pauses.hpp: how long to pause between retries where the kernel notifies of nothing, and how long
+// to wait for a peer.
 
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 
 namespace unio::inline v0_1::detail {
 
@@ -15,5 +17,8 @@ constexpr int pause_ms(int times) noexcept {
 /// After so many attempts (at a lock on a file, say): 1, 2, 4 and then 8 ms.
 inline constexpr int retries_that_grow = 3;
 constexpr int retry_ms(int times) noexcept { return 1 << std::min(times, retries_that_grow); }
+
+/// How long a peer may keep buffers that are wanted back: as async_send_zero_copy says.
+inline constexpr std::int64_t buffers_wanted_ns = 1'000'000'000;
 
 } // namespace unio::detail

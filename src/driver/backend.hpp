@@ -8,6 +8,8 @@
 
 #include <unio/multiplexer.hpp>
 
+#include <utility>
+
 namespace unio::inline v0_1::driver {
 
 class engine;
@@ -33,6 +35,11 @@ class backend {
     owns_doorbell_ = false;
     return doorbell_fd_;
   }
+
+  /// The descriptor of the epoll that takes a ring's place, made in advance: once the ring is forbidden there
+  /// may be none left, and what is in flight could not end. Below 0: there is none.
+  void keep_successor(int fd) noexcept { successor_fd_ = fd; }
+  [[nodiscard]] int give_successor() noexcept { return std::exchange(successor_fd_, -1); }
 
   /// The first use by the thread that will run it. Returns 0 or a negative native code.
   virtual int bind(engine&) noexcept { return 0; }
@@ -79,6 +86,7 @@ class backend {
 
  private:
   int doorbell_fd_;
+  int successor_fd_ = -1;
   bool owns_doorbell_ = true;
 };
 

@@ -39,7 +39,11 @@ unsigned ring_entries() noexcept {
 
 #if UNIO_HAS_URING
 
-result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept { return make_uring(entries); }
+result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept {
+  result<std::unique_ptr<backend>> made = make_uring(entries);
+  if (made.has_value()) (*made)->keep_successor(make_epoll_descriptor());
+  return made;
+}
 int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
 
 // What the operator may want to know: the call that failed, the error, and the likely cause.
@@ -142,9 +146,9 @@ result<std::unique_ptr<backend>> best_backend(bool for_other_threads) noexcept {
   return make_epoll(code);
 }
 
-std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept {
+std::unique_ptr<backend> backend_after(backend& current, int native_code, int doorbell_fd) noexcept {
   if (!current.is_ring() || !means_unavailable(native_code)) return nullptr;
-  result<std::unique_ptr<backend>> next = make_epoll(native_code, doorbell_fd);
+  result<std::unique_ptr<backend>> next = make_epoll(native_code, doorbell_fd, current.give_successor());
   return next.has_value() ? std::move(*next) : nullptr;
 }
 

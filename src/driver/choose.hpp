@@ -38,7 +38,7 @@ int probe_ring(std::array<bool, 256>& known) noexcept;
 
 /// The backend to go on with, and with the same doorbell, when `current` could not for the reason
 /// `native_code`: epoll if it was io_uring that was forbidden, otherwise null.
-std::unique_ptr<backend> backend_after(backend const& current, int native_code, int doorbell_fd) noexcept;
+std::unique_ptr<backend> backend_after(backend& current, int native_code, int doorbell_fd) noexcept;
 
 /// The sentence for backend::why_no_ring(). It is made only for who asks, for that allocates.
 std::string why_this_driver(int native_code);

@@ -108,7 +108,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
-  [[nodiscard]] bool is_idle() const noexcept { return in_flight_ == 0 && deferred_ == 0 && !has_results(); }
+  [[nodiscard]] bool is_idle() const noexcept {
+    return in_flight_ == 0 && deferred_ == 0 && !has_results() && messages_.empty();
+  }
 
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_only_one) noexcept {
@@ -178,7 +180,9 @@ class engine final : public io_multiplexer, public leaves_remains {
 
   int ensure_bound() noexcept;
   template <class Turn> result<int> within_turn(Turn turn) noexcept;
+  result<int> run_turns(int max_items, std::int64_t until) noexcept;
   result<int> turns(int max_items, std::int64_t until) noexcept;
+  [[nodiscard]] bool take_wake() noexcept;
   int reap(std::int64_t until) noexcept;
   int fetch(bound const& b, std::int64_t until, bool timers) noexcept;
   /// Results in the queue, but for those that are due.
@@ -225,6 +229,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void retry_later(io_operation& op) noexcept;
   void retry_after(io_operation& op, int milliseconds) noexcept;
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
+  void want_buffers(io_operation& op) noexcept;
   void expire(bound const& b) noexcept;
   void take_messages() noexcept;
   int take_delivered() noexcept;
@@ -239,7 +244,7 @@ class engine final : public io_multiplexer, public leaves_remains {
     return !posted_now_.empty() || !posted_here_.empty() || !posted_.empty();
   }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
-  bool go_on() noexcept;
+  template <class Reached> void reach(Reached reached) noexcept;
   void forget_here(int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
   [[nodiscard]] bool is_being_notified(io_operation const& op) const noexcept;
@@ -275,6 +280,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   };
   notification* notifying_ = nullptr;
   bool notified_end_ = false; ///< an end was delivered without a value
+  bool took_wake_ = false;    ///< a turn has ended because of wake()
   patience for_workers_;      ///< whether to sleep at once while a worker has something
   std::int64_t given_at_ = 0; ///< when a worker was given something last
   bool closing_ = false;

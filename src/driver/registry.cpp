@@ -11,8 +11,8 @@
 // never run it again. Such an engine finds out later that the closing is gone from the list. What is posted
 // to it is a part of the engine, and not of the closing, which lies on the closing thread's stack.
 //
-// The count of operations in flight may be too high for good: in a child of fork it contains the parent's,
-// and numbers above a million share counts. Then the end is that every engine has answered.
+// The count of operations in flight may be too high for good: numbers above a million share counts. Then the
+// end is that every engine has answered.
 
 #include "driver/registry.hpp"
 

@@ -183,7 +183,8 @@ void pool_state::give_back(std::byte* buffer) noexcept {
 
 bool pool_state::enqueue(pool_waiter& w) noexcept {
   std::lock_guard const lock(lock_);
-  if (has_one()) return false; // then none waits
+  if (has_one()) return false;   // then none waits
+  if (has_ended()) return false; // none will come back: the next attempt reports that
   ++waits_;
   w.granted.store(nullptr, std::memory_order_relaxed);
   w.woken.store(0, std::memory_order_relaxed);

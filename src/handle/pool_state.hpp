@@ -64,7 +64,7 @@ class pool_state final : public driver::buffer_source {
   std::byte* lend_filled(driver::buffer_slots& slots, unsigned slot, std::byte* granted,
                          bool in_any_case) noexcept;
 
-  /// False: there is one again; nothing was queued.
+  /// False: there is one again, or there will never be one; nothing was queued.
   [[nodiscard]] bool enqueue(pool_waiter& w) noexcept;
   /// False: it has been granted one, and its multiplexer has been informed.
   [[nodiscard]] bool dequeue(pool_waiter& w) noexcept;

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstring>
 #include <mutex>
 #include <new>
 
@@ -42,11 +43,19 @@ using detail::signal_subscription;
 constexpr int most = 64;
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
 
+/// What handled a signal before. It stays for good: a handler that was delayed may still be reading it when
+/// another one was installed.
+struct disposition {
+  struct sigaction action;
+  disposition* next;
+};
+
 sys::short_lock lock; // of what follows, but for what the handler reads
 constinit std::atomic<signal_subscription*> all{nullptr};
-int counts[most + 1];                // how many handles take a signal
-struct sigaction earlier[most + 1];  // what handled it before: constant while our handler is installed
-bool covered[most + 1];              // somebody installed another handler over ours
+int counts[most + 1];                                    // how many handles take a signal
+constinit std::atomic<disposition*> earlier[most + 1]{}; // what handled it before; not null once we have
+constinit disposition* dispositions = nullptr;           // all that `earlier` ever had
+bool covered[most + 1];                                  // somebody installed another handler over ours
 constinit std::atomic<int> owner{0}; // the process whose handles these are, not a forked child of it
 
 template <class F> void for_each_signal(std::uint64_t bits, F f) noexcept {
@@ -86,7 +95,7 @@ bool is_ignored(struct sigaction const& a) noexcept {
 
 void on_signal(int number, siginfo_t* info, void* context) {
   int const interrupted_errno = errno;
-  struct sigaction const& before = earlier[number];
+  struct sigaction const& before = earlier[number].load(std::memory_order_acquire)->action;
   if (owner.load(std::memory_order_relaxed) == ::getpid()) {
     pass_on(number, *info);
   } else if (is_default(before)) {
@@ -109,6 +118,21 @@ bool is_ours(struct sigaction const& a) noexcept {
 
 // Preconditions of what follows: the lock is held.
 
+bool is_same(struct sigaction const& a, struct sigaction const& b) noexcept {
+  // The two kinds of handler share their place.
+  return a.sa_flags == b.sa_flags && a.sa_sigaction == b.sa_sigaction &&
+         std::memcmp(&a.sa_mask, &b.sa_mask, sizeof a.sa_mask) == 0;
+}
+
+/// Null: no memory.
+disposition* kept(struct sigaction const& a) noexcept {
+  for (disposition* d = dispositions; d != nullptr; d = d->next)
+    if (is_same(d->action, a)) return d;
+  auto* const made = new (std::nothrow) disposition{a, dispositions};
+  if (made != nullptr) dispositions = made;
+  return made;
+}
+
 int install(int number) noexcept {
   if (counts[number]++ != 0) return 0;
   struct sigaction now;
@@ -116,8 +140,10 @@ int install(int number) noexcept {
   // A handler that was installed over ours calls it: to be called by it and to call it would have no end.
   bool const is_covered = covered[number] && !is_default(now) && !is_ignored(now);
   if (is_ours(now) || is_covered) return 0;
+  disposition* const before = kept(now);
+  if (before == nullptr) return -ENOMEM;
   covered[number] = false;
-  earlier[number] = now;
+  earlier[number].store(before, std::memory_order_release); // pairs with the acquire in on_signal()
   struct sigaction a = {};
   a.sa_sigaction = on_signal;
   a.sa_mask = now.sa_mask;
@@ -132,7 +158,7 @@ void uninstall(int number) noexcept {
   struct sigaction now;
   if (::sigaction(number, nullptr, &now) != 0) return;
   covered[number] = !is_ours(now);
-  if (is_ours(now)) ::sigaction(number, &earlier[number], nullptr);
+  if (is_ours(now)) ::sigaction(number, &earlier[number].load(std::memory_order_relaxed)->action, nullptr);
 }
 
 int install_all(std::uint64_t bits) noexcept {

@@ -97,6 +97,13 @@ outcome complete(io_operation& op, int res, unsigned flags) noexcept {
   return o == outcome::finished && more ? outcome::holding : o;
 }
 
+// Ends the connection with a reset, which empties its queue: tcp(7), connect(2) with AF_UNSPEC. Closing would
+// leave the queue to the kernel until the peer has read it.
+void abort(io_operation& op) noexcept {
+  sockaddr const nowhere{.sa_family = AF_UNSPEC, .sa_data = {}};
+  (void)op::uninterrupted([&] { return sys::connect(op.fd(), &nowhere, sizeof nowhere); });
+}
+
 } // namespace
 
 constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_zero_copy",
@@ -108,6 +115,7 @@ constinit operation_faces const detail::send_zero_copy_faces = {.name = "send_ze
                                                                 .wants = wants,
                                                                 .perform = perform,
                                                                 .complete = complete,
-                                                                .lends_buffers = true};
+                                                                .lends_buffers = true,
+                                                                .abort = abort};
 
 } // namespace unio

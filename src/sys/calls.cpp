@@ -207,4 +207,9 @@ constinit table const kernel = {
 
 constinit table const* current = &kernel;
 
+void pause() noexcept {
+  constexpr timespec a_millisecond{.tv_sec = 0, .tv_nsec = 1'000'000};
+  poll(nullptr, 0, &a_millisecond);
+}
+
 } // namespace unio::sys

@@ -169,4 +169,7 @@ inline std::int64_t recv(int fd, void* data, std::size_t n, int flags) noexcept 
 }
 } // namespace kernel_calls
 
+/// Sleeps for a millisecond, in which what is short may come back.
+void pause() noexcept;
+
 } // namespace unio::sys

@@ -17,8 +17,8 @@ void tell_closing_threads() noexcept {
   closing_news.notify_all();
 }
 
-static_assert(std::atomic_ref<std::uint32_t>::is_always_lock_free);
-static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 12);
+static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
+static_assert(std::is_trivially_default_constructible_v<descriptor_state> && sizeof(descriptor_state) == 16);
 
 int above_standard(std::int64_t fd) noexcept {
   if (fd < 0 || fd > 2) [[likely]]

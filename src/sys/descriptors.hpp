@@ -13,6 +13,7 @@
 #pragma once
 
 #include "sys/calls.hpp"
+#include "sys/fork.hpp"
 
 #include <atomic>
 
@@ -26,8 +27,8 @@ int above_standard(std::int64_t fd) noexcept;
 // constructors would fill the array at run time.
 struct descriptor_state {
   std::uint32_t generation; // changes each time a handle closes or releases the number
-  std::uint32_t in_flight;  // operations that drivers hold on the number; awaited_bit
   std::uint32_t waited;     // directions in which the last blocking call had to wait
+  std::uint64_t in_flight;  // operations that drivers hold on the number; awaited_bit; whose they are
 };
 inline constexpr std::uint32_t waited_in = 1, waited_out = 2;
 
@@ -90,32 +91,51 @@ inline void note_duplicate(int copy, int original) noexcept {
     if (last_waited(original, bit)) note_waited(copy, bit, true);
 }
 
+// The count of what is in flight belongs to one process: what a child of fork finds there is its parent's,
+// and never ends in the child. So the upper half says whose it is, by fork_generation().
+inline constexpr std::uint64_t count_mask = (1ULL << 31) - 1;
 /// Beside the count: a thread waits until it is 0.
-inline constexpr std::uint32_t awaited_bit = 1U << 31;
+inline constexpr std::uint64_t awaited_bit = 1ULL << 31;
+
+inline std::uint64_t none_in_flight() noexcept { return std::uint64_t{fork_generation()} << 32; }
+constexpr bool is_same_process(std::uint64_t a, std::uint64_t b) noexcept { return a >> 32 == b >> 32; }
+
+/// Makes the count this process's own.
+inline std::atomic_ref<std::uint64_t> own_count(int fd) noexcept {
+  std::atomic_ref count(state_of(fd).in_flight);
+  std::uint64_t found = count.load(std::memory_order_relaxed);
+  std::uint64_t const none = none_in_flight();
+  while (!is_same_process(found, none)) [[unlikely]]
+    if (count.compare_exchange_weak(found, none, std::memory_order_relaxed)) break;
+  return count;
+}
+
 /// Changes, with a wake-up, whenever a thread that closes a descriptor must look again.
 extern std::atomic<std::uint32_t> closing_news;
 void tell_closing_threads() noexcept;
 
 /// Acquire; pairs with the release in leave_flight, so that at 0 the effects of the operations are visible.
-inline std::uint32_t in_flight(int fd) noexcept {
-  return fd < 0 ? 0 : std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire) & ~awaited_bit;
+inline std::uint64_t in_flight(int fd) noexcept {
+  if (fd < 0) return 0;
+  std::uint64_t const count = std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire);
+  return is_same_process(count, none_in_flight()) ? count & count_mask : 0;
 }
 inline void enter_flight(int fd) noexcept {
-  if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_add(1, std::memory_order_relaxed);
+  if (fd >= 0) own_count(fd).fetch_add(1, std::memory_order_relaxed);
 }
 inline void leave_flight(int fd) noexcept {
   if (fd < 0) return;
-  std::uint32_t const before =
+  std::uint64_t const before =
       std::atomic_ref(state_of(fd).in_flight).fetch_sub(1, std::memory_order_release);
   if ((before & awaited_bit) != 0) [[unlikely]]
     tell_closing_threads();
 }
 /// From here on each operation that leaves changes closing_news. in_flight() shows those that left before.
 inline void await_landings(int fd) noexcept {
-  if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_or(awaited_bit, std::memory_order_acquire);
+  if (fd >= 0) own_count(fd).fetch_or(awaited_bit, std::memory_order_acquire);
 }
 inline void stop_awaiting_landings(int fd) noexcept {
-  if (fd >= 0) std::atomic_ref(state_of(fd).in_flight).fetch_and(~awaited_bit, std::memory_order_relaxed);
+  if (fd >= 0) own_count(fd).fetch_and(~awaited_bit, std::memory_order_relaxed);
 }
 
 /// Calls `call()`, a system call, until it returns something else than -EINTR.

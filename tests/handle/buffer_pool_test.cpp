@@ -1,6 +1,7 @@
 // buffer_pool, lent_buffer, and operations that wait for a buffer. That async_receive does the same on every
 // driver and in every style stands in tests/op/operations_test.cpp.
 
+#include "handle/pool_state.hpp"
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
 #include "support/receivers.hpp"
@@ -382,6 +383,17 @@ TEST_P(receiving, after_its_pool_has_ended_is_an_error) {
   EXPECT_EQ(late.error, std::errc::bad_address);
   buffer_pool another(2, 64); // what has ended is not in its way
   EXPECT_EQ(text_of(other.first.receive(another).value()), "abc");
+}
+
+// An operation that was about to wait when another thread ended the pool: no buffer will ever come home.
+TEST(buffer_pool, that_has_ended_has_no_queue) {
+  auto* const state = unio::detail::pool_state::make(1, 64, unio::pool_memory::ordinary);
+  ASSERT_NE(state, nullptr);
+  std::byte* const lent = state->take();
+  state->close();
+  unio::detail::pool_waiter w{[](unio::work&, bool) noexcept {}};
+  EXPECT_FALSE(state->enqueue(w));
+  state->give_back(lent);
 }
 
 TEST(receive, refuses_regular_files) {

@@ -480,6 +480,17 @@ TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
   EXPECT_EQ(m_->counters().started, m_->counters().finished);
 }
 
+// What has been started is pending, although the thread that runs the loop has not looked yet.
+TEST_P(on, an_atomic_form_that_another_thread_has_started_counts_as_pending) {
+  EXPECT_EQ(m_->timeout_io().value(), 0);
+  auto long_timer = timer(1h);
+  watched op{unio::atomic_async_wait(long_timer)};
+  std::thread([&] { op.start(m_.get()); }).join();
+  EXPECT_LT(m_->timeout_io().value(), 0);
+  op.cancel();
+  while (!op.finished()) (void)m_->run();
+}
+
 TEST_P(on, an_atomic_form_is_started_by_another_thread) {
   watchdog const w;
   auto p = make_pipe();

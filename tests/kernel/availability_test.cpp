@@ -414,6 +414,44 @@ ISOLATED_TEST(kernel_availability, that_ends_leaves_memory_to_the_kernel_until_i
   expect_nothing_in_flight(*m);
 }
 
+// The process has no descriptor left when epoll is to take over.
+ISOLATED_TEST(kernel_availability, that_ends_needs_no_new_descriptor) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  auto const m = made_multiplexer();
+  {
+    pending_read read(*m);
+    submit_all(*m);
+    failing_calls calls;
+    calls.fail<&table::epoll_create>(EMFILE, {.times = which_calls::all});
+    calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+    read.peer.write("abc");
+    ASSERT_TRUE(drive(*m, [&] { return read.ended(); }));
+    EXPECT_EQ(read.bytes, 3u);
+    EXPECT_STREQ(m->capabilities().driver, "epoll");
+  }
+  expect_nothing_in_flight(*m);
+}
+
+// The same without the one that was made in advance: what has to end waits until there is one.
+ISOLATED_TEST(kernel_availability, that_ends_without_a_descriptor_closes_nothing_that_is_in_flight) {
+  if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";
+  failing_calls calls;
+  calls.fail<&table::epoll_create>(EMFILE, {.times = 3});
+  auto const m = made_multiplexer();
+  {
+    pending_read read(*m);
+    submit_all(*m);
+    calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+    unio::result<int> run = 0;
+    for (int i = 0; i != 100 && run.has_value(); ++i) run = m->try_run_for(1ms);
+    EXPECT_FALSE(run.has_value());
+    EXPECT_TRUE(read.socket.close().has_value());
+    EXPECT_TRUE(read.ended_once());
+    EXPECT_EQ(calls.failures<&table::epoll_create>(), 3);
+  }
+  expect_nothing_in_flight(*m);
+}
+
 // The next driver hears what is posted while it takes over.
 ISOLATED_TEST(kernel_availability, that_ends_leaves_nobody_asleep_who_was_called) {
   if (!is_ring()) GTEST_SKIP() << "there is no ring to forbid";

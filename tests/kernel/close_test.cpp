@@ -284,6 +284,95 @@ DRIVER_TEST(kernel_close, is_allowed_to_the_receiver_of_accepting_many) {
   EXPECT_GE(told.accepted.size(), 1u);
 }
 
+// Its handler starts another operation, which completes at once.
+DRIVER_TEST(kernel_close, outside_of_run_calls_no_handler_inside_another) {
+  connection c = local_connection(&m);
+  std::array<char, 4> memory{};
+  unio::timer_handle past(std::chrono::steady_clock::now(), &m);
+  bool inside = false;
+  int ended = 0;
+  int nested = 0;
+  unio::start(unio::async_read(c.socket, unio::mutable_buffer(memory)), [&](auto const& r) {
+    EXPECT_EQ(r.error(), unio::condition::canceled);
+    inside = true;
+    unio::start(unio::async_wait(past), [&](auto const&) {
+      ++ended;
+      nested += inside ? 1 : 0;
+    });
+    inside = false;
+    ++ended;
+  });
+  submit_all(m);
+  EXPECT_TRUE(c.socket.close().has_value());
+  ASSERT_TRUE(drive(m, [&] { return ended == 2; }));
+  EXPECT_EQ(nested, 0);
+}
+
+// ---- a peer that does not read keeps the pages of what was sent without copying
+
+// A send whose bytes the kernel has accepted, and whose pages it still has where it does not copy.
+struct unread : connection {
+  explicit unread(unio::io_multiplexer& m) : connection(tcp_connection(&m)), bytes(pattern(8 << 20)) {
+    send.emplace(unio::async_send_zero_copy(socket, unio::const_buffer(bytes)));
+    EXPECT_TRUE(drive(m, [&] { return send->values == 1; }));
+    EXPECT_FALSE(send->error) << send->error.message();
+  }
+  std::string bytes;
+  std::optional<started<unio::async_send_zero_copy>> send;
+};
+
+DRIVER_TEST(kernel_close, of_a_connection_whose_peer_does_not_read_ends_although_pages_are_sent) {
+  unread u(m);
+  EXPECT_TRUE(u.socket.close().has_value());
+  EXPECT_TRUE(u.send->ended_once());
+  EXPECT_EQ(u.send->values, 1);
+}
+
+DRIVER_TEST(kernel_close, is_not_needed_to_destroy_a_send_of_pages_to_a_peer_that_does_not_read) {
+  unread u(m);
+  u.send.reset();
+}
+
+DRIVER_TEST(kernel_close, is_not_needed_to_stop_a_send_of_pages_to_a_peer_that_does_not_read) {
+  unread u(m);
+  u.send->cancel();
+  EXPECT_TRUE(drive(m, [&] { return u.send->ended(); }));
+  EXPECT_EQ(u.send->values, 1);
+}
+
+ISOLATED_TEST(kernel_close, is_not_needed_to_end_what_sends_pages_to_a_peer_that_does_not_read) {
+  auto m = made_multiplexer();
+  unread u(*m);
+  m.reset();
+  EXPECT_TRUE(u.send->ended_once());
+  u.socket.set_multiplexer(nullptr);
+}
+
+// A stop that comes before the bytes were accepted, and is beaten by them.
+DRIVER_TEST(kernel_close, of_a_connection_ends_when_a_stop_came_before_the_pages_were_sent) {
+  connection c = tcp_connection(&m);
+  std::string const bytes = pattern(8 << 20);
+  started send{unio::async_send_zero_copy(c.socket, unio::const_buffer(bytes))};
+  send.cancel();
+  EXPECT_TRUE(drive(m, [&] { return send.ended(); }));
+}
+
+// The peer reads, if late: it gets every byte.
+DRIVER_TEST(kernel_close, gives_a_peer_that_reads_all_pages_that_were_sent) {
+  unread u(m);
+  std::size_t const sent = u.send->bytes;
+  std::string received;
+  std::thread peer([&] {
+    std::this_thread::sleep_for(20ms);
+    while (received.size() < sent && u.peer.wait()) received += u.peer.read_some();
+  });
+  EXPECT_TRUE(u.socket.close().has_value());
+  peer.join();
+  EXPECT_EQ(received.size(), sent);
+  EXPECT_TRUE(u.bytes.starts_with(received));
+  EXPECT_TRUE(u.peer.sees_end());
+}
+
 // The same when nothing else happens that would move things on.
 DRIVER_TEST(kernel_close, is_allowed_to_the_receiver_of_accepting_many_at_the_only_connection) {
   auto [accepting, port] = listener(&m);

@@ -11,9 +11,11 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace {
 
@@ -165,6 +167,56 @@ ISOLATED_TEST(kernel_fork, lets_the_child_do_what_needs_threads) {
   EXPECT_EQ(opens(), 0);
   EXPECT_EQ(in_child(opens), 0);
   EXPECT_EQ(opens(), 0);
+}
+
+// The parent's operation is not the child's: closing its descriptor waits for no other thread's multiplexer.
+ISOLATED_TEST(kernel_fork, lets_the_child_close_what_the_parent_has_in_flight_while_its_threads_are_busy) {
+  if (under_thread_sanitizer) GTEST_SKIP() << "ThreadSanitizer lets no child of several threads start one";
+  scene s;
+  EXPECT_EQ(in_child([&] {
+              std::atomic<bool> is_used = false;
+              std::thread busy([&] { // it has used a multiplexer, and does not run it
+                auto const own = made_multiplexer();
+                (void)own->try_run();
+                is_used = true;
+                for (;;) std::this_thread::sleep_for(1h);
+              });
+              busy.detach();
+              while (!is_used) std::this_thread::yield();
+              int const number = s.c.socket.native_handle();
+              if (!s.c.socket.close().has_value()) return 1;
+              // Nor does closing the next owner of the number.
+              connection next = local_connection(nullptr);
+              if (next.socket.native_handle() != number) return 2;
+              return next.socket.close().has_value() ? 0 : 3;
+            }),
+            0);
+  s.expect_the_parent_goes_on();
+}
+
+// Nor is what was posted: it would be dropped twice.
+ISOLATED_TEST(kernel_fork, leaves_what_was_posted_to_the_parent) {
+  struct counting : unio::work {
+    counting()
+        : work([](unio::work& w, bool run) noexcept {
+            auto& self = static_cast<counting&>(w);
+            ++(run ? self.ran : self.dropped);
+          }) {}
+    int ran = 0;
+    int dropped = 0;
+  };
+  auto m = made_multiplexer();
+  (void)m->try_run();
+  counting posted;
+  m->post(posted);
+  EXPECT_EQ(in_child([&] {
+              m.reset();
+              return posted.ran + posted.dropped;
+            }),
+            0);
+  (void)m->try_run();
+  EXPECT_EQ(posted.ran, 1);
+  EXPECT_EQ(posted.dropped, 0);
 }
 
 } // namespace

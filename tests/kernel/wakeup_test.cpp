@@ -117,4 +117,65 @@ DRIVER_TEST(kernel_wakeup, by_starting_and_cancelling_elsewhere_loses_nothing) {
   EXPECT_EQ(bytes, sent); // P3
 }
 
+// ---- loops that are not run(): what they are woken by is for the run() that follows
+
+DRIVER_TEST(kernel_wakeup, during_a_blocking_call_is_for_the_next_run) {
+  pending const p(m);
+  for (int i = 0; i < 50; ++i) {
+    connection c = local_connection(&m);
+    std::thread waker([&] {
+      m.wake();
+      c.peer.write("x");
+    });
+    std::array<char, 4> memory{};
+    EXPECT_TRUE(c.socket.read(unio::mutable_buffer(memory)).has_value());
+    waker.join();
+    EXPECT_LT(m.run().value(), 0); // it would sleep for an hour
+  }
+}
+
+// What was delivered before is counted first. It would sleep for an hour.
+void expect_next_run_is_woken(unio::io_multiplexer& m) {
+  int n;
+  do n = m.run().value();
+  while (n > 0);
+  EXPECT_LT(n, 0);
+}
+
+// From the receiver that closing notifies.
+struct wakes {
+  unio::io_multiplexer* multiplexer = nullptr;
+  template <class Result> void set_value(Result&&) noexcept { multiplexer->wake(); }
+  void set_done() noexcept {}
+};
+
+DRIVER_TEST(kernel_wakeup, during_a_close_is_for_the_next_run) {
+  pending const p(m);
+  connection c = local_connection(&m);
+  std::array<char, 4> memory{};
+  auto read = unio::connect(unio::async_read(c.socket, unio::mutable_buffer(memory)), wakes{&m});
+  read.start();
+  submit_all(m);
+  EXPECT_TRUE(c.socket.close().has_value());
+  expect_next_run_is_woken(m);
+}
+
+DRIVER_TEST(kernel_wakeup, during_the_destruction_of_an_operation_is_for_the_next_run) {
+  pending const p(m);
+  connection c = local_connection(&m);
+  connection other = local_connection(&m);
+  std::array<char, 4> memory{};
+  // Its receiver is notified in the loop of the destruction.
+  auto woken = unio::connect(unio::async_read(other.socket, unio::mutable_buffer(memory)), wakes{&m});
+  woken.start();
+  {
+    std::array<char, 4> unused{};
+    started read{unio::async_read(c.socket, unio::mutable_buffer(unused))};
+    submit_all(m);
+    other.peer.write("x");
+  }
+  while (!woken.finished()) (void)m.try_run();
+  expect_next_run_is_woken(m);
+}
+
 } // namespace

@@ -20,6 +20,23 @@ engine::~engine() {
 
 backend::~backend() {
   if (owns_doorbell_ && doorbell_fd_ >= 0) sys::close(doorbell_fd_);
+  if (successor_fd_ >= 0) sys::close(successor_fd_);
+}
+
+// Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
+// descriptor, whatever is short. A wake() that comes meanwhile is for the run() that follows.
+template <class Reached> void engine::reach(Reached reached) noexcept {
+  bool const outer = std::exchange(took_wake_, false);
+  bool woken = false;
+  while (!reached()) {
+    result<int> const r = run_turns(-1, forever);
+    woken = std::exchange(took_wake_, false) || woken;
+    if (r.has_value()) continue;
+    if (inherited_by_fork()) break; // the parent's operations; this process has only their memory
+    sys::pause();
+  }
+  took_wake_ = outer;
+  if (woken) woken_.store(true, std::memory_order_seq_cst);
 }
 
 void engine::finish(io_operation& op) noexcept {
@@ -28,11 +45,7 @@ void engine::finish(io_operation& op) noexcept {
     while (!op.finished() && !inherited_by_fork()) sys::sched_yield();
     return;
   }
-  while (!op.finished()) {
-    result<int> const r = do_run(-1, forever);
-    if (!r.has_value() && inherited_by_fork())
-      break; // the parent's operation; this process has only its memory
-  }
+  reach([&] { return op.finished(); });
 }
 
 void engine::abandon(io_operation& op) noexcept {
@@ -84,13 +97,6 @@ bool engine::has_in_flight(int fd) noexcept {
   return found;
 }
 
-// A turn towards an end that must be reached. False: it cannot be, for good; a passing shortage of memory is
-// no reason.
-bool engine::go_on() noexcept {
-  result<int> const r = do_run(-1, forever);
-  return r.has_value() || r.error() == std::errc::not_enough_memory;
-}
-
 void engine::forget_here(int fd) noexcept {
   if (inherited_by_fork()) return;
   descriptor* const d = descriptors_.find(fd);
@@ -102,10 +108,11 @@ void engine::forget_here(int fd) noexcept {
     // to return.
     for (notification const* t = notifying_; t != nullptr; t = t->outer)
       if (t->op != nullptr && t->op->links.is.undelivered == 0 && uses(*t->op, fd)) after_value(*t->op);
-    while (has_in_flight(fd)) {
-      if (!go_on()) break;
-      cancel_all_on(fd);
-    }
+    reach([&] {
+      if (!has_in_flight(fd)) return true;
+      cancel_all_on(fd); // receivers may have started more
+      return false;
+    });
   }
   // Nothing is in flight on it any more; its receivers are notified before their descriptor goes. Only they:
   // those of others may close handles as well, and would be nested in each other without bound.
@@ -113,8 +120,7 @@ void engine::forget_here(int fd) noexcept {
     for (io_operation* op = notify ? queue->first() : nullptr; op != nullptr;) {
       io_operation* const next = op->links.next;
       bool const here = op->links.is.where == place::landed && uses(*op, fd);
-      if (here) queue->remove(*op);
-      if (here) deliver_with_care(*op);
+      if (here) deliver_now(*op);
       op = here ? queue->first() : next;
     }
   if (d != nullptr && d->registered) {
@@ -148,8 +154,10 @@ void engine::shut_down() noexcept {
   open_ = false;
   // What is dropped may take back what is queued: that is up to the thread that drops it.
   if (is_idle()) owner_.store(this_thread_token(), std::memory_order_relaxed);
-  if (!inherited_by_fork() && bound_ && bind_error_ == 0) {
-    take_messages();
+  // A child of fork has only copies: neither the parent's coroutines nor its handlers end here.
+  if (inherited_by_fork()) return registry::delist(*this);
+  take_messages();
+  if (bound_ && bind_error_ == 0) {
     auto cancel_all = [this](descriptor& d) {
       for (io_operation* op = d.in_flight; op != nullptr;) {
         io_operation* const next = op->links.next_on_handle;
@@ -158,8 +166,12 @@ void engine::shut_down() noexcept {
       }
     };
     if (in_flight_ != 0) descriptors_.for_each(cancel_all);
-    while (!is_idle() && go_on()) {
-    }
+    reach([&] { return is_idle(); });
+  }
+  while (!is_idle()) { // what other threads have started on one that cannot run
+    take_messages();
+    budget_ = turn_budget;
+    deliver_inline();
   }
   drop_posted();
   registry::delist(*this); // no thread posts from here on

@@ -13,6 +13,13 @@ namespace unio::inline v0_1::driver {
 using detail::pauses_that_grow;
 using detail::retries_that_grow;
 
+namespace {
+
+// Its value was delivered, and the kernel still has its buffers.
+bool is_held(io_operation const& op) noexcept { return op.completed() && !op.is_multishot(); }
+
+} // namespace
+
 void engine::list(io_operation& op, descriptor& d) noexcept {
   operation_links& l = op.links;
   l.previous_on_handle = nullptr;
@@ -218,7 +225,7 @@ void engine::restart(io_operation& op) noexcept {
 
 void engine::after_value(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (!op.is_multishot()) return; // only waits for the kernel to release it
+  if (!op.is_multishot()) return want_buffers(op); // only waits for the kernel to release it
   if (l.is.cancel_wanted || l.is.timed_out) {
     if (take_back(op)) process(op, -ECANCELED, 0);
     return;
@@ -290,16 +297,26 @@ void engine::cancel(io_operation& op) noexcept {
   }
   operation_links& l = op.links;
   if (!l.in_flight() || l.is.cancel_wanted || !op.faces().interruptible) return;
-  if (op.completed() && !op.is_multishot()) return;
   ++statistics.cancels;
   l.is.cancel_wanted = true;
+  if (is_held(op)) return want_buffers(op);
   if (l.is.undelivered != 0 || is_being_notified(op)) return; // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
+}
+
+// A peer decides when the kernel releases the buffers of a value that was delivered. Once an operation is to
+// end, the peer has a limited time.
+void engine::want_buffers(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (!l.is.cancel_wanted || l.is.in_heap || op.faces().abort == nullptr) return;
+  l.due = now() + detail::buffers_wanted_ns;
+  deadlines_.insert(op);
 }
 
 void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
   operation_links& l = op.links;
   deadlines_.remove(op);
+  if (is_held(op)) return op.faces().abort(op);
   reaction const due_now = what_follows(l.is.where, trigger::moment);
   if (due_now == reaction::rearm && l.deadline_due > now_ns) {
     move(op, place::at_hand);

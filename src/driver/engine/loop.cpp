@@ -141,6 +141,13 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
 }
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  bool const outer = took_wake_;
+  result<int> const r = run_turns(max_items, until);
+  took_wake_ = outer; // what this has taken was for its caller
+  return r;
+}
+
+result<int> engine::run_turns(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   bool const outer = delivering_;
   result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
@@ -166,7 +173,7 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
     // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
     bool const idle = is_idle() && (shared_ == nullptr || before != 0 || shared_->pending() == landed_);
     if (idle) {
-      woken_.store(false, std::memory_order_relaxed);
+      (void)take_wake();
       bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
       if (before == 0 && more && !b.spent()) continue;
       return ran + take_delivered();
@@ -184,7 +191,7 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
     if (int const n = ran + take_delivered(); n != 0 || b.spent()) return n != 0 ? n : -1;
     if (e != 0) return detail::to_error_code(e);
     if (std::exchange(notified_end_, false)) return -1; // the caller may wait for just that end
-    if (woken_.exchange(false, std::memory_order_relaxed)) return -1;
+    if (take_wake()) return -1;
     if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
   }
 }

@@ -52,6 +52,13 @@ void engine::wake() noexcept {
   poke();
 }
 
+bool engine::take_wake() noexcept {
+  bool const woken =
+      woken_.load(std::memory_order_relaxed) && woken_.exchange(false, std::memory_order_relaxed);
+  took_wake_ = took_wake_ || woken;
+  return woken;
+}
+
 bool engine::poke() noexcept {
   // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed
   // before. One that is awake is only looked at: its cache line stays where it is.

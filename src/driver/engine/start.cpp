@@ -33,7 +33,7 @@ int engine::ensure_bound() noexcept {
   bound_ = true;
   owner_.store(this_thread_token(), std::memory_order_relaxed);
   bind_error_ = backend_->bind(*this);
-  open_ = bind_error_ == 0;
+  open_ = bind_error_ == 0 && !closing_;
   return bind_error_;
 }
 

@@ -138,8 +138,10 @@ class epoll_backend final : public backend {
 
 } // namespace
 
-result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd) noexcept {
-  int const epoll_fd = sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC));
+int make_epoll_descriptor() noexcept { return sys::above_standard(sys::epoll_create(EPOLL_CLOEXEC)); }
+
+result<std::unique_ptr<backend>> make_epoll(int why, int doorbell_fd, int epoll_fd) noexcept {
+  if (epoll_fd < 0) epoll_fd = make_epoll_descriptor();
   if (epoll_fd < 0) return detail::to_error_code(epoll_fd);
   bool const is_engines = doorbell_fd >= 0;
   if (!is_engines) doorbell_fd = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));

@@ -185,10 +185,7 @@ int ring::enter(unsigned wait_for, unsigned flags, void const* extra, std::size_
   return r < 0 && r != -ETIME && r != -EINTR ? static_cast<int>(r) : 0;
 }
 
-void ring::pause() noexcept {
-  constexpr timespec a_millisecond{.tv_sec = 0, .tv_nsec = 1'000'000};
-  sys::poll(nullptr, 0, &a_millisecond);
-}
+void ring::pause() noexcept { sys::pause(); }
 
 int ring::prepare_end() noexcept {
   if (end_fd_ >= 0) [[likely]]
