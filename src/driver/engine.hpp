@@ -52,12 +52,17 @@ class shared_state {
   /// Runs what was posted to all: no more than there is now.
   virtual int run_shared(int max_items) noexcept = 0;
   virtual bool has_shared() noexcept = 0;
-  /// The thread is about to sleep; true: it must not. after_sleep() follows in any case.
-  virtual bool before_sleep() noexcept = 0;
+  /// The thread is about to sleep; true: it must not. after_sleep() follows in any case. `landed`: of what
+  /// counts as pending, so much has ended here.
+  virtual bool before_sleep(int landed) noexcept = 0;
   virtual void after_sleep() noexcept = 0;
   /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
   virtual void count(int change) noexcept = 0;
   virtual int pending() noexcept = 0;
+  /// A wake() that found no thread asleep: true for the one that takes it.
+  virtual bool take_wake() noexcept = 0;
+  /// A wake() that was taken, but not by a run().
+  virtual void give_wake() noexcept = 0;
 
  protected:
   ~shared_state() = default;
@@ -110,6 +115,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
   [[nodiscard]] bool is_idle() const noexcept {
     return in_flight_ == 0 && deferred_ == 0 && !has_results() && messages_.empty();
+  }
+  /// Nothing is pending here, nor on the engines with which it shares the count.
+  [[nodiscard]] bool is_done() const noexcept {
+    return is_idle() && (shared_ == nullptr || shared_->pending() == landed_);
   }
 
   /// Posted work begins: what a coroutine that it resumes may complete inline.

@@ -482,11 +482,13 @@ TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
 
 // What has been started is pending, although the thread that runs the loop has not looked yet.
 TEST_P(on, an_atomic_form_that_another_thread_has_started_counts_as_pending) {
+  watchdog const w;
   EXPECT_EQ(m_->timeout_io().value(), 0);
   auto long_timer = timer(1h);
   watched op{unio::atomic_async_wait(long_timer)};
   std::thread([&] { op.start(m_.get()); }).join();
   EXPECT_LT(m_->timeout_io().value(), 0);
+  (void)m_->try_run();
   op.cancel();
   while (!op.finished()) (void)m_->run();
 }
@@ -808,6 +810,142 @@ TEST_P(shared, may_be_woken_while_threads_begin_to_use_it) {
     over.notify_all();
     users.join();
   }
+}
+
+// Runs until nothing is pending, on a thread of its own.
+class runs_to_the_end {
+ public:
+  explicit runs_to_the_end(io_multiplexer& m)
+      : thread_([&m] {
+          while (m.run().value() != 0) {
+          }
+        }) {}
+  ~runs_to_the_end() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+TEST_P(shared, says_that_nothing_is_pending_after_a_handle_was_closed_outside_of_run) {
+  watchdog const w;
+  auto pipe = test::pipe_on(m_.get());
+  char memory[1];
+  watched op{unio::async_read(pipe.reader, unio::mutable_buffer(memory))};
+  op.start();
+  (void)m_->try_run();
+  runs_to_the_end const other(*m_);
+  EXPECT_TRUE(pipe.reader.close().has_value());
+  EXPECT_TRUE(op.finished());
+}
+
+TEST_P(shared, says_that_nothing_is_pending_after_the_thread_that_closed_the_handle_has_ended) {
+  watchdog const w;
+  std::thread([&] {
+    auto pipe = test::pipe_on(m_.get());
+    char memory[1];
+    watched op{unio::async_read(pipe.reader, unio::mutable_buffer(memory))};
+    op.start();
+    (void)m_->try_run();
+    EXPECT_TRUE(pipe.reader.close().has_value());
+  }).join();
+  EXPECT_EQ(m_->run().value(), 0);
+}
+
+TEST_P(shared, says_in_each_way_that_something_is_pending_on_another_thread) {
+  watchdog const w;
+  std::latch is_started(1), may_end(1);
+  std::thread other([&] {
+    unio::timer_handle t(1h, m_.get());
+    watched op{unio::async_wait(t)};
+    op.start();
+    (void)m_->try_run();
+    is_started.count_down();
+    may_end.wait();
+    op.cancel();
+    while (!op.finished()) (void)m_->run();
+  });
+  is_started.wait();
+  EXPECT_LT(m_->try_run().value(), 0);
+  EXPECT_LT(m_->try_run_for(1ms).value(), 0);
+  EXPECT_LT(m_->complete_io().value(), 0);
+  EXPECT_LT(m_->timeout_io().value(), 0);
+  may_end.count_down();
+  other.join();
+  EXPECT_EQ(m_->complete_io().value(), 0);
+}
+
+// The last operation may end while another thread is on its way to sleep.
+TEST_P(shared, says_zero_to_a_thread_that_is_about_to_sleep_when_the_last_operation_ends) {
+  watchdog const w(120s);
+  for (int round = 0; round != 300; ++round) {
+    std::latch is_started(2);
+    std::thread other([&] {
+      is_started.arrive_and_wait();
+      while (m_->run().value() != 0) {
+      }
+    });
+    unio::timer_handle t(std::chrono::microseconds(round % 100), m_.get());
+    watched op{unio::async_wait(t)};
+    op.start();
+    is_started.arrive_and_wait();
+    while (m_->run().value() != 0) {
+    }
+    other.join();
+  }
+}
+
+TEST_P(shared, a_wake_is_for_the_next_thread_that_would_sleep) {
+  watchdog const w;
+  (void)m_->try_run(); // this thread has used it, and does not run it
+  std::latch is_outside(1), is_woken(1);
+  std::thread loop([&] {
+    unio::timer_handle t(1h, m_.get());
+    watched op{unio::async_wait(t)};
+    op.start();
+    (void)m_->try_run();
+    is_outside.count_down();
+    is_woken.wait();
+    EXPECT_LT(m_->run().value(), 0); // it would sleep for an hour
+    op.cancel();
+    while (!op.finished()) (void)m_->run();
+  });
+  is_outside.wait();
+  m_->wake();
+  is_woken.count_down();
+  loop.join();
+}
+
+// What the wake-up is to tell has been stored before it, so each has to be noticed.
+TEST_P(shared, no_wake_is_lost_while_other_threads_post) {
+  watchdog const w(120s);
+  constexpr int wakes = 3000;
+  std::atomic<int> asked = 0, seen = 0, may_post = 0;
+  std::thread runner([&] {
+    unio::timer_handle t(1h, m_.get());
+    watched op{unio::async_wait(t)};
+    op.start();
+    while (seen.load() != wakes) {
+      seen.store(asked.load());
+      if (seen.load() != wakes) (void)m_->run();
+    }
+    op.cancel();
+    while (!op.finished()) (void)m_->run();
+  });
+  std::thread poster([&] { // once for each wake-up, at about the same time
+    for (int i = 1; i <= wakes; ++i) {
+      while (may_post.load() < i) std::this_thread::yield();
+      ASSERT_TRUE(m_->post([] {}));
+    }
+  });
+  for (int i = 1; i <= wakes; ++i) {
+    asked.store(i);
+    may_post.store(i);
+    for (int spins = i % 200; spins != 0; --spins) (void)asked.load();
+    m_->wake();
+    while (seen.load() != i) std::this_thread::yield();
+  }
+  poster.join();
+  runner.join();
 }
 
 // ---- the life of a connection ----------------------------------------------------------------------------

@@ -36,7 +36,7 @@ template <class Reached> void engine::reach(Reached reached) noexcept {
     sys::pause();
   }
   took_wake_ = outer;
-  if (woken) woken_.store(true, std::memory_order_seq_cst);
+  if (woken) shared_ != nullptr ? shared_->give_wake() : woken_.store(true, std::memory_order_seq_cst);
 }
 
 void engine::finish(io_operation& op) noexcept {
@@ -173,6 +173,7 @@ void engine::shut_down() noexcept {
     budget_ = turn_budget;
     deliver_inline();
   }
+  if (landed_ != 0) shared_->count(-std::exchange(landed_, 0));
   drop_posted();
   registry::delist(*this); // no thread posts from here on
   drop_posted();

@@ -118,7 +118,7 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
       count_landed();
     }
     int const n = take_delivered();
-    return n != 0 ? n : is_idle() ? 0 : -1;
+    return n != 0 ? n : is_done() ? 0 : -1;
   });
 }
 
@@ -130,7 +130,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
     serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
     count_landed();
     int const n = take_delivered();
-    return n != 0 ? n : is_idle() ? 0 : -1;
+    return n != 0 ? n : is_done() ? 0 : -1;
   });
 }
 
@@ -171,8 +171,7 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
     count_landed();
     int const before = ran + delivered_;
     // Nothing of its own is in flight, so that there is nothing to ask the kernel for.
-    bool const idle = is_idle() && (shared_ == nullptr || before != 0 || shared_->pending() == landed_);
-    if (idle) {
+    if (before != 0 ? is_idle() : is_done()) {
       (void)take_wake();
       bool const more = has_posted() || (shared_ != nullptr && shared_->has_shared());
       if (before == 0 && more && !b.spent()) continue;
@@ -192,7 +191,7 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
     if (e != 0) return detail::to_error_code(e);
     if (std::exchange(notified_end_, false)) return -1; // the caller may wait for just that end
     if (take_wake()) return -1;
-    if (until != forever && (until == 0 || now() >= until)) return is_idle() ? 0 : -1;
+    if (until != forever && (until == 0 || now() >= until)) return is_done() ? 0 : -1;
   }
 }
 

@@ -11,7 +11,7 @@ bool engine::before_sleep() noexcept {
   sleeping_.store(true, std::memory_order_seq_cst);
   bool const awake = !posted_.empty() || !messages_.empty() || !worker_done_.empty() ||
                      woken_.load(std::memory_order_seq_cst) ||
-                     (shared_ != nullptr && shared_->before_sleep());
+                     (shared_ != nullptr && shared_->before_sleep(landed_));
   if (awake) after_sleep();
   return awake;
 }
@@ -54,7 +54,8 @@ void engine::wake() noexcept {
 
 bool engine::take_wake() noexcept {
   bool const woken =
-      woken_.load(std::memory_order_relaxed) && woken_.exchange(false, std::memory_order_relaxed);
+      (woken_.load(std::memory_order_relaxed) && woken_.exchange(false, std::memory_order_relaxed)) ||
+      (shared_ != nullptr && shared_->take_wake());
   took_wake_ = took_wake_ || woken;
   return woken;
 }

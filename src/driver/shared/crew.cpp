@@ -58,17 +58,44 @@ void crew::drop_posted() noexcept {
 void crew::call_one() noexcept {
   gate_.call_one(
       slots(), [](slot& s) -> wake_gate<>::sleeper& { return s.sleeper; },
-      [](slot& s) {
-        std::lock_guard const lock(s.engine_lock);
-        if (engine* const e = s.others_engine(); e != nullptr) e->poke();
-      },
-      [this] { return has_work(); });
+      [this](slot& s) { with_engine(s, [](engine& e) { e.poke(); }); }, [this] { return has_work(); });
 }
 
 void crew::wake_all() noexcept {
+  for (slot& s : slots()) with_engine(s, [](engine& e) { e.wake(); });
+}
+
+// The lock keeps the engine from being destroyed meanwhile.
+template <class F> void crew::with_engine(slot& s, F f) noexcept {
+  s.engine_lock.lock();
+  if (engine* const e = s.others_engine(); e != nullptr) f(*e);
+  unlock(s);
+}
+
+// A wake() waits for no lock, because a handler of signals may call it, and interrupt the thread that has the
+// lock. It leaves a mark and tries once more; the holder looks at the mark after it has unlocked. Both are
+// read-modify-writes, so one of them sees the other's.
+void crew::unlock(slot& s) noexcept {
+  s.engine_lock.unlock();
+  if (s.missed.exchange(false, std::memory_order_seq_cst)) wake_sleeper();
+}
+
+// Either a thread that goes to sleep sees what is set here (before_sleep), or this sees that it sleeps.
+void crew::wake() noexcept {
+  wakes_.exchange(true, std::memory_order_seq_cst);
+  wake_sleeper();
+}
+
+void crew::wake_sleeper() noexcept {
   for (slot& s : slots()) {
-    std::lock_guard const lock(s.engine_lock);
-    if (engine* const e = s.others_engine(); e != nullptr) e->wake();
+    if (!wakes_.load(std::memory_order_seq_cst)) return;
+    if (!s.engine_lock.try_lock()) {
+      s.missed.exchange(true, std::memory_order_seq_cst);
+      if (!s.engine_lock.try_lock()) continue;
+    }
+    engine* const e = s.others_engine();
+    if (e != nullptr && e->is_asleep() && take_wake()) e->wake();
+    unlock(s);
   }
 }
 
@@ -124,10 +151,12 @@ int slot::run_shared(int max_items) noexcept {
 
 bool slot::has_shared() noexcept { return !all->is_over() && all->has_work(); }
 
-bool slot::before_sleep() noexcept {
+bool slot::before_sleep(int landed) noexcept {
   if (all->is_over()) return false; // only waits for what it has cancelled
   all->gate_.lie_down(sleeper);
-  if (all->has_work()) return true;
+  if (all->has_work() || all->wakes_.load(std::memory_order_seq_cst)) return true;
+  // The last operation may have ended since this thread looked, and its thread not have seen this one asleep.
+  if (!all->stays_ && all->pending_.load(std::memory_order_seq_cst) == landed) return true;
   if (all->phase_.load(std::memory_order_seq_cst) == crew::phase::closing && all->is_quiet()) {
     all->end();
     return true;
@@ -143,12 +172,14 @@ void slot::after_sleep() noexcept {
 }
 
 void slot::count(int change) noexcept {
-  if (all->pending_.fetch_add(change, std::memory_order_acq_rel) + change != 0 || all->stays_) return;
-  for (slot& s : all->slots()) { // the last has ended: those that sleep are done
-    std::lock_guard const lock(s.engine_lock);
-    if (engine* const e = s.others_engine(); e != nullptr) e->poke();
-  }
+  if (all->pending_.fetch_add(change, std::memory_order_seq_cst) + change != 0 || all->stays_) return;
+  for (slot& s : all->slots()) // the last has ended: those that sleep are done
+    all->with_engine(s, [](engine& e) { e.poke(); });
 }
+
+bool slot::take_wake() noexcept { return all->take_wake(); }
+
+void slot::give_wake() noexcept { all->wake(); }
 
 int slot::pending() noexcept {
   return all->pending_.load(std::memory_order_acquire) + (all->stays_ && !all->is_over() ? 1 : 0);

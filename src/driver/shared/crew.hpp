@@ -32,13 +32,16 @@ class slot final : public shared_state, public work_slot {
 
   int run_shared(int max_items) noexcept override;
   bool has_shared() noexcept override;
-  bool before_sleep() noexcept override;
+  bool before_sleep(int landed) noexcept override;
   void after_sleep() noexcept override;
   void count(int change) noexcept override;
   int pending() noexcept override;
+  bool take_wake() noexcept override;
+  void give_wake() noexcept override;
 
   // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
   sys::short_lock engine_lock;
+  std::atomic<bool> missed{false}; ///< a wake() found it locked
   std::atomic<engine*> runs{nullptr};
   /// For its own thread.
   [[nodiscard]] engine* own_engine() const noexcept { return runs.load(std::memory_order_relaxed); }
@@ -69,6 +72,11 @@ class crew {
   /// Something was posted: has one that sleeps look.
   void call_one() noexcept;
   void wake_all() noexcept;
+  /// Makes one run() return: of a thread that sleeps, or else of the next that would. Also from a handler of
+  /// signals.
+  void wake() noexcept;
+  /// After `s.engine_lock` was held.
+  void unlock(slot& s) noexcept;
   [[nodiscard]] bool withdraw(work& w) noexcept;
   /// Tells what is still posted that it will not run.
   void drop_posted() noexcept;
@@ -91,6 +99,9 @@ class crew {
   // another thread has.
   bool fetch(slot& s) noexcept;
   bool steal(slot& s) noexcept;
+  template <class F> void with_engine(slot& s, F f) noexcept;
+  void wake_sleeper() noexcept;
+  bool take_wake() noexcept { return wakes_.load(std::memory_order_relaxed) && wakes_.exchange(false); }
   /// Whether nothing is posted, running or in flight: all threads are on their way to sleep, and none is
   /// woken. The last of them to count itself sees that of all others.
   [[nodiscard]] bool is_quiet() const noexcept;
@@ -101,6 +112,7 @@ class crew {
   std::atomic<phase> phase_{phase::open};
   slot everybodys_;
   alignas(64) wake_gate<> gate_;
+  std::atomic<bool> wakes_{false}; // a wake() that no thread has taken yet
   alignas(64) std::atomic<int> pending_{0};
 };
 

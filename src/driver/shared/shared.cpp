@@ -74,17 +74,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     return runner::another_thread;
   }
 
-  // One that sleeps, or else whichever there is. An engine that is just being woken, or ends, is passed over:
-  // its lock may be held by the thread that a signal handler interrupts.
-  void wake() noexcept override {
-    for (bool const sleeping : {true, false})
-      for (slot& s : slots()) {
-        if (!s.engine_lock.try_lock()) continue;
-        std::lock_guard const lock(s.engine_lock, std::adopt_lock);
-        engine* const e = s.others_engine();
-        if (e != nullptr && (!sleeping || e->is_asleep())) return e->wake();
-      }
-  }
+  void wake() noexcept override { crew::wake(); }
 
   unio::capabilities capabilities() const override {
     // Another thread's engine may be setting itself up at this moment: only the calling thread's own is
@@ -140,10 +130,9 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     engine* const e = s.own_engine();
     if (e == nullptr) return;
     e->close();
-    {
-      std::lock_guard const lock(s.engine_lock);
-      s.runs.store(nullptr, std::memory_order_release);
-    }
+    s.engine_lock.lock();
+    s.runs.store(nullptr, std::memory_order_release);
+    unlock(s);
     delete e;
     while (s.give(everybodys(), 1, 1024)) {
     }
