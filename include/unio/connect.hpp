@@ -29,10 +29,12 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
-/// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread
+/// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread, for which
+///               they have finished once set_done has returned
 /// Throws        what moving the receiver throws, before it is started; nothing later
 /// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, without
-///               calling the receiver. Not allowed inside set_value; allowed inside set_done
+///               calling the receiver; on another thread than the receiver's it waits for a call that is
+///               under way. Not allowed inside set_value; allowed inside set_done
 /// Cost          no allocation, no lock, no exception
 /// Source        D2052R0 §4.3
 template <class Sender, class Receiver> class io_operation_connection : public Sender {

@@ -75,8 +75,12 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
 
   [[nodiscard]] bool started() const noexcept { return (load() & bit_started) != 0; }
   [[nodiscard]] bool completed() const noexcept { return (load() & bit_completed) != 0; }
-  [[nodiscard]] bool finished() const noexcept { return (load() & bit_finished) != 0; }
-  [[nodiscard]] bool in_flight() const noexcept { return is_in_flight(load()); }
+  /// True inside set_done, for the thread that calls it; for others once it has returned.
+  [[nodiscard]] bool finished() const noexcept {
+    std::uint32_t const s = load();
+    return (s & bit_finished) != 0 || ((s & bit_ending) != 0 && ends_here());
+  }
+  [[nodiscard]] bool in_flight() const noexcept { return is_in_flight(load()) && !finished(); }
 
   // For multiplexers, operations and what awaits them.
 
@@ -119,6 +123,17 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   void deliver(unsigned stages) noexcept;
   /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
   void mark_finished() noexcept { set(bit_completed | bit_finished); }
+  /// The same around `f`, which may destroy, move or reset it: inside `f` it has finished for this thread.
+  /// For other threads an atomic form finishes when `f` has returned, because they may then destroy what `f`
+  /// uses.
+  template <class F> void finish_with(F f) noexcept {
+    if (!is_atomic()) {
+      mark_finished();
+      return f();
+    }
+    ending const here(*this);
+    f();
+  }
 
   // Requests of other threads to an atomic form. The one that finds no request outstanding queues the
   // operation with its multiplexer; the multiplexer delivers `done` only once no request is outstanding, so
@@ -164,9 +179,11 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// Cancels an operation that is in flight, drives its multiplexer until it has finished, tells nobody, and
   /// gives back what it had obtained. Called by the destructors of what holds an operation.
   void abandon() noexcept {
-    if (in_flight()) [[unlikely]]
+    if (is_in_flight(load())) [[unlikely]]
       abandon_in_flight();
   }
+  /// finished(), for what is never notified through finish_with().
+  [[nodiscard]] bool is_marked_finished() const noexcept { return (load() & bit_finished) != 0; }
 
  private:
   friend class io_multiplexer;
@@ -175,10 +192,39 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   friend class detail::chain;
 
   static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
-                                 bit_asked = 64, bit_abandoned = 128;
+                                 bit_asked = 64, bit_abandoned = 128, bit_ending = 256;
+
+  /// While finish_with() is under way: between bit_ending and bit_finished.
+  class UNIO_API ending {
+   public:
+    explicit ending(io_operation& op) noexcept;
+    ~ending();
+    ending(ending const&) = delete;
+    ending& operator=(ending const&) = delete;
+
+   private:
+    friend class io_operation;
+    /// This thread's, linked by outer_.
+    static ending*& innermost() noexcept;
+    io_operation* op_; ///< null once it was destroyed, moved or reset
+    ending* const outer_;
+  };
   /// poll() of one that was started and has not completed.
   io_status look() noexcept;
   void abandon_in_flight() noexcept;
+  /// Whether this thread is inside finish_with() of it.
+  [[nodiscard]] bool ends_here() const noexcept;
+  /// Of one that is not marked finished. If finish_with() is under way: ends that on this thread, waits for
+  /// another one's. False: it is in flight.
+  bool leave_ending() noexcept;
+  /// The state, of one that may be moved or reset.
+  [[nodiscard]] std::uint32_t state_at_rest(char const* misused) noexcept {
+    std::uint32_t const s = load();
+    if (is_in_flight(s)) [[unlikely]]
+      return state_after_ending(misused);
+    return s;
+  }
+  std::uint32_t state_after_ending(char const* misused) noexcept;
   [[noreturn]] static void misused_in_flight(char const* message) noexcept;
   // Stands in for the receiver of an operation that is being destroyed.
   static void told_after_abandon(io_operation& op, unsigned events) noexcept;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver/choose.hpp"
+#include "sys/calls.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -26,7 +27,10 @@ class failed_multiplexer : public io_multiplexer {
   io_status poll(io_operation&) noexcept override { return io_status::completed; }
   void cancel(io_operation&) noexcept override {}
   void forget(int) noexcept override {}
-  void finish(io_operation&) noexcept override {}
+  // All have ended, but another thread may be notifying the receiver of an atomic form.
+  void finish(io_operation& op) noexcept override {
+    while (!op.finished()) sys::sched_yield();
+  }
 
  protected:
   result<int> do_complete_io(int, std::int64_t) noexcept override { return why; }

@@ -2,11 +2,15 @@
 #include "io/multiplexers.hpp"
 #include "sys/calls.hpp"
 
+#include <utility>
+
 namespace unio::inline v0_1 {
 
 io_operation& io_operation::operator=(io_operation&& other) noexcept {
   if (this == &other) return *this;
-  UNIO_EXPECTS(!in_flight() && !other.in_flight(), "an operation in flight cannot be moved");
+  char const* const misused = "an operation in flight cannot be moved";
+  (void)state_at_rest(misused);
+  state_ = other.state_at_rest(misused);
   faces_ = other.faces_;
   multiplexer_ = nullptr;
   own_multiplexer_ = other.own_multiplexer_;
@@ -17,7 +21,6 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
   kind_ = other.kind_;
   quiet_ = other.quiet_;
   multishot_ = other.multishot_; // message_link_ stays: it is about this object's own members
-  state_ = other.state_;
   other.fd_ = -1;
   return *this;
 }
@@ -25,6 +28,48 @@ io_operation& io_operation::operator=(io_operation&& other) noexcept {
 void io_operation::misused_in_flight(char const* message) noexcept {
   detail::broken_precondition("!in_flight()", message, __FILE__, __LINE__);
 }
+
+// ---- an atomic form, between the call of set_done and its return ------------------------------------------
+
+io_operation::ending*& io_operation::ending::innermost() noexcept {
+  static constinit thread_local ending* first = nullptr;
+  return first;
+}
+
+io_operation::ending::ending(io_operation& op) noexcept : op_(&op), outer_(std::exchange(innermost(), this)) {
+  op.set(bit_completed | bit_ending);
+}
+
+io_operation::ending::~ending() {
+  innermost() = outer_;
+  // One step: as soon as it has finished another thread may destroy it.
+  if (op_ != nullptr) op_->state().fetch_xor(bit_ending | bit_finished, std::memory_order_acq_rel);
+}
+
+bool io_operation::ends_here() const noexcept {
+  for (ending const* e = ending::innermost(); e != nullptr; e = e->outer_)
+    if (e->op_ == this) return true;
+  return false;
+}
+
+bool io_operation::leave_ending() noexcept {
+  if ((load() & (bit_ending | bit_finished)) == 0) return false;
+  for (ending* e = ending::innermost(); e != nullptr; e = e->outer_) {
+    if (e->op_ != this) continue;
+    e->op_ = nullptr;
+    state().fetch_xor(bit_ending | bit_finished, std::memory_order_acq_rel);
+    return true;
+  }
+  if (!is_marked_finished()) multiplexer_->finish(*this);
+  return true;
+}
+
+std::uint32_t io_operation::state_after_ending(char const* misused) noexcept {
+  if (!leave_ending()) misused_in_flight(misused);
+  return load();
+}
+
+// ---- running ----------------------------------------------------------------------------------------------
 
 io_multiplexer& io_operation::chosen(io_multiplexer* m) const noexcept {
   return detail::choose(own_multiplexer_, m);
@@ -75,6 +120,7 @@ void io_operation::told_after_abandon(io_operation& op, unsigned events) noexcep
 }
 
 void io_operation::abandon_in_flight() noexcept {
+  if (leave_ending()) return;
   // From here on the receiver is not called; what was obtained is reclaimed.
   if (is_atomic()) { // another thread may be calling the receiver
     state().fetch_or(bit_abandoned, std::memory_order_acq_rel);

@@ -25,8 +25,8 @@ inline void io_operation_connection<Sender, Receiver>::notify(io_operation& op, 
   auto& self = static_cast<io_operation_connection&>(op);
   if ((events & io_operation::value) != 0) self.receiver_.set_value(self.result());
   if ((events & io_operation::done) != 0) {
-    self.mark_finished();
-    self.receiver_.set_done(); // may destroy, move or restart the connection
+    // May destroy, move or restart the connection.
+    self.finish_with([&receiver = self.receiver_]() noexcept { receiver.set_done(); });
   }
 }
 
@@ -52,12 +52,12 @@ template <class Sender> inline bool io_awaitable<Sender>::await_ready() noexcept
     this->set_quiet();
     io_operation::start();
   }
-  return this->finished();
+  return this->is_marked_finished();
 }
 template <class Sender> inline bool io_awaitable<Sender>::await_ready(environment const& e) noexcept {
   awaiting::bind(e);
   awaiting::start(*this);
-  return this->finished();
+  return this->is_marked_finished();
 }
 template <class Sender>
 inline typename io_awaitable<Sender>::result_type io_awaitable<Sender>::await_resume() noexcept {

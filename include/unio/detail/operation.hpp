@@ -14,8 +14,7 @@ inline io_status io_operation::poll() noexcept {
 }
 
 inline void io_operation::reset() noexcept {
-  if (in_flight()) [[unlikely]]
-    misused_in_flight("an operation in flight cannot be reset");
+  (void)state_at_rest("an operation in flight cannot be reset");
   state().store(0, std::memory_order_relaxed);
 }
 
@@ -53,9 +52,7 @@ inline io_operation::io_operation(io_operation&& other) noexcept
       multishot_(other.multishot_), // message_link_ is about an object's own members
       fd_(other.fd_),
       result_(other.result_),
-      state_(other.state_) {
-  if (is_in_flight(state_)) [[unlikely]]
-    misused_in_flight("an operation in flight cannot be moved");
+      state_(other.state_at_rest("an operation in flight cannot be moved")) {
   other.fd_ = -1;
 }
 

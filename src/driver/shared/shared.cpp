@@ -105,7 +105,8 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   io_status poll(io_operation& op) noexcept override { return op.poll(); }
   void cancel(io_operation& op) noexcept override { op.cancel(); }
   void finish(io_operation& op) noexcept override {
-    if (op.multiplexer() != this) op.multiplexer()->finish(op);
+    if (op.multiplexer() != this) return op.multiplexer()->finish(op);
+    while (!op.finished()) sys::sched_yield(); // it could not be started: another thread is notifying of that
   }
   void forget(int fd) noexcept override {
     if (engine* const e = my_engine(); e != nullptr) e->forget(fd);

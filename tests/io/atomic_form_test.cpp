@@ -1,0 +1,196 @@
+// connect.hpp, the atomic_ forms: operations that other threads start, cancel and destroy. When they have
+// finished for other threads than the receiver's.
+//
+// That requests of other threads race completions is in multiplexer_test.cpp.
+
+#include "support/coroutine.hpp"
+#include "support/drivers.hpp"
+#include "support/receivers.hpp"
+#include "support/work.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::watchdog;
+using unio::condition;
+using unio::io_multiplexer;
+
+class on : public test::on_each_driver {
+ protected:
+  unio::timer_handle timer(unio::deadline d) { return unio::timer_handle(d, m_.get()); }
+};
+
+UNIO_ON_BOTH_DRIVERS(on);
+
+// Runs on the thread of the multiplexer until `done`, which another thread makes true.
+template <class Done> void run_until(io_multiplexer& m, Done done) {
+  while (!done()) ASSERT_TRUE(m.try_run_for(1ms).has_value());
+}
+
+struct on_done {
+  std::function<void()> f;
+  void set_value(unio::io_result<void>&&) noexcept {}
+  void set_done() noexcept {
+    if (f) std::exchange(f, {})();
+  }
+};
+using connection = unio::io_operation_connection<unio::atomic_async_wait, on_done>;
+
+// ---- finished, for whom -----------------------------------------------------------------------------------
+
+TEST_P(on, an_atomic_form_finishes_for_other_threads_when_set_done_has_returned) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  connection op(unio::atomic_async_wait(t), on_done{});
+  std::latch inside(1), looked(1);
+  bool finished_here = false, in_flight_here = true;
+  op.receiver().f = [&] {
+    finished_here = op.finished();
+    in_flight_here = op.in_flight();
+    inside.count_down();
+    looked.wait();
+  };
+  bool finished_there = true, in_flight_there = false, completed_there = false;
+  std::thread other([&] {
+    inside.wait();
+    finished_there = op.finished();
+    in_flight_there = op.in_flight();
+    completed_there = op.completed();
+    looked.count_down();
+    while (!op.finished()) std::this_thread::yield();
+    op.reset();
+  });
+  op.start();
+  run_until(*m_, [&] { return !op.started(); });
+  other.join();
+  EXPECT_TRUE(finished_here);
+  EXPECT_FALSE(in_flight_here);
+  EXPECT_FALSE(finished_there);
+  EXPECT_TRUE(in_flight_there);
+  EXPECT_TRUE(completed_there);
+}
+
+// What another thread does to an operation whose receiver is inside set_done.
+void while_set_done_runs(io_multiplexer& m, unio::timer_handle& t,
+                         std::function<void(std::unique_ptr<connection>&)> const& act) {
+  auto op = std::make_unique<connection>(unio::atomic_async_wait(t), on_done{});
+  std::latch inside(1);
+  std::atomic<bool> acts = false, returned = false, acted_too_early = false;
+  op->receiver().f = [&] {
+    inside.count_down();
+    while (!acts) std::this_thread::yield();
+    std::this_thread::sleep_for(20ms); // so that the other thread is early, if it does not wait
+    returned = true;
+  };
+  std::atomic<bool> over = false;
+  std::thread other([&] {
+    inside.wait();
+    acts = true;
+    act(op);
+    if (!returned) acted_too_early = true;
+    over = true;
+  });
+  op->start();
+  run_until(m, [&] { return over.load(); });
+  other.join();
+  EXPECT_FALSE(acted_too_early);
+}
+
+TEST_P(on, an_atomic_form_that_another_thread_destroys_waits_for_set_done) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) { op.reset(); });
+}
+
+TEST_P(on, an_atomic_form_that_another_thread_resets_waits_for_set_done) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) { op->reset(); });
+}
+
+TEST_P(on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) {
+    connection const moved(std::move(*op));
+    EXPECT_TRUE(moved.finished());
+  });
+}
+
+// ---- what set_done may do ---------------------------------------------------------------------------------
+
+TEST_P(on, an_atomic_form_may_be_destroyed_inside_set_done) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  bool destroyed = false;
+  auto* const op = new connection(unio::atomic_async_wait(t), on_done{});
+  op->receiver().f = [&] {
+    delete op;
+    destroyed = true;
+  };
+  op->start();
+  run_until(*m_, [&] { return destroyed; });
+}
+
+TEST_P(on, an_atomic_form_may_be_restarted_inside_set_done) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  connection op(unio::atomic_async_wait(t), on_done{});
+  int ends = 0;
+  std::function<void()> again = [&] {
+    if (++ends == 5) return;
+    op.receiver().f = again;
+    op.reset();
+    op.start();
+  };
+  op.receiver().f = again;
+  op.start();
+  run_until(*m_, [&] { return ends == 5 && op.finished(); });
+}
+
+TEST_P(on, an_atomic_form_may_be_moved_inside_set_done) {
+  watchdog const w;
+  unio::timer_handle t = timer(1ms);
+  connection op(unio::atomic_async_wait(t), on_done{});
+  std::optional<connection> moved;
+  op.receiver().f = [&] { moved.emplace(std::move(op)); };
+  op.start();
+  run_until(*m_, [&] { return moved.has_value(); });
+  EXPECT_TRUE(moved->finished());
+  EXPECT_TRUE(moved->result().has_value());
+}
+
+TEST(atomic_form, that_cannot_be_started_may_be_destroyed_by_another_thread) {
+  watchdog const w;
+  auto m = unio::io_multiplexer::best_available(1).value();
+  unio::timer_handle t(1h, m.get());
+  m.reset(); // operations on it end at once
+  auto op = std::make_unique<connection>(unio::atomic_async_wait(t), on_done{});
+  std::latch inside(1);
+  std::atomic<bool> returned = false;
+  op->receiver().f = [&] {
+    inside.count_down();
+    std::this_thread::sleep_for(20ms);
+    returned = true;
+  };
+  std::thread starter([&] { op->start(); });
+  inside.wait();
+  op.reset();
+  EXPECT_TRUE(returned);
+  starter.join();
+}
+
+} // namespace
