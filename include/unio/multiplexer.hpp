@@ -212,6 +212,9 @@ class UNIO_API io_multiplexer {
   /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says
   /// whether it was the last. A multiplexer without this performs the chain from time to time.
   virtual void member_ended(io_operation& chain) noexcept;
+  /// Where this thread's operations are started, if several threads run this: known before an atomic form
+  /// counts as started, because other threads may cancel it from then on. Cost: as start(), the first time.
+  virtual io_multiplexer& of_this_thread() noexcept;
 
  protected:
   /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the end of its sleep.

@@ -146,6 +146,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   io_operation*& next_message() noexcept { return reinterpret_cast<io_operation**>(this)[message_link_]; }
   /// By the multiplexer, which has taken it off the queue: what was asked.
   std::uint32_t take_requests() noexcept;
+  /// By the multiplexer: what was asked of one that it has not begun is asked together with its start, which
+  /// is on its way. Preconditions: is_atomic(); `r` was taken.
+  void keep_request(request r) noexcept { state().fetch_or(r, std::memory_order_acq_rel); }
   /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after
   /// take_requests().
   bool close_to_requests() noexcept;

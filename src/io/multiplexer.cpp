@@ -25,6 +25,8 @@ void io_multiplexer::abandon(io_operation& op) noexcept {
 
 void io_multiplexer::member_ended(io_operation&) noexcept {}
 
+io_multiplexer& io_multiplexer::of_this_thread() noexcept { return *this; }
+
 result<std::unique_ptr<io_multiplexer>> io_multiplexer::best_available(int threads) noexcept {
   UNIO_EXPECTS(threads >= 1, "a multiplexer is for at least one thread");
   if (threads > 1) return driver::make_shared_multiplexer(threads);

@@ -79,7 +79,7 @@ void io_operation::start(io_multiplexer* m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   links.is = {};
-  io_multiplexer& runner = chosen(m);
+  io_multiplexer& runner = is_atomic() ? chosen(m).of_this_thread() : chosen(m);
   multiplexer_ = &runner;
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
   state().store(bit_started,

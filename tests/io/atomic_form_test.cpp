@@ -1,5 +1,5 @@
 // connect.hpp, the atomic_ forms: operations that other threads start, cancel and destroy. When they have
-// finished for other threads than the receiver's.
+// finished for other threads than the receiver's, and what a stop does that comes while one is being started.
 //
 // That requests of other threads race completions is in multiplexer_test.cpp.
 
@@ -191,6 +191,91 @@ TEST(atomic_form, that_cannot_be_started_may_be_destroyed_by_another_thread) {
   op.reset();
   EXPECT_TRUE(returned);
   starter.join();
+}
+
+// ---- a stop while it is being started ---------------------------------------------------------------------
+
+// Has something happen between the moment from which an operation counts as started and the one at which its
+// multiplexer gets it.
+class late_multiplexer final : public io_multiplexer {
+ public:
+  late_multiplexer(io_multiplexer& real, std::function<void(unio::io_operation&)> before)
+      : real_(real), before_(std::move(before)) {}
+  using io_multiplexer::post;
+  void post(unio::work& w) noexcept override { real_.post(w); }
+  void wake() noexcept override { real_.wake(); }
+  unio::capabilities capabilities() const override { return real_.capabilities(); }
+  unio::counters counters() const noexcept override { return real_.counters(); }
+  void start(unio::io_operation& op) noexcept override {
+    adopt(op, real_);
+    before_(op);
+    real_.start(op);
+  }
+  unio::io_status poll(unio::io_operation& op) noexcept override { return real_.poll(op); }
+  void cancel(unio::io_operation& op) noexcept override { real_.cancel(op); }
+  void forget(int fd) noexcept override { real_.forget(fd); }
+  void finish(unio::io_operation& op) noexcept override { real_.finish(op); }
+
+ protected:
+  unio::result<int> do_complete_io(int, std::int64_t) noexcept override { return 0; }
+  unio::result<int> do_timeout_io(int, std::int64_t) noexcept override { return 0; }
+  unio::result<int> do_invoke_posted(int, std::int64_t) noexcept override { return 0; }
+  unio::result<int> do_run(int, std::int64_t) noexcept override { return 0; }
+
+ private:
+  io_multiplexer& real_;
+  std::function<void(unio::io_operation&)> before_;
+};
+
+TEST_P(on, a_cancel_that_overtakes_the_start_on_another_thread_ends_the_operation) {
+  watchdog const w;
+  unio::timer_handle keeps = timer(1h), never(1h);
+  test::started const keep{unio::async_wait(keeps)};
+  (void)m_->try_run(); // this thread runs it from now on
+  std::atomic<int> step = 0;
+  late_multiplexer late(*m_, [&](unio::io_operation& op) {
+    op.cancel();
+    step = 1;
+    while (step != 2) std::this_thread::yield(); // until the multiplexer has looked at the cancel
+  });
+  test::watched op{unio::atomic_async_wait(never)};
+  std::thread starter([&] { op.start(&late); });
+  run_until(*m_, [&] { return step == 1; });
+  (void)m_->try_run();
+  step = 2;
+  starter.join();
+  run_until(*m_, [&] { return op.finished(); });
+  test::expect_ended_once(op);
+  EXPECT_EQ(op.error, condition::canceled);
+}
+
+TEST_P(on, a_cancel_by_another_thread_before_any_thread_runs_the_multiplexer_ends_the_operation) {
+  watchdog const w;
+  unio::timer_handle never(1h);
+  late_multiplexer late(*m_, [&](unio::io_operation& op) { std::thread([&] { op.cancel(); }).join(); });
+  test::watched op{unio::atomic_async_wait(never)};
+  op.start(&late);
+  run_until(*m_, [&] { return op.finished(); });
+  test::expect_ended_once(op);
+  EXPECT_EQ(op.error, condition::canceled);
+}
+
+TEST_P(on, an_atomic_form_is_cancelled_as_soon_as_it_counts_as_started_on_a_shared_multiplexer) {
+  watchdog const w;
+  constexpr int rounds = 300;
+  auto const m = test::make_multiplexer(GetParam().c_str(), 2).value();
+  for (int i = 0; i < rounds; ++i) {
+    unio::timer_handle never(1h, m.get());
+    test::watched op{unio::atomic_async_wait(never)};
+    std::thread canceller([&] {
+      while (!op.started()) std::this_thread::yield();
+      op.cancel();
+    });
+    op.start();
+    run_until(*m, [&] { return op.finished(); });
+    canceller.join();
+    EXPECT_EQ(op.error, condition::canceled);
+  }
 }
 
 } // namespace

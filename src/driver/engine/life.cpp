@@ -288,7 +288,8 @@ bool engine::take_back(io_operation& op) noexcept {
 }
 
 void engine::cancel(io_operation& op) noexcept {
-  if (op.is_atomic() && !on_own_thread()) {
+  // Also while no thread runs it yet: one may just be starting the operation.
+  if (op.is_atomic() && run_by() != runner::this_thread) {
     if (op.ask(io_operation::request_cancel)) {
       messages_.push(op);
       poke();

@@ -99,8 +99,11 @@ void engine::take_messages() noexcept {
       queue_next_inline();
       delivering_ = outer;
     }
-    if ((asked & io_operation::request_cancel) != 0) cancel(*op);
     operation_links& l = op->links;
+    if ((asked & io_operation::request_cancel) != 0) {
+      bool const has_begun = l.is.where != place::idle || l.is.undelivered != 0;
+      has_begun ? cancel(*op) : op->keep_request(io_operation::request_cancel);
+    }
     if (l.is.undelivered != 0 &&
         l.is.queue == static_cast<std::uint8_t>(queue_name::none)) { // deferred by deliver()
       --deferred_;

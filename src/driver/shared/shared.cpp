@@ -101,9 +101,17 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     adopt(op, *e);
     e->start(op);
   }
-  // Once started an operation is its engine's; these are for completeness.
-  io_status poll(io_operation& op) noexcept override { return op.poll(); }
-  void cancel(io_operation& op) noexcept override { op.cancel(); }
+  io_multiplexer& of_this_thread() noexcept override {
+    engine* const e = mine();
+    return e != nullptr ? static_cast<io_multiplexer&>(*e) : *this;
+  }
+  // Once started an operation is its engine's. What stays here could not be started, and has ended.
+  io_status poll(io_operation& op) noexcept override {
+    return op.multiplexer() != this ? op.poll() : io_status::completed;
+  }
+  void cancel(io_operation& op) noexcept override {
+    if (op.multiplexer() != this) op.cancel();
+  }
   void finish(io_operation& op) noexcept override {
     if (op.multiplexer() != this) return op.multiplexer()->finish(op);
     while (!op.finished()) sys::sched_yield(); // it could not be started: another thread is notifying of that
