@@ -1,6 +1,8 @@
 // The slow path of the frame pool: between the threads' lists and the heap is a global pool of full batches,
 // so that a thread that only allocates and one that only frees meet once in a batch.
 
+#include "sys/fork.hpp"
+
 #include <unio/frames.hpp>
 
 #include <algorithm>
@@ -56,7 +58,7 @@ struct batch_head : free_frame {
 static_assert(sizeof(batch_head) <= frame_step);
 
 struct global_pool {
-  std::mutex mutex;
+  sys::process_lock mutex{sys::guarded::frames};
   batch_head* batches[frame_sizes] = {};
   std::size_t bytes = 0;
 };

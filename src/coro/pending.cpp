@@ -3,6 +3,7 @@
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
 #include "sys/calls.hpp"
+#include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
 #include <unio/detail/promise.hpp>
@@ -157,9 +158,15 @@ void* dump_when_wanted(void*) {
   }
 }
 
+// The thread is the parent's, and so is the descriptor that it reads.
+void forget_dumping() noexcept {
+  if (int const fd = dump_wanted_fd.exchange(-1, std::memory_order_relaxed); fd >= 0) ::close(fd);
+}
+
 result<void> start_dumping() noexcept {
-  static std::mutex mutex;
+  static constinit sys::process_lock mutex(sys::guarded::dumps);
   std::lock_guard const lock(mutex);
+  mutex.in_child(&forget_dumping);
   if (dump_wanted_fd.load(std::memory_order_relaxed) >= 0) return {};
   int const fd = ::eventfd(0, EFD_CLOEXEC);
   if (fd < 0) return std::error_code(errno, std::system_category());

@@ -13,6 +13,7 @@
 // not wait.
 
 #include "sys/calls.hpp"
+#include "sys/fork.hpp"
 
 #include <unio/sync.hpp>
 
@@ -26,7 +27,7 @@ namespace unio::inline v0_1::detail {
 namespace {
 
 // Held while a dump looks at a coroutine: until then that does not continue.
-constinit std::mutex waits_mutex;
+constinit sys::process_lock waits_mutex(sys::guarded::waits);
 constinit tracked_wait<true>* first_wait = nullptr; // the youngest, guarded by it
 constinit tracked_wait<true>* last_wait = nullptr;
 

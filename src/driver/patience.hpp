@@ -9,6 +9,8 @@
 
 #include "sys/calls.hpp"
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <thread>
 
@@ -45,8 +47,10 @@ class patience {
   // Not through the table in use: a thread of the library lingers while a test or a simulation changes it.
   [[nodiscard]] static std::int64_t now() noexcept { return sys::kernel.steady_now(); }
   [[nodiscard]] static bool has_several_processors() noexcept {
-    static bool const several = std::thread::hardware_concurrency() > 1;
-    return several;
+    static std::atomic<unsigned> known{0}; // relaxed: every thread finds the same
+    unsigned n = known.load(std::memory_order_relaxed);
+    if (n == 0) known.store(n = std::max(std::thread::hardware_concurrency(), 1U), std::memory_order_relaxed);
+    return n > 1;
   }
 
  private:

@@ -1,8 +1,6 @@
 #include "driver/registered_memory.hpp"
 
-#include "sys/short_lock.hpp"
-
-#include <pthread.h>
+#include "sys/fork.hpp"
 
 #include <mutex>
 #include <new>
@@ -11,23 +9,16 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
-constinit sys::short_lock lock;
+constinit sys::process_lock lock(sys::guarded::offered_memory);
 constinit offered_memory::pieces list;
 constinit std::uint64_t last_serial = 0;
 constinit known_entries* first_known = nullptr;
-
-// A child has all of this as it was between two changes.
-void watch_forks() noexcept {
-  static int const once = pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
-  (void)once;
-}
 
 } // namespace
 
 constinit std::atomic<std::uint64_t> offered_memory::version_{0};
 
 bool offered_memory::offer(std::byte* at, std::size_t bytes) noexcept {
-  watch_forks();
   std::lock_guard const held(lock);
   for (piece& p : list) {
     if (p.bytes != 0) continue;
@@ -54,7 +45,6 @@ std::uint64_t offered_memory::copy_to(pieces& to) noexcept {
 }
 
 known_entries::known_entries() noexcept {
-  watch_forks();
   std::lock_guard const held(lock);
   next_ = first_known;
   if (next_ != nullptr) next_->previous_ = this;

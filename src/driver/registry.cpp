@@ -25,7 +25,7 @@
 namespace unio::inline v0_1::driver {
 namespace {
 
-constinit std::mutex mutex;
+constinit sys::process_lock mutex(sys::guarded::engines);
 constinit engine* first = nullptr;
 constinit std::uint64_t engines_made = 0;
 constinit std::uint64_t closings_begun = 0;
@@ -41,7 +41,7 @@ struct registry::closing {
 
 constinit registry::closing* registry::closings = nullptr;
 
-std::mutex& registry::all_mutex() noexcept { return mutex; }
+sys::process_lock& registry::all_mutex() noexcept { return mutex; }
 
 engine* registry::older_than(std::uint64_t number) noexcept {
   engine* e = first;

@@ -2,8 +2,9 @@
 
 #pragma once
 
+#include "sys/fork.hpp"
+
 #include <cstdint>
-#include <mutex>
 #include <string>
 
 namespace unio::inline v0_1 {
@@ -37,7 +38,7 @@ class registry {
   struct closing;
   static closing* closings;
 
-  static std::mutex& all_mutex() noexcept;
+  static sys::process_lock& all_mutex() noexcept;
   /// The newest engine that is older than that of the number, or null. Under the lock. A walk that releases
   /// the lock continues with it, and misses no engine because others have come or gone.
   static engine* older_than(std::uint64_t number) noexcept;

@@ -1,9 +1,7 @@
 #include "driver/remains.hpp"
 
 #include "driver/failed_multiplexer.hpp"
-#include "sys/short_lock.hpp"
-
-#include <pthread.h>
+#include "sys/fork.hpp"
 
 #include <mutex>
 
@@ -30,7 +28,6 @@ class remains final : public failed_multiplexer {
 class graves {
  public:
   void add(remains& r) noexcept {
-    lock_for_forks();
     std::lock_guard const held(lock_);
     *(first_ != nullptr ? &last_->next_ : &first_) = &r;
     last_ = &r;
@@ -53,19 +50,12 @@ class graves {
   }
 
  private:
-  static void lock_for_forks() noexcept;
-  sys::short_lock lock_;
+  sys::process_lock lock_{sys::guarded::remains};
   remains* first_ = nullptr;
   remains* last_ = nullptr;
 };
 
 constinit graves all;
-
-// A child made while another thread holds the lock would never get it.
-void graves::lock_for_forks() noexcept {
-  [[maybe_unused]] static int const once =
-      pthread_atfork([] { all.lock_.lock(); }, [] { all.lock_.unlock(); }, [] { all.lock_.unlock(); });
-}
 
 } // namespace
 

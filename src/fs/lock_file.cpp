@@ -9,7 +9,6 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
-#include <pthread.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
@@ -138,7 +137,7 @@ namespace {
 // hold its parent's locks.
 class open_descriptors {
  public:
-  std::mutex mutex; // of the calls below
+  sys::process_lock mutex{sys::guarded::lock_files}; // of the calls below
 
   /// False: no memory.
   bool add(int fd) noexcept {
@@ -171,21 +170,11 @@ class open_descriptors {
 constinit open_descriptors all_open;
 static_assert(std::is_trivially_destructible_v<open_descriptors>);
 
-void watch_forks() noexcept {
-  static int const once = pthread_atfork([] { all_open.mutex.lock(); }, [] { all_open.mutex.unlock(); },
-                                         [] {
-                                           all_open.close_all();
-                                           all_open.mutex.unlock();
-                                         });
-  (void)once;
-  sys::watch_forks();
-}
-
 } // namespace
 
 int lock_file::open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept {
-  watch_forks();
   std::lock_guard const alone(all_open.mutex); // no fork between the call and the entry
+  all_open.mutex.in_child([]() noexcept { all_open.close_all(); });
   int const fd = sys::above_standard(
       sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); }));
   if (fd < 0 || all_open.add(fd)) return fd;

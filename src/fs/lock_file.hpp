@@ -8,9 +8,9 @@
 //   pause         the next wait of a user that can only retry
 //
 // A lock belongs to an open description. It ends when the last descriptor of that is closed: when the process
-// dies, unless a child shares it. So children of fork close what they inherit (a handler of
-// pthread_atfork(3)), and all is close-on-exec. Descriptors from here are never given to a ring: locks were
-// seen to outlive a killed process that way.
+// dies, unless a child shares it. So children of fork close what they inherit (process_lock::in_child), and
+// all is close-on-exec. Descriptors from here are never given to a ring: locks were seen to outlive a killed
+// process that way.
 
 #pragma once
 

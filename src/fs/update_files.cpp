@@ -396,7 +396,6 @@ int update_files::state::open(shared_fs_mutex& mutex, path_handle const& base, d
   std::unique_ptr<entity[]> const entities(new (std::nothrow) entity[files.size()]);
   if (entities == nullptr) return -ENOMEM;
   std::ranges::transform(files, entities.get(), [&](file const& f) { return entity_of(f.path, alone); });
-  sys::watch_forks();
   generation = sys::fork_generation();
   result<path_handle> root_handle = path_handle::path(base, ".");
   if (!root_handle) return to_native(root_handle.error());

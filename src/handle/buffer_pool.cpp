@@ -1,6 +1,7 @@
 #include "driver/registered_memory.hpp"
 #include "handle/pool_state.hpp"
 #include "sys/calls.hpp"
+#include "sys/fork.hpp"
 
 #include <unio/buffer_pool.hpp>
 #include <unio/error.hpp>
@@ -60,7 +61,7 @@ struct pool_state::ended_ones {
     return new (used) pool_state;
   }
 
-  sys::short_lock lock;
+  sys::process_lock lock{sys::guarded::ended_pools};
   pool_state* first = nullptr;
   pool_state* last = nullptr;
   std::size_t count = 0;

@@ -11,8 +11,6 @@
 #include <unio/file_handle.hpp>
 #include <unio/file_lock.hpp>
 
-#include <pthread.h>
-
 #include <mutex>
 
 namespace unio::inline v0_1 {
@@ -27,18 +25,10 @@ constexpr extent_type largest_offset = std::numeric_limits<std::int64_t>::max();
 // nothing; a program that holds thousands through one handle pays for walking it, as for walking the kernel's
 // own list.
 constexpr unsigned buckets = 64;
-constinit std::mutex mutex;
+constinit sys::process_lock mutex(sys::guarded::file_locks);
 constinit file_lock* held[buckets] = {};
 
 file_lock*& bucket_of(int fd) noexcept { return held[static_cast<unsigned>(fd) % buckets]; }
-
-// A child must not inherit the mutex in a locked state.
-void watch_forks() noexcept {
-  static int const once =
-      pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
-  (void)once;
-  sys::watch_forks();
-}
 
 // Numbers above the table share entries with lower ones, whose handles have no relation to them.
 std::uint32_t generation_of(int fd) noexcept {
@@ -99,7 +89,6 @@ file_lock& file_lock::operator=(file_lock&& other) noexcept {
 
 int file_lock::take(int fd, extent_type first, extent_type last, lock_kind kind, bool sleeps) noexcept {
   if (fd < 0) return -EBADF;
-  watch_forks();
   fd_ = fd;
   generation_ = generation_of(fd);
   process_ = sys::fork_generation();

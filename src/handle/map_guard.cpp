@@ -3,6 +3,7 @@
 
 #include "handle/guarded_maps.hpp"
 #include "sys/calls.hpp"
+#include "sys/fork.hpp"
 
 #include <unio/error.hpp>
 #include <unio/map_guard.hpp>
@@ -91,7 +92,7 @@ void detail::forget_cut(int number) noexcept {
 }
 
 result<void> guard_maps() noexcept {
-  static std::mutex installing;
+  static constinit sys::process_lock installing(sys::guarded::map_guard);
   static bool installed = false;
   std::lock_guard const lock(installing);
   if (installed) return {};

@@ -4,10 +4,10 @@
 
 #include "core/immortal.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -117,12 +117,8 @@ namespace {
 class reaper {
  public:
   void take(process_state* p, int fd) noexcept {
-    // A fork waits until the list is whole.
-    static int const once =
-        pthread_atfork([] { instance().object.lock_.lock(); }, [] { instance().object.lock_.unlock(); },
-                       [] { instance().object.forget(); });
-    (void)once;
     std::lock_guard const guard(lock_);
+    lock_.in_child([]() noexcept { instance().object.forget(); });
     p->fd = fd;
     p->previous = nullptr;
     p->next = all_;
@@ -199,10 +195,9 @@ class reaper {
     if (runs_) sys::kernel.close(epoll_);
     runs_ = false;
     unwatched_ = 0;
-    lock_.unlock();
   }
 
-  sys::short_lock lock_;
+  sys::process_lock lock_{sys::guarded::reaper};
   process_state* all_ = nullptr;
   std::size_t unwatched_ = 0; // of them
   int epoll_ = -1;

@@ -9,7 +9,7 @@
 // Both sides' first steps are sequentially consistent, so that one of them sees the other's.
 
 #include "sys/descriptors.hpp"
-#include "sys/short_lock.hpp"
+#include "sys/fork.hpp"
 
 #include <unio/signal_handle.hpp>
 
@@ -50,7 +50,7 @@ struct disposition {
   disposition* next;
 };
 
-sys::short_lock lock; // of what follows, but for what the handler reads
+constinit sys::process_lock lock(sys::guarded::signals); // of what follows, but for what the handler reads
 constinit std::atomic<signal_subscription*> all{nullptr};
 int counts[most + 1];                                    // how many handles take a signal
 constinit std::atomic<disposition*> earlier[most + 1]{}; // what handled it before; not null once we have
@@ -187,10 +187,14 @@ signal_subscription* free_place() noexcept {
   return p;
 }
 
+// A child has none of the threads that were inside a handler at the fork.
+void forget_users() noexcept {
+  for (signal_subscription* p = all.load(); p != nullptr; p = p->next.load()) p->users.store(0);
+}
+
 // In a forked child the handles of the parent take nothing any more.
 void take_ownership() noexcept {
-  static int const once = pthread_atfork([] { lock.lock(); }, [] { lock.unlock(); }, [] { lock.unlock(); });
-  (void)once;
+  lock.in_child(&forget_users);
   int const self = ::getpid();
   if (owner.load() == self) return;
   for (signal_subscription* p = all.load(); p != nullptr; p = p->next.load()) p->wanted.store(0);

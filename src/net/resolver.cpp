@@ -15,7 +15,6 @@
 #include "net/order.hpp"
 #include "net/query.hpp"
 #include "sys/calls.hpp"
-#include "sys/fork.hpp"
 
 #include <unio/detail/time_limit.hpp>
 #include <unio/sync.hpp>
@@ -305,9 +304,7 @@ task<io_result<endpoint_list>> with_reason(task<io_result<endpoint_list>> call, 
 
 } // namespace
 
-resolver::resolver(resolver_options options) : state_(std::make_shared<state>(std::move(options))) {
-  sys::watch_forks();
-}
+resolver::resolver(resolver_options options) : state_(std::make_shared<state>(std::move(options))) {}
 resolver::~resolver() { state_->ended.set(); }
 
 resolver& resolver::of_the_system() {

@@ -1,19 +1,70 @@
-// src/sys/fork.hpp: detecting that this process is a child that inherited multiplexers.
+// src/sys/fork.hpp: what a child of fork finds: how many forks it is away, and the locks of the process.
+//
+// A child has one thread, and the memory of all as it was: what another thread was changing is half changed,
+// and its locks are held for good. So a fork first takes every lock of the process (process_lock): it waits
+// until what they guard is whole, and the child finds it so, and the locks open.
+//
+// Locks that are parts of an object are no locks of the process: what other threads of the parent were using
+// at the fork, the child does not use.
 
 #pragma once
 
 #include <unio/config.hpp>
 
+#include <array>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
 
 namespace unio::inline v0_1::sys {
 
 UNIO_API extern std::atomic<unsigned> fork_count;
 
-/// Counts forks from now on. Called when a multiplexer is made.
-UNIO_API void watch_forks() noexcept;
-
 /// How many forks lie between the first process and this one.
 inline unsigned fork_generation() noexcept { return fork_count.load(std::memory_order_relaxed); }
+
+/// What the locks of the process guard.
+enum class guarded : std::uint8_t {
+  engines,             ///< driver/registry.cpp
+  shared_multiplexers, ///< driver/shared/members.cpp
+  remains,             ///< driver/remains.cpp
+  offered_memory,      ///< driver/registered_memory.cpp
+  ended_pools,         ///< handle/buffer_pool.cpp
+  file_locks,          ///< handle/file_lock.cpp
+  map_guard,           ///< handle/map_guard.cpp
+  reaper,              ///< handle/process_state.cpp
+  signals,             ///< handle/signal.cpp
+  frames,              ///< coro/frames.cpp
+  waits,               ///< coro/sync.cpp
+  dumps,               ///< coro/pending.cpp
+  lock_files,          ///< fs/lock_file.cpp
+};
+inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::lock_files) + 1;
+
+namespace locks {
+struct alignas(64) one {
+  std::mutex mutex;
+  std::atomic<void (*)() noexcept> in_child{nullptr};
+};
+extern std::array<one, guarded_count> all;
+} // namespace locks
+
+/// A lock of the process. A thread that holds one takes no other and does not fork, so that a fork can take
+/// all of them.
+class process_lock {
+ public:
+  explicit constexpr process_lock(guarded what) noexcept : what_(what) {}
+
+  void lock() noexcept { mine().mutex.lock(); }
+  void unlock() noexcept { mine().mutex.unlock(); }
+  /// `f` is called in children, under the lock: it makes what it guards the child's. Under the lock. No
+  /// function that is unsafe in a child of a process with threads (signal-safety(7)).
+  void in_child(void (*f)() noexcept) noexcept { mine().in_child.store(f, std::memory_order_relaxed); }
+
+ private:
+  [[nodiscard]] locks::one& mine() const noexcept { return locks::all[static_cast<std::size_t>(what_)]; }
+  guarded what_;
+};
 
 } // namespace unio::sys

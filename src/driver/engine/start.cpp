@@ -12,7 +12,6 @@ namespace unio::inline v0_1::driver {
 
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : backend_(std::move(b)), shared_(shared), doorbell_fd_(backend_->give_doorbell()) {
-  sys::watch_forks();
   fork_generation_ = sys::fork_generation();
   registry::enlist(*this);
 }

@@ -4,14 +4,12 @@
 
 #include <mutex>
 #include <new>
-#include <type_traits>
 #include <utility>
 
 namespace unio::inline v0_1::driver {
 namespace {
 
-static_assert(std::is_trivially_destructible_v<std::mutex>);
-constinit std::mutex living_mutex;
+constinit sys::process_lock living_mutex(sys::guarded::shared_multiplexers);
 constinit members* living = nullptr;
 constinit std::uint64_t last_number = 0;
 
@@ -74,7 +72,7 @@ void members::end_membership() noexcept {
     while (*link != this) link = &(*link)->next_living_;
     *link = next_living_;
   }
-  while (retiring_.load(std::memory_order_acquire) != 0) sys::sched_yield();
+  while (retiring_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
 }
 
 bool members::join(slot& s) noexcept {

@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include "sys/fork.hpp"
+
 #include <atomic>
 #include <cstdint>
 
@@ -31,6 +33,8 @@ class members {
   /// First in the derived destructor: threads that end from now on do nothing here; those that are ending are
   /// waited for.
   void end_membership() noexcept;
+  /// In a child of fork, which has none of the threads that this could wait for.
+  [[nodiscard]] bool inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
   /// The calling thread's is `s` from now on, until leave() or its end. False: no memory.
   [[nodiscard]] bool join(slot& s) noexcept;
   void leave() noexcept;
@@ -50,6 +54,7 @@ class members {
 
   std::uint64_t number_ = 0;
   members* next_living_ = nullptr;
+  unsigned const fork_generation_ = sys::fork_generation();
   std::atomic<int> retiring_{0}; // threads that end, inside retire()
 };
 

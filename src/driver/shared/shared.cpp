@@ -40,9 +40,9 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
   ~shared_multiplexer() override {
     end_membership();
-    while (posting_.load(std::memory_order_acquire) != 0) sys::sched_yield();
+    while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
     for (slot& s : slots()) delete s.runs.exchange(nullptr, std::memory_order_acq_rel);
-    crew::drop_posted();
+    if (!inherited_by_fork()) crew::drop_posted(); // of which another thread may have held the locks
   }
 
   using io_multiplexer::post;
