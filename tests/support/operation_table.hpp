@@ -1,7 +1,7 @@
 // Playing the same script on an operation in every style, and comparing how it ended.
 //
 //   script      what happens to the operation: it is ready, has to wait, is cancelled, …
-//   style       how it is run: a blocking call, polled, multiplexed, awaited, its atomic form
+//   style       how it is run: a blocking call, polled, multiplexed, awaited, its atomic form, called back
 //   ending      what it came to, reduced to what can be compared
 //   row         one operation: plays a script in a style, and says what has to come of it
 //   row_of<F>   makes a row of a fixture
@@ -53,14 +53,14 @@ enum class script {
   handle_closes,           // its handle is closed while it waits
   destroyed,               // it is destroyed while it is in flight, and then done anew
 };
-enum class style { blocking, blocking_on_multiplexer, polled, multiplexed, awaited, atomic };
+enum class style { blocking, blocking_on_multiplexer, polled, multiplexed, awaited, atomic, called_back };
 
 /// Their names, in the same order.
 inline constexpr std::array script_names{
     "ready",    "ready_and_zero_deadline", "waits",     "zero_deadline", "deadline_passes",
     "canceled", "cancel_races_completion", "peer_ends", "handle_closes", "destroyed"};
 inline constexpr std::array style_names{
-    "blocking", "blocking_on_multiplexer", "polled", "multiplexed", "awaited", "atomic"};
+    "blocking", "blocking_on_multiplexer", "polled", "multiplexed", "awaited", "atomic", "called_back"};
 inline char const* name_of(script s) { return script_names.at(static_cast<std::size_t>(s)); }
 inline char const* name_of(style s) { return style_names.at(static_cast<std::size_t>(s)); }
 
@@ -295,6 +295,8 @@ template <class F> bool has(script s, style how) {
              s != script::handle_closes && s != script::destroyed;
     case style::awaited: // stopped by its end or by that of its handle
       return F::has_verbs && s != script::canceled && s != script::cancel_races_completion;
+    case style::called_back: // of many values connect() has a receiver; its block destroys it, nobody else
+      return !F::many && s != script::destroyed;
     default:
       return true;
   }
@@ -413,6 +415,29 @@ template <class F, class S> ending play_connected(F& f, script s, style how, uni
   return told.came_to;
 }
 
+template <class F> ending play_called_back(F& f, script s, unio::io_multiplexer& m) {
+  record told;
+  unio::stop_source stop;
+  unio::start(
+      m, f.template describe<typename F::sender>(deadline_of(s)),
+      [&](typename F::sender::result_type r) noexcept {
+        told.add(f.reduce(std::move(r)));
+        ++told.dones;
+      },
+      stop.get_token());
+  if (has_to_wait(s) && F::can_wait) {
+    (void)m.try_run();
+    EXPECT_EQ(told.values, 0);
+  }
+  act(f, s);
+  if (s == script::canceled || s == script::cancel_races_completion) stop.request_stop();
+  drive(m, [&] { return told.dones != 0; });
+  EXPECT_EQ(told.values, 1);
+  if (s == script::cancel_races_completion && told.came_to == failure(unio::condition::canceled))
+    return do_anew(f, m);
+  return told.came_to;
+}
+
 template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
   std::ptrdiff_t const descriptors = count_descriptors();
   ending came_to;
@@ -434,6 +459,9 @@ template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
         break;
       case style::atomic:
         came_to = play_connected<F, unio::detail::atomic_form<typename F::sender>>(f, s, how, *m);
+        break;
+      case style::called_back:
+        if constexpr (!F::many) came_to = play_called_back(f, s, *m);
         break;
     }
     if (s == script::deadline_passes) {

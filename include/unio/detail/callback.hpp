@@ -8,11 +8,14 @@
 namespace unio::inline v0_1::detail {
 
 /// What an operation with a handler needs beside itself: its turn on an executor, and its stop callback. Not
-/// a template (src/io/callback.cpp). It precedes the operation: see set_atomic().
+/// a template (src/io/callback.cpp). It precedes the operation: see set_atomic(). An operation may be `work`
+/// itself, privately: what is this one's is reached by way of this class.
 class calling_back : public work, public stop_node {
  public:
   calling_back(work::function on_turn, stop_node::function on_stop, stop_token stop) noexcept
       : work(on_turn), stop_node(on_stop), stop_(stop) {}
+
+  [[nodiscard]] work& turn() noexcept { return *this; }
 
   using refused_function = void (*)(calling_back&, io_multiplexer&) noexcept;
   /// Starts the operation, which may be destroyed by then; after a stop, calls `refused` instead.
@@ -84,17 +87,19 @@ class callback_operation final : calling_back, Sender, public pooled_frames {
   /// Has the handler called later: by its executor, or else by `m`.
   void take_turn(io_multiplexer* m) noexcept {
     if constexpr (std::same_as<Executor, where_it_runs>) {
-      m->post(static_cast<work&>(*this));
+      m->post(this->turn());
     } else {
       Executor const executor = executor_; // this object may be destroyed before post() returns
-      executor.post(static_cast<work&>(*this));
+      executor.post(this->turn());
     }
   }
-  static void on_turn(work& w, bool run) noexcept {
-    auto& self = static_cast<callback_operation&>(w);
+  static void on_turn(unio::work& w, bool run) noexcept {
+    auto& self = static_cast<callback_operation&>(static_cast<calling_back&>(w));
     run ? self.call() : delete &self;
   }
-  static void on_stop(stop_node& n) noexcept { calling_back::stop(static_cast<callback_operation&>(n)); }
+  static void on_stop(unio::stop_node& n) noexcept {
+    calling_back::stop(static_cast<callback_operation&>(static_cast<calling_back&>(n)));
+  }
 
   void call() noexcept {
     typename Sender::result_type result = this->result();
