@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <sys/vfs.h>
 
+#include <atomic>
 #include <ctime>
 
 namespace unio::inline v0_1::sys {
@@ -95,8 +96,12 @@ constinit table const kernel = {
     .epoll_create = direct<SYS_epoll_create1>,
     .epoll_ctl = direct<SYS_epoll_ctl>,
     .epoll_wait = [](int epoll, epoll_event* e, int n, timespec const* timeout) noexcept -> std::int64_t {
-      std::int64_t const r = call(SYS_epoll_pwait2, epoll, e, n, timeout, nullptr, kernel_sigset_size);
-      if (r != -ENOSYS) return r;
+      static constinit std::atomic<bool> is_missing{false}; // relaxed: every thread finds the same
+      if (!is_missing.load(std::memory_order_relaxed)) [[likely]] {
+        std::int64_t const r = call(SYS_epoll_pwait2, epoll, e, n, timeout, nullptr, kernel_sigset_size);
+        if (r != -ENOSYS) return r;
+        is_missing.store(true, std::memory_order_relaxed);
+      }
       // Before Linux 5.11: milliseconds, rounded up so that a deadline is never reported early.
       std::int64_t ms = -1;
       if (timeout != nullptr)

@@ -160,6 +160,23 @@ ISOLATED_TEST(kernel_availability, says_why_when_the_program_insists_on_io_uring
   }
 }
 
+// Before Linux 5.11 there is no epoll_pwait2. That it is missing is found out once: the second filter kills
+// a process that asks again.
+ISOLATED_TEST(kernel_availability, asks_for_epoll_pwait2_once_where_it_is_missing) {
+  EXPECT_EQ(in_child([] {
+              ::setenv("UNIO_DRIVER", "epoll", 1);
+              if (!deny(SYS_epoll_pwait2, SYS_epoll_pwait2, ENOSYS)) return 10;
+              auto const m = made_multiplexer();
+              if (int const failed = reads_something(*m); failed != 0) return failed;
+              if (!deny(SYS_epoll_pwait2, SYS_epoll_pwait2, 0)) return 11;
+              if (int const failed = reads_something(*m); failed != 0) return 20 + failed;
+              unio::timer_handle soon(unio::deadline(std::chrono::milliseconds(2)), m.get());
+              started op{unio::async_wait(soon)};
+              return drive(*m, [&] { return op.ended(); }) ? 0 : 12;
+            }),
+            0);
+}
+
 // Runs one test of this file in a process that a filter keeps from io_uring.
 void expect_success_through(std::vector<std::string> filter, char const* test) {
   std::vector<std::string> command = {wrapper()};
