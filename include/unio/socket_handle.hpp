@@ -185,15 +185,23 @@ struct listen_options {
   int receive_buffer = 0;    ///< option::receive_buffer, of the accepted ones too; 0: the system's
   std::chrono::seconds defer_accept{0}; ///< option::defer_accept; 0: a connection is accepted before it sends
   std::string_view device{};            ///< option::device: only what arrives at this interface
+  /// How long listen() sleeps and tries again while the address is in use; zero: not at all. A process that
+  /// was killed keeps its sockets until the kernel has taken its rings apart, up to 33 ms after its end. A
+  /// path is not waited for: it stays until it is removed.
+  deadline wait_for_address = std::chrono::milliseconds(100);
 };
 
 /// Accepts connections.
 class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
-  /// Binds and listens. A Unix path must not exist. Errors: EADDRINUSE, EACCES, … as bind(2), listen(2), and
-  /// the options. Cost: three system calls, one for each option that is set (reuse_address is by default),
-  /// and one for an IPv6 address.
+  /// Binds and listens. A Unix path must not exist.
+  ///
+  /// Effects  while the address is in use: the thread sleeps 1, 2, 4 and then 8 ms and tries again, until
+  ///          options.wait_for_address, 100 ms by default
+  /// Errors   EADDRINUSE, EACCES, … as bind(2), listen(2), and the options
+  /// Cost     three system calls, one for each option that is set (reuse_address is by default), and one for
+  ///          an IPv6 address
   static result<listening_socket_handle> listen(endpoint const& at, listen_options options = {}) noexcept;
   /// Takes over a descriptor made elsewhere, as io_handle::adopt.
   ///

@@ -1,8 +1,10 @@
 // Sockets: making them, naming them, and their options.
 
+#include "core/pauses.hpp"
 #include "handle/adopt.hpp"
 #include "handle/sockets.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/due.hpp"
 
 #include <unio/socket_handle.hpp>
 
@@ -11,6 +13,8 @@
 #include <sys/un.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <ctime>
 
 namespace unio::inline v0_1 {
 
@@ -120,13 +124,22 @@ result<void> socket_handle::bind(endpoint const& local) noexcept {
 
 result<listening_socket_handle> listening_socket_handle::listen(endpoint const& at,
                                                                 listen_options options) noexcept {
-  int const fd = make_socket(at.family(), SOCK_STREAM);
-  if (fd < 0) return failed_at(fd, "listen", at);
-  if (std::int64_t const r = bind_and_listen(fd, at, options); r < 0) {
+  bool const is_file = at.family() == address_family::unix_path && !at.is_abstract();
+  std::int64_t until = 0;
+  for (int tries = 0;; ++tries) {
+    int const fd = make_socket(at.family(), SOCK_STREAM);
+    if (fd < 0) return failed_at(fd, "listen", at);
+    std::int64_t const r = bind_and_listen(fd, at, options);
+    if (r >= 0) return listening_socket_handle(fd);
     sys::close(fd);
-    return failed_at(r, "listen", at);
+    if (r != -EADDRINUSE || is_file) return failed_at(r, "listen", at);
+    if (tries == 0) until = sys::due(options.wait_for_address);
+    std::int64_t const left = until - sys::steady_now();
+    if (left <= 0) return failed_at(r, "listen", at);
+    std::int64_t const pause = std::min(left, std::int64_t{detail::retry_ms(tries)} * 1'000'000);
+    timespec const t{.tv_sec = 0, .tv_nsec = pause};
+    (void)sys::poll(nullptr, 0, &t);
   }
-  return listening_socket_handle(fd);
 }
 
 result<listening_socket_handle> listening_socket_handle::adopt(int fd) noexcept {

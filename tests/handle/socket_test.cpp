@@ -1,5 +1,7 @@
 // socket_handle.hpp: sockets, their names and options.
 
+#include "support/failing_calls.hpp"
+#include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <unio/unio.hpp>
@@ -12,13 +14,16 @@
 #include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <filesystem>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -167,6 +172,63 @@ TEST(listen, tells_the_port_that_was_chosen) {
   EXPECT_NE(option(l, SOL_SOCKET, SO_REUSEADDR), 0);
   EXPECT_EQ(option(l, SOL_SOCKET, SO_REUSEPORT), 0);
   EXPECT_EQ(listening_socket_handle::listen(at).error().value(), EADDRINUSE);
+}
+
+TEST(listen, waits_for_an_address_that_is_free_soon) {
+  listening_socket_handle first = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
+  endpoint const at = first.local_endpoint().value();
+  std::thread other([&] {
+    std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(first.close().has_value());
+  });
+  EXPECT_TRUE(listening_socket_handle::listen(at, {.wait_for_address = 60s}));
+  other.join();
+}
+
+TEST(listen, waits_for_no_address_if_it_may_not_and_for_no_path) {
+  test::failing_calls calls; // which counts
+  listening_socket_handle const l = listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value();
+  int const before = calls.count<&unio::sys::table::bind>();
+  auto const refused = listening_socket_handle::listen(l.local_endpoint().value(),
+                                                       {.wait_for_address = unio::deadline::zero()});
+  EXPECT_EQ(refused.error().value(), EADDRINUSE);
+  EXPECT_EQ(calls.count<&unio::sys::table::bind>() - before, 1);
+
+  test::temporary_directory const directory;
+  endpoint const path = endpoint::unix_path(directory / "socket").value();
+  listening_socket_handle const there = listening_socket_handle::listen(path).value();
+  int const before_path = calls.count<&unio::sys::table::bind>();
+  EXPECT_EQ(listening_socket_handle::listen(path, {.wait_for_address = 60s}).error().value(), EADDRINUSE);
+  EXPECT_EQ(calls.count<&unio::sys::table::bind>() - before_path, 1);
+}
+
+// The kernel takes a ring apart after its process has ended, and with it what the ring's operations use.
+TEST(listen, has_an_address_again_when_its_server_was_killed) {
+  endpoint const at =
+      listening_socket_handle::listen(endpoint::ipv4_loopback(0)).value().local_endpoint().value();
+  for (int i = 0; i < 20; ++i) {
+    int ready[2];
+    ASSERT_EQ(::pipe(ready), 0);
+    pid_t const server = ::fork();
+    ASSERT_GE(server, 0);
+    if (server == 0) {
+      ::alarm(60);
+      auto l = listening_socket_handle::listen(at, {.wait_for_address = 30s});
+      if (!l) ::_exit(1);
+      test::started accept{unio::async_accept(*l)};
+      (void)unio::this_thread::multiplexer().try_run();
+      if (::write(ready[1], "x", 1) != 1) ::_exit(2);
+      for (;;) (void)unio::this_thread::multiplexer().run();
+    }
+    ::close(ready[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(ready[0], &byte, 1), 1) << "the server did not begin";
+    ::close(ready[0]);
+    ::kill(server, SIGKILL);
+    ASSERT_EQ(::waitpid(server, nullptr, 0), server);
+    // The default is 100 ms: a machine with other work may need more than the 33 of an idle one.
+    EXPECT_TRUE(listening_socket_handle::listen(at, {.wait_for_address = 30s})) << "restart " << i;
+  }
 }
 
 TEST(listen, shares_a_port_if_both_want_to) {

@@ -714,17 +714,6 @@ template <class Function> std::jthread start_thread(Function f) {
   }
 }
 
-// A killed process keeps its sockets until the kernel has torn its rings down, some milliseconds later.
-unio::result<unio::listening_socket_handle> listen_soon(unio::endpoint const& at, unio::listen_options how) {
-  auto const until = std::chrono::steady_clock::now() + 500ms;
-  for (;;) {
-    auto made = unio::listening_socket_handle::listen(at, how);
-    bool const may_be_free_soon = made.error() == std::errc::address_in_use;
-    if (made || !may_be_free_soon || std::chrono::steady_clock::now() >= until) return made;
-    std::this_thread::sleep_for(5ms);
-  }
-}
-
 // The first picks the port, if any will do. It listens before it allows others (SO_REUSEPORT), which only
 // this process then adds: a second server finds the address in use.
 std::vector<unio::listening_socket_handle> listen(options const& o) {
@@ -736,7 +725,8 @@ std::vector<unio::listening_socket_handle> listen(options const& o) {
   if (!at) throw std::runtime_error(why);
   std::string const what = "cannot listen on " + unio::to_string(*at);
   std::vector<unio::listening_socket_handle> all;
-  all.push_back(value_or_throw(listen_soon(*at, {}), what));
+  all.push_back(
+      value_or_throw(unio::listening_socket_handle::listen(*at, {.wait_for_address = 500ms}), what));
   *at = value_or_throw(all[0].local_endpoint(), what);
   int const yes = 1;
   if (o.threads > 1 && ::setsockopt(all[0].native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0)
