@@ -192,6 +192,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   result<int> run_turns(int max_items, std::int64_t until) noexcept;
   result<int> turns(int max_items, std::int64_t until) noexcept;
   [[nodiscard]] bool take_wake() noexcept;
+  [[nodiscard]] bool take_wake_now() noexcept;
   int reap(std::int64_t until) noexcept;
   int fetch(bound const& b, std::int64_t until, bool timers) noexcept;
   /// Results in the queue, but for those that are due.

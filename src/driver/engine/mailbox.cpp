@@ -52,10 +52,9 @@ void engine::wake() noexcept {
   poke();
 }
 
-bool engine::take_wake() noexcept {
+bool engine::take_wake_now() noexcept {
   bool const woken =
-      (woken_.load(std::memory_order_relaxed) && woken_.exchange(false, std::memory_order_relaxed)) ||
-      (shared_ != nullptr && shared_->take_wake());
+      woken_.exchange(false, std::memory_order_relaxed) || (shared_ != nullptr && shared_->take_wake());
   took_wake_ = took_wake_ || woken;
   return woken;
 }

@@ -73,6 +73,13 @@ inline void engine::queue_next_inline() noexcept {
   if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));
 }
 
+/// Whether wake() was called, which is then answered.
+inline bool engine::take_wake() noexcept {
+  if (shared_ == nullptr && !woken_.load(std::memory_order_relaxed)) [[likely]]
+    return false;
+  return take_wake_now();
+}
+
 inline void engine::unqueue(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
 
 // What has landed counts as pending for the other threads until its receivers have run: they may start more.
