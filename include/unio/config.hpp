@@ -4,7 +4,7 @@
 //   UNIO_API             marks what the shared library exports
 //   UNIO_HAS_EXCEPTIONS  1 where result<T>::value() may throw, 0 where it ends the program instead
 //   UNIO_POOLS_FRAMES    false under sanitizers, which must see coroutine frames come from the heap
-//   UNIO_TAIL_CALLS      true where one coroutine resumes another in constant stack
+//   UNIO_TAIL_CALLS      true where coroutines may resume each other by tail calls
 //   UNIO_COPIES_AWAITERS true where the compiler copies what is awaited by reference
 //   UNIO_IS_DEBUG        true without NDEBUG: checks that cost something, or may be wrong about odd programs
 //   UNIO_TRACKS_PENDING  true where dump_pending shows who awaits what (CMake: UNIO_TRACK_PENDING)

@@ -23,13 +23,17 @@
 #endif
 
 // GCC makes it a tail call only when it optimises (GCC PR 100897), and under no sanitizer; Clang always does.
-// -O1 and -Og, which make none, look like -O2 here: code compiled with them needs -foptimize-sibling-calls,
-// or each co_await in a row of ready ones costs stack.
+// -O1 and -Og, which make none, look like -O2 here: detail::makes_tail_calls() tells them apart.
 #if defined(__clang__) || \
     (defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__))
 #define UNIO_TAIL_CALLS true
 #else
 #define UNIO_TAIL_CALLS false
+#endif
+#if defined(__clang__)
+#define UNIO_ALWAYS_MAKES_TAIL_CALLS true
+#else
+#define UNIO_ALWAYS_MAKES_TAIL_CALLS false
 #endif
 
 #if defined(NDEBUG)
@@ -71,6 +75,23 @@ namespace unio::inline v0_1::detail {
 /// Prints `message` with where it was raised on standard error and aborts.
 [[noreturn]] UNIO_API void broken_precondition(char const* expression, char const* message, char const* file,
                                                int line) noexcept;
+
+/// For makes_tail_calls().
+inline bool counts_down(unsigned n) noexcept {
+  if (n == 0) return true;
+  return counts_down(n - 1);
+}
+
+/// Whether the compiler makes tail calls where it is used: known when it optimises, and then no code. Only
+/// where it does, what counts_down() returns is a constant, because it is a loop. Otherwise it is called with
+/// 0, which the compiler does not know.
+[[gnu::always_inline]] inline bool makes_tail_calls() noexcept {
+  if constexpr (UNIO_ALWAYS_MAKES_TAIL_CALLS) return true;
+  unsigned n = 0;
+  asm("" : "+r"(n));
+  bool const counted = counts_down(n);
+  return __builtin_constant_p(counted);
+}
 
 } // namespace unio::detail
 

@@ -82,9 +82,16 @@ class resume_scope {
   std::coroutine_handle<> next_;
 };
 
+/// For await_suspend(): goes on with `h`. `Tail`: there may be tail calls; whether there are, the optimiser
+/// decides.
 template <bool Tail> auto transfer(std::coroutine_handle<> h) noexcept {
   if constexpr (Tail) {
-    return h;
+    std::coroutine_handle<> next = h;
+    if (!makes_tail_calls()) {
+      resume_from_loop(h);
+      next = std::noop_coroutine();
+    }
+    return next;
   } else {
     resume_from_loop(h);
   }
