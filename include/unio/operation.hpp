@@ -222,7 +222,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   bool leave_ending() noexcept;
   /// The state, of one that may be moved or reset.
   [[nodiscard]] std::uint32_t state_at_rest(char const* misused) noexcept {
-    std::uint32_t const s = is_atomic() ? load() : state_; // a plain one folds away where an operation is described
+    std::uint32_t const s = is_atomic() ? load() : state_; // which copies of a description are left out for
     if (is_in_flight(s)) [[unlikely]]
       return state_after_ending(misused);
     return s;
