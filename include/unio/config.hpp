@@ -8,6 +8,7 @@
 //   UNIO_COPIES_AWAITERS true where the compiler copies what is awaited by reference
 //   UNIO_IS_DEBUG        true without NDEBUG: checks that cost something, or may be wrong about odd programs
 //   UNIO_TRACKS_PENDING  true where dump_pending shows who awaits what (CMake: UNIO_TRACK_PENDING)
+//   UNIO_LAYOUT          marks functions whose names say so: code that was compiled otherwise does not link
 //   UNIO_EXPECTS(c, m)   a caller's mistake: always checked, ends the program with `m`
 
 #pragma once

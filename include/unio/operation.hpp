@@ -214,7 +214,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   };
   /// poll() of one that was started and has not completed.
   io_status look() noexcept;
-  void abandon_in_flight() noexcept;
+  UNIO_LAYOUT void abandon_in_flight() noexcept;
   /// Whether this thread is inside finish_with() of it.
   [[nodiscard]] bool ends_here() const noexcept;
   /// Of one that is not marked finished. If finish_with() is under way: ends that on this thread, waits for
@@ -227,8 +227,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
       return state_after_ending(misused);
     return s;
   }
-  std::uint32_t state_after_ending(char const* misused) noexcept;
-  [[noreturn]] static void misused_in_flight(char const* message) noexcept;
+  UNIO_LAYOUT std::uint32_t state_after_ending(char const* misused) noexcept;
+  [[noreturn]] UNIO_LAYOUT static void misused_in_flight(char const* message) noexcept;
   // Stands in for the receiver of an operation that is being destroyed.
   static void told_after_abandon(io_operation& op, unsigned events) noexcept;
   static constexpr bool is_in_flight(std::uint32_t state) noexcept {

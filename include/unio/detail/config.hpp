@@ -49,12 +49,16 @@
 #define UNIO_COPIES_AWAITERS true
 #endif
 
-// Programs and library must agree, so the CMake target passes the definition on.
+// Programs and library must agree, because operations and promises differ; so the CMake target passes the
+// definition on. Code that does not agree fails to link: what has an operation or makes a coroutine calls
+// functions whose names differ as well (UNIO_LAYOUT). Nothing else here changes a layout.
 #if defined(UNIO_TRACK_PENDING) && UNIO_TRACK_PENDING
 #define UNIO_TRACKS_PENDING true
+#define UNIO_LAYOUT __attribute__((abi_tag("tracks_pending")))
 #define UNIO_AWAITED_HERE std::source_location::current()
 #else
 #define UNIO_TRACKS_PENDING false
+#define UNIO_LAYOUT
 #define UNIO_AWAITED_HERE \
   {                       \
   }

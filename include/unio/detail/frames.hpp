@@ -53,8 +53,8 @@ struct frame_lists {
 // thread's start.
 [[gnu::tls_model("initial-exec")]] extern UNIO_API constinit thread_local frame_lists this_threads_frames;
 
-[[nodiscard]] UNIO_API void* refill_frames(std::size_t size);
-UNIO_API void spill_frames(void* p, std::size_t size) noexcept;
+[[nodiscard]] UNIO_API UNIO_LAYOUT void* refill_frames(std::size_t size);
+UNIO_API UNIO_LAYOUT void spill_frames(void* p, std::size_t size) noexcept;
 
 } // namespace detail
 
