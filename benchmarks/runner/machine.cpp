@@ -6,7 +6,10 @@
 #include "support/subject.hpp"
 #include "tools/support/machine.hpp"
 
+#include <fmt/chrono.h>
+
 #include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <thread>
 
@@ -23,12 +26,15 @@ std::string placement() {
 machine look() {
   std::string load;
   std::ifstream("/proc/loadavg") >> load;
+  char const* const commit = std::getenv("UNIO_BENCH_COMMIT");
   return {.cpu = tools::processor_name(),
           .processors = std::thread::hardware_concurrency(),
           .kernel = tools::kernel_name(),
           .compiler = compiler(),
           .pinned = placement(),
-          .load = load};
+          .load = load,
+          .date = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr))),
+          .commit = commit != nullptr ? commit : ""};
 }
 
 } // namespace

@@ -298,11 +298,15 @@ std::string object(report const& r) {
       add_ratio(ratios, r, line, best);
   }
   return fmt::format(
-      "{{\n  \"bench\": {},\n  \"machine\": {{\"cpu\": {}, \"processors\": {}, \"kernel\": {}, \"compiler\": "
-      "{}, "
-      "\"pinned\": {}, \"load\": {}}},\n  \"rows\": [{}],\n  \"ratios\": [{}]\n}}",
-      quoted(r.of->name), quoted(here.cpu), here.processors, quoted(here.kernel), quoted(here.compiler),
-      quoted(here.pinned), quoted(here.load), lines(rows), lines(ratios));
+      "{{\n  \"bench\": {},\n  \"title\": {},\n  \"better\": \"{}\",\n  \"reference\": {},\n  \"command\": "
+      "{},\n  "
+      "\"commit\": {},\n  \"date\": {},\n  \"machine\": {{\"cpu\": {}, \"processors\": {}, \"kernel\": {}, "
+      "\"compiler\": {}, \"pinned\": {}, \"load\": {}}},\n  \"notes\": [{}],\n  \"rows\": [{}],\n  "
+      "\"ratios\": [{}]\n}}",
+      quoted(r.of->name), quoted(r.of->title), r.of->higher_is_better ? "more" : "less",
+      quoted(r.of->reference), quoted(r.command), quoted(here.commit), quoted(here.date), quoted(here.cpu),
+      here.processors, quoted(here.kernel), quoted(here.compiler), quoted(here.pinned), quoted(here.load),
+      list(r.of->notes, quoted), lines(rows), lines(ratios));
 }
 
 } // namespace

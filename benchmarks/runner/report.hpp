@@ -27,6 +27,7 @@ struct row {
 struct report {
   table const* of = nullptr; // its cases are not used
   std::vector<row> rows;
+  std::string command = {}; // what measures the same again: "bench echo --rounds 3"
 };
 
 double median(std::vector<double> values);

@@ -84,10 +84,19 @@ class table_run {
     for (int round = 1; round <= rounds_; ++round)
       for (std::size_t i = 0; i < cases_.size(); ++i)
         attempt(i, fmt::format("round {} of {}", round, rounds_), [&] { once(i); });
-    return {.of = &table_, .rows = std::move(rows_)};
+    return {.of = &table_, .rows = std::move(rows_), .command = command()};
   }
 
  private:
+  [[nodiscard]] std::string command() const {
+    std::string out = "bench " + table_.name;
+    if (how_.quick) out += " --quick";
+    if (how_.rounds != 0) out += fmt::format(" --rounds {}", how_.rounds);
+    if (how_.run_ms != 0) out += fmt::format(" --run-ms {}", how_.run_ms);
+    if (!how_.only.empty()) out += fmt::format(" --only '{}'", how_.only);
+    return out;
+  }
+
   template <class F> void attempt(std::size_t i, std::string const& what, F&& f) {
     if (!rows_[i].unavailable.empty()) return;
     if (how_.progress) {
