@@ -297,16 +297,18 @@ std::string object(report const& r) {
     if (row const* const best = best_peer_of(r, line); is_ours(line.subject) && best != reference)
       add_ratio(ratios, r, line, best);
   }
+  const std::string about = fmt::format(
+      "\"bench\": {},\n  \"title\": {},\n  \"better\": \"{}\",\n  \"reference\": {}", quoted(r.of->name),
+      quoted(r.of->title), r.of->higher_is_better ? "more" : "less", quoted(r.of->reference));
+  const std::string made = fmt::format("\"command\": {},\n  \"commit\": {},\n  \"date\": {}",
+                                       quoted(r.command), quoted(here.commit), quoted(here.date));
+  const std::string on = fmt::format(
+      "{{\"cpu\": {}, \"processors\": {}, \"kernel\": {}, \"compiler\": {}, \"pinned\": {}, \"load\": {}}}",
+      quoted(here.cpu), here.processors, quoted(here.kernel), quoted(here.compiler), quoted(here.pinned),
+      quoted(here.load));
   return fmt::format(
-      "{{\n  \"bench\": {},\n  \"title\": {},\n  \"better\": \"{}\",\n  \"reference\": {},\n  \"command\": "
-      "{},\n  "
-      "\"commit\": {},\n  \"date\": {},\n  \"machine\": {{\"cpu\": {}, \"processors\": {}, \"kernel\": {}, "
-      "\"compiler\": {}, \"pinned\": {}, \"load\": {}}},\n  \"notes\": [{}],\n  \"rows\": [{}],\n  "
-      "\"ratios\": [{}]\n}}",
-      quoted(r.of->name), quoted(r.of->title), r.of->higher_is_better ? "more" : "less",
-      quoted(r.of->reference), quoted(r.command), quoted(here.commit), quoted(here.date), quoted(here.cpu),
-      here.processors, quoted(here.kernel), quoted(here.compiler), quoted(here.pinned), quoted(here.load),
-      list(r.of->notes, quoted), lines(rows), lines(ratios));
+      "{{\n  {},\n  {},\n  \"machine\": {},\n  \"notes\": [{}],\n  \"rows\": [{}],\n  \"ratios\": [{}]\n}}",
+      about, made, on, list(r.of->notes, quoted), lines(rows), lines(ratios));
 }
 
 } // namespace
