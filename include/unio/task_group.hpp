@@ -73,7 +73,8 @@ class UNIO_API task_group : private detail::children {
   /// The same of what cannot be awaited: an error that says what to write.
   template <class... Handler> void start(detail::no_awaitable, Handler&&...) {}
 
-  /// Asks all of them to stop. Returns true for the first request.
+  /// Asks all of them to stop. Returns true for the first request. If all have ended and the coroutine that
+  /// awaits join() is about to resume, the request takes effect before join() yields.
   bool request_stop() noexcept;
   [[nodiscard]] stop_token get_stop_token() const noexcept { return environment_.stop; }
   /// How many have not ended. Valid while no coroutine awaits join().
@@ -98,9 +99,13 @@ class UNIO_API task_group : private detail::children {
   std::coroutine_handle<> begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,
                                         environment const& e) noexcept;
   void forget_to_wait() noexcept;
+  std::uint32_t count_again() noexcept;
   joined end_to_wait(bool stopped);
   void lock() noexcept;
   void unlock() noexcept;
+
+  /// The value of left_ where none is counted and a stop was requested since.
+  static constexpr std::uint32_t stop_is_left = std::uint32_t(1) << 31;
 
   detail::group_member* first_ = nullptr;
   join_awaitable* joiner_ = nullptr; // of the coroutine that awaits join()

@@ -41,11 +41,31 @@ void task_group::fail(std::exception_ptr e) noexcept {
   if (first) ask_to_stop();
 }
 
+// If none is counted, the joining coroutine is about to resume, perhaps on another thread, and may then
+// destroy the group. So the request is left to it, and the group is not touched again.
 bool task_group::request_stop() noexcept {
-  if (!hold()) return false; // all have ended, and the joining coroutine is about to resume
+  std::uint32_t n = left_.load(std::memory_order_relaxed);
+  for (;;) {
+    if (n == stop_is_left) return false;
+    bool const none = n == 0;
+    if (none && environment_.stop.stop_requested()) return false;
+    if (left_.compare_exchange_weak(n, none ? stop_is_left : n + 1, std::memory_order_acq_rel)) {
+      if (none) return true;
+      break;
+    }
+  }
   bool const first = ask_to_stop();
   release();
   return first;
+}
+
+// The coroutine that joins counts again. Returns how many were counted before.
+std::uint32_t task_group::count_again() noexcept {
+  std::uint32_t const before = left_.fetch_add(1, std::memory_order_acq_rel);
+  if (before != stop_is_left) return before;
+  left_.fetch_sub(stop_is_left, std::memory_order_acq_rel);
+  ask_to_stop();
+  return 0;
 }
 
 std::coroutine_handle<> task_group::begin_to_wait(join_awaitable& joiner, std::coroutine_handle<> h,
@@ -62,7 +82,7 @@ std::coroutine_handle<> task_group::begin_to_wait(join_awaitable& joiner, std::c
 void task_group::forget_to_wait() noexcept {
   stop_listening(); // waits for a stop in progress from above
   joiner_ = nullptr;
-  bool const had_ended = left_.fetch_add(1, std::memory_order_acq_rel) == 0;
+  bool const had_ended = count_again() == 0;
   // Then request_stop() was the last to hold the group, perhaps on another thread, which is about to post its
   // caller.
   while (had_ended && !is_posted()) sys::sched_yield();
@@ -75,7 +95,7 @@ joined task_group::end_to_wait(bool stopped) {
   joiner_ = nullptr;
   if (is_waiting()) { // it was suspended, and then none were left
     gone_on();
-    left_.fetch_add(1, std::memory_order_relaxed);
+    count_again();
     listen_again();
   }
   if (first_failure_ != nullptr) [[unlikely]]

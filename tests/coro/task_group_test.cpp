@@ -4,6 +4,7 @@
 #include "support/work.hpp"
 
 #include <unio/run.hpp>
+#include <unio/sync.hpp>
 #include <unio/task_group.hpp>
 #include <unio/timeout.hpp>
 #include <unio/yield.hpp>
@@ -235,6 +236,79 @@ TEST(task_group, is_stopped_through_who_joins_it) {
     EXPECT_FALSE((co_await g.join()).error()) << "nobody asked who joins now to stop";
     EXPECT_EQ(stopped, 4);
   }());
+}
+
+// Awaits join(), and asks the group to stop when all of its tasks have ended and the coroutine is about to
+// resume: another thread may ask at that moment.
+struct asks_last {
+  asks_last(task_group& g, bool& f) : group(g), first(f), joins(g.join()) {}
+  task_group& group;
+  bool& first;
+  task_group::join_awaitable joins;
+
+  static bool await_ready() noexcept { return false; }
+  std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    return joins.await_suspend(h, e);
+  }
+  joined await_resume() {
+    first = group.request_stop();
+    EXPECT_FALSE(group.request_stop());
+    return joins.await_resume();
+  }
+};
+
+TEST(task_group, asked_to_stop_when_all_have_ended_is_stopped_by_the_time_it_is_joined) {
+  run([]() -> task<> {
+    int sum = 0;
+    int stopped = 0;
+    task_group g(co_await this_coro::environment);
+    g.start(adds(sum, 1));
+    bool first = false;
+    (void)co_await asks_last(g, first);
+    EXPECT_EQ(sum, 1);
+    EXPECT_TRUE(first);
+    EXPECT_TRUE(g.get_stop_token().stop_requested());
+    EXPECT_EQ(g.running(), 0u);
+    EXPECT_FALSE(g.request_stop());
+    g.start(sleeps(stopped)); // it stays stopped
+    co_await g.join();
+    EXPECT_EQ(stopped, 1);
+  }());
+}
+
+// The request and the end of the last task meet at every moment.
+TEST(task_group, loses_no_request_of_another_thread_to_the_end_of_its_tasks) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int rounds = 2000;
+#else
+  constexpr int rounds = 20000;
+#endif
+  std::atomic<task_group*> to_stop{nullptr};
+  std::atomic<bool> first{false};
+  std::atomic<int> asked{0};
+  std::thread other([&] {
+    for (int i = 0; i != rounds; ++i) {
+      task_group* g = nullptr;
+      while ((g = to_stop.exchange(nullptr)) == nullptr) std::this_thread::yield();
+      for (int spin = 0; spin != i % 100; ++spin) asked.load();
+      first = g->request_stop();
+      asked = i + 1;
+    }
+  });
+  run([](auto& target, auto& was_first, auto& answers) -> task<> {
+    for (int i = 0; i != rounds; ++i) {
+      task_group g(co_await this_coro::environment);
+      event e;
+      g.start([](event& until) -> task<> { (void)co_await until.wait(); }(e));
+      target = &g;
+      e.set();
+      (void)co_await g.join();
+      while (answers != i + 1) std::this_thread::yield();
+      EXPECT_TRUE(was_first);
+      EXPECT_TRUE(g.get_stop_token().stop_requested());
+    }
+  }(to_stop, first, asked));
+  other.join();
 }
 
 TEST(task_group, that_is_joined_in_time_is_not_stopped) {
