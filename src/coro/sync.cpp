@@ -19,6 +19,7 @@
 
 #include <mutex>
 #include <new>
+#include <utility>
 
 namespace unio::inline v0_1::detail {
 
@@ -57,6 +58,30 @@ void tracked_wait<true>::for_each(void (*f)(void* argument, tracked_wait const& 
 
 // ---- waiting ----------------------------------------------------------------------------------------------
 
+namespace {
+
+// The lists that the calling thread is posting: several if what it posts runs at once.
+class posting {
+ public:
+  explicit posting(waiter_list const& l) noexcept : list_(l), outer_(std::exchange(innermost, this)) {}
+  posting(posting const&) = delete;
+  posting& operator=(posting const&) = delete;
+  ~posting() { innermost = outer_; }
+  static bool is_of(waiter_list const* l) noexcept {
+    for (posting const* p = innermost; p != nullptr; p = p->outer_)
+      if (&p->list_ == l) return true;
+    return false;
+  }
+
+ private:
+  static constinit thread_local posting* innermost;
+  waiter_list const& list_;
+  posting* outer_;
+};
+constinit thread_local posting* posting::innermost = nullptr;
+
+} // namespace
+
 std::uint32_t wait_queue::lock_word_contended() noexcept {
   for (int spins = 0;; ++spins) {
     std::uint32_t w = word_.load(std::memory_order_relaxed);
@@ -68,13 +93,13 @@ std::uint32_t wait_queue::lock_word_contended() noexcept {
   }
 }
 
+// What runs at once may destroy others of the list, which then leave it.
 void waiter_list::post_each() noexcept {
-  waiter* w = first_;
-  first_ = last_ = nullptr;
-  while (w != nullptr) {
-    waiter* const next = w->next;
-    w->with->executor.post(w->resume); // the waiter may be destroyed by now
-    w = next;
+  posting const here(*this);
+  while (!empty()) {
+    waiter& w = *first_;
+    remove(w);
+    w.with->executor.post(w.resume); // the waiter may be destroyed by now
   }
 }
 
@@ -118,7 +143,7 @@ void waiter::stopped(stop_node& n) noexcept {
     if (w.outcome == wait_outcome::none) {
       w.outcome = wait_outcome::canceled; // suspend() is about to lock, on another thread
     } else if (w.outcome == wait_outcome::waiting) {
-      w.in->remove(w);
+      w.in.load(std::memory_order_relaxed)->remove(w);
       w.outcome = wait_outcome::canceled;
       woken.push(w);
       q.removed(w, word, woken);
@@ -135,11 +160,15 @@ void wait_awaiter::leave() noexcept {
   queue_->locked([&](std::uint32_t& word, waiter_list& woken) {
     waited = w.outcome == wait_outcome::waiting;
     if (!waited) return;
-    w.in->remove(w);
+    w.in.load(std::memory_order_relaxed)->remove(w);
     queue_->removed(w, word, woken);
   });
   if (waited) return;
-  w.resume.take_back(w.with->executor);
+  if (waiter_list* const in = w.in.load(std::memory_order_relaxed); posting::is_of(in)) {
+    in->remove(w);
+  } else {
+    w.resume.take_back(w.with->executor);
+  }
   if (w.outcome != wait_outcome::granted) return;
   queue_->locked([&](std::uint32_t& word, waiter_list& woken) { queue_->give_back(w, word, woken); });
 }

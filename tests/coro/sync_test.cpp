@@ -3,7 +3,9 @@
 
 #include "coro/waiting.hpp"
 
+#include <unio/strand.hpp>
 #include <unio/sync.hpp>
+#include <unio/task_group.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <atomic>
@@ -586,6 +588,61 @@ TEST_F(contended_event, takes_back_what_it_was_about_to_resume) {
   a.destroy();
   run();
   EXPECT_EQ(t.order, "B");
+}
+
+// What runs at once: what was granted to one may be destroyed by another that goes on before it.
+struct at_once : testing::Test {
+  std::unique_ptr<unio::task_group> siblings;
+  stop_source stop;
+  template <class Executor, class Wait> void wait_together(Executor on, Wait wait, told& t) {
+    unio::async_run(on, destroys_the_others(wait, t));
+    unio::async_run(on, makes_others(wait, t), {.stop = stop.get_token()});
+  }
+  template <class Wait> task<> destroys_the_others(Wait wait, told& t) {
+    result<void> const r = co_await wait();
+    t.add('A', r.has_value());
+    siblings.reset();
+  }
+  template <class Wait> task<> makes_others(Wait wait, told& t) {
+    siblings = std::make_unique<unio::task_group>(co_await unio::this_coro::environment);
+    siblings->start(waits_at_once(wait, t, 'B'));
+    siblings->start(waits_at_once(wait, t, 'C'));
+    (void)co_await event().wait(); // keeps its environment until it is stopped
+  }
+  template <class Wait> static task<> waits_at_once(Wait wait, told& t, char who) {
+    result<void> const r = co_await wait();
+    t.add(who, r.has_value());
+  }
+};
+
+TEST_F(at_once, an_event_resumes_none_that_another_has_destroyed) {
+  event e;
+  told t;
+  wait_together(unio::inline_executor(), [&] { return e.wait(); }, t);
+  e.set();
+  EXPECT_EQ(t.order, "A");
+  stop.request_stop();
+}
+
+TEST_F(at_once, an_event_resumes_none_that_another_of_its_strand_has_destroyed) {
+  event e;
+  told t;
+  unio::strand const s{unio::inline_executor()};
+  wait_together(s, [&] { return e.wait(); }, t);
+  e.set();
+  EXPECT_EQ(t.order, "A");
+  stop.request_stop();
+}
+
+TEST_F(at_once, a_semaphore_takes_its_permits_back_from_who_is_destroyed) {
+  semaphore s(0);
+  told t;
+  wait_together(unio::inline_executor(), [&] { return s.acquire(); }, t);
+  s.release(3);
+  EXPECT_EQ(t.order, "A");
+  EXPECT_TRUE(s.try_acquire(2));
+  EXPECT_FALSE(s.try_acquire(1));
+  stop.request_stop();
 }
 
 TEST_F(contended_auto_reset_event, lets_one_go_on_each_time) {

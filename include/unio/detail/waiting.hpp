@@ -52,7 +52,7 @@ struct waiter : stop_node, tracked_wait<UNIO_TRACKS_PENDING> {
   bool yields = false; // it resumes in a later turn, even if it need not wait
   waiter* next = nullptr;
   waiter* previous = nullptr;
-  waiter_list* in = nullptr;
+  std::atomic<waiter_list*> in{nullptr}; // relaxed: a thread looks for its own lists
 };
 
 /// Waiters in the order in which they came. All operations are O(1).
@@ -61,7 +61,7 @@ class waiter_list {
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   [[nodiscard]] waiter* first() const noexcept { return first_; }
   void push(waiter& w) noexcept {
-    w.in = this;
+    w.in.store(this, std::memory_order_relaxed);
     w.next = nullptr;
     w.previous = last_;
     (last_ != nullptr ? last_->next : first_) = &w;
@@ -70,7 +70,7 @@ class waiter_list {
   void remove(waiter& w) noexcept {
     (w.previous != nullptr ? w.previous->next : first_) = w.next;
     (w.next != nullptr ? w.next->previous : last_) = w.previous;
-    w.in = nullptr;
+    w.in.store(nullptr, std::memory_order_relaxed);
   }
   /// Ends the wait of the first one and moves it to `to`.
   void end_first(wait_outcome how, waiter_list& to) noexcept {
