@@ -26,13 +26,17 @@ template <class T> class next_awaitable;
 ///                lives until the next one is asked for
 /// Resumes        where the asking coroutine runs, with its environment and stop token, until the item is
 ///                there. Another coroutine, on another executor, may ask for the next item
+/// Environment    what `co_await this_coro::environment` and `this_coro::stop_token` yield stays valid from
+///                item to item, so a task_group may be held over a co_yield. It says that a stop was
+///                requested if the coroutine that asks, or asked last, was asked to stop
 /// Errors         next() throws an exception that leaves the coroutine; the sequence has then ended
 /// Destruction    on the thread it runs on: before the first item, after an item, or while it awaits an
 ///                operation, which is cancelled and its multiplexer driven until it has finished. Destroying
 ///                a coroutine suspended in next() also destroys the generator's coroutine and leaves it empty
 /// Thread safety  distinct: safe; shared: no
 /// Moved-from     empty: may be assigned to and destroyed. Must not be moved while next() is awaited
-/// Cost           one frame from the pool; two transfers and no heap allocation per item
+/// Cost           one frame from the pool, and a block once it asks for its environment or stop token; two
+///                transfers and no heap allocation per item
 /// Size           8 bytes
 /// Source         cppcoro's async_generator; *Coroutine-first asynchronous I/O* §6
 template <class T> class [[nodiscard]] async_generator {

@@ -17,6 +17,9 @@
 namespace unio::inline v0_1 {
 
 class stop_source;
+namespace detail {
+class kept_environment;
+}
 
 /// Whether a stop was requested. Default: none ever will be; asking is then free.
 ///
@@ -86,6 +89,9 @@ class stop_source {
 
  private:
   friend class stop_node;
+  friend class detail::kept_environment;
+  /// Preconditions: none is in progress.
+  void forget_request() noexcept { state_.fetch_and(~bit_requested, std::memory_order_relaxed); }
   static constexpr std::uint32_t bit_locked = 1, bit_requested = 2;
   void lock() noexcept;
   void unlock() noexcept;

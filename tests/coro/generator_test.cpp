@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -26,6 +27,7 @@
 
 namespace {
 
+using namespace std::chrono_literals;
 using unio::async_generator;
 using unio::condition;
 using unio::generator;
@@ -402,6 +404,118 @@ TEST(async_generator, sees_the_stop_token_of_who_asks) {
   (void)m.post(stop);
   EXPECT_EQ(unio::run(body(), {.stop = source.get_token()}), 42);
   EXPECT_EQ(why, condition::canceled);
+}
+
+TEST(async_generator, holds_a_task_group_from_item_to_item) {
+  unio::event done;
+  int ended = 0;
+  auto const items = [](unio::event& until, int& n) -> async_generator<int> {
+    unio::task_group group(co_await unio::this_coro::environment);
+    group.start(
+        [](unio::event& e, int& count) -> task<> { count += (co_await e.wait()).has_value(); }(until, n));
+    for (int i = 0; i != 3; ++i) co_yield i;
+    until.set();
+    co_await group.join();
+  };
+  auto const body = [&]() -> task<int> {
+    async_generator<int> g = items(done, ended);
+    int sum = 0;
+    for (;;) { // each timeout has a stop source of its own, which ends with it
+      unio::result<int*> const item = co_await unio::timeout(1h, g.next());
+      if (!item.has_value() || *item == nullptr) break;
+      sum += 1 + **item;
+    }
+    co_return sum;
+  };
+  EXPECT_EQ(unio::run(body()), 6);
+  EXPECT_EQ(ended, 1);
+}
+
+TEST(async_generator, is_destroyed_with_the_task_group_that_it_holds) {
+  int stopped = 0;
+  auto const items = [](int& n) -> async_generator<int> {
+    unio::task_group group(co_await unio::this_coro::environment);
+    group.start([](int& count) -> task<> {
+      count += (co_await unio::co_sleep(1h)).error() == condition::canceled;
+    }(n));
+    co_yield 1;
+  };
+  auto const body = [&]() -> task<> {
+    async_generator<int> g = items(stopped);
+    unio::result<int*> const item = co_await unio::timeout(1h, g.next());
+    EXPECT_TRUE(item.has_value());
+  };
+  unio::run(body());
+  EXPECT_EQ(stopped, 0) << "destroyed, not resumed";
+}
+
+TEST(async_generator, passes_the_stop_of_each_that_asks_to_what_it_holds) {
+  int stopped = 0;
+  std::vector<bool> seen;
+  auto const items = [](int& n, std::vector<bool>& requested) -> async_generator<int> {
+    unio::stop_token const stop = co_await unio::this_coro::stop_token;
+    unio::task_group group(co_await unio::this_coro::environment);
+    group.start([](int& count) -> task<> {
+      count += (co_await unio::co_sleep(1h)).error() == condition::canceled;
+    }(n));
+    requested.push_back(stop.stop_requested());
+    co_yield 1;
+    co_await group.join(); // until a stop of the second one that asks
+    requested.push_back(stop.stop_requested());
+    co_yield 2;
+    requested.push_back(stop.stop_requested()); // the third is not asked to stop
+    co_yield 3;
+  };
+  auto const body = [&]() -> task<int> {
+    async_generator<int> g = items(stopped, seen);
+    int sum = 0;
+    sum += **co_await unio::timeout(1h, g.next());
+    sum += **co_await unio::timeout(1ms, g.next());
+    sum += **co_await unio::timeout(1h, g.next());
+    co_return sum;
+  };
+  EXPECT_EQ(unio::run(body()), 6) << "a value beats the timer";
+  EXPECT_EQ(stopped, 1);
+  EXPECT_EQ(seen, (std::vector{false, true, false}));
+}
+
+// Resumes inside the request.
+struct until_stopped {
+  unio::stop_token token;
+  std::coroutine_handle<> waits;
+  struct resumes {
+    until_stopped* self;
+    void operator()() const noexcept { self->waits.resume(); }
+  };
+  std::optional<unio::stop_callback<resumes>> callback;
+
+  static bool await_ready() noexcept { return false; }
+  void await_suspend(std::coroutine_handle<> h) {
+    waits = h;
+    callback.emplace(token, resumes{this});
+  }
+  void await_resume() noexcept { callback.reset(); }
+};
+
+TEST(async_generator, may_be_destroyed_inside_the_stop_that_it_passes_on) {
+  unio::stop_source source;
+  std::atomic<int> destroyed = 0;
+  auto const items = [](test::counts_destruction w) -> async_generator<int> {
+    until_stopped until{.token = co_await unio::this_coro::stop_token, .waits = {}, .callback = {}};
+    co_await until;
+    co_yield w.count != nullptr;
+  };
+  int got = 0;
+  auto const body = [&]() -> task<> {
+    async_generator<int> g = items(test::counts_destruction(destroyed));
+    int const* const item = co_await g.next();
+    got = item != nullptr ? *item : 0;
+  };
+  unio::async_run(unio::inline_executor(), body(), {.stop = source.get_token()});
+  EXPECT_EQ(got, 0);
+  source.request_stop();
+  EXPECT_EQ(got, 1);
+  EXPECT_EQ(destroyed, 1);
 }
 
 TEST(async_generator, destroyed_before_it_began_or_between_items_destroys_what_its_coroutine_holds) {

@@ -10,11 +10,54 @@ namespace detail {
 
 class next_base;
 
+/// The environment that the coroutine of an async_generator keeps from item to item: that of the coroutine
+/// that asks, with a stop source of its own, which the stops of asking coroutines reach
+/// (src/coro/async_generator.cpp).
+class UNIO_API kept_environment final : private stop_node, public pooled_frames {
+ public:
+  explicit kept_environment(environment const& e) noexcept;
+  kept_environment(kept_environment const&) = delete;
+  kept_environment& operator=(kept_environment const&) = delete;
+
+  [[nodiscard]] environment const& get() const noexcept { return environment_; }
+  /// A coroutine with that environment asks for an item. A stop that came from an earlier one is forgotten.
+  void follow(environment const& e) noexcept;
+  /// The item is there.
+  void rest() noexcept;
+  /// The generator is being destroyed.
+  void drop() noexcept;
+
+ private:
+  enum : unsigned char { resting, passing_on, dropped };
+  ~kept_environment() = default;
+  void pass_on() noexcept;
+  static void stop_came(stop_node& n) noexcept;
+
+  environment environment_;
+  stop_source source_;
+  stop_token from_; // of the coroutine that asks
+  std::atomic<unsigned char> state_{resting};
+};
+
 /// The part of an async_generator's promise that does not depend on how its coroutine was compiled: the item
 /// that it yields, and its continuation.
 struct async_generator_state : promise_base {
+  ~async_generator_state() {
+    if (kept != nullptr) [[unlikely]]
+      kept->drop();
+  }
+  /// What the coroutine is told of its environment: valid as long as the coroutine.
+  UNIO_API environment const& keep_environment();
+  /// The coroutine is about to compute the next item, for one with that environment.
+  void follow(environment const& e) noexcept {
+    set_environment(e);
+    if (kept != nullptr) [[unlikely]]
+      kept->follow(e);
+  }
   /// The item, or what left the coroutine, which is thrown once.
   void* take(bool ended) {
+    if (kept != nullptr) [[unlikely]]
+      kept->rest();
     awaited_by = nullptr;
     void* const taken = item;
     if (ended && std::exchange(item, nullptr) != nullptr) rethrow_if_failed();
@@ -22,6 +65,7 @@ struct async_generator_state : promise_base {
   }
   void* item = nullptr; // once it has ended: null, unless there is an exception to throw
   next_base* awaited_by = nullptr;
+  kept_environment* kept = nullptr; // once the coroutine has asked for it
 };
 
 /// A generator that is asked for its next item: the part that does not depend on the item.
@@ -43,10 +87,10 @@ class next_base {
   }
   std::coroutine_handle<> await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
     async_generator_state& promise = generator_->promise();
-    promise.set_environment(e);
     promise.set_continuation(h);
     promise.awaited_by = this;
     suspended_ = true;
+    promise.follow(e);
     return *generator_;
   }
   /// The generator is destroyed first.
@@ -92,6 +136,14 @@ class async_generator_promise : public async_generator_state,
   };
 
  public:
+  using affine_promise<async_generator_promise, Tail>::await_transform;
+  ready_awaiter<environment const&> await_transform(this_coro::environment_tag) {
+    return {this->keep_environment()};
+  }
+  ready_awaiter<stop_token> await_transform(this_coro::stop_token_tag) {
+    return {this->keep_environment().stop};
+  }
+
   async_generator<T> get_return_object() noexcept;
   static std::suspend_always initial_suspend() noexcept { return {}; }
   static handing_over final_suspend() noexcept { return {}; }
