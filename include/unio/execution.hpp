@@ -78,8 +78,8 @@ template <is_executor Executor>
 /// A sender, awaited: `co_await as_awaitable(sender)`, or `co_await sender` where it is no awaitable itself.
 ///
 /// Returns        the arguments of set_value: nothing, a value, or a std::tuple of several
-/// Throws         the argument of set_error, a std::error_code as std::system_error; for set_stopped,
-///                std::system_error with condition::canceled
+/// Throws         the argument of set_error, a std::error_code as std::system_error; what a copy or a move of
+///                an argument throws; for set_stopped, std::system_error with condition::canceled
 /// Lifetime       the sender is moved or copied; what it refers to outlives the co_await
 /// Resumes        on the executor of the coroutine's environment, whichever thread completes the sender
 /// Cancellation   the environment's stop token is the receiver's

@@ -383,6 +383,68 @@ TEST(senders, a_task_that_is_a_sender_may_be_composed_and_awaited) {
   EXPECT_TRUE(unio::run(body(p)));
 }
 
+// A value that cannot be copied or moved once it is there.
+struct throws_when_copied {
+  throws_when_copied() = default;
+  throws_when_copied(throws_when_copied const& other) : armed(other.armed) {
+    if (armed) throw std::runtime_error("copied");
+  }
+  bool armed = false;
+};
+template <bool Fails> struct sends_what_throws {
+  using sender_concept = ex::sender_t;
+  using signatures =
+      ex::completion_signatures<ex::set_value_t(throws_when_copied), ex::set_error_t(throws_when_copied)>;
+  template <class Env> auto get_completion_signatures(Env&&) const { return signatures(); }
+  template <class Self, class... Env> static consteval auto get_completion_signatures() {
+    return signatures();
+  }
+  template <class Receiver> struct state {
+    using operation_state_concept = ex::operation_state_t;
+    void start() & noexcept {
+      throws_when_copied v;
+      v.armed = true;
+      if constexpr (Fails) {
+        ex::set_error(std::move(receiver), std::move(v));
+      } else {
+        ex::set_value(std::move(receiver), std::move(v));
+      }
+    }
+    Receiver receiver;
+  };
+  template <class Receiver> state<Receiver> connect(Receiver r) const { return {std::move(r)}; }
+};
+
+TEST(senders, a_value_whose_copy_throws_is_an_exception_of_the_coroutine_that_awaits_it) {
+  auto const body = [](auto sender) -> task<std::string> {
+    try {
+      (void)co_await std::move(sender);
+    } catch (std::runtime_error const& e) {
+      co_return e.what();
+    }
+    co_return "a value";
+  };
+  EXPECT_EQ(unio::run(body(sends_what_throws<false>())), "copied");
+  EXPECT_EQ(unio::run(body(sends_what_throws<true>())), "copied") << "of an error likewise";
+}
+
+TEST(senders, a_task_whose_value_cannot_be_moved_sends_the_exception) {
+  auto const body = [](auto sender) -> task<std::string> {
+    try {
+      (void)co_await std::move(sender);
+    } catch (std::runtime_error const& e) {
+      co_return e.what();
+    }
+    co_return "a value";
+  };
+  struct armed_later : throws_when_copied {
+    armed_later() = default;
+    armed_later(armed_later const& other) : throws_when_copied(other) { armed = true; }
+  };
+  auto const arms = []() -> task<armed_later> { co_return armed_later(); };
+  EXPECT_EQ(unio::run(body(unio::as_sender(unio::this_thread::multiplexer().executor(), arms()))), "copied");
+}
+
 // ---- unio::sync_wait --------------------------------------------------------------------------------------
 
 TEST(senders, sync_wait_runs_this_threads_multiplexer_until_a_sender_has_completed) {

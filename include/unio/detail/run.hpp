@@ -23,7 +23,15 @@ template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
     std::remove_reference_t<T>& referred = r.take();
     return std::addressof(referred);
   } else {
+#if UNIO_HAS_EXCEPTIONS
+    try {
+      return task_outcome<T>(std::in_place, r.take());
+    } catch (...) { // of a move
+      return task_outcome<T>(std::unexpect, std::current_exception());
+    }
+#else
     return task_outcome<T>(std::in_place, r.take());
+#endif
   }
 }
 

@@ -38,6 +38,20 @@ class stop_gate {
 /// What value() throws of such a failure.
 [[nodiscard]] UNIO_API std::exception_ptr system_exception(failure const& why) noexcept;
 
+/// Calls f(). Returns what it throws.
+template <class F> std::exception_ptr exception_of(F f) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    f();
+  } catch (...) {
+    return std::current_exception();
+  }
+#else
+  f();
+#endif
+  return nullptr;
+}
+
 template <class E> std::exception_ptr to_exception(E&& e) noexcept {
   using error = std::remove_cvref_t<E>;
   if constexpr (std::same_as<error, std::exception_ptr>) {
@@ -45,7 +59,9 @@ template <class E> std::exception_ptr to_exception(E&& e) noexcept {
   } else if constexpr (std::derived_from<error, std::error_code>) {
     return system_exception(e); // of unio's own errors with their text
   } else {
-    return std::make_exception_ptr(std::forward<E>(e));
+    std::exception_ptr made;
+    std::exception_ptr thrown = exception_of([&] { made = std::make_exception_ptr(std::forward<E>(e)); });
+    return thrown != nullptr ? thrown : made; // of a copy, say
   }
 }
 [[nodiscard]] UNIO_API std::exception_ptr canceled_exception() noexcept;

@@ -539,7 +539,7 @@ template <class Sender> class [[nodiscard]] sender_awaitable : sender_wait {
     using receiver_concept = ex::receiver_t;
     sender_awaitable* self;
     template <class... V> void set_value(V&&... v) && noexcept {
-      self->values_.emplace(std::forward<V>(v)...);
+      self->error_ = exception_of([&] { self->values_.emplace(std::forward<V>(v)...); }); // of a copy, say
       self->completed();
     }
     template <class E> void set_error(E&& e) && noexcept {
