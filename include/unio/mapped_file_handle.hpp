@@ -65,7 +65,8 @@ class UNIO_API mapped_file_handle : public file_handle {
   std::int64_t view(extent_type offset, std::size_t bytes, std::byte*& where) noexcept;
   explicit mapped_file_handle(file_handle&& f) noexcept;
   result<void> map(extent_type length, extent_type reserve) noexcept;
-  void* map_anew(std::byte* at, extent_type bytes) noexcept;
+  std::int64_t map_anew(std::byte* at, extent_type bytes) noexcept; // as mmap(2), or -errno
+  std::int64_t move_map(extent_type bytes) noexcept;
   void unmap() noexcept;
 
   std::byte* map_ = nullptr;

@@ -1,6 +1,5 @@
 // Mapped files. The map is as large as the reservation, beyond the file's end: pages there become valid when
-// the file grows, so growing costs no system call for the map. Mapping is the one call that bypasses the
-// table of system calls: it has no descriptor of its own that a simulation could answer for.
+// the file grows, so growing costs no system call for the map.
 
 #include "handle/guarded_maps.hpp"
 #include "sys/descriptors.hpp"
@@ -74,11 +73,10 @@ result<mapped_file_handle> mapped_file_handle::mapped_file(path_handle const& ba
 result<void> mapped_file_handle::map(extent_type length, extent_type reserve) noexcept {
   if (length > largest_map || reserve > largest_map) return detail::failed(-ENOMEM, "mapped_file", fd_);
   extent_type const wanted = reserve == 0 ? room_for(length) : std::max(length, reserve);
-  void* const at =
-      map_ == nullptr ? map_anew(nullptr, wanted) : ::mremap(map_, reservation_, wanted, MREMAP_MAYMOVE);
-  if (at == MAP_FAILED) return detail::failed(-errno, "mapped_file", fd_);
+  std::int64_t const at = map_ == nullptr ? map_anew(nullptr, wanted) : move_map(wanted);
+  if (at < 0) return detail::failed(at, "mapped_file", fd_);
   detail::unguard(guarded_as_);
-  map_ = static_cast<std::byte*>(at);
+  map_ = reinterpret_cast<std::byte*>(at);
   guarded_as_ = detail::guard(map_, wanted);
   reservation_ = wanted;
   length_ = length;
@@ -86,17 +84,23 @@ result<void> mapped_file_handle::map(extent_type length, extent_type reserve) no
 }
 
 // Read only unless asked otherwise: a program that modifies the returned buffers must not change the file.
-void* mapped_file_handle::map_anew(std::byte* at, extent_type bytes) noexcept {
+std::int64_t mapped_file_handle::map_anew(std::byte* at, extent_type bytes) noexcept {
   int const protection = access_ == map_access::read ? PROT_READ : PROT_READ | PROT_WRITE;
   int const kind = access_ == map_access::copy_on_write ? MAP_PRIVATE : MAP_SHARED;
-  return ::mmap(at, bytes, protection, kind | (at != nullptr ? MAP_FIXED : 0), fd_, 0);
+  return sys::mmap(at, bytes, protection, kind | (at != nullptr ? MAP_FIXED : 0), fd_, 0);
+}
+
+// What has a map is no simulated file, so this needs no entry in the table of system calls.
+std::int64_t mapped_file_handle::move_map(extent_type bytes) noexcept {
+  void* const at = ::mremap(map_, reservation_, bytes, MREMAP_MAYMOVE);
+  return at != MAP_FAILED ? reinterpret_cast<std::int64_t>(at) : -errno;
 }
 
 bool mapped_file_handle::was_cut() const noexcept { return detail::was_cut(guarded_as_); }
 
 void mapped_file_handle::unmap() noexcept {
   detail::unguard(std::exchange(guarded_as_, -1));
-  if (map_ != nullptr) ::munmap(map_, reservation_);
+  if (map_ != nullptr) sys::munmap(map_, reservation_);
   map_ = nullptr;
   length_ = 0;
   reservation_ = 0;
@@ -109,7 +113,8 @@ result<extent_type> mapped_file_handle::update_map() noexcept {
   // Zeros stand where there was nothing any more. They do not move with the map, so this comes first.
   if (was_cut()) {
     detail::forget_cut(guarded_as_);
-    if (map_anew(map_, reservation_) == MAP_FAILED) return detail::failed(-errno, "update_map", fd_);
+    if (std::int64_t const at = map_anew(map_, reservation_); at < 0)
+      return detail::failed(at, "update_map", fd_);
   }
   if (*length <= reservation_) {
     length_ = *length;

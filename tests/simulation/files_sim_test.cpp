@@ -7,6 +7,7 @@
 #include <unio/clock.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/file_lock.hpp>
+#include <unio/mapped_file_handle.hpp>
 #include <unio/run.hpp>
 
 #include <fcntl.h>
@@ -264,6 +265,17 @@ TEST(simulated_files, are_opened_by_coroutines) {
     unio::run(reads());
     EXPECT_EQ(s.refused(), "");
   });
+}
+
+TEST(simulated_files, cannot_be_mapped_and_are_refused_by_name) {
+  simulation s(simulation_options::orderly());
+  s.put_file("/tmp/data", bytes_of("some"));
+  ::testing::internal::CaptureStderr();
+  auto const mapped = unio::mapped_file_handle::mapped_file({}, "/tmp/data");
+  EXPECT_TRUE(is(mapped.error(), ENOSYS)) << mapped.error().message();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "unio::testing: mmap(2) is not simulated\n");
+  EXPECT_EQ(s.refused(), "mmap(2) is not simulated\n");
+  EXPECT_EQ(s.open_descriptors(), 0u);
 }
 
 } // namespace
