@@ -92,10 +92,11 @@ struct route {
 /// and udp(7) are accepted and told, and have no effect but SO_REUSEADDR, SO_REUSEPORT and IPV6_V6ONLY. Locks
 /// on files are sometimes held by an imaginary process too, unless simulation_options::delays is false.
 ///
-/// Everything else is refused with ENOSYS (an option with ENOPROTOOPT), and one line on the standard error
-/// says which call it was: nothing reaches the real system silently. A multiplexer of several threads, or a
-/// thread pool, cannot be made (std::errc::operation_not_supported), and what other threads open is refused
-/// too, unless simulation_options::other_threads is set.
+/// Everything else is refused with ENOSYS (an option with ENOPROTOOPT, a command or a mode with EINVAL or
+/// EOPNOTSUPP), and one line on the standard error and in refused() says which call it was: nothing reaches
+/// the real system silently. A multiplexer of several threads, or a thread pool, cannot be made
+/// (std::errc::operation_not_supported). What other threads open, and names that only the C library can look
+/// up, are refused too, unless simulation_options::other_threads is set.
 ///
 /// Pipes and connections behave as Linux's pipes and connected Unix sockets: end of stream, EPIPE, and
 /// ECONNRESET once where the peer closed without having read everything. A connection over the network (IPv4,
@@ -158,13 +159,16 @@ class UNIO_API simulation {
 
   /// The virtual clock. Begins at the same moment in every simulation.
   [[nodiscard]] std::chrono::steady_clock::time_point now() const noexcept;
-  /// Lets time pass. Events that became due happen when the multiplexer is run.
+  /// Lets time pass, at most to the last moment of the clock, 292 years later. Events that became due happen
+  /// when the multiplexer is run.
   void advance(std::chrono::nanoseconds d);
-  /// Runs `f` after the time `d`: as work posted to the multiplexer, or inside a blocking call.
+  /// Runs `f` after the time `d`: as work posted to the multiplexer, or inside a blocking call; never, if the
+  /// clock never shows that moment.
   void after(std::chrono::nanoseconds d, std::function<void()> f);
 
   /// The n-th call from now (1: the next) named `call` on simulated descriptors fails with `error`, an errno.
   /// The names are those of the system calls; "read*" and "write*" stand for all that read and write bytes.
+  /// If several are to fail at one call, that fails as was asked for first, and the next calls as the others.
   void fail(std::string_view call, int nth, int error);
   /// How many calls of that name there were on simulated descriptors.
   [[nodiscard]] std::uint64_t calls(std::string_view call) const noexcept;

@@ -10,6 +10,7 @@
 #include "core/failed_with.hpp"
 #include "handle/sockets.hpp"
 #include "net/wire.hpp"
+#include "sys/calls.hpp"
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
 
@@ -178,6 +179,8 @@ class wanted {
 
 task<std::error_code> done(wanted const& w, deadline d) {
   if (d.is_zero()) co_return std::error_code(EAGAIN, std::system_category());
+  if (std::int64_t const r = sys::ask_libc(); r < 0)
+    co_return detail::to_error_code(static_cast<int>(r)); // there is none in a simulation
   if (int const e = threads::of_this_process().add(w.shared()); e != 0)
     co_return std::error_code(e, std::system_category());
   result<void> const r = co_await timeout(d, (*w).done.wait());

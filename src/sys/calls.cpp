@@ -135,6 +135,7 @@ constinit table const kernel = {
     .io_uring_register = direct<SYS_io_uring_register>,
     .steady_now = []() noexcept { return now(CLOCK_MONOTONIC); },
     .system_now = []() noexcept { return now(CLOCK_REALTIME); },
+    .ask_libc = []() noexcept { return std::int64_t{0}; },
     .fstatat = [](int dir, char const* path, struct stat* s,
                   int flags) noexcept { return checked(::fstatat(dir, path, s, flags)); },
     .fstatfs = [](int fd, struct statfs* s) noexcept { return checked(::fstatfs(fd, s)); },

@@ -32,6 +32,8 @@ namespace unio::inline v0_1::sys {
 struct waited_word;
 
 // X(name, (parameters), (arguments))
+//
+// Of ask_libc: 0 if the C library may look up names, which makes system calls of its own, or why not.
 #define UNIO_SYSTEM_CALLS(X)                                                                                 \
   X(openat, (int dir, char const* path, int flags, unsigned mode), (dir, path, flags, mode))                 \
   X(close, (int fd), (fd))                                                                                   \
@@ -88,6 +90,7 @@ struct waited_word;
   X(io_uring_register, (int fd, unsigned opcode, void* argument, unsigned n), (fd, opcode, argument, n))     \
   X(steady_now, (), ())                                                                                      \
   X(system_now, (), ())                                                                                      \
+  X(ask_libc, (), ())                                                                                        \
   X(fstatat, (int dir, char const* path, struct stat* s, int flags), (dir, path, s, flags))                  \
   X(fstatfs, (int fd, struct statfs* s), (fd, s))                                                            \
   X(statx, (int dir, char const* path, int flags, unsigned mask, struct statx* s),                           \

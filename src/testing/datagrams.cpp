@@ -170,7 +170,7 @@ std::int64_t world::send_message(description& d, msghdr const& m) noexcept {
       note("lost", 0, 0);
     } else if (std::int64_t const latency = d.is_networked || r != nullptr ? latency_to(g.to) : 0;
                latency != 0) {
-      later(now_ + latency, [this, one = std::move(one)]() mutable { deliver(std::move(one)); });
+      later(moment(latency), [this, one = std::move(one)]() mutable { deliver(std::move(one)); });
     } else {
       deliver(std::move(one));
     }

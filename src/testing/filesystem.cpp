@@ -389,7 +389,10 @@ std::int64_t world::seek(int fd, std::int64_t at, int whence) noexcept {
     std::int64_t const from = whence == SEEK_CUR   ? static_cast<std::int64_t>(d.position)
                               : whence == SEEK_END ? static_cast<std::int64_t>(d.file->bytes.size())
                                                    : 0;
-    if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) return -EINVAL;
+    if (whence != SEEK_SET && whence != SEEK_CUR && whence != SEEK_END) {
+      (void)refuse("lseek(2) to holes and data");
+      return -EINVAL;
+    }
     if (from + at < 0) return -EINVAL;
     d.position = static_cast<std::uint64_t>(from + at);
     return from + at;

@@ -167,7 +167,7 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
   if (!queue_.empty()) wait_for = 0; // what was not taken is more urgent
   if (world_.options.spurious_wakeups && world_.random.one_in(32)) rung_ = true;
   bool const interrupted = world_.options.interruptions && world_.random.one_in(16);
-  std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.now() + timeout_ns;
+  std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.moment(timeout_ns);
   for (;;) {
     (void)turn();
     bool const others_are_busy = world_.turn_kernels(this);
@@ -177,7 +177,7 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
     std::int64_t wake = until;
     if (is_busy() || others_are_busy || !done_.empty()) {
       std::uint64_t const tick = world_.options.delays ? world_.random.below(1000) : 0;
-      wake = std::min(until, world_.now() + static_cast<std::int64_t>(tick));
+      wake = std::min(until, world_.moment(static_cast<std::int64_t>(tick)));
     } else if (rung_ || (until == deadline::forever && !world_.has_event())) {
       return -EDEADLK; // the doorbell was rung and no poll waits for it, or nothing will ever happen
     }

@@ -284,8 +284,9 @@ route const* world::find_route(endpoint const& to) const noexcept {
 }
 
 std::int64_t world::latency_to(endpoint const& to) noexcept {
+  constexpr std::int64_t most = deadline::forever / 4; // there and back can be added
   if (route const* const r = find_route(to); r != nullptr && r->latency.count() >= 0)
-    return r->latency.count();
+    return std::min(r->latency.count(), most);
   return options.latency ? static_cast<std::int64_t>(
                                random.below(static_cast<std::uint64_t>(options.max_latency.count()) + 1))
                          : 0;
@@ -364,7 +365,7 @@ std::int64_t world::connect_stream(std::shared_ptr<description> const& d, sockad
     if (!d->is_connecting) return -std::exchange(d->failure, 0);
     return -EINPROGRESS;
   }
-  later(now_ + 2 * latency, [this, weak = std::weak_ptr(d)] {
+  later(moment(2 * latency), [this, weak = std::weak_ptr(d)] {
     if (std::shared_ptr<description> const client = weak.lock()) arrive(client, 0);
   });
   return -EINPROGRESS;
@@ -380,7 +381,7 @@ void world::arrive(std::shared_ptr<description> const& client, int attempt) noex
   if (r != nullptr && r->error != std::errc()) {
     failure = static_cast<int>(r->error);
   } else if (unanswered && attempt < most_attempts) {
-    later(now_ + (second << attempt), [this, attempt, weak = std::weak_ptr(client)] {
+    later(moment(second << attempt), [this, attempt, weak = std::weak_ptr(client)] {
       if (std::shared_ptr<description> const again = weak.lock()) arrive(again, attempt + 1);
     });
     return note("unanswered", attempt, 0);
@@ -416,9 +417,10 @@ void world::arrive(std::shared_ptr<description> const& client, int attempt) noex
         static_cast<std::int64_t>(random.below(std::uint64_t{1} << random.below(17)));
   } else {
     auto const longest = static_cast<std::uint64_t>(8 * options.max_latency.count());
-    later(now_ + static_cast<std::int64_t>(random.below(longest + 1)), [this, weak = std::weak_ptr(between)] {
-      if (std::shared_ptr<line> const broken = weak.lock()) reset(*broken);
-    });
+    later(moment(static_cast<std::int64_t>(random.below(longest + 1))),
+          [this, weak = std::weak_ptr(between)] {
+            if (std::shared_ptr<line> const broken = weak.lock()) reset(*broken);
+          });
   }
 }
 
@@ -438,7 +440,7 @@ void world::reset(line& l) noexcept {
 
 void world::tell_peer(line& l, channel& in, channel& out) noexcept {
   if (in.is_cut) return;
-  std::int64_t const known_at = std::max(now_ + l.latency, out.arrives_at);
+  std::int64_t const known_at = std::max(moment(l.latency), out.arrives_at);
   if (out.ends_at == 0) out.ends_at = known_at;
   in.breaks_at = known_at;
   if (known_at > now_) later(known_at, [] {});

@@ -141,7 +141,7 @@ std::chrono::steady_clock::time_point simulation::now() const noexcept {
 }
 
 void simulation::advance(std::chrono::nanoseconds d) {
-  std::int64_t const until = state_->w.now() + std::max<std::int64_t>(0, d.count());
+  std::int64_t const until = state_->w.moment(std::max<std::int64_t>(0, d.count()));
   do {
     if (state_->w.sleep_until(until))
       while (std::function<void()> f = state_->w.take_event()) (void)state_->engine->post(std::move(f));
@@ -149,7 +149,7 @@ void simulation::advance(std::chrono::nanoseconds d) {
 }
 
 void simulation::after(std::chrono::nanoseconds d, std::function<void()> f) {
-  state_->w.add_event(state_->w.now() + std::max<std::int64_t>(0, d.count()), std::move(f));
+  state_->w.add_event(state_->w.moment(std::max<std::int64_t>(0, d.count())), std::move(f));
 }
 
 void simulation::fail(std::string_view call, int nth, int error) {

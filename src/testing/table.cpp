@@ -13,7 +13,6 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include <cstdio>
 #include <ctime>
 #include <string>
 
@@ -28,11 +27,10 @@ bool simulated(int fd) noexcept { return installed->owns(fd); }
 
 bool no_wait(int flags) noexcept { return (flags & RWF_NOWAIT) != 0; }
 
-// On the simulation's thread; another one must not touch the world.
+// On the simulation's thread; another one must not touch the world, but to say what it was refused.
 std::int64_t refuse(char const* name) noexcept { return installed->refuse(std::string(name) + "(2)"); }
 std::int64_t refuse_elsewhere(char const* name, char const* why) noexcept {
-  std::fprintf(stderr, "unio::testing: %s(2) %s\n", name, why);
-  return -ENOSYS;
+  return installed->refuse_elsewhere(std::string(name) + "(2) " + why);
 }
 
 constexpr char const* not_its_thread = "of a simulated descriptor on a thread that is not the simulation's";
@@ -156,7 +154,14 @@ sys::table made() noexcept {
   t.futex = before->futex;
   t.munmap = before->munmap;
   t.mmap = [](void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset) noexcept {
-    return simulated(fd) ? refuse("mmap") : before->mmap(at, n, protection, flags, fd, offset);
+    if (!simulated(fd)) return before->mmap(at, n, protection, flags, fd, offset);
+    return this_thread_simulates ? refuse("mmap") : refuse_elsewhere("mmap", not_its_thread);
+  };
+  t.ask_libc = []() noexcept {
+    if (installed->options.other_threads) return before->ask_libc();
+    std::string const name = "getaddrinfo(3)";
+    return this_thread_simulates ? installed->refuse(name)
+                                 : installed->refuse_elsewhere(name + ' ' + no_threads);
   };
   divide<&table::vmsplice>(t);
   divide<&table::epoll_ctl>(t);
@@ -222,7 +227,8 @@ sys::table made() noexcept {
   t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                 unsigned flags) noexcept {
     if (!simulated(in) && !simulated(out)) return before->splice(in, in_at, out, out_at, n, flags);
-    return refuse("splice");
+    if (!this_thread_simulates) return refuse_elsewhere("splice", not_its_thread);
+    return installed->splice(simulated(in) ? in : out);
   };
   divide<&table::fsync, [](int fd) { return installed->sync(call::fsync, fd); }>(t);
   divide<&table::fdatasync, [](int fd) { return installed->sync(call::fdatasync, fd); }>(t);
@@ -289,7 +295,7 @@ sys::table made() noexcept {
   t.steady_now = []() noexcept { return this_thread_simulates ? installed->now() : before->steady_now(); };
   t.system_now = []() noexcept {
     constexpr std::int64_t year_2020 = 1'577'836'800'000'000'000;
-    return this_thread_simulates ? year_2020 + installed->now() : before->system_now();
+    return this_thread_simulates ? installed->moment(year_2020) : before->system_now();
   };
   return t;
 }

@@ -57,6 +57,13 @@ bool is_later(auto const& a, auto const& b) noexcept {
   return a.due != b.due ? a.due > b.due : a.number > b.number;
 }
 
+// Said once: a program may ask a thousand times.
+void say_once(std::string const& line, std::string& said) {
+  if (said.find(line) != std::string::npos) return;
+  said += line;
+  std::fputs(("unio::testing: " + line).c_str(), stderr);
+}
+
 } // namespace
 
 void connect_ends(description& a, description& b, std::size_t capacity, std::size_t atomic_bytes) {
@@ -215,11 +222,13 @@ bool world::is_ready(int fd, readiness what) const noexcept {
 // ---- time ----
 
 void world::add_event(std::int64_t due, std::function<void()> f) {
+  if (due == deadline::forever) return; // never
   event e{due, events_made_++, std::move(f)};
   events_.insert(std::upper_bound(events_.begin(), events_.end(), e, is_later<event, event>), std::move(e));
 }
 
 void world::later(std::int64_t due, std::function<void()> f) {
+  if (due == deadline::forever) return;
   event e{due, events_made_++, std::move(f)};
   arrivals_.insert(std::upper_bound(arrivals_.begin(), arrivals_.end(), e, is_later<event, event>),
                    std::move(e));
@@ -320,14 +329,27 @@ void world::note(char const* what, std::int64_t a, std::int64_t b) noexcept {
 }
 
 std::int64_t world::refuse(std::string_view what) noexcept {
-  // Said once: a program may ask a thousand times.
-  std::string const line = std::string(what) + " is not simulated\n";
-  if (refused_.find(line) == std::string::npos) {
-    refused_ += line;
-    std::fputs(("unio::testing: " + line).c_str(), stderr);
-  }
+  say_once(std::string(what) + " is not simulated\n", refused_);
   note("refused", 0, 0);
   return -ENOSYS;
+}
+
+std::int64_t world::refuse_elsewhere(std::string_view line) noexcept {
+  std::lock_guard const lock(elsewhere_mutex_);
+  say_once(std::string(line) + "\n", refused_elsewhere_);
+  return -ENOSYS;
+}
+
+std::string const& world::refused() noexcept {
+  std::lock_guard const lock(elsewhere_mutex_);
+  refused_.append(refused_elsewhere_, told_, std::string::npos);
+  told_ = refused_elsewhere_.size();
+  return refused_;
+}
+
+std::int64_t world::splice(int fd) noexcept {
+  if (int const e = enter(call::splice, fd); e != 0) return e;
+  return leave(call::splice, fd, refuse("splice(2)"));
 }
 
 std::int64_t world::fill_random(void* data, std::size_t n) noexcept {
@@ -343,7 +365,8 @@ int world::enter(call c, int fd) noexcept {
   auto const due = std::find_if(faults_.begin(), faults_.end(), [](fault const& f) { return f.left == 0; });
   if (due != faults_.end()) {
     int const error = due->error;
-    std::erase_if(faults_, [](fault const& f) { return f.left == 0; });
+    faults_.erase(due);
+    for (fault& f : faults_) f.left = std::max(f.left, 1); // others that were due, with the next call
     return static_cast<int>(leave(c, fd, -error));
   }
   // Only what can be interrupted, or can be not ready, is.
@@ -398,7 +421,7 @@ void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) no
     std::int64_t const jitter =
         static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(l.latency)));
     c.under_way += bytes;
-    c.arrives_at = std::max(c.arrives_at, now_ + l.latency + jitter / 4);
+    c.arrives_at = std::max(c.arrives_at, moment(l.latency + jitter / 4));
     later(c.arrives_at, [way, all = std::move(all)] {
       if (way->is_cut) return;
       way->under_way -= all.size();
@@ -537,7 +560,7 @@ std::int64_t world::shutdown(int fd, int how) noexcept {
       bool const is_first = !was_ended(d, *d.out);
       d.out->writers = never_again;
       if (d.line != nullptr && is_first) {
-        d.out->ends_at = std::max(d.out->arrives_at, now_ + d.line->latency);
+        d.out->ends_at = std::max(d.out->arrives_at, moment(d.line->latency));
         if (d.out->ends_at > now_) later(d.out->ends_at, [] {});
       }
     }
@@ -587,6 +610,7 @@ std::int64_t world::fcntl(int fd, int command, long argument) noexcept {
         return is_held ? -EAGAIN : lock(d, asked, may_wait);
       }
       default:
+        (void)refuse("fcntl(2) with this command");
         return -EINVAL;
     }
   });
@@ -602,11 +626,14 @@ std::int64_t world::truncate(int fd, std::int64_t size) noexcept {
 }
 
 std::int64_t world::zero(int fd, int mode, std::int64_t at, std::int64_t n) noexcept {
-  return on(call::fallocate, fd, [=](description& d) {
+  return on(call::fallocate, fd, [=, this](description& d) {
     if (d.kind != thing::file) return -ESPIPE;
     if (at < 0 || n <= 0) return -EINVAL;
     bool const keeps = (mode & ~FALLOC_FL_KEEP_SIZE) == 0; // space, for later
-    if (!keeps && (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0) return -EOPNOTSUPP;
+    if (!keeps && (mode & (FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE)) == 0) {
+      (void)refuse("fallocate(2) of this mode");
+      return -EOPNOTSUPP;
+    }
     if ((d.status & O_ACCMODE) == O_RDONLY) return -EBADF;
     if (keeps) {
       std::size_t const end = static_cast<std::size_t>(at) + static_cast<std::size_t>(n);

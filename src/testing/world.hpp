@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -222,6 +223,10 @@ class world {
   // ---- time ----
 
   [[nodiscard]] std::int64_t now() const noexcept { return now_; }
+  /// The moment that comes so much later; deadline::forever if the clock never shows it.
+  [[nodiscard]] std::int64_t moment(std::int64_t later_ns) const noexcept {
+    return later_ns < deadline::forever - now_ ? now_ + later_ns : deadline::forever;
+  }
   /// Moves to `until`, or to the first event if that is earlier. True if an event is due.
   bool sleep_until(std::int64_t until) noexcept;
   void add_event(std::int64_t due, std::function<void()> f);
@@ -265,6 +270,8 @@ class world {
   std::int64_t close(int fd) noexcept;
   std::int64_t shutdown(int fd, int how) noexcept;
   std::int64_t sync(call c, int fd) noexcept;
+  /// Refused, unless it is to fail.
+  std::int64_t splice(int fd) noexcept;
   std::int64_t fcntl(int fd, int command, long argument) noexcept;
   std::int64_t stat(int fd, struct stat* s) noexcept;
   std::int64_t truncate(int fd, std::int64_t size) noexcept;
@@ -293,15 +300,16 @@ class world {
   std::int64_t fill_random(void* data, std::size_t n) noexcept;
   /// A call that is not simulated: says so. Returns -ENOSYS.
   std::int64_t refuse(std::string_view what) noexcept;
-  [[nodiscard]] std::string const& refused() const noexcept { return refused_; }
+  /// The same on another thread, in a line of its own.
+  std::int64_t refuse_elsewhere(std::string_view line) noexcept;
+  [[nodiscard]] std::string const& refused() noexcept;
 
   /// A socket has been closed that was connected over the network.
   void tell_peer(line& l, channel& in, channel& out) noexcept;
   /// Sleeps `timeout_ns` (negative: for ever) or until `ready()` says how many are ready.
   template <class Ready> std::int64_t poll(std::int64_t timeout_ns, Ready ready) noexcept {
     if (int const e = enter(call::poll, 0); e != 0) return e;
-    std::int64_t const until =
-        timeout_ns < 0 || timeout_ns > deadline::forever - now_ ? deadline::forever : now_ + timeout_ns;
+    std::int64_t const until = timeout_ns < 0 ? deadline::forever : moment(timeout_ns);
     for (;;) {
       if (std::int64_t const n = ready(); n != 0) return n;
       if (now_ >= until) return 0;
@@ -378,6 +386,9 @@ class world {
   std::map<std::string, std::weak_ptr<description>> abstract_names_; // of Unix sockets
   std::shared_ptr<node> root_;
   std::string refused_;
+  std::mutex elsewhere_mutex_;
+  std::string refused_elsewhere_; // guarded by it
+  std::size_t told_ = 0;          // of that, in refused_
   std::vector<fault> faults_;
   std::array<std::uint64_t, static_cast<std::size_t>(call::count)> counts_{};
   std::uint64_t fingerprint_ = 0xcbf29ce484222325;

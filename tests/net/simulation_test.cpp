@@ -149,6 +149,15 @@ TEST(simulated_names, end_at_the_deadline_or_when_they_are_stopped_and_leave_no_
   EXPECT_GT(stopped, 20);
 }
 
+TEST(simulated_names, that_only_the_c_library_finds_are_refused) {
+  unio::testing::simulation sim(unio::testing::simulation_options::orderly());
+  unio::resolver names; // the rule leaves what ends in .local to the C library
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(names.resolve("printer.local", 80).error(), std::errc::function_not_supported);
+  EXPECT_NE(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_NE(sim.refused().find("getaddrinfo(3) is not simulated\n"), std::string::npos) << sim.refused();
+}
+
 TEST(simulated_names, lead_to_a_connection_past_an_address_that_is_silent) {
   simulation sim(simulation_options::orderly());
   {

@@ -552,6 +552,15 @@ TEST(simulated_program, is_refused_what_is_not_simulated) {
   EXPECT_EQ(
       refused_by(s, [&] { EXPECT_EQ(unio::sys::mmap(nullptr, 1, 0, 0, file.native_handle(), 0), -ENOSYS); }),
       "mmap(2) is not simulated\n");
+  int const fd = file.native_handle();
+  EXPECT_EQ(refused_by(s, [&] { EXPECT_EQ(unio::sys::fcntl(fd, F_GETLEASE, 0), -EINVAL); }),
+            "fcntl(2) with this command is not simulated\n");
+  EXPECT_EQ(
+      refused_by(
+          s, [&] { EXPECT_EQ(unio::sys::fallocate(fd, FALLOC_FL_COLLAPSE_RANGE, 0, 4096), -EOPNOTSUPP); }),
+      "fallocate(2) of this mode is not simulated\n");
+  EXPECT_EQ(refused_by(s, [&] { EXPECT_EQ(unio::sys::lseek(fd, 0, SEEK_HOLE), -EINVAL); }),
+            "lseek(2) to holes and data is not simulated\n");
   auto pipe = s.pipe();
   EXPECT_EQ(refused_by(s, [&] { EXPECT_FALSE(unio::splice(pipe.reader, file, {.bytes = 1})); }),
             "splice(2) is not simulated\n");
@@ -574,6 +583,11 @@ TEST(simulated_program, is_refused_other_threads) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
             "unio::testing: write(2) of a simulated descriptor on a thread that is not the simulation's\n"
             "unio::testing: socket(2) on a thread that is not the simulation's: it has one "
+            "(simulation_options::other_threads)\n");
+  EXPECT_EQ(s.refused(),
+            "a multiplexer of several threads is not simulated\n"
+            "write(2) of a simulated descriptor on a thread that is not the simulation's\n"
+            "socket(2) on a thread that is not the simulation's: it has one "
             "(simulation_options::other_threads)\n");
 }
 

@@ -4,6 +4,10 @@
 #include "support.hpp"
 #include "sys/calls.hpp"
 
+#include <unio/run.hpp>
+#include <unio/splice.hpp>
+#include <unio/timeout.hpp>
+
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -111,6 +115,21 @@ TEST(simulation, runs_events_at_their_moment_and_in_their_order) {
   });
 }
 
+TEST(simulation, never_runs_what_is_later_than_its_clock_can_show) {
+  simulation s(simulation_options::orderly());
+  bool happened = false;
+  s.after(std::chrono::nanoseconds::max(), [&] { happened = true; });
+  s.after(std::chrono::nanoseconds::max() - 1s, [&] { happened = true; });
+  auto const begun = s.now();
+  unio::run([]() -> unio::task<> { (void)co_await unio::co_sleep(1ms); }());
+  EXPECT_EQ(s.now() - begun, 1ms);
+  s.advance(std::chrono::nanoseconds::max());
+  s.advance(1h); // there is no later moment
+  EXPECT_EQ(s.now(), std::chrono::steady_clock::time_point::max());
+  (void)s.multiplexer().try_run();
+  EXPECT_FALSE(happened);
+}
+
 TEST(simulation, says_so_when_nothing_can_ever_happen) {
   for_seeds(1000, [](simulation& s) {
     auto [reader, writer] = s.pipe();
@@ -163,6 +182,30 @@ TEST(simulation, fails_the_nth_call_of_a_name) {
   s.fail("close", 1, EIO);
   EXPECT_TRUE(is(file.close().error(), EIO));
   EXPECT_EQ(s.open_descriptors(), 0u);
+}
+
+TEST(simulation, fails_as_many_calls_as_were_to_fail_at_once) {
+  simulation s(simulation_options::orderly());
+  auto file = s.file();
+  s.fail("write*", 1, EIO);
+  s.fail("pwritev2", 1, ENOSPC);
+  s.fail("pwritev2", 2, EFBIG);
+  for (int const error : {EIO, ENOSPC, EFBIG})
+    EXPECT_TRUE(is(file.write({unio::const_buffer("x", 1), 0}).error(), error)) << error;
+  EXPECT_EQ(file.write({unio::const_buffer("x", 1), 0}).bytes_transferred(), 1u);
+}
+
+TEST(simulation, fails_a_splice_that_it_would_refuse) {
+  simulation s(simulation_options::orderly());
+  auto from = s.pipe();
+  auto to = s.pipe();
+  ASSERT_TRUE(from.writer.write(unio::const_buffer("x", 1)).has_value());
+  s.fail("splice", 2, EIO);
+  EXPECT_TRUE(is(unio::splice(from.reader, to.writer, {.bytes = 1}).error(), ENOSYS));
+  EXPECT_TRUE(is(unio::splice(from.reader, to.writer, {.bytes = 1}).error(), EIO));
+  EXPECT_TRUE(is(unio::splice(from.reader, to.writer, {.bytes = 1}).error(), ENOSYS));
+  EXPECT_EQ(s.calls("splice"), 3u);
+  EXPECT_EQ(s.refused(), "splice(2) is not simulated\n");
 }
 
 TEST(simulation, passes_every_error_of_a_call_to_the_caller_once) {
