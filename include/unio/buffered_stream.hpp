@@ -80,7 +80,7 @@ class UNIO_API buffered_reader {
   detail::buffer_memory memory_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
-  std::error_code failed_; // came together with bytes; reported once these are consumed
+  failure failed_; // came together with bytes; reported once these are consumed
 };
 
 /// Collects what is written to a stream. The destructor cannot wait and writes nothing: flush first.

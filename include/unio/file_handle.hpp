@@ -104,7 +104,7 @@ class UNIO_API file_handle : public io_handle {
   [[nodiscard]] io_awaitable<async_close> co_close() && noexcept;
 
  protected:
-  std::error_code before_close() noexcept; // what flag and caching ask for; returns the first error
+  failure before_close() noexcept; // what flag and caching ask for; returns the first error
   friend class async_open;
   friend struct testing::handle_maker;
   file_handle(int fd, handle_kind kind, caching c, flag f) noexcept : io_handle(fd, kind, c), flags_(f) {}

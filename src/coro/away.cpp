@@ -31,7 +31,7 @@ result<void> blocker::wait(io_multiplexer* m) noexcept {
   sleep_ = &sleep;
   thread_ = this_thread_token();
   if ((state_.fetch_or(bit_running, std::memory_order_acq_rel) & bit_woken) != 0) return {};
-  std::error_code why;
+  failure why;
   while (!is_awake() && !why) {
     if (result<int> const r = m->run(); !r.has_value()) {
       why = r.error();

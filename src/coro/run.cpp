@@ -20,7 +20,7 @@ void unhandled(std::exception_ptr e) noexcept {
   std::abort();
 }
 
-void throw_error(std::error_code why) { no_value(why); }
+void throw_error(failure const& why) { no_value(why); }
 
 result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept {
   if (m == nullptr || m->run_by() == io_multiplexer::runner::this_thread) return m;

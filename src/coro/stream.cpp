@@ -120,7 +120,7 @@ task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer int
     if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), count};
     std::size_t const room = room_in(into);
     if (room == 0) co_return {detail::system_error(EMSGSIZE), count};
-    std::error_code why;
+    failure why;
     std::size_t n = 0;
     {
       appended space(into, room);
@@ -150,7 +150,7 @@ task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into,
   for (bool first = true;; first = false) {
     if (!first && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), count};
     std::size_t const room = std::min(room_in(into), limit - count);
-    std::error_code why;
+    failure why;
     std::size_t n = 0;
     if (room != 0) {
       appended space(into, room);

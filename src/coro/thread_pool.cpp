@@ -27,14 +27,14 @@ class thread_pool::state {
   driver::pool_multiplexer& multiplexer() noexcept { return *multiplexer_; }
 
   /// Starts one more, which is ready when this returns.
-  std::error_code add_thread() noexcept {
+  failure add_thread() noexcept {
     begun_.store(false, std::memory_order_relaxed);
     auto const run = [](void* self) -> void* {
       static_cast<state*>(self)->work();
       return nullptr;
     };
     if (int const e = sys::start_thread(run, this, &threads_[started_]); e != 0)
-      return {e, std::system_category()};
+      return detail::failed(-e, "thread_pool");
     ++started_;
     begun_.wait(false, std::memory_order_acquire); // pairs with the release in work()
     return why_not_;
@@ -69,7 +69,7 @@ class thread_pool::state {
   std::unique_ptr<pthread_t[]> threads_;
   std::size_t started_ = 0;
   std::atomic<bool> begun_{false};
-  std::error_code why_not_; // of the thread started last
+  failure why_not_; // of the thread started last
 };
 
 thread_pool::thread_pool(int threads) : size_(threads) {
@@ -78,7 +78,7 @@ thread_pool::thread_pool(int threads) : size_(threads) {
   if (!m.has_value()) detail::throw_error(m.error());
   auto made = std::make_unique<state>(std::move(*m), threads);
   for (int i = 0; i != threads; ++i)
-    if (std::error_code const e = made->add_thread(); e) detail::throw_error(e);
+    if (failure const e = made->add_thread(); e) detail::throw_error(e);
   multiplexer_ = &made->multiplexer();
   state_ = made.release();
 }

@@ -67,10 +67,10 @@ void timeout_base::stop_timer() noexcept {
 void timeout_base::timer::fired(io_operation& op, unsigned events) noexcept {
   if ((events & done) == 0) return;
   timeout_base& self = static_cast<timer&>(op).of_;
-  std::error_code const e = static_cast<timer&>(op).result().error();
+  failure const e = static_cast<timer&>(op).result().error();
   op.mark_finished();
   if (e != condition::canceled) {
-    self.why_ = e ? e : to_error_code(-ETIMEDOUT);
+    self.why_ = e ? e : failure(to_error_code(-ETIMEDOUT));
     self.by_timer_ = self.ask_to_stop();
   }
   self.release_from_elsewhere();

@@ -137,16 +137,16 @@ task<result<entities_guard>> lock_by_trying(shared_fs_mutex& mutex, detail::enti
     std::chrono::nanoseconds next = pause;
     if (due != deadline::forever) {
       std::chrono::nanoseconds const left(due - sys::steady_now());
-      if (left <= 0ns) co_return std::error_code(ETIMEDOUT, std::system_category());
+      if (left <= 0ns) co_return unio::detail::failed(-ETIMEDOUT, "lock");
       next = std::min(next, left);
     }
     auto const slept = co_await co_sleep(next);
-    if (!slept.has_value()) co_return slept.error();
+    if (!slept.has_value()) co_return unio::detail::failed(unio::detail::to_native(slept.error()), "lock");
     pause = std::min<std::chrono::nanoseconds>(pause * 2, 5ms);
   }
 }
 
-task<result<entities_guard>> failed(int code) { co_return to_error_code(code); }
+task<result<entities_guard>> failed(int code) { co_return unio::detail::failed(code, "lock"); }
 
 } // namespace
 

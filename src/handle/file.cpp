@@ -145,24 +145,24 @@ result<file_handle> file_handle::clone() const noexcept {
   return file_handle(static_cast<int>(fd), moved(kind_), caching_, flag::none);
 }
 
-std::error_code file_handle::before_close() noexcept {
-  std::error_code first;
+failure file_handle::before_close() noexcept {
+  failure first;
   if (!is_open()) return first;
   if (caching_ == caching::safety_barriers) {
     driver::registry::forget_everywhere(fd_, multiplexer_); // the last writes come before the barrier
-    if (int const r = detail::make_durable(fd_); r < 0) first = detail::to_error_code(r);
+    if (int const r = detail::make_durable(fd_); r < 0) first = detail::failed(r, "barrier", fd_);
   }
   if (has(flags_, flag::unlink_on_close)) {
     int r;
     do r = detail::unlink_current(fd_);
     while (r == -EAGAIN);
-    if (r < 0 && r != -ENOENT && !first) first = detail::to_error_code(r); // ENOENT: already removed
+    if (r < 0 && r != -ENOENT && !first) first = detail::failed(r, "unlink", fd_); // ENOENT: already removed
   }
   return first;
 }
 
 result<void> file_handle::close() noexcept {
-  std::error_code const first = before_close();
+  failure const first = before_close();
   result<void> const closed = handle::close();
   if (first) return first;
   return closed;

@@ -16,11 +16,11 @@ static_assert(sizeof(handle) == 16 && sizeof(io_handle) == 16);
 
 namespace {
 
-std::error_code close_descriptor(int fd) noexcept {
+failure close_descriptor(int fd) noexcept {
   std::int64_t const r = sys::close(fd);
   // Linux frees the number before it can be interrupted: a retry would close another descriptor.
   if (r >= 0 || r == -EINTR) return {};
-  return detail::to_error_code(static_cast<int>(r));
+  return detail::failed(r, "close", fd);
 }
 
 result<handle_kind> kind_of_socket(int fd) noexcept {
@@ -76,7 +76,7 @@ int handle::release() noexcept {
 result<void> handle::close() noexcept {
   int const fd = release();
   if (fd < 0) return {};
-  if (std::error_code const failed = close_descriptor(fd)) return failed;
+  if (failure const failed = close_descriptor(fd)) return failed;
   return {};
 }
 

@@ -355,9 +355,9 @@ result<process_resources> process_handle::resources() noexcept {
 }
 
 // ESRCH: it was waited for already, so its status is known.
-std::error_code detail::end_by(process_handle& p, int signal) noexcept {
+failure detail::end_by(process_handle& p, int signal) noexcept {
   result<void> const r = p.kill(signal);
-  return r || r.error() == std::errc::no_such_process ? std::error_code() : r.error();
+  return r || r.error() == std::errc::no_such_process ? failure() : r.error();
 }
 
 bool detail::lives_on(io_result<exit_status> const& waited) noexcept {

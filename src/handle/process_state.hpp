@@ -37,7 +37,7 @@ int look(process_state& p, int fd, exit_status& out) noexcept;
 int look_at_resources(process_state& p, int fd, process_resources& out) noexcept;
 
 /// Sends a signal that is to end it; a process that has ended is no error.
-std::error_code end_by(process_handle& p, int signal) noexcept;
+failure end_by(process_handle& p, int signal) noexcept;
 /// Whether it had not ended when a wait for that did.
 bool lives_on(io_result<exit_status> const& waited) noexcept;
 

@@ -434,7 +434,9 @@ TEST_P(shared_fs_mutex_, is_awaited) {
     ASSERT_TRUE(held.has_value()) << held.error().message();
     EXPECT_FALSE(is_free(b));
     EXPECT_EQ(unio::run(unio::fs::co_lock(*m, a, deadline::zero())).error(), condition::would_block);
-    EXPECT_EQ(unio::run(unio::fs::co_lock(*m, a, 20ms)).error(), condition::timed_out);
+    unio::failure const late = unio::run(unio::fs::co_lock(*m, a, 20ms)).error();
+    EXPECT_EQ(late, condition::timed_out);
+    EXPECT_STREQ(late.operation(), "lock");
     EXPECT_FALSE(unio::run(lock_within(*m, 20ms)).has_value()); // asked to stop while it waits
   }
   entities_guard held = m->lock(a).value();

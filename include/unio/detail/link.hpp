@@ -132,10 +132,10 @@ template <class... Senders> class linked : public chain {
     pass_on_failure();
     return [this]<std::size_t... I>(std::index_sequence<I...>) -> Result {
       std::tuple<typename Senders::result_type...> each{std::get<I>(members_).result()...};
-      std::error_code why;
+      failure why;
       if (!is_complete()) {
         why = make_error_code(unio::error::truncated);
-        auto const look = [&](std::size_t i, std::error_code its) {
+        auto const look = [&](std::size_t i, failure const& its) {
           if (i == completed_members() && its) why = its;
         };
         (look(I, std::get<I>(each).error()), ...);

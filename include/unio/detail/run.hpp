@@ -37,7 +37,7 @@ template <class T> task_outcome<T> outcome_of(task_state<T>& r) noexcept {
 
 /// An exception that nothing else reports: ends the program with a message.
 [[noreturn]] UNIO_API void unhandled(std::exception_ptr e) noexcept;
-[[noreturn]] UNIO_API void throw_error(std::error_code why);
+[[noreturn]] UNIO_API void throw_error(failure const& why);
 
 struct let_it_end {
   template <class Outcome> void operator()(Outcome const& outcome) const noexcept {

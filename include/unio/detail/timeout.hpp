@@ -21,8 +21,10 @@ class UNIO_API timeout_base : public children {
                                 environment const& e) noexcept;
   /// True if the timer was the first to ask the child to stop.
   [[nodiscard]] bool has_passed() const noexcept { return by_timer_; }
-  /// condition::timed_out, or why the timer could not be started.
-  [[nodiscard]] std::error_code why() const noexcept { return why_; }
+  /// condition::timed_out, or why the timer could not be started. `stopped` is how what was bounded ended.
+  [[nodiscard]] failure why(failure const& stopped = {}) const noexcept {
+    return why_.origin() == origin::unknown ? failure(why_.code(), stopped.origin()) : why_;
+  }
   deadline const& bound() const noexcept { return deadline_; }
   void abandon_timer() noexcept;
 
@@ -47,7 +49,7 @@ class UNIO_API timeout_base : public children {
   void stop_timer() noexcept;
 
   deadline deadline_;
-  std::error_code why_;
+  failure why_;
   std::optional<timer> timer_;
   std::atomic<unsigned char> state_{0};
   bool by_timer_ = false;
@@ -120,17 +122,25 @@ class [[nodiscard]] timeout_awaitable : public timeout_base, public child<timeou
  private:
   value_type failed() const {
     if constexpr (fallible_with_code<T>) {
-      return value_type(why());
+      return made_of<T>(why());
     } else {
-      return value_type(std::unexpect, why());
+      return value_type(std::unexpected<failure>(why())); // T may be an error, or anything
     }
   }
   // Bytes that had moved before it was stopped stay in the result.
   template <class R> R late(R& canceled) const {
-    if constexpr (requires { R(why(), canceled.bytes_transferred()); }) {
-      return R(why(), canceled.bytes_transferred());
+    failure const e = why(canceled.error());
+    if constexpr (requires { R(e, canceled.bytes_transferred()); }) {
+      return R(e, canceled.bytes_transferred());
     } else {
-      return R(why());
+      return made_of<R>(e);
+    }
+  }
+  template <class R> static R made_of(failure const& e) {
+    if constexpr (std::constructible_from<R, failure const&>) {
+      return R(e);
+    } else {
+      return R(e.code());
     }
   }
 };

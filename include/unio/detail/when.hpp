@@ -34,11 +34,16 @@ template <fallible T> struct success<T> {
 template <class T> using success_t = typename success<T>::type;
 
 /// Preconditions: it has failed, without an exception.
-template <class T> std::error_code error_in(task_state<T>& s) noexcept {
+template <class T> failure error_in(task_state<T>& s) noexcept {
   if constexpr (fallible<T>) {
-    static_assert(std::convertible_to<decltype(s.value().error()), std::error_code>,
+    using error = decltype(s.value().error());
+    static_assert(std::convertible_to<error, std::error_code>,
                   "when_all_succeed yields a result: each error must convert to std::error_code");
-    return s.value().error();
+    if constexpr (std::convertible_to<error, failure>) {
+      return s.value().error(); // with where it comes from
+    } else {
+      return std::error_code(s.value().error());
+    }
   } else {
     return {};
   }
@@ -140,11 +145,11 @@ template <waiting_for What, class... T> class several {
     return std::apply(
         [failed](auto&... node) {
           if constexpr ((std::is_void_v<success_t<T>> && ...)) {
-            if (failed != nullptr) return result<void>(std::unexpect, error_of(failed, node...));
+            if (failed != nullptr) return result<void>(error_of(failed, node...));
             return result<void>();
           } else {
             using values = decltype(std::tuple_cat(success_of(node.state())...));
-            if (failed != nullptr) return result<values>(std::unexpect, error_of(failed, node...));
+            if (failed != nullptr) return result<values>(error_of(failed, node...));
             return result<values>(std::in_place, std::tuple_cat(success_of(node.state())...));
           }
         },
@@ -161,8 +166,8 @@ template <waiting_for What, class... T> class several {
 
  private:
   template <class... Node>
-  static std::error_code error_of([[maybe_unused]] promise_base const* failed, Node&... node) {
-    std::error_code why;
+  static failure error_of([[maybe_unused]] promise_base const* failed, Node&... node) {
+    failure why;
     (void)((&node.state() == failed && (why = error_in(node.state()), true)) || ...);
     return why;
   }
@@ -202,7 +207,7 @@ template <waiting_for What, class Iterator, class T> class range_of {
   auto successes(promise_base const* failed) {
     using value = success_t<T>;
     using values = std::conditional_t<std::is_void_v<value>, void, task_values<Iterator, value>>;
-    if (failed != nullptr) return result<values>(std::unexpect, error_in(nodes_[index_of(failed)].state()));
+    if (failed != nullptr) return result<values>(error_in(nodes_[index_of(failed)].state()));
     if constexpr (std::is_void_v<value>) {
       return result<void>();
     } else {
