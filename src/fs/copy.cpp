@@ -19,7 +19,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 
 namespace unio::inline v0_1::fs {
@@ -33,8 +32,8 @@ constexpr unsigned exchange = 2;   // RENAME_EXCHANGE
 constexpr char random_prefix[] = ".unio-copy-";
 constexpr std::size_t longest_in_partial = 240;
 
-std::int64_t open_at(int dir, char const* name, int flags, unsigned mode = 0) noexcept {
-  return sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); });
+int open_at(int dir, char const* name, int flags, unsigned mode = 0) noexcept {
+  return unio::detail::open_at(dir, name, flags, mode);
 }
 
 int to_int(std::int64_t e) noexcept { return static_cast<int>(std::min<std::int64_t>(e, 0)); }
@@ -569,13 +568,9 @@ int copying::copy_file() noexcept {
   if (e == 0) e = set_metadata(from.get(), to.get(), -1, nullptr, source_, files_.known, false, files_.lost);
   if (e == 0 && options_.durable) e = to_int(sys::uninterrupted([&] { return sys::fsync(to.get()); }));
   if (e == 0 && !has_name) {
-    char by_number[40] = "/proc/self/fd/";
-    *std::to_chars(by_number + 14, by_number + 39, to.get()).ptr = '\0';
     // If it must not replace anything it gets its final name at once.
     char const* const as = options_.replace ? name : to_.name;
-    auto l = sys::linkat(AT_FDCWD, by_number, dir, as, AT_SYMLINK_FOLLOW);
-    if (l == -ENOENT) l = sys::linkat(to.get(), "", dir, as, AT_EMPTY_PATH); // without /proc
-    e = to_int(l);
+    e = unio::detail::link_open_file(to.get(), dir, as);
     if (e == 0 && !options_.replace) {
       report_.is_in_place = true;
       if (options_.durable) e = to_int(sys::uninterrupted([&] { return sys::fsync(dir); }));

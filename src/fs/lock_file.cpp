@@ -248,9 +248,8 @@ void share_like(int fd, struct stat const& lock) noexcept {
 // Opens the inode behind an O_PATH descriptor for use, whatever happened to its name. Without /proc: by its
 // name once more, compared afterwards.
 int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
-  char anew[32];
-  std::snprintf(anew, sizeof anew, "/proc/self/fd/%d", path_fd);
-  int const fd = lock_file::open_remembered(AT_FDCWD, anew, flags, 0);
+  unio::detail::descriptor_path const anew(path_fd);
+  int const fd = lock_file::open_remembered(AT_FDCWD, anew.text, flags, 0);
   if (fd != -ENOENT && fd != -ENOTDIR) return fd;
   int const again = lock_file::open_remembered(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (again < 0) return again;
@@ -334,10 +333,8 @@ int lock_file::opened() noexcept {
 result<lock_file> lock_file::open(path_handle const& base, path_view name, lock_file_wishes w) noexcept {
   if (int const e = name.check(); e != 0) return to_error_code(e);
   std::string_view const whole(name.c_str(), name.size());
-  std::size_t const slash = whole.rfind('/');
-  std::string_view folder =
-      slash == std::string_view::npos ? "." : whole.substr(0, std::max<std::size_t>(slash, 1));
-  std::string_view last = whole.substr(slash + 1); // everything if there is no slash: npos is -1
+  auto [folder, last] = unio::detail::parts_of(whole);
+  if (folder.empty()) folder = ".";
   if (last.empty() || last == "." || last == "..") {
     if (!w.directory)
       return std::make_error_code(whole.empty() ? std::errc::no_such_file_or_directory

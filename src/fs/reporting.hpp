@@ -55,7 +55,4 @@ class reporting {
   std::atomic<std::int64_t> next_{0};
 };
 
-/// A name that nobody has: `before`, 16 random hexadecimal digits. `to` has room for 256 characters.
-void random_name(char* to, std::string_view before) noexcept;
-
 } // namespace unio::fs::trees

@@ -33,15 +33,6 @@ void tree_failures::add(tree_failure const& f) noexcept {
   ++kept_;
 }
 
-void trees::random_name(char* to, std::string_view before) noexcept {
-  std::uint64_t bits = 0;
-  if (sys::getrandom(&bits, sizeof bits, 0) != sizeof bits)
-    bits = static_cast<std::uint64_t>(sys::steady_now()) * 0x9e3779b97f4a7c15U;
-  to = std::copy(before.begin(), before.end(), to);
-  for (int i = 0; i != 16; ++i, bits >>= 4) *to++ = "0123456789abcdef"[bits & 15];
-  *to = '\0';
-}
-
 int trees::same_contents(int a, int b, std::byte* buffer, std::size_t bytes, void* asked,
                          bool (*must_end)(void* asked) noexcept) noexcept {
   std::size_t const half = bytes / 2;

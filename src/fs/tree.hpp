@@ -22,6 +22,9 @@
 
 namespace unio::inline v0_1::fs::trees {
 
+using unio::detail::descriptor;
+using unio::detail::random_name;
+using unio::detail::split_path;
 using unio::detail::to_error_code;
 
 inline std::error_code code(std::int64_t native) noexcept { return to_error_code(static_cast<int>(native)); }
@@ -62,53 +65,9 @@ inline crew_settings settings_of(tree_options const& o, deadline d, stop_token s
           .due = sys::due(d)};
 }
 
-/// Closes its descriptor, which is above 2.
-class descriptor {
- public:
-  explicit descriptor(std::int64_t fd = -1) noexcept : fd_(sys::above_standard(fd)) {}
-  descriptor(descriptor const&) = delete;
-  descriptor& operator=(descriptor const&) = delete;
-  ~descriptor() { reset(-1); }
-  /// It, or the negative code for which there is none.
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-  void reset(std::int64_t fd) noexcept {
-    if (fd_ >= 0) sys::close(fd_);
-    fd_ = sys::above_standard(fd);
-  }
-
- private:
-  int fd_;
-};
-
 /// Whether two open files have the same bytes: 1, 0, or a negative code. `must_end` is asked before each
 /// piece: -ECANCELED. `buffer` has room for a piece of both.
 int same_contents(int a, int b, std::byte* buffer, std::size_t bytes, void* asked,
                   bool (*must_end)(void* asked) noexcept) noexcept;
-
-/// A path as a directory and a name in it. Both are copied.
-struct split_path {
-  char folder[unio::detail::longest_path + 2];
-  char name[unio::detail::longest_name + 1];
-  bool has_slash = false; ///< the path ends in one
-
-  /// 0; or -EINVAL for what has no name of its own: "/", "." and "..", at the end of a path, too.
-  int set(path_view path) noexcept {
-    if (int const e = path.check(); e != 0) return e;
-    std::string_view p(path.c_str(), path.size());
-    if (p.empty()) return -ENOENT;
-    while (p.ends_with('/')) {
-      p.remove_suffix(1);
-      has_slash = true;
-    }
-    std::size_t const slash = p.rfind('/');
-    std::string_view const last = slash == p.npos ? p : p.substr(slash + 1);
-    if (last.empty() || last == "." || last == "..") return -EINVAL;
-    std::string_view const before = slash == p.npos ? "." : slash == 0 ? "/" : p.substr(0, slash);
-    *std::copy(before.begin(), before.end(), folder) = '\0';
-    *std::copy(last.begin(), last.end(), name) = '\0';
-    return 0;
-  }
-};
 
 } // namespace unio::fs::trees

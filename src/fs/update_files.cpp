@@ -10,6 +10,7 @@
 #include "core/failed_with.hpp"
 #include "fs/hooks.hpp"
 #include "fs/lock_file.hpp"
+#include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 #include "sys/fork.hpp"
@@ -32,36 +33,15 @@ constexpr char turn_name[] = ".unio-update.lock";
 constexpr std::string_view new_suffix = ".unio-new";
 constexpr std::size_t longest_name = unio::detail::longest_name - 1 - new_suffix.size();
 
-/// Closes its descriptor.
-class descriptor {
- public:
-  explicit descriptor(std::int64_t fd) noexcept : fd_(sys::above_standard(fd)) {}
-  descriptor(descriptor const&) = delete;
-  descriptor& operator=(descriptor const&) = delete;
-  ~descriptor() { reset(-1); }
+using unio::detail::descriptor;
+using unio::detail::parts_of;
+using unio::detail::sync_folder;
 
-  /// A descriptor, or a negative errno.
-  [[nodiscard]] int get() const noexcept { return fd_; }
-  void reset(std::int64_t fd) noexcept {
-    if (fd_ >= 0) sys::close(fd_);
-    fd_ = sys::above_standard(fd);
-  }
+constexpr int reading = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
+constexpr int making = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW;
 
- private:
-  int fd_;
-};
-
-std::int64_t open_folder(int in, char const* name, int flags) noexcept {
-  return sys::uninterrupted(
-      [&] { return sys::openat(in, name, flags | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0); });
-}
-
-// Syncs a folder. EINVAL: a filesystem where that is not needed.
-int sync_folder(int folder) noexcept {
-  descriptor const d(open_folder(folder, ".", O_RDONLY));
-  if (d.get() < 0) return d.get();
-  auto const e = sys::uninterrupted([&] { return sys::fsync(d.get()); });
-  return e == -EINVAL ? 0 : static_cast<int>(e);
+int open_folder(int in, char const* name) noexcept {
+  return unio::detail::open_at(in, name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0);
 }
 
 int remove(int folder, char const* name) noexcept {
@@ -83,17 +63,6 @@ int write_all(int fd, std::byte const* bytes, std::size_t n) noexcept {
 
 // ── paths ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-struct parts {
-  std::string_view folder; // empty: the tree itself
-  std::string_view name;
-};
-
-parts split(std::string_view path) noexcept {
-  std::size_t const slash = path.rfind('/');
-  if (slash == std::string_view::npos) return {{}, path};
-  return {path.substr(0, slash), path.substr(slash + 1)};
-}
-
 // Each file has one path, which stays inside the tree and names none of our files.
 int check_path(std::string_view path) noexcept {
   if (path.size() > unio::detail::longest_path) return -ENAMETOOLONG;
@@ -106,7 +75,7 @@ int check_path(std::string_view path) noexcept {
     if (slash == std::string_view::npos) break;
     rest.remove_prefix(slash + 1);
   }
-  std::string_view const name = split(path).name;
+  std::string_view const name = parts_of(path).name;
   if (name.size() > longest_name) return -ENAMETOOLONG;
   return name.ends_with(new_suffix) || path.starts_with(decision_name) ? -EINVAL : 0;
 }
@@ -119,12 +88,12 @@ struct place {
 
   // 0, or a negative errno. `path` passed check_path().
   int find(int tree, std::string_view path) noexcept {
-    auto const [folder_path, last] = split(path);
-    folder.reset(open_folder(tree, ".", O_PATH));
+    auto const [folder_path, last] = parts_of(path);
+    folder.reset(open_folder(tree, "."));
     for (std::string_view rest = folder_path; folder.get() >= 0 && !rest.empty();) {
       std::string_view const part = rest.substr(0, rest.find('/'));
       *std::copy(part.begin(), part.end(), name) = '\0';
-      folder.reset(open_folder(folder.get(), name, O_PATH));
+      folder.reset(open_folder(folder.get(), name));
       rest.remove_prefix(std::min(part.size() + 1, rest.size()));
     }
     *std::copy(last.begin(), last.end(), name) = '\0';
@@ -140,7 +109,7 @@ class folders {
  public:
   explicit folders(int tree) noexcept : tree_(tree) {}
   int sync(std::string_view path) noexcept {
-    std::string_view const folder = split(path).folder;
+    std::string_view const folder = parts_of(path).folder;
     if (std::exchange(last_, folder) == folder) return 0;
     place p;
     int const e = p.find(tree_, path);
@@ -228,8 +197,7 @@ class decision {
 // Loads the decision, trusting nothing in it. None is not an error.
 int decision::load(int tree) noexcept {
   size_ = 0;
-  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  descriptor const d(sys::uninterrupted([&] { return sys::openat(tree, decision_name, flags, 0); }));
+  descriptor const d(unio::detail::open_at(tree, decision_name, reading, 0));
   if (d.get() < 0) return d.get() == -ENOENT ? 0 : d.get();
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);
@@ -276,8 +244,7 @@ int decision::check() noexcept {
 // Writes it to the disk, under a name that means nothing.
 int decision::save(int tree) const noexcept {
   if (int const e = remove(tree, next_decision_name); e != 0) return e;
-  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  descriptor const d(sys::uninterrupted([&] { return sys::openat(tree, next_decision_name, flags, 0600); }));
+  descriptor const d(unio::detail::open_at(tree, next_decision_name, making, 0600));
   if (d.get() < 0) return d.get();
   hooks::step("update.decision_made");
   int e = write_all(d.get(), bytes_.get(), size_);
@@ -463,8 +430,7 @@ int update_files::state::recover(detail::waiting how) noexcept {
 int update_files::state::read(file& f, std::size_t& size) const noexcept {
   place p;
   if (int const e = p.find(root(), f.path); e != 0) return e;
-  constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
-  descriptor const d(sys::uninterrupted([&] { return sys::openat(p.folder.get(), p.name, flags, 0); }));
+  descriptor const d(unio::detail::open_at(p.folder.get(), p.name, reading, 0));
   if (d.get() < 0) return d.get();
   struct stat s;
   if (auto const e = sys::fstat(d.get(), &s); e < 0) return static_cast<int>(e);
@@ -489,9 +455,7 @@ int update_files::state::prepare(file& f, std::span<std::byte const> bytes) cons
   struct stat old;
   auto const is_new = sys::fstatat(p.folder.get(), p.name, &old, AT_SYMLINK_NOFOLLOW);
   if (is_new < 0 && is_new != -ENOENT) return static_cast<int>(is_new);
-  constexpr int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
-  descriptor const d(sys::uninterrupted(
-      [&] { return sys::openat(p.folder.get(), p.new_name, flags, is_new == 0 ? 0600 : 0666); }));
+  descriptor const d(unio::detail::open_at(p.folder.get(), p.new_name, making, is_new == 0 ? 0600 : 0666));
   if (d.get() < 0) return d.get();
   hooks::step("update.new_made");
   int e = write_all(d.get(), bytes.data(), bytes.size());

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <cstring>
 
 namespace unio::inline v0_1::fs {
@@ -264,14 +263,9 @@ result<file_handle> walk_entry::open() const noexcept {
     return unio::detail::failed_with(why, "open", this->path());
   };
   if (p.in == nullptr) return fails(code(-EISDIR));
-  constexpr int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-  int const fd =
-      sys::above_standard(sys::uninterrupted([&] { return sys::openat(p.fd, name_.data(), flags, 0); }));
-  if (fd < 0) return fails(code(fd));
-  char by_number[40] = "/proc/self/fd/";
-  *std::to_chars(by_number + 14, by_number + 39, fd).ptr = '\0';
-  result<file_handle> f = file_handle::file({}, by_number);
-  sys::close(fd);
+  descriptor const found(unio::detail::open_at(p.fd, name_.data(), O_PATH | O_NOFOLLOW, 0));
+  if (found.get() < 0) return fails(code(found.get()));
+  result<file_handle> f = file_handle::file({}, unio::detail::descriptor_path(found.get()).text);
   if (!f.has_value()) [[unlikely]]
     f = fails(f.error().code());
   return f;

@@ -41,17 +41,6 @@ int create_unique(path_handle const& directory, path_view prefix, detail::path_b
 
 namespace detail {
 
-int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept {
-  return sys::above_standard(
-      sys::uninterrupted([&] { return sys::openat(directory, name, flags | O_CLOEXEC, permissions); }));
-}
-
-// What has nothing to be made durable says EINVAL, EROFS or EBADF (O_PATH).
-int make_durable(int fd) noexcept {
-  std::int64_t const r = sys::uninterrupted([&] { return sys::fsync(fd); });
-  return r == -EINVAL || r == -EROFS || r == -EBADF ? 0 : static_cast<int>(r);
-}
-
 int look_up_direct_alignment(int fd, io_alignment& found) noexcept {
   struct statx s{};
   int const flags = AT_EMPTY_PATH | AT_STATX_DONT_SYNC;
@@ -62,11 +51,6 @@ int look_up_direct_alignment(int fd, io_alignment& found) noexcept {
     std::memcpy(&found.read_offset, reinterpret_cast<char const*>(&s) + sys::statx_direct_read_alignment,
                 sizeof found.read_offset);
   return 1;
-}
-
-std::size_t directory_part(char const* path) noexcept {
-  char const* const slash = std::strrchr(path, '/');
-  return slash == nullptr ? 0 : static_cast<std::size_t>(slash - path) + 1;
 }
 
 } // namespace detail

@@ -6,6 +6,7 @@
 #include <linux/fs.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <charconv>
 #include <climits>
 #include <cstring>
@@ -31,6 +32,59 @@ int directory_of(path_handle const& base) noexcept {
   return base.is_open() ? base.native_handle() : AT_FDCWD;
 }
 
+int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept {
+  return sys::above_standard(
+      sys::uninterrupted([&] { return sys::openat(directory, name, flags | O_CLOEXEC, permissions); }));
+}
+
+int reopen(int fd, int flags) noexcept {
+  return open_at(AT_FDCWD, descriptor_path(fd).text, flags | O_NOCTTY, 0);
+}
+
+descriptor::descriptor(std::int64_t fd) noexcept : fd_(sys::above_standard(fd)) {}
+
+void descriptor::reset(std::int64_t fd) noexcept {
+  if (fd_ >= 0) sys::close(fd_);
+  fd_ = sys::above_standard(fd);
+}
+
+// What has nothing to be made durable says EINVAL, EROFS or EBADF (O_PATH).
+int make_durable(int fd) noexcept {
+  std::int64_t const r = sys::uninterrupted([&] { return sys::fsync(fd); });
+  return r == -EINVAL || r == -EROFS || r == -EBADF ? 0 : static_cast<int>(r);
+}
+
+int sync_folder(int folder) noexcept {
+  descriptor const d(open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0));
+  return d.get() < 0 ? d.get() : make_durable(d.get());
+}
+
+std::size_t directory_part(char const* path) noexcept {
+  char const* const slash = std::strrchr(path, '/');
+  return slash == nullptr ? 0 : static_cast<std::size_t>(slash - path) + 1;
+}
+
+path_parts parts_of(std::string_view path) noexcept {
+  std::size_t const slash = path.rfind('/');
+  if (slash == std::string_view::npos) return {{}, path};
+  return {path.substr(0, std::max<std::size_t>(slash, 1)), path.substr(slash + 1)};
+}
+
+int split_path::set(path_view path) noexcept {
+  if (int const e = path.check(); e != 0) return e;
+  std::string_view p(path.c_str(), path.size());
+  if (p.empty()) return -ENOENT;
+  while (p.ends_with('/')) {
+    p.remove_suffix(1);
+    has_slash = true;
+  }
+  auto const [before, last] = parts_of(p);
+  if (last.empty() || last == "." || last == "..") return -EINVAL;
+  *std::ranges::copy(before.empty() ? "." : before, folder).out = '\0';
+  *std::ranges::copy(last, name).out = '\0';
+  return 0;
+}
+
 int path_of(int fd, path_buffer& out) noexcept {
   if (fd < 0) return -EBADF;
   std::int64_t const n = sys::readlinkat(AT_FDCWD, descriptor_path(fd).text, out.text, sizeof(out.text));
@@ -44,6 +98,13 @@ descriptor_path::descriptor_path(int fd) noexcept {
   constexpr std::string_view directory = "/proc/self/fd/";
   std::memcpy(text, directory.data(), directory.size());
   *std::to_chars(text + directory.size(), text + sizeof(text) - 1, fd).ptr = 0;
+}
+
+std::size_t put_name_of(int fd, path_buffer& out) noexcept {
+  descriptor_path const name(fd);
+  std::size_t const n = std::strlen(name.text);
+  std::memcpy(out.text, name.text, n + 1);
+  return n;
 }
 
 verified_name::~verified_name() {
@@ -129,18 +190,40 @@ int rename(int from_directory, char const* from, int to_directory, char const* t
   return removed == -ENOENT ? 0 : removed; // another has removed the old name: that is the result, too
 }
 
-int append_random_name(path_buffer& out, std::size_t n) noexcept {
+int link_open_file(int fd, int to_directory, char const* to) noexcept {
+  std::int64_t const r = sys::linkat(fd, "", to_directory, to, AT_EMPTY_PATH);
+  if (r != -ENOENT) return static_cast<int>(r);
+  // Without CAP_DAC_READ_SEARCH (linkat(2), AT_EMPTY_PATH), or there is no such directory.
+  return static_cast<int>(
+      sys::linkat(AT_FDCWD, descriptor_path(fd).text, to_directory, to, AT_SYMLINK_FOLLOW));
+}
+
+namespace {
+
+constexpr std::size_t random_digits = 16;
+
+int put_random_digits(char* to) noexcept {
   std::uint64_t bits;
-  constexpr std::size_t digits = 2 * sizeof(bits);
-  if (n + digits > longest_path) return -ENAMETOOLONG;
   std::int64_t const r = sys::uninterrupted([&] { return sys::getrandom(&bits, sizeof(bits), 0); });
   if (r < 0) return static_cast<int>(r);
-  for (std::size_t i = 0; i < digits; ++i) {
-    out.text[n + i] = "0123456789abcdef"[bits & 15];
+  for (std::size_t i = 0; i < random_digits; ++i) {
+    *to++ = "0123456789abcdef"[bits & 15];
     bits >>= 4;
   }
-  out.text[n + digits] = 0;
+  *to = 0;
   return 0;
+}
+
+} // namespace
+
+int random_name(char (&to)[longest_name + 1], std::string_view before) noexcept {
+  int const r = put_random_digits(std::ranges::copy(before, to).out);
+  if (r < 0) *to = 0;
+  return r;
+}
+
+int append_random_name(path_buffer& out, std::size_t n) noexcept {
+  return n + random_digits > longest_path ? -ENAMETOOLONG : put_random_digits(out.text + n);
 }
 
 int begin_random_name(path_view prefix, path_buffer& out) noexcept {

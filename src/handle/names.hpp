@@ -1,4 +1,11 @@
-// src/handle/names.hpp: what files and named pipes share: their names, and how they are opened.
+// src/handle/names.hpp: names, and how they are opened: the only place for each of these, on every floor above.
+//
+//   opening        open_at, open_resolved, reopen; descriptor closes what it has open
+//   a path         split_path, parts_of, directory_part
+//   by descriptor  descriptor_path, put_name_of, path_of, find_name
+//   random names   random_name, with_random_name
+//   changing       rename, link_open_file, unlink_current
+//   to the disk    make_durable, sync_folder
 
 #pragma once
 
@@ -6,6 +13,8 @@
 #include <unio/path_handle.hpp>
 
 #include <cerrno>
+#include <string_view>
+#include <utility>
 
 namespace unio::inline v0_1::detail {
 
@@ -22,13 +31,54 @@ int directory_of(path_handle const& base) noexcept;
 
 /// openat(2), close-on-exec, with a descriptor above 2. Returns it, or a negative code.
 int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
+/// Opens what `fd` leads to anew: a description of its own, with its own flags and position. Returns a
+/// close-on-exec descriptor above 2, or a negative code: EACCES where this process may not open it, though it
+/// has it open.
+int reopen(int fd, int flags) noexcept;
+
+/// Closes its descriptor, which is above 2.
+class descriptor {
+ public:
+  explicit descriptor(std::int64_t fd = -1) noexcept;
+  descriptor(descriptor const&) = delete;
+  descriptor& operator=(descriptor const&) = delete;
+  ~descriptor() { reset(-1); }
+  /// It, or the negative code for which there is none.
+  [[nodiscard]] int get() const noexcept { return fd_; }
+  [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
+  void reset(std::int64_t fd) noexcept;
+
+ private:
+  int fd_;
+};
+
 /// fsync(2), where there is something to be made durable. Returns 0 or a negative code.
 int make_durable(int fd) noexcept;
+/// The same of the names in a folder, which may be opened by O_PATH.
+int sync_folder(int folder) noexcept;
 /// What direct I/O on `fd` has to be aligned to: 1; 0 if the kernel does not say; or -errno.
 int look_up_direct_alignment(int fd, io_alignment& found) noexcept;
 
 /// The length of the part of `path` that names its directory, with the last slash.
 std::size_t directory_part(char const* path) noexcept;
+
+/// The two parts of a path: what stands before its last slash ("/" of the root; empty if there is none), and
+/// what follows.
+struct path_parts {
+  std::string_view folder;
+  std::string_view name;
+};
+path_parts parts_of(std::string_view path) noexcept;
+
+/// A path as a directory and a name in it. Both are copied.
+struct split_path {
+  char folder[longest_path + 2];
+  char name[longest_name + 1];
+  bool has_slash = false; ///< the path ends in one
+
+  /// 0; or -EINVAL for what has no name of its own: "/", "." and "..", at the end of a path, too.
+  int set(path_view path) noexcept;
+};
 
 /// openat2(2) with RESOLVE_… flags, asked again while something else in the system is renamed (EAGAIN);
 /// where there is no such call, by walking part by part. Otherwise as open_at().
@@ -40,6 +90,8 @@ struct descriptor_path {
   explicit descriptor_path(int fd) noexcept;
   char text[32];
 };
+/// Writes that path, with a NUL. Returns its length.
+std::size_t put_name_of(int fd, path_buffer& out) noexcept;
 
 /// A name that leads to what a descriptor has open, in an open directory.
 struct verified_name {
@@ -64,8 +116,17 @@ int unlink_current(int fd) noexcept;
 /// unlinkat(2), but for directories.
 int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept;
 
+/// Gives what is open, which may have no name, the name `to`. Never replaces: EEXIST. Returns 0 or a negative
+/// code: ENOENT for a file whose names were all removed, and without CAP_DAC_READ_SEARCH where /proc is not
+/// mounted.
+int link_open_file(int fd, int to_directory, char const* to) noexcept;
+
 /// The current path of `fd`. Returns the length, or a negative code.
 int path_of(int fd, path_buffer& out) noexcept;
+
+/// Writes `before` (at most 239 bytes), 64 random bits in hexadecimal, and a NUL. Returns 0 or a negative
+/// code; then the name is empty.
+int random_name(char (&to)[longest_name + 1], std::string_view before) noexcept;
 
 /// Writes 64 random bits in hexadecimal, and a NUL, behind the first `n` bytes of `out`. Returns 0 or a
 /// negative code: ENAMETOOLONG if there is no room.

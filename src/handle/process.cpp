@@ -1,6 +1,5 @@
 // Processes: putting together what a child gets, and the handle.
 
-#include "handle/by_descriptor.hpp"
 #include "handle/launch.hpp"
 #include "handle/names.hpp"
 #include "handle/process_state.hpp"

@@ -1,7 +1,7 @@
 // Streams that others share: a descriptor of our own for what another one leads to.
 
 #include "handle/adopt.hpp"
-#include "handle/by_descriptor.hpp"
+#include "handle/names.hpp"
 #include "sys/shared_streams.hpp"
 
 #include <unio/standard_streams.hpp>

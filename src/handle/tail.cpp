@@ -1,6 +1,6 @@
 // Following a file that grows: opening it and its watch.
 
-#include "handle/by_descriptor.hpp"
+#include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/tail_handle.hpp>

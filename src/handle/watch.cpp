@@ -1,6 +1,6 @@
 // Watches: adding and removing them, and events as the kernel writes them.
 
-#include "handle/by_descriptor.hpp"
+#include "handle/names.hpp"
 #include "sys/descriptors.hpp"
 
 #include <unio/watch_handle.hpp>

@@ -35,11 +35,7 @@ async_link_inode::async_link_inode(handle const& h, path_handle const& base, pat
 
 int async_link_inode::call(async_link_inode& op) noexcept {
   if (op.refused() != 0) return op.refused();
-  std::int64_t const r = sys::linkat(op.fd(), "", op.to_directory(), op.to().c_str(), AT_EMPTY_PATH);
-  if (r != -ENOENT) return static_cast<int>(r);
-  // Without CAP_DAC_READ_SEARCH (linkat(2), AT_EMPTY_PATH), or there is no such directory.
-  return static_cast<int>(sys::linkat(AT_FDCWD, detail::descriptor_path(op.fd()).text, op.to_directory(),
-                                      op.to().c_str(), AT_SYMLINK_FOLLOW));
+  return detail::link_open_file(op.fd(), op.to_directory(), op.to().c_str());
 }
 
 driver::operation_faces const& async_unlink_inode::table() noexcept {
