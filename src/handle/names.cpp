@@ -48,13 +48,20 @@ void descriptor::reset(std::int64_t fd) noexcept {
   fd_ = sys::above_standard(fd);
 }
 
-// What has nothing to be made durable says EINVAL, EROFS or EBADF (O_PATH).
+// EINVAL: what has no fsync of its own, such as a pipe, and the directories of filesystems that need none. Not
+// EROFS: ext4 says so after it was made read-only by an error, which has lost what was to be synced.
 int make_durable(int fd) noexcept {
   std::int64_t const r = sys::uninterrupted([&] { return sys::fsync(fd); });
-  return r == -EINVAL || r == -EROFS || r == -EBADF ? 0 : static_cast<int>(r);
+  if (r != -EBADF) return r == -EINVAL ? 0 : static_cast<int>(r);
+  // Opened without access (O_PATH): nothing was written to it, if it is no directory.
+  struct stat s;
+  bool const is_open = sys::fstat(fd, &s) == 0;
+  return is_open && !S_ISDIR(s.st_mode) ? 0 : -EBADF;
 }
 
 int sync_folder(int folder) noexcept {
+  int const e = make_durable(folder);
+  if (e != -EBADF) return e;
   descriptor const d(open_at(folder, ".", O_RDONLY | O_DIRECTORY, 0));
   return d.get() < 0 ? d.get() : make_durable(d.get());
 }
@@ -175,19 +182,40 @@ int unlink_current(int fd) noexcept {
   return static_cast<int>(sys::unlinkat(found.directory, found.leaf, found.is_directory ? AT_REMOVEDIR : 0));
 }
 
+namespace {
+
+bool is_refused_with_flags(int e) noexcept { return e == -EINVAL || e == -ENOSYS; }
+
+int link_and_unlink(int from_directory, char const* from, int to_directory, char const* to) noexcept {
+  auto const linked = static_cast<int>(sys::linkat(from_directory, from, to_directory, to, 0));
+  if (linked == -EPERM || linked == -ENOSYS) return -EOPNOTSUPP; // linkat(2): the filesystem has no links
+  if (linked < 0) return linked;
+  auto const removed = static_cast<int>(sys::unlinkat(from_directory, from, 0));
+  if (removed < 0 && removed != -ENOENT) sys::unlinkat(to_directory, to, 0);
+  return removed == -ENOENT ? 0 : removed; // another has removed the old name: that is the result, too
+}
+
+int take_name_and_rename(int from_directory, char const* from, int to_directory, char const* to) noexcept {
+  if (auto const made = static_cast<int>(sys::mkdirat(to_directory, to, 0700)); made < 0) return made;
+  auto const r = static_cast<int>(sys::renameat(from_directory, from, to_directory, to, 0));
+  if (r == 0) return 0;
+  sys::unlinkat(to_directory, to, AT_REMOVEDIR); // only while it is empty
+  // Another process has put something into it, or something else in its place.
+  return r == -ENOTEMPTY || r == -ENOTDIR ? -EEXIST : r;
+}
+
+} // namespace
+
 int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept {
   constexpr unsigned flags[] = {0, RENAME_NOREPLACE, RENAME_EXCHANGE};
   auto const r = static_cast<int>(
       sys::renameat(from_directory, from, to_directory, to, flags[static_cast<unsigned>(how)]));
-  if (r != -EINVAL || how != relink_mode::no_replace) return r;
+  if (!is_refused_with_flags(r) || how != relink_mode::no_replace) return r;
   struct statx what;
-  if (sys::statx(from_directory, from, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &what) < 0 || S_ISDIR(what.stx_mode))
-    return r;
-  if (std::int64_t const linked = sys::linkat(from_directory, from, to_directory, to, 0); linked < 0)
-    return static_cast<int>(linked);
-  auto const removed = static_cast<int>(sys::unlinkat(from_directory, from, 0));
-  if (removed < 0 && removed != -ENOENT) sys::unlinkat(to_directory, to, 0);
-  return removed == -ENOENT ? 0 : removed; // another has removed the old name: that is the result, too
+  if (auto const e = sys::statx(from_directory, from, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &what); e < 0)
+    return static_cast<int>(e);
+  return S_ISDIR(what.stx_mode) ? take_name_and_rename(from_directory, from, to_directory, to)
+                                : link_and_unlink(from_directory, from, to_directory, to);
 }
 
 int link_open_file(int fd, int to_directory, char const* to) noexcept {

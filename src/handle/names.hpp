@@ -1,4 +1,4 @@
-// src/handle/names.hpp: names, and how they are opened: the only place for each of these, on every floor above.
+// src/handle/names.hpp: names and how they are opened: for each of these the only place, for all floors above.
 //
 //   opening        open_at, open_resolved, reopen; descriptor closes what it has open
 //   a path         split_path, parts_of, directory_part
@@ -52,9 +52,11 @@ class descriptor {
   int fd_;
 };
 
-/// fsync(2), where there is something to be made durable. Returns 0 or a negative code.
+/// fsync(2) of a file or a directory, where there is something to be made durable: the one place that decides
+/// which of its errors say that there is nothing. Returns 0 or a negative code.
 int make_durable(int fd) noexcept;
-/// The same of the names in a folder, which may be opened by O_PATH.
+/// The same of the names in a folder, which may be opened by O_PATH. Returns 0 or a negative code: EACCES for
+/// one that may not be read.
 int sync_folder(int folder) noexcept;
 /// What direct I/O on `fd` has to be aligned to: 1; 0 if the kernel does not say; or -errno.
 int look_up_direct_alignment(int fd, io_alignment& found) noexcept;
@@ -112,8 +114,15 @@ int find_name(int fd, verified_name& found) noexcept;
 /// something else there: Linux has no conditional removal. Returns 0 or a negative code.
 int unlink_current(int fd) noexcept;
 
-/// renameat2(2), which some filesystems have without flags only: no_replace is then made of linkat(2) and
-/// unlinkat(2), but for directories.
+/// renameat2(2), which some filesystems have without flags only. no_replace is then made of other calls, none
+/// of which can replace what another process has put there meanwhile:
+///
+///   what is no directory   linkat(2), unlinkat(2). EOPNOTSUPP where there are no links either
+///   a directory            mkdirat(2) takes the name, and rename(2), which replaces a directory only if that
+///                          is empty, puts it there. An empty directory has the name for a moment; and stays,
+///                          if this process is killed in it
+///
+/// An empty directory that another process has exchanged for that one is replaced, too.
 int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept;
 
 /// Gives what is open, which may have no name, the name `to`. Never replaces: EEXIST. Returns 0 or a negative

@@ -18,6 +18,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -204,14 +205,44 @@ TEST(naming, emulates_what_a_filesystem_without_flags_cannot) {
   EXPECT_EQ(rename("a", "b", relink_mode::no_replace), 0);
   EXPECT_EQ(directory.read("b"), "text");
   EXPECT_FALSE(unio::stat(in, "a"));
-  EXPECT_EQ(rename("d", "e", relink_mode::no_replace), EINVAL);
+  directory.write("d/file", "in d");
+  EXPECT_EQ(rename("d", "taken", relink_mode::no_replace), EEXIST);
+  EXPECT_EQ(rename("d", "d/e", relink_mode::no_replace), EINVAL);
+  EXPECT_EQ(rename("d", "e", relink_mode::no_replace), 0);
+  EXPECT_EQ(directory.read("e/file"), "in d");
+  EXPECT_FALSE(unio::stat(in, "d"));
   EXPECT_EQ(rename("b", "taken", relink_mode::exchange), EINVAL);
-  EXPECT_EQ(rename("missing", "e", relink_mode::no_replace), EINVAL);
+  EXPECT_EQ(rename("missing", "f", relink_mode::no_replace), ENOENT);
   // What cannot be finished is undone.
   calls.fail<&table::unlinkat>(EIO);
   EXPECT_EQ(rename("b", "f", relink_mode::no_replace), EIO);
   EXPECT_FALSE(unio::stat(in, "f"));
   EXPECT_EQ(directory.read("b"), "text");
+}
+
+char const* in_the_gap; // makes what another process makes before the second rename
+
+TEST(naming, replaces_nothing_of_another_process_where_a_filesystem_has_no_flags) {
+  for (char const* const other :
+       {"rmdir to; echo theirs >to", "echo theirs >to/theirs", "rmdir to; ln -s x to"}) {
+    test::temporary_directory const directory;
+    std::string const command = "cd '" + directory.path() + "'; " + other;
+    in_the_gap = command.c_str();
+    std::filesystem::create_directory(directory / "from");
+    directory.write("from/mine", "mine");
+    test::failing_calls calls;
+    calls.answer<&table::renameat>([](int from_dir, char const* from, int to_dir, char const* to,
+                                      unsigned flags) noexcept -> std::int64_t {
+      if (flags != 0) return -EINVAL;
+      EXPECT_EQ(std::system(in_the_gap), 0);
+      return unio::sys::kernel.renameat(from_dir, from, to_dir, to, flags);
+    });
+    unio::path_handle const& in = directory.handle();
+    EXPECT_EQ(unio::rename(in, "from", in, "to", relink_mode::no_replace).error().value(), EEXIST) << other;
+    EXPECT_EQ(directory.read("from/mine"), "mine") << other;
+    EXPECT_TRUE(unio::stat(in, "to")) << other;
+    EXPECT_FALSE(unio::stat(in, "to/mine")) << other;
+  }
 }
 
 TEST(naming, refuses_names_that_no_system_takes) {
