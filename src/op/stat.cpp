@@ -1,5 +1,6 @@
 // async_stat, async_set_metadata, async_stat_volume: what a filesystem knows beside the bytes of files.
 
+#include "handle/change_mode.hpp"
 #include "op/name_operation.hpp"
 #include "sys/kernel_abi.hpp"
 
@@ -177,18 +178,9 @@ int async_set_metadata::set_permissions() const noexcept {
     if (r != -EBADF) return r; // opened without access (O_PATH)
     return static_cast<int>(sys::fchmodat2(AT_FDCWD, detail::descriptor_path(fd()).text, mode, 0));
   }
-  auto const r = static_cast<int>(sys::fchmodat2(fd(), name().c_str(), mode, flags()));
-  if (r != -ENOSYS || how_ == last_link::followed) return r;
-  // Linux before 6.6 has no call that does not follow the last link.
-  int const there = detail::open_at(fd(), name().c_str(), O_PATH | O_NOFOLLOW, 0);
-  if (there < 0) return there;
-  struct statx s;
-  auto changed = static_cast<int>(sys::statx(there, "", AT_EMPTY_PATH, STATX_TYPE, &s));
-  if (changed >= 0 && S_ISLNK(s.stx_mode)) changed = -EOPNOTSUPP;
-  if (changed >= 0)
-    changed = static_cast<int>(sys::fchmodat2(AT_FDCWD, detail::descriptor_path(there).text, mode, 0));
-  sys::close(there);
-  return changed;
+  if (how_ == last_link::followed)
+    return static_cast<int>(sys::fchmodat2(fd(), name().c_str(), mode, flags()));
+  return detail::change_mode(fd(), name().c_str(), mode);
 }
 
 int async_set_metadata::set_times() const noexcept {

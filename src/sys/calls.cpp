@@ -171,7 +171,8 @@ constinit table const kernel = {
     .linkat = direct<SYS_linkat>,
     .fchmodat2 = [](int dir, char const* path, unsigned mode, int flags) noexcept -> std::int64_t {
       std::int64_t const r = call(sys_fchmodat2, dir, path, mode, flags);
-      return r == -ENOSYS && flags == 0 ? call(SYS_fchmodat, dir, path, mode) : r; // before Linux 6.6
+      // Before Linux 6.6; EPERM: perhaps of a filter that does not know the call.
+      return (r == -ENOSYS || r == -EPERM) && flags == 0 ? call(SYS_fchmodat, dir, path, mode) : r;
     },
     .fchownat = direct<SYS_fchownat>,
     .utimensat = direct<SYS_utimensat>,
