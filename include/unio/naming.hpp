@@ -34,8 +34,8 @@ namespace unio::inline v0_1 {
 enum class relink_mode : std::uint8_t {
   replace,    ///< takes its place, atomically: at every moment the name leads to the one or to the other
   no_replace, ///< fails with EEXIST. NFS, 9p and old FUSE servers cannot: there files are linked under the
-              ///< new name, then the old one is removed (both exist for a moment; EOPNOTSUPP where there are
-              ///< no links either), and for a directory an empty one takes the name first
+              ///< new name, then the old one is removed (both exist for a moment); a directory, and
+              ///< where there are no links any file, has something empty take the name first
   exchange,   ///< each gets the other's name, atomically; ENOENT if the new one does not exist, EINVAL where
               ///< the filesystem cannot
 };

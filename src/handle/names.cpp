@@ -186,9 +186,29 @@ namespace {
 
 bool is_refused_with_flags(int e) noexcept { return e == -EINVAL || e == -ENOSYS; }
 
+// Where there are neither flags nor links. Others that make the name find it taken. But what another process
+// renames to it between the look and the rename, some microseconds, is replaced: nothing on such a filesystem
+// can prevent that.
+int take_name_and_replace(int from_directory, char const* from, int to_directory, char const* to) noexcept {
+  descriptor const mine(open_at(to_directory, to, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
+  if (mine.get() < 0) return mine.get();
+  auto const is_mine_and_empty = [&]() noexcept {
+    struct statx a;
+    struct statx b;
+    return sys::statx(mine.get(), "", AT_EMPTY_PATH, identity | STATX_SIZE, &a) == 0 &&
+           sys::statx(to_directory, to, AT_SYMLINK_NOFOLLOW, identity | STATX_SIZE, &b) == 0 &&
+           is_same(a, b) && b.stx_size == 0;
+  };
+  if (!is_mine_and_empty()) return -EEXIST;
+  auto const r = static_cast<int>(sys::renameat(from_directory, from, to_directory, to, 0));
+  if (r != 0 && is_mine_and_empty()) sys::unlinkat(to_directory, to, 0);
+  return r;
+}
+
 int link_and_unlink(int from_directory, char const* from, int to_directory, char const* to) noexcept {
   auto const linked = static_cast<int>(sys::linkat(from_directory, from, to_directory, to, 0));
-  if (linked == -EPERM || linked == -ENOSYS) return -EOPNOTSUPP; // linkat(2): the filesystem has no links
+  if (linked == -EPERM || linked == -ENOSYS || linked == -EOPNOTSUPP)
+    return take_name_and_replace(from_directory, from, to_directory, to);
   if (linked < 0) return linked;
   auto const removed = static_cast<int>(sys::unlinkat(from_directory, from, 0));
   if (removed < 0 && removed != -ENOENT) sys::unlinkat(to_directory, to, 0);

@@ -117,12 +117,12 @@ int unlink_current(int fd) noexcept;
 /// renameat2(2), which some filesystems have without flags only. no_replace is then made of other calls, none
 /// of which can replace what another process has put there meanwhile:
 ///
-///   what is no directory   linkat(2), unlinkat(2). EOPNOTSUPP where there are no links either
+///   what is no directory   linkat(2), unlinkat(2). Where there are no links, see names.cpp
 ///   a directory            mkdirat(2) takes the name, and rename(2), which replaces a directory only if that
 ///                          is empty, puts it there. An empty directory has the name for a moment; and stays,
 ///                          if this process is killed in it
 ///
-/// An empty directory that another process has exchanged for that one is replaced, too.
+/// An empty directory that another process has exchanged for that one is replaced.
 int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept;
 
 /// Gives what is open, which may have no name, the name `to`. Never replaces: EEXIST. Returns 0 or a negative
