@@ -1,12 +1,14 @@
 #include "fs/tree.hpp"
 
 #include "fs/reporting.hpp"
+#include "sys/clone_extents.hpp"
 
 #include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <new>
 
 namespace unio::inline v0_1::fs {
@@ -35,26 +37,51 @@ void tree_failures::add(tree_failure const& f) noexcept {
 
 int trees::same_contents(int a, int b, std::byte* buffer, std::size_t bytes, void* asked,
                          bool (*must_end)(void* asked) noexcept) noexcept {
-  std::size_t const half = bytes / 2;
-  auto const fill = [&](int fd, std::byte* to, std::int64_t at) noexcept {
-    std::size_t have = 0;
-    while (have < half) {
-      iovec const v{to + have, half - have};
-      auto const n = sys::uninterrupted(
-          [&] { return sys::preadv2(fd, &v, 1, at + static_cast<std::int64_t>(have), 0); });
-      if (n < 0) return n;
-      if (n == 0) break;
-      have += static_cast<std::size_t>(n);
+  // Direct I/O wants whole blocks: all pieces begin and end at multiples of it, but for the end of a file.
+  constexpr std::int64_t block = 4096;
+  auto const half = static_cast<std::int64_t>(bytes / 2);
+  struct stat s;
+  struct stat t;
+  if (auto const e = sys::fstat(a, &s); e < 0) return static_cast<int>(e);
+  if (auto const e = sys::fstat(b, &t); e < 0) return static_cast<int>(e);
+  // Files of procfs say that they have no bytes: they are read to their end.
+  bool const has_size = S_ISREG(s.st_mode) && S_ISREG(t.st_mode) && s.st_size != 0 && t.st_size != 0;
+  if (has_size && s.st_size != t.st_size) return 0;
+  std::int64_t const size = has_size ? std::int64_t{s.st_size} : std::numeric_limits<std::int64_t>::max() / 2;
+  auto const is_sparse = [](struct stat const& x) { return x.st_blocks * 512 < x.st_size; };
+  bool has_holes = has_size && is_sparse(s) && is_sparse(t);
+  std::int64_t data_end = has_holes ? 0 : size;
+
+  auto const fill = [&](int fd, std::byte* to, std::int64_t at, std::int64_t n) noexcept {
+    std::int64_t have = 0;
+    while (have < n && at + have < size) {
+      iovec const v{to + have, static_cast<std::size_t>(n - have)};
+      auto const got = sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, at + have, 0); });
+      if (got < 0) return got;
+      if (got == 0) break;
+      have += got;
     }
-    return static_cast<std::int64_t>(have);
+    return have;
   };
   for (std::int64_t at = 0; !must_end(asked);) {
-    std::int64_t const n = fill(a, buffer, at);
+    if (at >= data_end) { // what neither has storage for reads as zero in both
+      std::int64_t first[2];
+      std::int64_t last[2];
+      int const e = at >= size ? 0 : sys::next_data(a, at, size, first[0], last[0]);
+      int const f = at >= size ? 0 : sys::next_data(b, at, size, first[1], last[1]);
+      if (e < 0 || f < 0) return std::min(e, f);
+      int const nearest = at >= size || first[0] <= first[1] ? 0 : 1;
+      if (at >= size || first[nearest] >= size) return 1;
+      at = std::max(at, first[nearest] / block * block);
+      data_end = std::min(size, (last[nearest] + block - 1) / block * block);
+    }
+    std::int64_t const piece = std::min(half, (data_end - at) / block * block + block);
+    std::int64_t const n = fill(a, buffer, at, piece);
     if (n < 0) return static_cast<int>(n);
-    std::int64_t const m = fill(b, buffer + half, at);
+    std::int64_t const m = fill(b, buffer + half, at, piece);
     if (m < 0) return static_cast<int>(m);
     if (n != m || std::memcmp(buffer, buffer + half, static_cast<std::size_t>(n)) != 0) return 0;
-    if (n < static_cast<std::int64_t>(half)) return 1;
+    if (n < piece) return 1; // the end of both
     at += n;
   }
   return -ECANCELED;
