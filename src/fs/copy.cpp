@@ -1,13 +1,17 @@
 // clone_or_copy and move: see the header, and src/fs/crew.hpp for the threads.
 //
 //   a file   made without a name, filled, its metadata set, synced if durable, linked into place
-//   a tree   .NAME.unio-copy, 0700; visit makes a directory in it and copies its files; left sets the
-//            metadata of the directory; then syncfs if durable, and rename
+//   a tree   .NAME.unio-copy, 0700 (partial.hpp); visit makes a directory in it and copies its files; left
+//            sets the metadata of the directory; then syncfs if durable, and rename
+//   a link, a FIFO, a socket, a device
+//            made in a directory of its own, 0700: who owns the target's directory could otherwise exchange
+//            it for something else before its owner and its mode are set by name
 //
 // In a tree a file that fails is removed again. Its time is set last: it marks a file that is whole.
 
 #include "fs/metadata.hpp"
 #include "fs/on_thread.hpp"
+#include "fs/partial.hpp"
 #include "fs/reduce_in.hpp"
 #include "fs/reporting.hpp"
 #include "fs/tree.hpp"
@@ -27,10 +31,11 @@ namespace {
 using namespace trees;
 
 constexpr std::size_t copy_buffer = std::size_t{256} << 10;
-constexpr unsigned no_replace = 1; // RENAME_NOREPLACE
-constexpr unsigned exchange = 2;   // RENAME_EXCHANGE
+constexpr std::size_t page = 4096;
 constexpr char random_prefix[] = ".unio-copy-";
-constexpr std::size_t longest_in_partial = 240;
+
+using unio::detail::rename;
+using unio::detail::sync_folder;
 
 int open_at(int dir, char const* name, int flags, unsigned mode = 0) noexcept {
   return unio::detail::open_at(dir, name, flags, mode);
@@ -55,6 +60,9 @@ class file_copier {
   sys::copy_hints hints;
   std::atomic<std::uint64_t> unchanged{0};
   std::atomic<std::uint64_t> links_not_kept{0};
+  std::atomic<std::uint64_t> missing{0};
+  std::atomic<int> why_missing{0}; // of the first
+  std::atomic<std::uint64_t> verified_in_cache{0};
   std::atomic<copy_method> method{copy_method::none};
 
   /// Contents, from one open file to an empty one. `must_end` is asked now and then.
@@ -91,12 +99,48 @@ class file_copier {
     copy_method before = method.load(std::memory_order_relaxed);
     while (used > before && !method.compare_exchange_weak(before, used, std::memory_order_relaxed)) {
     }
-    if (e == 0 && options.verify) return verified(from, to, buffer, asked, must_end);
-    return e;
+    return e == 0 && options.verify ? verify(from, to, buffer, asked, must_end) : e;
   }
 
-  /// Makes what has no contents: a link, a FIFO, a socket, a device.
-  int make_special(int in, char const* from, int out, char const* to, attributes const& a) noexcept {
+  /// Whether the storage has what the source has, and not only the page cache: 0, -EIO, or why that is not
+  /// known. `to` is opened for reading and writing, or for reading if it was written long ago.
+  int verify(int from, int to, std::byte* buffer, void* asked, bool (*must_end)(void*) noexcept) noexcept {
+    struct aligned_delete {
+      void operator()(std::byte* p) const noexcept { ::operator delete[](p, std::align_val_t{page}); }
+    };
+    std::unique_ptr<std::byte[], aligned_delete> own;
+    if (buffer == nullptr) {
+      own.reset(new (std::align_val_t{page}, std::nothrow) std::byte[copy_buffer]);
+      if (own == nullptr) return -ENOMEM;
+      buffer = own.get();
+    }
+    if (int const e = unio::detail::make_durable(to); e != 0) return e;
+    auto const flags = sys::fcntl(to, F_GETFL, 0);
+    int same = -EINVAL;
+    if (flags >= 0 && sys::fcntl(to, F_SETFL, static_cast<long>(flags | O_DIRECT)) == 0) {
+      same = same_contents(from, to, buffer, copy_buffer, asked, must_end);
+      (void)sys::fcntl(to, F_SETFL, static_cast<long>(flags));
+    }
+    if (same == -EINVAL) { // no direct I/O here, or with more alignment
+      verified_in_cache.fetch_add(1, std::memory_order_relaxed);
+      (void)sys::fadvise(to, 0, 0, POSIX_FADV_DONTNEED);
+      same = same_contents(from, to, buffer, copy_buffer, asked, must_end);
+    }
+    return same > 0 ? 0 : same == 0 ? -EIO : same;
+  }
+
+  /// What was refused is reported; the copy is as good as it can be without.
+  void report_refusals(std::string_view path, refusals const& r) noexcept {
+    if (r.owner != 0) report.fail(path, "set the owner", r.owner);
+    if (r.mode != 0) report.fail(path, "set the mode", r.mode);
+    if (r.attributes != 0) report.fail(path, "list the attributes", r.attributes);
+    if (r.times != 0) report.fail(path, "set the times", r.times);
+  }
+
+  /// Makes what has no contents: a link, a FIFO, a socket, a device; in a directory that no other user can
+  /// change.
+  int make_special(int in, char const* from, int out, char const* to, attributes const& a,
+                   refusals& refused) noexcept {
     if (S_ISLNK(a.mode)) {
       char target[unio::detail::longest_path + 2];
       auto const n = sys::readlinkat(in, from, target, sizeof target - 1);
@@ -107,25 +151,11 @@ class file_copier {
       auto const device = static_cast<unsigned>(makedev(a.device_major, a.device_minor));
       if (auto const e = sys::mknodat(out, to, a.mode, device); e < 0) return static_cast<int>(e);
     }
-    int const e = set_metadata(-1, -1, out, to, a, known, false, lost);
-    if (e != 0) sys::unlinkat(out, to, 0);
+    refused = set_metadata(-1, -1, out, to, a, known, false, lost);
     // Of a link only root may set any (xattr(7)).
     bool const may_have_attributes = !S_ISLNK(a.mode) || known.owner == 0;
-    if (e == 0 && may_have_attributes) copy_attributes_of_special(in, from, out, to, lost);
-    return e;
-  }
-
- private:
-  static int verified(int from, int to, std::byte* buffer, void* asked,
-                      bool (*must_end)(void*) noexcept) noexcept {
-    std::unique_ptr<std::byte[]> own;
-    if (buffer == nullptr) {
-      own.reset(new (std::nothrow) std::byte[copy_buffer]);
-      if (own == nullptr) return -ENOMEM;
-      buffer = own.get();
-    }
-    int const same = same_contents(from, to, buffer, copy_buffer, asked, must_end);
-    return same > 0 ? 0 : same == 0 ? -EIO : same;
+    if (may_have_attributes) refused.attributes = copy_attributes_of_special(in, from, out, to, lost);
+    return 0;
   }
 };
 
@@ -144,7 +174,9 @@ struct own {
 
 class tree_copier final : public crew {
  public:
-  tree_copier(crew_settings const& s, file_copier& f) noexcept : crew(s), files_(f) {}
+  /// `copy`: the root of what is made; `is_continued`: it may have names already.
+  tree_copier(crew_settings const& s, file_copier& f, inode_id copy, bool is_continued) noexcept
+      : crew(s), files_(f), copy_(copy), is_continued_(is_continued) {}
   ~tree_copier() override {
     while (names_ != nullptr) ::operator delete(std::exchange(names_, *reinterpret_cast<char**>(names_)));
   }
@@ -158,12 +190,25 @@ class tree_copier final : public crew {
   std::int64_t link(worker& w, node& n, int out, char const* name, attributes const& a, first_name*& first,
                     bool& is_linked) noexcept;
   bool is_whole(int out, char const* name, attributes const& a) const noexcept;
+  int verify_whole(worker& w, node& n, int from, int out, char const* name, attributes const& a) noexcept;
+  int clear(int out, char const* name) const noexcept;
+  void remove_strangers(worker& w, node& n, int in, int out) noexcept;
   char* keep(char const* name) noexcept;
-  void fail(worker& w, node& n, char const* name, std::string_view what, std::int64_t why) noexcept {
-    files_.report.fail(path(w, n, name), what, why);
+  // What is not in the copy.
+  void fail(worker& w, node& n, char const* name, std::string_view what, std::int64_t why,
+            std::string_view reason = {}) noexcept {
+    int none = 0;
+    files_.why_missing.compare_exchange_strong(none, static_cast<int>(why), std::memory_order_relaxed);
+    files_.missing.fetch_add(1, std::memory_order_relaxed);
+    files_.report.fail(path(w, n, name), what, why, reason);
+  }
+  void report_refusals(worker& w, node& n, char const* name, refusals const& r) noexcept {
+    files_.report_refusals(path(w, n, name), r);
   }
 
   file_copier& files_;
+  inode_id copy_;
+  bool is_continued_;
   std::mutex linked_mutex_;
   inode_table<first_name> linked_;
   char* names_ = nullptr;
@@ -182,8 +227,47 @@ char* tree_copier::keep(char const* name) noexcept {
 // Whether an ended copy has left it whole: its time was set last.
 bool tree_copier::is_whole(int out, char const* name, attributes const& a) const noexcept {
   attributes b;
-  return files_.options.resume && attributes_of(out, name, b) == 0 && b.mode == a.mode && b.size == a.size &&
-         b.modified_s == a.modified_s && b.modified_ns == a.modified_ns;
+  return is_continued_ && attributes_of(out, name, b) == 0 && b.mode == a.mode && b.size == a.size &&
+         b.modified_s == a.modified_s && b.modified_ns == a.modified_ns && b.device_major == a.device_major &&
+         b.device_minor == a.device_minor && (a.links > 1 || b.links == 1);
+}
+
+// Whether what an ended copy has left has the contents, too. 0, -EIO, or why that is not known.
+int tree_copier::verify_whole(worker& w, node& n, int from, int out, char const* name,
+                              attributes const& a) noexcept {
+  descriptor const to(open_at(out, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  if (to.get() < 0) return to.get();
+  int const e = files_.verify(from, to.get(), w.buffer + settings_.buffer, this,
+                              [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
+  if (e == 0) // reading has changed its time
+    report_refusals(w, n, name,
+                    set_metadata(from, to.get(), -1, nullptr, a, files_.known, false, files_.lost));
+  return e;
+}
+
+// Removes what is in the way of a name.
+int tree_copier::clear(int out, char const* name) const noexcept {
+  auto const e = sys::unlinkat(out, name, 0);
+  if (e != -EISDIR && e != -EPERM) return to_int(e);
+  reduce_options const o{.rename_first = false, .make_writable = true};
+  auto const r = reduce_in(out, name, true, o, {}, nullptr, settings_.stop);
+  return r && r->is_gone ? 0 : to_int(e);
+}
+
+// An ended copy has left names that the source does not have: any more, or not yet.
+void tree_copier::remove_strangers(worker& w, node& n, int in, int out) noexcept {
+  while (!must_end()) {
+    std::int64_t const got = read(w, out);
+    if (got < 0 && got != -ENOENT) fail(w, n, "", "read", got);
+    if (got <= 0) return;
+    directory_entries const all(w.buffer, static_cast<std::size_t>(got));
+    for (directory_entry const& entry : all) {
+      attributes a;
+      if (attributes_of(in, entry.c_str(), a) != -ENOENT) continue;
+      if (int const e = clear(out, entry.c_str()); e != 0 && e != -ENOENT)
+        fail(w, n, entry.c_str(), "remove", e, "left by an ended copy, and not in the source");
+    }
+  }
 }
 
 // Links `name` to the first name of the same file: then is_linked. Otherwise this is the first name, whose
@@ -204,12 +288,12 @@ std::int64_t tree_copier::link(worker& w, node& n, int out, char const* name, at
   std::int64_t e = dir;
   if (dir >= 0) {
     e = sys::linkat(dir, first->name, out, name, 0);
-    if (e == -EEXIST && files_.options.resume) { // perhaps the link that it should be
+    if (e == -EEXIST && is_continued_) { // perhaps the link that it should be
       attributes x;
       attributes y;
       bool const is_same =
           attributes_of(dir, first->name, x) == 0 && attributes_of(out, name, y) == 0 && x.id == y.id;
-      if (!is_same && sys::unlinkat(out, name, 0) == 0) e = sys::linkat(dir, first->name, out, name, 0);
+      if (!is_same && clear(out, name) == 0) e = sys::linkat(dir, first->name, out, name, 0);
       if (is_same) e = 0;
     }
     unuse(*first->in);
@@ -235,10 +319,11 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
     int const flags = (files_.options.verify ? O_RDWR : O_WRONLY) | O_CREAT | O_EXCL | O_NOFOLLOW;
     unsigned const mode = has_mode ? a.mode & 0777 : 0600;
     to.reset(open_at(out, name, flags, mode));
-    if (to.get() == -EEXIST && files_.options.resume) {
-      is_there = is_whole(out, name, a);
+    if (to.get() == -EEXIST && is_continued_) {
+      is_there = is_whole(out, name, a) &&
+                 (!files_.options.verify || verify_whole(w, n, from.get(), out, name, a) == 0);
       if (is_there) return 0;
-      if (auto const e = sys::unlinkat(out, name, 0); e < 0) return e;
+      if (int const e = clear(out, name); e < 0) return e;
       to.reset(open_at(out, name, flags, mode));
     }
     return std::min(to.get(), 0);
@@ -268,8 +353,9 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
   }
   e = files_.contents(from.get(), to.get(), a, w.buffer + settings_.buffer, this,
                       [](void* c) noexcept { return static_cast<tree_copier*>(c)->must_end(); });
-  if (e == 0) e = set_metadata(from.get(), to.get(), -1, nullptr, a, files_.known, has_mode, files_.lost);
   if (e == 0) {
+    report_refusals(w, n, name,
+                    set_metadata(from.get(), to.get(), -1, nullptr, a, files_.known, has_mode, files_.lost));
     files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   } else {
     // What an ended copy leaves has another time than its source, and is made again.
@@ -301,9 +387,11 @@ std::int64_t tree_copier::copy_one(worker& w, node& n, int in, int out,
     lock.lock();
     if (auto const e = link(w, n, out, name, a, first, is_linked); e != 0) return e;
   }
-  std::int64_t e = is_linked ? 0 : files_.make_special(in, name, out, name, a);
-  if (e == -EEXIST && files_.options.resume && sys::unlinkat(out, name, 0) == 0)
-    e = files_.make_special(in, name, out, name, a);
+  refusals refused;
+  std::int64_t e = is_linked ? 0 : files_.make_special(in, name, out, name, a, refused);
+  if (e == -EEXIST && is_continued_ && clear(out, name) == 0)
+    e = files_.make_special(in, name, out, name, a, refused);
+  report_refusals(w, n, name, refused);
   if (e == 0) files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   if (e != 0 && first != nullptr) first->in = nullptr;
   return e;
@@ -314,7 +402,7 @@ int tree_copier::make_directory(worker& w, node& n) noexcept {
   int const out = use(w, parent, 1);
   if (out < 0) return out;
   auto e = sys::mkdirat(out, n.name, 0700);
-  if (e == -EEXIST && files_.options.resume) {
+  if (e == -EEXIST && is_continued_) {
     attributes a;
     e = attributes_of(out, n.name, a);
     if (e == 0 && !S_ISDIR(a.mode)) {
@@ -334,6 +422,12 @@ int tree_copier::visit(worker& w, node& n) noexcept {
     return 0;
   }
   std::int64_t e = attributes_of(in, "", mine.source);
+  if (e == 0 && mine.source.id == copy_) {
+    // By a mount, for instance. What is made is all below it, so that no other directory need be compared.
+    unuse(n);
+    fail(w, n, "", "copy", -EINVAL, "the copy itself, which lies in the source");
+    return 0;
+  }
   if (e == 0 && n.parent != nullptr) e = make_directory(w, n);
   int const out = e == 0 ? use(w, n, 1) : to_int(e);
   if (out < 0) {
@@ -343,7 +437,8 @@ int tree_copier::visit(worker& w, node& n) noexcept {
     return 0;
   }
   mine.is_made = true;
-  if (files_.options.resume) sys::fchmod(out, 0700); // it may have its mode already
+  // It may have its owner, its mode and its ACLs already.
+  if (int const t = is_continued_ ? take_over(out) : 0; t != 0) fail(w, n, "", "take over", t);
   files_.report.entries.fetch_add(1, std::memory_order_relaxed);
   e = 0;
   while (e == 0 && !must_end()) {
@@ -379,6 +474,7 @@ int tree_copier::visit(worker& w, node& n) noexcept {
     }
     push(children);
   }
+  if (e == 0 && is_continued_) remove_strangers(w, n, in, out);
   unuse(n);
   unuse(n);
   return to_int(e);
@@ -388,15 +484,17 @@ int tree_copier::left(worker& w, node& n) noexcept {
   auto const& mine = n.extra<own>();
   if (!mine.is_made) return 0;
   int const out = use(w, n, 1);
-  int e = out;
   if (out >= 0) {
     int const in = use(w, n, 0); // for its attributes; without it they are lost
-    e = set_metadata(in, out, -1, nullptr, mine.source, files_.known, false, files_.lost);
+    refusals const refused =
+        set_metadata(in, out, -1, nullptr, mine.source, files_.known, false, files_.lost);
     if (in >= 0) unuse(n);
     if (in < 0) files_.lost.attributes.fetch_add(1, std::memory_order_relaxed);
     unuse(n);
+    report_refusals(w, n, "", refused);
+  } else {
+    files_.report.fail(path(w, n, ""), "set the metadata", out);
   }
-  if (e < 0) fail(w, n, "", "set the metadata", e);
   w.shown_node = nullptr;
   return 0;
 }
@@ -419,7 +517,9 @@ class copying {
   int copy_file() noexcept;
   int copy_special() noexcept;
   int copy_tree() noexcept;
-  int place(char const* name) noexcept;
+  int make_and_place_special(int room) noexcept;
+  int place(int in, char const* name) noexcept;
+  int replace_tree(char const* name, char (&old)[unio::detail::longest_name + 1]) noexcept;
   void remove_tree(char const* name) noexcept;
 
   copy_options options_;
@@ -434,6 +534,7 @@ class copying {
   attributes source_{};
   attributes target_{};
   bool has_target_ = false;
+  bool is_refused_ = false; // before anything was changed
   int ended_ = 0;
 };
 
@@ -466,7 +567,7 @@ int copying::prepare(path_handle const& from_base, path_view from, path_handle c
   from_folder_.reset(open_at(base_of(from_base), from_.folder, O_PATH | O_DIRECTORY));
   if (from_folder_.get() < 0) return from_folder_.get();
   to_folder_.reset(open_at(base_of(to_base), to_.folder, O_RDONLY | O_DIRECTORY));
-  if (to_folder_.get() == -EACCES)
+  if (to_folder_.get() == -EACCES && !options_.durable) // what cannot be read cannot be synced
     to_folder_.reset(open_at(base_of(to_base), to_.folder, O_PATH | O_DIRECTORY));
   if (to_folder_.get() < 0) return to_folder_.get();
   if (int const e = attributes_of(from_folder_.get(), from_.name, source_); e != 0) return e;
@@ -483,55 +584,55 @@ int copying::prepare(path_handle const& from_base, path_view from, path_handle c
   return is_tree ? is_inside() : 0;
 }
 
-// Gives a whole copy, which has a name of its own, its place.
-int copying::place(char const* name) noexcept {
+// Gives a whole copy, which has a name of its own in the directory `in`, its place.
+int copying::place(int in, char const* name) noexcept {
   int const dir = to_folder_.get();
   if (options_.durable) { // its name comes after what it names
-    auto const e = sys::uninterrupted([&] { return sys::fsync(dir); });
-    if (e < 0 && e != -EINVAL && e != -EBADF) return static_cast<int>(e);
+    if (int const e = sync_folder(in); e != 0) return e;
   }
-  std::int64_t e = 0;
-  char whole[256] = ""; // what the copy is called before it replaces a tree
-  char aside[256] = "";
-  char const* old = nullptr; // what was replaced is called that now
-  if (!options_.replace) {
-    e = sys::renameat(dir, name, dir, to_.name, no_replace);
-    if (e == -EINVAL || e == -ENOSYS) { // NFS, 9p: no flags
-      attributes a;
-      e = attributes_of(dir, to_.name, a) == 0 ? -EEXIST : sys::renameat(dir, name, dir, to_.name, 0);
-    }
-  } else if (S_ISDIR(source_.mode) && has_target_) {
-    // The old tree must never have the name that `resume` continues: its names would become the copy's.
-    random_name(whole, random_prefix);
-    e = sys::renameat(dir, name, dir, whole, 0);
-    if (e != 0) return static_cast<int>(e);
-    e = sys::renameat(dir, whole, dir, to_.name, exchange);
-    if (e == 0) old = whole;
-    if (e == -ENOENT) e = sys::renameat(dir, whole, dir, to_.name, no_replace); // removed meanwhile
-    if (e == -EINVAL || e == -ENOSYS) {
-      random_name(aside, random_prefix);
-      e = sys::renameat(dir, to_.name, dir, aside, 0);
+  char old[unio::detail::longest_name + 1] = ""; // what was replaced is called that now
+  bool const replaces_tree = options_.replace && S_ISDIR(source_.mode) && has_target_;
+  int const e = replaces_tree ? replace_tree(name, old)
+                              : rename(in, name, dir, to_.name,
+                                       options_.replace ? relink_mode::replace : relink_mode::no_replace);
+  if (e != 0) return e;
+  report_.is_in_place = true;
+  if (int const s = options_.durable ? sync_folder(dir) : 0; s != 0) {
+    std::memcpy(report_.left_as, old, sizeof old);
+    return s;
+  }
+  if (*old != '\0') remove_tree(old);
+  return 0;
+}
+
+// Exchanges the whole copy and the tree that is there. `old`: what that is called then; empty: it was gone.
+int copying::replace_tree(char const* name, char (&old)[unio::detail::longest_name + 1]) noexcept {
+  int const dir = to_folder_.get();
+  // The old tree must never have the name that `resume` continues: its names would become the copy's.
+  char whole[unio::detail::longest_name + 1];
+  if (int const e = random_name(whole, random_prefix); e != 0) return e;
+  if (int const e = rename(dir, name, dir, whole, relink_mode::no_replace); e != 0) return e;
+  int e = rename(dir, whole, dir, to_.name, relink_mode::exchange);
+  if (e == 0) {
+    std::memcpy(old, whole, sizeof old);
+    return 0;
+  }
+  if (e == -ENOENT) e = rename(dir, whole, dir, to_.name, relink_mode::no_replace); // removed meanwhile
+  if (e == -EINVAL || e == -ENOSYS) { // NFS, 9p: without exchanging
+    char aside[unio::detail::longest_name + 1];
+    e = random_name(aside, random_prefix);
+    if (e == 0) e = rename(dir, to_.name, dir, aside, relink_mode::no_replace);
+    if (e == 0) {
+      e = rename(dir, whole, dir, to_.name, relink_mode::no_replace);
       if (e == 0) {
-        e = sys::renameat(dir, whole, dir, to_.name, 0);
-        if (e == 0) old = aside;
-        if (e != 0) (void)sys::renameat(dir, aside, dir, to_.name, 0);
+        std::memcpy(old, aside, sizeof old);
+      } else if (rename(dir, aside, dir, to_.name, relink_mode::no_replace) != 0) {
+        std::memcpy(report_.left_as, aside, sizeof aside); // another process has taken the name
       }
     }
-    if (e != 0) (void)sys::renameat(dir, whole, dir, name, 0);
-  } else {
-    e = sys::renameat(dir, name, dir, to_.name, 0);
   }
-  if (e != 0) return static_cast<int>(e);
-  report_.is_in_place = true;
-  if (options_.durable) {
-    auto const s = sys::uninterrupted([&] { return sys::fsync(dir); });
-    if (s < 0 && s != -EINVAL && s != -EBADF) {
-      if (old != nullptr) std::memcpy(report_.left_as, old, std::strlen(old) + 1);
-      return static_cast<int>(s);
-    }
-  }
-  if (old != nullptr) remove_tree(old);
-  return 0;
+  if (e != 0) (void)rename(dir, whole, dir, name, relink_mode::no_replace);
+  return e;
 }
 
 // What of it cannot be removed is a failure.
@@ -556,70 +657,75 @@ int copying::copy_file() noexcept {
   told_.total_bytes.store(source_.size, std::memory_order_relaxed);
   told_.total_is_known.store(true, std::memory_order_relaxed);
   int const dir = to_folder_.get();
-  char name[256];
-  random_name(name, random_prefix);
+  char name[unio::detail::longest_name + 1];
+  if (int const e = random_name(name, random_prefix); e != 0) return e;
   int const access = options_.verify ? O_RDWR : O_WRONLY;
   descriptor to(open_at(dir, ".", access | O_TMPFILE, 0600));
   bool has_name = to.get() < 0;
   if (has_name) to.reset(open_at(dir, name, access | O_CREAT | O_EXCL | O_NOFOLLOW, 0600));
   if (to.get() < 0) return to.get();
-  int e = files_.contents(from.get(), to.get(), source_, nullptr, this,
-                          [](void* c) noexcept { return static_cast<copying*>(c)->must_end(); });
-  if (e == 0) e = set_metadata(from.get(), to.get(), -1, nullptr, source_, files_.known, false, files_.lost);
-  if (e == 0 && options_.durable) e = to_int(sys::uninterrupted([&] { return sys::fsync(to.get()); }));
+  int e = drop_inherited_acls(to.get());
+  if (e == 0)
+    e = files_.contents(from.get(), to.get(), source_, nullptr, this,
+                        [](void* c) noexcept { return static_cast<copying*>(c)->must_end(); });
+  if (e == 0)
+    files_.report_refusals(
+        "", set_metadata(from.get(), to.get(), -1, nullptr, source_, files_.known, false, files_.lost));
+  if (e == 0 && options_.durable) e = unio::detail::make_durable(to.get());
   if (e == 0 && !has_name) {
     // If it must not replace anything it gets its final name at once.
-    char const* const as = options_.replace ? name : to_.name;
-    e = unio::detail::link_open_file(to.get(), dir, as);
+    e = unio::detail::link_open_file(to.get(), dir, options_.replace ? name : to_.name);
     if (e == 0 && !options_.replace) {
       report_.is_in_place = true;
-      if (options_.durable) e = to_int(sys::uninterrupted([&] { return sys::fsync(dir); }));
-      if (e == -EINVAL || e == -EBADF) e = 0;
+      if (options_.durable) e = sync_folder(dir);
     } else if (e == 0) {
       has_name = true;
     }
   }
-  if (e == 0 && has_name) e = place(name);
+  if (e == 0 && has_name) e = place(dir, name);
   if (e != 0 && has_name && !report_.is_in_place) sys::unlinkat(dir, name, 0);
   if (e == 0) told_.entries.store(1, std::memory_order_relaxed);
   return e;
 }
 
 int copying::copy_special() noexcept {
-  char name[256];
-  random_name(name, random_prefix);
-  int e = files_.make_special(from_folder_.get(), from_.name, to_folder_.get(), name, source_);
-  if (e != 0) return e;
-  e = place(name);
-  if (e != 0) sys::unlinkat(to_folder_.get(), name, 0);
+  int const dir = to_folder_.get();
+  char name[unio::detail::longest_name + 1];
+  if (int const e = random_name(name, random_prefix); e != 0) return e;
+  if (auto const e = sys::mkdirat(dir, name, 0700); e < 0) return static_cast<int>(e);
+  descriptor const room(open_at(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK));
+  int e = room.get();
+  if (e >= 0) e = make_and_place_special(room.get());
+  sys::unlinkat(dir, name, AT_REMOVEDIR);
   if (e == 0) told_.entries.store(1, std::memory_order_relaxed);
+  return e;
+}
+
+// `room` is a directory that only this user may enter, if nobody has exchanged it for another.
+int copying::make_and_place_special(int room) noexcept {
+  constexpr char made[] = "copy";
+  if (int const e = take_over(room); e != 0) return e;
+  refusals refused;
+  int e = files_.make_special(from_folder_.get(), from_.name, room, made, source_, refused);
+  if (e != 0) return e;
+  e = place(room, made);
+  if (!report_.is_in_place) sys::unlinkat(room, made, 0);
+  files_.report_refusals("", refused);
   return e;
 }
 
 int copying::copy_tree() noexcept {
   int const dir = to_folder_.get();
-  char name[256] = ".";
-  std::size_t const size = std::min(std::strlen(to_.name), longest_in_partial);
-  std::memcpy(name + 1, to_.name, size);
-  std::memcpy(name + 1 + size, ".unio-copy", sizeof ".unio-copy");
   constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
   descriptor from(open_at(from_folder_.get(), from_.name, flags));
   if (from.get() < 0) return from.get();
-  auto e = sys::mkdirat(dir, name, 0700);
-  bool const was_there = e == -EEXIST;
-  if (was_there) {
-    if (!options_.resume) return -EALREADY;
-    e = 0;
-  }
-  if (e != 0) return static_cast<int>(e);
-  descriptor to(open_at(dir, name, flags));
-  attributes partial{};
-  e = to.get() < 0 ? to.get() : attributes_of(to.get(), "", partial);
-  if (e == 0 && partial.owner != ::geteuid()) e = -EPERM; // another user's
-  if (e == 0 && was_there) e = sys::fchmod(to.get(), 0700);
-  if (e != 0) return static_cast<int>(e);
+  partial made;
+  descriptor to(made.take(dir, to_.name, from.get(), options_.resume));
+  if (to.get() < 0) return is_refused_ = true, to.get();
+  attributes root{};
+  int e = attributes_of(to.get(), "", root);
   files_.known.find(to.get());
-  int const synced = options_.durable ? static_cast<int>(open_at(to.get(), ".", flags)) : -1;
+  descriptor const synced(options_.durable ? open_at(to.get(), ".", flags) : -1);
 
   crew_settings s = settings_;
   s.sides = 2;
@@ -628,24 +734,28 @@ int copying::copy_tree() noexcept {
   s.depth_first = true;
   s.verify = true;
   s.climb = true;
-  {
-    tree_copier all(s, files_);
+  if (e == 0 && options_.durable && synced.get() < 0) e = synced.get();
+  if (e == 0) {
+    tree_copier all(s, files_, root.id, made.was_there());
     e = all.begin(from.release(), to.release());
     if (e == 0) {
       new (&all.root().extra<own>()) own{};
       e = all.run();
     }
   }
-  if (e == 0 && options_.durable) e = sys::uninterrupted([&] { return sys::syncfs(synced); });
-  if (synced >= 0) sys::close(synced);
-  if (e == 0) e = place(name);
-  if (e == 0 || report_.is_in_place) return to_int(e);
-  if (options_.keep_partial) {
-    std::memcpy(report_.left_as, name, std::strlen(name) + 1);
+  if (e == 0 && has_target_ && !options_.allow_incomplete)
+    e = files_.why_missing.load(std::memory_order_relaxed);
+  if (e == 0 && options_.durable) e = to_int(sys::uninterrupted([&] { return sys::syncfs(synced.get()); }));
+  if (e == 0) e = place(dir, made.name());
+  if (report_.is_in_place) {
+    made.forget();
+  } else if (options_.keep_partial) {
+    std::memcpy(report_.left_as, made.name(), std::strlen(made.name()) + 1);
   } else {
-    remove_tree(name);
+    remove_tree(made.name());
+    if (report_.left_as[0] == '\0') made.forget();
   }
-  return to_int(e);
+  return e;
 }
 
 result<copy_report> copying::run(path_handle const& from_base, path_view from, path_handle const& to_base,
@@ -658,7 +768,7 @@ result<copy_report> copying::run(path_handle const& from_base, path_view from, p
     e = copy_file();
   } else if (S_ISDIR(source_.mode)) {
     e = copy_tree();
-    if (e == -EALREADY) return code(e);
+    if (is_refused_) return code(e);
   } else {
     e = copy_special();
   }
@@ -673,6 +783,8 @@ result<copy_report> copying::run(path_handle const& from_base, path_view from, p
   report_.owners_not_kept = files_.lost.owners.load(std::memory_order_relaxed);
   report_.attributes_not_kept = files_.lost.attributes.load(std::memory_order_relaxed);
   report_.links_not_kept = files_.links_not_kept.load(std::memory_order_relaxed);
+  report_.missing = files_.missing.load(std::memory_order_relaxed);
+  report_.verified_in_cache = files_.verified_in_cache.load(std::memory_order_relaxed);
   report_.method = files_.method.load(std::memory_order_relaxed);
   report_.failures = std::move(told_.failures);
   return std::move(report_);
@@ -686,6 +798,25 @@ result<copy_report> copy_until(path_handle const& from_base, path_view from, pat
   return c->run(from_base, from, to_base, to);
 }
 
+// rename(2) does nothing if both are names of one file. Then removes `from`; but not if both are one name: by
+// another path to the same folder, or in another case where that does not matter. Returns 0 or a negative
+// code.
+int end_two_names(int from_dir, split_path const& from, int to_dir, char const* to) noexcept {
+  attributes x{};
+  attributes y{};
+  descriptor const folder(open_at(from_dir, from.folder, O_PATH | O_DIRECTORY));
+  auto const are_one = [&](int dir, char const* name) noexcept {
+    return attributes_of(dir, name, x) == 0 && attributes_of(to_dir, to, y) == 0 && x.id == y.id;
+  };
+  if (folder.get() < 0 || !are_one(folder.get(), from.name) || x.links < 2) return 0;
+  char aside[unio::detail::longest_name + 1];
+  if (int const e = random_name(aside, random_prefix); e != 0) return e;
+  if (int const e = rename(folder.get(), from.name, folder.get(), aside, relink_mode::no_replace); e != 0)
+    return e;
+  if (are_one(folder.get(), aside)) return static_cast<int>(sys::unlinkat(folder.get(), aside, 0));
+  return rename(folder.get(), aside, folder.get(), from.name, relink_mode::no_replace);
+}
+
 result<copy_report> move_until(path_handle const& from_base, path_view from, path_handle const& to_base,
                                path_view to, copy_options o, deadline d, tree_sink* sink,
                                stop_token second) noexcept {
@@ -693,14 +824,17 @@ result<copy_report> move_until(path_handle const& from_base, path_view from, pat
   split_path b;
   if (int const e = a.set(from); e != 0) return code(e);
   if (int const e = b.set(to); e != 0) return code(e);
-  unsigned const flags = o.replace ? 0 : no_replace;
-  auto const e = sys::renameat(base_of(from_base), from.c_str(), base_of(to_base), to.c_str(), flags);
+  int const from_dir = base_of(from_base);
+  int const to_dir = base_of(to_base);
+  auto const how = o.replace ? relink_mode::replace : relink_mode::no_replace;
+  int e = rename(from_dir, from.c_str(), to_dir, to.c_str(), how);
+  if (e == 0 && o.replace) e = end_two_names(from_dir, a, to_dir, to.c_str());
   if (e == 0) {
     copy_report renamed;
     renamed.is_in_place = true;
     return renamed;
   }
-  bool const can_copy = e == -EXDEV || (e == -EINVAL && flags != 0) || e == -ENOTEMPTY || e == -ENOSYS;
+  bool const can_copy = e == -EXDEV || e == -ENOTEMPTY;
   if (!can_copy) return code(e);
   o.verify = true;
   o.durable = true;

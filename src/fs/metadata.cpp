@@ -1,6 +1,7 @@
 #include "fs/metadata.hpp"
 
 #include "fs/tree.hpp"
+#include "handle/change_mode.hpp"
 
 #include <fcntl.h>
 #include <linux/stat.h>
@@ -19,13 +20,6 @@ namespace {
 
 constexpr unsigned mask = STATX_BASIC_STATS;
 constexpr std::size_t longest_list = std::size_t{64} << 10; // XATTR_LIST_MAX, XATTR_SIZE_MAX
-
-// fchmodat2(2) came with Linux 6.6. Before, fchmodat(2) without flags does the same, but not for links.
-std::int64_t set_mode(int dir, char const* name, std::uint32_t mode) noexcept {
-  auto const e = sys::fchmodat2(dir, name, mode, 0);
-  if (e != -ENOSYS && e != -EPERM) return e;
-  return ::fchmodat(dir, name, mode, 0) == 0 ? 0 : -errno;
-}
 
 bool is_skipped(std::string_view name) noexcept { return name == "security.selinux"; }
 
@@ -46,19 +40,22 @@ struct attributed {
   }
 };
 
-void copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
+// Returns 0, or why they could not be listed.
+int copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
   char few[1024];
   auto n = from.list(few, sizeof few);
-  if (n == 0 || (n < 0 && n != -ERANGE)) return;
+  if (n == 0 || n == -EOPNOTSUPP || n == -ENOSYS) return 0; // the filesystem has none
+  if (n < 0 && n != -ERANGE) return static_cast<int>(n);
   std::unique_ptr<char[]> const many(new (std::nothrow) char[2 * longest_list]);
   if (many == nullptr) {
     lost.attributes.fetch_add(1, std::memory_order_relaxed);
-    return;
+    return 0;
   }
   char const* names = few;
   if (n < 0) {
     n = from.list(many.get(), longest_list);
     names = many.get();
+    if (n < 0) return static_cast<int>(n);
   }
   char* const value = many.get() + longest_list;
   for (char const* at = names; n > 0 && at < names + n; at += std::strlen(at) + 1) {
@@ -68,6 +65,7 @@ void copy_attributes(attributed from, attributed to, not_kept& lost) noexcept {
     std::int64_t const e = size < 0 ? size : to.set(at, value, static_cast<std::size_t>(size));
     if (e < 0) lost.attributes.fetch_add(1, std::memory_order_relaxed);
   }
+  return 0;
 }
 
 std::uint32_t umask_of_process() noexcept {
@@ -122,51 +120,56 @@ void defaults::find(int dir) noexcept {
               a.group == group;
 }
 
-int set_metadata(int from, int to, int dir, char const* name, attributes const& a, defaults const& d,
-                 bool mode_is_set, not_kept& lost) noexcept {
+refusals set_metadata(int from, int to, int dir, char const* name, attributes const& a, defaults const& d,
+                      bool mode_is_set, not_kept& lost) noexcept {
+  refusals refused;
   bool const is_open = to >= 0;
   int const at = is_open ? to : dir;
   char const* const path = is_open ? "" : name;
   int const flags = is_open ? AT_EMPTY_PATH : AT_SYMLINK_NOFOLLOW;
+  std::uint32_t mode = a.mode & 07777;
   if (!d.are_known || a.owner != d.owner || a.group != d.group) {
-    auto e = sys::fchownat(at, path, a.owner, a.group, flags);
-    // A user who may not change the owner may be allowed to set the group.
-    if (e == -EPERM) {
+    auto const e = sys::fchownat(at, path, a.owner, a.group, flags);
+    mode_is_set = mode_is_set && e == 0 && (mode & 07000) == 0;
+    if (e < 0) {
       lost.owners.fetch_add(1, std::memory_order_relaxed);
-      e = sys::fchownat(at, path, static_cast<unsigned>(-1), a.group, flags);
+      // A user who may not change the owner may be allowed to set the group.
+      (void)sys::fchownat(at, path, static_cast<unsigned>(-1), a.group, flags);
       // With another owner these bits would give rights that the owner of the source did not give.
-      if (e == -EPERM || e == 0) mode_is_set = false;
-      if (e == -EPERM) e = 0;
-      std::uint32_t const bits = a.mode & 01777;
-      if (e == 0 && is_open) e = sys::fchmod(to, bits);
-      if (e == 0 && !is_open && !S_ISLNK(a.mode)) e = set_mode(dir, name, bits);
-      mode_is_set = true;
-    } else {
-      mode_is_set = mode_is_set && (a.mode & 07000) == 0;
+      mode &= 01777;
+      if (e != -EPERM) refused.owner = static_cast<int>(e);
     }
-    if (e < 0) return static_cast<int>(e);
   }
-  if (!mode_is_set && !S_ISLNK(a.mode)) {
-    auto const e = is_open ? sys::fchmod(to, a.mode & 07777) : set_mode(dir, name, a.mode & 07777);
-    if (e < 0) return static_cast<int>(e);
-  }
-  if (is_open && from >= 0) copy_attributes({from}, {to}, lost);
+  if (!mode_is_set && !S_ISLNK(a.mode))
+    refused.mode =
+        static_cast<int>(is_open ? sys::fchmod(to, mode) : unio::detail::change_mode(dir, name, mode));
+  if (is_open && from >= 0) refused.attributes = copy_attributes({from}, {to}, lost);
   timespec const times[2] = {{a.accessed_s, a.accessed_ns}, {a.modified_s, a.modified_ns}};
-  auto const e =
-      is_open ? sys::utimensat(to, nullptr, times, 0) : sys::utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW);
-  return static_cast<int>(e < 0 ? e : 0);
+  refused.times = static_cast<int>(is_open ? sys::utimensat(to, nullptr, times, 0)
+                                           : sys::utimensat(dir, name, times, AT_SYMLINK_NOFOLLOW));
+  return refused;
 }
 
-void copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept {
-  constexpr int flags = O_PATH | O_NOFOLLOW | O_CLOEXEC;
-  descriptor const source(sys::openat(in, from, flags, 0));
+int copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept {
+  constexpr int flags = O_PATH | O_NOFOLLOW;
+  descriptor const source(unio::detail::open_at(in, from, flags, 0));
   unio::detail::descriptor_path const source_path(source.get());
   char names[1];
-  if (source.get() < 0) return;
-  if (auto const n = sys::listxattr(source_path.text, names, sizeof names); n <= 0 && n != -ERANGE) return;
-  descriptor const target(sys::openat(out, to, flags, 0));
+  if (source.get() < 0) return source.get();
+  auto const n = sys::listxattr(source_path.text, names, sizeof names);
+  if (n == 0 || n == -ENOENT || n == -ENOTDIR) return 0; // none, or no /proc
+  descriptor const target(unio::detail::open_at(out, to, flags, 0));
+  if (target.get() < 0) return target.get();
   unio::detail::descriptor_path const target_path(target.get());
-  copy_attributes({-1, source_path.text}, {-1, target_path.text}, lost);
+  return copy_attributes({-1, source_path.text}, {-1, target_path.text}, lost);
+}
+
+int drop_inherited_acls(int fd) noexcept {
+  for (char const* const name : {"system.posix_acl_default", "system.posix_acl_access"}) {
+    auto const e = sys::fremovexattr(fd, name);
+    if (e < 0 && e != -ENODATA && e != -EOPNOTSUPP && e != -ENOSYS) return static_cast<int>(e);
+  }
+  return 0;
 }
 
 } // namespace unio::fs::trees

@@ -52,16 +52,31 @@ struct defaults {
   }
 };
 
+/// Why something could not be set, each 0 or -errno. Filesystems such as vfat refuse what they cannot keep,
+/// and user namespaces owners that they do not know.
+struct refusals {
+  int owner = 0; ///< beyond EPERM, which only counts in not_kept
+  int mode = 0;
+  int attributes = 0; ///< they could not be listed; one that could not be set counts in not_kept
+  int times = 0;
+};
+
 /// Sets the owner, the mode, the extended attributes with the ACLs, and the times, in this order: chown(2)
-/// clears bits of the mode and capabilities, and all of it changes times. Returns 0 or -errno.
+/// clears bits of the mode and capabilities, and all of it changes times. Goes on after each refusal.
 ///
 /// `from` and `to` are open, or `to` is -1 and what is meant is `name` in `dir` (a link, a FIFO, …), whose
-/// extended attributes copy_attributes_of_special() copies. `mode_is_set`: it was made with it.
-int set_metadata(int from, int to, int dir, char const* name, attributes const& a, defaults const& d,
-                 bool mode_is_set, not_kept& lost) noexcept;
+/// extended attributes copy_attributes_of_special() copies; `dir` must be one in which no other user can
+/// exchange names. `mode_is_set`: it was made with it.
+refusals set_metadata(int from, int to, int dir, char const* name, attributes const& a, defaults const& d,
+                      bool mode_is_set, not_kept& lost) noexcept;
 
 /// Copies the extended attributes, with the ACLs, of a link, a FIFO, a device or a socket to another name.
 /// Copies nothing where /proc is not mounted: the calls that Linux has before 6.13 need a path from there.
-void copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept;
+/// Returns 0, or why they could not be listed.
+int copy_attributes_of_special(int in, char const* from, int out, char const* to, not_kept& lost) noexcept;
+
+/// Removes the ACLs that a new file or directory has inherited: they could give rights that the source does
+/// not give. Returns 0 or -errno.
+int drop_inherited_acls(int fd) noexcept;
 
 } // namespace unio::fs::trees

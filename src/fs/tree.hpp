@@ -66,9 +66,9 @@ inline crew_settings settings_of(tree_options const& o, deadline d, stop_token s
 }
 
 /// Whether two open files have the same bytes: 1, 0, or a negative code. `must_end` is asked before each
-/// piece: -ECANCELED. `buffer`, at a multiple of 8 KiB in size and of a page in memory, has room for a piece of
-/// both. Does not read where neither has storage. Moves their positions. Either may be open for direct I/O:
-/// -EINVAL, if that wants more alignment than a page.
+/// piece: -ECANCELED. `buffer`, at a multiple of 8 KiB in size and of a page in memory, has room for a piece
+/// of both. Does not read where neither has storage. Moves their positions. Either may be open for direct
+/// I/O: -EINVAL, if that wants more alignment than a page.
 int same_contents(int a, int b, std::byte* buffer, std::size_t bytes, void* asked,
                   bool (*must_end)(void* asked) noexcept) noexcept;
 

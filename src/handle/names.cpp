@@ -48,8 +48,8 @@ void descriptor::reset(std::int64_t fd) noexcept {
   fd_ = sys::above_standard(fd);
 }
 
-// EINVAL: what has no fsync of its own, such as a pipe, and the directories of filesystems that need none. Not
-// EROFS: ext4 says so after it was made read-only by an error, which has lost what was to be synced.
+// EINVAL: what has no fsync of its own, such as a pipe, and the directories of filesystems that need none.
+// Not EROFS: ext4 says so after it was made read-only by an error, which has lost what was to be synced.
 int make_durable(int fd) noexcept {
   std::int64_t const r = sys::uninterrupted([&] { return sys::fsync(fd); });
   if (r != -EBADF) return r == -EINVAL ? 0 : static_cast<int>(r);

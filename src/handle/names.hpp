@@ -1,4 +1,4 @@
-// src/handle/names.hpp: names and how they are opened: for each of these the only place, for all floors above.
+// src/handle/names.hpp: names and how they are opened: for each of these the only place, for all floors.
 //
 //   opening        open_at, open_resolved, reopen; descriptor closes what it has open
 //   a path         split_path, parts_of, directory_part

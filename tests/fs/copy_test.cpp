@@ -467,7 +467,7 @@ TEST_F(copy_, what_cannot_be_removed_again_is_a_failure_with_its_reason) {
   EXPECT_EQ(r->failures[0].what, "remove the remains");
   EXPECT_EQ(r->failures[0].reason, "in use");
   EXPECT_EQ(r->failures[0].why, std::errc::device_or_resource_busy);
-  EXPECT_EQ(names(), ".b.unio-copy a ");
+  EXPECT_EQ(names(), ".b.unio-copy .b.unio-copy-of a ");
   ASSERT_EQ(::system(("rm -rf '" + (directory / ".b.unio-copy") + "'").c_str()), 0);
   test::make_bushy(b, 1, 1, 1); // and of a tree that was replaced
   calls.fail<&table::unlinkat>(EACCES);
@@ -612,7 +612,7 @@ TEST_F(copy_, copies_nothing_from_outside_while_others_exchange_directories_and_
                   (a + "/link" + std::to_string(i % 3)).c_str(), RENAME_EXCHANGE);
   });
   for (int i = 0; i != 40; ++i) {
-    auto const r = copy({.replace = true});
+    auto const r = copy({.replace = true, .allow_incomplete = true});
     EXPECT_TRUE(r && !r->ended) << (r ? r->ended.message() : r.error().message());
     for (auto const& e : std::filesystem::recursive_directory_iterator(b))
       EXPECT_NE(e.path().filename(), "canary");
@@ -712,6 +712,370 @@ TEST_F(copy_, is_equal_on_every_filesystem) {
   if (tried.empty()) GTEST_SKIP() << "needs root, loop devices and mkfs";
   RecordProperty("tried", tried);
   std::printf("tried: %s\n", tried.c_str());
+}
+
+// ── what others do meanwhile ─────────────────────────────────────────────────────────────────────────────
+
+// What another process does at a call, and where.
+std::string const* where;
+int turn;
+
+TEST_F(copy_, replaces_nothing_of_another_process_where_a_filesystem_has_no_flags) {
+  test::make_file(a, "mine");
+  where = &b;
+  test::failing_calls calls;
+  calls.answer<&table::openat>([](int d, char const* p, int f, unsigned m) noexcept -> std::int64_t {
+    return (f & O_TMPFILE) == O_TMPFILE ? -EOPNOTSUPP : unio::sys::kernel.openat(d, p, f, m);
+  });
+  calls.answer<&table::renameat>([](int d, char const* p, int e, char const* q, unsigned f) noexcept {
+    if (f != 0) return std::int64_t{-EINVAL};
+    test::make_file(*where, "theirs");
+    return unio::sys::kernel.renameat(d, p, e, q, f);
+  });
+  calls.answer<&table::linkat>([](int d, char const* p, int e, char const* q, int f) noexcept {
+    test::make_file(*where, "theirs");
+    return unio::sys::kernel.linkat(d, p, e, q, f);
+  });
+  auto const r = copy();
+  ASSERT_TRUE(r);
+  EXPECT_FALSE(r->is_in_place);
+  EXPECT_EQ(r->ended, std::errc::file_exists);
+  EXPECT_EQ(directory.read("b"), "theirs");
+  EXPECT_EQ(names(), "a b ");
+}
+
+TEST_F(copy_, puts_trees_and_files_in_place_without_flags_and_moves_without_copying) {
+  make_rich(a);
+  test::failing_calls calls;
+  calls.answer<&table::renameat>([](int d, char const* p, int e, char const* q, unsigned f) noexcept {
+    return f != 0 ? std::int64_t{-EINVAL} : unio::sys::kernel.renameat(d, p, e, q, f);
+  });
+  ASSERT_TRUE(copy()->is_in_place);
+  EXPECT_EQ(compared(a, b), "");
+  ASSERT_TRUE(copy({.replace = true})->is_in_place);
+  EXPECT_EQ(compared(a, b), "");
+  EXPECT_EQ(copy().error(), std::errc::file_exists);
+  test::make_file(directory / "f", "x");
+  struct stat before{};
+  struct stat after{};
+  ::stat((directory / "f").c_str(), &before);
+  EXPECT_EQ(unio::fs::move({}, directory / "f", {}, b).error(), std::errc::file_exists);
+  ASSERT_TRUE(unio::fs::move({}, directory / "f", {}, directory / "g")->is_in_place);
+  ::stat((directory / "g").c_str(), &after);
+  EXPECT_EQ(before.st_ino, after.st_ino);
+  // Nor are there links.
+  calls.fail<&table::linkat>(EPERM, {.times = test::which_calls::all});
+  EXPECT_EQ(unio::fs::move({}, directory / "g", {}, b).error(), std::errc::file_exists);
+  ASSERT_TRUE(unio::fs::move({}, directory / "g", {}, directory / "h")->is_in_place);
+  EXPECT_EQ(directory.read("h"), "x");
+  EXPECT_EQ(names(), "a b h ");
+}
+
+// Another user who may change the directory, but not enter one that only its owner may.
+void exchange_for_a_link() noexcept {
+  for (auto const& e : std::filesystem::directory_iterator(std::filesystem::path(*where).parent_path())) {
+    if (!e.path().filename().string().starts_with(".unio-copy-") || e.is_directory()) continue;
+    ::unlink(e.path().c_str());
+    ::symlink(where->c_str(), e.path().c_str());
+  }
+}
+
+TEST_F(copy_, of_a_fifo_changes_nothing_else_whatever_takes_its_name) {
+  std::string const victim = directory / "victim";
+  test::make_file(victim, "secret");
+  ::chmod(victim.c_str(), 0600);
+  ::mkfifo(a.c_str(), 0600);
+  ::chmod(a.c_str(), 0777);
+  where = &victim;
+  test::failing_calls calls;
+  calls.answer<&table::fchownat>([](int d, char const* p, unsigned o, unsigned g, int f) noexcept {
+    auto const r = unio::sys::kernel.fchownat(d, p, o, g, f);
+    exchange_for_a_link();
+    return r;
+  });
+  (void)copy();
+  struct stat s{};
+  ASSERT_EQ(::stat(victim.c_str(), &s), 0);
+  EXPECT_EQ(s.st_mode & 07777, 0600u);
+  EXPECT_EQ(compared(a, b), "");
+}
+
+// Where a call for the mode without following a link is refused, or not known.
+TEST_F(copy_, of_a_fifo_has_its_mode_on_older_systems) {
+  ::mkfifo(a.c_str(), 0600);
+  ::chmod(a.c_str(), 0640);
+  for (int const error : {ENOSYS, EPERM}) {
+    test::failing_calls calls;
+    calls.fail<&table::fchmodat2>(error);
+    ASSERT_TRUE(copy({.replace = true})->is_in_place);
+    EXPECT_EQ(calls.failures<&table::fchmodat2>(), 1);
+    EXPECT_EQ(compared(a, b), "");
+  }
+}
+
+// ── metadata ─────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(copy_, inherits_no_acl_that_its_source_does_not_have) {
+  struct entry {
+    std::uint16_t tag, rights;
+    std::uint32_t id;
+  };
+  struct {
+    std::uint32_t version = 2; // linux/posix_acl_xattr.h
+    entry entries[5] = {{1, 7, ~0U}, {2, 7, 65534}, {4, 5, ~0U}, {16, 7, ~0U}, {32, 5, ~0U}};
+  } const acl;
+  std::string const in = directory / "in";
+  ::mkdir(in.c_str(), 0755);
+  if (::setxattr(in.c_str(), "system.posix_acl_default", &acl, sizeof acl, 0) != 0)
+    GTEST_SKIP() << "no ACLs here: " << std::strerror(errno);
+  test::make_bushy(a, 1, 1, 1);
+  ::mkfifo((a + "/pipe").c_str(), 0640);
+  ::chmod((a + "/file0").c_str(), 0640);
+  ASSERT_TRUE(clone_or_copy({}, a, {}, in + "/tree")->failures.empty());
+  ASSERT_TRUE(clone_or_copy({}, a + "/file0", {}, in + "/file")->failures.empty());
+  ASSERT_TRUE(clone_or_copy({}, a + "/pipe", {}, in + "/pipe")->failures.empty());
+  for (auto const* name :
+       {"/tree", "/tree/file0", "/tree/pipe", "/tree/dir0", "/tree/dir0/file0", "/file", "/pipe"})
+    for (auto const* which : {"system.posix_acl_access", "system.posix_acl_default"})
+      EXPECT_LT(::getxattr((in + name).c_str(), which, nullptr, 0), 0) << name << which;
+  EXPECT_EQ(compared(a, in + "/tree"), "");
+  EXPECT_EQ(compared(a + "/file0", in + "/file"), "");
+  EXPECT_EQ(compared(a + "/pipe", in + "/pipe"), "");
+}
+
+TEST_F(copy_, has_the_contents_although_metadata_are_refused) {
+  std::string const tree = directory / "tree";
+  test::make_bushy(tree, 1, 1, 1);
+  ::mkfifo((tree + "/pipe").c_str(), 0600);
+  if (::geteuid() == 0 && ::chown((tree + "/file0").c_str(), 12345, 23456) != 0) FAIL();
+  ::chmod((tree + "/file0").c_str(), 04755);
+  struct {
+    char const* what;
+    int error;
+    void (*refuse)(test::failing_calls&, int);
+  } const all[] = {
+      {"set the mode", EPERM,
+       [](test::failing_calls& c, int e) { c.fail<&table::fchmod>(e, {.times = test::which_calls::all}); }},
+      {"set the times", EPERM,
+       [](test::failing_calls& c, int e) {
+         c.fail<&table::utimensat>(e, {.times = test::which_calls::all});
+       }},
+      {"set the owner", EINVAL,
+       [](test::failing_calls& c, int e) { c.fail<&table::fchownat>(e, {.times = test::which_calls::all}); }},
+      {"list the attributes", EIO,
+       [](test::failing_calls& c, int e) {
+         c.fail<&table::flistxattr>(e, {.times = test::which_calls::all});
+       }},
+  };
+  for (auto const& each : all) {
+    for (std::string const& from : {tree, tree + "/file0"}) {
+      // The owner of what is this user's own is not set.
+      bool const is_owner = std::string_view(each.what) == "set the owner";
+      if (is_owner && from == tree && ::geteuid() != 0) continue;
+      test::failing_calls calls;
+      each.refuse(calls, each.error);
+      auto const r = clone_or_copy({}, from, {}, b, {.replace = true});
+      ASSERT_TRUE(r) << each.what;
+      EXPECT_TRUE(r->is_in_place) << each.what << r->ended.message();
+      EXPECT_EQ(r->missing, 0u);
+      ASSERT_FALSE(r->failures.empty()) << each.what;
+      EXPECT_EQ(r->failures[0].what, each.what);
+      EXPECT_EQ(r->failures[0].why.value(), each.error);
+      EXPECT_EQ(compared(from, b, {{}, difference::contents}), "") << each.what;
+      struct stat s{};
+      ::stat((from == tree ? b + "/file0" : b).c_str(), &s);
+      if (is_owner) {
+        EXPECT_EQ(s.st_mode & 07000, 0u);
+      }
+      ASSERT_EQ(::system(("rm -rf '" + b + "'").c_str()), 0);
+    }
+  }
+}
+
+TEST_F(copy_, durable_fails_if_the_folder_could_not_be_synced_but_not_if_it_need_not_be) {
+  test::make_file(a, "x");
+  for (int const error : {EINVAL, EIO, EROFS}) {
+    test::failing_calls calls;
+    calls.fail<&table::fsync>(error, {.times = test::which_calls::all});
+    auto const r = copy({.replace = true, .durable = true});
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->ended.value(), error == EINVAL ? 0 : error);
+  }
+}
+
+// ── trees that replace trees ─────────────────────────────────────────────────────────────────────────────
+
+TEST_F(copy_, that_is_incomplete_replaces_no_tree_unless_asked) {
+  test::make_bushy(a, 1, 2, 1);
+  test::make_bushy(b, 0, 2, 0);
+  test::make_file(b + "/only here", "precious");
+  for (bool const asked : {false, true}) {
+    test::failing_calls calls;
+    calls.fail<&table::copy_file_range>(EIO);
+    calls.fail<&table::ioctl>(EOPNOTSUPP, {.times = test::which_calls::all});
+    auto const r = copy({.replace = true, .allow_incomplete = asked});
+    ASSERT_TRUE(r);
+    EXPECT_EQ(r->missing, 1u);
+    EXPECT_EQ(r->failures.count(), 1u);
+    EXPECT_EQ(r->is_in_place, asked);
+    EXPECT_EQ(r->ended.value(), asked ? 0 : EIO);
+    EXPECT_EQ(test::exists(b + "/only here"), !asked);
+    EXPECT_EQ(names(), "a b ");
+  }
+}
+
+TEST_F(copy_, does_not_copy_itself_into_a_mount_of_its_source) {
+  test::make_bushy(a, 1, 1, 1);
+  std::string const m = directory / "m";
+  ::mkdir(m.c_str(), 0755);
+  if (::mount((a + "/dir0").c_str(), m.c_str(), nullptr, MS_BIND, nullptr) != 0)
+    GTEST_SKIP() << "cannot mount: " << std::strerror(errno);
+  auto const r = clone_or_copy({}, a, {}, m + "/x");
+  int const rest = ::system(("test $(find '" + a + "' | wc -l) -lt 20").c_str());
+  ::umount(m.c_str());
+  ASSERT_TRUE(r);
+  EXPECT_EQ(rest, 0);
+  EXPECT_TRUE(r->is_in_place);
+  ASSERT_EQ(r->failures.count(), 1u);
+  EXPECT_EQ(r->failures[0].path, "dir0/.x.unio-copy");
+  EXPECT_EQ(r->failures[0].why.value(), EINVAL);
+  EXPECT_TRUE(test::exists(a + "/dir0/x/dir0/file0"));
+}
+
+// ── resuming ─────────────────────────────────────────────────────────────────────────────────────────────
+
+class resumed : public copy_ {
+ protected:
+  // Leaves a copy of what is at `from` that has not got its name.
+  void interrupt(std::string const& from) {
+    test::failing_calls calls;
+    calls.fail<&table::renameat>(EIO);
+    auto const r = clone_or_copy({}, from, {}, b, {.keep_partial = true});
+    ASSERT_TRUE(r) << r.error().message();
+    ASSERT_EQ(r->ended, std::errc::io_error);
+    ASSERT_STREQ(r->left_as, ".b.unio-copy");
+  }
+  static void make(std::string const& from) {
+    test::make_bushy(from, 1, 3, 1);
+    ::symlink("x", (from + "/l").c_str());
+  }
+  unio::result<copy_report> resume(std::string const& from, bool verify = false) {
+    return clone_or_copy({}, from, {}, b, {.verify = verify, .resume = true});
+  }
+};
+
+int refused_as;
+
+TEST_F(resumed, is_refused_while_another_copy_to_the_same_place_works) {
+  make(a);
+  turn = 0;
+  refused_as = 0;
+  test::failing_calls calls;
+  calls.fail<&table::ioctl>(EOPNOTSUPP, {.times = test::which_calls::all});
+  where = &a;
+  static std::string const* to;
+  to = &b;
+  calls.answer<&table::copy_file_range>(
+      [](int in, std::int64_t* x, int out, std::int64_t* y, std::size_t n, unsigned f) noexcept {
+        if (turn++ == 0)
+          refused_as = clone_or_copy({}, *where, {}, *to, {.resume = true}).error().code().value();
+        return unio::sys::kernel.copy_file_range(in, x, out, y, n, f);
+      });
+  auto const r = resume(a);
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->is_in_place && r->failures.empty());
+  EXPECT_EQ(refused_as, EBUSY);
+  EXPECT_EQ(compared(a, b), "");
+  EXPECT_EQ(names(), "a b ");
+}
+
+TEST_F(resumed, begins_anew_after_a_copy_of_another_source) {
+  std::string const c = directory / "c";
+  make(a);
+  test::make_file(a + "/secret", "of a");
+  make(c);
+  interrupt(a);
+  auto const r = resume(c);
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place);
+  EXPECT_EQ(r->unchanged, 0u);
+  EXPECT_EQ(compared(c, b), "");
+  EXPECT_EQ(names(), "a b c ");
+}
+
+TEST_F(resumed, refuses_what_nothing_says_the_source_of) {
+  make(a);
+  ::mkdir((directory / ".b.unio-copy").c_str(), 0700);
+  test::make_file(directory / ".b.unio-copy/file0", "text");
+  EXPECT_EQ(resume(a).error().code().value(), ESTALE);
+  EXPECT_EQ(copy().error(), std::errc::connection_already_in_progress);
+  EXPECT_EQ(names(), ".b.unio-copy a ");
+  ::unlink((directory / ".b.unio-copy/file0").c_str()); // an empty one is in nobody's way
+  ASSERT_TRUE(copy()->is_in_place);
+  EXPECT_EQ(names(), "a b ");
+}
+
+TEST_F(resumed, has_nothing_that_the_source_has_no_longer) {
+  make(a);
+  test::make_bushy(a + "/becomes_a_file", 1, 2, 1);
+  test::make_bushy(a + "/removed", 1, 2, 1);
+  test::make_file(a + "/becomes_a_directory", "x");
+  test::make_file(a + "/gone", "x");
+  interrupt(a);
+  ASSERT_EQ(::system(("cd '" + a +
+                      "' && rm -r becomes_a_file becomes_a_directory removed gone && "
+                      "mkdir becomes_a_directory && echo x >becomes_a_directory/f && echo x >becomes_a_file")
+                         .c_str()),
+            0);
+  auto const r = resume(a);
+  ASSERT_TRUE(r) << r.error().message();
+  EXPECT_TRUE(r->is_in_place && r->failures.empty());
+  EXPECT_GT(r->unchanged, 0u);
+  EXPECT_EQ(compared(a, b), "");
+}
+
+TEST_F(resumed, verifies_what_it_takes_over) {
+  make(a);
+  test::make_file(a + "/taken", "right");
+  set_time(a + "/taken", 1000000000, 7);
+  ::chmod((a + "/taken").c_str(), 0600);
+  interrupt(a);
+  std::string const taken = directory / ".b.unio-copy/taken";
+  ASSERT_EQ(::system(("rm -f '" + taken + "'").c_str()), 0);
+  test::make_file(taken, "wrong");
+  ::chmod(taken.c_str(), 0600);
+  set_time(taken, 1000000000, 7);
+  ASSERT_TRUE(resume(a, true)->is_in_place);
+  EXPECT_EQ(compared(a, b), "");
+}
+
+// ── verifying ────────────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(copy_, verified_does_not_read_where_there_is_no_storage) {
+  std::ofstream(a).flush();
+  if (::truncate(a.c_str(), std::int64_t{1} << 40) != 0)
+    GTEST_SKIP() << "no such large files here: " << std::strerror(errno);
+  int const fd = ::open(a.c_str(), O_WRONLY | O_CLOEXEC);
+  EXPECT_EQ(::pwrite(fd, "data", 4, std::int64_t{1} << 39), 4);
+  ::close(fd);
+  test::failing_calls calls;
+  auto const r = copy({.verify = true});
+  ASSERT_TRUE(r);
+  EXPECT_TRUE(r->is_in_place) << r->ended.message();
+  EXPECT_LT(calls.count<&table::preadv2>(), 100);
+  EXPECT_EQ(compared(a, b, {{}, difference::contents}), "");
+}
+
+TEST_F(copy_, move_of_two_names_of_one_file_leaves_the_second) {
+  test::make_file(a, "x");
+  ::link(a.c_str(), b.c_str());
+  EXPECT_EQ(unio::fs::move({}, a, {}, b).error(), std::errc::file_exists);
+  ASSERT_TRUE(unio::fs::move({}, a, {}, b, {.replace = true})->is_in_place);
+  EXPECT_EQ(names(), "b ");
+  // Two paths of one name are no two names.
+  ::link(b.c_str(), (directory / "c").c_str());
+  ASSERT_TRUE(unio::fs::move({}, b, {}, directory / "./b", {.replace = true})->is_in_place);
+  EXPECT_EQ(names(), "b c ");
 }
 
 } // namespace

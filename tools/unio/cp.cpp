@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 
 namespace cp {
@@ -66,12 +67,17 @@ int copy(options const& o, std::string const& from, std::string const& to,
   with.keep_partial = o.resume;
   with.durable = o.durable;
   with.verify = o.verify;
+  with.allow_incomplete = o.allow_incomplete;
   auto const r = unio::fs::clone_or_copy({}, from, {}, to, with, {}, &sink);
   sink.finish();
   if (!r) {
     if (r.error() == std::errc::file_exists) return say(1, to, "is there already; --replace replaces it");
+    if (r.error() == std::errc::device_or_resource_busy)
+      return say(1, to, "another copy to this place is under way");
     if (r.error() == std::errc::connection_already_in_progress)
-      return say(1, to, "another copy is under way or was killed; if it was, --resume continues it");
+      return say(1, to, "another copy was killed; --resume continues it");
+    if (r.error().code().value() == ESTALE)
+      return say(1, to, "nothing says of what .NAME.unio-copy beside it is a copy; remove it");
     if (r.error() == std::errc::invalid_argument) return say(1, to, "is the source, or in it");
     return say(1, from, r.error().code().message());
   }
@@ -80,12 +86,18 @@ int copy(options const& o, std::string const& from, std::string const& to,
   std::string const state = r->is_in_place ? "it is in place" : "what was there before is as it was";
   if (interrupted.signal() != 0 && r->ended)
     return say(128 + interrupted.signal(), to, fmt::format("interrupted; {}{}", state, left));
+  if (r->ended && r->missing != 0)
+    return say(
+        1, to,
+        fmt::format("not all of it could be copied; {}{}; --allow-incomplete puts it in place", state, left));
   if (r->ended) return say(1, to, fmt::format("{}; {}{}", r->ended.message(), state, left));
   tell_losses(to, *r);
   if (!left.empty()) say(0, to, fmt::format("what it has replaced is left as {}", r->left_as));
   if (o.verbose)
     fmt::print("{}: {} made, {} there before, {} bytes, {} of them shared; {}\n", to, r->entries,
                r->unchanged, r->bytes, r->shared_bytes, in_words(r->method));
+  if (o.verbose && r->verified_in_cache != 0)
+    fmt::print("{}: {} compared without direct I/O\n", to, r->verified_in_cache);
   return r->failures.empty() ? 0 : 1;
 }
 
@@ -102,6 +114,8 @@ void describe(CLI::App& app, options& o) {
       ->required()
       ->expected(2, -1);
   app.add_flag("-f,--replace", o.replace, "Replace what is there, as one");
+  app.add_flag("--allow-incomplete", o.allow_incomplete,
+               "Replace a tree although something could not be copied");
   app.add_flag("--resume", o.resume,
                "Continue an interrupted copy of a tree; keep what there is if interrupted");
   app.add_flag("--durable", o.durable, "Wait for the disk before it gets its name");

@@ -19,6 +19,7 @@ struct options {
   bool resume = false;
   bool durable = false;
   bool verify = false;
+  bool allow_incomplete = false;
   bool dry_run = false;
   bool cross_mounts = false;
   bool verbose = false;

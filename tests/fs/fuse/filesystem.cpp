@@ -323,6 +323,7 @@ void write(fuse_req_t r, fuse_ino_t i, char const* data, std::size_t n, off_t at
   auto const from = static_cast<std::size_t>(at);
   content.resize(std::max(content.size(), from + n));
   std::memcpy(content.data() + from, data, n);
+  if (all.faults.spoils_writes && from == 0 && n != 0) content[0] ^= 1;
   fuse_reply_write(r, n);
 }
 

@@ -38,6 +38,7 @@ struct switches {
   std::atomic<int> unlink_error{0};
   std::atomic<int> rmdir_error{0};
   std::atomic<int> mkdir_error{0};
+  std::atomic<bool> spoils_writes{false}; // stores another first byte, without an error
   char victim[32] = {}; // only requests about what has this name fail; empty: all. Set while nobody asks
   std::atomic<long> room{
       -1}; // how many bytes may still be written: what is beyond is cut off; -1: any number

@@ -250,6 +250,21 @@ TEST_P(fuse_copy_to, names_what_fails_and_copies_the_rest) {
   }
 }
 
+TEST_F(fuse_tree, a_verified_copy_finds_what_was_stored_wrong_and_not_only_what_is_cached) {
+  make(quick / "a");
+  test::make_file(quick / "large", std::string(600000, 'x'));
+  fs->spoils_writes = true;
+  auto const file = clone_or_copy({}, quick / "large", {}, fs.path() + "/file", {.verify = true});
+  auto const tree = clone_or_copy({}, quick / "a", {}, fs.path() + "/tree", {.verify = true});
+  fs->spoils_writes = false;
+  ASSERT_TRUE(file && tree);
+  EXPECT_EQ(file->ended, std::errc::io_error);
+  EXPECT_FALSE(test::exists(fs.path() + "/file"));
+  EXPECT_EQ(tree->failures.count(), 9u) << "each file";
+  EXPECT_EQ(tree->missing, 9u);
+  ASSERT_TRUE(clone_or_copy({}, quick / "large", {}, fs.path() + "/file", {.verify = true})->is_in_place);
+}
+
 // ── compare ────────────────────────────────────────────────────────────────────────────────────────────────
 
 class fuse_compare : public fuse_trees {};

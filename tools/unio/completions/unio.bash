@@ -43,7 +43,7 @@ _unio() {
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;
       walk) words='--summary --type --depth --threads --sort -0 --null --follow --cross-mounts' ;;
-      cp) words='-f --replace --resume --durable --verify -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
+      cp) words='-f --replace --allow-incomplete --resume --durable --verify -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
       rm) words='-r -R --recursive -f --force -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
     esac
     words+=' -h --help'

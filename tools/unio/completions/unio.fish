@@ -50,6 +50,7 @@ complete -c unio -n '__fish_seen_subcommand_from walk' -l follow -d 'Go into dir
 complete -c unio -n '__fish_seen_subcommand_from walk' -l cross-mounts -d 'Go into what is mounted below'
 
 complete -c unio -n '__fish_seen_subcommand_from cp' -s f -l replace -d 'Replace what is there, as one'
+complete -c unio -n '__fish_seen_subcommand_from cp' -l allow-incomplete -d 'Replace a tree although something could not be copied'
 complete -c unio -n '__fish_seen_subcommand_from cp' -l resume -d 'Continue an interrupted copy'
 complete -c unio -n '__fish_seen_subcommand_from cp' -l durable -d 'Wait for the disk'
 complete -c unio -n '__fish_seen_subcommand_from cp' -l verify -d 'Compare the contents'
