@@ -25,7 +25,8 @@ static_assert(names_at_once / 8 == std::size_t{1} << place_bits);
 constexpr int checked_every = 256;           // names, between two looks at the deadline
 constexpr std::uint32_t most_in_vain = 1000; // filesystems that keep names which they do not list, or list
                                              // names which they say are not there
-constexpr char hidden_prefix[] = ".unio-removed-";
+constexpr char hidden_suffix[] = ".unio-removed";
+constexpr unsigned no_replace = 1; // RENAME_NOREPLACE
 
 // STATX_ATTR_MOUNT_ROOT is of Linux 5.8.
 bool is_mount_point(int dir, char const* name) noexcept {
@@ -277,11 +278,76 @@ int remover::left(worker& w, node& n) noexcept {
   return 1; // others have created something in it
 }
 
-} // namespace
+/// What rename_first calls a name while it is being removed: ".NAME.unio-removed", so that a later call finds
+/// what a killed one has left. Empty for a name that is too long for that, which then keeps its own.
+struct hidden_name {
+  explicit hidden_name(std::string_view name) noexcept {
+    if (name.size() + sizeof hidden_suffix > unio::detail::longest_name) return;
+    char* to = text;
+    *to++ = '.';
+    to = std::copy(name.begin(), name.end(), to);
+    std::copy_n(hidden_suffix, sizeof hidden_suffix, to);
+  }
+  char text[unio::detail::longest_name + 1] = {};
+};
 
-result<reduce_report> trees::reduce_in(int folder, char const* name, bool must_be_directory,
-                                       reduce_options const& o, deadline d, tree_sink* sink,
-                                       stop_token second) noexcept {
+// Removes one name of `folder`; `hidden` is what it is to be called meanwhile, empty: as it is. Adds to
+// `report`, of which `told` has the numbers. An error: nothing was begun.
+int remove_name(int folder, char const* name, char const* hidden, bool must_be_directory,
+                reduce_options const& o, crew_settings const& s, reporting& told,
+                reduce_report& report) noexcept {
+  report.is_gone = false;
+  struct statx status;
+  auto e = sys::statx(folder, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &status);
+  if (e < 0) return static_cast<int>(e);
+  bool const is_directory = kind_of(status.stx_mode) == entry_kind::directory;
+  if (must_be_directory && !is_directory) return -ENOTDIR;
+  remover all(o, s, told);
+  all.parent = folder;
+  all.name = name;
+  if (!is_directory) {
+    e = all.remove(folder, name);
+    report.is_gone = e == 0;
+    return static_cast<int>(e);
+  }
+  if (!o.cross_mounts && is_mount_point(folder, name)) return -EBUSY;
+  constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+  int const fd = sys::above_standard(sys::uninterrupted([&] { return sys::openat(folder, name, flags, 0); }));
+  if (fd < 0) {
+    if (sys::unlinkat(folder, name, AT_REMOVEDIR) != 0) return fd;
+    told.entries.fetch_add(1, std::memory_order_relaxed);
+    report.is_gone = true;
+    return 0;
+  }
+  bool const is_hidden = *hidden != '\0' && sys::renameat(folder, name, folder, hidden, no_replace) == 0;
+  if (is_hidden) all.name = hidden;
+  // The name must be that of the open directory, or another one would be removed at the end.
+  inode_id opened;
+  inode_id named;
+  struct stat now;
+  if (identify(fd, opened) == 0 && sys::fstatat(folder, all.name, &now, AT_SYMLINK_NOFOLLOW) == 0)
+    named = {now.st_dev, now.st_ino};
+  e = opened != named ? -ESTALE : 0;
+  if (e == 0) {
+    e = all.begin(fd);
+  } else {
+    sys::close(fd);
+  }
+  if (e == 0) {
+    new (&all.root().extra<own>()) own{0, 0, 0, false};
+    int const ended = all.run();
+    if (ended != 0) report.ended = code(ended);
+    report.is_gone = all.is_gone;
+  }
+  if (is_hidden && !report.is_gone) {
+    auto const back = sys::renameat(folder, hidden, folder, name, no_replace);
+    // ENOENT: another call, which has found it hidden, was faster.
+    if (back != 0 && back != -ENOENT) std::memcpy(report.left_as, hidden, std::strlen(hidden) + 1);
+  }
+  return static_cast<int>(e);
+}
+
+crew_settings reduce_settings(reduce_options const& o, deadline d, stop_token second) noexcept {
   crew_settings s = settings_of(o, d, second);
   s.extra = sizeof(own);
   s.buffer = names_at_once;
@@ -289,66 +355,29 @@ result<reduce_report> trees::reduce_in(int folder, char const* name, bool must_b
   s.depth_first = true;
   s.verify = true;
   s.climb = true;
-  reporting told(sink);
-  remover all(o, s, told);
-  all.parent = folder;
-  all.name = name;
-  reduce_report report;
+  return s;
+}
 
-  struct statx status;
-  auto e = sys::statx(folder, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, STATX_TYPE, &status);
-  if (e < 0) return code(e);
-  bool const is_directory = kind_of(status.stx_mode) == entry_kind::directory;
-  if (must_be_directory && !is_directory) return code(-ENOTDIR);
-  if (!is_directory) {
-    e = all.remove(folder, name);
-    if (e != 0) return code(e);
-    report.is_gone = true;
-  } else {
-    if (!o.cross_mounts && is_mount_point(folder, name)) return code(-EBUSY);
-    constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-    int const fd =
-        sys::above_standard(sys::uninterrupted([&] { return sys::openat(folder, name, flags, 0); }));
-    if (fd < 0) {
-      if (sys::unlinkat(folder, name, AT_REMOVEDIR) != 0) return code(fd);
-      report.removed = 1;
-      report.is_gone = true;
-      return report;
-    }
-    char hidden[256];
-    random_name(hidden, hidden_prefix);
-    bool const is_hidden =
-        o.rename_first && sys::renameat(folder, name, folder, hidden, 1 /* RENAME_NOREPLACE */) == 0;
-    if (is_hidden) all.name = hidden;
-    // The name must be that of the open directory, or another one would be removed at the end.
-    inode_id opened;
-    inode_id named;
-    struct stat now;
-    if (identify(fd, opened) == 0 && sys::fstatat(folder, all.name, &now, AT_SYMLINK_NOFOLLOW) == 0)
-      named = {now.st_dev, now.st_ino};
-    e = opened != named ? -ESTALE : 0;
-    if (e == 0) {
-      e = all.begin(fd);
-    } else {
-      sys::close(fd);
-    }
-    if (e == 0) {
-      new (&all.root().extra<own>()) own{0, 0, 0, false};
-      int const ended = all.run();
-      if (ended != 0) report.ended = code(ended);
-      report.is_gone = all.is_gone;
-    }
-    if (is_hidden && !report.is_gone) {
-      bool const is_back = sys::renameat(folder, hidden, folder, name, 1) == 0;
-      if (!is_back) std::memcpy(report.left_as, hidden, std::strlen(hidden) + 1);
-    }
-    if (e != 0) return code(e);
-  }
+result<reduce_report> finished(reporting& told, reduce_report& report) noexcept {
   told.tell(true);
   report.removed = told.entries.load(std::memory_order_relaxed);
   report.bytes = told.bytes.load(std::memory_order_relaxed);
   report.failures = std::move(told.failures);
-  return report;
+  return std::move(report);
+}
+
+} // namespace
+
+result<reduce_report> trees::reduce_in(int folder, char const* name, bool must_be_directory,
+                                       reduce_options const& o, deadline d, tree_sink* sink,
+                                       stop_token second) noexcept {
+  reporting told(sink);
+  reduce_report report;
+  hidden_name const hidden(name);
+  int const e = remove_name(folder, name, o.rename_first ? hidden.text : "", must_be_directory, o,
+                            reduce_settings(o, d, second), told, report);
+  if (e != 0) return code(e);
+  return finished(told, report);
 }
 
 namespace {
@@ -360,7 +389,33 @@ result<reduce_report> reduce_until(path_handle const& base, path_view path, redu
   descriptor const folder(sys::uninterrupted(
       [&] { return sys::openat(base_of(base), at.folder, O_PATH | O_DIRECTORY | O_CLOEXEC, 0); }));
   if (folder.get() < 0) return code(folder.get());
-  return reduce_in(folder.get(), at.name, at.has_slash, o, d, sink, second);
+  crew_settings const s = reduce_settings(o, d, second);
+  reporting told(sink);
+  reduce_report report;
+  hidden_name const hidden(at.name);
+  bool has_begun = false;
+  bool remains = false; // of what an earlier call had left
+  if (hidden.text[0] != '\0') {
+    int const e = remove_name(folder.get(), hidden.text, "", true, o, s, told, report);
+    // ESTALE: that call has not been killed, and has given it its name back.
+    bool const is_none = e == -ENOENT || e == -ENOTDIR || e == -ESTALE;
+    if (e != 0 && !is_none) told.fail({}, "remove", e, reason_of(folder.get(), hidden.text, e));
+    has_begun = !is_none;
+    remains = has_begun && !report.is_gone;
+    if (remains) std::copy_n(hidden.text, sizeof hidden.text, report.left_as);
+  }
+  if (!report.ended) {
+    int const e = remove_name(folder.get(), at.name, o.rename_first ? hidden.text : "", at.has_slash, o, s,
+                              told, report);
+    if (e != 0 && !has_begun) return code(e);
+    if (e == -ENOENT) {
+      report.is_gone = true;
+    } else if (e != 0) {
+      told.fail({}, "remove", e, reason_of(folder.get(), at.name, e));
+    }
+  }
+  report.is_gone = report.is_gone && !remains;
+  return finished(told, report);
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 
 #include "fs/tree_fixture.hpp"
 #include "support/failing_calls.hpp"
+#include "support/process.hpp"
 
 #include <unio/fs/reduce.hpp>
 #include <unio/run.hpp>
@@ -17,6 +18,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -283,6 +285,105 @@ TEST_F(reduce_, a_stop_and_a_deadline_leave_what_can_be_removed_later) {
   EXPECT_EQ(s->ended, condition::timed_out);
   EXPECT_TRUE(unio::sync_wait(co_reduce(directory.handle(), "a"))->is_gone);
   EXPECT_EQ(directory.count(), 0);
+}
+
+// ── killed, and called again ───────────────────────────────────────────────────────────────────────────────
+
+// A call in a process that kills itself after some names.
+void reduce_killed(unio::path_handle const& in, char const* name, bool rename_first, int after = 5) {
+  static int left;
+  test::process killed([&](test::process::channel&) {
+    left = after;
+    test::failing_calls calls;
+    calls.answer<&table::unlinkat>([](int dir, char const* entry, int flags) noexcept {
+      if (left-- == 0) ::raise(SIGKILL);
+      return unio::sys::kernel.unlinkat(dir, entry, flags);
+    });
+    (void)reduce(in, name, {{.threads = 1}, rename_first});
+    return 0;
+  });
+  EXPECT_EQ(killed.wait(), -1);
+}
+
+TEST_F(reduce_, what_a_killed_call_has_hidden_is_removed_by_the_next) {
+  for (bool const renames : {true, false}) {
+    for (bool const is_made_again : {false, true}) {
+      test::make_bushy(directory / "a", 3, 2, 2);
+      reduce_killed(directory.handle(), "a", true);
+      EXPECT_FALSE(test::exists(directory / "a"));
+      EXPECT_TRUE(test::exists(directory / ".a.unio-removed"));
+      if (is_made_again) test::make_bushy(directory / "a", 1, 2, 1);
+      auto const r = reduce(directory.handle(), "a", {.rename_first = renames});
+      ASSERT_TRUE(r) << r.error().message();
+      EXPECT_TRUE(r->is_gone);
+      EXPECT_EQ(r->removed, 1U + 2 + 3 * (1 + 2 + 3 * (1 + 2)) - 5 + (is_made_again ? 6 : 0));
+      EXPECT_EQ(r->left_as[0], '\0');
+      EXPECT_EQ(directory.count(), 0);
+      EXPECT_EQ(reduce(directory.handle(), "a").error(), std::errc::no_such_file_or_directory);
+    }
+  }
+}
+
+TEST_F(reduce_, has_its_name_until_it_is_empty_if_that_is_asked_for) {
+  test::make_bushy(directory / "a", 3, 2, 2);
+  reduce_killed(directory.handle(), "a", false);
+  EXPECT_TRUE(test::exists(directory / "a"));
+  EXPECT_EQ(directory.count(), 1);
+  EXPECT_TRUE(reduce(directory.handle(), "a")->is_gone);
+  EXPECT_EQ(directory.count(), 0);
+}
+
+TEST_F(reduce_, what_remains_of_a_killed_call_is_named) {
+  test::make_bushy(directory / "a", 2, 2, 1);
+  reduce_killed(directory.handle(), "a", true, 2);
+  test::make_file(directory / "a");
+  test::failing_calls calls;
+  calls.fail<&table::unlinkat>(EIO);
+  auto const r = reduce(directory.handle(), "a");
+  ASSERT_TRUE(r);
+  EXPECT_FALSE(r->is_gone);
+  EXPECT_EQ(r->failures.count(), 1U);
+  EXPECT_STREQ(r->left_as, ".a.unio-removed");
+  EXPECT_FALSE(test::exists(directory / "a"));
+  EXPECT_TRUE(reduce(directory.handle(), "a")->is_gone);
+}
+
+TEST_F(reduce_, only_a_directory_is_taken_for_what_a_killed_call_has_hidden) {
+  test::make_bushy(directory / "kept", 1, 1, 1);
+  for (bool const is_link : {false, true}) {
+    std::string const hidden = directory / ".a.unio-removed";
+    if (is_link) {
+      ::symlink("kept", hidden.c_str());
+    } else {
+      test::make_file(hidden);
+    }
+    EXPECT_EQ(reduce(directory.handle(), "a").error(), std::errc::no_such_file_or_directory);
+    test::make_bushy(directory / "a", 1, 1, 1);
+    EXPECT_TRUE(reduce(directory.handle(), "a")->is_gone);
+    EXPECT_TRUE(test::exists(hidden));
+    ::unlink(hidden.c_str());
+  }
+  EXPECT_TRUE(test::exists(directory / "kept/dir0/file0"));
+}
+
+TEST_F(reduce_, two_calls_at_once_leave_nothing) {
+  for (int i = 0; i != 20; ++i) {
+    test::make_bushy(directory / "a", 3, 3, 2);
+    std::thread other([&] { (void)reduce(directory.handle(), "a"); });
+    auto const r = reduce(directory.handle(), "a");
+    other.join();
+    EXPECT_EQ(directory.count(), 0);
+    EXPECT_TRUE(!r || r->failures.empty());
+  }
+}
+
+TEST_F(reduce_, a_name_that_is_too_long_to_be_hidden_is_removed) {
+  for (std::size_t const size : {241, 242, 255}) {
+    std::string const name(size, 'n');
+    test::make_bushy(directory / name, 2, 2, 1);
+    EXPECT_TRUE(reduce(directory.handle(), name)->is_gone) << size;
+    EXPECT_EQ(directory.count(), 0);
+  }
 }
 
 TEST_F(reduce_, its_sink_hears_of_failures_and_progress) {

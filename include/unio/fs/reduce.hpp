@@ -13,8 +13,8 @@
 //   others create    in directories that are being removed: these are read again until they stay empty, or
 //                    the deadline or a stop ends it
 //   others remove    what is gone is gone: no failure
-//   killed           the tree is there under its hidden name or under its own, with a part of what was in it:
-//                    remove it again
+//   killed           a part of the tree is there, under its name or under the hidden one, .NAME.unio-removed:
+//                    reducing the same path again removes both
 
 #pragma once
 
@@ -23,8 +23,9 @@
 namespace unio::inline v0_1::fs {
 
 struct reduce_options : tree_options {
-  /// First renames what is removed to a hidden name beside it, so that nobody finds half of it. If something
-  /// remains it gets its name back, if that is still free. A rename that fails is no failure.
+  /// First renames a directory to .NAME.unio-removed beside it, so that nobody finds half of it. If something
+  /// remains it gets its name back, if that is still free. A rename that fails is no failure; a name of more
+  /// than 241 bytes is not hidden. False: it has its name until it is empty, as with rm(1).
   bool rename_first = true;
   bool count_bytes = false; ///< one more system call for each name
   /// First allows this user to change its directories: one or two more system calls for each. Without it what
@@ -36,13 +37,14 @@ struct reduce_report {
   std::uint64_t removed = 0; ///< names
   std::uint64_t bytes = 0;   ///< with count_bytes: storage that was given back
   bool is_gone = false;      ///< nothing remains
-  /// What remains has this name in its directory, because its own was taken: zero-terminated; empty: its own.
+  /// What remains has this name in its directory, because its own was taken, or because an earlier call, which
+  /// was killed, has hidden it: zero-terminated; empty: its own.
   char left_as[256] = {};
   tree_failures failures;
   std::error_code ended; ///< condition::canceled, condition::timed_out; empty: all was tried
 };
 
-/// Removes what is at `path`.
+/// Removes what is at `path`, and what an earlier call, which was killed, has left hidden of it.
 ///
 /// Returns       what was removed; what was not, and why: "immutable" for chattr +i or +a, "mount point",
 ///               "open on another machine" for names like .nfs0123, which NFS removes later, "in use" for
