@@ -58,9 +58,9 @@ class comparer final : public crew {
     ++report.differences;
     if (sink_ != nullptr) sink_->differs(path, d);
   }
-  void fail(std::string_view path, std::int64_t why) noexcept {
+  void fail(std::string_view path, std::int64_t why, std::string_view what = "compare") noexcept {
     std::lock_guard const lock(telling_);
-    tree_failure const f{path, "compare", code(why), {}};
+    tree_failure const f{path, what, code(why), {}};
     report.failures.add(f);
     if (sink_ != nullptr) sink_->failed(f);
   }
@@ -208,13 +208,13 @@ int comparer::compare_names(worker& w, int a, int b, char const* name_a, char co
 int comparer::visit(worker& w, node& n) noexcept {
   int const a = use(w, n, 0);
   if (a < 0) {
-    if (a != -EXDEV) fail(path(w, n, {}), a);
+    fail(path(w, n, {}), a, "open");
     return 0;
   }
   int const b = use(w, n, 1);
   if (b < 0) {
     unuse(n);
-    if (b != -EXDEV) fail(path(w, n, {}), b);
+    fail(path(w, n, {}), b, "open");
     return 0;
   }
   listing first;

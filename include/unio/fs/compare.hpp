@@ -57,7 +57,7 @@ struct compare_options : tree_options {
 struct compare_report {
   std::uint64_t entries = 0;     ///< that were compared
   std::uint64_t differences = 0; ///< names that differ; of a directory that is in one tree only, its name
-  tree_failures failures;        ///< what could not be read
+  tree_failures failures;        ///< what was not compared: it could not be read; EXDEV: it is a mount
   std::error_code ended;
 };
 
