@@ -10,6 +10,11 @@
 // the user that finds it changes its state to "died", under recovery_byte. The next owner of one of its
 // entities reports the death, and notes that in the record (told).
 //
+// The file may be cut off while it is in use (`: > lock`): then its records are gone, and only make_header(),
+// alone, makes it a lock file again. A record that lies before all that count, cells without content, and a
+// record that has gone make a user look at the header, which says so. What was appended since is cut off, too,
+// or the queue would grow to where it seems whole.
+//
 // A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
 // all. A request of several cells may be seen in part for a moment.
 
@@ -68,6 +73,31 @@ bool conflicts(cell const& c, detail::entity_list const& with) noexcept {
     entity const* const same = find(with, e.value);
     return same != nullptr && (same->exclusive != 0 || e.exclusive != 0);
   });
+}
+
+// Nothing was ever written here but perhaps the state: the storage was given back, or the file was cut off.
+bool is_blank(cell const& c) noexcept { return c.checksum == 0 && c.id == 0 && c.count == 0; }
+
+// Whether a file without a header is a lock file that was cut off while it was in use, and has grown since: it
+// begins with a record, or with a page of zeros and ends with a record or with the state of one that is done.
+// 1, 0, or a negative native code.
+int was_cut_off(int fd, std::uint64_t size) noexcept {
+  constexpr std::uint64_t up_to_state = offsetof(cell, state) + sizeof(cell::state);
+  if (size < sizeof(cell)) return 0;
+  cell c;
+  if (int const e = read_at(fd, &c, sizeof c, 0); e != 0) return e;
+  if (is_valid(c)) return 1;
+  char page[layout::cells_at];
+  if (size < sizeof page + up_to_state) return 0;
+  if (int const e = read_at(fd, page, sizeof page, 0); e != 0) return e;
+  if (!is_zero(page, sizeof page)) return 0;
+  // Behind the state of another the record does not lie where one may begin.
+  if (int const e = read_at(fd, &c, sizeof c, size - sizeof c); e != 0) return e;
+  if (is_valid(c)) return 1;
+  if (size % sizeof(cell) != up_to_state) return 0;
+  std::uint64_t last = 0;
+  int const e = read_at(fd, &last, sizeof last, size - sizeof last);
+  return e != 0 ? e : last == layout::done ? 1 : 0;
 }
 
 // All cells of a record of another user.
@@ -135,6 +165,7 @@ struct atomic_append::state {
   };
 
   int check_header(bool& fresh) noexcept;
+  static int check_not_cut_off(request& r) noexcept;
   int make_header(bool fresh) noexcept;
 
   static int write_state(int fd, std::uint64_t at, layout::state s) noexcept;
@@ -143,9 +174,10 @@ struct atomic_append::state {
   int fill_up(request const& r, detail::waiting how) noexcept;
   void finish(request const& r) noexcept;
 
-  template <class F> int for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f) noexcept;
+  template <class F>
+  int for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f, bool* gaps = nullptr) noexcept;
   int look(request& r, detail::entity_list const& entities, seen& what) noexcept;
-  int await_one(request const& r, found const& other, detail::waiting how) noexcept;
+  int await_one(request& r, found const& other, detail::waiting how) noexcept;
   int bury(request const& r, found const& dead, detail::waiting how) noexcept;
   int take_notes(request const& r, detail::entity_list const& entities, detail::waiting how,
                  bool& died) noexcept;
@@ -190,7 +222,11 @@ int atomic_append::state::check_header(bool& fresh) noexcept {
   if (static_cast<std::size_t>(s.st_size) < sizeof(append_header)) return native(error::not_a_lock_file);
   append_header h;
   if (int const e = read_at(file.fd(), &h, sizeof h, 0); e != 0) return e;
-  if (int const e = check_magic(h.magic, layout::magic); e != 0) return e;
+  if (int const e = check_magic(h.magic, layout::magic); e != 0) {
+    int const cut_off = was_cut_off(file.fd(), static_cast<std::uint64_t>(s.st_size));
+    fresh = cut_off == 1;
+    return cut_off < 0 ? cut_off : fresh ? 0 : e;
+  }
   if (h.version > layout::version) return native(error::newer_lock_file);
   if (h.version != layout::version || h.cell_size != sizeof(cell) ||
       s.st_size < static_cast<std::int64_t>(layout::cells_at))
@@ -322,9 +358,10 @@ int atomic_append::state::write_state(int fd, std::uint64_t at, layout::state s)
 }
 
 // Calls f(offset, cell) for each valid cell that begins in [from, to), until it returns false or the file
-// ends.
+// ends. `gaps` becomes true if it found cells without content, or the file has ended before `to`.
 template <class F>
-int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f) noexcept {
+int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_t to, F&& f,
+                                        bool* gaps) noexcept {
   cell some[32];
   while (from < to) {
     std::size_t const wanted = std::min<std::uint64_t>(std::size(some), (to - from) / sizeof(cell));
@@ -333,14 +370,33 @@ int atomic_append::state::for_each_cell(int fd, std::uint64_t from, std::uint64_
         sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, static_cast<std::int64_t>(from), 0); });
     if (got < 0) return static_cast<int>(got);
     std::size_t const n = static_cast<std::size_t>(got) / sizeof(cell);
-    for (std::size_t i = 0; i != n; ++i, from += sizeof(cell))
+    for (std::size_t i = 0; i != n; ++i, from += sizeof(cell)) {
+      if (gaps != nullptr && is_blank(some[i])) *gaps = true;
       if (is_valid(some[i]) && !f(from, some[i])) return 0;
-    if (n == 0 || n != wanted) return 0;
+    }
+    if (n == 0 || n != wanted) {
+      if (gaps != nullptr) *gaps = true;
+      return 0;
+    }
   }
   return 0;
 }
 
 // ── waiting ────────────────────────────────────────────────────────────────────────────────────────────────
+
+// 0, or error::damaged_lock_file for a file that has no header any more: then nothing of it is a record.
+int atomic_append::state::check_not_cut_off(request& r) noexcept {
+  append_header h;
+  int e = read_at(r.fd, &h, sizeof h, 0);
+  if (e == 0 && std::memcmp(h.magic, layout::magic, sizeof h.magic) == 0) return 0;
+  if (e != 0 && e != native(error::damaged_lock_file)) return e;
+  struct stat s;
+  if (auto const f = sys::fstat(r.fd, &s); f < 0) return static_cast<int>(f);
+  // Not if others have put something else in its place.
+  if (was_cut_off(r.fd, static_cast<std::uint64_t>(s.st_size)) == 1) (void)sys::ftruncate(r.fd, 0);
+  r.at = 0;
+  return native(error::damaged_lock_file);
+}
 
 // Looks at the records before this request. Its own is found on the way, which saves a call. -ENOENT: it is
 // not where a record may begin. Records before the oldest that is not done are not looked at again.
@@ -351,7 +407,8 @@ int atomic_append::state::look(request& r, detail::entity_list const& entities, 
   std::uint64_t all_done_before = to;
   found current;
   std::uint64_t its_state = layout::done;
-  int const e = for_each_cell(r.fd, from, to, [&](std::uint64_t at, cell const& c) {
+  bool gaps = false;
+  auto const look_at = [&](std::uint64_t at, cell const& c) {
     if (c.number == 0) {
       if (c.id == r.id && r.at == 0) {
         r.at = at;
@@ -365,8 +422,11 @@ int atomic_append::state::look(request& r, detail::entity_list const& entities, 
     if (its_state == layout::died) what.notes = true;
     if (its_state == layout::waiting_or_held) what.obstacle = current;
     return true;
-  });
-  if (e != 0) return e;
+  };
+  if (int const e = for_each_cell(r.fd, from, to, look_at, &gaps); e != 0) return e;
+  if (gaps) {
+    if (int const e = check_not_cut_off(r); e != 0) return e;
+  }
   if (r.at == 0) return -ENOENT;
   all_done_before = std::min(all_done_before, r.at);
   std::uint64_t before = from;
@@ -376,13 +436,15 @@ int atomic_append::state::look(request& r, detail::entity_list const& entities, 
   return 0;
 }
 
-int atomic_append::state::await_one(request const& r, found const& other, detail::waiting how) noexcept {
+int atomic_append::state::await_one(request& r, found const& other, detail::waiting how) noexcept {
   std::uint64_t const byte = layout::request_bytes + other.id;
   hooks::step("await.before_sleep");
   if (int const e = byte_lock::lock_until(r.fd, byte, lock_kind::shared, how); e != 0) return e;
   byte_lock::unlock(r.fd, byte);
   cell c;
-  if (int const e = read_at(r.fd, &c, sizeof c, other.at); e != 0) return e;
+  int const e = read_at(r.fd, &c, sizeof c, other.at);
+  if (e == native(error::damaged_lock_file) || (e == 0 && c.id != other.id)) return check_not_cut_off(r);
+  if (e != 0) return e;
   return c.state == layout::waiting_or_held ? bury(r, other, how) : 0;
 }
 
@@ -393,7 +455,7 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
   hooks::step("bury.alone");
   cell c;
   int e = read_at(r.fd, &c, sizeof c, dead.at);
-  if (e == 0 && c.state == layout::waiting_or_held) {
+  if (e == 0 && c.id == dead.id && c.state == layout::waiting_or_held) {
     layout::state becomes = layout::died;
     cells_of_one all;
     detail::entity_list its;
@@ -475,7 +537,7 @@ int atomic_append::state::note_told(request const& r, detail::entity_list const&
 // If it cannot be marked as done (EIO) the next in line takes it for dead: a report too many, but nothing
 // hangs.
 void atomic_append::state::finish(request const& r) noexcept {
-  int const e = write_state(r.fd, r.at, layout::done);
+  int const e = r.at != 0 ? write_state(r.fd, r.at, layout::done) : 0; // 0: the file was cut off
   hooks::step("unlock.done");
   if (e != 0 && hooks::defect("L8")) return; // pretends that it is done
   byte_lock::unlock_all(r.fd);

@@ -290,6 +290,116 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   expect_refused(whole.substr(0, layout::cells_at - 1), error::damaged_lock_file); // a part of a copy
 }
 
+// ── cut off: `: > lock` ─────────────────────────────────────────────────────────────────────────────────────
+
+TEST_F(atomic_append_, is_made_anew_after_it_was_cut_off_while_it_was_held) {
+  for (bool const waits : {false, true}) {
+    {
+      atomic_append m = open();
+      auto held = m.lock(a).value();
+      std::filesystem::resize_file(path, 0);
+      if (waits) {
+        EXPECT_EQ(m.lock(b).error(), error::damaged_lock_file);
+      }
+      held.unlock();
+    }
+    {
+      atomic_append const m = open();
+      EXPECT_EQ(std::filesystem::file_size(path), layout::cells_at);
+    }
+    atomic_append m = open();
+    auto const held = m.lock(a).value();
+    EXPECT_FALSE(held.owner_died());
+    EXPECT_EQ(open().try_lock(a).error(), condition::would_block);
+  }
+}
+
+TEST_F(atomic_append_, grants_nothing_while_users_are_left_that_it_was_cut_off_under) {
+  for (int const held_before : {0, 1, 100}) { // how far the queue has moved on
+    SCOPED_TRACE(held_before);
+    {
+      atomic_append m = open();
+      atomic_append idle = open();
+      for (int i = 0; i != held_before; ++i) (void)m.lock(b).value();
+      auto first = m.lock(a).value();
+      auto second = m.lock(b).value();
+      std::filesystem::resize_file(path, 0);
+      EXPECT_EQ(opening("lock"), error::damaged_lock_file);
+      for (int i = 0; i != 200; ++i) {
+        EXPECT_EQ(m.lock(a).error(), error::damaged_lock_file) << i;
+        EXPECT_EQ(idle.lock(b).error(), error::damaged_lock_file) << i;
+        if (i == 100) second.unlock();
+      }
+      EXPECT_EQ(opening("lock"), error::damaged_lock_file);
+      first.unlock();
+      EXPECT_EQ(opening("lock"), error::damaged_lock_file);
+    }
+    EXPECT_TRUE(open().lock(a).has_value());
+  }
+}
+
+TEST_F(atomic_append_, tells_who_waits_that_it_was_cut_off) {
+  for (bool const dies : {false, true}) {
+    process owner([this](process::channel& with) {
+      atomic_append m = open();
+      auto held = m.lock(a).value();
+      with.say('h');
+      with.hear();
+      held.unlock();
+      return 0;
+    });
+    EXPECT_EQ(owner.hear(), 'h');
+    auto const size = std::filesystem::file_size(path);
+    process waits(
+        [this](process::channel&) { return open().lock(a).error() == error::damaged_lock_file ? 0 : 1; });
+    for (int n = 0; n != 2000 && std::filesystem::file_size(path) == size; ++n)
+      std::this_thread::sleep_for(1ms);
+    std::filesystem::resize_file(path, 0);
+    if (dies) {
+      owner.kill();
+    } else {
+      owner.say('u');
+      EXPECT_EQ(owner.wait(), 0);
+    }
+    EXPECT_EQ(waits.wait(), 0);
+    EXPECT_TRUE(open().lock(a).has_value());
+  }
+}
+
+// Of a user that was killed before it could cut it off, too.
+TEST_F(atomic_append_, is_made_anew_where_a_user_has_appended_to_what_was_cut_off) {
+  std::string record;
+  {
+    atomic_append m = open();
+    (void)m.lock(a).value();
+    record = directory.read("lock").substr(layout::cells_at);
+  }
+  ASSERT_EQ(record.size(), sizeof(layout::cell));
+  std::string const page(layout::cells_at, '\0');
+  std::string const done("\1\0\0\0\0\0\0", 8);
+  std::string const gone(offsetof(layout::cell, state), '\0');
+  for (std::string const& content : {record, record + record, record + page, page + gone + done,
+                                     page + std::string(1280, '\0') + gone + done, page + record}) {
+    directory.write("lock", content);
+    EXPECT_EQ(opening("lock"), std::error_code());
+    EXPECT_EQ(std::filesystem::file_size(path), layout::cells_at);
+  }
+  // A disk's image may begin with zeros.
+  for (std::string const& content : {page, page + page, page + std::string("text"), page + gone + gone + done,
+                                     std::string(40000, '\0') + done, "text" + page + gone + done})
+    expect_refused(content, error::not_a_lock_file);
+}
+
+TEST_F(atomic_append_, is_not_taken_for_cut_off_where_storage_was_given_back) {
+  atomic_append m = open();
+  atomic_append idle = open(); // looks from the beginning, through what was given back
+  for (int i = 0; i != 8000; ++i) (void)m.lock(a).value();
+  auto const held = m.lock(b).value();
+  EXPECT_TRUE(idle.lock(a).has_value());
+  EXPECT_EQ(idle.try_lock(b).error(), condition::would_block);
+  EXPECT_GE(std::filesystem::file_size(path), 8000 * sizeof(layout::cell));
+}
+
 // Between asking for the file's length and reading its header, which now says that the queue begins behind
 // that length.
 TEST_F(atomic_append_, is_opened_while_others_move_the_queue_on) {
