@@ -32,7 +32,7 @@ int processors() noexcept {
 int descriptor_limit() noexcept {
   rlimit l{};
   if (::getrlimit(RLIMIT_NOFILE, &l) != 0) return 64;
-  return static_cast<int>(std::clamp<rlim_t>(l.rlim_cur / 4, 4, 512));
+  return static_cast<int>(std::min<rlim_t>(l.rlim_cur, 1 << 20));
 }
 
 std::int64_t open_one(int dir, char const* name, int flags) noexcept {
@@ -51,7 +51,7 @@ int identify(int fd, inode_id& id) noexcept {
 crew::crew(crew_settings const& s) noexcept
     : settings_(s),
       threads_(s.threads > 0 ? std::min(s.threads, most_threads) : processors()),
-      most_open_(descriptor_limit()) {}
+      most_open_(std::clamp(descriptor_limit() / 4, 4, 512)) {}
 
 crew::~crew() {
   while (evict()) {
@@ -68,6 +68,13 @@ crew::~crew() {
 }
 
 int crew::begin(int fd, int other_fd) noexcept {
+  // The kernel gives the lowest number that is free: that of the roots says how many are in use. A thread has
+  // its directory open and that above, on each side, and two files, or two pieces of a path. With too few for
+  // all threads some would find none for as long as the others work.
+  int const free = descriptor_limit() - std::max(fd, other_fd) - 1;
+  int const of_a_thread = 2 * settings_.sides + 2;
+  most_open_ = std::clamp(free - of_a_thread, 2, most_open_);
+  threads_ = std::clamp((free - most_open_) / of_a_thread, 1, threads_);
   workers_ = new (std::nothrow) worker[static_cast<std::size_t>(threads_)];
   if (workers_ != nullptr) {
     for (int i = 0; i != threads_; ++i) {
