@@ -310,7 +310,6 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
   attributes a;
   if (int const e = attributes_of(from.get(), "", a); e != 0) return e;
   if (!S_ISREG(a.mode)) return -ESTALE; // exchanged after it was listed
-  files_.report.total_bytes.fetch_add(a.size, std::memory_order_relaxed);
 
   descriptor to;
   bool const has_mode = files_.known.have_mode(a);
@@ -341,6 +340,7 @@ std::int64_t tree_copier::copy_file(worker& w, node& n, int in, int out, char co
       return 0;
     }
   }
+  files_.report.total_bytes.fetch_add(a.size, std::memory_order_relaxed);
   if (e == 0) e = make();
   if (e != 0) {
     if (first != nullptr) first->in = nullptr;
@@ -536,6 +536,8 @@ class copying {
   bool has_target_ = false;
   bool is_refused_ = false; // before anything was changed
   int ended_ = 0;
+  bool blames_target_ = false; // for the error of prepare()
+  bool has_source_ = false;    // open
 };
 
 // Whether the target's directory is the source or in it: 0, -EINVAL, or why that is not known.
@@ -563,15 +565,19 @@ bool copying::must_end() noexcept {
 int copying::prepare(path_handle const& from_base, path_view from, path_handle const& to_base,
                      path_view to) noexcept {
   if (int const e = from_.set(from); e != 0) return e;
+  blames_target_ = true;
   if (int const e = to_.set(to); e != 0) return e;
+  blames_target_ = false;
   from_folder_.reset(open_at(base_of(from_base), from_.folder, O_PATH | O_DIRECTORY));
   if (from_folder_.get() < 0) return from_folder_.get();
+  if (int const e = attributes_of(from_folder_.get(), from_.name, source_); e != 0) return e;
+  blames_target_ = true;
   to_folder_.reset(open_at(base_of(to_base), to_.folder, O_RDONLY | O_DIRECTORY));
   if (to_folder_.get() == -EACCES && !options_.durable) // what cannot be read cannot be synced
     to_folder_.reset(open_at(base_of(to_base), to_.folder, O_PATH | O_DIRECTORY));
   if (to_folder_.get() < 0) return to_folder_.get();
-  if (int const e = attributes_of(from_folder_.get(), from_.name, source_); e != 0) return e;
   bool const is_tree = S_ISDIR(source_.mode);
+  blames_target_ = is_tree || !from_.has_slash;
   if (!is_tree && (from_.has_slash || to_.has_slash)) return -ENOTDIR;
   int const e = attributes_of(to_folder_.get(), to_.name, target_);
   if (e != 0 && e != -ENOENT) return e;
@@ -651,6 +657,7 @@ int copying::copy_file() noexcept {
   descriptor const from(
       open_at(from_folder_.get(), from_.name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   if (from.get() < 0) return from.get();
+  has_source_ = true;
   if (int const e = attributes_of(from.get(), "", source_); e != 0) return e;
   if (!S_ISREG(source_.mode)) return -ESTALE;
   told_.total_entries.store(1, std::memory_order_relaxed);
@@ -692,6 +699,7 @@ int copying::copy_special() noexcept {
   int const dir = to_folder_.get();
   char name[unio::detail::longest_name + 1];
   if (int const e = random_name(name, random_prefix); e != 0) return e;
+  told_.total_entries.store(1, std::memory_order_relaxed);
   if (auto const e = sys::mkdirat(dir, name, 0700); e < 0) return static_cast<int>(e);
   descriptor const room(open_at(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK));
   int e = room.get();
@@ -719,6 +727,7 @@ int copying::copy_tree() noexcept {
   constexpr int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK;
   descriptor from(open_at(from_folder_.get(), from_.name, flags));
   if (from.get() < 0) return from.get();
+  has_source_ = true;
   partial made;
   descriptor to(made.take(dir, to_.name, from.get(), options_.resume));
   if (to.get() < 0) return is_refused_ = true, to.get();
@@ -740,6 +749,7 @@ int copying::copy_tree() noexcept {
     e = all.begin(from.release(), to.release());
     if (e == 0) {
       new (&all.root().extra<own>()) own{};
+      told_.total_entries.store(1, std::memory_order_relaxed); // the root
       e = all.run();
     }
   }
@@ -760,21 +770,25 @@ int copying::copy_tree() noexcept {
 
 result<copy_report> copying::run(path_handle const& from_base, path_view from, path_handle const& to_base,
                                  path_view to) noexcept {
-  if (int const e = prepare(from_base, from, to_base, to); e != 0) return code(e);
+  if (int const e = prepare(from_base, from, to_base, to); e != 0) {
+    if (blames_target_) return unio::detail::failed_on(e, "clone_or_copy", to.c_str(), to.size());
+    return code(e);
+  }
   int e = 0;
   if (must_end()) {
     e = ended_;
   } else if (S_ISREG(source_.mode)) {
     e = copy_file();
+    if (!has_source_) return code(e);
   } else if (S_ISDIR(source_.mode)) {
     e = copy_tree();
-    if (is_refused_) return code(e);
+    if (is_refused_ || !has_source_) return code(e);
   } else {
     e = copy_special();
   }
   if (e == -ECANCELED && ended_ != 0) e = ended_;
   if (e != 0) report_.ended = code(e);
-  told_.total_is_known.store(true, std::memory_order_relaxed);
+  if (e == 0) told_.total_is_known.store(true, std::memory_order_relaxed);
   told_.tell(true);
   report_.entries = told_.entries.load(std::memory_order_relaxed);
   report_.bytes = told_.bytes.load(std::memory_order_relaxed);

@@ -238,6 +238,64 @@ TEST_F(copy_, refuses_to_copy_into_itself) {
   EXPECT_EQ(names(), "a f g ");
 }
 
+TEST_F(copy_, its_error_names_the_path_that_is_wrong) {
+  test::make_bushy(a, 1, 1, 1);
+  auto const why = [&](char const* from, char const* to) {
+    return clone_or_copy(directory.handle(), from, directory.handle(), to, {.replace = true})
+        .error()
+        .message();
+  };
+  EXPECT_EQ(why("a", "none/b"), "clone_or_copy none/b: No such file or directory");
+  EXPECT_EQ(why("a/file0", "none/b"), "clone_or_copy none/b: No such file or directory");
+  EXPECT_EQ(why("a/file0", "a/file0/b"), "clone_or_copy a/file0/b: Not a directory");
+  EXPECT_EQ(why("a", "a/file0"), "clone_or_copy a/file0: Not a directory");
+  EXPECT_EQ(why("a/file0", "b/"), "clone_or_copy b/: Not a directory");
+  test::failing_calls calls;
+  calls.answer<&table::openat>([](int dir, char const* name, int flags, unsigned mode) noexcept {
+    bool const is_source = std::string_view(name) == "a" || std::string_view(name) == "file0";
+    return is_source ? std::int64_t{-EACCES} : unio::sys::kernel.openat(dir, name, flags, mode);
+  });
+  EXPECT_EQ(why("a", "b"), "clone_or_copy a to b: Permission denied");
+  EXPECT_EQ(why("a/file0", "b"), "clone_or_copy a/file0 to b: Permission denied");
+  EXPECT_EQ(names(), "a ");
+}
+
+TEST_F(copy_, an_early_error_leaves_nothing_that_is_in_the_way_of_the_next) {
+  test::make_bushy(a, 1, 1, 1);
+  for (int at = 1; at != 12; ++at) {
+    {
+      test::failing_calls calls;
+      calls.fail<&table::openat>(EMFILE, {.at = at});
+      auto const r = copy();
+      if (r && r->is_in_place) (void)reduce({}, b);
+    }
+    EXPECT_EQ(names(), "a ") << at;
+  }
+}
+
+TEST_F(copy_, the_totals_are_those_of_what_was_copied) {
+  struct : tree_sink {
+    void progress(tree_progress const& p) noexcept override { last = p; }
+    tree_progress last;
+  } sink;
+  make_rich(a);
+  ::mkfifo((directory / "p").c_str(), 0600);
+  for (auto const* path : {"a", "a/large", "p"}) {
+    auto const r = clone_or_copy(directory.handle(), path, directory.handle(), "b", {}, {}, &sink);
+    ASSERT_TRUE(r && r->is_in_place) << path;
+    EXPECT_TRUE(sink.last.total_is_known);
+    EXPECT_EQ(sink.last.entries, r->entries) << path;
+    EXPECT_EQ(sink.last.total_entries, r->entries) << path;
+    EXPECT_EQ(sink.last.total_bytes, r->bytes) << path;
+    EXPECT_TRUE(reduce({}, b, {.make_writable = true})->is_gone);
+  }
+  test::failing_calls calls;
+  calls.fail<&table::copy_file_range>(ENOSPC);
+  auto const r = clone_or_copy({}, a, {}, b, {{.threads = 1}}, {}, &sink);
+  ASSERT_TRUE(r && !r->is_in_place);
+  EXPECT_FALSE(sink.last.total_is_known) << "the rest was not looked at";
+}
+
 TEST_F(copy_, is_deep_and_needs_few_descriptors) {
   test::quick_directory const quick;
   test::make_bushy(quick / "a", 4, 2, 4);
