@@ -4,6 +4,8 @@
 // last 256, which is written and read without a lock: an object is in the slot `number % 256` until a later
 // one overwrites it. A reader compares the number before and after.
 
+#include "core/escaped.hpp"
+
 #include <unio/error.hpp>
 
 #include <algorithm>
@@ -162,7 +164,8 @@ char const* failure::operation() const noexcept {
     return "descriptor " + std::to_string(number - 1);
   detail::failed_object o;
   if (!detail::look_up(number, o)) return {};
-  return o.text != nullptr ? o.text(o.bytes) : std::string(reinterpret_cast<char const*>(o.bytes), o.size);
+  if (o.text != nullptr) return o.text(o.bytes);
+  return detail::escaped({reinterpret_cast<char const*>(o.bytes), o.size});
 }
 
 [[gnu::cold]] std::string failure::message() const {

@@ -67,7 +67,7 @@ struct failed_object {
 
   alignas(8) std::byte bytes[capacity]{};
   std::uint32_t size = 0;
-  to_text* text = nullptr; ///< null: `bytes` are the text
+  to_text* text = nullptr; ///< makes what is fit for a log; null: `bytes` are the text, which is escaped
 };
 
 /// The failure of `operation`, a literal, on the descriptor `fd`, if that is not negative, with a negative
