@@ -24,9 +24,9 @@ int run(char** arguments) {
     complain(
         fmt::format("unio bench: the benchmarks are not built beside this command: {} is missing; in the "
                     "project's folder, ./run bench builds them\n",
-                    program));
+                    escaped(program)));
   } else {
-    complain(fmt::format("unio bench: {}: {}\n", program, std::strerror(error)));
+    complain(fmt::format("unio bench: {}: {}\n", escaped(program), std::strerror(error)));
   }
   return 1;
 }

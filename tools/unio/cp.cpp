@@ -41,9 +41,21 @@ std::string_view in_words(unio::fs::copy_method m) {
 int show(options const& o, std::string const& from, std::string const& to) {
   auto const r = unio::fs::contents({}, from, {{.cross_mounts = o.cross_mounts}});
   if (!r) return say(1, from, r.error().code().message());
-  fmt::print("{} -> {}\n", from, to);
-  for (auto const& i : *r) fmt::print("{}/{} -> {}/{}\n", from, i.name(), to, i.name());
+  std::string const a = escaped(from);
+  std::string const b = escaped(to);
+  fmt::print("{} -> {}\n", a, b);
+  for (auto const& i : *r) {
+    std::string const name = escaped(i.name());
+    fmt::print("{}/{} -> {}/{}\n", a, name, b, name);
+  }
   return r->report().failures.empty() ? 0 : 1;
+}
+
+// Whether the library says that the error is the path's. It keeps the end of a long one.
+bool is_about(unio::failure const& f, std::string_view path) {
+  std::string const object = f.object();
+  std::string const whole = escaped(path);
+  return whole == object || (object.starts_with("...") && whole.ends_with(object.substr(3)));
 }
 
 // What the user may not set is no failure, but no secret either.
@@ -79,25 +91,27 @@ int copy(options const& o, std::string const& from, std::string const& to,
     if (r.error().code().value() == ESTALE)
       return say(1, to, "nothing says of what .NAME.unio-copy beside it is a copy; remove it");
     if (r.error() == std::errc::invalid_argument) return say(1, to, "is the source, or in it");
-    return say(1, from, r.error().code().message());
+    return say(1, is_about(r.error(), to) ? to : from, r.error().code().message());
   }
-  std::string const left =
-      r->left_as[0] == '\0' ? "" : fmt::format("; {} is beside it, which --resume continues", r->left_as);
+  std::string const left_as = escaped(r->left_as);
+  std::string const left = left_as.empty() ? ""
+                           : r->is_in_place
+                               ? fmt::format("; what it has replaced is left as {}", left_as)
+                               : fmt::format("; {} is beside it, which --resume continues", left_as);
   std::string const state = r->is_in_place ? "it is in place" : "what was there before is as it was";
-  if (interrupted.signal() != 0 && r->ended)
-    return say(128 + interrupted.signal(), to, fmt::format("interrupted; {}{}", state, left));
+  if (interrupted.signal() != 0 && r->ended) return say(1, to, fmt::format("interrupted; {}{}", state, left));
   if (r->ended && r->missing != 0)
     return say(
         1, to,
         fmt::format("not all of it could be copied; {}{}; --allow-incomplete puts it in place", state, left));
   if (r->ended) return say(1, to, fmt::format("{}; {}{}", r->ended.message(), state, left));
   tell_losses(to, *r);
-  if (!left.empty()) say(0, to, fmt::format("what it has replaced is left as {}", r->left_as));
+  if (!left.empty()) say(0, to, left.substr(2));
   if (o.verbose)
-    fmt::print("{}: {} made, {} there before, {} bytes, {} of them shared; {}\n", to, r->entries,
+    fmt::print("{}: {} made, {} there before, {} bytes, {} of them shared; {}\n", escaped(to), r->entries,
                r->unchanged, r->bytes, r->shared_bytes, in_words(r->method));
   if (o.verbose && r->verified_in_cache != 0)
-    fmt::print("{}: {} compared without direct I/O\n", to, r->verified_in_cache);
+    fmt::print("{}: {} compared without direct I/O\n", escaped(to), r->verified_in_cache);
   return r->failures.empty() ? 0 : 1;
 }
 
@@ -107,8 +121,8 @@ void describe(CLI::App& app, options& o) {
   app.footer(
       "Trees are copied with modes, owners, times, attributes, links and holes, and storage is shared where "
       "the filesystem can.\nA copy gets its name when it is whole. If TO is a directory the copy is put into "
-      "it.\n\nExit status: 0; 1 if something was not copied; 2 for wrong usage; 128 + the signal that ended "
-      "it.");
+      "it.\n\nExit status: 0; 1 if something was not copied; 2 for wrong usage. A signal that ends it ends "
+      "it as a signal.");
   app.add_option("path", o.paths, "What to copy, and last where to")
       ->type_name("FROM... TO")
       ->required()
@@ -132,6 +146,7 @@ int run(options const& o) {
   if (o.paths.size() > 2 && !is_into)
     return say(2, to, "several are copied into a directory, which this is not");
   int status = 0;
+  int signal = 0;
   {
     progress::interruption interrupted;
     for (std::size_t i = 0; i + 1 != o.paths.size() && interrupted.signal() == 0; ++i) {
@@ -145,8 +160,10 @@ int run(options const& o) {
       std::string const target = is_into ? fmt::format("{}{}{}", to, to.ends_with('/') ? "" : "/", name) : to;
       status = std::max(status, copy(o, from, target, interrupted));
     }
+    signal = interrupted.signal();
   }
   int const printed = tools::finish_output("unio");
+  if (signal != 0) progress::die_by(signal);
   return status != 0 ? status : printed;
 }
 

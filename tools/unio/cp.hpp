@@ -30,7 +30,7 @@ void describe(CLI::App& app, options& o);
 
 /// Copies. Returns the exit status: 0; 1 if something was not copied, each with a line on stderr; 2 for a
 /// path
-/// that is refused; 128 + the signal that ended it.
+/// that is refused. Ends the program by the signal that interrupted it.
 [[nodiscard]] int run(options const& o);
 
 } // namespace cp

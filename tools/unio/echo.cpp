@@ -12,6 +12,7 @@
 #include "echo.hpp"
 
 #include "complain.hpp"
+#include "whole_number.hpp"
 
 #include <unio/link.hpp>
 #include <unio/sigpipe.hpp>
@@ -31,7 +32,6 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -545,7 +545,7 @@ using log_file = std::unique_ptr<std::FILE, closing>;
 
 log_file open_log(std::string const& name) {
   log_file f(std::fopen(name.c_str(), "ae"));
-  if (f == nullptr) throw std::system_error(errno, std::generic_category(), name);
+  if (f == nullptr) throw std::system_error(errno, std::generic_category(), escaped(name));
   std::setvbuf(f.get(), nullptr, _IOLBF, 0); // readers see whole lines only
   return f;
 }
@@ -714,25 +714,27 @@ template <class Function> std::jthread start_thread(Function f) {
   }
 }
 
-// The first picks the port, if any will do. It listens before it allows others (SO_REUSEPORT), which only
-// this process then adds: a second server finds the address in use.
-std::vector<unio::listening_socket_handle> listen(options const& o) {
+std::optional<unio::endpoint> address_of(options const& o, std::string& why) {
   bool const is_ipv6 = o.address.find(':') != std::string::npos;
   std::string const text =
       fmt::format("{}{}{}:{}", is_ipv6 ? "[" : "", o.address, is_ipv6 ? "]" : "", o.port);
-  std::string why;
-  auto at = unio::parse_endpoint(text, &why);
-  if (!at) throw std::runtime_error(why);
-  std::string const what = "cannot listen on " + unio::to_string(*at);
+  auto const at = unio::parse_endpoint(text, &why);
+  return at ? std::optional(*at) : std::nullopt;
+}
+
+// The first picks the port, if any will do. It listens before it allows others (SO_REUSEPORT), which only
+// this process then adds: a second server finds the address in use.
+std::vector<unio::listening_socket_handle> listen(options const& o, unio::endpoint at) {
+  std::string const what = "cannot listen on " + unio::to_string(at);
   std::vector<unio::listening_socket_handle> all;
   all.push_back(
-      value_or_throw(unio::listening_socket_handle::listen(*at, {.wait_for_address = 500ms}), what));
-  *at = value_or_throw(all[0].local_endpoint(), what);
+      value_or_throw(unio::listening_socket_handle::listen(at, {.wait_for_address = 500ms}), what));
+  at = value_or_throw(all[0].local_endpoint(), what);
   int const yes = 1;
   if (o.threads > 1 && ::setsockopt(all[0].native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0)
     throw std::system_error(errno, std::system_category(), what);
   for (int i = 1; i < o.threads; ++i)
-    all.push_back(value_or_throw(unio::listening_socket_handle::listen(*at, {.reuse_port = true}), what));
+    all.push_back(value_or_throw(unio::listening_socket_handle::listen(at, {.reuse_port = true}), what));
   return all;
 }
 
@@ -741,12 +743,12 @@ void announce(unio::listening_socket_handle const& listening) {
   if (std::fflush(stdout) != 0) throw std::system_error(errno, std::system_category(), "standard output");
 }
 
-void serve_all(options const& o) {
+void serve_all(options const& o, unio::endpoint const& at) {
   mode const& m = choose(o);
   if (!o.driver.empty()) ::setenv("UNIO_DRIVER", o.driver.c_str(), 1);
   unio::io_multiplexer& here = own_multiplexer();
   log_file const log = o.timer.empty() ? nullptr : open_log(o.timer);
-  std::vector<unio::listening_socket_handle> listening = listen(o);
+  std::vector<unio::listening_socket_handle> listening = listen(o, at);
   std::vector<unio::event_handle> ends;
   for (int i = 0; i < o.threads; ++i)
     ends.push_back(value_or_throw(unio::event_handle::create(), "an event"));
@@ -774,18 +776,7 @@ void serve_all(options const& o) {
   for (std::exception_ptr const& failure : failures)
     if (failure != nullptr) std::rethrow_exception(failure);
   if (log != nullptr && std::ferror(log.get()) != 0)
-    throw std::runtime_error(o.timer + " could not be written");
-}
-
-// Decimal digits only: CLI11 by itself takes "" for 0, and "0x10" and "020" for 16.
-auto whole_number(int lowest, int highest) {
-  return [lowest, highest](std::string const& text) {
-    int n = -1;
-    (void)std::from_chars(text.data(), text.data() + text.size(), n);
-    bool const is_right = text == std::to_string(n) && lowest <= n && n <= highest;
-    return is_right ? std::string()
-                    : fmt::format("\"{}\" is not a whole number from {} to {}", text, lowest, highest);
-  };
+    throw std::runtime_error(escaped(o.timer) + " could not be written");
 }
 
 } // namespace
@@ -828,9 +819,15 @@ void describe(CLI::App& app, options& o) {
 
 int run(options const& o) {
   try {
+    std::string why;
+    auto const at = address_of(o, why);
+    if (!at) {
+      complain(fmt::format("unio: {}\n", why));
+      return 2;
+    }
     if (auto const ignored = unio::ignore_sigpipe(); !ignored)
       throw std::system_error(ignored.error(), "SIGPIPE");
-    serve_all(o);
+    serve_all(o, *at);
     return 0;
   } catch (std::exception const& e) {
     complain(fmt::format("unio: {}\n", e.what()));

@@ -26,8 +26,8 @@ struct options {
 void describe(CLI::App& app, options& o);
 
 /// Serves until SIGINT or SIGTERM, then ends the open connections. Reports an error of accepting on stderr,
-/// and continues after a pause. Returns the command's exit status: 0, or 1 if it could not serve or continue
-/// (stderr says why).
+/// and continues after a pause. Returns the command's exit status: 0; 1 if it could not serve or continue;
+/// 2 for an address that is none (stderr says why).
 [[nodiscard]] int run(options const& o);
 
 } // namespace echo

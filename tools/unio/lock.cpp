@@ -53,11 +53,6 @@ constexpr int not_found = 127;
 // calls.
 constexpr unio::deadline time_to_open = std::chrono::seconds(1);
 
-int say(int status, std::string_view about, std::string_view what) {
-  complain(fmt::format("unio: {}: {}\n", about, what));
-  return status;
-}
-
 // 1.5, 500ms, 2s, 0
 std::optional<unio::deadline> parsed(std::string_view text) {
   if (text.empty() || text.find_first_not_of("0123456789.ems+-") != text.npos ||
@@ -215,7 +210,7 @@ int run_locked(options const& o) {
   std::optional<unio::deadline> const d = o.timeout ? parsed(*o.timeout) : unio::deadline();
   if (!d)
     return say(wrong_usage, "--timeout",
-               fmt::format("\"{}\" is no time; 1.5, 500ms, 2s and 0 are", *o.timeout));
+               fmt::format("\"{}\" is no time; 1.5, 500ms, 2s and 0 are", escaped(*o.timeout)));
 
   unio::result<std::unique_ptr<shared_fs_mutex>> mutex = std::error_code();
   for (algorithm const& a : algorithms)

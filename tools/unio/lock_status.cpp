@@ -51,7 +51,7 @@ constexpr char const* other_version = "made by another version of unio, or damag
 constexpr std::uint64_t last_byte = std::numeric_limits<std::int64_t>::max();
 
 [[noreturn]] void fail(std::string const& path, std::string const& why) {
-  throw std::runtime_error(path + ": " + why);
+  throw std::runtime_error(escaped(path) + ": " + why);
 }
 [[noreturn]] void fail(std::string const& path, int code) { fail(path, std::string(std::strerror(code))); }
 

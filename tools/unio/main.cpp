@@ -93,7 +93,7 @@ void take_marks_away(CLI::App& app) {
 int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
   std::string what = e.what();
   std::erase(what, mark);
-  complain(fmt::format("unio: {}\n\n{}", what, app.help()));
+  complain(fmt::format("unio: {}\n\n{}", escaped(what), app.help()));
   return 2;
 }
 

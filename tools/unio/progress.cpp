@@ -2,6 +2,7 @@
 
 #include "complain.hpp"
 #include "tools/support/json.hpp"
+#include "whole_number.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -24,6 +25,8 @@ constexpr auto between_samples = 250ms;
 constexpr auto one_request = 250ms; // timeout(1) signals the process, and then its group: that is asking once
 constexpr char clear_line[] = "\r\x1b[K";
 
+constinit interruption* current = nullptr;
+
 } // namespace
 
 shown how(std::string const& option) {
@@ -35,7 +38,7 @@ shown how(std::string const& option) {
 void describe(CLI::App& app, int& threads, std::string& option) {
   app.add_option("--threads", threads, "How many threads; by default one for each processor, at most 8")
       ->type_name("N")
-      ->check(CLI::Range(1, 64));
+      ->check(whole_number(1, 64));
   app.add_option("--progress", option, "On stderr: bar, json, none; auto: a bar on a terminal (the default)")
       ->type_name("HOW")
       ->check(CLI::IsMember({"auto", "bar", "json", "none"}));
@@ -77,9 +80,12 @@ sink::sink(shown how, std::string verb, std::string root) noexcept
 void sink::failed(unio::fs::tree_failure const& f) noexcept {
   std::string const path = f.path.empty() ? root_ : fmt::format("{}/{}", root_, f.path);
   std::string const reason = f.reason.empty() ? "" : fmt::format(" ({})", f.reason);
-  complain(fmt::format("{}unio: {}: {}: {}{}\n", is_drawn_ ? clear_line : "", path, f.what, f.why.message(),
-                       reason));
+  bool const is_mount = f.what == "open" && f.why == std::errc::cross_device_link;
+  if (is_drawn_) complain(clear_line);
   is_drawn_ = false;
+  say(1, path,
+      is_mount ? "is a mount, which is left alone without --cross-mounts"
+               : fmt::format("{}: {}{}", f.what, f.why.message(), reason));
 }
 
 void sink::progress(unio::fs::tree_progress const& p) noexcept {
@@ -132,41 +138,52 @@ std::string sink::json(unio::fs::tree_progress const& p) const {
       p.total_bytes, p.total_is_known, rate_.per_second());
 }
 
-// Threads that are started later inherit the mask, so that only this one takes the signals.
-interruption::interruption() {
-  ::sigemptyset(&set_);
-  for (int const s : {SIGINT, SIGTERM, SIGHUP}) {
-    struct sigaction now{};
+// A handler, not a thread that waits for signals: it works where no thread can be made. Helper threads block
+// all signals, so it runs on the one that made it.
+interruption::interruption() noexcept {
+  current = this;
+  struct sigaction how{};
+  how.sa_handler = came;
+  how.sa_flags = SA_RESTART;
+  ::sigfillset(&how.sa_mask);
+  ::sigemptyset(&handled_);
+  for (int const s :
+       {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGALRM, SIGVTALRM, SIGPROF, SIGUSR1, SIGUSR2, SIGXCPU}) {
+    struct sigaction before{};
     // What is ignored (nohup, a background job of a script) stays so.
-    if (::sigaction(s, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) ::sigaddset(&set_, s);
+    if (::sigaction(s, nullptr, &before) != 0 || before.sa_handler == SIG_IGN) continue;
+    ::sigaddset(&handled_, s);
+    ::sigaction(s, &how, nullptr);
   }
-  ::sigaddset(&set_, SIGURG); // the destructor's, to wake the thread; others are of no concern
-  ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
-  waits_ = std::thread([this] {
-    clock::time_point first;
-    while (!ended_.load()) {
-      int const s = ::sigwaitinfo(&set_, nullptr);
-      if (s <= 0 || s == SIGURG) continue;
-      if (signal_.load() == 0) {
-        first = clock::now();
-        signal_.store(s);
-      } else if (clock::now() - first >= one_request) { // again: at once
-        struct sigaction plain{};
-        plain.sa_handler = SIG_DFL;
-        ::sigaction(s, &plain, nullptr);
-        ::pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
-        ::raise(s);
-      }
-      source_.request_stop();
-    }
-  });
+  for (int const s : {SIGPIPE, SIGXFSZ}) ::signal(s, SIG_IGN);
+}
+
+// The algorithms on trees ask the token and attach no callback: requesting a stop is a few atomic operations.
+void interruption::came(int signal) noexcept {
+  interruption& self = *current;
+  if (self.signal_.load() == 0) {
+    self.first_ = clock::now();
+    self.signal_.store(signal);
+    self.source_.request_stop();
+  } else if (clock::now() - self.first_ >= one_request) { // again: at once, when this returns
+    ::signal(signal, SIG_DFL);
+    ::raise(signal);
+  }
 }
 
 interruption::~interruption() {
-  ended_.store(true);
-  ::pthread_kill(waits_.native_handle(), SIGURG);
-  waits_.join();
-  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  for (int s = 1; s != NSIG; ++s)
+    if (::sigismember(&handled_, s) == 1) ::signal(s, SIG_DFL);
+}
+
+void die_by(int signal) noexcept {
+  ::signal(signal, SIG_DFL);
+  sigset_t it;
+  ::sigemptyset(&it);
+  ::sigaddset(&it, signal);
+  ::sigprocmask(SIG_UNBLOCK, &it, nullptr);
+  ::raise(signal);
+  ::_exit(128 + signal); // process 1 of a container survives it
 }
 
 } // namespace progress

@@ -1,7 +1,7 @@
 // Progress of `unio rm` and `unio cp`, and the signals that end them.
 //
 //   progress       failures and progress of an algorithm on trees, on stderr
-//   interruption   SIGINT, SIGTERM and SIGHUP request a stop
+//   interruption   the signals that end a program request a stop
 
 #pragma once
 
@@ -14,7 +14,6 @@
 #include <csignal>
 #include <cstdint>
 #include <string>
-#include <thread>
 
 namespace CLI {
 class App;
@@ -77,11 +76,12 @@ class sink final : public unio::fs::tree_sink {
 /// "1.5 GiB"
 [[nodiscard]] std::string bytes(std::uint64_t n);
 
-/// While it lives a signal that asks the program to end requests a stop; one that comes later than 250 ms
-/// after the first ends the program.
+/// While it lives a signal that would end the program requests a stop; one that comes later than 250 ms after
+/// the first ends the program. From then on until the end of the program a write that fails is an error, never
+/// a signal (SIGPIPE, SIGXFSZ). There is one at a time.
 class interruption {
  public:
-  interruption();
+  interruption() noexcept;
   interruption(interruption const&) = delete;
   interruption& operator=(interruption const&) = delete;
   ~interruption();
@@ -91,12 +91,15 @@ class interruption {
   [[nodiscard]] int signal() const noexcept { return signal_.load(); }
 
  private:
+  static void came(int signal) noexcept;
+
   unio::stop_source source_;
   std::atomic<int> signal_{0};
-  std::atomic<bool> ended_{false};
-  sigset_t set_{};
-  sigset_t before_{};
-  std::thread waits_;
+  std::chrono::steady_clock::time_point first_; // when that came
+  sigset_t handled_{};
 };
+
+/// Ends the program by the signal, as if nothing had caught it, so that a shell that waits for it ends, too.
+[[noreturn]] void die_by(int signal) noexcept;
 
 } // namespace progress

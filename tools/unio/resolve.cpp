@@ -32,7 +32,7 @@ int run(options const& o) {
     auto const server = unio::parse_endpoint(o.server, &why);
     if (!server || server->family() == unio::address_family::unix_path) {
       complain(fmt::format("unio: --server: {}\n", server ? "a Unix path is no name server" : why));
-      return 1;
+      return 2;
     }
     how.servers = {*server};
   }

@@ -26,7 +26,7 @@ struct options {
 void describe(CLI::App& app, options& o);
 
 /// Removes. Returns the exit status: 0; 1 if something remains, each with a line on stderr; 2 for a path that
-/// is refused; 128 + the signal that ended it.
+/// is refused. Ends the program by the signal that interrupted it.
 [[nodiscard]] int run(options const& o);
 
 } // namespace rm

@@ -1,5 +1,7 @@
 #include "source.hpp"
 
+#include "complain.hpp"
+
 #include <unistd.h>
 
 #include <filesystem>
@@ -63,13 +65,13 @@ std::string choose_file() {
 std::optional<open_source> open_file(std::string const& path, std::string& why) {
   std::error_code failed;
   if (fs::is_directory(path, failed)) {
-    why = path + ": is a directory";
+    why = escaped(path) + ": is a directory";
     return {};
   }
   auto map = unio::mapped_file_handle::mapped_file({}, path);
   if (!map) {
     bool const is_something_else = map.error() == std::errc::no_such_device;
-    why = path + ": " + (is_something_else ? "is not a regular file" : map.error().code().message());
+    why = escaped(path) + ": " + (is_something_else ? "is not a regular file" : map.error().code().message());
     return {};
   }
   open_source opened{std::move(*map), {path, {}, 0}};

@@ -58,7 +58,7 @@ void on_bus_error(int number, siginfo_t* info, void*) {
 
 // The file is mapped. If another process truncates it, reading a lost page raises SIGBUS.
 void end_if_file_is_lost(std::string const& path) {
-  line_of_a_lost_file = "unio: " + path + ": became shorter while it was read, or cannot be read\n";
+  line_of_a_lost_file = "unio: " + escaped(path) + ": became shorter while it was read, or cannot be read\n";
   whose_line = ::getpid();
   struct sigaction action{};
   action.sa_sigaction = on_bus_error;
@@ -137,7 +137,7 @@ std::optional<unio::capabilities> chosen_driver(std::string& why) {
   auto const made = unio::io_multiplexer::best_available(1);
   if (made) return (*made)->capabilities();
   std::string const forced = setting_of("UNIO_DRIVER");
-  why = (forced.empty() ? "" : "UNIO_DRIVER=" + forced + ": ") + made.error().message();
+  why = (forced.empty() ? "" : "UNIO_DRIVER=" + escaped(forced) + ": ") + made.error().message();
   return {};
 }
 
@@ -153,7 +153,7 @@ int run(options const& o) {
   stream json;
   if (!o.json.empty()) {
     json.reset(std::fopen(o.json.c_str(), "we"));
-    if (json == nullptr) return fail(o.json + ": " + std::strerror(errno));
+    if (json == nullptr) return fail(escaped(o.json) + ": " + std::strerror(errno));
   }
 
   machine const here = this_machine(*chosen);
@@ -167,7 +167,7 @@ int run(options const& o) {
   auto const rows = run_all(on, opened->what, t);
 
   if (json != nullptr && !write_all(std::move(json), to_json(here, opened->what, rows, on.skipped))) {
-    return fail(o.json + ": " + std::strerror(errno));
+    return fail(escaped(o.json) + ": " + std::strerror(errno));
   }
   return std::all_of(rows.begin(), rows.end(), [](row_result const& r) { return r.is_ok(); }) ? 0 : 1;
 }

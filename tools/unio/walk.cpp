@@ -2,11 +2,14 @@
 
 #include "complain.hpp"
 #include "tools/support/output.hpp"
+#include "whole_number.hpp"
 
 #include <unio/fs/walk.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -19,6 +22,7 @@ namespace {
 
 constexpr std::size_t most_buffered = std::size_t{64} << 10;
 constexpr int most_threads = 64;
+constexpr std::int64_t deepest = 1 << 30;
 
 std::string joined(std::string const& root, std::string_view below) {
   if (below.empty()) return root;
@@ -26,7 +30,7 @@ std::string joined(std::string const& root, std::string_view below) {
 }
 
 void complain_about(std::string const& root, unio::fs::tree_failure const& f) noexcept {
-  complain(fmt::format("unio: {}: {}\n", joined(root, f.path), f.why.message()));
+  say(1, joined(root, f.path), f.why.message());
 }
 
 char letter(unio::entry_kind k) noexcept {
@@ -53,7 +57,8 @@ char letter(unio::entry_kind k) noexcept {
 // Lines are collected for each thread and written many at once. A line is never torn: stdout has a lock.
 class printer final : public unio::fs::walk_visitor {
  public:
-  printer(options const& o, std::string const& root) : options_(o), root_(root) {}
+  printer(options const& o, std::string const& root)
+      : options_(o), root_(root), for_people_(!o.null && ::isatty(STDOUT_FILENO) == 1) {}
 
   unio::fs::walk_step entry(unio::fs::walk_entry const& e) noexcept override {
     if (!options_.type.empty() && options_.type.find(letter(e.kind())) == std::string::npos)
@@ -62,8 +67,9 @@ class printer final : public unio::fs::walk_visitor {
     std::string_view const below = e.path();
     std::size_t const size = root_.size() + below.size() + 2;
     if (b.size + size > most_buffered) flush(b);
-    if (size > most_buffered) {
-      std::string const line = joined(root_, below) + end();
+    if (size > most_buffered || for_people_) {
+      std::string const path = joined(root_, below);
+      std::string const line = (for_people_ ? escaped(path) : path) + end();
       is_broken_ = is_broken_ || std::fwrite(line.data(), 1, line.size(), stdout) != line.size();
     } else {
       if (b.text == nullptr) b.text = std::make_unique<char[]>(most_buffered);
@@ -96,6 +102,7 @@ class printer final : public unio::fs::walk_visitor {
 
   options const& options_;
   std::string const& root_;
+  bool const for_people_; // on a terminal
   std::array<buffer, most_threads> buffers_;
   std::atomic<bool> is_broken_ = false;
 };
@@ -106,7 +113,7 @@ unio::fs::walk_options with(options const& o) {
   w.cross_mounts = o.cross_mounts;
   w.follow_links = o.follow;
   w.ordered = o.sort;
-  if (o.depth >= 0) w.max_depth = static_cast<std::uint32_t>(std::min<std::int64_t>(o.depth, 1 << 30));
+  if (o.depth >= 0) w.max_depth = static_cast<std::uint32_t>(o.depth);
   return w;
 }
 
@@ -114,26 +121,26 @@ bool list(options const& o, std::string const& root) {
   printer p(o, root);
   auto const r = unio::fs::walk({}, root, p, with(o));
   p.finish();
-  if (!r) complain(fmt::format("unio: {}: {}\n", root, r.error().code().message()));
-  if (r && r->ended) complain(fmt::format("unio: {}: {}\n", root, r->ended.message()));
+  if (!r) say(1, root, r.error().code().message());
+  if (r && r->ended) say(1, root, r->ended.message());
   return r && r->failures.empty() && !r->ended;
 }
 
 bool summarize(options const& o, std::string const& root) {
   auto const r = unio::fs::summarize({}, root, with(o));
   if (!r) {
-    complain(fmt::format("unio: {}: {}\n", root, r.error().code().message()));
+    say(1, root, r.error().code().message());
     return false;
   }
   for (std::size_t i = 0; i != r->failures.kept(); ++i) complain_about(root, r->failures[i]);
   if (r->failures.count() > r->failures.kept())
-    complain(fmt::format("unio: {}: and {} more\n", root, r->failures.count() - r->failures.kept()));
-  if (r->ended) complain(fmt::format("unio: {}: {}\n", root, r->ended.message()));
+    say(1, root, fmt::format("and {} more", r->failures.count() - r->failures.kept()));
+  if (r->ended) say(1, root, r->ended.message());
   fmt::print(
       "{}: {} files, {} directories, {} links, {} others; {} bytes, {} allocated; {} further names; "
       "deepest {}\n",
-      root, r->files, r->directories, r->symlinks, r->others, r->size, r->allocated, r->further_names,
-      r->deepest);
+      escaped(root), r->files, r->directories, r->symlinks, r->others, r->size, r->allocated,
+      r->further_names, r->deepest);
   return r->failures.empty() && !r->ended;
 }
 
@@ -156,10 +163,10 @@ void describe(CLI::App& app, options& o) {
       ->check(known_types);
   app.add_option("--depth", o.depth, "How deep to go; 0: only PATH itself")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(whole_number(0, deepest));
   app.add_option("--threads", o.threads, "How many threads; by default one for each processor, at most 8")
       ->type_name("N")
-      ->check(CLI::Range(1, most_threads));
+      ->check(whole_number(1, most_threads));
   app.add_flag("--sort", o.sort, "Names in order, directory after directory, on one thread");
   app.add_flag("-0,--null", o.null, "End each path with a zero byte");
   app.add_flag("--follow", o.follow, "Go into directories that links lead to, each once");

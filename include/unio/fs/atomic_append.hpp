@@ -16,7 +16,7 @@
 //   threads of one process   exclude each other
 //   fork                the child cannot use it: error::inherited_by_fork
 //   another descriptor on the inode closed   no effect
-//   file cut off (`: > lock`)   while it is in use: what is held stays held; who waits, asks or opens it gets
+//   file cut off (`: > lock`)   while it is in use: what is held stays held; a user that waits, asks or opens it gets
 //                       error::damaged_lock_file until no user is left, and deaths from before are not
 //                       reported. The next user makes it anew
 //   fairness            in the order of the records in the file
