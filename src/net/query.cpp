@@ -31,6 +31,14 @@ bool is_local(std::error_code e) noexcept {
 // Whether an exchange ended because all of it is to end.
 bool ends_all(std::error_code e) noexcept { return e == condition::canceled || is_local(e); }
 
+bool has_passed(deadline d) noexcept {
+  return !d.is_none() && (d.is_zero() || detail::time_limit(d).has_passed());
+}
+
+// Ends a loop that a server feeds. A read of what is there already looks at no clock, so a server that keeps
+// sending would keep the loop going.
+std::error_code too_late() noexcept { return {ETIMEDOUT, std::system_category()}; }
+
 void take(asked& q, std::span<std::byte const> answer, verdict v) {
   if (v == verdict::answered) v = q.read(q, answer);
   q.known = v;
@@ -49,8 +57,8 @@ task<std::error_code> ask_by_tcp(endpoint const& server, asked& q, deadline unti
   std::ranges::copy(q.q.bytes(), message.begin() + 2);
   auto const sent = co_await write(*s, buffer_of(message), until);
   if (!sent.has_value()) co_return sent.error();
-  for (;;) {
-    std::array<std::byte, 2> length;
+  std::array<std::byte, 2> length;
+  while (!has_passed(until)) {
     auto got = co_await read(*s, mutable_buffer(length.data(), length.size()), until);
     if (!got.has_value()) co_return got.error();
     message.resize((std::to_integer<std::size_t>(length[0]) << 8) | std::to_integer<std::size_t>(length[1]));
@@ -64,6 +72,7 @@ task<std::error_code> ask_by_tcp(endpoint const& server, asked& q, deadline unti
     take(q, message, v == verdict::truncated ? verdict::malformed : v);
     co_return std::error_code();
   }
+  co_return too_late();
 }
 
 // ── UDP ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -89,7 +98,9 @@ task<std::error_code> ask_by_udp(endpoint const& server, std::span<asked> questi
   std::array<std::byte, question::udp_size + 1> room; // what fills it was cut
   datagram_info info;
   while (someone_waits(questions)) {
-    auto const got = co_await s->co_receive_from(room, info, earlier(until, grace));
+    deadline const bound = earlier(until, grace);
+    if (has_passed(bound)) co_return too_late();
+    auto const got = co_await s->co_receive_from(room, info, bound);
     if (!got.has_value()) co_return got.error();
     std::span<std::byte const> const answer(room.data(), got.bytes_transferred());
     for (asked& q : questions) {
@@ -137,10 +148,6 @@ task<std::error_code> ask_one(asking const& a, endpoint const& server, deadline&
   }
   if (!some_are_answered(a.questions)) grace = {}; // what was to come by TCP did not
   co_return e;
-}
-
-bool has_passed(deadline d) noexcept {
-  return !d.is_none() && (d.is_zero() || detail::time_limit(d).has_passed());
 }
 
 } // namespace
