@@ -72,6 +72,10 @@ std::error_code error_of(int code) noexcept {
   }
 }
 
+struct free_addresses {
+  void operator()(addrinfo* a) const noexcept { ::freeaddrinfo(a); }
+};
+
 void look_up(job& j) {
   if (j.host.empty()) {
     char name[NI_MAXHOST];
@@ -85,18 +89,31 @@ void look_up(job& j) {
                      : j.family == address_family::ipv6 ? AF_INET6
                                                         : AF_UNSPEC;
   wanted.ai_socktype = SOCK_STREAM; // so that each address comes once
-  addrinfo* found = nullptr;
-  j.error = error_of(::getaddrinfo(j.host.c_str(), nullptr, &wanted, &found));
+  addrinfo* made = nullptr;
+  j.error = error_of(::getaddrinfo(j.host.c_str(), nullptr, &wanted, &made));
   if (j.error) return;
-  for (addrinfo const* a = found; a != nullptr; a = a->ai_next) {
+  std::unique_ptr<addrinfo, free_addresses> const found(made);
+  for (addrinfo const* a = found.get(); a != nullptr; a = a->ai_next) {
     if (a->ai_family != AF_INET && a->ai_family != AF_INET6) continue;
     endpoint e;
     std::memcpy(e.data(), a->ai_addr, a->ai_addrlen);
     e.resize(a->ai_addrlen);
     j.addresses.push_back(e);
   }
-  ::freeaddrinfo(found);
   if (j.addresses.empty()) j.error = resolve_error::no_data;
+}
+
+// What it finds may need more memory than there is.
+void look_up_or_fail(job& j) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    look_up(j);
+  } catch (...) {
+    j.error = std::make_error_code(std::errc::not_enough_memory);
+  }
+#else
+  look_up(j);
+#endif
 }
 
 // Of a process. Never destroyed: its threads may outlive main().
@@ -148,7 +165,7 @@ class threads {
       std::shared_ptr<job> const next = std::move(queue_.front());
       queue_.pop_front();
       held.unlock();
-      if (next->is_wanted.load(std::memory_order_relaxed)) look_up(*next);
+      if (next->is_wanted.load(std::memory_order_relaxed)) look_up_or_fail(*next);
       next->done.set();
       held.lock();
     }
