@@ -39,12 +39,13 @@ struct connect_any_options {
 /// Errors        condition::timed_out if the time was over before all had failed; otherwise the first error
 ///               that is not about this host's own network (ENETUNREACH, EADDRNOTAVAIL, EAFNOSUPPORT), so a
 ///               host of one family reports what the other one met; EDESTADDRREQ for an empty list;
-///               condition::canceled. It names the address that it is about, if there is one
+///               condition::canceled. It names the address that it is about, if there is one.
+///               std::bad_alloc, after all attempts have ended
 /// Deadline      bounds all attempts together
 /// Cancellation  by the environment's stop token, at any point; no socket stays open
 /// Lifetime      the addresses, and what the options point to, outlive it
-/// Cost          two frames and a block from the pool for each attempt, no allocation after warm-up; a timer
-///               while there is another address
+/// Cost          two frames and a block from the pool for each attempt, and for what starts them; no
+///               allocation after warm-up; a timer while there is another address
 /// Source        RFC 8305 §4, §5
 UNIO_API task<result<socket_handle>> connect_any(std::span<endpoint const> to, deadline d = {},
                                                  connect_any_options options = {});

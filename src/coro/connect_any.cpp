@@ -1,4 +1,5 @@
-// Happy Eyeballs, version 2 (RFC 8305), without the resolving: a task for each attempt, one that starts them.
+// Happy Eyeballs, version 2 (RFC 8305), without the resolving: a group with a task for each attempt, and one
+// that starts them. An exception that leaves one of them stops the others.
 //
 //   start an attempt ─► wait for news, or for the delay while there is another address ─► start the next …
 //        ▲                        │ a failure: the next one begins at once
@@ -114,6 +115,40 @@ task<> attempt(race& r, endpoint const& to, deadline d, detail::connector connec
   r.ends(number, co_await connect(context, to, d));
 }
 
+// Sets `is_late` if there was no time for an address.
+task<> attempt_in_turns(race& r, task_group& attempts, std::span<endpoint const> to, detail::time_limit limit,
+                        std::chrono::milliseconds delay, detail::connector connect, void* context,
+                        bool& is_late) {
+  environment const& here = co_await this_coro::environment;
+  in_turns order(to);
+  endpoint const* next = order.next();
+  std::size_t number = 0;
+  for (;;) {
+    // News of an attempt that failed inside start() begin the next one now, not the one after.
+    r.news.reset();
+    if (r.won() || here.stop.stop_requested()) break;
+    if (next != nullptr && number != 0 && limit.has_passed()) {
+      next = nullptr; // it would fail at once
+      is_late = true;
+    }
+    if (next != nullptr) {
+      attempts.start(attempt(r, *next, limit.next(), connect, context, r.begins(*next)));
+      next = order.next();
+      ++number;
+    }
+    if (r.is_idle()) {
+      if (next == nullptr) break;
+      continue;
+    }
+    if (next != nullptr) {
+      (void)co_await timeout(delay, r.news.wait());
+    } else {
+      (void)co_await r.news.wait();
+    }
+  }
+  attempts.request_stop();
+}
+
 task<result<socket_handle>> connect_socket(void*, endpoint const& to, deadline d) {
   result<socket_handle> made = socket_handle::create(to.family());
   if (!made.has_value()) co_return detail::sockets::failed_at(detail::to_native(made.error()), "connect", to);
@@ -136,37 +171,11 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   }
 
   environment const& here = co_await this_coro::environment;
-  time_limit const limit(d);
   race r(options.attempts);
   task_group attempts(here);
-  in_turns order(to);
-  endpoint const* next = order.next();
-  std::size_t number = 0;
   bool is_late = false;
-  for (;;) {
-    // News of an attempt that failed inside start() begin the next one now, not the one after.
-    r.news.reset();
-    if (r.won() || here.stop.stop_requested()) break;
-    if (next != nullptr && number != 0 && limit.has_passed()) {
-      next = nullptr; // it would fail at once
-      is_late = true;
-    }
-    if (next != nullptr) {
-      attempts.start(attempt(r, *next, limit.next(), connect, context, r.begins(*next)));
-      next = order.next();
-      ++number;
-    }
-    if (r.is_idle()) {
-      if (next == nullptr) break;
-      continue;
-    }
-    if (next != nullptr) {
-      (void)co_await timeout(options.attempt_delay, r.news.wait());
-    } else {
-      (void)co_await r.news.wait();
-    }
-  }
-  attempts.request_stop();
+  attempts.start(
+      attempt_in_turns(r, attempts, to, time_limit(d), options.attempt_delay, connect, context, is_late));
   (void)co_await attempts.join();
 
   if (r.won()) co_return std::move(r.winner());
