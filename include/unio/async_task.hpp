@@ -33,7 +33,8 @@ template <class T> class [[nodiscard]] async_task {
 ///
 /// Concurrency   the thread that runs the multiplexer
 /// Cancellation  the task's stop token
-/// Errors        an exception that leaves the task ends the program: it is to report errors in its result
+/// Errors        those of the task's result. std::bad_alloc becomes one of them, ENOMEM, where a T can be
+///               made of a std::error_code; any other exception that leaves the task ends the program
 /// Destruction   before its end cancels the task and drives the multiplexer until it has ended, without
 ///               calling the receiver. Not allowed inside set_value; allowed inside set_done
 /// Lifetime      pinned. The multiplexer outlives it
@@ -47,7 +48,10 @@ template <class T, class Receiver> class task_connection {
   task_connection& operator=(task_connection const&) = delete;
   ~task_connection();
 
-  /// Starts it on `m` or, null, the calling thread's own multiplexer. Preconditions: not started yet.
+  /// Starts it on `m` or, null, the calling thread's own multiplexer.
+  ///
+  /// Errors         std::bad_alloc: then it was not started, and the task is destroyed
+  /// Preconditions  not started yet
   void start(io_multiplexer* m = nullptr);
   /// Lets the multiplexer do what is ready, without waiting, and returns where the operation is.
   io_status poll() noexcept;

@@ -1,7 +1,9 @@
+#include <unio/async_task.hpp>
 #include <unio/run.hpp>
 
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 
 namespace unio::inline v0_1::detail {
 
@@ -21,6 +23,18 @@ void unhandled(std::exception_ptr e) noexcept {
 }
 
 void throw_error(failure const& why) { no_value(why); }
+
+bool is_bad_alloc([[maybe_unused]] std::exception_ptr const& e) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    std::rethrow_exception(e);
+  } catch (std::bad_alloc const&) {
+    return true;
+  } catch (...) {
+  }
+#endif
+  return false;
+}
 
 result<io_multiplexer*> run_while_waiting(io_multiplexer* m) noexcept {
   if (m == nullptr || m->run_by() == io_multiplexer::runner::this_thread) return m;

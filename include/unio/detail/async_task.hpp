@@ -5,6 +5,12 @@
 #include <unio/async_task.hpp>
 
 namespace unio::inline v0_1 {
+namespace detail {
+
+/// Whether it is std::bad_alloc.
+[[nodiscard]] UNIO_API bool is_bad_alloc(std::exception_ptr const& e) noexcept;
+
+} // namespace detail
 
 template <class T, class Receiver> task_connection<T, Receiver>::~task_connection() {
   if (!started() || finished_) return;
@@ -16,10 +22,11 @@ template <class T, class Receiver> task_connection<T, Receiver>::~task_connectio
 
 template <class T, class Receiver> void task_connection<T, Receiver>::start(io_multiplexer* m) {
   UNIO_EXPECTS(!started(), "a connected task was started twice");
-  multiplexer_ = m != nullptr ? m : &this_thread::multiplexer();
-  async_run(*multiplexer_, static_cast<task<T>&&>(task_),
+  if (m == nullptr) m = &this_thread::multiplexer();
+  async_run(*m, static_cast<task<T>&&>(task_),
             [this](task_outcome<T> outcome) noexcept { ended(static_cast<task_outcome<T>&&>(outcome)); },
             {.stop = stop_.get_token()});
+  multiplexer_ = m; // async_run() may have thrown
 }
 
 template <class T, class Receiver> io_status task_connection<T, Receiver>::poll() noexcept {
@@ -30,7 +37,14 @@ template <class T, class Receiver> io_status task_connection<T, Receiver>::poll(
 
 template <class T, class Receiver>
 void task_connection<T, Receiver>::ended(task_outcome<T> outcome) noexcept {
-  if (!outcome.has_value()) detail::unhandled(outcome.error());
+  if (!outcome.has_value()) {
+    if constexpr (std::constructible_from<T, std::error_code>) {
+      if (!detail::is_bad_alloc(outcome.error())) detail::unhandled(outcome.error());
+      outcome = T(std::make_error_code(std::errc::not_enough_memory));
+    } else {
+      detail::unhandled(outcome.error());
+    }
+  }
   finished_ = true;
   if (!tells_) return;
   receiver_.set_value(static_cast<T&&>(*outcome));
