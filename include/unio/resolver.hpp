@@ -91,7 +91,8 @@ struct resolver_capabilities {
 
 /// Finds addresses by names as this system does.
 ///
-/// Names in the hosts file, addresses as text (also with a scope: fe80::1%eth0) and localhost need no query.
+/// Names in the hosts file, addresses as text (also with a scope: fe80::1%eth0; of IPv4 each form of inet(3):
+/// 10.1, 0x7f000001) and localhost need no query.
 /// Otherwise it asks the servers of resolv.conf itself if that gives what getaddrinfo(3) would give (the rule
 /// of Go's net package): nsswitch.conf asks files and dns only, or mdns and myhostname where those do not
 /// matter; resolv.conf has no unknown option; the name does not end in .local, and contains neither '\' nor

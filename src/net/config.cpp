@@ -1,11 +1,16 @@
 #include "net/config.hpp"
 
 #include "net/names.hpp"
+#include "net/wire.hpp"
 #include "sys/descriptors.hpp"
 
+#include <unio/detail/time_limit.hpp>
 #include <unio/endpoint.hpp>
+#include <unio/timeout.hpp>
+#include <unio/yield.hpp>
 
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -93,7 +98,9 @@ resolv_conf parse_resolv_conf(std::string_view text) {
     if (line.starts_with(';') || line.starts_with('#')) return;
     std::string_view const keyword = next_word(line);
     if (keyword == "nameserver") {
-      endpoint const server = address(next_word(line), name_port);
+      std::string_view const word = next_word(line);
+      endpoint server = ipv4_of_number(word, name_port);
+      if (server.size() == 0) server = address(word, name_port);
       if (server.size() != 0 && conf.servers.size() != most_servers) conf.servers.push_back(server);
     } else if (keyword == "domain") {
       conf.search.clear();

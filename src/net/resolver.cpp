@@ -50,16 +50,8 @@ deadline moment(deadline d) noexcept { return detail::time_limit(d).next(); }
 
 // An address as text, with or without a scope. None: it is a name.
 result<endpoint> literal(std::string_view host, std::uint16_t port) {
-  std::string text;
-  if (host.find(':') != host.npos) {
-    text = "[" + std::string(host) + "]:" + std::to_string(port);
-  } else {
-    if (host.empty() || host.find_first_not_of("0123456789.") != host.npos) return endpoint();
-    text = std::string(host) + ":" + std::to_string(port);
-    result<endpoint> const parsed = parse_endpoint(text);
-    return parsed.has_value() ? *parsed : endpoint(); // "1.2.3" may be a name
-  }
-  result<endpoint> parsed = parse_endpoint(text);
+  if (host.find(':') == host.npos) return ipv4_of_number(host, port);
+  result<endpoint> parsed = parse_endpoint("[" + std::string(host) + "]:" + std::to_string(port));
   if (!parsed.has_value()) return resolve_error::invalid_name;
   return parsed;
 }

@@ -4,6 +4,7 @@
 
 #define CARES_NO_DEPRECATED // what c-ares has offered instead since 1.22 is not in Debian 12
 #include <ares.h>
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -59,6 +60,7 @@ template <class T> struct owned {
 };
 
 constexpr std::size_t most_addresses = 256; // of one name and family; more are dropped
+constexpr std::size_t most_names = 256;     // of one address; likewise
 
 } // namespace
 
@@ -164,7 +166,8 @@ verdict read_names(std::span<std::byte const> answer, endpoint const& of, std::v
   if (status != ARES_SUCCESS) return verdict_of(status);
   auto const add = [&](char const* name) {
     // Whoever owns an address decides what its name is: only what could be the name of a host is passed on.
-    if (what_is_wrong_with(name) == nullptr && std::ranges::find(into, name) == into.end())
+    if (into.size() != most_names && what_is_wrong_with(name) == nullptr &&
+        std::ranges::find(into, name) == into.end())
       into.emplace_back(name);
   };
   if (found.first->h_name != nullptr) add(found.first->h_name);
@@ -205,6 +208,19 @@ std::span<std::byte const> address_bytes(endpoint const& of) noexcept {
   if (of.family() == address_family::ipv4) return {bytes + offsetof(sockaddr_in, sin_addr), 4};
   if (of.family() == address_family::ipv6) return {bytes + offsetof(sockaddr_in6, sin6_addr), 16};
   return {};
+}
+
+endpoint ipv4_of_number(std::string_view text, std::uint16_t port) noexcept {
+  // inet_aton(3) would also take what has a blank and anything else behind it.
+  char digits[256];
+  if (text.size() >= sizeof(digits) || text.find_first_not_of("0123456789abcdefABCDEFxX.") != text.npos)
+    return {};
+  *std::ranges::copy(text, digits).out = 0;
+  in_addr found{};
+  if (::inet_aton(digits, &found) == 0) return {};
+  std::uint8_t bytes[4];
+  std::memcpy(bytes, &found, sizeof(bytes));
+  return endpoint::ipv4(bytes, port);
 }
 
 endpoint with_port(endpoint of, std::uint16_t port) noexcept {

@@ -67,6 +67,10 @@ verdict read_texts(std::span<std::byte const> answer, std::vector<std::string>& 
 /// is no IP address.
 std::string reverse_name(endpoint const& of);
 
+/// An IPv4 address in any form of inet(3), which getaddrinfo(3) takes for one without asking: 192.0.2.1,
+/// 10.1, 0x7f000001, 012.0.0.1. No family: the text is something else.
+endpoint ipv4_of_number(std::string_view text, std::uint16_t port) noexcept;
+
 /// The same IP address with another port.
 endpoint with_port(endpoint of, std::uint16_t port) noexcept;
 
