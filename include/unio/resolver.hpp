@@ -100,7 +100,8 @@ struct resolver_capabilities {
 /// when they have changed.
 ///
 /// Names          ASCII; with a final dot the search list is not used
-/// Errors         codes of resolve_category(); timed_out, canceled; EMFILE and the like
+/// Errors         codes of resolve_category(); timed_out, canceled; EMFILE and the like. An awaited or
+///                blocking call throws std::bad_alloc
 /// Deadlines      bound each call as a whole; without one, the servers' timeouts do
 /// Cancellation   by the environment's stop token, at once. The C library cannot be stopped: its thread goes
 ///                on alone, and is waited for neither then nor when the process exits

@@ -23,6 +23,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
+#include <optional>
 #include <utility>
 
 namespace unio::inline v0_1 {
@@ -270,21 +271,32 @@ task<io_result<List>> look_up_records(shared_state s, std::string name, record t
   co_return found;
 }
 
-// A call, which the end of the resolver stops. Whatever the call yields is a success for when_any(): it is
-// over.
+// A call, which the end of the resolver stops. Whatever the call yields or throws is a success for
+// when_any(): it is over.
 template <class T> struct ended_with {
-  io_result<T> value;
+  std::optional<io_result<T>> value;
+  std::exception_ptr thrown;
 };
 template <class T> task<ended_with<T>> ends(task<io_result<T>> call) {
-  io_result<T> r = co_await std::move(call);
-  co_return ended_with<T>{std::move(r)};
+  ended_with<T> e;
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    e.value.emplace(co_await std::move(call));
+  } catch (...) {
+    e.thrown = std::current_exception();
+  }
+#else
+  e.value.emplace(co_await std::move(call));
+#endif
+  co_return e;
 }
 template <class T> task<io_result<T>> while_it_exists(shared_state s, task<io_result<T>> call) {
   if (s->ended.is_set()) co_return detail::failed(-ECANCELED, "resolve");
   auto either = co_await when_any(ends(std::move(call)), s->ended.wait());
   auto& outcome = std::get<0>(either.outcomes);
-  if (!outcome.has_value()) std::rethrow_exception(outcome.error());
-  co_return std::move(outcome->value);
+  if (!outcome.has_value()) detail::rethrow(outcome.error());
+  if (outcome->thrown != nullptr) detail::rethrow(outcome->thrown);
+  co_return std::move(*outcome->value);
 }
 
 task<io_result<endpoint_list>> with_reason(task<io_result<endpoint_list>> call, std::string host,
