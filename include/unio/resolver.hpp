@@ -111,6 +111,8 @@ struct resolver_capabilities {
 /// Thread safety  distinct and shared: safe, but for destruction
 /// Fork           the child may use it as well. Queries under way stay with the parent
 /// Cost           no thread; a socket, a few frames and one or two datagrams for each name that is asked for.
+///                A hosts file that has changed is read by one look-up, which lets other coroutines run after
+///                each 16 KiB; capabilities() reads it in one piece.
 ///                libc: at most 8 threads for the process, which end when idle
 /// Source         resolv.conf(5), nsswitch.conf(5), hosts(5); RFC 1034, RFC 1035, RFC 6724, RFC 6761
 class UNIO_API resolver {

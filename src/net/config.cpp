@@ -16,7 +16,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <mutex>
+#include <new>
+#include <utility>
 
 namespace unio::inline v0_1::net {
 namespace {
@@ -181,22 +182,50 @@ nss_hosts parse_nsswitch(std::string_view text) {
 
 // ── hosts ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-hosts_table::hosts_table(std::string_view text) {
-  for_each_line(text, [&](std::string_view line) {
-    line = line.substr(0, line.find('#'));
-    endpoint const at = address(next_word(line), 0);
-    if (at.size() == 0) return;
-    std::vector<std::string>& names = names_[to_string(at)];
-    for (std::string_view word = next_word(line); !word.empty(); word = next_word(line)) {
-      if (word.size() > 254) continue;
-      std::string const name = without_dot(word);
-      if (name.empty()) continue;
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-      endpoint_list& addresses = addresses_[lower(name)];
-      if (std::ranges::find(addresses, at) == addresses.end()) addresses.push_back(at);
-    }
-    if (names.empty()) names_.erase(to_string(at));
-  });
+hosts_table::hosts_table(std::string_view text) { hosts_parser(*this).add(text); }
+
+std::size_t hosts_parser::end_of_words(std::string_view text) noexcept {
+  return text.find_last_of("\n \t\r\v\f") + 1;
+}
+
+void hosts_parser::add(std::string_view text) {
+  while (!text.empty()) {
+    std::size_t const end =
+        std::min(text.find_first_of(at_ == place::ignored ? "\n" : "\n# \t\r\v\f"), text.size());
+    if (end != 0 && at_ != place::ignored) add_word(text.substr(0, end));
+    if (end == text.size()) return;
+    if (text[end] == '#') at_ = place::ignored;
+    if (text[end] == '\n') at_ = place::address;
+    text.remove_prefix(end + 1);
+  }
+}
+
+void hosts_parser::add_word(std::string_view word) {
+  if (at_ == place::address) {
+    address_ = address(word, 0);
+    at_ = address_.size() != 0 ? place::names : place::ignored;
+    text_ = to_string(address_);
+    return;
+  }
+  if (word.size() > 254) return;
+  std::string name = without_dot(word);
+  if (!name.empty() && add_address(into_.addresses_[lower(name)]))
+    into_.names_[text_].push_back(std::move(name));
+}
+
+// False: the list has it. Long lists are not searched, so that a line takes the same time wherever it stands.
+bool hosts_parser::add_address(endpoint_list& to) {
+  constexpr std::size_t few = 16;
+  if (to.size() < few) {
+    if (std::ranges::find(to, address_) != to.end()) return false;
+  } else {
+    std::set<std::string>& known = known_[&to];
+    if (known.empty())
+      for (endpoint const& e : to) known.insert(to_string(e));
+    if (!known.insert(text_).second) return false;
+  }
+  to.push_back(address_);
+  return true;
 }
 
 endpoint_list const* hosts_table::find(std::string_view name) const {
@@ -256,19 +285,27 @@ choice direct_or_libc(settings const& s, resolver_options const& options, std::s
 
 namespace {
 
-constexpr std::size_t longest_file = std::size_t(32) << 20; // what is longer is cut
+constexpr std::int64_t longest_file = std::int64_t(32) << 20; // what is longer is cut
+// Some 500 lines of hosts, which take well below a millisecond.
+constexpr std::size_t piece_bytes = std::size_t(16) << 10;
 
-void read_all(int fd, std::string& into) {
-  into.clear();
-  std::size_t used = 0;
-  while (used < longest_file) {
-    if (into.size() - used < 4096) into.resize(std::max<std::size_t>(8192, into.size() * 2));
-    std::int64_t const n =
-        sys::uninterrupted([&] { return sys::read(fd, into.data() + used, into.size() - used); });
-    if (n <= 0) break;
-    used += static_cast<std::size_t>(n);
+// Opens a regular file and says which state of it that is. Anything else is as no file.
+file_version version_of(std::string const& path, io_handle* into = nullptr) noexcept {
+  std::int64_t const fd = sys::uninterrupted(
+      [&] { return sys::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0); });
+  if (fd < 0) return {};
+  file_version v;
+  struct stat s;
+  if (sys::fstat(static_cast<int>(fd), &s) >= 0 && S_ISREG(s.st_mode)) {
+    v = {s.st_ino, static_cast<std::uint64_t>(s.st_size), s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
+    if (into != nullptr)
+      if (auto owned = io_handle::adopt(static_cast<int>(fd)); owned.has_value()) {
+        *into = std::move(*owned);
+        return v;
+      }
   }
-  into.resize(used);
+  (void)sys::close(static_cast<int>(fd));
+  return v;
 }
 
 std::string forcing_variable() {
@@ -286,76 +323,215 @@ std::string name_of_this_host() {
 
 } // namespace
 
-system_files::version system_files::version_of(std::string const& path, std::string* contents) {
-  std::int64_t const fd = sys::uninterrupted(
-      [&] { return sys::openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0); });
-  if (fd < 0) return {};
-  version v;
-  struct stat s;
-  if (sys::fstat(static_cast<int>(fd), &s) >= 0 && S_ISREG(s.st_mode)) {
-    v = {s.st_ino, static_cast<std::uint64_t>(s.st_size), s.st_mtim.tv_sec, s.st_mtim.tv_nsec};
-    if (contents != nullptr) read_all(static_cast<int>(fd), *contents);
-  }
-  (void)sys::close(static_cast<int>(fd));
-  return v;
+files_reading::files_reading(resolver_options const& options, settings const* before)
+    : options_(options),
+      fresh_(before != nullptr ? std::make_shared<settings>(*before) : std::make_shared<settings>()),
+      knows_all_(before != nullptr) {}
+
+std::string const& files_reading::path(int file) const noexcept {
+  return file == 0 ? options_.resolv_conf : file == 1 ? options_.nsswitch_conf : options_.hosts;
 }
 
-std::shared_ptr<settings const> system_files::read(settings const* before) {
-  std::string const* const paths[3] = {&options_.resolv_conf, &options_.nsswitch_conf, &options_.hosts};
-  auto fresh = before != nullptr ? std::make_shared<settings>(*before) : std::make_shared<settings>();
-  for (int i = 0; i != 3; ++i) {
-    if (before != nullptr && version_of(*paths[i], nullptr) == seen_[i]) continue;
-    std::string text;
-    seen_[i] = version_of(*paths[i], &text);
-    if (i == 0) fresh->conf = parse_resolv_conf(text);
-    if (i == 1) fresh->nss = parse_nsswitch(text);
-    if (i == 2) fresh->hosts = std::make_shared<hosts_table const>(text);
-  }
-  fresh->mdns_is_wider = version_of("/etc/mdns.allow", nullptr).seconds >= 0;
-  fresh->forces_libc = forcing_variable();
-  fresh->own_name = name_of_this_host();
+bool files_reading::some() {
+  is_whole_ = false;
+  bool const is_over = read_some();
+  is_whole_ = true;
+  return is_over;
+}
 
-  resolv_conf& conf = fresh->conf;
+bool files_reading::read_some() {
+  for (; current_ != n_files; ++current_) {
+    if (!is_open_ && !open()) continue;
+    if (!read_piece()) return false;
+    parse();
+  }
+  complete();
+  return true;
+}
+
+// False: it is as it was.
+bool files_reading::open() {
+  file_version const found = version_of(path(current_), &file_);
+  file_version& seen = fresh_->versions[current_];
+  if (knows_all_ && found == seen) return false;
+  seen = found;
+  offset_ = 0;
+  text_.clear();
+  if (current_ == 2) {
+    hosts_ = std::make_shared<hosts_table>();
+    parser_.emplace(*hosts_);
+  }
+  is_open_ = true;
+  return true;
+}
+
+// True: that was the last piece. The hosts are taken from it at once; the other files are small.
+bool files_reading::read_piece() {
+  std::size_t const before = text_.size();
+  text_.resize(before + piece_bytes);
+  std::size_t got = 0;
+  bool is_last = !file_ || offset_ >= longest_file;
+  while (!is_last && got != piece_bytes) { // a read may bring less than there is
+    iovec const room{text_.data() + before + got, piece_bytes - got};
+    // At an offset, because a forked child may go on, too.
+    std::int64_t const n =
+        sys::uninterrupted([&] { return sys::preadv2(file_.native_handle(), &room, 1, offset_, 0); });
+    is_last = n <= 0;
+    if (is_last) break;
+    got += static_cast<std::size_t>(n);
+    offset_ += n;
+  }
+  text_.resize(before + got);
+  if (parser_) {
+    std::string_view const text(text_);
+    if (std::size_t const end = hosts_parser::end_of_words(text.substr(before)); end != 0) {
+      parser_->add(text.substr(0, before + end));
+      text_.erase(0, before + end);
+    }
+  }
+  return is_last;
+}
+
+// The file, or the rest of it.
+void files_reading::parse() {
+  if (current_ == 0) fresh_->conf = parse_resolv_conf(text_);
+  if (current_ == 1) fresh_->nss = parse_nsswitch(text_);
+  if (current_ == 2) {
+    parser_->add(text_);
+    parser_.reset();
+    fresh_->hosts = std::move(hosts_);
+  }
+  file_ = io_handle();
+  is_open_ = false;
+}
+
+void files_reading::complete() {
+  fresh_->mdns_is_wider = version_of("/etc/mdns.allow").seconds >= 0;
+  fresh_->forces_libc = forcing_variable();
+  fresh_->own_name = name_of_this_host();
+
+  resolv_conf& conf = fresh_->conf;
   if (!options_.servers.empty()) {
     conf = resolv_conf();
     conf.servers = options_.servers;
     conf.search = options_.search;
-    seen_[0] = version();
   } else if (conf.search.empty()) { // resolv.conf(5): the domain of this host
-    if (std::size_t const dot = fresh->own_name.find('.'); dot != fresh->own_name.npos)
-      conf.search.push_back(without_dot(std::string_view(fresh->own_name).substr(dot + 1)));
+    if (std::size_t const dot = fresh_->own_name.find('.'); dot != fresh_->own_name.npos)
+      conf.search.push_back(without_dot(std::string_view(fresh_->own_name).substr(dot + 1)));
   }
   if (options_.timeout.count() > 0) conf.timeout = options_.timeout;
   if (options_.attempts > 0) conf.attempts = static_cast<unsigned>(options_.attempts);
   if (options_.use_tcp) conf.use_tcp = true;
-  return fresh;
 }
+
+bool files_reading::can_go_on() const {
+  for (int i = 0; i != current_ + (is_open_ ? 1 : 0); ++i)
+    if (version_of(path(i)) != fresh_->versions[i]) return false;
+  return is_whole_;
+}
+
+// ── who reads them ─────────────────────────────────────────────────────────────────────────────────────────
+
+// The turn to read: one at a time.
+class system_files::turn {
+ public:
+  explicit turn(system_files& of) noexcept : of_(of), got_(of.reading_.try_lock()) {
+    // What a thread of the parent's process has left half changed is forgotten, and so is its memory.
+    if (got_ == own_lock::got::debris) new (&of_.unfinished_) std::unique_ptr<files_reading>();
+  }
+  turn(turn const&) = delete;
+  turn& operator=(turn const&) = delete;
+  ~turn() { // in a forked child the lock is the child's own
+    if (*this && generation_ == sys::fork_generation()) of_.reading_.unlock();
+  }
+  explicit operator bool() const noexcept { return got_ != own_lock::got::nothing; }
+
+  /// What is to be read. Preconditions: it is this one's turn.
+  files_reading& begin() {
+    if (of_.unfinished_ == nullptr || !of_.unfinished_->can_go_on()) {
+      of_.unfinished_.reset();
+      of_.unfinished_ = std::make_unique<files_reading>(of_.options_, of_.known().get());
+    }
+    return *of_.unfinished_;
+  }
+  /// It has been read.
+  std::shared_ptr<settings const> end() noexcept {
+    std::shared_ptr<settings const> const fresh = of_.unfinished_->take();
+    of_.unfinished_.reset();
+    std::shared_ptr<settings const> old = fresh; // destroyed after the lock is open
+    of_.lock();
+    of_.current_.swap(old);
+    of_.checked_ns_ = begun_ns_;
+    of_.lock_.unlock();
+    return fresh;
+  }
+
+ private:
+  system_files& of_;
+  own_lock::got const got_;
+  unsigned const generation_ = sys::fork_generation();
+  std::int64_t const begun_ns_ = sys::steady_now();
+};
 
 // What was half changed is forgotten, and so is the memory that it held.
 void system_files::lock() noexcept {
   if (lock_.lock() == own_lock::got::debris) new (&current_) std::shared_ptr<settings const>();
 }
 
-std::shared_ptr<settings const> system_files::now() {
-  std::int64_t const moment = sys::steady_now();
-  std::int64_t const fresh_for = std::chrono::nanoseconds(options_.check_every).count();
+std::shared_ptr<settings const> system_files::known() noexcept {
   lock();
   std::shared_ptr<settings const> known = current_;
-  bool const is_fresh = known != nullptr && moment - checked_ns_ < fresh_for;
   lock_.unlock();
-  if (is_fresh) return known;
+  return known;
+}
 
-  // One thread reads; the others go on with what was known. Without any, they wait.
-  own_lock::got const reads = known != nullptr ? reading_.try_lock() : reading_.lock();
-  if (reads == own_lock::got::nothing) return known;
-  std::shared_ptr<settings const> fresh = read(reads == own_lock::got::all ? known.get() : nullptr);
+std::shared_ptr<settings const> system_files::if_fresh() noexcept {
+  std::int64_t const fresh_for = std::chrono::nanoseconds(options_.check_every).count();
+  std::int64_t const moment = sys::steady_now();
   lock();
-  current_.swap(known);
-  current_ = fresh;
-  checked_ns_ = moment;
+  std::shared_ptr<settings const> fresh;
+  if (moment - checked_ns_ < fresh_for) fresh = current_;
   lock_.unlock();
-  reading_.unlock();
   return fresh;
+}
+
+std::shared_ptr<settings const> system_files::now() {
+  if (auto fresh = if_fresh()) return fresh;
+  if (turn mine(*this); mine) {
+    files_reading& files = mine.begin();
+    while (!files.some()) {
+    }
+    return mine.end();
+  }
+  if (auto before = known()) return before;
+  // The one that reads them for the first time may be a coroutine of this thread, so it is not waited for.
+  files_reading alone(options_, nullptr);
+  while (!alone.some()) {
+  }
+  return alone.take();
+}
+
+task<result<std::shared_ptr<settings const>>> system_files::co_now(deadline limit) {
+  environment const& here = co_await this_coro::environment;
+  detail::time_limit const time(limit);
+  for (;;) {
+    if (auto fresh = if_fresh()) co_return fresh;
+    if (turn mine(*this); mine) {
+      files_reading& files = mine.begin();
+      while (!files.some()) {
+        co_await co_yield_now();
+        if (here.stop.stop_requested()) co_return std::make_error_code(std::errc::operation_canceled);
+        if (time.has_passed()) co_return std::make_error_code(std::errc::timed_out);
+      }
+      co_return mine.end();
+    }
+    if (auto before = known()) co_return before;
+    // Asked for again rather than waited for: a thread that reads may be one of the parent's process.
+    if (limit.is_zero()) co_return std::make_error_code(std::errc::operation_would_block);
+    if (time.has_passed()) co_return std::make_error_code(std::errc::timed_out);
+    if (auto const slept = co_await co_sleep(std::chrono::milliseconds(1)); !slept.has_value())
+      co_return slept.error();
+  }
 }
 
 } // namespace unio::net

@@ -1,17 +1,23 @@
 // src/net/config.hpp: the files by which a system says how names are looked up.
 //
-//   parse_resolv_conf, parse_nsswitch, hosts_table   what the files say; they take any bytes
-//   system_files                                     the files themselves, read again when they change
-//   direct_or_libc                                   who is to ask for a name, and why
+//   parse_resolv_conf, parse_nsswitch   what the files say; they take any bytes
+//   hosts_table, hosts_parser           likewise, of a file that may be large: a piece at a time
+//   files_reading                       reads the files, a piece at a time
+//   system_files                        the files themselves, read again when they change
+//   direct_or_libc                      who is to ask for a name, and why
 
 #pragma once
 
 #include "net/own_lock.hpp"
 
+#include <unio/handle.hpp>
 #include <unio/resolver.hpp>
+#include <unio/task.hpp>
 
-#include <atomic>
 #include <map>
+#include <memory>
+#include <optional>
+#include <set>
 #include <span>
 
 namespace unio::inline v0_1::net {
@@ -57,8 +63,38 @@ class hosts_table {
   [[nodiscard]] std::size_t size() const noexcept { return addresses_.size(); }
 
  private:
+  friend class hosts_parser;
   std::map<std::string, endpoint_list, std::less<>> addresses_;
   std::map<std::string, std::vector<std::string>, std::less<>> names_; // by the address as text
+};
+
+/// Fills a table, which outlives it. Any number of lines for one name or address takes the time of as many
+/// lines for different ones.
+class hosts_parser {
+ public:
+  explicit hosts_parser(hosts_table& into) noexcept : into_(into) {}
+  /// Goes on where the last text ended, which must not have been within a word.
+  void add(std::string_view text);
+  /// Where the last word of a text may go on in the next one: 0, or one after the last blank or line end.
+  static std::size_t end_of_words(std::string_view text) noexcept;
+
+ private:
+  enum class place : unsigned char { address, names, ignored }; // within a line
+  void add_word(std::string_view word);
+  bool add_address(endpoint_list& to);
+
+  hosts_table& into_;
+  place at_ = place::address;
+  endpoint address_;                                      // of the line
+  std::string text_;                                      // the same
+  std::map<endpoint_list*, std::set<std::string>> known_; // what the long lists have
+};
+
+/// What tells one state of a file from another.
+struct file_version {
+  std::uint64_t inode = 0, size = 0;
+  std::int64_t seconds = -1, nanoseconds = 0;
+  bool operator==(file_version const&) const = default;
 };
 
 /// What the files said when they were read.
@@ -66,6 +102,7 @@ struct settings {
   resolv_conf conf;
   nss_hosts nss;
   std::shared_ptr<hosts_table const> hosts;
+  file_version versions[3];   ///< of resolv.conf, nsswitch.conf and hosts
   std::string own_name;       ///< of this host
   std::string forces_libc;    ///< the environment's variable that does; empty: none
   bool mdns_is_wider = false; ///< /etc/mdns.allow is there: mdns may answer other names than those in .local
@@ -78,28 +115,65 @@ struct choice {
 };
 choice direct_or_libc(settings const& s, resolver_options const& options, std::string_view host);
 
+/// Reads the files that have changed since they were last read.
+class files_reading {
+ public:
+  /// `before`: what they said then, or null.
+  files_reading(resolver_options const& options, settings const* before);
+  /// Reads and parses some kilobytes. True: that was the last of them.
+  bool some();
+  /// What they say. Preconditions: some() has returned true.
+  std::shared_ptr<settings const> take() noexcept { return std::move(fresh_); }
+  /// Whether it can go on: no exception has left some(), and no file has changed since it was read.
+  [[nodiscard]] bool can_go_on() const;
+
+ private:
+  static constexpr int n_files = 3;
+  [[nodiscard]] std::string const& path(int file) const noexcept;
+  bool read_some();
+  bool open();
+  bool read_piece();
+  void parse();
+  void complete();
+
+  resolver_options const& options_;
+  std::shared_ptr<settings> fresh_;
+  std::shared_ptr<hosts_table> hosts_;
+  std::optional<hosts_parser> parser_; // of hosts_
+  io_handle file_;
+  std::string text_; // read, and not parsed
+  std::int64_t offset_ = 0;
+  int current_ = 0; // which file
+  bool is_open_ = false;
+  bool is_whole_ = true;
+  bool knows_all_; // of each file there is a version from before
+};
+
 /// The settings, at most `check_every` old: then the files are looked at, and those read again that changed.
+///
+/// One caller reads; the others go on with what was known. What a caller leaves half read, because it was
+/// stopped or its time was over, the next one continues.
 class system_files {
  public:
   explicit system_files(resolver_options const& options) noexcept : options_(options) {}
+  /// If they are fresh; otherwise null.
+  std::shared_ptr<settings const> if_fresh() noexcept;
+  /// Reads what has changed, and blocks meanwhile.
   std::shared_ptr<settings const> now();
+  /// The same, letting others run after each piece. `limit` is a moment, none, or zero.
+  ///
+  /// Errors  condition::timed_out, canceled; would_block where another one reads them for the first time
+  task<result<std::shared_ptr<settings const>>> co_now(deadline limit);
 
  private:
-  std::shared_ptr<settings const> read(settings const* before);
+  class turn;
+  std::shared_ptr<settings const> known() noexcept;
   void lock() noexcept;
 
-  // What tells one state of a file from another.
-  struct version {
-    std::uint64_t inode = 0, size = 0;
-    std::int64_t seconds = -1, nanoseconds = 0;
-    bool operator==(version const&) const = default;
-  };
-  static version version_of(std::string const& path, std::string* contents);
-  version seen_[4];
-
   resolver_options const& options_;
-  own_lock reading_; // seen_; held while files are read
-  own_lock lock_;    // the rest
+  own_lock reading_;                          // unfinished_; held while files are read
+  std::unique_ptr<files_reading> unfinished_; // there is one if it was left half read
+  own_lock lock_;                             // the rest
   std::shared_ptr<settings const> current_;
   std::int64_t checked_ns_ = 0;
 };

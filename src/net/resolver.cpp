@@ -212,7 +212,9 @@ task<io_result<endpoint_list>> look_up(shared_state s, std::string host, std::ui
     if (!is_wanted(*address, o.family)) co_return not_resolved(resolve_error::no_data, host);
     co_return endpoint_list{*address};
   }
-  std::shared_ptr<settings const> how = s->files.now();
+  auto known = co_await s->files.co_now(limit);
+  if (!known.has_value()) co_return not_resolved(known.error(), host);
+  std::shared_ptr<settings const> how = std::move(*known);
   if (direct_or_libc(*how, s->options, host).way == resolve_way::libc) {
     // getaddrinfo(3) would take it for this host.
     if (host.empty()) co_return not_resolved(resolve_error::invalid_name, host);
@@ -231,11 +233,13 @@ task<io_result<strings>> look_up_names(shared_state s, endpoint address, deadlin
     return detail::failed_with(e, "names_of", detail::sockets::object_of(address));
   };
   if (name.empty()) co_return fails(resolve_error::invalid_name);
-  std::shared_ptr<settings const> const how = s->files.now();
+  auto const known = co_await s->files.co_now(limit);
+  if (!known.has_value()) co_return fails(known.error());
+  std::shared_ptr<settings const> const& how = *known;
   if (direct_or_libc(*how, s->options, {}).way == resolve_way::libc)
     co_return co_await names_by_libc(address, limit);
   if (how->hosts != nullptr)
-    if (strings const* const known = how->hosts->names_of(address); known != nullptr) co_return *known;
+    if (strings const* const found = how->hosts->names_of(address); found != nullptr) co_return *found;
   // A list that the answers fill, and whose address they are: read_names() wants both.
   struct both {
     endpoint of;
@@ -262,7 +266,9 @@ task<io_result<List>> look_up_records(shared_state s, std::string name, record t
     return detail::failed_with(e, type == record::srv ? "services" : "texts", name);
   };
   if (what_is_wrong_with(name) != nullptr) co_return fails(resolve_error::invalid_name);
-  std::shared_ptr<settings const> const how = s->files.now();
+  auto const known = co_await s->files.co_now(limit);
+  if (!known.has_value()) co_return fails(known.error());
+  std::shared_ptr<settings const> const& how = *known;
   List found;
   kind_of_question const kind[] = {{type, read, &found}};
   strings names = candidates(how->conf, name);

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace {
 
 using namespace unio::net;
@@ -101,6 +103,95 @@ TEST(hosts_file, is_read_both_ways) {
   EXPECT_EQ(t.find(""), nullptr);
   EXPECT_EQ(*t.names_of(unio::parse_endpoint("192.0.2.1:99").value()), (strings{"One.Test", "one", "more"}));
   EXPECT_EQ(t.names_of(unio::parse_endpoint("192.0.2.9:0").value()), nullptr);
+}
+
+TEST(hosts_file, may_come_in_pieces_that_end_between_two_words) {
+  std::string const text =
+      "127.0.0.1\tlocalhost\n192.0.2.1 One.Test one # two 192.0.2.8\n192.0.2.2 one\nnonsense three\n"
+      "2001:db8::1 one.#x\n  192.0.2.1 more\r\n192.0.2.9\n192.0.2.7 last";
+  hosts_table const whole(text);
+  for (std::size_t size = 1; size != text.size(); ++size) {
+    hosts_table pieces;
+    hosts_parser parser(pieces);
+    std::string rest;
+    for (std::size_t at = 0; at < text.size(); at += size) {
+      rest += text.substr(at, size);
+      std::size_t const end = hosts_parser::end_of_words(rest);
+      parser.add(std::string_view(rest).substr(0, end));
+      rest.erase(0, end);
+    }
+    parser.add(rest);
+    ASSERT_EQ(pieces.size(), whole.size()) << size;
+    for (char const* const name : {"localhost", "one.test", "one", "more", "last"}) {
+      ASSERT_NE(pieces.find(name), nullptr) << size << name;
+      EXPECT_EQ(*pieces.find(name), *whole.find(name)) << size << name;
+    }
+    for (char const* const at : {"192.0.2.1:0", "192.0.2.2:0", "192.0.2.7:0", "[2001:db8::1]:0"})
+      EXPECT_EQ(*pieces.names_of(unio::parse_endpoint(at).value()),
+                *whole.names_of(unio::parse_endpoint(at).value()))
+          << size << at;
+  }
+}
+
+TEST(hosts_file, has_each_address_of_a_name_once_however_many_there_are) {
+  std::string text;
+  for (int round = 0; round != 2; ++round)
+    for (int i = 0; i != 300; ++i)
+      text += "10.0." + std::to_string(i / 250) + "." + std::to_string(i % 250) + " many MANY\n";
+  hosts_table const t(text);
+  ASSERT_NE(t.find("many"), nullptr);
+  EXPECT_EQ(t.find("many")->size(), 300u);
+  EXPECT_EQ(t.find("many")->at(299), unio::parse_endpoint("10.0.1.49:0").value());
+  EXPECT_EQ(*t.names_of(unio::parse_endpoint("10.0.1.49:0").value()), strings{"many"});
+}
+
+// As those have it that block advertisers. In quadratic time this would take minutes.
+TEST(hosts_file, takes_the_time_of_its_lines_whether_an_address_has_many_names_or_a_name_many_addresses) {
+  auto const begun = std::chrono::steady_clock::now();
+  std::string names, addresses;
+  constexpr int n = 200'000;
+  for (int i = 0; i != n; ++i) {
+    names += "0.0.0.0 ad" + std::to_string(i) + ".test\n";
+    addresses += "10." + std::to_string(i >> 16) + "." + std::to_string(i >> 8 & 255) + "." +
+                 std::to_string(i & 255) + " one.test\n";
+  }
+  EXPECT_EQ(hosts_table(names).size(), std::size_t(n));
+  EXPECT_EQ(hosts_table(addresses).find("one.test")->size(), std::size_t(n));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(60));
+}
+
+TEST(hosts_file, is_read_a_piece_at_a_time) {
+  test::name_files files;
+  std::string text;
+  for (int i = 0; i != 20'000; ++i) text += "0.0.0.0 ad" + std::to_string(i) + ".test\n";
+  files.write("hosts", text + "192.0.2.1 last.test");
+  unio::resolver_options const o = files.options();
+  files_reading reading(o, nullptr);
+  int pieces = 1;
+  while (!reading.some()) ++pieces;
+  EXPECT_GE(pieces, 20);
+  auto const found = reading.take();
+  EXPECT_EQ(found->hosts->size(), 20'001u);
+  EXPECT_NE(found->hosts->find("last.test"), nullptr);
+  files_reading again(o, found.get());
+  EXPECT_TRUE(again.some()); // none has changed
+  EXPECT_EQ(again.take()->hosts, found->hosts);
+}
+
+TEST(files_that_are_half_read, are_begun_anew_if_one_of_them_has_changed) {
+  test::name_files files;
+  files.write("hosts", std::string(100'000, '\n') + "192.0.2.1 old.test\n");
+  unio::resolver_options const o = files.options();
+  files_reading reading(o, nullptr);
+  EXPECT_FALSE(reading.some());
+  EXPECT_TRUE(reading.can_go_on());
+  files.write("hosts", "192.0.2.1 new.test\n");
+  EXPECT_FALSE(reading.can_go_on());
+}
+
+TEST(resolv_conf, takes_each_form_of_an_ipv4_address) {
+  EXPECT_EQ(texts(parse_resolv_conf("nameserver 10.1\nnameserver 0x7f000001\n").servers),
+            (strings{"10.0.0.1:53", "127.0.0.1:53"}));
 }
 
 choice chosen(std::string const& nss, std::string const& host, std::string const& conf = "",

@@ -11,6 +11,8 @@
 
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <netdb.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -390,6 +392,99 @@ TEST(resolver, asks_nobody_for_an_address) {
   EXPECT_EQ(names.resolve("1::2::3", 80).error(), resolve_error::invalid_name);
   EXPECT_EQ(names.resolve("fe80::1%no-such-interface", 80).error(), resolve_error::invalid_name);
   EXPECT_TRUE(server.asked().empty());
+}
+
+TEST(resolver, takes_a_number_for_an_address_as_the_c_library_does) {
+  name_files files;
+  name_server server(example());
+  resolver names(files.options(server.at()));
+  for (char const* const text :
+       {"10.1", "10.1.2", "0x0a000001", "0XA.0x1", "167772161", "012.0.0.1", "0", "1.2.3.4", "0xfacade"}) {
+    addrinfo wanted{}, *found = nullptr;
+    wanted.ai_family = AF_INET;
+    wanted.ai_socktype = SOCK_STREAM;
+    ASSERT_EQ(::getaddrinfo(text, nullptr, &wanted, &found), 0) << text;
+    char address[64] = {};
+    (void)::inet_ntop(AF_INET, &reinterpret_cast<sockaddr_in*>(found->ai_addr)->sin_addr, address,
+                      sizeof(address));
+    ::freeaddrinfo(found);
+    EXPECT_EQ(texts(names.resolve(text, 80)), strings{std::string(address) + ":80"}) << text;
+    EXPECT_EQ(names.resolve(text, 80, {}, {.family = address_family::ipv6}).error(), resolve_error::no_data);
+  }
+  EXPECT_TRUE(server.asked().empty());
+  for (char const* const name : {"1.2.3.4.5", "256.256.256.256", "10.", "08", "face", "0x", "4294967296"})
+    EXPECT_EQ(names.resolve(name, 80, 60s).error(), resolve_error::no_such_name) << name;
+  EXPECT_EQ(server.asked().size(), 14u); // two families each
+}
+
+// ── a large hosts file ─────────────────────────────────────────────────────────────────────────────────────
+
+// As those have it that block advertisers, with one name of use at the end.
+std::string many_lines() {
+  std::string text;
+  for (int i = 0; i != 50'000; ++i) text += "0.0.0.0 ad" + std::to_string(i) + ".test\n";
+  return text + "192.0.2.1 last.test\n";
+}
+
+TEST(resolver, lets_others_run_while_it_reads_a_large_hosts_file) {
+  name_files files;
+  files.write("hosts", many_lines());
+  resolver names(files.options(endpoint::ipv4_loopback(9)));
+  auto const both = [](resolver& r) -> task<int> {
+    std::atomic<bool> is_over = false;
+    auto const looks_up = [](resolver& it, std::atomic<bool>& over) -> task<> {
+      auto const found = co_await it.co_resolve("last.test", 1);
+      EXPECT_EQ(texts(found), strings{"192.0.2.1:1"});
+      over = true;
+    };
+    auto const counts = [](std::atomic<bool> const& over) -> task<int> {
+      int turns = 0;
+      while (!over) {
+        co_await unio::co_yield_now();
+        ++turns;
+      }
+      co_return turns;
+    };
+    auto const all = co_await unio::when_all(looks_up(r, is_over), counts(is_over));
+    co_return std::get<0>(all);
+  };
+  EXPECT_GE(unio::run(both(names)), 50);
+}
+
+TEST(resolver, reads_its_files_once_for_look_ups_that_begin_together) {
+  name_files files;
+  files.write("hosts", many_lines());
+  resolver names(files.options(endpoint::ipv4_loopback(9)));
+  int found = 0;
+  for (int i = 0; i != 20; ++i)
+    unio::async_run(unio::this_thread::multiplexer(), names.co_resolve("last.test", 1), [&](auto outcome) {
+      EXPECT_EQ(texts(*outcome), strings{"192.0.2.1:1"});
+      ++found;
+    });
+  (void)unio::this_thread::multiplexer().try_run();               // the first has begun
+  EXPECT_EQ(names.capabilities().way, unio::resolve_way::direct); // waits for no coroutine of this thread
+  while (found != 20) (void)unio::this_thread::multiplexer().run();
+}
+
+TEST(resolver, goes_on_reading_where_a_look_up_whose_time_was_over_has_left_off) {
+  name_files files;
+  files.write("hosts", many_lines());
+  resolver names(files.options(endpoint::ipv4_loopback(9)));
+  std::vector<std::string> said;
+  for (int i = 0; i != 10'000 && said != strings{"192.0.2.1:1"}; ++i) {
+    auto const r = names.resolve("last.test", 1, 1ms);
+    said = texts(r);
+    if (!r.has_value()) {
+      EXPECT_EQ(r.error(), condition::timed_out);
+    }
+  }
+  EXPECT_EQ(said, strings{"192.0.2.1:1"});
+  unio::stop_source stop;
+  stop.request_stop();
+  resolver other(files.options(endpoint::ipv4_loopback(9)));
+  EXPECT_EQ(unio::run(other.co_resolve("last.test", 1), {.stop = stop.get_token()}).error(),
+            condition::canceled);
+  EXPECT_EQ(texts(other.resolve("last.test", 1, unio::deadline::zero())), strings{"192.0.2.1:1"});
 }
 
 TEST(resolver, knows_localhost_itself) {
