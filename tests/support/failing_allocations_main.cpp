@@ -3,6 +3,7 @@
 //
 // Exit status: 0 all is well; otherwise 1, and what was not is printed. With UNIO_DRIVER as ever.
 
+#include "support/failing_allocations.hpp"
 #include "support/kernel.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -29,69 +30,6 @@
 #include <string>
 #include <string_view>
 #include <system_error>
-
-namespace {
-
-std::atomic<long> allocations{0};
-std::atomic<long> fails_at{-1};
-std::atomic<long> failed{0};
-
-void* allocate(std::size_t n, std::size_t alignment = 0) {
-  long const number = ++allocations;
-  if (number == fails_at) {
-    ++failed;
-    return nullptr;
-  }
-  return alignment == 0 ? std::malloc(n)
-                        : std::aligned_alloc(alignment, (n + alignment - 1) / alignment * alignment);
-}
-
-// The library allocates with std::nothrow wherever it can continue. A throwing one that fails means that it
-// cannot; where that is documented, an exception says so.
-[[maybe_unused]] bool may_throw = false;
-
-void* allocate_or_end(std::size_t n, std::size_t alignment = 0) {
-  void* const p = allocate(n, alignment);
-#ifdef __cpp_exceptions
-  if (p == nullptr && may_throw) throw std::bad_alloc();
-#endif
-  if (p == nullptr) {
-    std::fputs("an allocation that cannot be reported has failed\n", stderr);
-    std::abort();
-  }
-  return p;
-}
-
-} // namespace
-
-void* operator new(std::size_t n) { return allocate_or_end(n); }
-void* operator new[](std::size_t n) { return allocate_or_end(n); }
-void* operator new(std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
-void* operator new[](std::size_t n, std::nothrow_t const&) noexcept { return allocate(n); }
-void* operator new(std::size_t n, std::align_val_t a) {
-  return allocate_or_end(n, static_cast<std::size_t>(a));
-}
-void* operator new(std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a) {
-  return allocate_or_end(n, static_cast<std::size_t>(a));
-}
-void* operator new[](std::size_t n, std::align_val_t a, std::nothrow_t const&) noexcept {
-  return allocate(n, static_cast<std::size_t>(a));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete(void* p, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete[](void* p, std::nothrow_t const&) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t, std::nothrow_t const&) noexcept { std::free(p); }
 
 namespace {
 
