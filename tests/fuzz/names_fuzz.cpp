@@ -40,6 +40,12 @@ void read_files(std::string_view text) {
   s.nss = parse_nsswitch(text);
   s.hosts = std::make_shared<hosts_table const>(text);
   (void)s.hosts->find(text);
+  hosts_table pieces;
+  hosts_parser parser(pieces);
+  std::size_t const end = hosts_parser::end_of_words(text.substr(0, text.size() / 2));
+  parser.add(text.substr(0, end));
+  parser.add(text.substr(end));
+  expect(pieces.size() == s.hosts->size());
   (void)direct_or_libc(s, {}, text);
   std::string why;
   if (auto const parts = unio::parse_host_port(text, &why))

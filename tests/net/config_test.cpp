@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace {
@@ -145,19 +146,31 @@ TEST(hosts_file, has_each_address_of_a_name_once_however_many_there_are) {
   EXPECT_EQ(*t.names_of(unio::parse_endpoint("10.0.1.49:0").value()), strings{"many"});
 }
 
-// As those have it that block advertisers. In quadratic time this would take minutes.
-TEST(hosts_file, takes_the_time_of_its_lines_whether_an_address_has_many_names_or_a_name_many_addresses) {
-  auto const begun = std::chrono::steady_clock::now();
-  std::string names, addresses;
-  constexpr int n = 200'000;
+// As lists have it that block advertisers. Searching what a name or an address has already, for each line,
+// would take some hundred times as long as where they differ.
+TEST(hosts_file, takes_no_longer_where_an_address_has_many_names_or_a_name_many_addresses) {
+  constexpr int n = 40'000;
+  std::string different, names, addresses;
   for (int i = 0; i != n; ++i) {
-    names += "0.0.0.0 ad" + std::to_string(i) + ".test\n";
-    addresses += "10." + std::to_string(i >> 16) + "." + std::to_string(i >> 8 & 255) + "." +
-                 std::to_string(i & 255) + " one.test\n";
+    std::string const name = "ad" + std::to_string(i) + ".test\n";
+    std::string const address = "10.0." + std::to_string(i >> 8) + "." + std::to_string(i & 255) + " ";
+    different += address + name;
+    names += "0.0.0.0 " + name;
+    addresses += address + "one.test\n";
   }
-  EXPECT_EQ(hosts_table(names).size(), std::size_t(n));
-  EXPECT_EQ(hosts_table(addresses).find("one.test")->size(), std::size_t(n));
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(60));
+  auto const best_of_three = [](std::string const& text) {
+    auto best = std::chrono::steady_clock::duration::max();
+    for (int i = 0; i != 3; ++i) {
+      auto const begun = std::chrono::steady_clock::now();
+      hosts_table const t(text);
+      best = std::min(best, std::chrono::steady_clock::now() - begun);
+      EXPECT_TRUE(t.size() == n || t.find("one.test")->size() == n);
+    }
+    return best;
+  };
+  auto const bound = 20 * best_of_three(different);
+  EXPECT_LT(best_of_three(names), bound);
+  EXPECT_LT(best_of_three(addresses), bound);
 }
 
 TEST(hosts_file, is_read_a_piece_at_a_time) {
