@@ -48,7 +48,8 @@ class UNIO_API receiving {
   /// The next buffer, until the next call; null: see error().
   ///
   /// Errors        error() has them
-  /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call
+  /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call. A
+  ///               call after a stop yields what is kept first, and has no more read meanwhile
   [[nodiscard]] task<lent_buffer*> next(deadline d = {});
   /// Why the last next() returned null: nothing at the end of the stream; condition::timed_out or canceled,
   /// after which it may be called again; otherwise the stream's error, for good.
@@ -64,6 +65,7 @@ class UNIO_API receiving {
   };
   void take(io_result<lent_buffer>&& got) noexcept;
   void ended() noexcept;
+  void pause() noexcept;
 
   std::size_t limit_; // of kept_
   detail::lent_queue kept_;

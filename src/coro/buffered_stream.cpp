@@ -1,3 +1,4 @@
+#include "coro/rounds.hpp"
 #include "coro/stream.hpp"
 
 #include <unio/buffered_stream.hpp>
@@ -8,6 +9,7 @@ namespace unio::inline v0_1 {
 
 using detail::bytes_moved;
 using detail::give_a_turn;
+using detail::rounds;
 using detail::time_limit;
 
 static_assert(stream<buffered_stream> && read_stream<line_reader> && write_stream<buffered_writer>);
@@ -82,10 +84,11 @@ task<io_result<const_buffer>> detail::buffered_peek::slowly(bool yields) const {
 
 task<io_result<const_buffer>> buffered_reader::peek_slowly(std::size_t bytes, deadline d) {
   if (bytes > capacity()) co_return {detail::system_error(EMSGSIZE), size()};
-  time_limit const limit(d);
+  rounds limit(d);
   for (bool first = true; size() < bytes; first = false) {
     if (failed_) co_return {std::exchange(failed_, {}), size()};
-    if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), size()};
+    if (!first)
+      if (std::error_code const over = co_await limit.another()) co_return {over, size()};
     mutable_buffers const room = make_room();
     io_result<mutable_buffers> const got = co_await stream_.co_read(room, limit.next());
     if (take(got) == 0 && !failed_) {
@@ -125,12 +128,13 @@ task<io_result<std::string_view>> detail::buffered_line::slowly(bool yields) con
 }
 
 task<io_result<std::string_view>> buffered_reader::read_line_slowly(deadline d) {
-  time_limit const limit(d);
+  rounds limit(d);
   for (bool first = true;; first = false) {
     std::size_t const searched = size(); // without finding a line end
     if (failed_) co_return {std::exchange(failed_, {}), searched};
     if (searched == capacity()) co_return {detail::system_error(EMSGSIZE), searched};
-    if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), searched};
+    if (!first)
+      if (std::error_code const over = co_await limit.another()) co_return {over, searched};
     mutable_buffers const room = make_room();
     io_result<mutable_buffers> const got = co_await stream_.co_read(room, limit.next());
     bool const ended = take(got) == 0 && !failed_;
@@ -180,10 +184,11 @@ task<io_result<const_buffers>> buffered_writer::write_slowly(io_request<const_bu
 }
 
 task<io_result<void>> buffered_writer::co_flush(deadline d) {
-  time_limit const limit(d);
+  rounds limit(d);
   std::size_t moved = 0;
   while (begin_ != end_) {
-    if (moved != 0 && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
+    if (moved != 0)
+      if (std::error_code const over = co_await limit.another()) co_return {over, moved};
     const_buffers const rest(unwritten());
     io_result<const_buffers> const taken = co_await stream_.co_write(rest, limit.next());
     std::size_t const n = bytes_moved(taken, rest.bytes());
@@ -200,10 +205,11 @@ task<io_result<void>> buffered_writer::co_flush(deadline d) {
 // ---- copying ----------------------------------------------------------------------------------------------
 
 task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, extent_type limit, deadline d) {
-  time_limit const time(d);
+  rounds time(d);
   std::size_t moved = 0;
   while (moved != limit) {
-    if (moved != 0 && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
+    if (moved != 0)
+      if (std::error_code const over = co_await time.another()) co_return {over, moved};
     io_result<const_buffer> const ahead = co_await from.co_peek(1, time.next());
     if (!ahead.has_value()) {
       if (ahead.error() == condition::end_of_stream) break;

@@ -1,7 +1,9 @@
+#include <unio/detail/time_limit.hpp>
 #include <unio/receiving.hpp>
 #include <unio/timeout.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace unio::inline v0_1 {
 namespace {
@@ -33,10 +35,7 @@ void receiving::take(io_result<lent_buffer>&& got) noexcept {
   } else {
     UNIO_EXPECTS(!kept_.is_full(), "more was received than a driver reads ahead");
     kept_.push(std::move(*got));
-    if (kept_.size() >= limit_ && !is_pausing_) {
-      is_pausing_ = true;
-      operation_.cancel();
-    }
+    if (kept_.size() >= limit_) pause();
   }
   arrived_.set();
 }
@@ -46,11 +45,20 @@ void receiving::ended() noexcept {
   arrived_.set();
 }
 
+void receiving::pause() noexcept {
+  if (std::exchange(is_pausing_, true)) return;
+  operation_.cancel();
+}
+
 task<lent_buffer*> receiving::next(deadline d) {
   given_.reset();
+  detail::time_limit const limit(d);
+  environment const& with = co_await this_coro::environment;
   for (;;) {
-    if (!is_running_ && !has_ended_ && kept_.size() <= limit_ / 2) {
-      environment const& with = co_await this_coro::environment;
+    // After a stop what is kept is still given, but a peer that goes on sending does not add to it for ever.
+    bool const is_stopped = with.stop.stop_requested();
+    if (is_stopped && is_running_ && kept_.size() != 0) pause();
+    if (!is_stopped && !is_running_ && !has_ended_ && kept_.size() <= limit_ / 2) {
       if (operation_.finished()) operation_.reset();
       is_running_ = true;
       operation_.start(with.multiplexer);
@@ -68,7 +76,7 @@ task<lent_buffer*> receiving::next(deadline d) {
     if (d.is_none()) {
       waited = co_await arrived_.wait();
     } else {
-      waited = co_await timeout(d, arrived_.wait());
+      waited = co_await timeout(limit.next(), arrived_.wait());
     }
     if (!waited.has_value() && kept_.size() == 0) {
       error_ = waited.error();

@@ -1,5 +1,7 @@
 #include "coro/stream.hpp"
 
+#include "coro/rounds.hpp"
+
 #include <unio/splice.hpp>
 
 #include <algorithm>
@@ -7,7 +9,7 @@
 namespace unio::inline v0_1 {
 
 using detail::bytes_moved;
-using detail::time_limit;
+using detail::rounds;
 using detail::unmoved;
 
 static_assert(sizeof(any_stream) == 16 && sizeof(dynamic_buffer) == 24);
@@ -32,10 +34,11 @@ detail::stream_awaitable<async_write> any_write_stream::co_write(io_request<cons
 
 task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request, deadline d) {
   unmoved<mutable_buffer> rest(request.buffers);
-  time_limit const limit(d);
-  while (!rest.empty()) {
+  rounds limit(d);
+  for (bool first = true; !rest.empty(); first = false) {
     std::size_t const so_far = rest.moved();
-    if (so_far != 0 && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), so_far};
+    if (!first)
+      if (std::error_code const over = co_await limit.another()) co_return {over, so_far};
     io_request<mutable_buffers> const wanted(rest.next(), request.offset);
     io_result<mutable_buffers> const got = co_await from.co_read(wanted, limit.next());
     std::size_t const n = detail::brought(got, wanted.buffers);
@@ -53,9 +56,10 @@ task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_b
 
 task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request, deadline d) {
   unmoved<const_buffer> rest(request.buffers);
-  time_limit const limit(d);
-  while (!rest.empty()) {
-    if (rest.moved() != 0 && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), rest.moved()};
+  rounds limit(d);
+  for (bool first = true; !rest.empty(); first = false) {
+    if (!first)
+      if (std::error_code const over = co_await limit.another()) co_return {over, rest.moved()};
     io_request<const_buffers> const wanted(rest.next(), request.offset);
     io_result<const_buffers> const taken = co_await to.co_write(wanted, limit.next());
     std::size_t const n = bytes_moved(taken, wanted.buffers.bytes());
@@ -111,13 +115,14 @@ std::size_t find_end(dynamic_buffer const& in, std::string_view delimiter, std::
 task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into, std::string_view delimiter,
                                         deadline d) {
   UNIO_EXPECTS(!delimiter.empty(), "an empty delimiter is everywhere");
-  time_limit const limit(d);
+  rounds limit(d);
   std::size_t count = 0;
   std::size_t searched = 0;
   for (bool first = true;; first = false) {
     if (std::size_t const end = find_end(into, delimiter, searched); end != 0)
       co_return {result<std::size_t>(end), count};
-    if (!first && limit.has_passed()) co_return {detail::system_error(ETIMEDOUT), count};
+    if (!first)
+      if (std::error_code const over = co_await limit.another()) co_return {over, count};
     std::size_t const room = room_in(into);
     if (room == 0) co_return {detail::system_error(EMSGSIZE), count};
     failure why;
@@ -145,10 +150,11 @@ task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer int
 
 task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into, std::size_t limit,
                                       deadline d) {
-  time_limit const time(d);
+  rounds time(d);
   std::size_t count = 0;
   for (bool first = true;; first = false) {
-    if (!first && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), count};
+    if (!first)
+      if (std::error_code const over = co_await time.another()) co_return {over, count};
     std::size_t const room = std::min(room_in(into), limit - count);
     failure why;
     std::size_t n = 0;
@@ -211,12 +217,13 @@ io_result<std::size_t> copied(std::size_t n) noexcept {
 } // namespace
 
 task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, extent_type limit, deadline d) {
-  time_limit const time(d);
+  rounds time(d);
   std::size_t moved = 0;
   if (may_splice(from, to)) {
     for (;;) {
       if (moved == limit) co_return copied(moved);
-      if (moved != 0 && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
+      if (moved != 0)
+        if (std::error_code const over = co_await time.another()) co_return {over, moved};
       splice_request const request{.bytes = at_most(limit, moved, most_spliced)};
       io_result<std::size_t> const n = co_await co_splice(*from.handle(), *to.handle(), request, time.next());
       if (!n.has_value()) {
@@ -230,7 +237,8 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
   detail::block const space(block_bytes);
   for (;;) {
     if (moved == limit) co_return copied(moved);
-    if (moved != 0 && time.has_passed()) co_return {detail::system_error(ETIMEDOUT), moved};
+    if (moved != 0)
+      if (std::error_code const over = co_await time.another()) co_return {over, moved};
     mutable_buffers const room(space.first(at_most(limit, moved, block_bytes)));
     io_result<mutable_buffers> const got = co_await from.co_read(room, time.next());
     std::size_t const n = bytes_moved(got, room.bytes());
@@ -246,6 +254,8 @@ task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, ext
         piece = const_buffer(piece.data() + m, piece.size() - m);
         if (!taken.has_value() && !piece.empty()) co_return {taken.error(), moved};
         if (m == 0) co_return {detail::system_error(EIO), moved};
+        if (!piece.empty())
+          if (std::error_code const over = co_await time.another()) co_return {over, moved};
       }
     }
     if (!got.has_value()) co_return {got.error(), moved};

@@ -84,8 +84,9 @@ void run_inline(io_operation& op) noexcept {
     if (poll_first && sys::steady_now() - before < did_not_sleep_ns) sys::note_waited(op.fd(), hint, false);
     poll_first = false;
     if (ready < 0) return op.set_outcome(ready);
-    // Bytes beat the deadline: one more attempt decides.
-    bool const timed_out = ready == 0 && wake == until;
+    // Bytes beat the deadline: one more attempt decides. A peer may make each wait end with news that this
+    // operation does not want, so the clock is asked after those too.
+    bool const timed_out = ready == 0 ? wake == until : until != forever && sys::steady_now() >= until;
     if (f.complete(op, f.perform(op, how), 0) == outcome::finished) return;
     if (timed_out) return op.set_outcome(-ETIMEDOUT);
   }

@@ -42,10 +42,10 @@ class target {
 };
 
 // Reads into a buffer. What is too large for it may be so no longer when its size is asked for: then it is
-// read again.
+// read again, a few times, as a filesystem's server may contradict itself for ever.
 template <class Read> int read_whole(mutable_buffer into, std::size_t& needed, Read read) noexcept {
   needed = 0;
-  for (;;) {
+  for (int tries = 0; tries != 16; ++tries) {
     std::int64_t const n = into.empty() ? -ERANGE : read(into.data(), into.size());
     if (n != -ERANGE) return static_cast<int>(n);
     std::int64_t const size = read(nullptr, 0); // its size alone (getxattr(2))
@@ -54,6 +54,7 @@ template <class Read> int read_whole(mutable_buffer into, std::size_t& needed, R
     needed = static_cast<std::size_t>(size);
     if (needed > into.size()) return -ERANGE;
   }
+  return -EIO;
 }
 
 } // namespace

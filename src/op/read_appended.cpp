@@ -39,10 +39,11 @@ void begin(io_operation& op) noexcept { access::state(self(op)) = at_end(self(op
 
 readiness wants(io_operation const& op) noexcept { return access::state(self(op)); }
 
+// What it leaves when a writer makes them without end only wakes the next wait at once.
 void drop_notices(int watch) noexcept {
   alignas(8) char notices[2048];
-  while (op::uninterrupted([&] { return sys::read(watch, notices, sizeof notices); }) > 0) {
-  }
+  for (int n = 0; n != 16; ++n)
+    if (op::uninterrupted([&] { return sys::read(watch, notices, sizeof notices); }) <= 0) return;
 }
 
 int read_more(int file, mutable_buffer into, int flags) noexcept {
