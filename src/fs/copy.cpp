@@ -203,7 +203,7 @@ class tree_copier final : public crew {
     files_.report.fail(path(w, n, name), what, why, reason);
   }
   void report_refusals(worker& w, node& n, char const* name, refusals const& r) noexcept {
-    files_.report_refusals(path(w, n, name), r);
+    if (r.any()) files_.report_refusals(path(w, n, name), r); // a path may be as long as the tree is deep
   }
 
   file_copier& files_;

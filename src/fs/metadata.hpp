@@ -59,6 +59,7 @@ struct refusals {
   int mode = 0;
   int attributes = 0; ///< they could not be listed; one that could not be set counts in not_kept
   int times = 0;
+  [[nodiscard]] bool any() const noexcept { return owner != 0 || mode != 0 || attributes != 0 || times != 0; }
 };
 
 /// Sets the owner, the mode, the extended attributes with the ACLs, and the times, in this order: chown(2)
