@@ -11,9 +11,9 @@
 // entities reports the death, and notes that in the record (told).
 //
 // The file may be cut off while it is in use (`: > lock`): then its records are gone, and only make_header(),
-// alone, makes it a lock file again. A record that lies before all that count, cells without content, and a
-// record that has gone make a user look at the header, which says so. What was appended since is cut off, too,
-// or the queue would grow to where it seems whole.
+// alone, makes it a lock file again. A user that does not find its own record, or the one that it waits for,
+// or that finds cells without content, looks at the header, which says so. What was appended since is cut
+// off, too, or the queue would grow to where it seems whole.
 //
 // A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
 // all. A request of several cells may be seen in part for a moment.
@@ -78,9 +78,9 @@ bool conflicts(cell const& c, detail::entity_list const& with) noexcept {
 // Nothing was ever written here but perhaps the state: the storage was given back, or the file was cut off.
 bool is_blank(cell const& c) noexcept { return c.checksum == 0 && c.id == 0 && c.count == 0; }
 
-// Whether a file without a header is a lock file that was cut off while it was in use, and has grown since: it
-// begins with a record, or with a page of zeros and ends with a record or with the state of one that is done.
-// 1, 0, or a negative native code.
+// Whether a file without a header is a lock file that was cut off while it was in use, and has grown since:
+// it begins with a record, or with a page of zeros and ends with a record or with the state of one that is
+// done. 1, 0, or a negative native code.
 int was_cut_off(int fd, std::uint64_t size) noexcept {
   constexpr std::uint64_t up_to_state = offsetof(cell, state) + sizeof(cell::state);
   if (size < sizeof(cell)) return 0;

@@ -290,7 +290,7 @@ TEST_F(atomic_append_, refuses_foreign_content_and_leaves_it_alone) {
   expect_refused(whole.substr(0, layout::cells_at - 1), error::damaged_lock_file); // a part of a copy
 }
 
-// ── cut off: `: > lock` ─────────────────────────────────────────────────────────────────────────────────────
+// ── cut off: `: > lock` ────────────────────────────────────────────────────────────────────────────────────
 
 TEST_F(atomic_append_, is_made_anew_after_it_was_cut_off_while_it_was_held) {
   for (bool const waits : {false, true}) {

@@ -77,8 +77,8 @@ class sink final : public unio::fs::tree_sink {
 [[nodiscard]] std::string bytes(std::uint64_t n);
 
 /// While it lives a signal that would end the program requests a stop; one that comes later than 250 ms after
-/// the first ends the program. From then on until the end of the program a write that fails is an error, never
-/// a signal (SIGPIPE, SIGXFSZ). There is one at a time.
+/// the first ends the program. From then on, until the end of the program, a write that fails is an error and
+/// no signal (SIGPIPE, SIGXFSZ). There is one at a time.
 class interruption {
  public:
   interruption() noexcept;

@@ -16,9 +16,9 @@
 //   threads of one process   exclude each other
 //   fork                the child cannot use it: error::inherited_by_fork
 //   another descriptor on the inode closed   no effect
-//   file cut off (`: > lock`)   while it is in use: what is held stays held; a user that waits, asks or opens it gets
-//                       error::damaged_lock_file until no user is left, and deaths from before are not
-//                       reported. The next user makes it anew
+//   file cut off (`: > lock`)   while it is in use: what is held stays held; a user that waits, asks or opens
+//                       it gets error::damaged_lock_file until no user is left, and deaths from before are
+//                       not reported. The next user makes it anew
 //   fairness            in the order of the records in the file
 //   waiting cost        sleeps in the kernel until the record before it is done; with a deadline it retries
 //                       every 20 µs to 2 ms
@@ -54,8 +54,8 @@ class UNIO_API atomic_append final : public shared_fs_mutex {
   /// Opens the lock file, or makes one.
   ///
   /// Errors  error::not_a_lock_file, several_names, writable_by_all, newer_lock_file, different_lock_file;
-  ///         damaged_lock_file (also of a file that was cut off, while it has users); EPERM for a file of another
-  ///         owner; EOPNOTSUPP on a filesystem that other machines write to;
+  ///         damaged_lock_file (also of a file that was cut off, while it has users); EPERM for a file of
+  ///         another owner; EOPNOTSUPP on a filesystem that other machines write to;
   ///         ENOLCK; as openat(2). The file is not changed then; condition::timed_out, would_block for a
   ///         deadline of zero
   /// Waiting until the deadline, while another process opens it, even if that one is stopped

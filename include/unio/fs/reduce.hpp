@@ -37,8 +37,8 @@ struct reduce_report {
   std::uint64_t removed = 0; ///< names
   std::uint64_t bytes = 0;   ///< with count_bytes: storage that was given back
   bool is_gone = false;      ///< nothing remains
-  /// What remains has this name in its directory, because its own was taken, or because an earlier call, which
-  /// was killed, has hidden it: zero-terminated; empty: its own.
+  /// What remains has this name in its directory, because its own was taken, or because an earlier call,
+  /// which was killed, has hidden it: zero-terminated; empty: its own.
   char left_as[256] = {};
   tree_failures failures;
   std::error_code ended; ///< condition::canceled, condition::timed_out; empty: all was tried
