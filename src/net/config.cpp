@@ -351,10 +351,9 @@ bool files_reading::read_some() {
 
 // False: it is as it was.
 bool files_reading::open() {
-  file_version const found = version_of(path(current_), &file_);
   file_version& seen = fresh_->versions[current_];
-  if (knows_all_ && found == seen) return false;
-  seen = found;
+  if (knows_all_ && version_of(path(current_)) == seen) return false;
+  seen = version_of(path(current_), &file_);
   offset_ = 0;
   text_.clear();
   if (current_ == 2) {

@@ -155,7 +155,7 @@ struct canary {
     ended.set();
     co_return n;
   }
-  // A failure of work() is no success for when_any(), so that it waits for an end that nobody tells.
+  // Where work() throws, that is no success for when_any(), and the other one waits for ever.
   bool play() {
     ended.reset();
     auto const both = [](canary& self) -> task<bool> {
