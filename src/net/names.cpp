@@ -10,6 +10,11 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+std::string without_dot(std::string_view name) {
+  if (name.ends_with('.')) name.remove_suffix(1);
+  return std::string(name);
+}
+
 bool equal(std::string_view a, std::string_view b) noexcept {
   return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
 }

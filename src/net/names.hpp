@@ -10,6 +10,8 @@ namespace unio::inline v0_1::net {
 /// ASCII only, whatever the locale.
 constexpr char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 std::string lower(std::string_view text);
+/// Without a final dot.
+std::string without_dot(std::string_view name);
 bool equal(std::string_view a, std::string_view b) noexcept;
 bool ends_with(std::string_view text, std::string_view lower_case_end) noexcept;
 

@@ -9,11 +9,11 @@
 
 #include "core/failed_with.hpp"
 #include "handle/sockets.hpp"
-#include "net/config.hpp"
 #include "net/libc.hpp"
 #include "net/names.hpp"
 #include "net/order.hpp"
 #include "net/query.hpp"
+#include "net/system_files.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/detail/time_limit.hpp>

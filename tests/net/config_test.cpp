@@ -1,9 +1,11 @@
-// src/net/config.hpp: what resolv.conf, nsswitch.conf and hosts say, and who asks for a name because of it.
+// src/net/config.hpp and system_files.hpp: what resolv.conf, nsswitch.conf and hosts say, and who asks for a
+// name because of it.
 
 #include "net/config.hpp"
 
 #include "net/files.hpp"
 #include "net/names.hpp"
+#include "net/system_files.hpp"
 #include "support/drivers.hpp"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,83 @@
+// src/net/system_files.hpp: the files by which a system says how names are looked up, read when they change.
+//
+//   files_reading   reads them, a piece at a time
+//   system_files    what they say now
+
+#pragma once
+
+#include "net/config.hpp"
+#include "net/own_lock.hpp"
+
+#include <unio/handle.hpp>
+#include <unio/task.hpp>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace unio::inline v0_1::net {
+
+/// Reads the files that have changed since they were last read.
+class files_reading {
+ public:
+  /// `before`: what they said then, or null.
+  files_reading(resolver_options const& options, settings const* before);
+  /// Reads and parses some kilobytes. True: that was the last of them.
+  bool some();
+  /// What they say. Preconditions: some() has returned true.
+  std::shared_ptr<settings const> take() noexcept { return std::move(fresh_); }
+  /// Whether it can go on: no exception has left some(), and no file has changed since it was read.
+  [[nodiscard]] bool can_go_on() const;
+
+ private:
+  static constexpr int n_files = 3;
+  [[nodiscard]] std::string const& path(int file) const noexcept;
+  bool read_some();
+  bool open();
+  bool read_piece();
+  void parse();
+  void complete();
+
+  resolver_options const& options_;
+  std::shared_ptr<settings> fresh_;
+  std::shared_ptr<hosts_table> hosts_;
+  std::optional<hosts_parser> parser_; // of hosts_
+  io_handle file_;
+  std::string text_; // read, and not parsed
+  std::int64_t offset_ = 0;
+  int current_ = 0; // which file
+  bool is_open_ = false;
+  bool is_whole_ = true;
+  bool knows_all_; // of each file there is a version from before
+};
+
+/// The settings, at most `check_every` old: then the files are looked at, and those read again that changed.
+///
+/// One caller reads; the others go on with what was known. What a caller leaves half read, because it was
+/// stopped or its time was over, the next one continues.
+class system_files {
+ public:
+  explicit system_files(resolver_options const& options) noexcept : options_(options) {}
+  /// If they are fresh; otherwise null.
+  std::shared_ptr<settings const> if_fresh() noexcept;
+  /// Reads what has changed, and blocks meanwhile.
+  std::shared_ptr<settings const> now();
+  /// The same, letting others run after each piece. `limit` is a moment, none, or zero.
+  ///
+  /// Errors  condition::timed_out, canceled; would_block where another one reads them for the first time
+  task<result<std::shared_ptr<settings const>>> co_now(deadline limit);
+
+ private:
+  class turn;
+  std::shared_ptr<settings const> known() noexcept;
+  void lock() noexcept;
+
+  resolver_options const& options_;
+  own_lock reading_;                          // unfinished_; held while files are read
+  std::unique_ptr<files_reading> unfinished_; // there is one if it was left half read
+  own_lock lock_;                             // the rest
+  std::shared_ptr<settings const> current_;
+  std::int64_t checked_ns_ = 0;
+};
+
+} // namespace unio::net
