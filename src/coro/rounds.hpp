@@ -1,7 +1,7 @@
 // src/coro/rounds.hpp: the limits of a loop that a peer feeds.
 //
-// A read of bytes that are there succeeds, also after its deadline, and need not suspend. A loop of such reads
-// ends when its peer wants it to, unless it asks for its limits itself.
+// A read of bytes that are there succeeds, also after its deadline, and need not suspend. A loop of such
+// reads ends when its peer wants it to, unless it asks for its limits itself.
 
 #pragma once
 

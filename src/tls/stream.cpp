@@ -6,10 +6,14 @@
 //             the next data
 //   writes    wait for output to be taken. They need input only where the peer has sent a half of a message
 //             that OpenSSL wants whole (a ticket in two records)
+//
+// A peer can make messages without data (HelloRequests, tickets) last for ever, so each loop asks its limits
+// before it waits again, and not before it has looked at what has come.
 
 #include "coro/stream.hpp"
 
 #include "core/failed_with.hpp"
+#include "coro/rounds.hpp"
 
 #include <unio/timeout.hpp>
 #include <unio/tls.hpp>
@@ -20,6 +24,7 @@
 namespace unio::inline v0_1 {
 
 using detail::bytes_moved;
+using detail::rounds;
 using detail::system_error;
 using detail::time_limit;
 using detail::unmoved;
@@ -83,10 +88,12 @@ task<result<void>> tls_stream::fill(std::uint64_t seen, time_limit limit) {
   co_return {};
 }
 
-task<result<void>> tls_stream::send_all(time_limit limit) {
+task<result<void>> tls_stream::send_all(time_limit until) {
+  rounds limit(until);
   for (bool first = true; engine_.has_output(); first = false) {
     if (write_aborted_) co_return system_error(ECONNABORTED);
-    if (!first && limit.has_passed()) co_return system_error(ETIMEDOUT);
+    if (!first)
+      if (std::error_code const over = co_await limit.another()) co_return over;
     const_buffer const next = engine_.output();
     under_way const writing(write_aborted_);
     io_result<const_buffers> const taken =
@@ -122,8 +129,8 @@ failure tls_stream::named(failure const& why, char const* operation) const noexc
 // ---- the program ------------------------------------------------------------------------------------------
 
 task<result<void>> tls_stream::co_handshake(deadline d) {
-  time_limit const limit(d);
-  for (;;) {
+  rounds limit(d);
+  for (bool first = true;; first = false) {
     std::uint64_t const seen = engine_.input_count();
     outcome const o = engine_.handshake().what;
     if (o == outcome::failed) {
@@ -141,6 +148,8 @@ task<result<void>> tls_stream::co_handshake(deadline d) {
       co_await send_if_possible();
       co_return {};
     }
+    if (!first && o != outcome::done)
+      if (std::error_code const over = co_await limit.another()) co_return named(over, "tls handshake");
     if (engine_.has_output()) {
       if (auto const sent = co_await lock_and_send(limit); !sent.has_value())
         co_return named(sent.error(), "tls handshake");
@@ -185,13 +194,16 @@ task<io_result<mutable_buffers>> detail::tls_read::slowly(bool yields) const {
 }
 
 task<io_result<mutable_buffers>> tls_stream::read_slowly(io_request<mutable_buffers> request, deadline d) {
-  time_limit const limit(d);
+  rounds limit(d);
   io_result<mutable_buffers> answer;
-  for (;;) {
+  for (bool first = true;; first = false) {
     std::uint64_t const seen = engine_.input_count();
     attempt const a = try_read(request, answer);
     if (engine_.has_output()) co_await send_if_possible();
     if (a == attempt::answered) co_return answer;
+    if (!first)
+      if (std::error_code const over = co_await limit.another())
+        co_return io_result<mutable_buffers>(named(over, "tls read"), 0);
     task<result<void>> next = a == attempt::wants_input ? fill(seen, limit) : lock_and_send(limit);
     result<void> const moved = co_await std::move(next);
     if (!moved.has_value()) co_return io_result<mutable_buffers>(named(moved.error(), "tls read"), 0);
@@ -221,13 +233,13 @@ tls_engine::progress write_next(tls_engine& engine, unmoved<const_buffer> const&
 task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> request, deadline d) {
   unmoved<const_buffer> rest(request.buffers);
   if (rest.empty()) co_return io_result<const_buffers>(result<const_buffers>(request.buffers.first(0)), 0);
-  time_limit const limit(d);
+  rounds limit(d);
   // Bytes that are taken count as written, so nothing is taken after a stop.
   if (stop_token const stop = co_await this_coro::stop_token; stop.stop_requested())
     co_return io_result<const_buffers>(named(system_error(ECANCELED), "tls write"), 0);
   result<async_mutex::guard> const held = co_await lock(writing_, limit);
   if (!held.has_value()) co_return io_result<const_buffers>(named(held.error(), "tls write"), 0);
-  while (rest.moved() == 0) {
+  for (bool first = true; rest.moved() == 0; first = false) {
     std::uint64_t const seen = engine_.input_count();
     outcome last = outcome::done;
     while (!rest.empty() && last == outcome::done) {
@@ -237,6 +249,9 @@ task<io_result<const_buffers>> tls_stream::co_write(io_request<const_buffers> re
     }
     if (rest.moved() != 0) break;
     if (last == outcome::failed) co_return io_result<const_buffers>(engine_.error(), 0);
+    if (!first)
+      if (std::error_code const over = co_await limit.another())
+        co_return io_result<const_buffers>(named(over, "tls write"), 0);
     task<result<void>> next = last == outcome::wants_input ? fill(seen, limit) : send_all(limit);
     result<void> const sent = co_await std::move(next);
     if (!sent.has_value()) co_return io_result<const_buffers>(named(sent.error(), "tls write"), 0);
@@ -255,13 +270,15 @@ task<result<void>> tls_stream::co_flush(deadline d) {
 }
 
 template <class Step> task<result<void>> tls_stream::say(char const* operation, Step step, deadline d) {
-  time_limit const limit(d);
+  rounds limit(d);
   result<async_mutex::guard> const held = co_await lock(writing_, limit);
   if (!held.has_value()) co_return named(held.error(), operation);
-  for (;;) {
+  for (bool first = true;; first = false) {
     std::uint64_t const seen = engine_.input_count();
     outcome const o = step(engine_).what;
     if (o == outcome::failed) co_return engine_.error();
+    if (!first && o != outcome::done)
+      if (std::error_code const over = co_await limit.another()) co_return named(over, operation);
     task<result<void>> next = o == outcome::wants_input ? fill(seen, limit) : send_all(limit);
     result<void> const moved = co_await std::move(next);
     if (!moved.has_value()) co_return named(moved.error(), operation);

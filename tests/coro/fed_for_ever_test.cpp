@@ -60,12 +60,12 @@ struct blocks : endless {
 
 // More than anything moves byte by byte before the watchdog. Touched only as far as it is used.
 std::span<std::byte> much() {
-  constexpr std::size_t size = std::size_t{1} << 30;
+  constexpr std::size_t size = std::size_t{1} << 28;
   static std::unique_ptr<std::byte[]> const memory(new std::byte[size]);
   return {memory.get(), size};
 }
 
-// ---- loops over streams in memory --------------------------------------------------------------------------
+// ---- loops over streams in memory -------------------------------------------------------------------------
 
 using ended = unio::result<void>;
 
@@ -182,7 +182,7 @@ TEST(fed_for_ever_canary, loop_that_asks_no_limit_outlives_its_limits) {
   EXPECT_EQ(stopped(asks_no_limit(s, {})).error(), broken);
 }
 
-// ---- loops over what the kernel has ------------------------------------------------------------------------
+// ---- loops over what the kernel has ----------------------------------------------------------------------
 
 // Calls `step` in a thread of its own until it is destroyed, or the watchdog has come: then `at_last`.
 template <class Step, class AtLast> class feeding {
