@@ -34,7 +34,7 @@ enum class tls_verification : std::uint8_t {
   by_role,   ///< clients: required. Servers: none
   none,      ///< it is not looked at. A client then may be talking to anybody
   requested, ///< servers: a client may have none; one that it has must be good
-  required,  ///< it must lead to a root, be valid now, and (of a server) bear its name
+  required,  ///< it must lead to a root, be valid now, and (of a server) have its name as a subjectAltName
 };
 
 /// Certificates or a private key as PEM: the name of a file, or the text itself. Default: none.
@@ -76,7 +76,8 @@ struct tls_options {
   bool resumption = true;             ///< later connections may shorten their handshakes
   /// Servers: which context serves the client that asks for this name (SNI, empty if it asks for none),
   /// before anything else is decided. Null: this one. Called inside handshakes, on any thread that performs
-  /// one; the context that it points to is copied. Must not throw.
+  /// one; the context that it points to is copied. The name is what the client has sent, perhaps no name at
+  /// all. Must not throw.
   std::function<tls_context const*(std::string_view name)> by_name;
 };
 

@@ -55,11 +55,12 @@ class UNIO_API tls_engine {
   static constexpr std::size_t output_limit = 64 * 1024; ///< bytes queued, above which write() does not go
   static constexpr std::size_t record_bytes = 16 * 1024; ///< the most that one write() takes
 
-  /// The side that the context is for. Clients give the name of the server, which its certificate must bear:
-  /// a host name, sent to the server (SNI), or an IP address, which is not.
+  /// The side that the context is for. Clients give the name of the server, which its certificate must bear
+  /// as a subjectAltName (a common name is not looked at: RFC 9525 §6.3): a host name, sent to the server
+  /// (SNI), or an IP address, which is not. International names are written as in queries (xn--…).
   ///
-  /// Errors  the first call reports them: no memory, no context, EINVAL for a client without a name or with
-  ///         an impossible one, unless it verifies nothing
+  /// Errors  the first call reports them: no memory, no context, EINVAL for a name that no server can have,
+  ///         and for a client without one, unless it verifies nothing
   explicit tls_engine(tls_context const& context, std::string_view server_name = {}) noexcept;
   tls_engine(tls_engine const&) = delete;
   tls_engine& operator=(tls_engine const&) = delete;
@@ -83,7 +84,8 @@ class UNIO_API tls_engine {
   progress update_keys(bool of_the_peer_too) noexcept;
 
   /// What the last call that failed met ("tls handshake example.org: certificate has expired"), and a
-  /// sentence about it; no error and empty if none has.
+  /// sentence about it; no error and empty if none has. The sentence is fit for a log: names that a peer has
+  /// sent are escaped. Without memory for it, it is empty.
   [[nodiscard]] failure error() const noexcept { return error_; }
   [[nodiscard]] std::string const& why() const noexcept { return why_; }
 
@@ -117,7 +119,7 @@ class UNIO_API tls_engine {
   [[nodiscard]] std::string_view cipher() const noexcept;
   /// The application protocol; empty if there is none in common.
   [[nodiscard]] std::string_view protocol() const noexcept;
-  /// The name that the client gave.
+  /// The name that the client gave. On a server any bytes: what the peer has sent.
   [[nodiscard]] std::string_view server_name() const noexcept { return name_; }
   /// Whether an earlier connection was resumed.
   [[nodiscard]] bool is_resumed() const noexcept;
@@ -154,6 +156,7 @@ class UNIO_API tls_engine {
   bool input_ended_ = false;
   bool filling_ = false;    // input_room() is in use
   bool found_none_ = false; // OpenSSL has looked for input where there was none
+  bool no_memory_ = false;  // for what OpenSSL has called
 };
 
 } // namespace unio

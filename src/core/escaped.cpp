@@ -43,7 +43,11 @@ std::string escaped(std::string_view text, char quote) {
 }
 
 std::string in_quotes(std::string_view text, char quote, std::size_t most) {
-  return quote + escaped(text.substr(0, most), quote) + (text.size() > most ? "…" : "") + quote;
+  std::string out(1, quote);
+  out += escaped(text.substr(0, most), quote);
+  if (text.size() > most) out += "…";
+  out += quote;
+  return out;
 }
 
 } // namespace unio::detail

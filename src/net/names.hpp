@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include "core/escaped.hpp"
+#include "core/host_name.hpp"
+
 #include <string>
 #include <string_view>
 
@@ -15,15 +18,12 @@ std::string without_dot(std::string_view name);
 bool equal(std::string_view a, std::string_view b) noexcept;
 bool ends_with(std::string_view text, std::string_view lower_case_end) noexcept;
 
-/// Whether the text can be a name in a query: labels of 1 to 63 letters, digits, '-' and '_', together at
-/// most 253 bytes, perhaps a final dot (RFC 1035 §2.3.4; RFC 2181 §11 for the underscores). Null: it can;
-/// otherwise what is wrong.
-char const* what_is_wrong_with(std::string_view name) noexcept;
+using detail::what_is_wrong_with;
 
 /// Whether it is localhost or below it (RFC 6761 §6.3).
 bool is_localhost(std::string_view name) noexcept;
 
-/// For messages: printable, and not longer than a line.
-std::string quoted(std::string_view text);
+/// For messages.
+inline std::string quoted(std::string_view text) { return detail::in_quotes(text); }
 
 } // namespace unio::net

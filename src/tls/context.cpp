@@ -1,5 +1,6 @@
 // Contexts: certificates and keys, what is asked of the peer, names, protocols, sessions.
 
+#include "core/escaped.hpp"
 #include "core/failed_with.hpp"
 #include "tls/openssl.hpp"
 
@@ -29,8 +30,7 @@ constexpr char const* operation = "tls_context";
 // Reads PEM, and says what is wrong with it.
 class pem_reader {
  public:
-  pem_reader(tls_pem const& pem, char const* what, std::string* why) noexcept
-      : pem_(pem), what_(what), why_(why) {
+  pem_reader(tls_pem const& pem, char const* what, std::string* why) : pem_(pem), what_(what), why_(why) {
     ERR_clear_error();
     std::string const& v = pem.value();
     bio_.reset(pem.is_file() ? BIO_new_file(v.c_str(), "r")
@@ -55,11 +55,11 @@ class pem_reader {
     unsigned long const e = ERR_peek_last_error();
     return ERR_GET_LIB(e) == ERR_LIB_PEM && ERR_GET_REASON(e) == PEM_R_NO_START_LINE;
   }
-  failure failed() noexcept {
+  failure failed() {
     std::error_code const e = detail::take_error();
     if (why_ != nullptr)
-      *why_ = std::string(what_) + (pem_.is_file() ? " '" + pem_.value() + "'" : " in memory") + ": " +
-              e.message();
+      *why_ = std::string(what_) + " " + (pem_.is_file() ? detail::in_quotes(pem_.value()) : "in memory") +
+              ": " + e.message();
     detail::failed_object o; // "private key /etc/key.pem"
     o.append(what_);
     o.append(pem_.is_file() ? " " : " in memory");
@@ -108,7 +108,7 @@ failure use_roots(SSL_CTX* context, tls_pem const& roots, bool names_them, std::
 }
 
 failure says(std::error_code e, std::string* why, std::string_view text) {
-  if (why != nullptr) *why = text;
+  if (why != nullptr) *why = detail::escaped(text);
   detail::failed_object o; // "(a server needs a certificate and its key)"
   o.append("(");
   o.append(text.data(), text.size(), o.capacity - 2);
@@ -164,12 +164,12 @@ session_owner tls_state::take_session(std::string_view name) noexcept {
   return s;
 }
 
-bool tls_state::keep_session(std::string_view name, SSL_SESSION* session) noexcept {
+void tls_state::keep_session(std::string_view name, SSL_SESSION* session) {
   std::scoped_lock const lock(mutex_);
   std::erase_if(sessions_, [&](kept const& k) { return k.name == name; });
   if (sessions_.size() == most_sessions) sessions_.erase(sessions_.begin());
-  sessions_.push_back({std::string(name), session_owner(session)});
-  return true;
+  sessions_.push_back({std::string(name), nullptr});
+  sessions_.back().session.reset(session); // not before the last that may throw
 }
 
 } // namespace detail

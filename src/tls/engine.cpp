@@ -7,7 +7,9 @@
 // write (openssl#8677, odyssey#1459). Bounds are kept before OpenSSL is called. An empty in_ is "not yet",
 // never the end, so that OpenSSL does not fail for good where the input has ended and writing may continue.
 
+#include "core/escaped.hpp"
 #include "core/failed_with.hpp"
+#include "core/host_name.hpp"
 #include "tls/openssl.hpp"
 
 #include <unio/frames.hpp>
@@ -38,6 +40,20 @@ constexpr std::uint32_t most_room = 32 * 1024;
 
 std::error_code system_error(int code) noexcept { return {code, std::system_category()}; }
 
+// Calls `f`. False: there was no memory for it.
+template <class F> bool with_memory(F f) noexcept {
+#if UNIO_HAS_EXCEPTIONS
+  try {
+    f();
+  } catch (std::bad_alloc const&) {
+    return false;
+  }
+#else
+  f();
+#endif
+  return true;
+}
+
 std::string_view without_dot(std::string_view name) noexcept {
   if (name.ends_with('.')) name.remove_suffix(1); // the root of the domain names: RFC 6066 §3 leaves it out
   return name;
@@ -57,15 +73,7 @@ bool tls_bytes::reserve(std::size_t n) noexcept {
   } else {
     std::size_t const capacity = std::bit_ceil(std::max(size + n, 2 * size)); // few sizes: each is pooled
     std::byte* bytes = nullptr;
-#if UNIO_HAS_EXCEPTIONS
-    try {
-      bytes = static_cast<std::byte*>(frame_pool::allocate(capacity));
-    } catch (std::bad_alloc const&) {
-      return false;
-    }
-#else
-    bytes = static_cast<std::byte*>(frame_pool::allocate(capacity));
-#endif
+    if (!with_memory([&] { bytes = static_cast<std::byte*>(frame_pool::allocate(capacity)); })) return false;
     if (size != 0) std::memcpy(bytes, data_ + begin_, size);
     release();
     data_ = bytes;
@@ -114,7 +122,10 @@ struct tls_hooks {
     tls_engine& e = *static_cast<tls_engine*>(BIO_get_data(b));
     BIO_clear_retry_flags(b);
     auto const n = static_cast<std::size_t>(size);
-    if (!e.back_.reserve(n)) return -1; // without retry: the connection fails
+    if (!e.back_.reserve(n)) { // without retry: the connection fails
+      e.no_memory_ = true;
+      return -1;
+    }
     std::memcpy(e.back_.room().data(), from, n);
     e.back_.filled(n);
     return size;
@@ -133,12 +144,20 @@ struct tls_hooks {
     return made;
   }
 
+  // A common name is none of those that are compared (RFC 9525 §6.3), which the subject alone would not show.
+  static std::string shown_when_refused(X509_STORE_CTX* c, X509* certificate) {
+    bool const lacks_names = X509_STORE_CTX_get_error(c) == X509_V_ERR_HOSTNAME_MISMATCH &&
+                             X509_get_ext_by_NID(certificate, NID_subject_alt_name, -1) < 0;
+    return subject_of(certificate) + (lacks_names ? ", without a subjectAltName" : "");
+  }
+
   // Remembers whose certificate was refused. Changes nothing.
   static int verified(int is_good, X509_STORE_CTX* c) noexcept {
     if (is_good == 0) {
       auto* const s = static_cast<SSL*>(X509_STORE_CTX_get_ex_data(c, SSL_get_ex_data_X509_STORE_CTX_idx()));
       X509* const certificate = X509_STORE_CTX_get_current_cert(c);
-      if (s != nullptr && certificate != nullptr) engine_of(s).refused_ = subject_of(certificate);
+      if (s != nullptr && certificate != nullptr)
+        (void)with_memory([&] { engine_of(s).refused_ = shown_when_refused(c, certificate); });
     }
     return is_good;
   }
@@ -146,7 +165,7 @@ struct tls_hooks {
   static int new_session(SSL* s, SSL_SESSION* session) noexcept {
     tls_engine& e = engine_of(s);
     if (e.name_.empty() || SSL_SESSION_is_resumable(session) != 1) return 0;
-    return e.state_->keep_session(e.name_, session) ? 1 : 0;
+    return with_memory([&] { e.state_->keep_session(e.name_, session); }) ? 1 : 0;
   }
 
   // Before any extension is looked at, so that tickets are compared with the context that is chosen.
@@ -162,7 +181,11 @@ struct tls_hooks {
         *alert = SSL_AD_DECODE_ERROR;
         return SSL_CLIENT_HELLO_ERROR;
       }
-      e.name_.assign(reinterpret_cast<char const*>(list + 5), size - 5);
+      if (!with_memory([&] { e.name_.assign(reinterpret_cast<char const*>(list + 5), size - 5); })) {
+        e.no_memory_ = true;
+        *alert = SSL_AD_INTERNAL_ERROR;
+        return SSL_CLIENT_HELLO_ERROR;
+      }
     }
     if (!e.state_->by_name) return SSL_CLIENT_HELLO_SUCCESS;
     tls_context const* const chosen = e.state_->by_name(e.name_);
@@ -199,7 +222,14 @@ std::string subject_of(X509* certificate) {
     return {};
   char* data = nullptr;
   long const size = BIO_get_mem_data(text.get(), &data);
-  return {data, static_cast<std::size_t>(size)};
+  std::string_view rest(data, static_cast<std::size_t>(size));
+  // OpenSSL escapes with backslashes, which stay, and not all that should be.
+  std::string out;
+  for (std::size_t at = rest.find('\\'); at != rest.npos; at = rest.find('\\')) {
+    out += escaped(rest.substr(0, at)) + '\\';
+    rest.remove_prefix(at + 1);
+  }
+  return out += escaped(rest);
 }
 
 } // namespace detail
@@ -233,7 +263,8 @@ bool tls_engine::prepare(std::string_view server_name) noexcept {
     return true;
   }
   SSL_set_connect_state(ssl_);
-  name_ = without_dot(server_name);
+  if (!with_memory([&] { name_ = without_dot(server_name); }))
+    return fails("tls create", system_error(ENOMEM), "no memory"), false;
   if (name_.empty()) {
     if (state_->verify_mode == SSL_VERIFY_NONE) return true;
     return fails("tls create", system_error(EINVAL),
@@ -241,15 +272,21 @@ bool tls_engine::prepare(std::string_view server_name) noexcept {
            false;
   }
   X509_VERIFY_PARAM* const wanted = SSL_get0_param(ssl_);
-  X509_VERIFY_PARAM_set_hostflags(wanted, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-  bool good = name_.find('\0') == name_.npos;
-  if (good && X509_VERIFY_PARAM_set1_ip_asc(wanted, name_.c_str()) != 1) {
+  X509_VERIFY_PARAM_set_hostflags(wanted,
+                                  X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  bool const is_text = name_.find('\0') == name_.npos;
+  if (!is_text || X509_VERIFY_PARAM_set1_ip_asc(wanted, name_.c_str()) != 1) {
     ERR_clear_error();
-    good = SSL_set1_host(ssl_, name_.c_str()) == 1 && SSL_set_tlsext_host_name(ssl_, name_.c_str()) == 1;
+    // OpenSSL would take a dot in front as "any name below it" (X509_check_host(3)).
+    if (char const* const wrong = detail::what_is_wrong_with(server_name)) {
+      (void)fails("tls create", system_error(EINVAL), {});
+      (void)with_memory(
+          [&] { why_ = detail::in_quotes(name_) + ": no name that a server can have: " + wrong; });
+      return false;
+    }
+    if (SSL_set1_host(ssl_, name_.c_str()) != 1 || SSL_set_tlsext_host_name(ssl_, name_.c_str()) != 1)
+      return fails("tls create", system_error(ENOMEM), "OpenSSL has no memory"), false;
   }
-  if (!good)
-    return fails("tls create", system_error(EINVAL), "'" + name_ + "': no name that a server can have"),
-           false;
   if (detail::session_owner const earlier = state_->take_session(name_)) SSL_set_session(ssl_, earlier.get());
   ERR_clear_error();
   return true;
@@ -269,7 +306,7 @@ tls_engine::outcome tls_engine::fails(char const* operation, std::error_code why
                                       std::string_view text) noexcept {
   // A name that a client has sent may be anything.
   error_ = detail::failed_with(why, operation, is_server_ ? std::string_view() : std::string_view(name_));
-  why_ = text;
+  if (!with_memory([&] { why_ = text; })) why_.clear(); // of no other failure
   return outcome::failed;
 }
 
@@ -280,15 +317,17 @@ tls_engine::outcome tls_engine::breaks(char const* operation) noexcept {
   std::error_code e = detail::take_error();
   long const verified = SSL_get_verify_result(ssl_);
   if (refused && verified != X509_V_OK) e = {static_cast<int>(verified), tls_verification_category()};
-  std::string text = name_.empty() ? std::string(is_server_ ? "client" : "server") : "'" + name_ + "'";
-  if (refused) {
-    text += ": its certificate was refused: " + e.message();
-    if (!refused_.empty()) text += " (" + refused_ + ")";
-  } else {
-    text += ": " + e.message();
-  }
+  if (no_memory_) e = system_error(ENOMEM);
   broken_ = true;
-  return fails(operation, e, text);
+  (void)fails(operation, e, {});
+  (void)with_memory([&] {
+    std::string text =
+        name_.empty() ? std::string(is_server_ ? "client" : "server") : detail::in_quotes(name_);
+    text += (refused ? ": its certificate was refused: " : ": ") + e.message();
+    if (refused && !refused_.empty()) text += " (" + refused_ + ")";
+    why_ = std::move(text);
+  });
+  return outcome::failed;
 }
 
 // OpenSSL's errors are the thread's, and SSL_get_error() looks at them: it follows its call at once. To clear

@@ -36,6 +36,7 @@ std::error_code detail::take_error() noexcept {
   unsigned long const code = ERR_get_error();
   ERR_clear_error();
   if (code == 0) return {EPROTO, std::system_category()};
+  if (ERR_GET_REASON(code) == ERR_R_MALLOC_FAILURE) return {ENOMEM, std::system_category()};
   if (ERR_SYSTEM_ERROR(code)) return {ERR_GET_REASON(code), std::system_category()};
   return {static_cast<int>(code), tls_category()}; // 31 bits: ERR_GET_LIB, ERR_GET_REASON
 }

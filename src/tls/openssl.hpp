@@ -50,8 +50,8 @@ class tls_state {
 
   /// The session that was kept for a server. Of TLS 1.3 it is used once (RFC 8446 §C.4), of TLS 1.2 often.
   session_owner take_session(std::string_view name) noexcept;
-  /// False: it was not kept.
-  bool keep_session(std::string_view name, SSL_SESSION* session) noexcept;
+  /// Takes it over. Throws std::bad_alloc; then it has not.
+  void keep_session(std::string_view name, SSL_SESSION* session);
 
  private:
   static constexpr std::size_t most_sessions = 256;

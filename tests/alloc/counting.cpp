@@ -14,9 +14,11 @@
 namespace {
 
 constinit thread_local test::costs so_far;
+constinit thread_local std::uint64_t until_failure = 0;
 
 void* allocate(std::size_t size, std::size_t alignment) noexcept {
   ++so_far.allocations;
+  if (until_failure != 0 && --until_failure == 0) return nullptr;
   if (size == 0) size = 1;
   if (alignment <= alignof(std::max_align_t)) return std::malloc(size);
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
@@ -24,13 +26,18 @@ void* allocate(std::size_t size, std::size_t alignment) noexcept {
 
 void* allocate_or_end(std::size_t size, std::size_t alignment) {
   void* const p = allocate(size, alignment);
+#ifdef __cpp_exceptions
+  if (p == nullptr) throw std::bad_alloc();
+#else
   if (p == nullptr) std::abort();
+#endif
   return p;
 }
 
 } // namespace
 
 test::costs test::costs_so_far() noexcept { return so_far; }
+void test::fail_allocation(std::uint64_t n) noexcept { until_failure = n; }
 
 void* operator new(std::size_t n) { return allocate_or_end(n, 0); }
 void* operator new[](std::size_t n) { return allocate_or_end(n, 0); }

@@ -23,4 +23,8 @@ inline void PrintTo(costs const& c, std::ostream* out) {
 /// What the calling thread has done since it began.
 costs costs_so_far() noexcept;
 
+/// Has the n-th allocation from now on of the calling thread fail, alone: with std::bad_alloc, or null where
+/// nothing may throw. 0: none.
+void fail_allocation(std::uint64_t n) noexcept;
+
 } // namespace test

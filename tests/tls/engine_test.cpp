@@ -415,6 +415,28 @@ TEST(tls_engine, shows_no_name_that_a_client_has_sent_in_the_failures_of_a_serve
   EXPECT_EQ(r.at_server.object(), "");
 }
 
+TEST(tls_engine, escapes_what_a_peer_has_sent_in_its_sentences) {
+  // As the name of a server.
+  SSL_CTX* const raw = SSL_CTX_new(TLS_client_method());
+  SSL_CTX_set_max_proto_version(raw, TLS1_2_VERSION);
+  tls_context const of_server = test::server(only(tls_version::tls_1_3));
+  {
+    raw_peer client(raw, false);
+    SSL_set_tlsext_host_name(client.ssl(), "x': fine\nsshd: Accepted\x1b[31m\u202e\xff");
+    tls_engine server(of_server);
+    client.shake_hands(server);
+    EXPECT_EQ(server.error().category(), unio::tls_category());
+    EXPECT_TRUE(server.why().starts_with(
+        "'x\\x27: fine\\x0asshd: Accepted\\x1b[31m\\xe2\\x80\\xae\\xff': unsupported protocol"))
+        << server.why();
+  }
+  SSL_CTX_free(raw);
+  // In its certificate, where OpenSSL escapes some.
+  authority const other("somebody else");
+  refusal const r = refused("example.test", other.issue({.subject = "a\nb, c\u009b31m\u202ed\u00e9"}));
+  EXPECT_TRUE(contains(r.why, "(CN=a\\0Ab\\, c\\xc2\\x9b31m\\xe2\\x80\\xaed\u00e9)")) << r.why;
+}
+
 TEST(tls_verification, accepts_each_name_that_the_certificate_has) {
   for (std::string_view const name : {"example.test", "EXAMPLE.test", "example.test.", "a.wild.test",
                                       "127.0.0.1", "::1", "0:0:0:0:0:0:0:1"}) {
@@ -461,6 +483,35 @@ TEST(tls_verification, needs_a_name_unless_it_is_off) {
   tls_engine nothing{tls_context()};
   EXPECT_EQ(nothing.handshake().what, outcome::failed);
   EXPECT_EQ(nothing.error(), std::errc::invalid_argument);
+}
+
+// A dot in front means "any name below" to OpenSSL.
+TEST(tls_verification, refuses_names_that_no_server_can_have) {
+  for (std::string const& name :
+       {std::string(".wild.test"), std::string(".test"), std::string("..test"), std::string("a..wild.test"),
+        std::string("*.wild.test"), std::string("a.wild.test.."), std::string("a b"),
+        std::string("a.wild.test\n"), std::string("caf\u00e9.test"), std::string("fe80::1%lo"),
+        std::string(64, 'x') + ".test"}) {
+    connection c({}, {}, name);
+    EXPECT_EQ(c.client.handshake().what, outcome::failed) << name;
+    EXPECT_EQ(c.client.error(), std::errc::invalid_argument) << name;
+    EXPECT_TRUE(contains(c.client.why(), "no name that a server can have: ")) << c.client.why();
+    EXPECT_FALSE(contains(c.client.why(), "\n"));
+    EXPECT_FALSE(c.client.has_output()) << "nothing is said to anybody";
+    connection off({.verification = tls_verification::none}, {}, name);
+    EXPECT_EQ(off.client.handshake().what, outcome::failed) << "it would be sent";
+  }
+}
+
+// RFC 9525 §6.3.
+TEST(tls_verification, does_not_take_a_common_name_for_a_name) {
+  refusal const r = refused("example.test", the_authority().issue({.names = ""}));
+  EXPECT_EQ(r.error.category(), unio::tls_verification_category());
+  EXPECT_EQ(r.why,
+            "'example.test': its certificate was refused: hostname mismatch (CN=example.test, without a "
+            "subjectAltName)");
+  (void)refused("example.test", the_authority().issue({.names = "DNS:other.test"}));
+  (void)refused("127.0.0.1", the_authority().issue({.names = "", .subject = "127.0.0.1"}));
 }
 
 TEST(tls_verification, of_clients_is_none_requested_or_required) {

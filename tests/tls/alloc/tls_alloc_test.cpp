@@ -12,6 +12,8 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 namespace {
 
@@ -97,5 +99,45 @@ TEST(tls_alloc, streams_allocate_nothing_for_reads_and_writes) {
   };
   EXPECT_EQ(unio::run(body(client, server)), costs{});
 }
+
+#ifdef __cpp_exceptions
+
+// Each allocation of each step of a handshake fails once: an error or a sentence less, and no more.
+TEST(tls_alloc, memory_that_is_missing_once_fails_a_connection_and_not_the_program) {
+  std::string const names[] = {"a-host-with-a-long-name.wild.test", "a-host-with-a-long-name.other.test",
+                               std::string("no name of a host, and long")};
+  unio::tls_context const of_client = test::client(), of_server = test::server();
+  enum { creation, at_client, at_server, steps };
+  for (std::string const& name : names) {
+    for (int step = 0; step != steps; ++step) {
+      for (std::uint64_t n = 1; n != 100; ++n) {
+        auto const failing = [&](int in, auto f) {
+          if (in == step) fail_allocation(n);
+          f();
+          if (in == step) fail_allocation(0);
+        };
+        std::optional<unio::tls_engine> client;
+        failing(creation, [&] { client.emplace(of_client, name); });
+        unio::tls_engine server(of_server);
+        for (int i = 0; i != 4; ++i) {
+          failing(at_client, [&] { (void)client->handshake(); });
+          feed(server, take(*client));
+          failing(at_server, [&] { (void)server.handshake(); });
+          feed(*client, take(server));
+          if (client->is_connected() && server.is_connected()) break;
+        }
+        bool const is_good = name == names[0];
+        EXPECT_TRUE(is_good || !client->is_connected()) << name;
+        EXPECT_TRUE(client->is_connected() || client->error()) << name << ' ' << step << ' ' << n;
+        std::error_code const e = client->error();
+        bool const lacks_memory =
+            e == std::errc::not_enough_memory || server.error() == std::errc::not_enough_memory;
+        EXPECT_TRUE(!is_good || !e || lacks_memory) << step << ' ' << n << client->error().message();
+      }
+    }
+  }
+}
+
+#endif
 
 } // namespace
