@@ -78,8 +78,9 @@ class UNIO_API endpoint {
 UNIO_API result<endpoint> parse_endpoint(std::string_view text, std::string* why = nullptr);
 
 /// The text that parse_endpoint reads back as `e`, with the scope as a number; "unix:" for an unnamed Unix
-/// socket, empty for no address. In an abstract name control characters and backslashes are written as \xNN.
-/// Throws std::bad_alloc. Cost: one allocation, if the text is long.
+/// socket, empty for no address. In an abstract name control characters, backslashes and bytes that are not
+/// UTF-8 are written as \xNN; a path is as it is, whatever bytes a peer has put there. Throws std::bad_alloc.
+/// Cost: a few allocations, if the text is long.
 UNIO_API std::string to_string(endpoint const& e);
 
 } // namespace unio

@@ -2,6 +2,7 @@
 
 #include "driver/choose.hpp"
 
+#include "core/escaped.hpp"
 #include "driver/epoll/epoll.hpp"
 
 #if UNIO_HAS_URING
@@ -111,7 +112,7 @@ bool means_unavailable(int native_code) noexcept {
 
 [[gnu::cold]] std::string why_none(std::error_code const& error) {
   auto const line = [](char const* name, std::string_view is, char const* takes) {
-    return std::string(name).append("=").append(is).append(": ").append(takes);
+    return std::string(name).append("=").append(detail::escaped(is)).append(": ").append(takes);
   };
   std::string_view const name = setting("UNIO_DRIVER");
   if (!is_driver(name)) return line("UNIO_DRIVER", name, "the choices are uring and epoll");

@@ -2,6 +2,7 @@
 // numbers, missing parts, leading zeros) are refused, so that a text means the same address everywhere or
 // none.
 
+#include "core/escaped.hpp"
 #include "handle/sockets.hpp"
 
 #include <unio/endpoint.hpp>
@@ -155,28 +156,6 @@ bool endpoint::operator==(endpoint const& other) const noexcept {
 namespace {
 
 // ── from text ────────────────────────────────────────────────────────────────────────────────────
-
-void append_escaped(std::string& out, unsigned char byte) {
-  out += "\\x";
-  out += "0123456789abcdef"[byte >> 4];
-  out += "0123456789abcdef"[byte & 15];
-}
-
-/// The text in printable form: characters that could confuse a terminal or a log are written as \xNN.
-std::string quoted(std::string_view text) {
-  constexpr std::size_t most = 200;
-  std::string out = "\"";
-  for (char const c : text.substr(0, most)) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\') {
-      out += c;
-    } else {
-      append_escaped(out, byte);
-    }
-  }
-  out += text.size() > most ? "…\"" : "\"";
-  return out;
-}
 
 // Of an abstract name, which may contain any byte, as to_string() writes it.
 bool unescape(std::string_view text, std::string& out) {
@@ -342,19 +321,6 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
   }
 }
 
-// Any byte may stand in it: what a log or a terminal would not show is written as \xNN, as is the backslash.
-[[gnu::cold]] void append_abstract(std::string& out, std::string_view name) {
-  out += '@';
-  for (char const c : name) {
-    auto const byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f || c == '\\') {
-      append_escaped(out, byte);
-    } else {
-      out += c;
-    }
-  }
-}
-
 } // namespace
 
 char const* detail::sockets::parse(std::string_view text, endpoint& e, std::error_code& code) {
@@ -373,7 +339,7 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
   char const* const wrong = detail::sockets::parse(text, e, code);
   if (wrong == nullptr) return e;
   if (why != nullptr) { // the caller has asked for the reason here: the failure need not keep it too
-    *why = quoted(text) + " is not an address: " + wrong;
+    *why = detail::in_quotes(text, '"') + " is not an address: " + wrong;
     return detail::failed(detail::to_native(code), "parse_endpoint");
   }
   return detail::failed(detail::to_native(code), "parse_endpoint", detail::sockets::object_of(text, wrong));
@@ -406,7 +372,8 @@ result<endpoint> parse_endpoint(std::string_view text, std::string* why) {
     case address_family::unix_path: {
       out = unix_prefix;
       if (e.is_abstract()) {
-        append_abstract(out, e.path());
+        out += '@';
+        out += detail::escaped(e.path());
         break;
       }
       // A path may begin with '@', which would be read back as an abstract name.
@@ -437,7 +404,8 @@ detail::failed_object detail::sockets::object_of(endpoint const& e) noexcept {
   o.text = [](std::byte const* bytes) {
     endpoint kept;
     std::memcpy(&kept, bytes, sizeof(kept));
-    return to_string(kept);
+    std::string shown = to_string(kept); // of an abstract name with \xNN
+    return kept.family() == address_family::unix_path && !kept.is_abstract() ? escaped(shown) : shown;
   };
   return o;
 }

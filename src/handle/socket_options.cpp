@@ -1,5 +1,6 @@
 // The options of sockets: one table, and the few ways in which a value is told to the kernel.
 
+#include "core/escaped.hpp"
 #include "handle/sockets.hpp"
 
 #include <unio/handle.hpp>
@@ -230,7 +231,7 @@ result<void> set_option(handle& h, socket_option<std::string> o, std::string_vie
     return error::embedded_nul;
   }
   return set_ended(r, set_text(h.native_handle(), r, text), why,
-                   [&] { return '"' + std::string(text.substr(0, 40)) + '"'; });
+                   [&] { return detail::in_quotes(text, '"', 40); });
 }
 result<void> set_option(handle& h, socket_option<path_mtu_discovery> o, path_mtu_discovery how,
                         std::string* why) {

@@ -299,7 +299,7 @@ TEST(names_as_text, have_bounds) {
   EXPECT_STREQ(what_is_wrong_with("a..b"), "a part of the name is empty");
   EXPECT_STREQ(what_is_wrong_with("a.b.."), "a part of the name is empty");
   EXPECT_NE(what_is_wrong_with(std::string("a\0b", 3)), nullptr);
-  EXPECT_EQ(quoted("a\x1b[1m"), "'a?[1m'");
+  EXPECT_EQ(quoted("a\x1b[1m"), "'a\\x1b[1m'");
 }
 
 } // namespace
