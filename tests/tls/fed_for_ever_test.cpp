@@ -1,6 +1,6 @@
-// Loops of TLS that a peer feeds, fed for ever with messages that bring no data: each ends by its deadline, by
-// a stop of another thread, and by a timeout() around it. In memory, where each read completes at once; and
-// over sockets that always have bytes.
+// Loops of TLS that a peer feeds, fed for ever with messages that bring no data: each ends by its deadline,
+// by a stop of another thread, and by a timeout() around it. In memory, where each read completes at once;
+// and over sockets that always have bytes.
 
 #include "tls/raw_peer.hpp"
 
