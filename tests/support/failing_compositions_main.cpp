@@ -702,6 +702,26 @@ struct secures_a_stream {
   bool play() { return run(both()); }
 };
 
+// Both ends say why, with what the other one has sent.
+struct refuses_a_stream {
+  tls_context of_client = test::client();
+  tls_context of_server = test::server();
+  static task<bool> fails(socket_handle end, tls_context const& context, char const* name) {
+    socket_handle s = std::move(end);
+    tls_stream secure(s, context, name);
+    bool const met = (co_await secure.co_handshake(soon)).has_value();
+    co_return !met && !secure.why().empty();
+  }
+  task<bool> both() {
+    socket_pair ends = socket_handle::pair().value();
+    auto const [asked, answered] =
+        co_await when_all(fails(std::move(ends.first), of_client, "a-server-with-another-name.test"),
+                          fails(std::move(ends.second), of_server, ""));
+    co_return asked&& answered;
+  }
+  bool play() { return run(both()); }
+};
+
 #endif
 
 // ── files ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -784,6 +804,7 @@ constexpr any_row rows[] = {
 #endif
 #ifdef UNIO_TESTS_TLS
     {"secures_a_stream", &play<secures_a_stream>},
+    {"refuses_a_stream", &play<refuses_a_stream>},
 #endif
     {"trees", &play<trees>},
     {"locks_between_processes", &play<locks_between_processes>},
