@@ -322,7 +322,7 @@ std::string act(std::uint64_t number, std::vector<endpoint> const& places) {
     switch (d.below(8)) {
       case 0:
       case 1: {
-        auto made = listening_socket_handle::listen(place);
+        auto made = listening_socket_handle::listen(place, {.wait_for_address = unio::deadline::zero()});
         say('l', made);
         if (!made) break;
         stop_listening();
