@@ -393,21 +393,23 @@ result<reduce_report> reduce_until(path_handle const& base, path_view path, redu
   reporting told(sink);
   reduce_report report;
   hidden_name const hidden(at.name);
-  bool has_begun = false;
-  bool remains = false; // of what an earlier call had left
+  int earlier = 0;        // why what an earlier call has left could not be begun
+  bool has_begun = false; // to remove that
+  bool remains = false;   // of it
   if (hidden.text[0] != '\0') {
     int const e = remove_name(folder.get(), hidden.text, "", true, o, s, told, report);
     // ESTALE: that call has not been killed, and has given it its name back.
     bool const is_none = e == -ENOENT || e == -ENOTDIR || e == -ESTALE;
-    if (e != 0 && !is_none) told.fail({}, "remove", e, reason_of(folder.get(), hidden.text, e));
-    has_begun = !is_none;
-    remains = has_begun && !report.is_gone;
+    earlier = is_none ? 0 : e;
+    if (earlier != 0) told.fail({}, "remove", e, reason_of(folder.get(), hidden.text, e));
+    has_begun = e == 0;
+    remains = !is_none && !report.is_gone;
     if (remains) std::copy_n(hidden.text, sizeof hidden.text, report.left_as);
   }
   if (!report.ended) {
     int const e = remove_name(folder.get(), at.name, o.rename_first ? hidden.text : "", at.has_slash, o, s,
                               told, report);
-    if (e != 0 && !has_begun) return code(e);
+    if (e != 0 && !has_begun) return code(e == -ENOENT && earlier != 0 ? earlier : e);
     if (e == -ENOENT) {
       report.is_gone = true;
     } else if (e != 0) {

@@ -28,12 +28,12 @@ using test::watchdog;
 using unio::condition;
 using unio::io_multiplexer;
 
-class on : public test::on_each_driver {
+class atomic_on : public test::on_each_driver {
  protected:
   unio::timer_handle timer(unio::deadline d) { return unio::timer_handle(d, m_.get()); }
 };
 
-UNIO_ON_BOTH_DRIVERS(on);
+UNIO_ON_BOTH_DRIVERS(atomic_on);
 
 // Runs on the thread of the multiplexer until `done`, which another thread makes true.
 template <class Done> void run_until(io_multiplexer& m, Done done) {
@@ -51,7 +51,7 @@ using connection = unio::io_operation_connection<unio::atomic_async_wait, on_don
 
 // ---- finished, for whom -----------------------------------------------------------------------------------
 
-TEST_P(on, an_atomic_form_finishes_for_other_threads_when_set_done_has_returned) {
+TEST_P(atomic_on, an_atomic_form_finishes_for_other_threads_when_set_done_has_returned) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   connection op(unio::atomic_async_wait(t), on_done{});
@@ -109,19 +109,19 @@ void while_set_done_runs(io_multiplexer& m, unio::timer_handle& t,
   EXPECT_FALSE(acted_too_early);
 }
 
-TEST_P(on, an_atomic_form_that_another_thread_destroys_waits_for_set_done) {
+TEST_P(atomic_on, an_atomic_form_that_another_thread_destroys_waits_for_set_done) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) { op.reset(); });
 }
 
-TEST_P(on, an_atomic_form_that_another_thread_resets_waits_for_set_done) {
+TEST_P(atomic_on, an_atomic_form_that_another_thread_resets_waits_for_set_done) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) { op->reset(); });
 }
 
-TEST_P(on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
+TEST_P(atomic_on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   while_set_done_runs(*m_, t, [](std::unique_ptr<connection>& op) {
@@ -132,7 +132,7 @@ TEST_P(on, an_atomic_form_that_another_thread_moves_waits_for_set_done) {
 
 // ---- what set_done may do ---------------------------------------------------------------------------------
 
-TEST_P(on, an_atomic_form_may_be_destroyed_inside_set_done) {
+TEST_P(atomic_on, an_atomic_form_may_be_destroyed_inside_set_done) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   bool destroyed = false;
@@ -145,7 +145,7 @@ TEST_P(on, an_atomic_form_may_be_destroyed_inside_set_done) {
   run_until(*m_, [&] { return destroyed; });
 }
 
-TEST_P(on, an_atomic_form_may_be_restarted_inside_set_done) {
+TEST_P(atomic_on, an_atomic_form_may_be_restarted_inside_set_done) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   connection op(unio::atomic_async_wait(t), on_done{});
@@ -161,7 +161,7 @@ TEST_P(on, an_atomic_form_may_be_restarted_inside_set_done) {
   run_until(*m_, [&] { return ends == 5 && op.finished(); });
 }
 
-TEST_P(on, an_atomic_form_may_be_moved_inside_set_done) {
+TEST_P(atomic_on, an_atomic_form_may_be_moved_inside_set_done) {
   watchdog const w;
   unio::timer_handle t = timer(1ms);
   connection op(unio::atomic_async_wait(t), on_done{});
@@ -227,7 +227,7 @@ class late_multiplexer final : public io_multiplexer {
   std::function<void(unio::io_operation&)> before_;
 };
 
-TEST_P(on, a_cancel_that_overtakes_the_start_on_another_thread_ends_the_operation) {
+TEST_P(atomic_on, a_cancel_that_overtakes_the_start_on_another_thread_ends_the_operation) {
   watchdog const w;
   unio::timer_handle keeps = timer(1h), never(1h);
   test::started const keep{unio::async_wait(keeps)};
@@ -249,7 +249,7 @@ TEST_P(on, a_cancel_that_overtakes_the_start_on_another_thread_ends_the_operatio
   EXPECT_EQ(op.error, condition::canceled);
 }
 
-TEST_P(on, a_cancel_by_another_thread_before_any_thread_runs_the_multiplexer_ends_the_operation) {
+TEST_P(atomic_on, a_cancel_by_another_thread_before_any_thread_runs_the_multiplexer_ends_the_operation) {
   watchdog const w;
   unio::timer_handle never(1h);
   late_multiplexer late(*m_, [&](unio::io_operation& op) { std::thread([&] { op.cancel(); }).join(); });
@@ -260,7 +260,7 @@ TEST_P(on, a_cancel_by_another_thread_before_any_thread_runs_the_multiplexer_end
   EXPECT_EQ(op.error, condition::canceled);
 }
 
-TEST_P(on, an_atomic_form_is_cancelled_as_soon_as_it_counts_as_started_on_a_shared_multiplexer) {
+TEST_P(atomic_on, an_atomic_form_is_cancelled_as_soon_as_it_counts_as_started_on_a_shared_multiplexer) {
   watchdog const w;
   constexpr int rounds = 300;
   auto const m = test::make_multiplexer(GetParam().c_str(), 2).value();

@@ -162,7 +162,7 @@ TEST(host_and_port, are_taken_apart) {
   EXPECT_EQ(parts("a:-1"), "'a:-1': the port is not a number");
   EXPECT_EQ(parts("a:80x"), "'a:80x': the port is not a number");
   EXPECT_EQ(parts(""), "'': the port is missing");
-  EXPECT_EQ(parts(std::string_view("a\0b:80", 6)), "'a?b:80': the host contains a NUL byte");
+  EXPECT_EQ(parts(std::string_view("a\0b:80", 6)), "'a\\x00b:80': the host contains a NUL byte");
 }
 
 } // namespace

@@ -274,7 +274,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(fault{"lookups_fail", &switches::lookup_error, "evil", "compare"},
                     fault{"opening_a_file_fails", &switches::open_error, "evil", "compare"},
                     fault{"reading_fails", &switches::read_error, "evil", "compare"},
-                    fault{"opening_fails", &switches::open_directory_error, "bad", "compare"},
+                    fault{"opening_fails", &switches::open_directory_error, "bad", "open"},
                     fault{"listing_fails", &switches::list_error, "bad", "compare"}),
     name_of);
 
