@@ -378,7 +378,7 @@ std::int64_t world::stat(int fd, struct stat* s) noexcept {
 }
 
 std::int64_t world::seek(int fd, std::int64_t at, int whence) noexcept {
-  return on(call::lseek, fd, [=](description& d) -> std::int64_t {
+  return on(call::lseek, fd, [=, this](description& d) -> std::int64_t {
     if (d.kind == thing::name) {
       if ((d.status & O_PATH) != 0) return -EBADF;
       if (at != 0 || (whence != SEEK_SET && whence != SEEK_CUR)) return -EINVAL; // only to begin anew
