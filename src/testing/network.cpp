@@ -286,7 +286,7 @@ route const* world::find_route(endpoint const& to) const noexcept {
 std::int64_t world::latency_to(endpoint const& to) noexcept {
   constexpr std::int64_t most = deadline::forever / 4; // there and back can be added
   if (route const* const r = find_route(to); r != nullptr && r->latency.count() >= 0)
-    return std::min(r->latency.count(), most);
+    return std::min<std::int64_t>(r->latency.count(), most);
   return options.latency ? static_cast<std::int64_t>(
                                random.below(static_cast<std::uint64_t>(options.max_latency.count()) + 1))
                          : 0;

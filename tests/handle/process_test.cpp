@@ -636,7 +636,8 @@ TEST_F(process, leaves_nothing_behind_where_no_descriptor_is_left) {
     auto const before = test::count_descriptors();
     int const free = ::dup(2);
     ::close(free);
-    for (int room = 0; room < 16; ++room) {
+    constexpr int most = 24; // the process may have some open beyond the first that is free
+    for (int room = 0; room <= most; ++room) {
       rlimit const limit{static_cast<rlim_t>(free + room), 4096};
       if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
       launch_step step{};
@@ -649,7 +650,7 @@ TEST_F(process, leaves_nothing_behind_where_no_descriptor_is_left) {
       ::setrlimit(RLIMIT_NOFILE, &enough);
       if (test::count_descriptors() != before) return 4;
       if (has_children()) return 5;
-      if (room == 15 && !launched) return 6;
+      if (room == most && !launched) return 6;
     }
     return 0;
   });
