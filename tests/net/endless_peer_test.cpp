@@ -262,6 +262,6 @@ TEST(endless_answer, of_names_that_lead_to_each_other_is_read_once) {
 }
 
 INSTANTIATE_TEST_SUITE_P(servers, endless, testing::ValuesIn(peers),
-                         [](auto const& info) { return std::string(info.param.name); });
+                         [](auto const& peer) { return std::string(peer.param.name); });
 
 } // namespace
