@@ -2,6 +2,7 @@
 
 #include "support/other_thread.hpp"
 #include "support/work.hpp"
+#include "sys/sanitizer.hpp"
 
 #include <unio/run.hpp>
 #include <unio/sync.hpp>
@@ -86,11 +87,7 @@ TEST(task_group, may_go_before_the_coroutine_that_joins_it) {
 }
 
 TEST(task_group, of_a_coroutine_that_is_destroyed_while_another_thread_stops_it) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr int rounds = 300;
-#else
-  constexpr int rounds = 3000;
-#endif
+  constexpr int rounds = sys::is_sanitized ? 300 : 3000;
   auto const m = io_multiplexer::best_available(1).value();
   for (int i = 0; i != rounds; ++i) {
     stop_source source;
@@ -278,11 +275,7 @@ TEST(task_group, asked_to_stop_when_all_have_ended_is_stopped_by_the_time_it_is_
 
 // The request and the end of the last task meet at every moment.
 TEST(task_group, loses_no_request_of_another_thread_to_the_end_of_its_tasks) {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr int rounds = 2000;
-#else
-  constexpr int rounds = 20000;
-#endif
+  constexpr int rounds = sys::is_sanitized ? 500 : 20'000;
   std::atomic<task_group*> to_stop{nullptr};
   std::atomic<bool> first{false};
   std::atomic<int> asked{0};

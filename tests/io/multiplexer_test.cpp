@@ -7,6 +7,7 @@
 #include "support/drivers.hpp"
 #include "support/receivers.hpp"
 #include "support/work.hpp"
+#include "sys/sanitizer.hpp"
 
 #include <unio/unio.hpp>
 
@@ -443,11 +444,7 @@ TEST_P(on, a_source_that_is_always_ready_does_not_starve_another) {
 
 TEST_P(on, an_atomic_form_is_cancelled_by_another_thread_while_it_completes) {
   watchdog const w(250s);
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-  constexpr int rounds = 4000;
-#else
-  constexpr int rounds = 20'000;
-#endif
+  constexpr int rounds = unio::sys::is_sanitized ? 1000 : 20'000;
   auto p = make_pipe();
   (void)m_->try_run();
   using connection = started<unio::atomic_async_read>;
