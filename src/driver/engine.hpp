@@ -24,6 +24,7 @@
 
 #include "driver/backend.hpp"
 #include "driver/life.hpp"
+#include "driver/mailbox.hpp"
 #include "driver/patience.hpp"
 #include "driver/queues.hpp"
 #include "driver/remains.hpp"
@@ -94,9 +95,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   void worker_done(io_operation& op) noexcept;
   /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any
   /// thread.
-  bool poke() noexcept;
+  bool poke() noexcept { return mail_.poke(); }
   /// On its way to sleep, or asleep, and not yet woken. From any thread.
-  [[nodiscard]] bool is_asleep() const noexcept { return sleeping_.load(std::memory_order_seq_cst); }
+  [[nodiscard]] bool is_asleep() const noexcept { return mail_.is_asleep(); }
   /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another
   /// one.
   void close() noexcept { shut_down(); }
@@ -114,7 +115,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
   [[nodiscard]] bool is_idle() const noexcept {
-    return in_flight_ == 0 && deferred_ == 0 && !has_results() && messages_.empty();
+    return in_flight_ == 0 && deferred_ == 0 && !has_results() && !mail_.has_messages();
   }
   /// Nothing is pending here, nor on the engines with which it shares the count.
   [[nodiscard]] bool is_done() const noexcept {
@@ -159,7 +160,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
   bool before_sleep() noexcept;
   void after_sleep() noexcept {
-    sleeping_.store(false, std::memory_order_relaxed);
+    mail_.rise();
     if (shared_ != nullptr) shared_->after_sleep();
   }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
@@ -251,7 +252,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void take_posted() noexcept;
   void drop_posted() noexcept;
   [[nodiscard]] bool has_posted() const noexcept {
-    return !posted_now_.empty() || !posted_here_.empty() || !posted_.empty();
+    return !posted_now_.empty() || !posted_here_.empty() || mail_.has_posts();
   }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
   template <class Reached> void reach(Reached reached) noexcept;
@@ -262,7 +263,6 @@ class engine final : public io_multiplexer, public leaves_remains {
   std::unique_ptr<backend> backend_;
   std::unique_ptr<backend> leaving_; ///< the one before, while the kernel may be performing what it was given
   shared_state* shared_;
-  int doorbell_fd_; ///< the backends' (or -1), ours so that it stays the same when they change
 
   operation_queue ready_{queue_name::ready}; ///< results, in the order in which they came
   io_operation* next_inline_ =
@@ -301,14 +301,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   work_queue posted_now_;  ///< of this turn, not yet run
   work_queue posted_here_; ///< by this thread: no lock, no wake-up
   // What other threads write shares no cache line with what only the engine's own does.
-  alignas(64) inbox<work, work_link> posted_;
-  inbox<io_operation, message_link> messages_;
-  inbox<io_operation, queue_link> worker_done_;
-  std::atomic<int> with_workers_{
-      0};                       ///< given to workers and not taken back, until the worker has left the engine
-  std::atomic<int> posting_{0}; ///< threads inside post()
-  std::atomic<bool> sleeping_{false};
-  std::atomic<bool> woken_{false};
+  alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
   alignas(64) std::atomic<void const*> owner_{nullptr};
   unsigned fork_generation_;
 

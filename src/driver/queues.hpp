@@ -173,15 +173,15 @@ class work_queue {
 
 /// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that
 /// links them.
-template <class T, class Link> class inbox {
+template <class T, class Link, template <class> class Atomic = std::atomic> class inbox {
  public:
   void push(T& item) noexcept {
     T* head = head_.load(std::memory_order_relaxed);
     do Link::next(item) = head;
     while (!head_.compare_exchange_weak(head, &item, std::memory_order_seq_cst, std::memory_order_relaxed));
   }
-  /// seq_cst on both sides: pairs with the sleeper's flag (engine::sleep), so that either the sleeper sees
-  /// the item or the pusher sees the sleeper.
+  /// seq_cst on both sides: pairs with the sleeper's flag (mailbox.hpp, wake_gate.hpp), so that either the
+  /// sleeper sees the item or the pusher sees the sleeper.
   [[nodiscard]] bool empty() const noexcept { return head_.load(std::memory_order_seq_cst) == nullptr; }
   [[nodiscard]] T* take() noexcept {
     if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
@@ -197,7 +197,7 @@ template <class T, class Link> class inbox {
   }
 
  private:
-  std::atomic<T*> head_{nullptr};
+  Atomic<T*> head_{nullptr};
 };
 
 struct work_link {

@@ -386,9 +386,10 @@ bool explorer::compare_exchange(operation op, std::uint64_t& expected) {
   thread_state& t = threads[static_cast<std::size_t>(running)];
   location& l = locations[op.location];
   bool const in_s = op.order == std::memory_order_seq_cst;
+  bool const fails_in_s = in_s && !op.fails_relaxed;
   std::size_t const newest = l.stores.size() - 1;
   std::size_t oldest = t.sees.oldest[op.location];
-  if (in_s) oldest = std::max(oldest, l.newest_seq_cst);
+  if (fails_in_s) oldest = std::max(oldest, l.newest_seq_cst);
   std::array<std::size_t, 64> readable;
   std::size_t n = 0;
   for (std::size_t i = newest + 1; i-- != oldest;)
@@ -399,8 +400,8 @@ bool explorer::compare_exchange(operation op, std::uint64_t& expected) {
   if (from.value != expected) {
     expected = from.value;
     t.sees.oldest[op.location] = static_cast<std::uint16_t>(which);
-    if (acquires(op.order)) t.sees.join(from.released);
-    if (in_s) l.newest_seq_cst = std::max(l.newest_seq_cst, which);
+    if (acquires(op.order) && !op.fails_relaxed) t.sees.join(from.released);
+    if (fails_in_s) l.newest_seq_cst = std::max(l.newest_seq_cst, which);
     t.last_changes = which == newest ? l.changes : l.changes - 1;
     note(op, from.value, which == newest ? " failed" : " failed (old)");
     return false;
@@ -953,9 +954,10 @@ std::uint64_t exchange(std::uint8_t at, change how, std::uint64_t v, std::uint64
   return current->exchange(op, how, mask);
 }
 bool compare_exchange(std::uint8_t at, std::uint64_t& expected, std::uint64_t desired, std::memory_order o,
-                      std::uint32_t line) {
+                      bool fails_relaxed, std::uint32_t line) {
   operation op = current->prepare(action::compare_exchange, true, at, o, line);
   op.desired = desired;
+  op.fails_relaxed = fails_relaxed;
   return current->compare_exchange(op, expected);
 }
 void wait(std::uint8_t at, std::uint64_t seen, std::int64_t until_ns, bool may_expire) {

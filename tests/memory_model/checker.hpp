@@ -100,8 +100,9 @@ struct operation {
   int thread = 0;
   char const* name = ""; // of the location
   std::uint64_t expected = 0;
-  std::uint64_t desired = 0; // of a wake-up: how many
-  bool is_late = false;      // a mutant: it comes after the thread's next wake-up
+  std::uint64_t desired = 0;  // of a wake-up: how many
+  bool fails_relaxed = false; // a compare-exchange: its order is that of success alone
+  bool is_late = false;       // a mutant: it comes after the thread's next wake-up
 };
 
 struct options {
@@ -171,7 +172,7 @@ enum class change { add, set_bits, and_bits, replace };
 std::uint64_t exchange(std::uint8_t at, change how, std::uint64_t v, std::uint64_t mask, std::memory_order o,
                        std::uint32_t line);
 bool compare_exchange(std::uint8_t at, std::uint64_t& expected, std::uint64_t desired, std::memory_order o,
-                      std::uint32_t line);
+                      bool fails_relaxed, std::uint32_t line);
 void wait(std::uint8_t at, std::uint64_t seen, std::int64_t until_ns, bool may_expire);
 int wake(std::uint8_t at, int how_many);
 
@@ -189,13 +190,15 @@ template <class T> class atomic {
   static constexpr order seq_cst = std::memory_order_seq_cst;
 
  public:
-  atomic(T v = T()) : at_(detail::new_location(this, v)) {}
+  atomic(T v = T()) : at_(detail::new_location(this, word_of(v))) {}
   atomic(atomic const&) = delete;
 
   T load(order o = seq_cst, where w = where::current()) const {
-    return static_cast<T>(detail::load(at_, o, w.line()));
+    return value_of(detail::load(at_, o, w.line()));
   }
-  void store(T v, order o = seq_cst, where w = where::current()) { detail::store(at_, v, o, w.line()); }
+  void store(T v, order o = seq_cst, where w = where::current()) {
+    detail::store(at_, word_of(v), o, w.line());
+  }
   T fetch_add(T v, order o = seq_cst, where w = where::current()) { return change_by(change::add, v, o, w); }
   T fetch_or(T v, order o = seq_cst, where w = where::current()) {
     return change_by(change::set_bits, v, o, w);
@@ -207,13 +210,14 @@ template <class T> class atomic {
     return change_by(change::replace, v, o, w);
   }
   bool compare_exchange_strong(T& expected, T desired, order o = seq_cst, where w = where::current()) {
-    std::uint64_t e = expected;
-    bool const done = detail::compare_exchange(at_, e, desired, o, w.line());
-    expected = static_cast<T>(e);
-    return done;
+    return compare_exchange(expected, desired, o, false, w);
   }
   bool compare_exchange_weak(T& expected, T desired, order o = seq_cst, where w = where::current()) {
-    return compare_exchange_strong(expected, desired, o, w);
+    return compare_exchange(expected, desired, o, false, w);
+  }
+  /// `failure` is relaxed, or of the strength of `o`.
+  bool compare_exchange_weak(T& expected, T desired, order o, order failure, where w = where::current()) {
+    return compare_exchange(expected, desired, o, failure == std::memory_order_relaxed, w);
   }
 
   /// Instead of what it was made with, while the execution is set up.
@@ -223,8 +227,28 @@ template <class T> class atomic {
  private:
   static constexpr std::uint64_t bits = std::is_same_v<T, bool> ? 1
                                                                 : ~std::uint64_t{0} >> (64 - 8 * sizeof(T));
+  static std::uint64_t word_of(T v) noexcept {
+    if constexpr (std::is_pointer_v<T>) {
+      return reinterpret_cast<std::uintptr_t>(v);
+    } else {
+      return static_cast<std::uint64_t>(v);
+    }
+  }
+  static T value_of(std::uint64_t word) noexcept {
+    if constexpr (std::is_pointer_v<T>) {
+      return reinterpret_cast<T>(static_cast<std::uintptr_t>(word));
+    } else {
+      return static_cast<T>(word);
+    }
+  }
   T change_by(change how, T v, order o, where w) {
-    return static_cast<T>(detail::exchange(at_, how, v, bits, o, w.line()));
+    return value_of(detail::exchange(at_, how, word_of(v), bits, o, w.line()));
+  }
+  bool compare_exchange(T& expected, T desired, order o, bool fails_relaxed, where w) {
+    std::uint64_t e = word_of(expected);
+    bool const done = detail::compare_exchange(at_, e, word_of(desired), o, fails_relaxed, w.line());
+    expected = value_of(e);
+    return done;
   }
   std::uint8_t at_;
 };

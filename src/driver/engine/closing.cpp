@@ -11,11 +11,8 @@ namespace unio::inline v0_1::driver {
 
 engine::~engine() {
   shut_down();
-  // A worker whose operation has ended here may not have returned from telling so.
-  while (with_workers_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
-  // Nor may who posted the last that ran, a coroutine's way back, say.
-  while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
-  if (doorbell_fd_ >= 0) sys::close(doorbell_fd_);
+  // A thread that brought the last that ended or ran here may not have returned from that.
+  while (mail_.is_used() && !inherited_by_fork()) sys::sched_yield();
 }
 
 backend::~backend() {
@@ -36,7 +33,7 @@ template <class Reached> void engine::reach(Reached reached) noexcept {
     sys::pause();
   }
   took_wake_ = outer;
-  if (woken) shared_ != nullptr ? shared_->give_wake() : woken_.store(true, std::memory_order_seq_cst);
+  if (woken) shared_ != nullptr ? shared_->give_wake() : mail_.keep_wake();
 }
 
 void engine::finish(io_operation& op) noexcept {

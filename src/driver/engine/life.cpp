@@ -174,13 +174,13 @@ void engine::granted(io_operation& op) noexcept {
 
 void engine::to_worker(io_operation& op) noexcept {
   move(op, place::with_worker);
-  with_workers_.fetch_add(1, std::memory_order_relaxed);
+  mail_.lend();
   given_at_ = patience::now();
   if (give_to_worker(op)) {
     ++statistics.worker_jobs;
     return;
   }
-  with_workers_.fetch_sub(1, std::memory_order_relaxed);
+  mail_.take_back();
   ++statistics.worker_queue_full;
   move(op, place::at_hand);
   retry_later(op);
@@ -272,7 +272,7 @@ bool engine::take_back(io_operation& op) noexcept {
       break;
     case reaction::ask_worker:
       if (!take_from_workers(op)) return false;
-      with_workers_.fetch_sub(1, std::memory_order_relaxed);
+      mail_.take_back();
       break;
     case reaction::leave:
       op.faces().resource->leave(op);
@@ -290,10 +290,7 @@ bool engine::take_back(io_operation& op) noexcept {
 void engine::cancel(io_operation& op) noexcept {
   // Also while no thread runs it yet: one may just be starting the operation.
   if (op.is_atomic() && run_by() != runner::this_thread) {
-    if (op.ask(io_operation::request_cancel)) {
-      messages_.push(op);
-      poke();
-    }
+    if (op.ask(io_operation::request_cancel)) mail_.send(op);
     return;
   }
   operation_links& l = op.links;

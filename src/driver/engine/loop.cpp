@@ -20,7 +20,7 @@ int engine::reap(std::int64_t until) noexcept {
 // has not begun is armed again there. What it may have begun is never performed again, and its memory is the
 // kernel's until the old one says that the kernel holds nothing any more.
 int engine::change_backend(int why) noexcept {
-  std::unique_ptr<backend> next = backend_after(*backend_, why, doorbell_fd_);
+  std::unique_ptr<backend> next = backend_after(*backend_, why, mail_.bell.fd());
   if (next == nullptr) return why;
   backend_->leave(*this);
   leaving_ = std::move(backend_);

@@ -1,4 +1,4 @@
-// What comes from other threads, and what is posted; sleeping and waking.
+// What came from other threads, and what is posted, is taken and run; sleeping and waking (mailbox.hpp).
 
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
@@ -7,11 +7,17 @@
 
 namespace unio::inline v0_1::driver {
 
+doorbell::~doorbell() {
+  if (fd_ >= 0) sys::close(fd_);
+}
+
+void doorbell::ring() noexcept {
+  std::uint64_t const one = 1;
+  if (fd_ >= 0) sys::uninterrupted([&] { return sys::write(fd_, &one, sizeof one); });
+}
+
 bool engine::before_sleep() noexcept {
-  sleeping_.store(true, std::memory_order_seq_cst);
-  bool const awake = !posted_.empty() || !messages_.empty() || !worker_done_.empty() ||
-                     woken_.load(std::memory_order_seq_cst) ||
-                     (shared_ != nullptr && shared_->before_sleep(landed_));
+  bool const awake = mail_.lie_down() || (shared_ != nullptr && shared_->before_sleep(landed_));
   if (awake) after_sleep();
   return awake;
 }
@@ -21,14 +27,11 @@ void engine::post(work& w) noexcept {
       open_) { // it is awake, and no other thread looks
     return posted_here_.push(w);
   }
-  posting_.fetch_add(1, std::memory_order_relaxed);
-  posted_.push(w); // from here on `w` may run, and what it resumes may end this engine
-  poke();
-  posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in ~engine
+  mail_.post(w);
 }
 
 void engine::take_posted() noexcept {
-  for (work* w = posted_.take(); w != nullptr;) {
+  for (work* w = mail_.take_posts(); w != nullptr;) {
     work* const next = w->next;
     posted_here_.push(*w);
     w = next;
@@ -47,48 +50,25 @@ io_multiplexer::runner engine::run_by() const noexcept {
   return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
 }
 
-void engine::wake() noexcept {
-  woken_.store(true, std::memory_order_seq_cst);
-  poke();
-}
+void engine::wake() noexcept { mail_.wake(); }
 
 bool engine::take_wake_now() noexcept {
-  bool const woken =
-      woken_.exchange(false, std::memory_order_relaxed) || (shared_ != nullptr && shared_->take_wake());
+  bool const woken = mail_.take_wake() || (shared_ != nullptr && shared_->take_wake());
   took_wake_ = took_wake_ || woken;
   return woken;
 }
 
-bool engine::poke() noexcept {
-  // seq_cst: pairs with before_sleep(). Either this sees the sleeper, or the sleeper sees what was pushed
-  // before. One that is awake is only looked at: its cache line stays where it is.
-  bool const slept =
-      sleeping_.load(std::memory_order_seq_cst) && sleeping_.exchange(false, std::memory_order_seq_cst);
-  std::uint64_t const one = 1;
-  if (slept && doorbell_fd_ >= 0)
-    sys::uninterrupted([&] { return sys::write(doorbell_fd_, &one, sizeof one); });
-  return slept;
-}
-
 // Looks for what workers bring, for some microseconds, where this thread would sleep otherwise.
 bool engine::linger_for_workers() noexcept {
-  if (with_workers_.load(std::memory_order_relaxed) == 0 || !for_workers_.is_worth_it()) return false;
-  return for_workers_.linger([this] {
-    return !worker_done_.empty() || !posted_.empty() || !messages_.empty() ||
-           woken_.load(std::memory_order_relaxed);
-  });
+  return mail_.has_lent() && for_workers_.is_worth_it() &&
+         for_workers_.linger([this] { return mail_.has_mail(); });
 }
 
-void engine::worker_done(io_operation& op) noexcept {
-  worker_done_.push(op);
-  poke();
-  with_workers_.fetch_sub(
-      1, std::memory_order_release); // pairs with the acquire in ~engine, which may follow at once
-}
+void engine::worker_done(io_operation& op) noexcept { mail_.give_back(op); }
 
 void engine::take_messages() noexcept {
   queue_next_inline();
-  for (io_operation* op = messages_.take(); op != nullptr;) {
+  for (io_operation* op = mail_.take_messages(); op != nullptr;) {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
     if ((asked & io_operation::request_start) != 0) {
@@ -110,7 +90,7 @@ void engine::take_messages() noexcept {
     }
     op = next;
   }
-  for (io_operation* op = worker_done_.take(); op != nullptr;) {
+  for (io_operation* op = mail_.take_returns(); op != nullptr;) {
     io_operation* const next = op->links.next;
     op->links.next = nullptr;
     worker_returned(*op, op->outcome_value());

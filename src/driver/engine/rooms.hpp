@@ -3,7 +3,7 @@
 //   start.cpp     an operation begins: it is tried, or given to the backend
 //   life.cpp      from there to its result: armed, decoded, tried again, cancelled, due
 //   delivery.cpp  from the result to the receiver: the queues, and whose turn it is
-//   mailbox.cpp   what comes from other threads and what is posted; sleeping and waking
+//   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
 //   loop.cpp      a turn; the backend, and another one in its place
 //   closing.cpp   descriptors that are closed, operations that are destroyed, the end
 
@@ -75,7 +75,7 @@ inline void engine::queue_next_inline() noexcept {
 
 /// Whether wake() was called, which is then answered.
 inline bool engine::take_wake() noexcept {
-  if (shared_ == nullptr && !woken_.load(std::memory_order_relaxed)) [[likely]]
+  if (shared_ == nullptr && !mail_.is_woken()) [[likely]]
     return false;
   return take_wake_now();
 }

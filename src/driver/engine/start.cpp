@@ -11,7 +11,7 @@
 namespace unio::inline v0_1::driver {
 
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
-    : backend_(std::move(b)), shared_(shared), doorbell_fd_(backend_->give_doorbell()) {
+    : backend_(std::move(b)), shared_(shared), mail_(backend_->give_doorbell()) {
   fork_generation_ = sys::fork_generation();
   registry::enlist(*this);
 }
@@ -54,10 +54,7 @@ void engine::start(io_operation& op) noexcept {
 
 void engine::start_with_care(io_operation& op) noexcept {
   if (op.is_atomic() && !on_own_thread()) {
-    if (op.ask(io_operation::request_start)) {
-      messages_.push(op);
-      poke();
-    }
+    if (op.ask(io_operation::request_start)) mail_.send(op);
     return;
   }
   begin(op);
