@@ -177,8 +177,8 @@ class UNIO_API io_multiplexer {
   /// O(posted).
   virtual bool withdraw(work& w) noexcept;
 
-  /// Makes one sleeping run() return. From any thread and from signal handlers. Cost: one system call if it
-  /// sleeps.
+  /// Makes one sleeping run() return. From any thread and from signal handlers. The multiplexer must live
+  /// until wake() has returned. Cost: one system call if it sleeps.
   virtual void wake() noexcept = 0;
 
   /// The executor that runs coroutines and work on the thread that runs this multiplexer.

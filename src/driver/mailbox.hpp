@@ -13,7 +13,8 @@
 // and discounts itself last of all; the engine does not end while one is counted. Others keep the engine
 // alive by other means while they call poke() or wake().
 //
-// tests/memory_model/mailbox_test.cpp tries every execution of it that the memory model of C++ allows.
+// tests/memory_model/mailbox_test.cpp tries every execution of two threads that the memory model of C++
+// allows, and those of three with few preemptions.
 
 #pragma once
 

@@ -735,7 +735,7 @@ TEST_F(process, that_has_ended_is_removed_by_its_handle) {
 
 TEST_F(process, can_be_launched_many_times) {
   auto const before = test::count_descriptors();
-  int const many = unio::sys::is_sanitized ? 100 : 2'000; // more than it may have descriptors
+  int const many = unio::sys::is_sanitized ? 100 : 2'000;
   for (int i = 0; i < many; ++i) {
     auto p = process_handle::launch("/bin/true");
     ASSERT_TRUE(p.has_value()) << p.error().message();
