@@ -33,7 +33,6 @@ enum class error {
   truncated,             ///< see condition::truncated
   owner_died,            ///< see condition::owner_died
   inherited_by_fork,     ///< the multiplexer belongs to the parent process; a child makes its own
-  too_many_threads,      ///< more threads use a multiplexer than it was made for
   multiplexer_destroyed, ///< the multiplexer ended before the operation did
   embedded_nul,          ///< a path or an address contains a NUL byte
   invalid_address,       ///< the text is not an address; parse_endpoint says what is wrong

@@ -186,6 +186,11 @@ class UNIO_API io_multiplexer {
   /// Which thread runs it, as the calling one sees it.
   enum class runner : std::uint8_t { this_thread, none_yet, another_thread };
   [[nodiscard]] virtual runner run_by() const noexcept { return runner::this_thread; }
+  /// Whether another thread runs what the calling one starts here, or may: at once, and notify its receiver.
+  [[nodiscard]] bool runs_elsewhere() const noexcept {
+    runner const r = run_by();
+    return r == runner::another_thread || (r == runner::none_yet && is_shared());
+  }
 
   /// What its driver is and uses; of a multiplexer of several threads, on the calling one. Throws
   /// std::bad_alloc.
@@ -215,6 +220,11 @@ class UNIO_API io_multiplexer {
   /// Where this thread's operations are started, if several threads run this: known before an atomic form
   /// counts as started, because other threads may cancel it from then on. Cost: as start(), the first time.
   virtual io_multiplexer& of_this_thread() noexcept;
+  /// Whether any number of threads may run this.
+  [[nodiscard]] virtual bool is_shared() const noexcept { return false; }
+  /// If so: makes the calling thread one of them, as its first run() would. Cost: then that of
+  /// best_available().
+  virtual void join_in() noexcept {}
 
  protected:
   /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the end of its sleep.
@@ -226,7 +236,9 @@ class UNIO_API io_multiplexer {
   [[nodiscard]] std::int64_t due(deadline d) const noexcept;
 
   /// Makes `m` run an operation that was started on this one.
-  static void adopt(io_operation& op, io_multiplexer& m) noexcept { op.multiplexer_ = &m; }
+  static void adopt(io_operation& op, io_multiplexer& m) noexcept {
+    op.runner().store(&m, std::memory_order_release); // pairs with the acquire in io_operation::multiplexer()
+  }
 
  private:
   template <class F> struct posted final : work {

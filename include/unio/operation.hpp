@@ -99,8 +99,10 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   [[nodiscard]] int fd() const noexcept { return fd_; }
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
   [[nodiscard]] unio::deadline const& deadline() const noexcept { return deadline_; }
-  /// Who runs it: known from start() on.
-  [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
+  /// Who runs it: known from start() on. Another thread may see it change while the operation is handed over.
+  [[nodiscard]] io_multiplexer* multiplexer() const noexcept {
+    return runner().load(std::memory_order_acquire); // pairs with the release in io_multiplexer::adopt
+  }
   /// True for the forms whose state several threads may touch.
   [[nodiscard]] bool is_atomic() const noexcept { return message_link_ != 0; }
   /// True when nobody is to be told of an inline completion because the caller looks for it itself
@@ -149,6 +151,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// By the multiplexer: what was asked of one that it has not begun is asked together with its start, which
   /// is on its way. Preconditions: is_atomic(); `r` was taken.
   void keep_request(request r) noexcept { state().fetch_or(r, std::memory_order_acq_rel); }
+  /// Whether that was asked and not yet taken.
+  [[nodiscard]] bool has_request(request r) const noexcept { return (load() & r) != 0; }
   /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after
   /// take_requests().
   bool close_to_requests() noexcept;
@@ -238,10 +242,13 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   void set(std::uint32_t bits) noexcept;
   [[nodiscard]] std::atomic_ref<std::uint32_t> state() const noexcept { return std::atomic_ref(state_); }
   [[nodiscard]] std::uint32_t load() const noexcept { return state().load(std::memory_order_acquire); }
+  [[nodiscard]] std::atomic_ref<io_multiplexer*> runner() const noexcept {
+    return std::atomic_ref(multiplexer_);
+  }
 
   driver::operation_faces const* faces_ = nullptr;
-  io_multiplexer* multiplexer_ = nullptr;     // who runs it, from start() on
-  io_multiplexer* own_multiplexer_ = nullptr; // the handle's, or null for the thread's own
+  mutable io_multiplexer* multiplexer_ = nullptr; // who runs it, from start() on; touched through runner()
+  io_multiplexer* own_multiplexer_ = nullptr;     // the handle's, or null for the thread's own
   notification notify_ = nullptr;
   [[no_unique_address]] unio::deadline deadline_; // what follows lies in its padding
   handle_kind kind_ = handle_kind::none;

@@ -194,6 +194,7 @@ enum class place : std::uint8_t {
   timed,        ///< waits for its moment
   retrying,     ///< performed again at a moment: nothing tells when it is worth it
   yielded,      ///< goes to the driver again, once its receiver has been notified of a value
+  unclaimed,    ///< waits for a thread that runs its multiplexer
   landed,       ///< it has ended; its receiver is notified next
 };
 inline constexpr int place_count = static_cast<int>(place::landed) + 1;
@@ -222,6 +223,7 @@ struct operation_links {
     bool in_heap : 1 = false; ///< of deadlines
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
+    bool with_next : 1 = false; ///< while it is `unclaimed`: the thread that takes it takes the next as well
     /// How many times in a row it found no resources or had to be tried again, as far as that matters.
     std::uint8_t pauses : 3 = 0;
   };

@@ -29,7 +29,6 @@ constexpr char const* error_texts[] = {
     "the data ended in the middle of what was asked for",
     "the last owner of the lock died while holding it",
     "it belongs to the parent process; a child makes its own",
-    "more threads use the multiplexer than it was made for",
     "the multiplexer ended before the operation did",
     "a path or an address contains a NUL byte",
     "the text is not an address",

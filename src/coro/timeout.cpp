@@ -42,8 +42,7 @@ void timeout_base::start_timer() noexcept {
   timer_.emplace(t, *this);
   hold();
   // If one thread runs both the multiplexer and the executor, the child can end only after this has returned.
-  bool const here =
-      environment_.executor.multiplexer() == &m && m.run_by() != io_multiplexer::runner::another_thread;
+  bool const here = environment_.executor.multiplexer() == &m && !m.runs_elsewhere();
   if (!here) timer_->make_atomic();
   timer_->start();
   if (timer_->multiplexer() != &m) timer_->make_atomic(); // several threads share the multiplexer

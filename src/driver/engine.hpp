@@ -47,6 +47,9 @@ inline constexpr int calls_per_turn = 64;
 /// their turn.
 inline constexpr int inline_beside_others = 1;
 
+class engine;
+class unclaimed_operations;
+
 /// Work and counts that several engines share: a multiplexer of several threads.
 class shared_state {
  public:
@@ -64,6 +67,14 @@ class shared_state {
   virtual bool take_wake() noexcept = 0;
   /// A wake() that was taken, but not by a run().
   virtual void give_wake() noexcept = 0;
+  /// From any thread: engine::poke(), if a thread runs the engine.
+  virtual void poke() noexcept = 0;
+  /// Gives `by` a share of what is unclaimed. On its thread.
+  virtual void claim(engine& by) noexcept = 0;
+  /// Another thread's operation, which it has started here.
+  virtual void start_unclaimed(io_operation& op) noexcept = 0;
+
+  unclaimed_operations* unclaimed = nullptr; ///< what no thread runs yet
 
  protected:
   ~shared_state() = default;
@@ -91,6 +102,19 @@ class engine final : public io_multiplexer, public leaves_remains {
   void abandon(io_operation& op) noexcept override;
   void member_ended(io_operation& chain) noexcept override;
 
+  using io_multiplexer::adopt;
+  /// Runs one that is unclaimed, whose multiplexer is this from now on.
+  void take_over(io_operation& op) noexcept;
+  void claim() noexcept {
+    if (open_) shared_->claim(*this);
+  }
+  /// False: no message is needed. From any thread, while `op` is this engine's.
+  [[nodiscard]] bool leave_message(io_operation& op, io_operation::request r) noexcept {
+    if (!op.ask(r)) return false;
+    mail_.leave(op);
+    return true;
+  }
+  void poke_if_run() noexcept { shared_->poke(); }
   /// A worker has performed `op`, whose outcome_value() is what the call returned. From any thread.
   void worker_done(io_operation& op) noexcept;
   /// Something waits in the shared state: wakes this engine if it sleeps. Returns whether it slept. From any
@@ -101,6 +125,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// What its destructor does on the thread that runs it; the engine itself may then be destroyed by another
   /// one.
   void close() noexcept { shut_down(); }
+  /// After close(), when no other thread wakes it any more: gives back what it has of the kernel's. It may be
+  /// asked where its operations have gone, and used again after open_again().
+  void rest() noexcept;
+  void open_again(std::unique_ptr<backend> b) noexcept;
   [[nodiscard]] bool on_own_thread() const noexcept;
   /// When the next of the deadlines is due, which may have come since a turn began.
   [[nodiscard]] std::int64_t next_due() const noexcept {
@@ -243,6 +271,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void want_buffers(io_operation& op) noexcept;
   void expire(bound const& b) noexcept;
   void take_messages() noexcept;
+  void wait_for_others() noexcept;
+  [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
   int take_delivered() noexcept;
   void deliver_now(io_operation& op) noexcept;
   void poll_member(io_operation& member) noexcept;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "driver/choose.hpp"
+#include "driver/ended.hpp"
 #include "sys/calls.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -20,9 +21,7 @@ class failed_multiplexer : public io_multiplexer {
   unio::capabilities capabilities() const override { return {.driver = "none", .why = why_none(why)}; }
   unio::counters counters() const noexcept override { return {}; }
   void start(io_operation& op) noexcept override {
-    op.set_outcome(detail::to_native(why));
-    if (op.is_quiet()) return op.mark_finished();
-    op.deliver(io_operation::value | io_operation::done);
+    end_at_once(op, detail::to_native(why));
   }
   io_status poll(io_operation&) noexcept override { return io_status::completed; }
   void cancel(io_operation&) noexcept override {}

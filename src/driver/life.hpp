@@ -4,7 +4,7 @@
 //                                  ├─► to_poll ───────────► polled ────┤
 //   idle ──start──► at_hand ──arm──┼─► parked, queued, with_worker ────┼─► at_hand ──► landed ──► idle
 //     │                 ▲          ├─► later, timed, retrying ─────────┤     │     delivered
-//     │                 │          └─► with_members ───────────────────┘     │
+//     │                 │          └─► with_members, unclaimed ────────┘     │
 //     └─► ready ──► idle│                                                    │
 //                       └────────────── rearm ◄── delivered ◄── yielded ◄────┘
 //
@@ -73,6 +73,7 @@ inline constexpr std::array<reactions, place_count> life = {{
     /* timed        */ {never,     nothing,  never,      never,   perform, end,        nothing,    never},
     /* retrying     */ {never,     nothing,  never,      never,   rearm,   end,        nothing,    never},
     /* yielded      */ {never,     nothing,  never,      never,   never,   end,        nothing,    rearm},
+    /* unclaimed    */ {never,     never,    never,      never,   never,   end,        nothing,    never},
     /* landed       */ {never,     nothing,  never,      never,   never,   nothing,    nothing,    retire},
     // clang-format on
 }};
@@ -95,7 +96,7 @@ constexpr bool may_move(place from, place to) noexcept {
       return to == place::ready || to == place::at_hand;
     case place::ready:
     case place::landed:
-      return to == place::idle;
+      return to == place::idle || to == place::unclaimed;
     case place::at_hand: // to wherever it waits, or to its end
       return to != place::idle && to != place::ready && to != place::in_kernel && to != place::polled;
     case place::to_try:
@@ -112,6 +113,7 @@ constexpr bool may_move(place from, place to) noexcept {
     case place::timed:
     case place::retrying:
     case place::yielded:
+    case place::unclaimed:
       return to == place::at_hand;
     case place::with_members:
       return to == place::landed;
@@ -130,7 +132,7 @@ constexpr char const* name_of(place where) noexcept {
   constexpr std::array<char const*, place_count> names = {
       "idle",          "ready",  "at hand",  "to try",  "to submit",     "to poll",
       "in the kernel", "polled", "parked",   "later",   "with a worker", "queued",
-      "with members",  "timed",  "retrying", "yielded", "landed"};
+      "with members",  "timed",  "retrying", "yielded", "unclaimed",     "landed"};
   return names[static_cast<std::size_t>(where)];
 }
 

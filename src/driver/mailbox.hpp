@@ -30,8 +30,10 @@ class doorbell {
   explicit doorbell(int fd) noexcept : fd_(fd) {}
   doorbell(doorbell const&) = delete;
   doorbell& operator=(doorbell const&) = delete;
-  ~doorbell();
+  ~doorbell() { replace(-1); }
   void ring() noexcept;
+  /// No other thread may ring it meanwhile.
+  void replace(int fd) noexcept;
   [[nodiscard]] int fd() const noexcept { return fd_; }
 
  private:
@@ -57,6 +59,8 @@ template <class Mail = engine_mail> class mailbox {
 
   template <class Work> void post(Work& w) noexcept { bring(posted_, w); }
   template <class Message> void send(Message& m) noexcept { bring(messages_, m); }
+  /// The same, where what waits keeps the engine alive; poke() follows.
+  template <class Message> void leave(Message& m) noexcept { messages_.push(m); }
   /// By a worker, of what was lent to it.
   template <class Lent> void give_back(Lent& l) noexcept {
     returned_.push(l);

@@ -14,12 +14,12 @@
 namespace unio::inline v0_1::driver {
 
 /// The queue that an operation is in (operation_links::queue).
-enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel };
+enum class queue_name : std::uint8_t { none, ready, due, later, to_submit, to_cancel, unclaimed };
 
 /// Operations in the order in which they came, linked through operation_links. Every operation is O(1).
 class operation_queue {
  public:
-  explicit operation_queue(queue_name name) noexcept : name_(name) {}
+  explicit constexpr operation_queue(queue_name name) noexcept : name_(name) {}
 
   [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
   [[nodiscard]] io_operation* first() const noexcept { return first_; }

@@ -17,6 +17,7 @@
 #include "driver/registry.hpp"
 
 #include "driver/engine.hpp"
+#include "driver/shared/members.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
@@ -166,6 +167,7 @@ void registry::forget_in_all(int fd) noexcept {
   for (;;) {
     // Read before looking: what changes afterwards ends the sleep.
     std::uint32_t const news = sys::closing_news.load(std::memory_order_acquire);
+    members::forget_unclaimed_in_all(fd);
     answer_for_this_thread();
     {
       std::lock_guard const lock(mutex);

@@ -31,9 +31,9 @@ inline io_multiplexer& choose(io_multiplexer* own, io_multiplexer* given) noexce
   return this_thread::multiplexer();
 }
 
-/// Whether only another thread may start operations on `m`.
+/// Whether another thread runs what this one starts on `m`, or may.
 inline bool is_run_elsewhere(io_multiplexer const& m) noexcept {
-  return &m != shortcut.get() && m.run_by() == io_multiplexer::runner::another_thread;
+  return &m != shortcut.get() && m.runs_elsewhere();
 }
 
 } // namespace unio::detail

@@ -60,7 +60,7 @@ bool io_operation::leave_ending() noexcept {
     state().fetch_xor(bit_ending | bit_finished, std::memory_order_acq_rel);
     return true;
   }
-  if (!is_marked_finished()) multiplexer_->finish(*this);
+  if (!is_marked_finished()) multiplexer()->finish(*this);
   return true;
 }
 
@@ -79,12 +79,12 @@ void io_operation::start(io_multiplexer* m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   links.is = {};
-  io_multiplexer& runner = is_atomic() ? chosen(m).of_this_thread() : chosen(m);
-  multiplexer_ = &runner;
+  io_multiplexer& runs = is_atomic() ? chosen(m).of_this_thread() : chosen(m);
+  runner().store(&runs, std::memory_order_relaxed);
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
   state().store(bit_started,
                 std::memory_order_release); // pairs with started(): a stop may come from another thread
-  runner.start(*this);
+  runs.start(*this);
 }
 
 void io_operation::refuse(int native_code) noexcept {
@@ -95,11 +95,11 @@ void io_operation::refuse(int native_code) noexcept {
   state().store(bit_started | bit_completed | bit_finished, std::memory_order_relaxed);
 }
 
-io_status io_operation::look() noexcept { return multiplexer_->poll(*this); }
+io_status io_operation::look() noexcept { return multiplexer()->poll(*this); }
 
 void io_operation::cancel() noexcept {
   std::uint32_t const s = load();
-  if ((s & (bit_started | bit_finished)) == bit_started) multiplexer_->cancel(*this);
+  if ((s & (bit_started | bit_finished)) == bit_started) multiplexer()->cancel(*this);
 }
 
 int io_operation::canceled_code() const noexcept { return links.is.timed_out ? -ETIMEDOUT : -ECANCELED; }
@@ -127,7 +127,7 @@ void io_operation::abandon_in_flight() noexcept {
   } else {
     notify_ = &told_after_abandon;
   }
-  multiplexer_->abandon(*this);
+  multiplexer()->abandon(*this);
   // A child made by fork has only the memory of its parent's operations: there is nothing to wait for.
   state().fetch_or(bit_finished, std::memory_order_relaxed);
 }
@@ -144,7 +144,7 @@ void io_operation::run_blocking() noexcept {
       if ((events & done) != 0) op.mark_finished();
     };
     start();
-    if (!finished()) multiplexer_->finish(*this);
+    if (!finished()) multiplexer()->finish(*this);
     quiet_ = was_quiet;
     notify_ = receiver;
     return;

@@ -120,6 +120,12 @@ inline std::uint64_t in_flight(int fd) noexcept {
   std::uint64_t const count = std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire);
   return is_same_process(count, none_in_flight()) ? count & count_mask : 0;
 }
+/// Whether a thread waits for them. Acquire; pairs with the release of the lock under which it has said so.
+inline bool is_awaited(int fd) noexcept {
+  if (fd < 0) return false;
+  std::uint64_t const count = std::atomic_ref(state_of(fd).in_flight).load(std::memory_order_acquire);
+  return is_same_process(count, none_in_flight()) && (count & awaited_bit) != 0;
+}
 inline void enter_flight(int fd) noexcept {
   if (fd >= 0) own_count(fd).fetch_add(1, std::memory_order_relaxed);
 }

@@ -190,7 +190,9 @@ template <detail::startable A> detail::task_value_t<A> sync_wait(A&& a, run_opti
 }
 template <detail::startable A>
 detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options) {
-  UNIO_EXPECTS(m.run_by() != io_multiplexer::runner::another_thread, "another thread runs this multiplexer");
+  UNIO_EXPECTS(m.is_shared() || m.run_by() != io_multiplexer::runner::another_thread,
+               "another thread runs this multiplexer");
+  m.join_in();
   detail::waited_root<multiplexer_executor, detail::task_value_t<A>> root(
       m.executor(), detail::as_task<A>(static_cast<A&&>(a)), options);
   root.begin();

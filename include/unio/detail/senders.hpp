@@ -184,7 +184,7 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>,
   void start_on(io_multiplexer* given) noexcept {
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     bool const stoppable = token.stop_possible();
-    bool const elsewhere = this->chosen(given).run_by() == io_multiplexer::runner::another_thread;
+    bool const elsewhere = this->chosen(given).runs_elsewhere();
     if (stoppable || elsewhere) this->set_atomic(link::next_message_);
     if (stoppable && token.stop_requested()) return refuse();
     if (elsewhere) {

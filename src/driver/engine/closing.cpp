@@ -10,8 +10,13 @@
 namespace unio::inline v0_1::driver {
 
 engine::~engine() {
+  if (backend_ == nullptr) return; // it rests
   shut_down();
-  // A thread that brought the last that ended or ran here may not have returned from that.
+  wait_for_others();
+}
+
+// A thread that brought the last that ended or ran here may not have returned from that.
+void engine::wait_for_others() noexcept {
   while (mail_.is_used() && !inherited_by_fork()) sys::sched_yield();
 }
 
@@ -39,16 +44,28 @@ template <class Reached> void engine::reach(Reached reached) noexcept {
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
-    while (!op.finished() && !inherited_by_fork()) sys::sched_yield();
+    while (!op.finished() && !inherited_by_fork()) {
+      if (is_elsewhere(op)) return op.multiplexer()->finish(op);
+      sys::sched_yield();
+    }
     return;
   }
   reach([&] { return op.finished(); });
 }
 
+bool engine::is_elsewhere(io_operation const& op) const noexcept {
+  return shared_ != nullptr && op.multiplexer() != this;
+}
+
 void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
   cancel(op);
-  if (on_own_thread()) {
+  for (; !op.finished(); sys::sched_yield()) {
+    if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
+    if (on_own_thread()) break;
+  }
+  if (op.finished()) return;
+  {
     ++statistics.abandoned;
     // One that waits for nothing but to be delivered need not drive the others: no receiver is notified.
     queue_next_inline();
@@ -60,7 +77,7 @@ void engine::abandon(io_operation& op) noexcept {
       count_landed();
     }
   }
-  finish(op);
+  reach([&] { return op.finished(); });
 }
 
 void engine::cancel_all_on(int fd) noexcept {

@@ -2,6 +2,7 @@
 
 #include "core/pauses.hpp"
 #include "driver/engine/rooms.hpp"
+#include "driver/shared/unclaimed.hpp"
 #include "driver/workers.hpp"
 #include "sys/descriptors.hpp"
 
@@ -49,15 +50,9 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
     descriptors_.find(fd); // so that relisting it cannot fail for want of memory
   });
   if (op.faces().for_each_descriptor != nullptr) ++several_descriptors_;
-  readiness const wants = op.faces().wants(op);
-  bool const has_deadline = op.faces().interruptible && !op.deadline().is_none() && !op.deadline().is_zero();
-  l.due = has_deadline ? due(op.deadline()) : forever;
-  if (wants == readiness::time) {
-    l.due = std::min(l.due, op.faces().moment(op));
-    if (l.due != forever) deadlines_.insert(op);
-    return move(op, place::timed);
-  }
+  l.due = moment_of(op);
   if (l.due != forever) deadlines_.insert(op);
+  if (op.faces().wants(op) == readiness::time) return move(op, place::timed);
   if (has_members(op)) return move(op, place::with_members);
   if (op.is_multishot() && never_waits(op)) return restart(op);
   backend_->arm(*this, op, how);
@@ -289,7 +284,8 @@ bool engine::take_back(io_operation& op) noexcept {
 
 void engine::cancel(io_operation& op) noexcept {
   // Also while no thread runs it yet: one may just be starting the operation.
-  if (op.is_atomic() && run_by() != runner::this_thread) {
+  if (op.is_atomic() && (run_by() != runner::this_thread || is_elsewhere(op))) {
+    if (shared_ != nullptr) return shared_->unclaimed->ask_to_end(op);
     if (op.ask(io_operation::request_cancel)) mail_.send(op);
     return;
   }

@@ -125,6 +125,7 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
 result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   return within_turn([&]() noexcept -> result<int> {
+    if (shared_ != nullptr) claim();
     expire(bound(*this, max_items, until));
     alone_ = waiting() + due_.size() <= 1;
     serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
@@ -197,7 +198,8 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
 
 io_status engine::poll(io_operation& op) noexcept {
   if (!op.started()) return io_status::not_started;
-  if (!on_own_thread()) return op.completed() ? io_status::completed : io_status::pending;
+  if (!on_own_thread() || is_elsewhere(op))
+    return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
   bool const awaits_grant = what_follows(l.is.where, trigger::granted) == reaction::perform;
   if (op.completed() && !awaits_grant) return io_status::completed; // one of many values may be known

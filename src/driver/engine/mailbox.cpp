@@ -2,13 +2,14 @@
 
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
+#include "driver/shared/unclaimed.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
 namespace unio::inline v0_1::driver {
 
-doorbell::~doorbell() {
-  if (fd_ >= 0) sys::close(fd_);
+void doorbell::replace(int fd) noexcept {
+  if (int const old = std::exchange(fd_, fd); old >= 0) sys::close(old);
 }
 
 void doorbell::ring() noexcept {
@@ -68,6 +69,7 @@ void engine::worker_done(io_operation& op) noexcept { mail_.give_back(op); }
 
 void engine::take_messages() noexcept {
   queue_next_inline();
+  if (shared_ != nullptr && shared_->unclaimed->may_have_some()) claim();
   for (io_operation* op = mail_.take_messages(); op != nullptr;) {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();

@@ -5,12 +5,15 @@
 //   delivery.cpp  from the result to the receiver: the queues, and whose turn it is
 //   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
 //   loop.cpp      a turn; the backend, and another one in its place
+//   handover.cpp  operations that come from another thread, and go to one
 //   closing.cpp   descriptors that are closed, operations that are destroyed, the end
 
 #pragma once
 
 #include "driver/engine.hpp"
+#include "sys/due.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -27,6 +30,14 @@ inline bool uses(io_operation const& op, int fd) noexcept {
 
 /// Made of other operations, which wait in its stead.
 inline bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
+
+/// When it is to be looked at: its deadline, or what it waits for. Preconditions: begun.
+inline std::int64_t moment_of(io_operation const& op) noexcept {
+  operation_faces const& f = op.faces();
+  bool const has_deadline = f.interruptible && !op.deadline().is_none() && !op.deadline().is_zero();
+  std::int64_t const due = has_deadline ? sys::due(op.deadline()) : forever;
+  return f.wants(op) == readiness::time ? std::min(due, f.moment(op)) : due;
+}
 
 /// The kernel has read ahead for it: perform() does not ask the kernel.
 inline bool has_arrived(io_operation const& op) noexcept {

@@ -1,36 +1,38 @@
 #include "driver/shared/crew.hpp"
 
+#include "driver/engine/rooms.hpp"
+#include "sys/descriptors.hpp"
+
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
 #include <utility>
 
 namespace unio::inline v0_1::driver {
 
-crew::crew(int threads, bool stays, std::unique_ptr<slot[]> slots) noexcept
-    : threads_(threads), stays_(stays), slots_(std::move(slots)) {
-  for (slot& s : this->slots()) s.all = this;
-}
+crew::crew(io_multiplexer& of, int threads, bool stays) noexcept
+    : unclaimed_(of), threads_(threads), stays_(stays), everybodys_(*this) {}
 
 // ---- posted work ------------------------------------------------------------------------------------------
 
 bool crew::has_work() const noexcept {
-  if (everybodys_.has_work()) return true;
+  if (everybodys_.has_work() || unclaimed_.has_some()) return true;
   return std::ranges::any_of(slots(), [](slot const& s) { return s.has_work(); });
 }
 
 bool crew::has_work_beside(slot const& mine) const noexcept {
-  if (everybodys_.has_work()) return true;
+  if (everybodys_.has_work() || unclaimed_.has_some()) return true;
   return std::ranges::any_of(slots(), [&](slot const& s) { return &s != &mine && s.has_work(); });
 }
 
 bool crew::fetch(slot& s) noexcept {
-  if (everybodys_.has_work() && everybodys_.give(s, threads_, 64)) return true;
+  if (everybodys_.has_work() && everybodys_.give(s, present(), 64)) return true;
   return steal(s);
 }
 
 bool crew::steal(slot& s) noexcept {
-  for (slot *const first = slots_.get(), *const end = first + threads_, *p = &s + 1; p != &s; ++p) {
-    if (p == end) p = first;
+  for (slot* p = slot_list::after(s); p != &s; p = slot_list::after(*p)) {
+    if (p == nullptr) p = slots_.first();
     if (p == &s) break;
     if (p->has_work() && p->give(s, 2, 64)) return true;
   }
@@ -100,11 +102,12 @@ void crew::wake_sleeper() noexcept {
 }
 
 bool crew::is_quiet() const noexcept {
-  if (gate_.sleepers() != static_cast<std::uint32_t>(threads_) ||
+  if (gate_.sleepers() < static_cast<std::uint32_t>(threads_) ||
       pending_.load(std::memory_order_acquire) != 0)
     return false;
   return std::ranges::all_of(slots(), [](slot const& s) {
-    engine const* const e = s.others_engine(); // stays: this is a pool
+    if (!s.is_pools) return true; // a thread that came by
+    engine const* const e = s.others_engine();
     return e != nullptr && e->is_asleep();
   });
 }
@@ -124,19 +127,65 @@ void crew::end_when_quiet() noexcept {
   while (!is_over()) phase_.wait(phase::closing, std::memory_order_acquire);
 }
 
+// ---- operations that no thread runs yet (unclaimed.hpp) ----------------------------------------------------
+
+void crew::start_unclaimed(io_operation& op) noexcept {
+  if (op.faces().begin != nullptr) op.faces().begin(op);
+  op.links.due = moment_of(op);
+  op.for_each_descriptor(&sys::enter_flight);
+  count(1);
+  unclaimed_.add(op); // from here on it may end
+  call_one();
+}
+
+// One that waits for other operations has to be performed once more, and one that yields many values may
+// have some yet.
+void crew::end_unclaimed(operation_queue& ops) noexcept {
+  while (io_operation* const op = ops.pop()) {
+    operation_links& l = op->links;
+    unsigned ends = l.is.undelivered & io_operation::done;
+    l.is.cancel_wanted = true;
+    while (ends == 0) {
+      if ((std::exchange(l.is.undelivered, 0) & io_operation::value) != 0) op->deliver(io_operation::value);
+      outcome o = op->faces().complete(*op, -ECANCELED, 0);
+      if (o == outcome::pending)
+        o = op->faces().complete(*op, op->faces().perform(*op, attempt::nonblocking), 0);
+      if (o == outcome::more) {
+        l.is.undelivered = io_operation::value;
+      } else {
+        ends = io_operation::value | io_operation::done;
+      }
+    }
+    op->for_each_descriptor(&sys::leave_flight);
+    move(*op, place::landed);
+    move(*op, place::idle);
+    l.is.undelivered = 0;
+    op->deliver(ends); // it may be gone now
+    count(-1);
+  }
+}
+
+void crew::count(int change) noexcept {
+  if (pending_.fetch_add(change, std::memory_order_seq_cst) + change != 0 || stays_) return;
+  for (slot& s : slots()) // the last has ended: those that sleep are done
+    with_engine(s, [](engine& e) { e.poke(); });
+}
+
 // ---- a thread's place -------------------------------------------------------------------------------------
 
+slot::slot(crew& c) noexcept : all(c) { unclaimed = &c.unclaimed_; }
+
 int slot::run_shared(int max_items) noexcept {
-  if (max_items <= 0 || all->is_over()) return 0;
+  if (max_items <= 0 || all.is_over()) return 0;
   // What is everybody's must not wait for ever behind what this thread posts to itself.
-  if (all->everybodys_.has_work()) all->everybodys_.give(*this, all->threads_, 64);
+  if (all.everybodys_.has_work()) all.everybodys_.give(*this, all.present(), 64);
   // Nor what waits behind a work that takes long, though all others are always busy with what they post
   // themselves.
-  if (all->threads_ != 1 && ++turns_ % 64 == 0) all->steal(*this);
-  if (!has_work() && (all->threads_ == 1 || !all->fetch(*this))) return 0;
+  if (all.threads_ != 1 && ++turns_ % 64 == 0) all.steal(*this);
+  if (!has_work() && (all.threads_ == 1 || !all.fetch(*this))) return 0;
   int left = 0;
   work* w = pop(&left);
-  if (left > 1) all->call_one();
+  if (left > 1) all.call_one();
   int n = 0;
   // No more than there were: what they post is for the next turn.
   engine& here = *own_engine();
@@ -144,45 +193,54 @@ int slot::run_shared(int max_items) noexcept {
   for (left = std::min(left, max_items); w != nullptr; w = pop()) {
     here.begin_work(only_one);
     (*w)();
-    if (++n >= left || all->is_over()) break;
+    if (++n >= left || all.is_over()) break;
   }
   return n;
 }
 
-bool slot::has_shared() noexcept { return !all->is_over() && all->has_work(); }
+bool slot::has_shared() noexcept { return !all.is_over() && all.has_work(); }
 
 bool slot::before_sleep(int landed) noexcept {
-  if (all->is_over()) return false; // only waits for what it has cancelled
-  all->gate_.lie_down(sleeper);
-  if (all->has_work() || all->wakes_.load(std::memory_order_seq_cst)) return true;
+  if (all.is_over()) return false; // only waits for what it has cancelled
+  all.gate_.lie_down(sleeper);
+  if (all.has_work() || all.wakes_.load(std::memory_order_seq_cst)) return true;
   // The last operation may have ended since this thread looked, and its thread not have seen this one asleep.
-  if (!all->stays_ && all->pending_.load(std::memory_order_seq_cst) == landed) return true;
-  if (all->phase_.load(std::memory_order_seq_cst) == crew::phase::closing && all->is_quiet()) {
-    all->end();
+  if (!all.stays_ && all.pending_.load(std::memory_order_seq_cst) == landed) return true;
+  if (all.phase_.load(std::memory_order_seq_cst) == crew::phase::closing && all.is_quiet()) {
+    all.end();
     return true;
   }
   return false;
 }
 
 void slot::after_sleep() noexcept {
-  if (!all->gate_.rise(sleeper)) return;
-  all->fetch(*this);
-  all->gate_.answered();
-  if (has_more_than_one() || all->has_work_beside(*this)) all->call_one();
+  if (!all.gate_.rise(sleeper)) return;
+  if (unclaimed->may_have_some()) own_engine()->claim();
+  all.fetch(*this);
+  all.gate_.answered();
+  if (has_more_than_one() || all.has_work_beside(*this)) all.call_one();
 }
 
-void slot::count(int change) noexcept {
-  if (all->pending_.fetch_add(change, std::memory_order_seq_cst) + change != 0 || all->stays_) return;
-  for (slot& s : all->slots()) // the last has ended: those that sleep are done
-    all->with_engine(s, [](engine& e) { e.poke(); });
+void slot::count(int change) noexcept { all.count(change); }
+
+bool slot::take_wake() noexcept { return all.take_wake(); }
+
+void slot::give_wake() noexcept { all.wake(); }
+
+void slot::poke() noexcept {
+  all.with_engine(*this, [](engine& e) { e.poke(); });
 }
 
-bool slot::take_wake() noexcept { return all->take_wake(); }
+void slot::claim(engine& by) noexcept {
+  if (all.is_over()) return;
+  operation_queue ops = unclaimed->take(by, std::max(1, all.present()));
+  while (io_operation* const op = ops.pop()) by.take_over(*op);
+}
 
-void slot::give_wake() noexcept { all->wake(); }
+void slot::start_unclaimed(io_operation& op) noexcept { all.start_unclaimed(op); }
 
 int slot::pending() noexcept {
-  return all->pending_.load(std::memory_order_acquire) + (all->stays_ && !all->is_over() ? 1 : 0);
+  return all.pending_.load(std::memory_order_acquire) + (all.stays_ && !all.is_over() ? 1 : 0);
 }
 
 } // namespace unio::driver

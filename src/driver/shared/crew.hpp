@@ -9,17 +9,22 @@
 //   post, by another thread ──► everybody's slot ── a share ┘                   └─ half, to an idle thread
 //
 // Everything that waits can be taken by an idle thread, and taken back; only what runs is out of the queues,
-// and for a moment what moves from one to another.
+// and for a moment what moves from one to another. Operations that no thread runs yet are in a queue of their
+// own (unclaimed.hpp).
+//
+// Slots are made as threads come, and are there until the end: a thread that has left leaves its slot, with
+// its engine, to the next that comes. So what another thread has read of an operation, its engine say, may be
+// out of date but is never gone.
 
 #pragma once
 
 #include "driver/engine.hpp"
+#include "driver/shared/unclaimed.hpp"
 #include "driver/shared/wake_gate.hpp"
 #include "driver/shared/work_slot.hpp"
 
 #include <atomic>
 #include <memory>
-#include <span>
 
 namespace unio::inline v0_1::driver {
 
@@ -28,7 +33,9 @@ class crew;
 /// A thread's place.
 class slot final : public shared_state, public work_slot {
  public:
-  crew* all = nullptr;
+  explicit slot(crew& all) noexcept;
+
+  crew& all;
 
   int run_shared(int max_items) noexcept override;
   bool has_shared() noexcept override;
@@ -38,8 +45,15 @@ class slot final : public shared_state, public work_slot {
   int pending() noexcept override;
   bool take_wake() noexcept override;
   void give_wake() noexcept override;
+  void poke() noexcept override;
+  void claim(engine& by) noexcept override;
+  void start_unclaimed(io_operation& op) noexcept override;
 
-  // The engine, while there is one. The lock keeps it from being destroyed while another thread wakes it.
+  std::unique_ptr<engine> kept;   ///< the engine, once there was one
+  std::atomic<bool> taken{false}; ///< changed under the lock of those that join, but for the last of a leaver
+  bool is_pools = false;          ///< its thread is one of a pool
+  // The engine, while a thread runs it. The lock keeps its doorbell from being closed while another thread
+  // wakes it.
   sys::short_lock engine_lock;
   std::atomic<bool> missed{false}; ///< a wake() found it locked
   std::atomic<engine*> runs{nullptr};
@@ -51,21 +65,77 @@ class slot final : public shared_state, public work_slot {
   wake_gate<>::sleeper sleeper;
 
  private:
+  friend class slot_list;
+  std::atomic<slot*> next_{nullptr};
   unsigned turns_ = 0; // its own thread's
+};
+
+/// Grows at its end, while other threads walk through it.
+class slot_list {
+ public:
+  slot_list() = default;
+  slot_list(slot_list const&) = delete;
+  slot_list& operator=(slot_list const&) = delete;
+  ~slot_list() {
+    for (slot *s = first(), *next; s != nullptr; s = next) {
+      next = after(*s);
+      delete s;
+    }
+  }
+
+  class iterator {
+   public:
+    using value_type = slot;
+    using difference_type = std::ptrdiff_t;
+    iterator() = default;
+    explicit iterator(slot* at) noexcept : at_(at) {}
+    slot& operator*() const noexcept { return *at_; }
+    iterator& operator++() noexcept {
+      at_ = after(*at_);
+      return *this;
+    }
+    iterator operator++(int) noexcept {
+      iterator const was = *this;
+      ++*this;
+      return was;
+    }
+    bool operator==(iterator const&) const = default;
+
+   private:
+    slot* at_ = nullptr;
+  };
+  [[nodiscard]] iterator begin() const noexcept { return iterator(first()); }
+  [[nodiscard]] iterator end() const noexcept { return {}; }
+
+  // Acquire: pairs with the release in add().
+  [[nodiscard]] slot* first() const noexcept { return first_.load(std::memory_order_acquire); }
+  /// The one that was added after it, or null.
+  [[nodiscard]] static slot* after(slot const& s) noexcept { return s.next_.load(std::memory_order_acquire); }
+  /// One thread at a time.
+  void add(std::unique_ptr<slot> s) noexcept {
+    slot* const added = s.release();
+    (last_ != nullptr ? last_->next_ : first_).store(added, std::memory_order_release);
+    last_ = added;
+  }
+
+ private:
+  std::atomic<slot*> first_{nullptr};
+  slot* last_ = nullptr;
 };
 
 class crew {
  public:
   /// `stays`: a pool's threads; run() never says that nothing is pending.
-  crew(int threads, bool stays, std::unique_ptr<slot[]> slots) noexcept;
+  crew(io_multiplexer& of, int threads, bool stays) noexcept;
   crew(crew const&) = delete;
   crew& operator=(crew const&) = delete;
 
+  /// How many it was made for.
   [[nodiscard]] int threads() const noexcept { return threads_; }
   [[nodiscard]] bool stays() const noexcept { return stays_; }
-  [[nodiscard]] std::span<slot> slots() const noexcept {
-    return {slots_.get(), static_cast<std::size_t>(threads_)};
-  }
+  [[nodiscard]] slot_list const& slots() const noexcept { return slots_; }
+  /// How many run it now: more or less.
+  [[nodiscard]] int present() const noexcept { return present_.load(std::memory_order_relaxed); }
   /// The slot of no thread.
   [[nodiscard]] slot& everybodys() noexcept { return everybodys_; }
 
@@ -78,6 +148,10 @@ class crew {
   /// After `s.engine_lock` was held.
   void unlock(slot& s) noexcept;
   [[nodiscard]] bool withdraw(work& w) noexcept;
+  /// Has a thread that runs it, or the next that does, take an operation that this thread has started.
+  void start_unclaimed(io_operation& op) noexcept;
+  /// Ends as canceled those of which nobody else knows any more, and notifies their receivers.
+  void end_unclaimed(operation_queue& ops) noexcept;
   /// Tells what is still posted that it will not run.
   void drop_posted() noexcept;
 
@@ -87,6 +161,11 @@ class crew {
   void end() noexcept;
   /// Returns when it is over.
   void end_when_quiet() noexcept;
+
+ protected:
+  slot_list slots_;
+  std::atomic<int> present_{0};
+  unclaimed_operations unclaimed_;
 
  private:
   friend class slot;
@@ -100,6 +179,7 @@ class crew {
   bool fetch(slot& s) noexcept;
   bool steal(slot& s) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
+  void count(int change) noexcept;
   void wake_sleeper() noexcept;
   bool take_wake() noexcept { return wakes_.load(std::memory_order_relaxed) && wakes_.exchange(false); }
   /// Whether nothing is posted, running or in flight: all threads are on their way to sleep, and none is
@@ -108,7 +188,6 @@ class crew {
 
   int const threads_;
   bool const stays_;
-  std::unique_ptr<slot[]> slots_;
   std::atomic<phase> phase_{phase::open};
   slot everybodys_;
   alignas(64) wake_gate<> gate_;

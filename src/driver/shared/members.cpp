@@ -2,6 +2,7 @@
 
 #include "sys/calls.hpp"
 
+#include <limits>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -73,6 +74,21 @@ void members::end_membership() noexcept {
     *link = next_living_;
   }
   while (retiring_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
+}
+
+void members::forget_unclaimed_in_all(int fd) noexcept {
+  for (std::uint64_t number = std::numeric_limits<std::uint64_t>::max();;) { // the newest first
+    members* m = nullptr;
+    {
+      std::lock_guard const lock(living_mutex);
+      for (m = living; m != nullptr && (m->number_ >= number || m->inherited_by_fork());) m = m->next_living_;
+      if (m == nullptr) return;
+      number = m->number_;
+      m->retiring_.fetch_add(1, std::memory_order_relaxed);
+    }
+    m->forget_unclaimed(fd);
+    m->retiring_.fetch_sub(1, std::memory_order_release);
+  }
 }
 
 bool members::join(slot& s) noexcept {

@@ -21,6 +21,9 @@ class members {
   members(members const&) = delete;
   members& operator=(members const&) = delete;
 
+  /// Ends what is unclaimed on a descriptor, in every multiplexer of several threads.
+  static void forget_unclaimed_in_all(int fd) noexcept;
+
   /// The calling thread's slot here, or null.
   [[nodiscard]] slot* find_mine() const noexcept {
     if (last.number == number_) [[likely]]
@@ -40,6 +43,7 @@ class members {
   void leave() noexcept;
   /// The thread that has `s` ends, and is the calling one.
   virtual void retire(slot& s) noexcept = 0;
+  virtual void forget_unclaimed(int fd) noexcept = 0;
 
  private:
   struct entries;
@@ -55,7 +59,7 @@ class members {
   std::uint64_t number_ = 0;
   members* next_living_ = nullptr;
   unsigned const fork_generation_ = sys::fork_generation();
-  std::atomic<int> retiring_{0}; // threads that end, inside retire()
+  std::atomic<int> retiring_{0}; // threads inside retire() or forget_unclaimed()
 };
 
 inline constinit thread_local members::last_found members::last{};

@@ -1,8 +1,9 @@
 // A multiplexer that several threads run: an engine for each of them, behind the face of one multiplexer.
 //
 // Operations stay on the engine of the thread that started them, so that caches stay warm and a ring has one
-// submitter. What is shared is posted work, and the count of what is pending, so that run() knows when there
-// is nothing left to wait for (crew.hpp).
+// submitter. Those of a thread that does not run it are unclaimed (unclaimed.hpp): a thread that runs it
+// takes them, or the next that does. What is shared is these, posted work, and the count of what is pending,
+// so that run() knows when there is nothing left to wait for (crew.hpp).
 //
 // With one thread (a pool of one) the engine's own queue serves: posting from its thread is then a plain
 // store.
@@ -10,6 +11,7 @@
 #include "driver/shared.hpp"
 
 #include "driver/choose.hpp"
+#include "driver/ended.hpp"
 #include "driver/remains.hpp"
 #include "driver/shared/crew.hpp"
 #include "driver/shared/members.hpp"
@@ -30,10 +32,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     // Says now rather than later what would go wrong with each thread's own.
     result<std::unique_ptr<backend>> const like = best_backend(true);
     if (!like.has_value()) return like.error();
-    std::unique_ptr<slot[]> slots(new (std::nothrow) slot[static_cast<std::size_t>(threads)]);
-    std::unique_ptr<shared_multiplexer> made;
-    if (slots != nullptr)
-      made.reset(new (std::nothrow) shared_multiplexer(threads, is_pool, std::move(slots), **like));
+    std::unique_ptr<shared_multiplexer> made(new (std::nothrow) shared_multiplexer(threads, is_pool, **like));
     if (made == nullptr) return std::make_error_code(std::errc::not_enough_memory);
     return made;
   }
@@ -41,14 +40,20 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   ~shared_multiplexer() override {
     end_membership();
     while (posting_.load(std::memory_order_acquire) != 0 && !inherited_by_fork()) sys::sched_yield();
-    for (slot& s : slots()) delete s.runs.exchange(nullptr, std::memory_order_acq_rel);
-    if (!inherited_by_fork()) crew::drop_posted(); // of which another thread may have held the locks
+    ending_.store(true, std::memory_order_relaxed);
+    for (slot& s : slots()) {
+      s.runs.store(nullptr, std::memory_order_relaxed);
+      if (s.kept != nullptr) s.kept->close();
+    }
+    if (inherited_by_fork()) return; // another thread of the parent may have held the locks
+    for (operation_queue left = unclaimed_.take_all(); !left.empty(); left = unclaimed_.take_all())
+      end_unclaimed(left);
+    crew::drop_posted();
   }
 
   using io_multiplexer::post;
   void post(work& w) noexcept override {
-    if (threads() == 1)
-      if (engine* const e = slots()[0].runs.load(std::memory_order_acquire); e != nullptr) return e->post(w);
+    if (engine* const e = only_engine(); e != nullptr) return e->post(w);
     slot* const mine = find_mine();
     if (mine != nullptr && stays()) { // which does not end before this thread has left it
       mine->push(w);
@@ -61,18 +66,16 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
 
   bool withdraw(work& w) noexcept override {
-    if (threads() == 1)
-      if (engine* const e = slots()[0].runs.load(std::memory_order_acquire); e != nullptr && e->withdraw(w))
-        return true;
+    if (engine* const e = only_engine(); e != nullptr && e->withdraw(w)) return true;
     return crew::withdraw(w);
   }
 
   [[nodiscard]] runner run_by() const noexcept override {
     if (find_mine() != nullptr) return runner::this_thread;
-    for (slot const& s : slots())
-      if (s.runs.load(std::memory_order_relaxed) == nullptr) return runner::none_yet;
-    return runner::another_thread;
+    return present() != 0 ? runner::another_thread : runner::none_yet;
   }
+
+  [[nodiscard]] bool is_shared() const noexcept override { return true; }
 
   void wake() noexcept override { crew::wake(); }
 
@@ -93,30 +96,51 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
 
   void start(io_operation& op) noexcept override {
-    engine* const e = mine();
-    if (e == nullptr) {
-      op.set_outcome(why_none_.load(std::memory_order_relaxed));
-      return op.is_quiet() ? op.mark_finished() : op.deliver(io_operation::value | io_operation::done);
+    if (engine* const e = my_engine(); e != nullptr) {
+      adopt(op, *e);
+      return e->start(op);
     }
-    adopt(op, *e);
-    e->start(op);
+    if (inherited_by_fork()) return end_at_once(op, detail::native(error::inherited_by_fork));
+    if (ending_.load(std::memory_order_relaxed))
+      return end_at_once(op, detail::native(error::multiplexer_destroyed));
+    posting_.fetch_add(1, std::memory_order_relaxed);
+    start_unclaimed(op);                              // from here on it may run, and the multiplexer end
+    posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
   }
   io_multiplexer& of_this_thread() noexcept override {
-    engine* const e = mine();
+    engine* const e = my_engine();
     return e != nullptr ? static_cast<io_multiplexer&>(*e) : *this;
   }
-  // Once started an operation is its engine's. What stays here could not be started, and has ended.
+  void join_in() noexcept override { (void)mine(); }
+
+  // What follows concerns what is unclaimed: the rest is its engine's.
+
   io_status poll(io_operation& op) noexcept override {
-    return op.multiplexer() != this ? op.poll() : io_status::completed;
+    if (!claim(op)) return op.completed() ? io_status::completed : io_status::pending;
+    return op.poll();
   }
   void cancel(io_operation& op) noexcept override {
-    if (op.multiplexer() != this) op.cancel();
+    if (!inherited_by_fork()) unclaimed_.ask_to_end(op);
   }
   void finish(io_operation& op) noexcept override {
-    if (op.multiplexer() != this) return op.multiplexer()->finish(op);
-    while (!op.finished()) sys::sched_yield(); // it could not be started: another thread is notifying of that
+    for (; !op.finished() && !inherited_by_fork(); sys::sched_yield()) {
+      (void)claim(op);
+      if (op.multiplexer() != this) return op.multiplexer()->finish(op);
+    }
+  }
+  void abandon(io_operation& op) noexcept override {
+    for (; !op.finished() && !inherited_by_fork(); sys::sched_yield()) {
+      if (unclaimed_.take(op)) {
+        operation_queue only(queue_name::none);
+        only.push(op);
+        return end_unclaimed(only);
+      }
+      if (op.multiplexer() != this) return op.multiplexer()->abandon(op);
+    }
   }
   void forget(int fd) noexcept override {
+    if (inherited_by_fork()) return;
+    forget_unclaimed(fd);
     if (engine* const e = my_engine(); e != nullptr) e->forget(fd);
   }
 
@@ -124,6 +148,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
   result<void> enter() noexcept override {
     if (mine() == nullptr) return none().error();
+    find_mine()->is_pools = true;
     return {};
   }
 
@@ -132,6 +157,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     if (s == nullptr) return;
     s->own_engine()->close();
     members::leave();
+    present_.fetch_sub(1, std::memory_order_relaxed);
   }
 
   /// A thread ends: so does its engine, and what waits in its slot is for the others.
@@ -142,10 +168,17 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     s.engine_lock.lock();
     s.runs.store(nullptr, std::memory_order_release);
     unlock(s);
-    delete e;
+    e->rest();
     while (s.give(everybodys(), 1, 1024)) {
     }
+    present_.fetch_sub(1, std::memory_order_relaxed);
+    s.taken.store(false, std::memory_order_release); // pairs with the acquire in mine()
     call_one();
+  }
+
+  void forget_unclaimed(int fd) noexcept override {
+    for (operation_queue ops = unclaimed_.take_on(fd); !ops.empty(); ops = unclaimed_.take_on(fd))
+      end_unclaimed(ops);
   }
 
   // ---- the end of a pool
@@ -174,8 +207,8 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
 
  private:
-  shared_multiplexer(int threads, bool is_pool, std::unique_ptr<slot[]> slots, backend const& like) noexcept
-      : crew(threads, is_pool, std::move(slots)), why_no_ring_(like.why_no_ring()) {
+  shared_multiplexer(int threads, bool is_pool, backend const& like) noexcept
+      : crew(*this, threads, is_pool), why_no_ring_(like.why_no_ring()) {
     like.describe(offered_);
     offered_.threads = static_cast<unsigned>(threads);
   }
@@ -188,12 +221,14 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   engine* mine() noexcept {
     if (engine* const e = my_engine(); e != nullptr) [[likely]]
       return e;
+    if (inherited_by_fork()) {
+      why_none_ = detail::native(error::inherited_by_fork);
+      return nullptr;
+    }
     std::lock_guard const lock(making_);
-    slot* free = nullptr;
-    for (slot& s : slots())
-      if (free == nullptr && s.runs.load(std::memory_order_relaxed) == nullptr) free = &s;
+    slot* const free = free_slot();
     if (free == nullptr) {
-      why_none_ = detail::native(error::too_many_threads);
+      why_none_ = -ENOMEM;
       return nullptr;
     }
     result<std::unique_ptr<backend>> b = best_backend();
@@ -201,13 +236,49 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       why_none_ = detail::to_native(b.error());
       return nullptr;
     }
-    std::unique_ptr<engine> e(new (std::nothrow) engine(std::move(*b), free));
-    if (e == nullptr || !join(*free)) {
+    if (free->kept == nullptr) {
+      free->kept.reset(new (std::nothrow) engine(std::move(*b), free));
+    } else {
+      free->kept->open_again(std::move(*b));
+    }
+    if (free->kept == nullptr || !join(*free)) {
+      if (free->kept != nullptr) {
+        free->kept->close();
+        free->kept->rest();
+      }
       why_none_ = -ENOMEM;
       return nullptr;
     }
-    free->runs.store(e.get(), std::memory_order_release);
-    return e.release();
+    free->taken.store(true, std::memory_order_relaxed);
+    present_.fetch_add(1, std::memory_order_relaxed);
+    free->runs.store(free->kept.get(), std::memory_order_release);
+    return free->kept.get();
+  }
+
+  // Of a thread that has left, or a new one; null: no memory.
+  slot* free_slot() noexcept {
+    for (slot& s : slots())
+      if (!s.taken.load(std::memory_order_acquire)) return &s;
+    std::unique_ptr<slot> made(new (std::nothrow) slot(*this));
+    slot* const s = made.get();
+    if (s != nullptr) slots_.add(std::move(made));
+    return s;
+  }
+
+  /// Of a pool of one thread.
+  engine* only_engine() const noexcept {
+    if (threads() != 1) return nullptr;
+    slot const* const s = slots().first();
+    return s != nullptr ? s->others_engine() : nullptr;
+  }
+
+  /// Makes an operation that is unclaimed the calling thread's. False: it is not unclaimed.
+  bool claim(io_operation& op) noexcept {
+    if (inherited_by_fork() || op.multiplexer() != this) return false;
+    engine* const e = mine();
+    if (e == nullptr || !unclaimed_.take(op, *e)) return false;
+    e->take_over(op);
+    return true;
   }
 
   result<int> none() const noexcept {
@@ -216,6 +287,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
 
   unio::capabilities offered_; // what a thread can expect before it has begun
   int why_no_ring_;
+  std::atomic<bool> ending_{false};
   std::mutex making_;
   std::atomic<int> why_none_ = 0;
   alignas(64) std::atomic<int> posting_{0}; // threads inside post(), that do not run this
