@@ -24,6 +24,8 @@ namespace unio::inline v0_1 {
 //   Preconditions the handle is open
 //   Cancellation  what was done nevertheless is returned: a transfer that moved bytes is a success, and a
 //                 descriptor or lock that was obtained is not lost
+//   Concurrency   as io_operation: one thread at a time, from start() on the one that runs its multiplexer;
+//                 the atomic_ forms are started, polled and cancelled from any thread
 //   Cost          no allocation, no copy
 
 /// Waits until the handle is readable, writable or in an exceptional condition; moves nothing.
@@ -45,7 +47,19 @@ class async_close;
 
 /// Owns one descriptor, which is close-on-exec from birth and never 0, 1 or 2.
 ///
-/// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else
+/// Blocking       a call that has to wait runs multiplexer() meanwhile: the one set, or else the calling
+///                thread's own, if there is one and it has anything to run when the wait begins. So the call
+///                may deliver whatever is ready there, as run() would: receivers are called, coroutines
+///                resumed, deadlines pass, posted work runs. They may make blocking calls of their own, which
+///                are nested, and close the handle, which ends the call with condition::canceled. A call that
+///                need not wait, or may not (a deadline of zero), delivers nothing on the thread's own
+///  what waits    for a peer, a moment, a lock, a buffer, a word; and on files barrier() and what is to be
+///                read past the cache. What else is done with files and names the thread does itself, and
+///                holds up its own multiplexer meanwhile (not the one set)
+///  no error      of the thread's own becomes the call's: one that cannot go on is left, and the call waits
+///                without it. None is ever made for a blocking call
+/// Thread safety  distinct: safe; shared: one read and one write at a time, nothing else. close() also while
+///                other threads' multiplexers have operations on it
 /// Cost           of all handles, where nothing else is said: one system call; no allocation
 /// Moved-from     closed. Operations in flight continue: they hold the descriptor, not the handle. An
 ///                operation that is described but not started refers to the handle
@@ -147,7 +161,7 @@ class UNIO_API handle {
 
   /// The multiplexer that runs its operations: the one set, or the calling thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept;
-  /// True if one was set. Blocking calls then drive that multiplexer's other operations while they wait.
+  /// True if one was set.
   [[nodiscard]] bool has_multiplexer() const noexcept { return multiplexer_ != nullptr; }
   /// The one set, or null.
   [[nodiscard]] io_multiplexer* own_multiplexer() const noexcept { return multiplexer_; }

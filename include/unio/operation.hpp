@@ -69,8 +69,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// Makes it startable again with the same arguments. Preconditions: not started, or finished.
   void reset() noexcept;
 
-  /// Runs it here and now, with blocking system calls or, if its handle was given a multiplexer, by driving
-  /// that. Afterwards it has finished, and nobody was told: ask for its result.
+  /// Runs it here and now, with blocking system calls or by driving a multiplexer (see handle, "Blocking").
+  /// Afterwards it has finished, and its receiver was not called: ask for its result.
   void run_blocking() noexcept;
 
   [[nodiscard]] bool started() const noexcept { return (load() & bit_started) != 0; }

@@ -170,6 +170,9 @@ struct operation_faces {
   /// Has the kernel release these buffers, at the price of the connection: its peer may take as long as it
   /// likes otherwise.
   void (*abort)(io_operation&) noexcept = nullptr;
+  /// Of one that may want a worker: what cannot be done at once waits for a device. A blocking call then has
+  /// the thread's own multiplexer run it, if that has others to run; any other call the thread makes itself.
+  bool waits_for_device = false;
   /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
   /// calls on one directory one after the other.
   bool changes_directory = false;
@@ -201,6 +204,8 @@ inline constexpr int place_count = static_cast<int>(place::landed) + 1;
 
 /// What a driver keeps in an operation that it runs. The pointers mean nothing until the driver sets them;
 /// start() clears the marks alone. An operation is in at most one queue at a time.
+///
+/// Thread safety  the driver's, on the thread that runs it
 struct operation_links {
   io_operation* next; ///< in its queue
   union {

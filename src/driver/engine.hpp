@@ -142,6 +142,14 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
+  /// Whether a blocking call that has to wait drives this. On its own thread.
+  [[nodiscard]] bool has_to_move() noexcept {
+    if (closing_ || fails_ || (is_idle() && next_inline_ == nullptr && !has_posted())) return false;
+    return ensure_bound() == 0;
+  }
+  /// Takes a begun operation, which an attempt has found would wait, to its end. Its receiver is notified.
+  /// False: this cannot go on, has not ended it, and no longer has it.
+  bool drive(io_operation& op) noexcept;
   [[nodiscard]] bool is_idle() const noexcept {
     return in_flight_ == 0 && deferred_ == 0 && !has_results() && !mail_.has_messages();
   }
@@ -285,7 +293,9 @@ class engine final : public io_multiplexer, public leaves_remains {
     return !posted_now_.empty() || !posted_here_.empty() || mail_.has_posts();
   }
   [[nodiscard]] bool has_in_flight(int fd) noexcept;
+  template <class Reached, class Failed> int reach(Reached reached, Failed failed) noexcept;
   template <class Reached> void reach(Reached reached) noexcept;
+  template <class Failed> void take_to_end(io_operation& op, Failed failed) noexcept;
   void forget_here(int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
   [[nodiscard]] bool is_being_notified(io_operation const& op) const noexcept;
@@ -312,6 +322,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   unsigned rotation_ = 0;    ///< who begins in a turn that may not serve all
   int landed_ = 0;           ///< ended, and not yet counted so in the shared state
   int delivered_ = 0;        ///< values delivered since the last do_… returned
+  int values_ = 0;           ///< of what that returned: values delivered, without posted work
   bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
   /// The operations whose receivers are being notified of a value that is not the last, innermost first.
   struct notification {
@@ -325,7 +336,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   std::int64_t given_at_ = 0; ///< when a worker was given something last
   bool closing_ = false;
   bool bound_ = false;
-  bool open_ = false; ///< bound without an error, and not closing
+  bool open_ = false;  ///< bound without an error, and not closing
+  bool fails_ = false; ///< the kernel could not be asked the last time
   int bind_error_ = 0;
 
   work_queue posted_now_;  ///< of this turn, not yet run

@@ -1,6 +1,7 @@
 #include "driver/inline.hpp"
 
 #include "core/pauses.hpp"
+#include "driver/engine.hpp"
 #include "driver/poll_events.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
@@ -42,22 +43,24 @@ int wait(int fd, readiness what, std::int64_t until) noexcept {
   }
 }
 
-} // namespace
+deadline deadline_of(io_operation const& op) noexcept {
+  return op.faces().interruptible ? op.deadline() : deadline::none();
+}
 
-void run_inline(io_operation& op) noexcept {
+// Whether one attempt has ended it, which is also the end of what is only to be tried.
+bool is_over_at_once(io_operation& op, deadline const& d, attempt how) noexcept {
   operation_faces const& f = op.faces();
-  if (f.begin != nullptr) f.begin(op);
-  deadline const d = f.interruptible ? op.deadline() : deadline::none();
-  // What is only to be tried must not wait even where the system call could.
-  attempt const how = d.is_zero() ? attempt::nonblocking : attempt::blocking;
+  if (f.complete(op, f.perform(op, how), 0) == outcome::finished) [[likely]]
+    return true;
+  if (!d.is_zero()) return false;
+  op.set_outcome(-EAGAIN);
+  return true;
+}
+
+// Waits and tries again until it has ended. `poll_first`: nothing was tried yet.
+void wait_inline(io_operation& op, attempt how, std::int64_t until, bool poll_first) noexcept {
+  operation_faces const& f = op.faces();
   std::uint32_t const hint = hint_bit(f);
-  bool poll_first = hint != 0 && !d.is_zero() && sys::last_waited(op.fd(), hint);
-  if (!poll_first) [[likely]] {
-    if (f.complete(op, f.perform(op, how), 0) == outcome::finished) [[likely]]
-      return;
-    if (d.is_zero()) return op.set_outcome(-EAGAIN);
-  }
-  std::int64_t const until = sys::due(d);
   if (hint != 0 && waits_for_descriptor(f.wants(op))) sys::note_waited(op.fd(), hint, true);
   for (int retries = 0;;) {
     readiness const wants = f.wants(op);
@@ -90,6 +93,36 @@ void run_inline(io_operation& op) noexcept {
     if (f.complete(op, f.perform(op, how), 0) == outcome::finished) return;
     if (timed_out) return op.set_outcome(-ETIMEDOUT);
   }
+}
+
+} // namespace
+
+void run_inline(io_operation& op) noexcept {
+  operation_faces const& f = op.faces();
+  if (f.begin != nullptr) f.begin(op);
+  deadline const d = deadline_of(op);
+  // What is only to be tried must not wait even where the system call could.
+  attempt const how = d.is_zero() ? attempt::nonblocking : attempt::blocking;
+  std::uint32_t const hint = hint_bit(f);
+  bool const poll_first = hint != 0 && !d.is_zero() && sys::last_waited(op.fd(), hint);
+  if (!poll_first && is_over_at_once(op, d, how)) [[likely]]
+    return;
+  wait_inline(op, how, sys::due(d), poll_first);
+}
+
+// A thread's own multiplexer is one of this library's, of one thread.
+bool has_to_move(io_multiplexer& own) noexcept { return static_cast<engine&>(own).has_to_move(); }
+
+void run_driving(io_operation& op, io_multiplexer& own) noexcept {
+  operation_faces const& f = op.faces();
+  if (f.member != nullptr) return run_inline(op); // each of its members comes here
+  if (f.begin != nullptr) f.begin(op);
+  deadline const d = deadline_of(op);
+  bool const is_direct = f.wants(op) == readiness::worker && !f.waits_for_device;
+  attempt const how = is_direct && !d.is_zero() ? attempt::blocking : attempt::nonblocking;
+  if (is_over_at_once(op, d, how)) return;
+  std::int64_t const until = sys::due(d);
+  if (!static_cast<engine&>(own).drive(op)) wait_inline(op, attempt::blocking, until, false);
 }
 
 } // namespace unio::driver

@@ -135,23 +135,31 @@ void io_operation::abandon_in_flight() noexcept {
 void io_operation::run_blocking() noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
-  if (own_multiplexer_ != nullptr) {
-    // The receiver is not called for this run, but for the next one.
+  // The receiver is not called for this run, but for the next one.
+  auto const untold = [this](auto run) noexcept {
     notification const receiver = notify_;
     bool const was_quiet = quiet_;
     quiet_ = true;
     notify_ = [](io_operation& op, unsigned events) noexcept {
       if ((events & done) != 0) op.mark_finished();
     };
-    start();
-    if (!finished()) multiplexer()->finish(*this);
+    run();
     quiet_ = was_quiet;
     notify_ = receiver;
-    return;
-  }
+  };
+  if (own_multiplexer_ != nullptr)
+    return untold([this] {
+      start();
+      if (!finished()) multiplexer()->finish(*this);
+    });
   links.is = {};
   state().store(bit_started, std::memory_order_relaxed);
-  driver::run_inline(*this);
+  io_multiplexer* const threads_own = detail::shortcut.get();
+  if (threads_own != nullptr && driver::has_to_move(*threads_own)) {
+    untold([&] { driver::run_driving(*this, *threads_own); });
+  } else {
+    driver::run_inline(*this);
+  }
   mark_finished();
 }
 

@@ -59,6 +59,7 @@ constinit operation_faces const detail::barrier_faces = {.name = "barrier",
                                                          .prepare = prepare,
                                                          .wants = wants,
                                                          .perform = perform,
-                                                         .complete = op::decode};
+                                                         .complete = op::decode,
+                                                         .waits_for_device = true};
 
 } // namespace unio

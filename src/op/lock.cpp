@@ -2,7 +2,7 @@
 //
 // No driver can wait for a lock: there is nothing to poll, a ring has no operation for it, and a thread that
 // sleeps in F_OFD_SETLKW could only be woken by a signal. So an attempt that finds it held is repeated after
-// a while; only a blocking call without deadline and multiplexer sleeps in the kernel.
+// a while; only a blocking call without deadline, and without a multiplexer to drive, sleeps in the kernel.
 
 #include "op/access.hpp"
 #include "op/face.hpp"

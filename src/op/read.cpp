@@ -135,6 +135,7 @@ constinit operation_faces const detail::read_faces = {
     .perform = perform,
     .perform_then = perform_then,
     .complete = complete,
-    .goes_with_others = goes_with_others};
+    .goes_with_others = goes_with_others,
+    .waits_for_device = true};
 
 } // namespace unio

@@ -83,6 +83,7 @@ constinit operation_faces const detail::read_appended_faces = {.name = "read_app
                                                                .begin = begin,
                                                                .wants = wants,
                                                                .perform = perform,
-                                                               .complete = op::decode};
+                                                               .complete = op::decode,
+                                                               .waits_for_device = true};
 
 } // namespace unio

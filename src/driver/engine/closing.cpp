@@ -7,6 +7,8 @@
 #include "sys/descriptors.hpp"
 #include "sys/threads.hpp"
 
+#include <cerrno>
+
 namespace unio::inline v0_1::driver {
 
 engine::~engine() {
@@ -26,19 +28,36 @@ backend::~backend() {
 }
 
 // Runs until an end is reached that has to be: until then the kernel may use the caller's memory or
-// descriptor, whatever is short. A wake() that comes meanwhile is for the run() that follows.
-template <class Reached> void engine::reach(Reached reached) noexcept {
+// descriptor, whatever is short. A wake() that comes meanwhile is for the run() that follows. Returns how
+// many values were delivered.
+template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
   bool const outer = std::exchange(took_wake_, false);
   bool woken = false;
+  int values = 0;
   while (!reached()) {
+    values_ = 0;
     result<int> const r = run_turns(-1, forever);
     woken = std::exchange(took_wake_, false) || woken;
+    values += std::exchange(values_, 0);
     if (r.has_value()) continue;
     if (inherited_by_fork()) break; // the parent's operations; this process has only their memory
-    sys::pause();
+    failed();
+    if (!reached()) sys::pause();
   }
   took_wake_ = outer;
   if (woken) shared_ != nullptr ? shared_->give_wake() : mail_.keep_wake();
+  return values;
+}
+template <class Reached> void engine::reach(Reached reached) noexcept {
+  (void)reach(reached, [] {});
+}
+
+// What was delivered to others meanwhile is credited to the next complete_io() or run(), whose caller counts.
+template <class Failed> void engine::take_to_end(io_operation& op, Failed failed) noexcept {
+  bool const had_value = op.completed();
+  int const values = reach([&] { return op.finished(); }, failed);
+  int const own = op.completed() && !had_value ? 1 : 0;
+  delivered_ += (delivering_ ? 0 : values) - own; // inside a receiver within_turn() has credited them
 }
 
 void engine::finish(io_operation& op) noexcept {
@@ -50,7 +69,23 @@ void engine::finish(io_operation& op) noexcept {
     }
     return;
   }
-  reach([&] { return op.finished(); });
+  take_to_end(op, [] {});
+}
+
+bool engine::drive(io_operation& op) noexcept {
+  descriptor* const d = descriptors_.find(op.fd());
+  if (d == nullptr) return false;
+  adopt(op, *this);
+  ++statistics.started;
+  ++statistics.inline_misses;
+  d->missed(op);
+  launch(op, *d, attempted::in_vain);
+  bool failed = false;
+  take_to_end(op, [&] {
+    failed = true;
+    cancel(op);
+  });
+  return !failed || op.outcome_value() != -ECANCELED;
 }
 
 bool engine::is_elsewhere(io_operation const& op) const noexcept {

@@ -255,9 +255,8 @@ void engine::deliver_now(io_operation& op) noexcept {
 }
 
 int engine::take_delivered() noexcept {
-  int const n = delivered_;
-  delivered_ = 0;
-  return n;
+  values_ = std::exchange(delivered_, 0);
+  return values_;
 }
 
 } // namespace unio::driver

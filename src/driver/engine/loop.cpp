@@ -85,7 +85,8 @@ int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
     }
     r = reap(0);
   }
-  if (r < 0) return r;
+  fails_ = r < 0;
+  if (fails_) return r;
   take_messages();
   alone_ = waiting() + due_.size() <= 1;
   return 0;
