@@ -4,6 +4,9 @@
 //
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
 //   result<void> const ended = co_await for_each_connection(listener, start);
+//
+// Thread safety  for_each_connection() runs where its coroutine does: one loop for a socket at a time, which
+//                no other thread uses meanwhile but to end the loop by its stop token
 
 #pragma once
 

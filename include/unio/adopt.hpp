@@ -9,6 +9,8 @@
 //
 // For descriptors 0, 1 and 2, which others have too: unio/standard_streams.hpp. unio/unio.hpp does not
 // include this header.
+//
+// Thread safety  any thread; of one `inherited` one call at a time
 
 #pragma once
 

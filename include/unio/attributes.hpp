@@ -27,6 +27,8 @@ enum class attribute_mode : std::uint8_t {
 };
 
 /// The names of attributes, each followed by a NUL, in a buffer: a range of std::string_view. A view.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 class attribute_names {
  public:
   constexpr attribute_names() = default;

@@ -33,6 +33,8 @@ concept literal_array = std::is_bounded_array_v<T> && (std::same_as<std::remove_
 } // namespace detail
 
 /// Memory that is only read: a pointer and a size in bytes. Laid out as `struct iovec`.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 class const_buffer {
  public:
   constexpr const_buffer() = default;
@@ -73,6 +75,8 @@ class const_buffer {
 };
 
 /// Memory that may be written to, laid out likewise. It can be read as well: a const_buffer.
+///
+/// Thread safety  as const_buffer
 class mutable_buffer : public const_buffer {
  public:
   constexpr mutable_buffer() = default;

@@ -28,7 +28,8 @@
 
 namespace unio::inline v0_1 {
 
-/// The version of the library that the program runs with, as "0.1.0". Lifetime: static. Cost: none.
+/// The version of the library that the program runs with, as "0.1.0". Lifetime: static.
+/// Concurrency: any thread. Cost: none.
 UNIO_API std::string_view version_string() noexcept;
 
 } // namespace unio

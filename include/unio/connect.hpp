@@ -56,9 +56,10 @@ template <class Sender, class Receiver> class io_operation_connection : public S
 
 /// Binds a described operation to the receiver of its result. Starts nothing.
 ///
-/// Returns  an io_operation_connection
-/// Throws   what moving the receiver throws
-/// Cost     two moves; no allocation
+/// Returns      an io_operation_connection
+/// Throws       what moving the receiver throws
+/// Concurrency  from any thread
+/// Cost         two moves; no allocation
 template <class Sender, class Receiver>
   requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
            receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)

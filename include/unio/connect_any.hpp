@@ -6,6 +6,9 @@
 //   connect_any_options           how long an attempt is alone; what is reported of the attempts
 //
 // unio/unio.hpp does not include this header, nor unio/async_task.hpp.
+//
+// Thread safety  the functions from any thread: each call is its own. What the options point to is written by
+//                the thread that runs the coroutine or the multiplexer
 
 #pragma once
 

@@ -5,6 +5,8 @@
 //   parse_host_port                      example.org:443   127.0.0.1:80   [::1]:80
 //
 // Link with unio::net.
+//
+// Thread safety  the functions from any thread: each call is its own; the resolver is shared as it says
 
 #pragma once
 

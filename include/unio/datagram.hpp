@@ -80,11 +80,13 @@ class datagram_segments {
   std::uint32_t segment_;
 };
 
-/// The datagrams in what one receive_from() put into one buffer: `got` is as long as the result says. Cost:
-/// none.
+/// The datagrams in what one receive_from() put into one buffer: `got` is as long as the result says.
+/// Concurrency: any thread. Cost: none.
 constexpr datagram_segments segments(const_buffer got, datagram_info const& info) noexcept;
 
 /// One datagram of a batch, and the room for it.
+///
+/// Thread safety  distinct: safe; shared: any number of readers. An operation in flight writes to it
 struct received_datagram {
   mutable_buffer room{}; ///< set by the caller
   std::size_t size = 0;  ///< bytes received

@@ -32,6 +32,8 @@ enum class entry_kind : std::uint8_t {
 };
 
 /// One name of a directory: a view of the buffer that the directory was read into.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 class directory_entry {
  public:
   constexpr directory_entry(std::string_view name, entry_kind kind, std::uint64_t inode) noexcept

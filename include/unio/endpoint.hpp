@@ -3,6 +3,8 @@
 //   endpoint          an IPv4, IPv6 or Unix address, ready for the kernel
 //   parse_endpoint    from text: 127.0.0.1:80   [::1]:80   [fe80::1%lo]:80   unix:/run/x   unix:@abstract
 //   to_string         back to the same text
+//
+// Thread safety  the functions from any thread
 
 #pragma once
 

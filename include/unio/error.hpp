@@ -7,6 +7,8 @@
 // The codes of the operating system are kept as they come (std::system_category). A program compares
 // conditions, not codes: `if (r.error() == unio::condition::timed_out)`. It prints `r.error().message()`, a
 // whole sentence: "connect 127.0.0.1:80: Connection refused".
+//
+// Thread safety  the functions from any thread
 
 #pragma once
 

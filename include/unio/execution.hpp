@@ -32,6 +32,10 @@
 // they are none. Awaitables (co_X) are none either: in a foreign coroutine nothing would run them.
 //
 // unio/unio.hpp does not include this header.
+//
+// Thread safety  as_sender(), as_scheduler() and as_awaitable() from any thread; what they make is started by
+//                one. A schedule() of one executor from any thread that may post to it. sync_wait() from a
+//                thread that runs its own multiplexer
 
 #pragma once
 

@@ -128,7 +128,9 @@ class executor_ref {
 };
 
 /// Runs everything at once, on the calling thread: for tests, and for coroutines that resume on the thread
-/// that completes what they await. Distinct and shared objects are safe.
+/// that completes what they await.
+///
+/// Thread safety  distinct and shared: safe
 class inline_executor {
  public:
   [[nodiscard]] std::coroutine_handle<> dispatch(resumption& r) const noexcept { return r.handle(); }
@@ -139,6 +141,8 @@ class inline_executor {
 
 /// What a chain of coroutines runs with. Owned by the root of the chain, and by each coroutine that changes a
 /// part of it for those below (run_on, timeout, when_all); the coroutines below refer to it.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 struct environment {
   executor_ref executor;                 ///< where its coroutines run
   stop_token stop;                       ///< whether they were asked to end

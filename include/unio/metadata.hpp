@@ -92,7 +92,8 @@ struct file_id {
 
 /// The metadata of a file. What `known` does not have is zero.
 ///
-/// Size  224 bytes
+/// Thread safety  distinct: safe; shared: any number of readers
+/// Size           224 bytes
 struct metadata {
   stat_fields known = stat_fields::none;
   std::uint32_t link_count = 0;
@@ -137,6 +138,8 @@ struct metadata_change {
 };
 
 /// A filesystem: its space in bytes, its inodes, its limits.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 struct volume {
   std::uint64_t total = 0;     ///< bytes
   std::uint64_t free = 0;      ///< bytes that are not in use

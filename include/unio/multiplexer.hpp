@@ -37,7 +37,7 @@ struct capabilities {
   std::string why; ///< why this driver and not io_uring, in one line; empty when nothing was refused
 };
 
-/// One line per field, `name: value`. Throws std::bad_alloc. Cost: the text.
+/// One line per field, `name: value`. Throws std::bad_alloc. Concurrency: any thread. Cost: the text.
 UNIO_API std::string to_string(capabilities const& c);
 
 /// What a multiplexer did since it was made. Reading costs nothing; counting costs one addition.
@@ -68,8 +68,9 @@ class multiplexer_executor;
 ///
 /// Cost           where nothing else is said: no allocation, no system call of its own; no lock, unless it is
 ///                one of several threads
-/// Thread safety  post() and wake() from any thread; everything else from the thread that runs it, or from as
-///                many as best_available() was given
+/// Thread safety  post(), wake(), executor(), run_by() and forget() from any thread, and of atomic forms
+///                start(), poll(), cancel() and abandon(); everything else from the thread that runs it, or
+///                from as many as best_available() was given
 /// Lifetime       outlives what its handles and its executor are used for. Destroying it cancels and awaits
 ///                what is in flight. Of those that unio makes, a thread's own and a pool's included: what is
 ///                started later on a handle that still refers to it yields error::multiplexer_destroyed,
@@ -283,11 +284,13 @@ namespace this_thread {
 /// descriptors left), returns one on which every operation ends at once with that error; the next call
 /// retries.
 ///
-/// Lifetime  until the thread ends
-/// Cost      the first call as best_available(); later ones a look at a thread-local variable
+/// Concurrency  from any thread, each of which gets its own; what another thread may do with it: see
+///              io_multiplexer
+/// Lifetime     until the thread ends
+/// Cost         the first call as best_available(); later ones a look at a thread-local variable
 UNIO_API io_multiplexer& multiplexer() noexcept;
 
-/// The same, but null if this thread has not made one.
+/// The same, but null if this thread has not made one. See multiplexer().
 UNIO_API io_multiplexer* multiplexer_if_any() noexcept;
 
 } // namespace this_thread

@@ -3,6 +3,8 @@
 //   passed_handles                              descriptors that were received, until they are taken
 //   async_send_handles, async_receive_handles   their operations, on stream, datagram and sequenced sockets
 //   peer_credentials                            the process at the other end
+//
+// Thread safety  one send and one receive per socket at a time; credentials_of_peer() from any thread
 
 #pragma once
 

@@ -68,6 +68,7 @@ class UNIO_API path_handle : public handle {
 ///               otherwise a thread that may block makes another
 /// Runs as       openat2(2) with RESOLVE_CACHED, openat(2)
 class async_open_path;
+/// async_open_path, awaited.
 [[nodiscard]] io_awaitable<async_open_path> co_open_path(path_handle const& base, path_view name,
                                                          handle::flag f = handle::flag::none,
                                                          deadline d = {}) noexcept;

@@ -28,9 +28,10 @@ UNIO_API void dump_pending(std::ostream& to);
 
 /// Does so, to standard error, whenever `signal` (SIGUSR1, say) arrives, on a thread of its own.
 ///
-/// Returns  nothing; later calls add signals
-/// Errors   EINVAL for a signal that cannot be caught; EMFILE; EAGAIN where no thread can be started
-/// Cost     a thread and a descriptor, for all signals; one system call for each
+/// Returns      nothing; later calls add signals
+/// Errors       EINVAL for a signal that cannot be caught; EMFILE; EAGAIN where no thread can be started
+/// Concurrency  from any thread
+/// Cost         a thread and a descriptor, for all signals; one system call for each
 UNIO_API result<void> dump_pending_on_signal(int signal) noexcept;
 
 } // namespace unio

@@ -31,6 +31,8 @@ extern UNIO_API driver::operation_faces const wait_exit_faces;
 } // namespace detail
 
 /// How a process ended: by itself with a code, or killed by a signal.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 class exit_status {
  public:
   constexpr exit_status() = default;
@@ -71,6 +73,8 @@ struct process_resources {
 };
 
 /// Where a standard stream of a child leads.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 class child_stream {
  public:
   enum class leads : std::uint8_t { inherited, pipe, null, merged, handle };
@@ -146,7 +150,7 @@ enum class launch_step : std::uint8_t {
   others,            ///< keeping all other descriptors from it
   program,           ///< executing the program
 };
-/// Its name as a word or two of English, for messages. Lifetime: static. Cost: none.
+/// Its name as a word or two of English, for messages. Lifetime: static. Concurrency: any thread. Cost: none.
 UNIO_API char const* to_string(launch_step s) noexcept;
 
 /// Waits until a process has ended. Any number may wait for one process, also on several threads; each gets

@@ -93,9 +93,10 @@ struct ring_operation {
 /// The operations of io_uring, by their numbers: those that this library has a name for, and newer ones that
 /// the kernel knows. Where a ring can neither be made nor entered, none is known.
 ///
-/// Throws  std::bad_alloc
-/// Cost    a ring, which is made, asked (IORING_REGISTER_PROBE) and closed; allocates
-/// Source  FEATURES L-01
+/// Throws       std::bad_alloc
+/// Concurrency  from any thread
+/// Cost         a ring, which is made, asked (IORING_REGISTER_PROBE) and closed; allocates
+/// Source       FEATURES L-01
 UNIO_API std::vector<ring_operation> ring_operations();
 
 } // namespace unio

@@ -38,7 +38,7 @@ enum class resolve_error {
   libc_failed,      ///< the C library has failed for a reason that it does not tell
 };
 
-/// The category of resolve_error. Lifetime: static. Cost: none.
+/// The category of resolve_error. Lifetime: static. Concurrency: any thread. Cost: none.
 UNIO_API std::error_category const& resolve_category() noexcept;
 /// The code of an error, in that category.
 inline std::error_code make_error_code(resolve_error e) noexcept {

@@ -10,6 +10,9 @@
 // to; a task is moved: `run(std::move(t))`.
 //
 //   unio::run([]() -> unio::task<> { (co_await unio::co_no_op()).value(); }());
+//
+// Thread safety  async_run(), sync_wait() and run_on() from any thread that may post to the executor; run(),
+//                and sync_wait() without an executor, from the thread that runs the multiplexer
 
 #pragma once
 

@@ -140,7 +140,7 @@ class UNIO_API signal_handle : public handle {
 };
 
 /// Blocks signals in the calling thread, and in the threads that it starts from then on. Errors: EINVAL.
-/// Cost: one system call.
+/// Concurrency: any thread, for itself. Cost: one system call.
 UNIO_API result<void> block_signals(signal_set signals) noexcept;
 
 UNIO_SENDER_FORMS(async_wait_signal, (signal_handle & h), h)

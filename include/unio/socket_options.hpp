@@ -9,6 +9,8 @@
 //   socket.set(option::keep_alive_idle, 90s).value();
 //   std::string why;
 //   if (!socket.set(option::congestion, "bbr", &why)) report(why); // names the option and the reason
+//
+// Thread safety  from any thread, while the handle stays open
 
 #pragma once
 

@@ -7,6 +7,8 @@
 // make one non-blocking, as io_handle::adopt does, would be done to all of them: their writes would fail with
 // EAGAIN, after this process has ended too. So nothing of what is shared is changed here, and nothing of it
 // is closed: the handle has a descriptor of its own.
+//
+// Thread safety  the functions from any thread
 
 #pragma once
 

@@ -12,6 +12,8 @@
 //
 // The functions are no templates: each transfer on a stream that is no handle of unio's costs a frame, on a
 // handle none. For lines and buffering see unio/buffered_stream.hpp.
+//
+// Thread safety  the functions run where their coroutine does; one read and one write of a stream at a time
 
 #pragma once
 

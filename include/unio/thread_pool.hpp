@@ -17,7 +17,7 @@ namespace unio::inline v0_1 {
 ///
 /// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and
 ///               take no signals but for their own faults
-/// Thread safety executor(), post(), size(), stop() from any thread; join() and the destructor from one
+/// Concurrency   executor(), post(), size(), stop() from any thread; join() and the destructor from one
 ///               thread at a time, and not from a thread of the pool, which is checked
 /// Lifetime      must outlive the threads that post to it. For handles and executors that are used after it,
 ///               see io_multiplexer

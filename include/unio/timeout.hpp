@@ -4,6 +4,8 @@
 //   co_sleep(1s)                   waits
 //
 // An operation that takes a deadline of its own (co_read_for) needs neither.
+//
+// Thread safety  within a coroutine, which runs on one thread at a time
 
 #pragma once
 

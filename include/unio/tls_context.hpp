@@ -121,10 +121,10 @@ class UNIO_API tls_context {
 };
 
 /// The category of OpenSSL's codes: of a protocol that was broken, of a PEM that cannot be read. Lifetime:
-/// static. Cost: none.
+/// static. Concurrency: any thread. Cost: none.
 UNIO_API std::error_category const& tls_category() noexcept;
-/// Why a certificate was refused: the codes of X509_verify_cert_error_string(3). Lifetime: static. Cost:
-/// none.
+/// Why a certificate was refused: the codes of X509_verify_cert_error_string(3). Lifetime: static.
+/// Concurrency: any thread. Cost: none.
 UNIO_API std::error_category const& tls_verification_category() noexcept;
 
 } // namespace unio

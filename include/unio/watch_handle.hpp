@@ -59,6 +59,8 @@ constexpr watch_kinds operator&(watch_kinds a, watch_kinds b) noexcept {
 }
 
 /// One thing that has happened.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 struct watch_event {
   int watch = -1; ///< as add() returned it; -1 for an overflow
   watch_kinds kinds = watch_kinds::none;

@@ -11,6 +11,9 @@
 //   take_outcome(task)           the outcome of one task of a range
 //
 // Each takes tasks and other awaitables, and resumes when all of them have ended.
+//
+// Thread safety  what these functions make is awaited once, by one coroutine. The tasks run on its executor,
+//                or elsewhere (run_on): they may end on any threads
 
 #pragma once
 
@@ -99,6 +102,8 @@ template <detail::task_range R>
 [[nodiscard]] auto when_any(R&& tasks);
 
 /// What when_any(a, b, …) yields.
+///
+/// Thread safety  distinct: safe; shared: any number of readers
 template <class... T> struct when_any_result {
   std::size_t index;                       ///< of the first to succeed; if none did, of the first to fail
   std::tuple<task_outcome<T>...> outcomes; ///< of all, also of those that were asked to stop

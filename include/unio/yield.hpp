@@ -6,6 +6,8 @@
 //     checksum(b);
 //     co_await unio::co_yield_now();
 //   }
+//
+// Thread safety  within a coroutine, which runs on one thread at a time
 
 #pragma once
 

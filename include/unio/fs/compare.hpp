@@ -5,6 +5,9 @@
 //
 //   auto r = unio::fs::compare({}, "/srv/data", {}, "/backup/data").value();
 //   if (r.differences == 0 && r.failures.empty()) …
+//
+// Thread safety  any number of calls at once, from any threads; for two on one tree each other is what other
+//                processes are
 
 #pragma once
 

@@ -32,6 +32,9 @@
 //   power loss       with `durable`: the new state once this has returned. Do not resume after one
 //   others change    the source meanwhile: a file may be copied half old, half new, but only a file of this
 //                    tree: links that are exchanged for what was listed are not followed
+//
+// Thread safety  any number of calls at once, from any threads; for two on one tree each other is what other
+//                processes are
 
 #pragma once
 

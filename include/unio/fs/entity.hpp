@@ -3,6 +3,8 @@
 //   entity          63 bits that the program chooses, and whether they are locked exclusively
 //   entity_of       the entity of a name
 //   random_entity   one that is different from all others
+//
+// Thread safety  the functions from any thread
 
 #pragma once
 
@@ -17,6 +19,7 @@ namespace unio::inline v0_1::fs {
 
 /// What is locked: a number of the program's choice.
 ///
+/// Thread safety  distinct: safe; shared: any number of readers
 /// Size    8 bytes
 /// Source  AFIO v2, shared_fs_mutex::entity_type
 struct entity {

@@ -58,6 +58,8 @@ namespace unio::inline v0_1::fs {
 
 /// One multiplication, by 2^64 over the golden ratio (Knuth, The Art of Computer Programming, 6.4): good for
 /// values that are already random, as those of entity_of(), and for consecutive numbers.
+///
+/// Thread safety  any thread
 struct fibonacci_hash {
   static constexpr std::uint64_t id = 1; // in the file: all its users must hash alike. Own ones begin at 1000
   static constexpr std::uint64_t of(std::uint64_t value) noexcept { return value * 0x9e3779b97f4a7c15 >> 32; }

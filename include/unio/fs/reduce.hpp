@@ -15,6 +15,9 @@
 //   others remove    what is gone is gone: no failure
 //   killed           a part of the tree is there, under its name or under the hidden one, .NAME.unio-removed:
 //                    reducing the same path again removes both
+//
+// Thread safety  any number of calls at once, from any threads; for two on one tree each other is what other
+//                processes are
 
 #pragma once
 

@@ -13,6 +13,8 @@
 //     }
 //   } count;
 //   auto r = unio::fs::walk({}, "/usr/src", count).value();
+//
+// Thread safety  any number of calls at once, from any threads. The visitor is called by several at once
 
 #pragma once
 
