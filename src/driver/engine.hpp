@@ -27,6 +27,7 @@
 #include "driver/mailbox.hpp"
 #include "driver/patience.hpp"
 #include "driver/queues.hpp"
+#include "driver/registry.hpp"
 #include "driver/remains.hpp"
 
 #include <unio/multiplexer.hpp>
@@ -213,16 +214,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   result<int> do_run(int max_items, std::int64_t until) noexcept override;
 
  private:
-  friend class registry;
   class bound;
-
-  /// Has the engine's thread look at what other threads are closing (registry.cpp).
-  struct closing_call : work {
-    explicit closing_call(engine& e) noexcept : work(&invoke), self(e) {}
-    static void invoke(work& w, bool run) noexcept;
-    engine& self;
-    bool posted = false; ///< under the registry's lock
-  };
 
   int ensure_bound() noexcept;
   template <class Turn> result<int> within_turn(Turn turn) noexcept;
@@ -346,15 +338,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
   alignas(64) std::atomic<void const*> owner_{nullptr};
   unsigned fork_generation_;
-
-  // The registry's (registry.cpp), under its lock.
-  closing_call closing_call_{*this};
-  std::uint64_t number_ = 0; ///< of all engines that there ever were, in the order in which they were made
-  std::uint64_t asked_ = 0;  ///< the last closing that this engine was asked to help with
-  std::uint64_t taken_ = 0;  ///< the last that it has begun to help with
-  engine* next_engine_ = nullptr; ///< the list of all, the newest first
-  engine* previous_engine_ = nullptr;
-  bool listed_ = false;
+  closing_member in_registry_{*this};
 };
 
 } // namespace unio::driver

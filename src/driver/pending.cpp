@@ -40,16 +40,17 @@ void registry::ask_all(describer describe, std::string& text) {
     question* asked = nullptr;
     {
       std::lock_guard const lock(all_mutex());
-      engine* const e = older_than(number);
-      if (e == nullptr) return;
-      number = e->number_;
-      if (e->inherited_by_fork()) continue;
-      if (e->on_own_thread()) {
-        describe(*e, text);
+      closing_member* const m = older_than(number);
+      if (m == nullptr) return;
+      number = m->number_;
+      engine& e = m->self_;
+      if (e.inherited_by_fork()) continue;
+      if (e.on_own_thread()) {
+        describe(e, text);
         continue;
       }
-      asked = new question(*e, describe);
-      e->post(static_cast<work&>(*asked));
+      asked = new question(e, describe);
+      e.post(static_cast<work&>(*asked));
     }
     for (int ms = 0; ms != 1000 && !asked->answered.load(std::memory_order_acquire); ++ms)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -1,15 +1,16 @@
 // Closing a descriptor that other threads' engines have operations on.
 //
 //   closing thread                               each engine, on its own thread
-//   list the closing, post closing_call to all
-//   in flight on it: 0, and no engine busy? ──►   closing_call: takes the closings it was asked about. Each:
+//   list the closing, post its member to each
+//   in flight on it: 0, and no engine busy? ──►   the member: takes the closings it was asked about. Each:
 //     yes: take it off the list, return             busy + 1; cancel, wait, notify the receivers; busy - 1
 //     no:  answer for the engines of this thread,
 //          sleep until closing_news changes
 //
 // Only the engines that have an operation on the descriptor are waited for: the thread of another one may
 // never run it again. Such an engine finds out later that the closing is gone from the list. What is posted
-// to it is a part of the engine, and not of the closing, which lies on the closing thread's stack.
+// to it is a part of the engine (closing_member), not of the closing, which lies on the closing thread's
+// stack.
 //
 // The count of operations in flight may be too high for good: numbers above a million share counts. Then the
 // end is that every engine has answered.
@@ -27,7 +28,7 @@ namespace unio::inline v0_1::driver {
 namespace {
 
 constinit sys::process_lock mutex(sys::guarded::engines);
-constinit engine* first = nullptr;
+constinit closing_member* first = nullptr;
 constinit std::uint64_t engines_made = 0;
 constinit std::uint64_t closings_begun = 0;
 
@@ -44,28 +45,28 @@ constinit registry::closing* registry::closings = nullptr;
 
 sys::process_lock& registry::all_mutex() noexcept { return mutex; }
 
-engine* registry::older_than(std::uint64_t number) noexcept {
-  engine* e = first;
-  while (e != nullptr && e->number_ >= number) e = e->next_engine_;
-  return e;
+closing_member* registry::older_than(std::uint64_t number) noexcept {
+  closing_member* m = first;
+  while (m != nullptr && m->number_ >= number) m = m->next_;
+  return m;
 }
 
-void registry::enlist(engine& e) noexcept {
+void registry::enlist(closing_member& m) noexcept {
   std::lock_guard const lock(mutex);
-  e.number_ = ++engines_made;
-  e.next_engine_ = first;
-  if (first != nullptr) first->previous_engine_ = &e;
-  first = &e;
-  e.listed_ = true;
+  m.number_ = ++engines_made;
+  m.next_ = first;
+  if (first != nullptr) first->previous_ = &m;
+  first = &m;
+  m.is_listed_ = true;
 }
 
-void registry::delist(engine& e) noexcept {
+void registry::delist(closing_member& m) noexcept {
   {
     std::lock_guard const lock(mutex);
-    if (!e.listed_) return;
-    e.listed_ = false;
-    (e.previous_engine_ != nullptr ? e.previous_engine_->next_engine_ : first) = e.next_engine_;
-    if (e.next_engine_ != nullptr) e.next_engine_->previous_engine_ = e.previous_engine_;
+    if (!m.is_listed_) return;
+    m.is_listed_ = false;
+    (m.previous_ != nullptr ? m.previous_->next_ : first) = m.next_;
+    if (m.next_ != nullptr) m.next_->previous_ = m.previous_;
   }
   sys::tell_closing_threads(); // who may have waited for its answer
 }
@@ -82,12 +83,13 @@ void registry::list(closing& c) noexcept {
   c.next = closings;
   closings = &c;
   sys::await_landings(c.fd);
-  for (engine* e = first; e != nullptr; e = e->next_engine_) {
-    if (e->owner_.load(std::memory_order_relaxed) == nullptr || e->inherited_by_fork()) continue;
-    e->asked_ = c.number;
-    if (e->on_own_thread() || e->closing_call_.posted) continue;
-    e->closing_call_.posted = true;
-    e->post(e->closing_call_); // under the lock, so that the engine still exists
+  for (closing_member* m = first; m != nullptr; m = m->next_) {
+    io_multiplexer::runner const run_by = m->self_.run_by();
+    if (run_by == io_multiplexer::runner::none_yet || m->self_.inherited_by_fork()) continue;
+    m->asked_ = c.number;
+    if (run_by == io_multiplexer::runner::this_thread || m->is_posted_) continue;
+    m->is_posted_ = true;
+    m->self_.post(static_cast<work&>(*m)); // under the lock, so that the engine still exists
   }
 }
 
@@ -102,11 +104,11 @@ void registry::unlist(closing& c) noexcept {
   sys::stop_awaiting_landings(c.fd);
 }
 
-// The oldest closing that `e` was asked to help with and has not begun to. Under the lock.
-registry::closing* registry::next_for(engine const& e) noexcept {
+// The oldest closing that `m` was asked to help with and has not begun to. Under the lock.
+registry::closing* registry::next_for(closing_member const& m) noexcept {
   closing* found = nullptr;
   for (closing* c = closings; c != nullptr; c = c->next) // the newest first
-    if (c->number > e.taken_ && c->number <= e.asked_) found = c;
+    if (c->number > m.taken_ && c->number <= m.asked_) found = c;
   return found;
 }
 
@@ -114,45 +116,47 @@ registry::closing* registry::next_for(engine const& e) noexcept {
 bool registry::is_over(closing const& c) noexcept {
   if (c.busy != 0) return false;
   if (sys::in_flight(c.fd) == 0) return true;
-  for (engine const* e = first; e != nullptr; e = e->next_engine_)
-    if (e->taken_ < c.number && c.number <= e->asked_) return false;
+  for (closing_member const* m = first; m != nullptr; m = m->next_)
+    if (m->taken_ < c.number && c.number <= m->asked_) return false;
   return true;
 }
 
-// On the thread of `e`. It may be called again by what forget_here() runs.
-void registry::answer(engine& e) noexcept {
+// On the thread that runs its engine. It may be called again by what forget() runs.
+void registry::answer(closing_member& m) noexcept {
   std::unique_lock lock(mutex);
-  while (closing* const c = next_for(e)) {
-    e.taken_ = c->number;
+  while (closing* const c = next_for(m)) {
+    m.taken_ = c->number;
     ++c->busy; // it stays listed until this is 0 again
     lock.unlock();
-    e.forget_here(c->fd);
+    m.self_.forget(c->fd);
     lock.lock();
     --c->busy;
     sys::tell_closing_threads();
   }
 }
 
-void registry::answer_call(engine& e, bool run) noexcept {
+void closing_member::called(work& w, bool run) noexcept {
+  auto& m = static_cast<closing_member&>(w);
   {
     std::lock_guard const lock(mutex);
-    e.closing_call_.posted = false;
+    m.is_posted_ = false;
   }
-  if (run) answer(e);
+  if (run) registry::answer(m);
 }
 
 // A thread may run more multiplexers than its own. No other thread ends them meanwhile.
 void registry::answer_for_this_thread() noexcept {
   for (;;) {
-    engine* e = nullptr;
+    closing_member* m = nullptr;
     {
       std::lock_guard const lock(mutex);
-      e = first;
-      while (e != nullptr && (!e->on_own_thread() || e->inherited_by_fork() || next_for(*e) == nullptr))
-        e = e->next_engine_;
+      m = first;
+      while (m != nullptr &&
+             (!m->self_.on_own_thread() || m->self_.inherited_by_fork() || next_for(*m) == nullptr))
+        m = m->next_;
     }
-    if (e == nullptr) return;
-    answer(*e);
+    if (m == nullptr) return;
+    answer(*m);
   }
 }
 

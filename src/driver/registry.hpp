@@ -4,6 +4,8 @@
 
 #include "sys/fork.hpp"
 
+#include <unio/executor.hpp>
+
 #include <cstdint>
 #include <string>
 
@@ -15,12 +17,32 @@ namespace unio::inline v0_1::driver {
 
 class engine;
 
+/// An engine in the registry, and the work by which it is asked to help with closings. The engine has it;
+/// what is in it belongs to the registry, under its lock.
+class closing_member : work {
+ public:
+  explicit closing_member(engine& e) noexcept : work(&called), self_(e) {}
+
+ private:
+  friend class registry;
+  static void called(work& w, bool run) noexcept;
+
+  engine& self_;
+  closing_member* next_ = nullptr; // the list of all, the newest first
+  closing_member* previous_ = nullptr;
+  std::uint64_t number_ = 0; // of all that there ever were, in the order in which they were made
+  std::uint64_t asked_ = 0;  // the last closing that its engine was asked to help with
+  std::uint64_t taken_ = 0;  // the last that it has begun to help with
+  bool is_posted_ = false;
+  bool is_listed_ = false;
+};
+
 /// A lock and two lists, touched when an engine is made or destroyed, and when a descriptor is closed that
 /// another thread's engine has an operation on.
 class registry {
  public:
-  static void enlist(engine& e) noexcept;
-  static void delist(engine& e) noexcept;
+  static void enlist(closing_member& m) noexcept;
+  static void delist(closing_member& m) noexcept;
   /// Before a descriptor is given up: cancels the operations on it in `own` (or null), in this thread's
   /// multiplexer and in every other that has some, waits until the last has finished, and has each forget the
   /// descriptor. The caller bumps the descriptor's generation afterwards.
@@ -34,20 +56,19 @@ class registry {
   static void ask_all(describer describe, std::string& text);
 
  private:
-  friend class engine;
+  friend class closing_member;
   struct closing;
   static closing* closings;
 
   static sys::process_lock& all_mutex() noexcept;
-  /// The newest engine that is older than that of the number, or null. Under the lock. A walk that releases
-  /// the lock continues with it, and misses no engine because others have come or gone.
-  static engine* older_than(std::uint64_t number) noexcept;
+  /// The newest member that is older than that of the number, or null. Under the lock. A walk that releases
+  /// the lock continues with it, and misses none because others have come or gone.
+  static closing_member* older_than(std::uint64_t number) noexcept;
   static void list(closing& c) noexcept;
   static void unlist(closing& c) noexcept;
-  static closing* next_for(engine const& e) noexcept;
+  static closing* next_for(closing_member const& m) noexcept;
   static bool is_over(closing const& c) noexcept;
-  static void answer(engine& e) noexcept;
-  static void answer_call(engine& e, bool run) noexcept;
+  static void answer(closing_member& m) noexcept;
   static void answer_for_this_thread() noexcept;
 };
 

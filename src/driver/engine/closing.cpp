@@ -178,11 +178,6 @@ void engine::forget_here(int fd) noexcept {
   }
 }
 
-void engine::closing_call::invoke(work& w, bool run) noexcept {
-  auto& call = static_cast<closing_call&>(w);
-  registry::answer_call(call.self, run);
-}
-
 void engine::forget(int fd) noexcept {
   if (inherited_by_fork()) return;
   if (on_own_thread()) return forget_here(fd);
@@ -204,7 +199,7 @@ void engine::shut_down() noexcept {
   // What is dropped may take back what is queued: that is up to the thread that drops it.
   if (is_idle()) owner_.store(this_thread_token(), std::memory_order_relaxed);
   // A child of fork has only copies: neither the parent's coroutines nor its handlers end here.
-  if (inherited_by_fork()) return registry::delist(*this);
+  if (inherited_by_fork()) return registry::delist(in_registry_);
   take_messages();
   if (bound_ && bind_error_ == 0) {
     auto cancel_all = [this](descriptor& d) {
@@ -224,7 +219,7 @@ void engine::shut_down() noexcept {
   }
   if (landed_ != 0) shared_->count(-std::exchange(landed_, 0));
   drop_posted();
-  registry::delist(*this); // no thread posts from here on
+  registry::delist(in_registry_); // no thread posts from here on
   drop_posted();
 }
 

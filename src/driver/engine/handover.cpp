@@ -82,7 +82,7 @@ void engine::open_again(std::unique_ptr<backend> b) noexcept {
   budget_ = quiet_ = turn_budget;
   alone_ = true;
   (void)mail_.take_wake();
-  registry::enlist(*this);
+  registry::enlist(in_registry_);
 }
 
 } // namespace unio::driver

@@ -13,7 +13,7 @@ namespace unio::inline v0_1::driver {
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
     : backend_(std::move(b)), shared_(shared), mail_(backend_->give_doorbell()) {
   fork_generation_ = sys::fork_generation();
-  registry::enlist(*this);
+  registry::enlist(in_registry_);
 }
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
