@@ -10,7 +10,7 @@ namespace unio::inline v0_1::testing {
 
 class simulated_backend final : public driver::ring_client<simulated_kernel> {
  public:
-  explicit simulated_backend(world& w) noexcept : ring_client(-1, w), world_(w) {}
+  explicit simulated_backend(world& w) noexcept : ring_client(w.open_doorbell(), w), world_(w) {}
 
   int bind(driver::engine& e) noexcept override;
   void arm(driver::engine&, io_operation& op, driver::attempted) noexcept override;

@@ -2,6 +2,7 @@
 
 #include "driver/poll_events.hpp"
 #include "op/ring_operations.hpp"
+#include "testing/thread_hooks.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -30,7 +31,8 @@ std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descripto
 } // namespace
 
 simulated_kernel::simulated_kernel(world& w) noexcept : world_(w), refuses_(w.options.seed) {
-  world_.add_kernel([](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn(); }, this);
+  world_.add_kernel(
+      [](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn_elsewhere(); }, this);
   draw_room();
   if (world_.options.tiny_queue) capacity_ = completions_per_entry;
   if (world_.options.queue_entries != 0) capacity_ = world_.options.queue_entries * completions_per_entry;
@@ -163,6 +165,15 @@ void simulated_kernel::withdraw(std::uint64_t user_data) noexcept {
 }
 
 int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
+  alone const inside;
+  thread_ = simulated_threads != nullptr ? simulated_threads->this_thread() : -1;
+  entered_ = true;
+  int const r = enter_alone(wait_for, timeout_ns);
+  entered_ = false;
+  return r;
+}
+
+int simulated_kernel::enter_alone(unsigned wait_for, std::int64_t timeout_ns) noexcept {
   int const error = take_entries();
   if (!queue_.empty()) wait_for = 0; // what was not taken is more urgent
   if (world_.options.spurious_wakeups && world_.random.one_in(32)) rung_ = true;
@@ -178,6 +189,8 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
     if (is_busy() || others_are_busy || !done_.empty()) {
       std::uint64_t const tick = world_.options.delays ? world_.random.below(1000) : 0;
       wake = std::min(until, world_.moment(static_cast<std::int64_t>(tick)));
+    } else if (simulated_threads != nullptr) {
+      if (rung_) return error; // the next time it is armed
     } else if (rung_ || (until == deadline::forever && !world_.has_event())) {
       return -EDEADLK; // the doorbell was rung and no poll waits for it, or nothing will ever happen
     }
@@ -208,7 +221,16 @@ bool simulated_kernel::is_busy() const noexcept {
   });
 }
 
+bool simulated_kernel::turn_elsewhere() noexcept {
+  bool const rests =
+      simulated_threads == nullptr || entered_ || (thread_ >= 0 && simulated_threads->is_waiting(thread_));
+  return rests && !turns_ && turn();
+}
+
 bool simulated_kernel::turn() noexcept {
+  turns_ = true;
+  for (entry const& e : entries_)
+    if (is_doorbell(e) && world_.was_rung(e.fd)) rung_ = true;
   for (std::size_t i = 0; i < cancels_.size();) {
     if (cancels_[i].delay != 0) {
       --cancels_[i++].delay;
@@ -232,6 +254,7 @@ bool simulated_kernel::turn() noexcept {
   std::erase_if(entries_, [](entry const& e) { return e.ended; });
   for (completion& c : done_)
     if (c.delay != 0) --c.delay;
+  turns_ = false;
   return is_busy();
 }
 

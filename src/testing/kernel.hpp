@@ -84,6 +84,9 @@ class simulated_kernel {
 
   /// Performs what it can. False: nothing will happen by itself.
   bool turn() noexcept;
+  /// On any thread: the kernel goes on while its own thread waits, and where that is, nothing else does.
+  bool turn_elsewhere() noexcept;
+  int enter_alone(unsigned wait_for, std::int64_t timeout_ns) noexcept;
   int take_entries() noexcept;
   void bring_completions() noexcept;
   void perform(entry& e) noexcept;
@@ -119,6 +122,9 @@ class simulated_kernel {
   bool chooses_ = true;
   bool multishot_ = true;
   bool rung_ = false; // the doorbell
+  bool entered_ = false;
+  bool turns_ = false;
+  int thread_ = -1; // that has entered it last
   bool more_ = false;
   bool overflown_ = false;
 };

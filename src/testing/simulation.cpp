@@ -1,6 +1,7 @@
 #include "driver/choose.hpp"
 #include "io/multiplexers.hpp"
 #include "testing/backend.hpp"
+#include "testing/thread_hooks.hpp"
 
 namespace unio::inline v0_1::testing {
 
@@ -41,7 +42,7 @@ world* of_this_thread = nullptr;
 // What is made on this thread runs on the simulated system. Another thread's is the real one's.
 result<std::unique_ptr<driver::backend>> make_backend(bool for_other_threads) noexcept {
   if (!this_thread_is_simulated()) return std::unique_ptr<driver::backend>();
-  if (for_other_threads) {
+  if (for_other_threads && simulated_threads == nullptr) {
     (void)of_this_thread->refuse("a multiplexer of several threads");
     return std::make_error_code(std::errc::operation_not_supported);
   }

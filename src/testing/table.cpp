@@ -3,6 +3,7 @@
 // so is what would let a simulated descriptor, or a program under test, out of the simulation.
 
 #include "sys/calls.hpp"
+#include "testing/thread_hooks.hpp"
 #include "testing/world.hpp"
 
 #include <fcntl.h>
@@ -15,13 +16,22 @@
 
 #include <ctime>
 #include <string>
+#include <utility>
 
 namespace unio::inline v0_1::testing {
+
+constinit thread_hooks const* simulated_threads = nullptr;
+
 namespace {
 
 world* installed = nullptr;
 sys::table const* before = nullptr;
-thread_local bool this_thread_simulates = false;
+thread_local bool is_its_thread = false;
+
+// Of simulated threads each is.
+bool this_thread_simulates() noexcept {
+  return is_its_thread || (simulated_threads != nullptr && simulated_threads->this_thread() >= 0);
+}
 
 bool simulated(int fd) noexcept { return installed->owns(fd); }
 
@@ -67,10 +77,10 @@ std::int64_t poll_ready(pollfd* fds, unsigned n) noexcept {
 }
 
 std::int64_t poll(pollfd* fds, unsigned n, timespec const* timeout) noexcept {
-  bool ours = n == 0 && this_thread_simulates && timeout != nullptr;
+  bool ours = n == 0 && this_thread_simulates() && timeout != nullptr;
   for (unsigned i = 0; i < n; ++i) ours = ours || simulated(fds[i].fd);
   if (!ours) return before->poll(fds, n, timeout);
-  if (!this_thread_simulates) return refuse_elsewhere("poll", not_its_thread);
+  if (!this_thread_simulates()) return refuse_elsewhere("poll", not_its_thread);
   std::int64_t const span =
       timeout == nullptr ? -1 : std::int64_t{timeout->tv_sec} * 1'000'000'000 + timeout->tv_nsec;
   // As select(2) warns, what is reported ready may not be. Only a thread that would sleep is woken so.
@@ -100,7 +110,7 @@ template <class... A, std::int64_t (*sys::table::*Entry)(int, A...) noexcept, au
 struct divided<Entry, Ours> {
   static std::int64_t answer(int fd, A... a) noexcept {
     if (!simulated(fd)) return (before->*Entry)(fd, a...);
-    if (!this_thread_simulates) return refuse_elsewhere(name_of<Entry>(), not_its_thread);
+    if (!this_thread_simulates()) return refuse_elsewhere(name_of<Entry>(), not_its_thread);
     if constexpr (std::is_null_pointer_v<decltype(Ours)>) {
       return refuse(name_of<Entry>());
     } else {
@@ -112,7 +122,7 @@ template <auto Entry, auto Ours> struct made_here;
 template <class... A, std::int64_t (*sys::table::*Entry)(A...) noexcept, auto Ours>
 struct made_here<Entry, Ours> {
   static std::int64_t answer(A... a) noexcept {
-    if (!this_thread_simulates)
+    if (!this_thread_simulates())
       return installed->options.other_threads ? (before->*Entry)(a...)
                                               : refuse_elsewhere(name_of<Entry>(), no_threads);
     if constexpr (std::is_null_pointer_v<decltype(Ours)>) {
@@ -155,13 +165,13 @@ sys::table made() noexcept {
   t.munmap = before->munmap;
   t.mmap = [](void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset) noexcept {
     if (!simulated(fd)) return before->mmap(at, n, protection, flags, fd, offset);
-    return this_thread_simulates ? refuse("mmap") : refuse_elsewhere("mmap", not_its_thread);
+    return this_thread_simulates() ? refuse("mmap") : refuse_elsewhere("mmap", not_its_thread);
   };
   t.ask_libc = []() noexcept {
     if (installed->options.other_threads) return before->ask_libc();
     std::string const name = "getaddrinfo(3)";
-    return this_thread_simulates ? installed->refuse(name)
-                                 : installed->refuse_elsewhere(name + ' ' + no_threads);
+    return this_thread_simulates() ? installed->refuse(name)
+                                   : installed->refuse_elsewhere(name + ' ' + no_threads);
   };
   divide<&table::vmsplice>(t);
   divide<&table::epoll_ctl>(t);
@@ -227,7 +237,7 @@ sys::table made() noexcept {
   t.splice = [](int in, std::int64_t* in_at, int out, std::int64_t* out_at, std::size_t n,
                 unsigned flags) noexcept {
     if (!simulated(in) && !simulated(out)) return before->splice(in, in_at, out, out_at, n, flags);
-    if (!this_thread_simulates) return refuse_elsewhere("splice", not_its_thread);
+    if (!this_thread_simulates()) return refuse_elsewhere("splice", not_its_thread);
     return installed->splice(simulated(in) ? in : out);
   };
   divide<&table::fsync, [](int fd) { return installed->sync(call::fsync, fd); }>(t);
@@ -275,7 +285,7 @@ sys::table made() noexcept {
     return installed->rename(from_dir, from, to_dir, to, flags);
   }>(t);
   t.getrandom = [](void* data, std::size_t n, unsigned flags) noexcept {
-    return this_thread_simulates ? installed->fill_random(data, n) : before->getrandom(data, n, flags);
+    return this_thread_simulates() ? installed->fill_random(data, n) : before->getrandom(data, n, flags);
   };
   divide<&table::close, [](int fd) { return installed->close(fd); }>(t);
   divide<&table::shutdown, [](int fd, int how) { return installed->shutdown(fd, how); }>(t);
@@ -292,10 +302,10 @@ sys::table made() noexcept {
     return installed->zero(fd, mode, at, n);
   }>(t);
   t.poll = poll;
-  t.steady_now = []() noexcept { return this_thread_simulates ? installed->now() : before->steady_now(); };
+  t.steady_now = []() noexcept { return this_thread_simulates() ? installed->now() : before->steady_now(); };
   t.system_now = []() noexcept {
     constexpr std::int64_t year_2020 = 1'577'836'800'000'000'000;
-    return this_thread_simulates ? installed->moment(year_2020) : before->system_now();
+    return this_thread_simulates() ? installed->moment(year_2020) : before->system_now();
   };
   return t;
 }
@@ -304,21 +314,23 @@ sys::table ours;
 
 } // namespace
 
-bool this_thread_is_simulated() noexcept { return this_thread_simulates; }
+bool this_thread_is_simulated() noexcept { return this_thread_simulates(); }
 
 void answer_system_calls(world* w) noexcept {
+  auto const put = [](sys::table const* t) noexcept {
+    return simulated_threads != nullptr ? simulated_threads->answer_with(t) : std::exchange(sys::current, t);
+  };
   if (w != nullptr) {
     UNIO_EXPECTS(installed == nullptr, "one simulation at a time: another one exists in this process");
     installed = w;
-    before = sys::current;
+    before = put(&ours);
     ours = made();
-    sys::current = &ours;
-    this_thread_simulates = true;
+    is_its_thread = true;
   } else {
-    UNIO_EXPECTS(this_thread_simulates && sys::current == &ours,
+    bool const is_last = put(before) == &ours;
+    UNIO_EXPECTS(is_its_thread && is_last,
                  "a simulation ends on the thread that made it, after what replaced system calls later");
-    this_thread_simulates = false;
-    sys::current = before;
+    is_its_thread = false;
     installed = nullptr;
   }
 }

@@ -14,6 +14,7 @@
 #include <cstdio>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 namespace unio::inline v0_1::testing {
 
@@ -139,7 +140,22 @@ std::shared_ptr<description> world::share(int fd) const noexcept {
   return find(fd) != nullptr ? table_[static_cast<std::size_t>(fd - first_descriptor)] : nullptr;
 }
 
+int world::open_doorbell() noexcept {
+  if (simulated_threads == nullptr) return -1;
+  alone const inside;
+  auto d = std::make_shared<description>();
+  d->kind = thing::event;
+  d->is_doorbell = true;
+  return install(std::move(d));
+}
+
+bool world::was_rung(int doorbell) noexcept {
+  description* const d = find(doorbell);
+  return d != nullptr && std::exchange(d->count, 0) != 0;
+}
+
 int world::open_pipe(int& writer) {
+  alone const inside;
   auto const c = std::make_shared<channel>(options.pipe_capacity, pipe_atomic_bytes);
   auto read_end = std::make_shared<description>();
   read_end->kind = thing::pipe;
@@ -153,6 +169,7 @@ int world::open_pipe(int& writer) {
 }
 
 int world::open_pair(int& second) {
+  alone const inside;
   auto const a = std::make_shared<description>(), b = std::make_shared<description>();
   a->kind = b->kind = thing::socket;
   connect_ends(*a, *b, options.stream_capacity, 1);
@@ -162,6 +179,7 @@ int world::open_pair(int& second) {
 }
 
 int world::open_file(std::span<std::byte const> contents) {
+  alone const inside;
   auto d = std::make_shared<description>();
   d->kind = thing::file;
   d->file = std::make_shared<file_data>();
@@ -171,6 +189,7 @@ int world::open_file(std::span<std::byte const> contents) {
 }
 
 int world::open_listener() {
+  alone const inside;
   auto d = std::make_shared<description>();
   d->kind = thing::listener;
   d->family = AF_UNIX;
@@ -178,6 +197,7 @@ int world::open_listener() {
 }
 
 int world::open_connection(int listener) {
+  alone const inside;
   auto const client = std::make_shared<description>(), server = std::make_shared<description>();
   client->kind = server->kind = thing::socket;
   connect_ends(*client, *server, options.stream_capacity, 1);
@@ -202,8 +222,8 @@ std::int64_t world::make_event(unsigned initial, bool is_semaphore) noexcept {
 }
 
 std::size_t world::open_descriptors() const noexcept {
-  return static_cast<std::size_t>(
-      std::count_if(table_.begin(), table_.end(), [](auto const& d) { return d != nullptr; }));
+  return static_cast<std::size_t>(std::count_if(
+      table_.begin(), table_.end(), [](auto const& d) { return d != nullptr && !d->is_doorbell; }));
 }
 
 bool world::is_ready(int fd, readiness what) const noexcept {
@@ -269,9 +289,14 @@ std::function<void()> world::take_event() {
 bool world::sleep_until(std::int64_t until) noexcept {
   std::int64_t const event_due = events_.empty() ? deadline::forever : events_.back().due;
   std::int64_t const arrival_due = arrivals_.empty() ? deadline::forever : arrivals_.back().due;
-  now_ = std::max(now_, std::min({until, event_due, arrival_due}));
+  std::int64_t const due = std::min({until, event_due, arrival_due});
+  if (simulated_threads != nullptr) {
+    simulated_threads->sleep(due);
+  } else {
+    now_ = std::max(now_, due);
+  }
   settle();
-  return event_due <= now_;
+  return !events_.empty() && events_.back().due <= now_;
 }
 
 bool world::pass(std::int64_t until) noexcept {
@@ -279,7 +304,7 @@ bool world::pass(std::int64_t until) noexcept {
     std::int64_t const tick = options.delays ? static_cast<std::int64_t>(random.below(1000)) : 0;
     (void)sleep_until(std::min(until, now_ + tick));
   } else {
-    if (until == deadline::forever && !has_event()) return false;
+    if (until == deadline::forever && !has_event() && simulated_threads == nullptr) return false;
     (void)sleep_until(until);
   }
   while (std::function<void()> const f = take_event()) f();
@@ -314,6 +339,7 @@ bool world::count_of(std::string_view name, std::uint64_t& n) const noexcept {
 }
 
 void world::note(char const* what, std::int64_t a, std::int64_t b) noexcept {
+  if (simulated_threads != nullptr) simulated_threads->changed();
   auto mix = [this](std::uint64_t x) {
     fingerprint_ = (fingerprint_ ^ x) * 0x100000001b3 ^ fingerprint_ >> 29;
   };
@@ -359,6 +385,7 @@ std::int64_t world::fill_random(void* data, std::size_t n) noexcept {
 }
 
 int world::enter(call c, int fd) noexcept {
+  if (simulated_threads != nullptr) settle(); // time moves without the world
   ++counts_[static_cast<std::size_t>(c)];
   for (fault& f : faults_)
     if (f.which == c || (f.any_of_direction && same_direction(f.which, c))) --f.left;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "testing/random.hpp"
+#include "testing/thread_hooks.hpp"
 
 #include <unio/testing.hpp>
 
@@ -169,6 +170,7 @@ struct description {
 
   std::uint64_t count = 0; ///< an eventfd's
   bool is_semaphore = false;
+  bool is_doorbell = false; ///< a multiplexer's: no call on it goes wrong
 
   description() = default;
   description(description const&) = delete;
@@ -194,6 +196,10 @@ class world {
 
   // ---- objects ----
 
+  /// By which a simulated thread wakes another one's multiplexer; -1: there is one thread.
+  int open_doorbell() noexcept;
+  /// Whether it was rung since the last time.
+  bool was_rung(int doorbell) noexcept;
   int open_pipe(int& writer);
   int open_pair(int& second);
   int open_file(std::span<std::byte const> contents);
@@ -379,7 +385,8 @@ class world {
   std::vector<event> events_;   // the earliest last
   std::vector<event> arrivals_; // likewise
   std::uint64_t events_made_ = 0;
-  std::int64_t now_ = 1'000'000'000;
+  std::int64_t own_now_ = 1'000'000'000;
+  std::int64_t& now_ = simulated_threads != nullptr ? *simulated_threads->clock : own_now_;
   std::uint64_t inodes_ = 0;
   std::vector<std::pair<kernel_turn, void*>> kernels_;
   std::vector<known_route> routes_;
@@ -399,7 +406,7 @@ template <class F> std::int64_t world::on(call c, int fd, F f, bool waits) noexc
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
   bool const never_again = (waits && d->kind == thing::file) || (d->kind == thing::event && writes(c));
-  std::int64_t r = enter(c, fd);
+  std::int64_t r = d->is_doorbell ? 0 : enter(c, fd);
   if (r == 0 || (r == -EAGAIN && never_again)) r = leave(c, fd, f(*d));
   if (r == -EAGAIN) pass_moment();
   return r;
