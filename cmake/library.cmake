@@ -1,4 +1,5 @@
-# unio_static and unio_shared, from one compilation; unio::unio is one of them. unio::testing beside them.
+# unio_static and unio_shared, from one compilation; unio::unio is one of them. unio::testing and
+# unio::testing_threads beside them.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED GLOBAL) # who links the static library needs it as well
@@ -91,4 +92,18 @@ if(unio_testing_sources)
     CXX_VISIBILITY_PRESET hidden)
   target_link_libraries(unio_testing PUBLIC unio_static PRIVATE $<BUILD_INTERFACE:unio_build>)
   unio_build_if_used(unio_testing)
+
+  # A library of its own: it takes the place of functions of the C library, and of a sanitizer's.
+  if(NOT UNIO_SANITIZE AND NOT UNIO_NO_EXCEPTIONS)
+    file(GLOB unio_threads_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/threads/*.cpp")
+    add_library(unio_testing_threads STATIC ${unio_threads_sources})
+    add_library(unio::testing_threads ALIAS unio_testing_threads)
+    set_target_properties(unio_testing_threads PROPERTIES
+      EXPORT_NAME testing_threads
+      POSITION_INDEPENDENT_CODE ON
+      CXX_VISIBILITY_PRESET hidden)
+    target_link_libraries(unio_testing_threads PUBLIC unio_testing
+      PRIVATE $<BUILD_INTERFACE:unio_build> ${CMAKE_DL_LIBS})
+    unio_build_if_used(unio_testing_threads)
+  endif()
 endif()

@@ -1,0 +1,282 @@
+// Multiplexers and threads: defects that were there, each in its shortest form, which no seed may find again.
+// scripts/check-planted plants them back, one by one. Each program runs on epoll, with real descriptors, and
+// in a simulated system.
+
+#include "threads/support.hpp"
+
+#include <unio/callback.hpp>
+#include <unio/connect.hpp>
+#include <unio/multiplexer.hpp>
+#include <unio/socket_handle.hpp>
+#include <unio/stop_token.hpp>
+#include <unio/timer_handle.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace threads_tests;
+
+// Longer than thread_options::max_time: a thread that sleeps until then was not woken.
+constexpr auto for_ever = 2h;
+
+std::unique_ptr<unio::io_multiplexer> multiplexer(int threads) {
+  return std::move(unio::io_multiplexer::best_available(threads).value());
+}
+
+template <class Values> struct ignoring {
+  void set_value(unio::io_result<Values>) noexcept {}
+  void set_done() noexcept {}
+};
+
+unio::const_buffer one_byte() noexcept {
+  static constexpr std::byte byte{'x'};
+  return {&byte, 1};
+}
+
+void write_one_byte(unio::socket_handle& to) {
+  while (!to.write(one_byte()).has_value()) {
+  }
+}
+
+enum class system_kind { epoll, simulated };
+
+class threads_on : public testing::TestWithParam<system_kind> {
+ protected:
+  static void expect_no_failure(void (*program)()) {
+    bool const simulated = GetParam() == system_kind::simulated;
+    threads_tests::expect_no_failure(200, [=] {
+      if (!simulated) return program();
+      unio::testing::simulation const s(
+          unio::testing::simulation_options::from_seed(unio::testing::schedule_seed()));
+      program();
+    });
+  }
+};
+
+// ---- the end of what is pending ----
+
+TEST_P(threads_on, run_returns_when_another_thread_has_finished_the_last_operation) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    auto pair = unio::socket_handle::pair().value();
+    std::byte room[16];
+    auto op = unio::connect(unio::async_read(pair.first, unio::mutable_buffer(room)),
+                            ignoring<unio::mutable_buffers>{});
+    op.start(m.get());
+    (void)m->try_run();
+    std::thread other([&] {
+      while (m->run().value_or(0) != 0) {
+      }
+    });
+    write_one_byte(pair.second);
+    while (!op.finished()) (void)m->try_run();
+    (void)m->try_run();
+    other.join();
+  });
+}
+
+TEST_P(threads_on, run_returns_when_another_thread_has_closed_the_last_handle) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    auto pair = unio::socket_handle::pair().value();
+    std::byte room[16];
+    auto op = unio::connect(unio::async_read(pair.first, unio::mutable_buffer(room)),
+                            ignoring<unio::mutable_buffers>{});
+    op.start(m.get());
+    (void)m->try_run();
+    std::thread other([&] {
+      while (m->run().value_or(0) != 0) {
+      }
+    });
+    (void)pair.first.close();
+    other.join();
+  });
+}
+
+TEST_P(threads_on, nothing_is_pending_after_the_thread_of_the_last_operation_has_ended) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::thread([&] {
+      auto pair = unio::socket_handle::pair().value();
+      std::byte room[16];
+      auto op = unio::connect(unio::async_read(pair.first, unio::mutable_buffer(room)),
+                              ignoring<unio::mutable_buffers>{});
+      op.start(m.get());
+      (void)m->try_run();
+      (void)pair.first.close();
+    }).join();
+    while (m->run().value_or(0) != 0) {
+    }
+  });
+}
+
+TEST_P(threads_on, try_run_for_says_that_another_thread_has_something_pending) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::latch started(1);
+    std::thread other([&] {
+      unio::timer_handle t(30min);
+      unio::start(*m, unio::async_wait(t), [](auto) {});
+      started.count_down();
+      while (m->run().value_or(0) != 0) {
+      }
+    });
+    started.wait();
+    require(m->try_run_for(200ms).value_or(0) != 0, "the timer is pending");
+    require(m->try_run().value_or(0) != 0, "the timer is still pending");
+    other.join();
+  });
+}
+
+// ---- waking ----
+
+TEST_P(threads_on, a_wake_is_not_lost_while_another_thread_posts) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::atomic<bool> stop{false};
+    std::latch sleeps(1);
+    std::thread runner([&] {
+      unio::timer_handle t(for_ever);
+      unio::start(*m, unio::async_wait(t), [](auto) {});
+      sleeps.count_down();
+      while (!stop) (void)m->run();
+    });
+    sleeps.wait();
+    std::thread poster([&] { (void)m->post([] {}); });
+    stop = true;
+    m->wake();
+    runner.join();
+    poster.join();
+  });
+}
+
+TEST_P(threads_on, a_post_is_not_lost_while_the_thread_lies_down) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::atomic<bool> stop{false};
+    std::latch runs(1);
+    std::thread runner([&] {
+      unio::timer_handle t(for_ever);
+      unio::start(*m, unio::async_wait(t), [](auto) {});
+      runs.count_down();
+      while (!stop) (void)m->run();
+    });
+    runs.wait();
+    (void)m->post([&] { stop = true; });
+    runner.join();
+  });
+}
+
+TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    (void)m->try_run(); // this thread has used it, and does not run it now
+    std::atomic<bool> stop{false};
+    std::thread runner([&] {
+      unio::timer_handle t(for_ever);
+      unio::start(*m, unio::async_wait(t), [](auto) {});
+      while (!stop) (void)m->run();
+    });
+    stop = true;
+    m->wake();
+    runner.join();
+  });
+}
+
+// ---- stopping and ending ----
+
+TEST_P(threads_on, a_stop_that_overtakes_the_start_is_not_lost) {
+  expect_no_failure([] {
+    auto const m = multiplexer(1);
+    std::atomic<bool> over{false};
+    std::latch runs(1);
+    std::thread runner([&] {
+      unio::timer_handle forever(for_ever);
+      unio::start(*m, unio::async_wait(forever), [](auto) {});
+      runs.count_down();
+      while (!over) (void)m->run();
+    });
+    runs.wait();
+    unio::stop_source stop;
+    unio::timer_handle t(for_ever);
+    std::atomic<bool> done{false};
+    std::thread stopper([&] { stop.request_stop(); });
+    unio::start(
+        *m, unio::async_wait(t),
+        [&](unio::io_result<void>) {
+          done = true;
+          done.notify_one();
+        },
+        stop.get_token());
+    stopper.join();
+    done.wait(false);
+    over = true;
+    m->wake();
+    runner.join();
+  });
+}
+
+struct life {
+  std::atomic<bool> is_over{false};
+};
+struct living {
+  life* l;
+  void set_value(unio::io_result<void>) noexcept {}
+  void set_done() noexcept {
+    require(!l->is_over, "the receiver has gone before set_done()");
+    require(!l->is_over, "the receiver has gone within set_done()");
+  }
+};
+
+template <class While> void end_on_another_thread(While wait) {
+  auto const m = multiplexer(1);
+  std::atomic<bool> over{false};
+  std::latch runs(1);
+  std::thread runner([&] {
+    unio::timer_handle forever(for_ever);
+    unio::start(*m, unio::async_wait(forever), [](auto) {});
+    runs.count_down();
+    while (!over) (void)m->run();
+  });
+  runs.wait();
+  {
+    unio::timer_handle t(1us);
+    life l;
+    std::optional<decltype(unio::connect(unio::atomic_async_wait(t), living{&l}))> op;
+    op.emplace(unio::atomic_async_wait(t), living{&l});
+    op->start(m.get());
+    wait(*op);
+    op.reset();
+    l.is_over = true;
+    std::this_thread::sleep_for(1ms);
+  }
+  over = true;
+  m->wake();
+  runner.join();
+}
+
+TEST_P(threads_on, an_operation_has_finished_when_its_receiver_has_returned) {
+  expect_no_failure([] {
+    end_on_another_thread([](auto const& op) {
+      while (!op.finished()) std::this_thread::yield();
+    });
+  });
+}
+
+TEST_P(threads_on, destroying_an_operation_in_flight_waits_for_its_receiver) {
+  expect_no_failure([] {
+    end_on_another_thread([](auto const&) { std::this_thread::sleep_for(1us); }); // the timer is due as well
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(epoll, threads_on, testing::Values(system_kind::epoll));
+INSTANTIATE_TEST_SUITE_P(simulated, threads_on, testing::Values(system_kind::simulated));
+
+} // namespace

@@ -1,0 +1,318 @@
+// Simulated threads: what they are made of (unio/testing_threads.hpp). Programs with a defect that some order
+// of threads shows, and without one; time; reports; the same run again.
+
+#include "threads/support.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <latch>
+#include <mutex>
+#include <optional>
+#include <semaphore>
+#include <shared_mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace threads_tests;
+
+template <class F> void twice_at_once(F f) {
+  std::thread other(f);
+  f();
+  other.join();
+}
+
+// ---- what is right ----
+
+TEST(simulated_threads, find_nothing_in_a_program_that_is_right) {
+  expect_no_failure(300, [] {
+    int n = 0;
+    std::mutex m;
+    twice_at_once([&] {
+      std::lock_guard const lock(m);
+      ++n;
+    });
+    require(n == 2, "both have counted");
+  });
+}
+
+TEST(simulated_threads, carry_what_the_standard_library_offers) {
+  expect_no_failure(200, [] {
+    std::latch begin(3);
+    std::binary_semaphore may_go(0);
+    std::shared_mutex shared;
+    std::atomic<int> word{0};
+    std::jthread first([&](std::stop_token stop) {
+      begin.count_down();
+      may_go.acquire();
+      {
+        std::shared_lock const lock(shared);
+      }
+      word = 1;
+      word.notify_all();
+      while (!stop.stop_requested()) std::this_thread::yield();
+    });
+    std::jthread second([&] {
+      begin.arrive_and_wait();
+      {
+        std::unique_lock const lock(shared);
+      }
+      may_go.release();
+      word.wait(0);
+    });
+    begin.arrive_and_wait();
+    second.join();
+    first.request_stop();
+    first.join();
+    require(word == 1, "the first has gone on");
+  });
+}
+
+TEST(simulated_threads, initialise_once_while_others_wait) {
+  expect_no_failure(200, [] {
+    std::once_flag once;
+    int calls = 0;
+    twice_at_once([&] {
+      std::call_once(once, [&] {
+        std::this_thread::sleep_for(1ms);
+        ++calls;
+      });
+      require(calls == 1, "call_once");
+      static int const value = [] {
+        std::this_thread::sleep_for(1ms);
+        return 7;
+      }();
+      require(value == 7, "a static object");
+    });
+  });
+}
+
+TEST(simulated_threads, initialise_once_more_after_an_exception) {
+  expect_no_failure(100, [] {
+    std::once_flag once;
+    std::atomic<int> calls{0};
+    twice_at_once([&] {
+      try {
+        std::call_once(once, [&] {
+          if (++calls == 1) throw std::runtime_error("the first time");
+        });
+      } catch (std::runtime_error const&) {
+      }
+    });
+    require(calls == 2, "after the exception another thread has tried");
+  });
+}
+
+TEST(simulated_threads, lock_recursively_and_for_a_time) {
+  expect_no_failure(100, [] {
+    std::recursive_mutex again;
+    std::timed_mutex timed;
+    std::unique_lock const held(timed);
+    std::thread([&] {
+      std::lock_guard const one(again), two(again);
+      auto const begin = std::chrono::steady_clock::now();
+      require(!timed.try_lock_for(3s), "it is held");
+      auto const passed = std::chrono::steady_clock::now() - begin;
+      require(passed >= 3s && passed < 4s, "3 s of virtual time");
+    }).join();
+  });
+}
+
+// ---- what is wrong ----
+
+TEST(simulated_threads, find_a_wake_up_that_is_lost) {
+  expect_end(run_end::deadlock, 1000, [] {
+    std::atomic<bool> flag{false};
+    std::mutex m;
+    std::condition_variable c;
+    std::thread other([&] {
+      flag = true;
+      c.notify_one();
+    });
+    {
+      std::unique_lock lock(m);
+      while (!flag) c.wait(lock);
+    }
+    other.join();
+  });
+}
+
+TEST(simulated_threads, report_who_holds_what_others_wait_for) {
+  exploration const e = expect_end(run_end::deadlock, 1000, [] {
+    std::mutex a, b;
+    std::thread other([&] {
+      std::lock_guard const first(a);
+      std::lock_guard const second(b);
+    });
+    {
+      std::lock_guard const first(b);
+      std::lock_guard const second(a);
+    }
+    other.join();
+  });
+  EXPECT_NE(e.report.find("T0 at mutex_lock, waits for mutex #0, held by T1, holds #1"), std::string::npos)
+      << e.report;
+  EXPECT_NE(e.report.find("T1 at mutex_lock, waits for mutex #1, held by T0, holds #0"), std::string::npos)
+      << e.report;
+  EXPECT_NE(e.report.find("again: UNIO_THREADS_SEED=" + std::to_string(e.seed) + " "), std::string::npos);
+}
+
+TEST(simulated_threads, find_an_update_that_is_lost_between_two_atomic_operations) {
+  exploration const e = expect_end(run_end::failed, 1000, [] {
+    std::atomic<int> n{0};
+    twice_at_once([&] { n = n + 1; });
+    require(n == 2, "both have counted");
+  });
+  EXPECT_NE(e.report.find("both have counted"), std::string::npos) << e.report;
+}
+
+TEST(simulated_threads, find_an_update_that_is_lost_in_destructors_of_thread_local_objects) {
+  expect_end(run_end::failed, 1000, [] {
+    static int n = 0;
+    static std::mutex m;
+    struct counted {
+      bool is_used = false;
+      ~counted() {
+        int const before = n;
+        {
+          std::lock_guard const lock(m);
+        }
+        n = before + 1;
+      }
+    };
+    auto const use = [] {
+      static thread_local counted c;
+      c.is_used = true;
+    };
+    std::thread first(use), second(use);
+    first.join();
+    second.join();
+    require(n == 2, "both have counted");
+  });
+}
+
+TEST(simulated_threads, tell_a_hang_a_livelock_and_an_exception_apart) {
+  expect_end(run_end::hang, 1, [] { std::this_thread::sleep_for(24h); });
+  exploration const e = explore({.seeds = 1, .max_steps = 1000}, [] {
+    std::atomic<bool> flag{false};
+    while (!flag) {
+    }
+  });
+  EXPECT_EQ(e.end, run_end::livelock) << e.report;
+  exploration const thrown = expect_end(run_end::exception, 1, [] { throw std::runtime_error("a reason"); });
+  EXPECT_NE(thrown.report.find("a reason"), std::string::npos) << thrown.report;
+  expect_end(run_end::ended, 1, [] { (void)std::raise(SIGSEGV); });
+  expect_end(run_end::ended, 1, [] { ::_exit(0); });
+}
+
+// ---- time ----
+
+TEST(simulated_threads, wait_in_virtual_time) {
+  auto const begin = std::chrono::steady_clock::now();
+  expect_no_failure(20, [] {
+    std::mutex m;
+    std::condition_variable c;
+    auto const began = std::chrono::steady_clock::now();
+    std::thread other([] {
+      for (int i = 0; i != 500; ++i) std::this_thread::sleep_for(1ms);
+    });
+    {
+      std::unique_lock lock(m);
+      require(!c.wait_for(lock, 5s, [] { return false; }), "there is no notification");
+    }
+    auto const passed = std::chrono::steady_clock::now() - began;
+    require(passed >= 5s && passed < 6s, "5 s have passed");
+    other.join();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s); // of real time; virtual: 100 s
+}
+
+TEST(simulated_threads, let_time_pass_for_a_loop_that_yields) {
+  expect_no_failure(50, [] {
+    std::atomic<bool> done{false};
+    std::thread other([&] {
+      std::this_thread::sleep_for(10s);
+      done = true;
+    });
+    while (!done) std::this_thread::yield();
+    other.join();
+  });
+}
+
+// ---- the same again ----
+
+void a_bit_of_everything() {
+  std::mutex m;
+  std::condition_variable c;
+  std::latch all(3);
+  std::atomic<int> turns{0};
+  bool go = false;
+  auto const work = [&] {
+    all.arrive_and_wait();
+    std::unique_lock lock(m);
+    c.wait_for(lock, 1ms * (1 + turns), [&] { return go; });
+    ++turns;
+  };
+  std::thread a(work), b(work);
+  all.arrive_and_wait();
+  {
+    std::lock_guard const lock(m);
+    go = unio::testing::schedule_seed() % 2 == 0;
+  }
+  c.notify_all();
+  a.join();
+  b.join();
+}
+
+TEST(simulated_threads, go_the_same_way_in_every_process) {
+  exploration const here = explore({.seeds = 100}, a_bit_of_everything);
+  EXPECT_TRUE(here.passed()) << here.report;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    // Another memory layout.
+    std::string const room(100'000, ' ');
+    exploration const there = explore({.seeds = 100}, a_bit_of_everything);
+    (void)!::write(ends[1], &there.fingerprint, sizeof there.fingerprint);
+    ::_exit(0);
+  }
+  std::uint64_t there = 0;
+  EXPECT_EQ(::read(ends[0], &there, sizeof there), static_cast<ssize_t>(sizeof there));
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
+  EXPECT_EQ(there, here.fingerprint);
+  EXPECT_NE(explore({.first_seed = 1, .seeds = 100}, a_bit_of_everything).fingerprint, here.fingerprint);
+}
+
+TEST(simulated_threads, replay_the_seed_that_failed) {
+  auto const program = [] {
+    std::atomic<int> n{0};
+    twice_at_once([&] { n = n + 1; });
+    require(n == 2, "both have counted");
+  };
+  exploration const found = expect_end(run_end::failed, 1000, program);
+  ASSERT_EQ(::setenv("UNIO_THREADS_SEED", std::to_string(found.seed).c_str(), 1), 0);
+  testing::internal::CaptureStderr();
+  exploration const again = explore({.seeds = 1000}, program);
+  std::string const printed = testing::internal::GetCapturedStderr();
+  ::unsetenv("UNIO_THREADS_SEED");
+  EXPECT_EQ(again.runs, 1u);
+  EXPECT_EQ(again.end, found.end);
+  EXPECT_EQ(again.report, found.report);
+  EXPECT_EQ(printed, found.report);
+}
+
+} // namespace
