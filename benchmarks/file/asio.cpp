@@ -70,7 +70,7 @@ template <class F> sample run(reading const& r, F begin) {
     (void)opened.release(); // the object has it now
   }
   source s{.blocks = r.data.blocks, .operations = r.operations};
-  const sample result = measure_reads(r.operations, [&] {
+  const sample result = measure_with_processor(r.operations, [&] {
     for (unsigned i = 0; i < r.depth; ++i) begin(io, s, files[i], room.get() + std::size_t{i} * BLOCK_BYTES);
     io.run();
   });

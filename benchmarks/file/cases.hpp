@@ -18,14 +18,6 @@ struct reading {
   std::uint64_t operations;
 };
 
-/// measure(), with the processor time beside: what the device takes hides the rest where it is waited for.
-template <class F> sample measure_reads(std::uint64_t operations, F&& f) {
-  const double before = processor_ns();
-  sample s = measure(operations, f);
-  s.extra.push_back({"CPU ns", (processor_ns() - before) / static_cast<double>(operations)});
-  return s;
-}
-
 template <std::invocable<reading const&> F>
 void add_cases(std::vector<benchmark_case>& to, std::string const& subject,
                std::vector<unsigned> const& depths, F f) {

@@ -9,7 +9,7 @@ using namespace benchmarks;
 sample read_each(reading const& r) {
   const descriptor file = open_for(r.data, r.direct);
   const aligned_blocks room = make_blocks(1);
-  return measure_reads(r.operations, [&] {
+  return measure_with_processor(r.operations, [&] {
     for (std::uint64_t i = 0; i < r.operations; ++i) {
       const std::uint64_t block = block_of(i, r.data.blocks);
       const ssize_t n = ::pread(file.get(), room.get(), BLOCK_BYTES, static_cast<off_t>(block * BLOCK_BYTES));

@@ -40,7 +40,7 @@ sample run_blocking(reading const& r) {
   source s{.file = open_data(r), .blocks = r.data.blocks, .operations = r.operations};
   const aligned_blocks room = make_blocks(1);
   const unio::mutable_buffer buffer(room.get(), BLOCK_BYTES);
-  return measure_reads(r.operations, [&] {
+  return measure_with_processor(r.operations, [&] {
     while (s.begun < s.operations) {
       const std::uint64_t block = block_of(s.begun++, s.blocks);
       check(s.file.read({buffer, block * BLOCK_BYTES}), block);
@@ -103,7 +103,7 @@ sample run_multiplexed(std::string const& driver, reading const& r) {
   s.file.set_multiplexer(m.get());
   std::deque<reader> all;
   for (std::size_t i = 0; i < r.depth; ++i) all.emplace_back(s, room.get() + i * BLOCK_BYTES);
-  return measure_reads(r.operations, [&] {
+  return measure_with_processor(r.operations, [&] {
     for (reader& one : all) one.begin();
     run_until_done(*m, s);
   });
@@ -121,7 +121,7 @@ sample run_registered(reading const& r) {
     room.push_back(pool.try_take());
     all.emplace_back(s, reinterpret_cast<unsigned char*>(room.back().data()));
   }
-  const sample measured = measure_reads(r.operations, [&] {
+  const sample measured = measure_with_processor(r.operations, [&] {
     for (reader& one : all) one.begin();
     run_until_done(*m, s);
   });
@@ -144,7 +144,7 @@ sample run_awaited(std::string const& driver, reading const& r) {
   const auto m = multiplexer_on(driver);
   const aligned_blocks room = make_blocks(r.depth);
   source s{.file = open_data(r), .blocks = r.data.blocks, .operations = r.operations};
-  return measure_reads(r.operations, [&] {
+  return measure_with_processor(r.operations, [&] {
     for (std::size_t i = 0; i < r.depth; ++i)
       unio::async_run(*m, read_all(s, room.get() + i * BLOCK_BYTES), [&s](unio::task_outcome<void> outcome) {
         if (!outcome) s.failed = outcome.error();

@@ -15,7 +15,8 @@ sample read_through_ring(reading const& r, uring_pins pins) {
   const std::unique_ptr<uring_reader, void (*)(uring_reader*)> u(
       uring_open(file.get(), room.get(), r.depth, pins, &error), &uring_close);
   if (u != nullptr) {
-    sample s = measure_reads(r.operations, [&] { error = uring_read(u.get(), r.operations, r.data.blocks); });
+    sample s = measure_with_processor(r.operations,
+                                      [&] { error = uring_read(u.get(), r.operations, r.data.blocks); });
     if (error == 0) return s;
     if (error < 0) throw std::runtime_error("a read brought something else");
   }

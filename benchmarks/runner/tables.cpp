@@ -26,6 +26,7 @@ table growth_table(settings const&);
 table locks_table(settings const&);
 table trees_table(settings const&);
 table process_table(settings const&);
+table threads_table(settings const&);
 
 std::span<table_entry const> tables() {
   static const std::array all = {
@@ -63,6 +64,8 @@ std::span<table_entry const> tables() {
       table_entry{"trees", "walking, removing and copying directory trees, beside find, rm and cp",
                   trees_table},
       table_entry{"process", "a child that ends at once: launched, and waited for", process_table},
+      table_entry{"threads", "two threads together: tasks on a pool, posts from thread to thread",
+                  threads_table},
   };
   return all;
 }

@@ -1,8 +1,9 @@
 // What a subject uses: a clock around its loop, and counts of what happens meanwhile.
 //
-//   processor_ns    the processor time so far
-//   measure         runs a function and says what it cost per operation
-//   count_now       what the runs to come count
+//   processor_ns             the processor time so far
+//   measure                  runs a function and says what it cost per operation
+//   measure_with_processor   the same, with the processor time beside
+//   count_now                what the runs to come count
 #pragma once
 
 #include "support/subject.hpp"
@@ -46,6 +47,15 @@ template <class F> sample measure(std::uint64_t operations, F&& f) {
   const double ns = std::chrono::duration<double, std::nano>(end - start).count();
   sample s{.elapsed_ns = ns, .value = ns / static_cast<double>(operations)};
   if (const auto count = detail::counted(operations, allocations_before)) s.extra.push_back(*count);
+  return s;
+}
+
+/// measure(), with the processor time of all threads beside it ("CPU ns"): where something is waited for, or
+/// several threads work, the clock alone says little.
+template <class F> sample measure_with_processor(std::uint64_t operations, F&& f) {
+  const double before = processor_ns();
+  sample s = measure(operations, f);
+  s.extra.push_back({"CPU ns", (processor_ns() - before) / static_cast<double>(operations)});
   return s;
 }
 

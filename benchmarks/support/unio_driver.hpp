@@ -13,10 +13,15 @@ namespace benchmarks {
 /// The names of the drivers, as rows and capabilities() have them.
 inline constexpr char const* both_drivers[] = {"io_uring", "epoll"};
 
-/// A fresh one for the calling thread. Throws if it cannot be had: falling back would be another row's
+/// For all multiplexers that are made from now on, a pool's included: falling back would be another row's
 /// figure.
+inline void choose_driver(std::string const& driver) {
+  ::setenv("UNIO_DRIVER", driver == "io_uring" ? "uring" : driver.c_str(), 1);
+}
+
+/// A fresh one for the calling thread. Throws if it cannot be had.
 inline std::unique_ptr<unio::io_multiplexer> multiplexer_on(std::string const& driver) {
-  ::setenv("UNIO_DRIVER", driver == "io_uring" ? "uring" : driver.c_str(), 1); // read whenever one is made
+  choose_driver(driver);
   auto made = unio::io_multiplexer::best_available();
   if (!made) throw std::runtime_error(driver + ": " + made.error().message());
   if (made->get()->capabilities().driver != driver) throw std::runtime_error("there is no " + driver);
