@@ -5,6 +5,9 @@
 // which then stops accepting, shuts its connections down, so that their reads and writes end, and leaves
 // after the last one.
 //
+// With --shared all threads run one multiplexer. The first accepts, and ends the connections; a connection is
+// served by whichever thread begins it. The others only run the multiplexer, until the first has ended.
+//
 // An error of accepting does not end the server: it reports it, pauses and accepts again. If it cannot
 // continue (the listening socket is gone, a thread cannot start, nothing can be waited for) the process ends
 // with status 1.
@@ -40,6 +43,7 @@
 #include <functional>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <new>
 #include <optional>
 #include <span>
@@ -63,29 +67,73 @@ void say(std::string_view what, std::error_code why) {
   complain(fmt::format("unio: {}: {}\n", what, why.message()));
 }
 
+/// Where a server runs.
+struct place {
+  unio::io_multiplexer& here;
+  bool is_shared = false; ///< by several threads
+};
+
+template <class Handle> Handle on(place const& p, Handle h) {
+  h.set_multiplexer(&p.here);
+  return h;
+}
+
+class connection;
+
+/// The open connections of a server. Any thread may open and close one.
+class connections {
+ public:
+  void add(connection& c);
+  void remove(connection& c) noexcept;
+  /// Shuts all down, those that are added later as well.
+  void end() noexcept;
+  [[nodiscard]] bool none() const noexcept {
+    std::lock_guard const lock(mutex_);
+    return first_ == nullptr;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  connection* first_ = nullptr;
+  bool has_ended_ = false;
+};
+
 /// An open connection, in the list of its server.
 class connection {
  public:
-  connection(unio::socket_handle s, connection*& first) noexcept : socket(std::move(s)), first_(first) {
-    next_ = first_;
-    if (next_ != nullptr) next_->previous_ = this;
-    first_ = this;
-  }
+  connection(unio::socket_handle s, connections& all) : socket(std::move(s)), all_(all) { all_.add(*this); }
   connection(connection const&) = delete;
   connection& operator=(connection const&) = delete;
-  ~connection() {
-    (previous_ != nullptr ? previous_->next_ : first_) = next_;
-    if (next_ != nullptr) next_->previous_ = previous_;
-  }
-  [[nodiscard]] connection* next() const noexcept { return next_; }
+  ~connection() { all_.remove(*this); }
 
   unio::socket_handle socket;
 
  private:
-  connection*& first_;
+  friend class connections;
+  void end() noexcept { (void)socket.shutdown(unio::socket_handle::side::both); }
+
+  connections& all_;
   connection* next_ = nullptr;
   connection* previous_ = nullptr;
 };
+
+void connections::add(connection& c) {
+  std::lock_guard const lock(mutex_);
+  if (has_ended_) c.end();
+  c.next_ = first_;
+  if (first_ != nullptr) first_->previous_ = &c;
+  first_ = &c;
+}
+void connections::remove(connection& c) noexcept {
+  std::lock_guard const lock(mutex_);
+  (c.previous_ != nullptr ? c.previous_->next_ : first_) = c.next_;
+  if (c.next_ != nullptr) c.next_->previous_ = c.previous_;
+}
+void connections::end() noexcept {
+  std::lock_guard const lock(mutex_);
+  has_ended_ = true;
+  for (connection* c = first_; c != nullptr; c = c->next_) c->end();
+}
 
 // True for errors that concern the listening socket or the system call itself: every later attempt would fail
 // too.
@@ -99,8 +147,10 @@ bool is_lasting(std::error_code e) noexcept {
 /// Accepts; each mode serves connections in its own way.
 class server {
  public:
-  explicit server(unio::listening_socket_handle l)
-      : listening_(std::move(l)),
+  server(unio::listening_socket_handle l, place const& p)
+      : place_(p),
+        listening_(on(p, std::move(l))),
+        pause_timer_(on(p, unio::timer_handle(pause_after_error))),
         accept_(unio::connect(unio::async_accept_many(listening_), acceptor{this})),
         pause_(unio::connect(unio::async_wait(pause_timer_), after_pause{this})) {}
   server(server const&) = delete;
@@ -112,18 +162,21 @@ class server {
     is_ending_ = true;
     accept_.cancel();
     pause_.cancel();
-    for (connection* c = open_; c != nullptr; c = c->next())
-      (void)c->socket.shutdown(unio::socket_handle::side::both);
+    open_.end();
   }
   [[nodiscard]] bool has_ended() const noexcept {
-    return !accept_.in_flight() && !pause_.in_flight() && open_ == nullptr;
+    return !accept_.in_flight() && !pause_.in_flight() && beginning_ == 0 && open_.none();
   }
   /// Why nothing will be accepted any more; no error: it continues.
-  [[nodiscard]] std::error_code failure() const noexcept { return failure_; }
+  [[nodiscard]] std::error_code failure() const noexcept {
+    return has_failed_ ? failure_ : std::error_code();
+  }
 
  protected:
+  /// Begins to serve a connection, or throws std::bad_alloc.
   virtual void serve(unio::socket_handle socket) = 0;
-  connection*& open() noexcept { return open_; }
+  connections& open() noexcept { return open_; }
+  [[nodiscard]] place const& where() const noexcept { return place_; }
 
  private:
   struct acceptor {
@@ -133,7 +186,7 @@ class server {
       if (!got) return;
       (void)got->no_delay(true);
       try {
-        self->serve(std::move(*got));
+        self->begin(on(self->place_, std::move(*got)));
       } catch (std::bad_alloc const&) { // its socket is closed; the others continue
         self->note(std::make_error_code(std::errc::not_enough_memory));
       }
@@ -143,14 +196,35 @@ class server {
   struct after_pause {
     server* self = nullptr;
     void set_value(unio::io_result<void>&& r) {
-      if (!r && !self->is_ending_) self->failure_ = r.error();
+      if (!r && !self->is_ending_) self->fail(r.error());
     }
     void set_done() {
-      if (self->is_ending_ || self->failure_) return;
+      if (self->is_ending_ || self->has_failed_) return;
       self->accept_.reset();
       self->accept_.start();
     }
   };
+
+  // A connection of a shared multiplexer is begun by a thread that has time: its operations stay there.
+  void begin(unio::socket_handle socket) {
+    if (!place_.is_shared) return serve(std::move(socket));
+    struct later {
+      server* self;
+      unio::socket_handle socket;
+      void operator()() {
+        try {
+          self->serve(std::move(socket));
+        } catch (std::bad_alloc const&) { // its socket is closed; the others continue
+        }
+        --self->beginning_;
+      }
+    };
+    ++beginning_;
+    if (auto const posted = place_.here.post(later{this, std::move(socket)}); !posted) {
+      --beginning_;
+      throw std::bad_alloc();
+    }
+  }
 
   // Reports an error once, until a connection is accepted or the error changes.
   void note(std::error_code e) {
@@ -161,19 +235,27 @@ class server {
   void accept_has_ended() noexcept {
     if (is_ending_) return;
     if (is_lasting(error_)) {
-      failure_ = error_;
+      fail(error_);
     } else {
       pause_.reset();
       pause_.start();
     }
   }
 
+  void fail(std::error_code why) noexcept {
+    failure_ = why;
+    has_failed_ = true;
+  }
+
+  place place_;
   unio::listening_socket_handle listening_;
-  unio::timer_handle pause_timer_{pause_after_error};
-  connection* open_ = nullptr;
+  unio::timer_handle pause_timer_;
+  connections open_;
   std::error_code error_; // the last one of accepting
   std::error_code failure_;
-  bool is_ending_ = false;
+  std::atomic<bool> has_failed_ = false; // failure_ is set
+  std::atomic<bool> is_ending_ = false;
+  std::atomic<int> beginning_ = 0; // connections that were accepted, and wait for a thread
   unio::io_operation_connection<unio::async_accept_many, acceptor> accept_;
   unio::io_operation_connection<unio::async_wait, after_pause> pause_;
 };
@@ -183,7 +265,7 @@ class server {
 /// Reads, writes back what it read, reads again. It ends, and destroys itself, when the stream does.
 class peer : connection {
  public:
-  peer(unio::socket_handle s, connection*& first) : connection(std::move(s), first) {
+  peer(unio::socket_handle s, connections& all) : connection(std::move(s), all) {
     read_ = unio::connect(unio::async_read(socket, room_), after_read{this});
     write_ = unio::connect(unio::async_write(socket, {}), after_write{this});
     read_.start();
@@ -250,8 +332,8 @@ class multiplexed_server final : public server {
 /// is received from it. It destroys itself when the stream has ended and all is answered.
 class lent_peer : connection {
  public:
-  lent_peer(unio::socket_handle s, unio::buffer_pool& pool, connection*& first)
-      : connection(std::move(s), first),
+  lent_peer(unio::socket_handle s, unio::buffer_pool& pool, connections& all)
+      : connection(std::move(s), all),
         receive_(unio::connect(unio::async_receive_many(socket, pool), after_receive{this})),
         write_(unio::connect(unio::async_write(socket, {}), after_write{this})) {
     receive_.start();
@@ -354,8 +436,8 @@ class lent_server final : public server {
 
 // ---- tasks ------------------------------------------------------------------------------------------------
 
-unio::task<> awaited(unio::socket_handle s, connection*& first) {
-  connection c(std::move(s), first);
+unio::task<> awaited(unio::socket_handle s, connections& all) {
+  connection c(std::move(s), all);
   std::array<char, buffer_size> room;
   for (;;) {
     auto const got = co_await c.socket.co_read(room);
@@ -369,8 +451,8 @@ unio::task<> awaited(unio::socket_handle s, connection*& first) {
 }
 
 // Waits until there is something to read, then reads it.
-unio::task<> poll_first(unio::socket_handle s, connection*& first) {
-  connection c(std::move(s), first);
+unio::task<> poll_first(unio::socket_handle s, connections& all) {
+  connection c(std::move(s), all);
   std::array<char, buffer_size> room;
   for (;;) {
     if (!co_await c.socket.co_poll(unio::readiness::readable)) co_return;
@@ -401,8 +483,8 @@ thread_local std::error_code pipe_error; // reported once, until a pipe is made 
 
 // The bytes stay in the kernel: from the socket into a pipe, and from there into the socket. If there is no
 // descriptor left for a pipe the connection waits until others have ended.
-unio::task<> spliced(unio::socket_handle s, connection*& first) {
-  connection c(std::move(s), first);
+unio::task<> spliced(unio::socket_handle s, connections& all) {
+  connection c(std::move(s), all);
   auto pipe = unio::pipe_handle::anonymous();
   while (!pipe) {
     bool const is_news = pipe.error() != pipe_error;
@@ -427,8 +509,8 @@ unio::task<> spliced(unio::socket_handle s, connection*& first) {
 
 // The answer and the next read are one operation. (A read and its answer cannot be: its length is not known
 // before, and a short transfer ends a chain.)
-unio::task<> linked(unio::socket_handle s, connection*& first) {
-  connection c(std::move(s), first);
+unio::task<> linked(unio::socket_handle s, connections& all) {
+  connection c(std::move(s), all);
   std::array<char, buffer_size> room;
   auto got = co_await c.socket.co_read(room);
   while (got && !got->empty()) {
@@ -450,8 +532,8 @@ unio::tls_context identity; // set before the first connection
 // A client that does not say who it is, or what it wants, is not waited for.
 constexpr auto handshake_bound = 10s;
 
-unio::task<> encrypted(unio::socket_handle s, connection*& first) {
-  connection c(std::move(s), first);
+unio::task<> encrypted(unio::socket_handle s, connections& all) {
+  connection c(std::move(s), all);
   unio::tls_stream secure(c.socket, identity);
   if (auto const met = co_await secure.co_handshake(handshake_bound); !met) {
     if (!secure.why().empty()) complain(fmt::format("unio: {}\n", secure.why()));
@@ -468,15 +550,16 @@ unio::task<> encrypted(unio::socket_handle s, connection*& first) {
 }
 #endif
 
-using service = unio::task<> (*)(unio::socket_handle, connection*&);
+using service = unio::task<> (*)(unio::socket_handle, connections&);
 
 class task_server final : public server {
  public:
-  task_server(unio::listening_socket_handle l, service of_one) : server(std::move(l)), of_one_(of_one) {}
+  task_server(unio::listening_socket_handle l, place const& p, service of_one)
+      : server(std::move(l), p), of_one_(of_one) {}
 
  private:
   void serve(unio::socket_handle socket) override {
-    unio::async_run(unio::this_thread::multiplexer(), of_one_(std::move(socket), open()));
+    unio::async_run(where().here, of_one_(std::move(socket), open()));
   }
 
   service of_one_;
@@ -487,14 +570,15 @@ class task_server final : public server {
 struct mode {
   std::string_view name;
   std::string_view what;
-  std::unique_ptr<server> (*make)(unio::listening_socket_handle);
+  std::unique_ptr<server> (*make)(unio::listening_socket_handle, place const&);
 };
 
-template <service of_one> std::unique_ptr<server> make_task_server(unio::listening_socket_handle l) {
-  return std::make_unique<task_server>(std::move(l), of_one);
+template <service of_one>
+std::unique_ptr<server> make_task_server(unio::listening_socket_handle l, place const& p) {
+  return std::make_unique<task_server>(std::move(l), p, of_one);
 }
-template <class Server> std::unique_ptr<server> make_server(unio::listening_socket_handle l) {
-  return std::make_unique<Server>(std::move(l));
+template <class Server> std::unique_ptr<server> make_server(unio::listening_socket_handle l, place const& p) {
+  return std::make_unique<Server>(std::move(l), p);
 }
 
 constexpr mode modes[] = {
@@ -550,16 +634,19 @@ log_file open_log(std::string const& name) {
   return f;
 }
 
-/// A timer of a millisecond beside the connections, restarted each time it has fired. It writes a line each
-/// time: when it was due and how late it fired, both in ns of the steady clock.
-class lateness_log {
+/// A timer beside the connections, restarted each time it has fired.
+class ticking {
  public:
-  explicit lateness_log(std::FILE* to) : to_(to), timer_(period) {
+  using clock = std::chrono::steady_clock;
+
+  ticking(clock::duration period, place const& p)
+      : period_(period), timer_(on(p, unio::timer_handle(period))) {
     wait_ = unio::connect(unio::async_wait(timer_), fired{this});
     arm();
   }
-  lateness_log(lateness_log const&) = delete;
-  lateness_log& operator=(lateness_log const&) = delete;
+  ticking(ticking const&) = delete;
+  ticking& operator=(ticking const&) = delete;
+  virtual ~ticking() = default;
 
   void stop() {
     is_stopped_ = true;
@@ -568,36 +655,60 @@ class lateness_log {
   [[nodiscard]] bool has_ended() const noexcept { return wait_.finished(); }
 
  private:
-  using clock = std::chrono::steady_clock;
-  static constexpr std::chrono::milliseconds period{1};
+  virtual void has_fired(clock::time_point due) noexcept = 0;
 
   void arm() {
-    due_ = clock::now() + period;
+    due_ = clock::now() + period_;
     wait_.reset();
     wait_.start();
   }
 
   struct fired {
-    lateness_log* self = nullptr;
+    ticking* self = nullptr;
     void set_value(unio::io_result<void>&& r) {
-      clock::time_point const now = clock::now();
-      clock::time_point const due = self->due_;
-      auto const ns = [](clock::duration d) -> long long { return std::chrono::nanoseconds(d).count(); };
-      // Does not throw: the file remembers an error.
-      if (r)
-        std::fprintf(self->to_, "%lld %lld\n", ns(due.time_since_epoch()),
-                     ns(std::max(now - due, clock::duration())));
+      if (r) self->has_fired(self->due_);
     }
     void set_done() {
       if (!self->is_stopped_) self->arm();
     }
   };
 
-  std::FILE* to_;
+  clock::duration period_;
   unio::timer_handle timer_;
   clock::time_point due_;
-  bool is_stopped_ = false;
+  std::atomic<bool> is_stopped_ = false;
   unio::io_operation_connection<unio::async_wait, fired> wait_;
+};
+
+/// Fires every millisecond, and writes a line each time: when it was due and how late it fired, both in ns of
+/// the steady clock.
+class lateness_log final : public ticking {
+ public:
+  lateness_log(std::FILE* to, place const& p) : ticking(1ms, p), to_(to) {}
+
+ private:
+  void has_fired(clock::time_point due) noexcept override {
+    clock::time_point const now = clock::now();
+    auto const ns = [](clock::duration d) -> long long { return std::chrono::nanoseconds(d).count(); };
+    // Does not throw: the file remembers an error.
+    std::fprintf(to_, "%lld %lld\n", ns(due.time_since_epoch()), ns(std::max(now - due, clock::duration())));
+  }
+
+  std::FILE* to_;
+};
+
+/// Keeps the thread on which it fires busy, as long as it has waited.
+class computing final : public ticking {
+ public:
+  computing(clock::duration span, place const& p) : ticking(span, p), span_(span) {}
+
+ private:
+  void has_fired(clock::time_point) noexcept override {
+    for (clock::time_point const end = clock::now() + span_; clock::now() < end;) {
+    }
+  }
+
+  clock::duration span_;
 };
 
 // ---- threads and signals ----------------------------------------------------------------------------------
@@ -656,53 +767,88 @@ unio::io_multiplexer& own_multiplexer() {
 }
 
 // A turn of the loop. Without turns nothing in flight could be ended either, so a failure ends the process,
-// and with it the sockets of all threads.
-void run_once(unio::io_multiplexer& here) {
-  auto const r = here.run();
+// and with it the sockets of all threads. Where threads share the multiplexer another one may do what this
+// one waits for: it looks from time to time.
+void run_once(place const& p) {
+  auto const r = p.is_shared ? p.here.try_run_for(20ms) : p.here.run();
   if (r) return;
   say("waiting", r.error());
   std::_Exit(1);
 }
 
-// `log` may be null: no timer.
-void serve(unio::io_multiplexer& here, unio::listening_socket_handle listening, unio::event_handle& end,
-           mode const& m, std::FILE* log) {
-  std::unique_ptr<server> const s = m.make(std::move(listening));
-  s->start();
-  std::optional<lateness_log> timer;
-  if (log != nullptr) timer.emplace(log);
-  auto wait = unio::connect(unio::async_wait_event(end), wanted());
-  wait.start();
-  while (wait.in_flight() && !s->failure()) run_once(here);
-  s->stop();
-  wait.cancel();
-  if (timer) timer->stop();
-  while (wait.in_flight() || !s->has_ended() || (timer && !timer->has_ended())) run_once(here);
-  if (s->failure()) throw std::system_error(s->failure(), "nothing can be accepted any more");
-  if (wait.receiver().failure) throw std::system_error(wait.receiver().failure, "waiting for a signal");
-}
+/// Waits for the signal that ends this thread's work.
+class waiting_for_the_end {
+ public:
+  waiting_for_the_end(unio::event_handle& end, place const& p) {
+    end.set_multiplexer(&p.here);
+    wait_ = unio::connect(unio::async_wait_event(end), wanted());
+    wait_.start();
+  }
+  [[nodiscard]] bool goes_on() const noexcept { return wait_.in_flight(); }
+  void stop() { wait_.cancel(); }
+  void throw_failure() {
+    if (std::error_code const e = wait_.receiver().failure)
+      throw std::system_error(e, "waiting for a signal");
+  }
 
-/// The threads beside the first one, while they start.
-struct starting {
-  std::latch all;
-  std::atomic<bool> has_failed = false;
+ private:
+  unio::io_operation_connection<unio::async_wait_event, wanted> wait_;
 };
 
-// In a thread of its own: an error there ends all of them.
-void serve_beside(unio::listening_socket_handle listening, unio::event_handle& end, mode const& m,
-                  std::exception_ptr& failure, starting& s) noexcept {
+/// What a thread does beside its connections.
+struct beside {
+  std::FILE* log = nullptr; ///< null: no timer
+  std::chrono::milliseconds busy{0};
+};
+
+void serve(place const& p, unio::listening_socket_handle listening, unio::event_handle& end, mode const& m,
+           beside const& b) {
+  std::unique_ptr<server> const s = m.make(std::move(listening), p);
+  s->start();
+  std::vector<std::unique_ptr<ticking>> timers;
+  if (b.log != nullptr) timers.push_back(std::make_unique<lateness_log>(b.log, p));
+  if (b.busy != 0ms) timers.push_back(std::make_unique<computing>(b.busy, p));
+  waiting_for_the_end wait(end, p);
+  while (wait.goes_on() && !s->failure()) run_once(p);
+  s->stop();
+  wait.stop();
+  for (auto const& t : timers) t->stop();
+  auto const is_ticking = [](auto const& t) { return !t->has_ended(); };
+  while (wait.goes_on() || !s->has_ended() || std::ranges::any_of(timers, is_ticking)) run_once(p);
+  if (s->failure()) throw std::system_error(s->failure(), "nothing can be accepted any more");
+  wait.throw_failure();
+}
+
+// Runs what others have started, until `has_ended`.
+void help(place const& p, unio::event_handle& end, std::atomic<bool> const& has_ended) {
+  waiting_for_the_end wait(end, p);
+  while (wait.goes_on() || !has_ended) run_once(p);
+  wait.throw_failure();
+}
+
+/// The threads beside the first one.
+struct helpers {
+  std::latch are_ready;
+  std::atomic<bool> has_failed = false; // to start
+  std::atomic<bool> has_ended = false;  // what they help with
+};
+
+// In a thread of its own: an error there ends all of them. `work` is called once the thread is known to be
+// ready, with where it runs.
+template <class Where, class Work>
+void work_beside(Where where, Work work, std::exception_ptr& failure, helpers& h) noexcept {
   bool is_ready = false;
   try {
-    unio::io_multiplexer& here = own_multiplexer();
+    place const p = where();
     is_ready = true;
-    s.all.count_down();
-    serve(here, std::move(listening), end, m, nullptr);
+    h.are_ready.count_down();
+    work(p);
   } catch (...) {
     failure = std::current_exception();
     end_all();
     if (is_ready) return;
-    s.has_failed = true;
-    s.all.count_down();
+    h.has_failed = true;
+    h.are_ready.count_down();
   }
 }
 
@@ -727,8 +873,8 @@ std::optional<unio::endpoint> address_of(options const& o, std::string& why) {
 std::vector<unio::listening_socket_handle> listen(options const& o, unio::endpoint at) {
   std::string const what = "cannot listen on " + unio::to_string(at);
   std::vector<unio::listening_socket_handle> all;
-  all.push_back(
-      value_or_throw(unio::listening_socket_handle::listen(at, {.wait_for_address = 500ms}), what));
+  all.push_back(value_or_throw(unio::listening_socket_handle::listen(at, {.wait_for_address = 500ms}), what));
+  if (o.is_shared) return all;
   at = value_or_throw(all[0].local_endpoint(), what);
   int const yes = 1;
   if (o.threads > 1 && ::setsockopt(all[0].native_handle(), SOL_SOCKET, SO_REUSEPORT, &yes, sizeof yes) != 0)
@@ -746,7 +892,10 @@ void announce(unio::listening_socket_handle const& listening) {
 void serve_all(options const& o, unio::endpoint const& at) {
   mode const& m = choose(o);
   if (!o.driver.empty()) ::setenv("UNIO_DRIVER", o.driver.c_str(), 1);
-  unio::io_multiplexer& here = own_multiplexer();
+  std::unique_ptr<unio::io_multiplexer> shared;
+  if (o.is_shared) shared = value_or_throw(unio::io_multiplexer::best_available(o.threads), "no multiplexer");
+  auto const where = [&]() -> place { return shared ? place{*shared, true} : place{own_multiplexer()}; };
+  place const here = where();
   log_file const log = o.timer.empty() ? nullptr : open_log(o.timer);
   std::vector<unio::listening_socket_handle> listening = listen(o, at);
   std::vector<unio::event_handle> ends;
@@ -754,24 +903,30 @@ void serve_all(options const& o, unio::endpoint const& at) {
     ends.push_back(value_or_throw(unio::event_handle::create(), "an event"));
   signals const handled(ends);
 
-  std::vector<std::exception_ptr> failures(listening.size());
+  std::vector<std::exception_ptr> failures(ends.size());
   {
-    starting s{.all = std::latch(o.threads - 1)};
+    helpers h{.are_ready = std::latch(o.threads - 1)};
+    auto const work = [&](std::size_t i) {
+      return [&, i](place const& p) {
+        if (p.is_shared) return help(p, ends[i], h.has_ended);
+        serve(p, std::move(listening[i]), ends[i], m, {});
+      };
+    };
     std::vector<std::jthread> others;
-    others.reserve(listening.size());
+    others.reserve(ends.size());
     try {
-      for (std::size_t i = 1; i < listening.size(); ++i)
-        others.push_back(
-            start_thread([&, i] { serve_beside(std::move(listening[i]), ends[i], m, failures[i], s); }));
-      s.all.wait();
-      if (!s.has_failed) {
+      for (std::size_t i = 1; i < ends.size(); ++i)
+        others.push_back(start_thread([&, i] { work_beside(where, work(i), failures[i], h); }));
+      h.are_ready.wait();
+      if (!h.has_failed) {
         announce(listening[0]);
-        serve(here, std::move(listening[0]), ends[0], m, log.get());
+        serve(here, std::move(listening[0]), ends[0], m, {.log = log.get(), .busy = o.busy});
       }
     } catch (...) {
       failures[0] = std::current_exception();
       end_all();
     }
+    h.has_ended = true;
   }
   for (std::exception_ptr const& failure : failures)
     if (failure != nullptr) std::rethrow_exception(failure);
@@ -811,6 +966,13 @@ void describe(CLI::App& app, options& o) {
                  "How many threads, each with a multiplexer and a socket of its own (default 1)")
       ->type_name("N")
       ->check(whole_number(1, 1024));
+  app.add_flag("--shared", o.is_shared, "One multiplexer and one socket, which all threads share");
+  app.add_option_function<int>(
+         "--busy", [&o](int ms) { o.busy = std::chrono::milliseconds(ms); },
+         "Let a thread compute for so many milliseconds of each twice as many: to see what others\n"
+         "feel of it")
+      ->type_name("MS")
+      ->check(whole_number(1, 10'000));
   app.add_option("--timer", o.timer,
                  "Let a timer of 1 ms fire in the first thread, too, and append to FILE when it was due\n"
                  "and how late it fired, in ns")

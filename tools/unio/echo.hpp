@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,8 @@ struct options {
   std::vector<std::string> identity; ///< empty: no TLS, or the files of its certificates and of their key
   std::string driver;                ///< empty: the best there is, or what UNIO_DRIVER names
   int threads = 1;
+  bool is_shared = false;            ///< all threads run one multiplexer
+  std::chrono::milliseconds busy{0}; ///< a thread computes so long of each twice as long; 0: none does
   std::string timer; ///< empty: none, or the file that a timer beside the connections writes to
 };
 

@@ -39,7 +39,7 @@ _unio() {
       tour) words='--json --driver' ;;
       capabilities) words='--operations' ;;
       doctor) words='--json' ;;
-      echo) words='--port --address --mode --tls --driver --threads --timer' ;;
+      echo) words='--port --address --mode --tls --driver --threads --shared --busy --timer' ;;
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;
       walk) words='--summary --type --depth --threads --sort -0 --null --follow --cross-mounts' ;;

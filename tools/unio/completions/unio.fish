@@ -26,6 +26,8 @@ complete -c unio -n '__fish_seen_subcommand_from echo' -l mode -x -a 'awaited mu
 complete -c unio -n '__fish_seen_subcommand_from echo' -l tls -r -F -d 'Certificates and private key'
 complete -c unio -n '__fish_seen_subcommand_from echo' -l driver -x -a 'uring epoll' -d 'What waits'
 complete -c unio -n '__fish_seen_subcommand_from echo' -l threads -x -d 'How many threads'
+complete -c unio -n '__fish_seen_subcommand_from echo' -l shared -d 'One multiplexer for all threads'
+complete -c unio -n '__fish_seen_subcommand_from echo' -l busy -x -d 'Let a thread compute so many ms of each twice as many'
 complete -c unio -n '__fish_seen_subcommand_from echo' -l timer -r -F -d 'Append to this file how late a timer fired'
 
 complete -c unio -n '__fish_seen_subcommand_from lock' -l shared -d 'Share the names with others that share them'
