@@ -1,15 +1,22 @@
 // An echo server on Boost.Asio, by callbacks or (variant `coroutines`) by coroutines. Compiled twice: on
-// epoll, and on io_uring (BOOST_ASIO_HAS_IO_URING, BOOST_ASIO_DISABLE_EPOLL). One thread, and Asio is told
-// so, which saves it its locks (Boost.Asio, concurrency hints).
+// epoll, and on io_uring (BOOST_ASIO_HAS_IO_URING, BOOST_ASIO_DISABLE_EPOLL). A context that one thread runs
+// is told so, which saves it its locks (Boost.Asio, concurrency hints). Connections need no strand where
+// several threads run one: each has one operation at a time.
 
 #include "server.h"
 
+#include <sys/socket.h>
+
 #include <array>
 #include <boost/asio.hpp>
+#include <cerrno>
 #include <chrono>
+#include <deque>
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <thread>
+#include <vector>
 
 namespace {
 
@@ -82,29 +89,61 @@ void arm(asio::steady_timer& timer) {
   });
 }
 
-} // namespace
+void compute_after(asio::steady_timer& timer, int milliseconds) {
+  timer.expires_after(std::chrono::milliseconds(milliseconds));
+  timer.async_wait([&timer, milliseconds](error_code e) {
+    if (e) echo_fail("timer", e.value());
+    echo_compute(milliseconds);
+    compute_after(timer, milliseconds);
+  });
+}
 
-int main(int argc, char** argv) try {
-  asio::io_context context(BOOST_ASIO_CONCURRENCY_HINT_UNSAFE);
-  tcp::endpoint const at(asio::ip::address_v4::loopback(), echo_port(argc, argv));
-  tcp::acceptor listening(context);
-  listening.open(at.protocol());
-  listening.set_option(tcp::acceptor::reuse_address(true));
-  listening.bind(at);
-  listening.listen(echo_backlog);
-  asio::steady_timer timer(context);
-  if (echo_timer_wanted(argc, argv)) arm(timer);
-  echo_announce(listening.native_handle());
-  if (echo_variant(argc, argv, "coroutines")) {
+// A context, and its socket that listens.
+struct place {
+  place(int hint, tcp::endpoint const& at, bool shares_port) : context(hint), listening(context) {
+    listening.open(at.protocol());
+    listening.set_option(tcp::acceptor::reuse_address(true));
+    int const on = 1;
+    if (shares_port && ::setsockopt(listening.native_handle(), SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+      echo_fail("setsockopt", errno);
+    listening.bind(at);
+    listening.listen(echo_backlog);
+  }
+  void begin_to_accept(bool by_coroutines) {
+    if (!by_coroutines) return accept_by_callbacks(listening);
     asio::co_spawn(context, accept_by_coroutines(awaited_acceptor(std::move(listening))),
                    [](std::exception_ptr e) {
                      if (e) std::rethrow_exception(e);
                    });
-    context.run();
-  } else {
-    accept_by_callbacks(listening);
-    context.run();
   }
+
+  asio::io_context context;
+  tcp::acceptor listening;
+};
+
+} // namespace
+
+int main(int argc, char** argv) try {
+  int const threads = echo_number(argc, argv, "--threads", 1);
+  bool const is_one_each = threads > 1 && echo_flag(argc, argv, "--one-each") != 0;
+  int const hint = is_one_each || threads == 1 ? BOOST_ASIO_CONCURRENCY_HINT_UNSAFE : threads;
+  tcp::endpoint at(asio::ip::address_v4::loopback(), echo_port(argc, argv));
+  std::deque<place> places;
+  for (int i = 0; i < (is_one_each ? threads : 1); ++i)
+    at = places.emplace_back(hint, at, is_one_each).listening.local_endpoint();
+  place& first = places.front();
+  asio::steady_timer timer(first.context);
+  if (echo_timer_wanted(argc, argv)) arm(timer);
+  asio::steady_timer computes(first.context);
+  int const busy_ms = echo_number(argc, argv, "--busy", 0);
+  if (busy_ms != 0) compute_after(computes, busy_ms);
+  echo_announce(first.listening.native_handle());
+  for (place& p : places) p.begin_to_accept(echo_variant(argc, argv, "coroutines") != 0);
+  std::vector<std::jthread> others;
+  for (int i = 1; i < threads; ++i)
+    others.emplace_back([&context = is_one_each ? places[static_cast<std::size_t>(i)].context
+                                                : first.context] { context.run(); });
+  first.context.run();
   return 0;
 } catch (std::exception const& e) {
   std::cerr << e.what() << '\n';

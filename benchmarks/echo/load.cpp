@@ -4,10 +4,11 @@
 // sooner.
 //
 //   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS [--slow MS]
-//             [--timer FILE]
+//             [--timer FILE] [--every MS]
 //
-// --slow: one more connection beside them, which asks every so many milliseconds only and is counted on its
-// own. --timer: what the server's timer writes (echo/lateness.hpp); how late it fired in the measured part.
+// --every: each connection asks that often only, or as soon as it was answered if that took longer. --slow:
+// one more connection beside them, which asks every so many milliseconds only and is counted on its own.
+// --timer: what the server's timer writes (echo/lateness.hpp); how late it fired in the measured part.
 //
 // Prints one line as support/subject.hpp describes it, a sample or why there is none. The value is requests
 // per second of the server's processor time, which is read from its own clock (clock_getcpuclockid(3)) at the
@@ -37,6 +38,7 @@
 #include <fstream>
 #include <memory>
 #include <optional>
+#include <queue>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -55,8 +57,9 @@ struct options {
   std::uint64_t bytes = 64;
   std::uint64_t warm_up = 100;
   std::uint64_t milliseconds = 1000;
-  std::uint64_t slow = 0; // 0: no slow connection
-  std::string timer;      // empty: the server has none
+  std::uint64_t every = 0; // 0: each asks again at once
+  std::uint64_t slow = 0;  // 0: no slow connection
+  std::string timer;       // empty: the server has none
 };
 
 constexpr std::uint64_t max_connections = 8192;
@@ -121,6 +124,9 @@ double own_time() {
 
 struct connection {
   int fd = -1;
+  milliseconds every{0};      // 0: asks again at once
+  clock_type::time_point due; // when it asks next, if it waits for that
+  bool is_asking = false;
   std::size_t arrived = 0; // bytes of the answer
   std::uint64_t number = 0;
   std::uint64_t answers = 0; // in the measured part
@@ -130,7 +136,7 @@ struct connection {
 
 class load {
  public:
-  explicit load(options const& o) : bytes_(o.bytes), busy_(o.connections), slow_every_(o.slow) {
+  explicit load(options const& o) : bytes_(o.bytes), busy_(o.connections) {
     open_ring();
     std::size_t const all = busy_ + (o.slow != 0 ? 1 : 0);
     messages_.resize(all * bytes_);
@@ -143,8 +149,18 @@ class load {
       receive(i);
     }
     clock_type::time_point const now = clock_type::now();
-    last_answer_ = slow_due_ = now;
-    for (std::size_t i = 0; i < busy_; ++i) ask(i, now);
+    last_answer_ = now;
+    for (std::size_t i = 0; i < all; ++i) {
+      connection& c = connections_[i];
+      c.every = milliseconds(i < busy_ ? o.every : o.slow);
+      c.due = now + std::chrono::nanoseconds(c.every) * i / all; // not all at once
+      if (c.every.count() == 0) {
+        ask(i, now);
+      } else {
+        waiting_.push({c.due, i});
+      }
+    }
+    if (o.every != 0) of_each_.resize(busy_);
   }
   load(load const&) = delete;
   load& operator=(load const&) = delete;
@@ -159,15 +175,24 @@ class load {
     for (connection& c : connections_) c.answers = 0;
     latencies_ = std::make_unique<benchmarks::histogram>();
     slow_latencies_ = std::make_unique<benchmarks::histogram>();
+    std::ranges::fill(of_each_, benchmarks::histogram());
     clock_type::time_point now = clock_type::now();
     while (now < end) now = turn(now);
-    // A slow request that has no answer yet has waited as long as that at least.
-    if (slow_is_asking_) slow_latencies_->add(nanoseconds_between(connections_[busy_].asked, now));
+    // A request that has no answer yet has waited as long as that at least. Of those that ask again at once
+    // it is one among very many.
+    for (std::size_t i = 0; i < connections_.size(); ++i)
+      if (connections_[i].every.count() != 0 && connections_[i].is_asking) note(i, now);
   }
 
   [[nodiscard]] std::uint64_t answers() const { return latencies_->total(); }
   [[nodiscard]] std::uint64_t fewest() const { return std::ranges::min(answers_of_each()); }
   [[nodiscard]] std::uint64_t most() const { return std::ranges::max(answers_of_each()); }
+  /// With --every: the largest p99 of a connection.
+  [[nodiscard]] double worst_p99_ns() const {
+    double worst = 0;
+    for (benchmarks::histogram const& h : of_each_) worst = std::max(worst, h.percentile_ns(99));
+    return worst;
+  }
   [[nodiscard]] benchmarks::histogram const& latencies() const { return *latencies_; }
   [[nodiscard]] benchmarks::histogram const& slow_latencies() const { return *slow_latencies_; }
 
@@ -257,26 +282,27 @@ class load {
     std::memcpy(c.message, &c.number, std::min(sizeof c.number, bytes_));
     c.arrived = 0;
     c.asked = now;
+    c.is_asking = true;
+    c.due = std::max(c.due + c.every, now);
     io_uring_sqe* const sqe = entry();
     io_uring_prep_send(sqe, c.fd, c.message, bytes_, MSG_NOSIGNAL | MSG_WAITALL);
     sqe->flags |= IOSQE_CQE_SKIP_SUCCESS;
     io_uring_sqe_set_data64(sqe, i | tag_sent);
   }
 
-  // Every so often, or as soon as the last one was answered if that took longer.
-  void ask_slowly(clock_type::time_point now) {
-    slow_is_asking_ = true;
-    slow_due_ = std::max(slow_due_ + slow_every_, now);
-    ask(busy_, now);
+  void note(std::size_t i, clock_type::time_point now) {
+    std::uint64_t const ns = nanoseconds_between(connections_[i].asked, now);
+    (i < busy_ ? latencies_ : slow_latencies_)->add(ns);
+    if (i < of_each_.size()) of_each_[i].add(ns);
   }
 
   clock_type::time_point turn(clock_type::time_point now) {
-    bool const slow_waits = slow_every_.count() != 0 && !slow_is_asking_;
-    if (slow_waits && now >= slow_due_) ask_slowly(now);
+    for (; !waiting_.empty() && waiting_.top().due <= now; waiting_.pop())
+      ask(waiting_.top().connection, now);
     // A server that stops answering must not stop the measurement: then this says so.
     clock_type::time_point until = last_answer_ + longest_silence;
     if (now >= until) throw std::runtime_error("no answer within ten seconds");
-    if (slow_waits) until = std::min(until, slow_due_);
+    if (!waiting_.empty()) until = std::min(until, waiting_.top().due);
     auto const left = static_cast<long long>(nanoseconds_between(now, std::max(until, now)));
     __kernel_timespec patience{.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};
     io_uring_cqe* cqe = nullptr;
@@ -312,11 +338,12 @@ class load {
     if (n > 0 && c.arrived == bytes_) {
       ++c.answers;
       last_answer_ = now;
-      (i < busy_ ? latencies_ : slow_latencies_)->add(nanoseconds_between(c.asked, now));
-      if (i < busy_) {
+      note(i, now);
+      c.is_asking = false;
+      if (c.every.count() == 0) {
         ask(i, now);
       } else {
-        slow_is_asking_ = false;
+        waiting_.push({c.due, i});
       }
     }
     return now;
@@ -329,12 +356,16 @@ class load {
   std::vector<char> messages_;
   std::vector<connection> connections_; // the busy ones, and then, perhaps, the slow one
   std::size_t busy_;
-  milliseconds slow_every_; // 0: there is none
-  bool slow_is_asking_ = false;
-  clock_type::time_point slow_due_;
+  struct waiting {
+    clock_type::time_point due;
+    std::size_t connection;
+    bool operator<(waiting const& other) const noexcept { return due > other.due; } // the first one on top
+  };
+  std::priority_queue<waiting> waiting_; // connections that do not ask at once
   clock_type::time_point last_answer_;
   std::unique_ptr<benchmarks::histogram> latencies_ = std::make_unique<benchmarks::histogram>();
   std::unique_ptr<benchmarks::histogram> slow_latencies_ = std::make_unique<benchmarks::histogram>();
+  std::vector<benchmarks::histogram> of_each_; // with --every
 };
 
 // ---- the command line -------------------------------------------------------------------------------------
@@ -353,6 +384,7 @@ options options_from(int argc, char** argv) {
                        {"--bytes", o.bytes, 1, max_bytes},
                        {"--warm-up", o.warm_up, 0, 3'600'000},
                        {"--milliseconds", o.milliseconds, 1, 3'600'000},
+                       {"--every", o.every, 1, 1000},
                        {"--slow", o.slow, 1, 3'600'000}};
   for (int i = 1; i < argc; i += 2) {
     bool found = false;
@@ -417,6 +449,9 @@ void measure(options const& o) {
   if (late)
     fmt::print("\ttimer p50 µs={}\ttimer p99.9 µs={}", late->percentile_ns(50) / 1000,
                late->percentile_ns(99.9) / 1000);
+  if (o.every != 0)
+    fmt::print("\tmax µs={}\tworst connection's p99 µs={}",
+               static_cast<double>(l.latencies().largest_ns()) / 1000, l.worst_p99_ns() / 1000);
   if (o.slow != 0) fmt::print("\tslow p99 µs={}", l.slow_latencies().percentile_ns(99) / 1000);
   fmt::print("\n");
 }

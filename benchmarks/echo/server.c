@@ -20,6 +20,18 @@ unsigned short echo_port(int argc, char** argv) {
 
 int echo_variant(int argc, char** argv, char const* name) { return argc > 2 && strcmp(argv[2], name) == 0; }
 
+int echo_number(int argc, char** argv, char const* name, int otherwise) {
+  for (int i = 2; i + 1 < argc; ++i)
+    if (strcmp(argv[i], name) == 0) return (int)strtol(argv[i + 1], NULL, 10);
+  return otherwise;
+}
+
+int echo_flag(int argc, char** argv, char const* name) {
+  for (int i = 2; i < argc; ++i)
+    if (strcmp(argv[i], name) == 0) return 1;
+  return 0;
+}
+
 void echo_fail(char const* call, int error) {
   fprintf(stderr, "%s: %s\n", call, strerror(error < 0 ? -error : error));
   exit(1);
@@ -58,6 +70,12 @@ static uint64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * UINT64_C(1000000000) + (uint64_t)t.tv_nsec;
+}
+
+void echo_compute(int milliseconds) {
+  uint64_t const end = now_ns() + (uint64_t)milliseconds * 1000000;
+  while (now_ns() < end) {
+  }
 }
 
 int echo_timer_wanted(int argc, char** argv) {

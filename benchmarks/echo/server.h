@@ -1,10 +1,14 @@
 /* What the echo servers that unio is compared with have in common: the size of a connection's buffer, one
    option of its socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT]
-   [--timer FILE]` (port 0: any) and serves until a signal ends it. They are measured from outside, by
-   echo_load.
+   [--timer FILE] [--threads N] [--one-each] [--busy MS]` (port 0: any) and serves until a signal ends it.
+   They are measured from outside, by echo_load.
 
    With `--timer FILE` a server also has a timer of 1 ms, which it arms again each time that it has fired, and
    appends a line to FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
+
+   With `--threads N` a server has so many threads, if it can have several: they share one context, or, with
+   `--one-each`, each has its own, and a socket that listens on the same port. With `--busy MS` a timer keeps
+   the thread on which it fires busy for so long, then waits as long.
 
    The buffer is twice the largest message, so that a full one never hides that everything has been read. */
 #ifndef UNIO_BENCHMARKS_ECHO_SERVER_H
@@ -22,6 +26,12 @@ enum { echo_buffer_size = 8192, echo_backlog = 4096, echo_timer_ms = 1 };
 unsigned short echo_port(int argc, char** argv);
 /* Whether the command line asks for this variant. */
 int echo_variant(int argc, char** argv, char const* name);
+/* The number that follows `name` on the command line, or this one. */
+int echo_number(int argc, char** argv, char const* name, int otherwise);
+/* Whether `name` stands on the command line. */
+int echo_flag(int argc, char** argv, char const* name);
+/* Computes for so long. */
+void echo_compute(int milliseconds);
 /* A non-blocking socket that listens on 127.0.0.1. Ends the program if there can be none. */
 int echo_listen(unsigned short port);
 /* Says where `listening` listens, as the load generator and its starter expect it. */

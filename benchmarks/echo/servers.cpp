@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
@@ -57,6 +58,8 @@ sample run(echo_server const& what, std::string const& load_program, echo_load c
     server.insert(server.end(), {"--timer", lateness->name()});
     load.insert(load.end(), {"--timer", lateness->name()});
   }
+  if (l.busy_ms != 0) server.insert(server.end(), {"--busy", std::to_string(l.busy_ms)});
+  if (l.every_ms != 0) load.insert(load.end(), {"--every", std::to_string(l.every_ms)});
   if (l.slow_ms != 0) load.insert(load.end(), {"--slow", std::to_string(l.slow_ms)});
   child_program serving(server, where.server);
   const std::string port = port_of(serving.read_line(longest_start));
@@ -71,6 +74,7 @@ sample run(echo_server const& what, std::string const& load_program, echo_load c
 
 // Both ends have to be on processors of their own, or the system's choice would be what is measured.
 processors places(settings const& s, echo_load const& l) {
+  if (l.anywhere) return {-1, -1};
   int server_cpu = s.subject_cpu;
   int load_cpu = s.helper_cpu;
   if (server_cpu < 0) {
@@ -110,6 +114,15 @@ std::vector<echo_server> echo_servers(settings const& s) {
   return all;
 }
 
+std::optional<echo_server> on_threads(echo_server one, int threads, bool is_shared) {
+  const bool is_asio = one.subject.starts_with("asio");
+  if (!is_asio && !is_ours(one.subject)) return std::nullopt;
+  one.command.insert(one.command.end(), {"--threads", std::to_string(threads)});
+  if (is_asio && !is_shared) one.command.emplace_back("--one-each");
+  if (!is_asio && is_shared) one.command.emplace_back("--shared");
+  return one;
+}
+
 benchmark_case echo_case(settings const& s, echo_server const& server, echo_load const& l,
                          std::uint64_t run_ms, std::vector<parameter> parameters) {
   const std::string load_program = s.programs + "/echo_load";
@@ -123,6 +136,12 @@ benchmark_case echo_case(settings const& s, echo_server const& server, echo_load
   if (c.unavailable.empty())
     c.run = [=, where = places(s, l)](std::uint64_t ms) { return run(server, load_program, l, where, ms); };
   return c;
+}
+
+double figure_of(sample const& loaded, std::string_view name) {
+  const auto f = std::ranges::find(loaded.extra, name, &figure::name);
+  if (f == loaded.extra.end()) throw std::runtime_error(fmt::format("the load generator says no {}", name));
+  return f->value;
 }
 
 } // namespace benchmarks

@@ -1,7 +1,9 @@
-// threads: what several threads do together: many small tasks on a pool, posts from one thread to another.
+// threads: what several threads do together: an echo server, many small tasks on a pool, posts from one
+// thread to another.
 
 #include "runner/table.hpp"
 
+#include "echo/servers.hpp"
 #include "threads/threads.hpp"
 
 #include <fmt/format.h>
@@ -24,6 +26,72 @@ void set_sizes(std::vector<benchmark_case>& cases, bool quick) {
   }
 }
 
+constexpr int connections_of_echo = 128;
+constexpr int connections_beside = 16;
+constexpr int busy_ms = 10;
+
+// Of what echo_load says: the value in ns, and what else is of interest.
+sample sample_of(sample const& loaded, std::string_view value, std::vector<std::string> const& extra) {
+  sample s{.elapsed_ns = loaded.elapsed_ns, .value = figure_of(loaded, value) * 1000};
+  for (std::string const& name : extra) s.extra.push_back({name, figure_of(loaded, name)});
+  return s;
+}
+
+struct loading {
+  echo_load load;
+  std::uint64_t run_ms;
+  std::vector<parameter> parameters;
+  std::string value; // in µs
+  std::vector<std::string> extra;
+};
+
+void add_server(std::vector<benchmark_case>& to, settings const& s, echo_server const& one,
+                loading const& l) {
+  benchmark_case c = echo_case(s, one, l.load, l.run_ms, l.parameters);
+  if (c.run)
+    c.run = [run = std::move(c.run), value = l.value, extra = l.extra](std::uint64_t ms) {
+      return sample_of(run(ms), value, extra);
+    };
+  to.push_back(std::move(c));
+}
+
+bool is_wanted(echo_server const& one) {
+  const auto has = [&](std::string_view what) { return one.subject.starts_with(what); };
+  return has("asio") || has("unio awaited") || has("unio multiplexed");
+}
+
+void add_servers(std::vector<benchmark_case>& to, settings const& s) {
+  const loading requests{
+      .load = {.connections = connections_of_echo, .bytes = 64, .warm_up_ms = 50, .anywhere = true},
+      .run_ms = s.quick ? 50u : 300u,
+      .parameters = {{"work", "echo"}},
+      .value = "server µs per request",
+      .extra = {"requests/s", "p99 µs", "fewest", "most", "load CPU %"}};
+  const auto round_trips = [&](bool is_beside_a_busy_one) -> loading {
+    return {.load = {.connections = connections_beside,
+                     .bytes = 64,
+                     .warm_up_ms = 50,
+                     .anywhere = true,
+                     .every_ms = 4,
+                     .busy_ms = is_beside_a_busy_one ? busy_ms : 0u},
+            .run_ms = s.quick ? 100u : 400u,
+            .parameters = {{"work", "round trips"},
+                           {"beside", is_beside_a_busy_one ? "a busy thread" : "nothing"}},
+            .value = "p99 µs",
+            .extra = {"p50 µs", "worst connection's p99 µs", "max µs"}};
+  };
+  for (echo_server const& one : echo_servers(s)) {
+    if (!is_wanted(one)) continue;
+    const auto shared = on_threads(one, threads_bench::threads, true);
+    if (!shared) continue;
+    add_server(to, s, *shared, requests);
+    for (const bool busy : {false, true}) add_server(to, s, *shared, round_trips(busy));
+    echo_server each = on_threads(one, threads_bench::threads, false).value();
+    each.subject += ", one each";
+    add_server(to, s, each, requests);
+  }
+}
+
 } // namespace
 
 table threads_table(settings const& s) {
@@ -33,15 +101,26 @@ table threads_table(settings const& s) {
   anywhere.helper_cpu = -1;
   table t{
       .name = "threads",
-      .title = fmt::format("{} threads that share a multiplexer or a pool, on all processors: tasks, posts",
+      .title = fmt::format("{} threads that share a multiplexer or a pool, on all processors",
                            threads_bench::threads),
-      .unit = "ns per task, per post",
+      .unit = "ns: see work",
       .reference = "asio callbacks",
       .counted = {counting::allocations},
       .run_ms = 60,
       .rounds = 5,
       .notes =
-          {"skynet: a tree of a million leaves, in which each task starts ten others and adds up what they "
+          {fmt::format(
+               "echo: processor time of a server for a request of 64 bytes; {} connections, each of which "
+               "sends again when it was answered. One multiplexer or context for both threads, or one "
+               "each, with a listening socket each (SO_REUSEPORT); the load generator has the same "
+               "processors.",
+               connections_of_echo),
+           fmt::format(
+               "round trips: p99 of the same servers, with one multiplexer or context for both threads; "
+               "{} connections that ask every 4 ms. Beside a busy thread: a timer's handler in the "
+               "server computes for {} of each {} ms.",
+               connections_beside, busy_ms, 2 * busy_ms),
+           "skynet: a tree of a million leaves, in which each task starts ten others and adds up what they "
            "yield. fib: fib(30), of whose two halves each task starts one and does the other itself. ring of "
            "channels: a token that 500 coroutines pass on by channels of one value. All on a pool of two "
            "threads; each run does the work once before it is measured.",
@@ -56,6 +135,7 @@ table threads_table(settings const& s) {
            "CPU ns: processor time of all threads. --pin is not for this table: subjects use all processors. "
            "tokio is not measured: nothing here is built by cargo."},
   };
+  add_servers(t.cases, s);
   for (char const* const program : {"threads_tasks_asio", "threads_tasks_unio", "threads_posts_queue",
                                     "threads_posts_asio", "threads_posts_unio"})
     t.cases += program_cases(anywhere, program);
