@@ -186,7 +186,7 @@ class server {
       if (!got) return;
       (void)got->no_delay(true);
       try {
-        self->begin(on(self->place_, std::move(*got)));
+        self->begin(std::move(*got));
       } catch (std::bad_alloc const&) { // its socket is closed; the others continue
         self->note(std::make_error_code(std::errc::not_enough_memory));
       }
@@ -220,7 +220,7 @@ class server {
       }
     };
     ++beginning_;
-    if (auto const posted = place_.here.post(later{this, std::move(socket)}); !posted) {
+    if (auto const posted = place_.here.post(later{this, on(place_, std::move(socket))}); !posted) {
       --beginning_;
       throw std::bad_alloc();
     }
