@@ -109,8 +109,6 @@ std::vector<echo_server> echo_servers(settings const& s) {
                      .driver = driver,
                      .command = {s.unio, "echo", "--port", "0", "--mode", mode, "--driver",
                                  driver == std::string("io_uring") ? "uring" : driver}});
-  for (echo_server& one : all)
-    if (!std::filesystem::exists(one.command[0])) one.unavailable = "not built: " + one.command[0];
   return all;
 }
 
@@ -129,8 +127,9 @@ benchmark_case echo_case(settings const& s, echo_server const& server, echo_load
   benchmark_case c{.subject = server.subject,
                    .parameters = std::move(parameters),
                    .run = nullptr,
-                   .unavailable = server.unavailable,
+                   .unavailable = {},
                    .operations = run_ms};
+  if (!std::filesystem::exists(server.command[0])) c.unavailable = "not built: " + server.command[0];
   if (!std::filesystem::exists(load_program))
     c.unavailable = "no load generator: liburing was missing when the benchmarks were built";
   if (c.unavailable.empty())

@@ -23,7 +23,6 @@ struct echo_server {
   std::string subject;
   std::string driver; // what it waits with: "epoll", "io_uring"
   std::vector<std::string> command;
-  std::string unavailable = {};
 };
 
 std::vector<echo_server> echo_servers(settings const& s);

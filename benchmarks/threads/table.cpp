@@ -80,16 +80,21 @@ void add_servers(std::vector<benchmark_case>& to, settings const& s) {
             .value = "p99 µs",
             .extra = {"p50 µs", "worst connection's p99 µs", "max µs"}};
   };
+  const auto add_shared = [&](echo_server const& one) {
+    add_server(to, s, one, requests);
+    for (const bool busy : {false, true}) add_server(to, s, one, round_trips(busy));
+  };
   for (echo_server const& one : echo_servers(s)) {
     if (!is_wanted(one)) continue;
-    const auto shared = on_threads(one, threads_bench::threads, true);
-    if (!shared) continue;
-    add_server(to, s, *shared, requests);
-    for (const bool busy : {false, true}) add_server(to, s, *shared, round_trips(busy));
+    add_shared(on_threads(one, threads_bench::threads, true).value());
     echo_server each = on_threads(one, threads_bench::threads, false).value();
     each.subject += ", one each";
     add_server(to, s, each, requests);
   }
+  add_shared(
+      {.subject = "tokio",
+       .driver = "epoll",
+       .command = {s.programs + "/echo_tokio", "0", "--threads", std::to_string(threads_bench::threads)}});
 }
 
 } // namespace
@@ -133,7 +138,7 @@ table threads_table(settings const& s) {
            "floor, which calls no kernel and never sleeps: each producer has a ring, consumers take up to 32 "
            "at a time.",
            "CPU ns: processor time of all threads. --pin is not for this table: subjects use all processors. "
-           "tokio is not measured: nothing here is built by cargo."},
+           "tokio: two workers, only the servers, and only where cargo had its crates when this was built."},
   };
   add_servers(t.cases, s);
   for (char const* const program : {"threads_tasks_asio", "threads_tasks_unio", "threads_posts_queue",
