@@ -11,14 +11,6 @@
 //     └─launch─► arm ─► … ─► process ───┘
 //                 ▲              │
 //                 └──── again ◄──┘
-//
-// Fairness. Everything that is ready stands in one queue, first come, first served; what completes inline
-// while others wait goes to its end. A turn fetches all that the kernel has and serves all that is then in
-// the queue, each once. A short queue is served again, in whole rounds, until 64 operations have completed.
-// So everything that is ready is served once before anything is served twice. After each 64, timers and
-// posted work have their turn. To be served is: a receiver is called, or a coroutine is resumed, which may
-// complete one more operation on the spot (the answer to the request that it has read). Only what has the
-// turn to itself may complete 64.
 
 #pragma once
 
@@ -29,6 +21,7 @@
 #include "driver/queues.hpp"
 #include "driver/registry.hpp"
 #include "driver/remains.hpp"
+#include "driver/turn.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -39,14 +32,8 @@ namespace unio::inline v0_1::driver {
 /// As IORING_CQE_F_MORE and IORING_CQE_F_NOTIF; checked in the ring's driver.
 inline constexpr unsigned flag_more = 1u << 1;
 
-/// How many operations complete before timers and posted work have their turn, and before the kernel is asked
-/// again if that is not later.
-inline constexpr int turn_budget = 64;
 /// How often a turn asks the kernel while it has more than one call brings.
 inline constexpr int calls_per_turn = 64;
-/// How many a coroutine that was resumed may complete inline, without being suspended, while others wait for
-/// their turn.
-inline constexpr int inline_beside_others = 1;
 
 class engine;
 class unclaimed_operations;
@@ -136,23 +123,19 @@ class engine final : public io_multiplexer, public leaves_remains {
     io_operation const* const first = deadlines_.earliest();
     return first != nullptr ? first->links.due : deadline::forever;
   }
-  [[nodiscard]] bool has_ready() const noexcept {
-    return !ready_.empty() || !due_.empty() || !later_.empty();
-  }
-  /// Results wait for their receivers to be notified.
-  [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
+  [[nodiscard]] bool has_ready() const noexcept { return turn_.has_ready(); }
   /// A receiver is running, and others were ready when its turn began.
-  [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
+  [[nodiscard]] bool has_company() const noexcept { return turn_.has_company(); }
   /// Whether a blocking call that has to wait drives this. On its own thread.
   [[nodiscard]] bool has_to_move() noexcept {
-    if (closing_ || fails_ || (is_idle() && next_inline_ == nullptr && !has_posted())) return false;
+    if (closing_ || fails_ || (is_idle() && !turn_.has_inline() && !has_posted())) return false;
     return ensure_bound() == 0;
   }
   /// Takes a begun operation, which an attempt has found would wait, to its end. Its receiver is notified.
   /// False: this cannot go on, has not ended it, and no longer has it.
   bool drive(io_operation& op) noexcept;
   [[nodiscard]] bool is_idle() const noexcept {
-    return in_flight_ == 0 && deferred_ == 0 && !has_results() && !mail_.has_messages();
+    return in_flight_ == 0 && deferred_ == 0 && !turn_.has_results() && !mail_.has_messages();
   }
   /// Nothing is pending here, nor on the engines with which it shares the count.
   [[nodiscard]] bool is_done() const noexcept {
@@ -160,9 +143,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   }
 
   /// Posted work begins: what a coroutine that it resumes may complete inline.
-  void begin_work(bool is_only_one) noexcept {
-    quiet_ = is_only_one && !has_results() ? budget_ : inline_beside_others;
-  }
+  void begin_work(bool is_only_one) noexcept { turn_.begin_work(is_only_one); }
 
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
   /// On its own thread.
@@ -188,7 +169,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Performs it in the next turn, or before.
   void perform_later(io_operation& op) noexcept {
     move(op, place::later);
-    later_.push(op);
+    turn_.push_later(op);
   }
   /// Has a thread that may block perform it.
   void enqueue(io_operation& op) noexcept;
@@ -217,15 +198,13 @@ class engine final : public io_multiplexer, public leaves_remains {
   class bound;
 
   int ensure_bound() noexcept;
-  template <class Turn> result<int> within_turn(Turn turn) noexcept;
+  template <class Call> result<int> within_turn(Call call) noexcept;
   result<int> run_turns(int max_items, std::int64_t until) noexcept;
   result<int> turns(int max_items, std::int64_t until) noexcept;
   [[nodiscard]] bool take_wake() noexcept;
   [[nodiscard]] bool take_wake_now() noexcept;
   int reap(std::int64_t until) noexcept;
   int fetch(bound const& b, std::int64_t until, bool timers) noexcept;
-  /// Results in the queue, but for those that are due.
-  [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
   int change_backend(int why) noexcept;
   std::int64_t reap_leaving(std::int64_t until) noexcept;
   void look_at(io_operation& op) noexcept;
@@ -247,14 +226,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void deliver_value(io_operation& op) noexcept;
   void notify_of_value(io_operation& op) noexcept;
   void deliver_inline() noexcept;
-  io_operation* pop_ready() noexcept;
-  void queue_next_inline() noexcept;
-  void unqueue(io_operation& op) noexcept;
   int serve(bound const& b, int due_first, bool ticks) noexcept;
   void serve_due(bound const& b) noexcept;
-  void serve_one(io_operation& op) noexcept;
-  template <class May> void serve_alone(May may_go_on) noexcept;
-  template <class May> void serve_arrived(int& rounds_left, May may_go_on) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
   static void unlist(io_operation& op, descriptor& d) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
@@ -273,6 +246,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void take_messages() noexcept;
   void wait_for_others() noexcept;
   [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
+  void take_messages_now() noexcept;
   int take_delivered() noexcept;
   void deliver_now(io_operation& op) noexcept;
   void poll_member(io_operation& member) noexcept;
@@ -290,42 +264,24 @@ class engine final : public io_multiplexer, public leaves_remains {
   template <class Failed> void take_to_end(io_operation& op, Failed failed) noexcept;
   void forget_here(int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
-  [[nodiscard]] bool is_being_notified(io_operation const& op) const noexcept;
 
   std::unique_ptr<backend> backend_;
   std::unique_ptr<backend> leaving_; ///< the one before, while the kernel may be performing what it was given
   shared_state* shared_;
 
-  operation_queue ready_{queue_name::ready}; ///< results, in the order in which they came
-  io_operation* next_inline_ =
-      nullptr; ///< instead of ready_, where only one is ready and a loop delivers it next
-  operation_queue due_{queue_name::due};     ///< results that a moment has brought: served before ready_
-  operation_queue later_{queue_name::later}; ///< to be performed in the next turn
+  turn turn_;
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;
   std::uint64_t several_descriptors_ = 0; ///< operations in flight that use others than fd() as well
   std::uint64_t deferred_ = 0;            ///< ends that wait for another thread's request to arrive
-  int round_left_ = 0; ///< results in ready_ that were there when this turn had fetched what the kernel had
-  int budget_ = turn_budget; ///< completions that are left until timers and posted work have their turn
-  int quiet_ = turn_budget;  ///< of these, what the coroutine that runs may complete without being suspended
-  int due_first_ = 0;        ///< results of due_ that are served before those of ready_
-  bool alone_ = true;        ///< nothing else was ready when this turn began
-  unsigned rotation_ = 0;    ///< who begins in a turn that may not serve all
-  int landed_ = 0;           ///< ended, and not yet counted so in the shared state
-  int delivered_ = 0;        ///< values delivered since the last do_… returned
-  int values_ = 0;           ///< of what that returned: values delivered, without posted work
-  bool delivering_ = false;  ///< a receiver is running: what completes inline is queued
-  /// The operations whose receivers are being notified of a value that is not the last, innermost first.
-  struct notification {
-    io_operation* op; ///< null once it has ended all the same
-    notification* outer;
-  };
-  notification* notifying_ = nullptr;
-  bool notified_end_ = false; ///< an end was delivered without a value
-  bool took_wake_ = false;    ///< a turn has ended because of wake()
-  patience for_workers_;      ///< whether to sleep at once while a worker has something
-  std::int64_t given_at_ = 0; ///< when a worker was given something last
+  int landed_ = 0;                        ///< ended, and not yet counted so in the shared state
+  int delivered_ = 0;                     ///< values delivered since the last do_… returned
+  int values_ = 0;                        ///< of what that returned: values delivered, without posted work
+  bool notified_end_ = false;             ///< an end was delivered without a value
+  bool took_wake_ = false;                ///< a turn has ended because of wake()
+  patience for_workers_;                  ///< whether to sleep at once while a worker has something
+  std::int64_t given_at_ = 0;             ///< when a worker was given something last
   bool closing_ = false;
   bool bound_ = false;
   bool open_ = false;  ///< bound without an error, and not closing

@@ -93,10 +93,11 @@ template <class Mail = engine_mail> class mailbox {
   void rise() noexcept { asleep_.store(false, std::memory_order_relaxed); }
 
   [[nodiscard]] bool has_mail() const noexcept {
-    return has_posts() || has_messages() || !returned_.empty() || woken_.load(std::memory_order_seq_cst);
+    return has_posts() || has_messages() || has_returns() || woken_.load(std::memory_order_seq_cst);
   }
   [[nodiscard]] bool has_posts() const noexcept { return !posted_.empty(); }
   [[nodiscard]] bool has_messages() const noexcept { return !messages_.empty(); }
+  [[nodiscard]] bool has_returns() const noexcept { return !returned_.empty(); }
   [[nodiscard]] auto* take_posts() noexcept { return posted_.take(); }
   [[nodiscard]] auto* take_messages() noexcept { return messages_.take(); }
   [[nodiscard]] auto* take_returns() noexcept { return returned_.take(); }

@@ -57,7 +57,7 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
   bool const had_value = op.completed();
   int const values = reach([&] { return op.finished(); }, failed);
   int const own = op.completed() && !had_value ? 1 : 0;
-  delivered_ += (delivering_ ? 0 : values) - own; // inside a receiver within_turn() has credited them
+  delivered_ += (turn_.is_delivering() ? 0 : values) - own; // inside a receiver within_turn() has credited them
 }
 
 void engine::finish(io_operation& op) noexcept {
@@ -103,9 +103,9 @@ void engine::abandon(io_operation& op) noexcept {
   {
     ++statistics.abandoned;
     // One that waits for nothing but to be delivered need not drive the others: no receiver is notified.
-    queue_next_inline();
-    if ((op.links.is.undelivered & io_operation::done) != 0 && (due_.contains(op) || ready_.contains(op))) {
-      unqueue(op);
+    turn_.queue_next_inline();
+    if ((op.links.is.undelivered & io_operation::done) != 0 && turn_.has_result_of(op)) {
+      turn_.remove(op);
       int const counted = delivered_;
       deliver_with_care(op);
       delivered_ = counted;
@@ -155,8 +155,9 @@ void engine::forget_here(int fd) noexcept {
     cancel_all_on(fd);
     // A receiver may close the handle while it is notified of one of many values: the end cannot wait for it
     // to return.
-    for (notification const* t = notifying_; t != nullptr; t = t->outer)
-      if (t->op != nullptr && t->op->links.is.undelivered == 0 && uses(*t->op, fd)) after_value(*t->op);
+    turn_.for_each_notified([&](io_operation& op) {
+      if (op.links.is.undelivered == 0 && uses(op, fd)) after_value(op);
+    });
     reach([&] {
       if (!has_in_flight(fd)) return true;
       cancel_all_on(fd); // receivers may have started more
@@ -165,13 +166,10 @@ void engine::forget_here(int fd) noexcept {
   }
   // Nothing is in flight on it any more; its receivers are notified before their descriptor goes. Only they:
   // those of others may close handles as well, and would be nested in each other without bound.
-  for (operation_queue* const queue : {&due_, &ready_})
-    for (io_operation* op = notify ? queue->first() : nullptr; op != nullptr;) {
-      io_operation* const next = op->links.next;
-      bool const here = op->links.is.where == place::landed && uses(*op, fd);
-      if (here) deliver_now(*op);
-      op = here ? queue->first() : next;
-    }
+  auto const has_landed_here = [fd](io_operation const& op) {
+    return op.links.is.where == place::landed && uses(op, fd);
+  };
+  while (io_operation* const op = notify ? turn_.find_result(has_landed_here) : nullptr) deliver_now(*op);
   if (d != nullptr && d->registered) {
     backend_->unregister(fd, *d);
     d->registered = false;
@@ -214,7 +212,7 @@ void engine::shut_down() noexcept {
   }
   while (!is_idle()) { // what other threads have started on one that cannot run
     take_messages();
-    budget_ = turn_budget;
+    turn_.begin();
     deliver_inline();
   }
   if (landed_ != 0) shared_->count(-std::exchange(landed_, 0));

@@ -23,7 +23,6 @@ bool is_being_closed(io_operation const& op) noexcept {
 void engine::take_over(io_operation& op) noexcept {
   operation_links& l = op.links;
   ++statistics.started;
-  queue_next_inline();
   descriptor* const d = descriptors_.find(op.fd());
   int const e = d == nullptr ? -ENOMEM
                 : closing_   ? detail::native(error::multiplexer_destroyed)
@@ -35,7 +34,7 @@ void engine::take_over(io_operation& op) noexcept {
   if ((l.is.undelivered & io_operation::done) != 0) { // only its receiver is still to be notified
     move(op, place::landed);
     ++landed_;
-    return ready_.push(op);
+    return turn_.push(op);
   }
   ++in_flight_;
   list(op, *d);
@@ -46,7 +45,7 @@ void engine::take_over(io_operation& op) noexcept {
   if (op.has_request(io_operation::request_cancel) || is_being_closed(op)) l.is.cancel_wanted = true;
   if (l.is.undelivered != 0) { // it goes on after that
     move(op, place::yielded);
-    return ready_.push(op);
+    return turn_.push(op);
   }
   if (l.is.cancel_wanted && op.faces().interruptible && !has_members(op)) return process(op, -ECANCELED, 0);
   if (op.faces().wants(op) == readiness::time) return move(op, place::timed);
@@ -79,8 +78,8 @@ void engine::open_again(std::unique_ptr<backend> b) noexcept {
   bind_error_ = 0;
   delivered_ = 0;
   notified_end_ = took_wake_ = false;
-  budget_ = quiet_ = turn_budget;
-  alone_ = true;
+  turn_.begin();
+  turn_.fetched();
   (void)mail_.take_wake();
   registry::enlist(in_registry_);
 }

@@ -2,7 +2,6 @@
 
 #include "core/pauses.hpp"
 #include "driver/engine/rooms.hpp"
-#include "driver/shared/unclaimed.hpp"
 #include "driver/workers.hpp"
 #include "sys/descriptors.hpp"
 
@@ -275,7 +274,7 @@ bool engine::take_back(io_operation& op) noexcept {
     case reaction::ask_member:
       return true; // by its decoder
     default:
-      if (where == place::later) later_.remove(op);
+      if (where == place::later) turn_.remove_later(op);
       break;
   }
   move(op, place::at_hand);
@@ -294,7 +293,7 @@ void engine::cancel(io_operation& op) noexcept {
   ++statistics.cancels;
   l.is.cancel_wanted = true;
   if (is_held(op)) return want_buffers(op);
-  if (l.is.undelivered != 0 || is_being_notified(op)) return; // after_value() sees to it
+  if (l.is.undelivered != 0 || turn_.is_notifying(op)) return; // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
 }
 
@@ -339,9 +338,7 @@ void engine::expire(bound const& b) noexcept {
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
     io_operation& op = *deadlines_.earliest();
     expire_one(op, now_ns);
-    if (!ready_.contains(op)) continue;
-    ready_.remove(op);
-    due_.push(op);
+    turn_.hasten(op);
   }
 }
 

@@ -55,7 +55,7 @@ std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
   constexpr std::int64_t between_looks_ns = 5'000'000;
   bool const gone = leaving_->has_left(*this);
   if (gone) leaving_.reset();
-  if (has_ready()) return 0;
+  if (turn_.has_ready()) return 0;
   return gone || until == 0 ? until : std::min(until, now() + between_looks_ns);
 }
 
@@ -88,21 +88,21 @@ int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   fails_ = r < 0;
   if (fails_) return r;
   take_messages();
-  alone_ = waiting() + due_.size() <= 1;
+  turn_.fetched();
   return 0;
 }
 
 // Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep
 // otherwise, though what it was to wait for has come.
-template <class Turn> result<int> engine::within_turn(Turn turn) noexcept {
-  if (!delivering_) [[likely]] {
-    budget_ = turn_budget;
-    return turn();
+template <class Call> result<int> engine::within_turn(Call call) noexcept {
+  if (!turn_.is_delivering()) [[likely]] {
+    turn_.begin();
+    return call();
   }
-  queue_next_inline();
+  turn_.queue_next_inline();
   int const counted = std::exchange(delivered_, 0);
   bool const ended = notified_end_;
-  result<int> const r = turn();
+  result<int> const r = call();
   delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
   notified_end_ = notified_end_ || ended;
   return r;
@@ -128,7 +128,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
   return within_turn([&]() noexcept -> result<int> {
     if (shared_ != nullptr) claim();
     expire(bound(*this, max_items, until));
-    alone_ = waiting() + due_.size() <= 1;
+    turn_.fetched();
     serve(bound(*this, max_items, until), std::numeric_limits<int>::max(), false);
     count_landed();
     int const n = take_delivered();
@@ -138,7 +138,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
 
 result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  if (!delivering_) budget_ = turn_budget;
+  turn_.renew();
   return run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
 }
 
@@ -151,7 +151,7 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
 
 result<int> engine::run_turns(int max_items, std::int64_t until) noexcept {
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  bool const outer = delivering_;
+  bool const outer = turn_.is_delivering();
   result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
   if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
   return r;
@@ -163,9 +163,9 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
   bound const b(*this, max_items, forever);
   bool const limited = max_items >= 0;
   for (;;) {
-    budget_ = turn_budget;
+    turn_.begin();
     // Where a turn may not serve all, posted work, timers and the kernel's results take turns in beginning.
-    unsigned const rotation = limited ? rotation_++ : 0;
+    unsigned const rotation = limited ? turn_.rotate() : 0;
     bool const posted_last = (rotation & 1) != 0 && !is_idle();
     int ran = posted_last ? 0 : run_posted_again(b);
     take_messages();
@@ -180,11 +180,11 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
       return ran + take_delivered();
     }
     std::int64_t sleep_until = 0;
-    if (before == 0 && !has_ready() && !has_posted() && until != 0) {
+    if (before == 0 && !turn_.has_ready() && !has_posted() && until != 0) {
       sleep_until = linger_for_workers() ? 0 : std::min(until, next_due());
     }
     int const e = fetch(b, sleep_until, true);
-    if (e != 0 && !has_results()) return detail::to_error_code(e);
+    if (e != 0 && !turn_.has_results()) return detail::to_error_code(e);
     if (sleep_until != 0) expire(bound(*this, turn_budget, forever));
     ran += serve(b, (rotation & 2) != 0 ? 0 : turn_budget / 2, true);
     if (posted_last) ran += run_posted_again(b);
@@ -209,7 +209,7 @@ io_status engine::poll(io_operation& op) noexcept {
     op.deliver(io_operation::value | io_operation::done);
     return io_status::completed;
   }
-  if (!delivering_) budget_ = turn_budget;
+  turn_.renew();
   if (l.in_flight() && l.is.undelivered == 0) {
     if (l.is.in_heap && l.due <= now()) {
       expire_one(op, now());

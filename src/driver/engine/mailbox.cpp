@@ -2,7 +2,6 @@
 
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
-#include "driver/shared/unclaimed.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
@@ -67,19 +66,12 @@ bool engine::linger_for_workers() noexcept {
 
 void engine::worker_done(io_operation& op) noexcept { mail_.give_back(op); }
 
-void engine::take_messages() noexcept {
-  queue_next_inline();
-  if (shared_ != nullptr && shared_->unclaimed->may_have_some()) claim();
+void engine::take_messages_now() noexcept {
   for (io_operation* op = mail_.take_messages(); op != nullptr;) {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
-    if ((asked & io_operation::request_start) != 0) {
-      bool const outer =
-          std::exchange(delivering_, true); // it may end at once; its receiver is notified later
-      begin(*op);
-      queue_next_inline();
-      delivering_ = outer;
-    }
+    if ((asked & io_operation::request_start) != 0)
+      turn_.aside([&] { begin(*op); }); // it may end at once; its receiver is notified later
     operation_links& l = op->links;
     if ((asked & io_operation::request_cancel) != 0) {
       bool const has_begun = l.is.where != place::idle || l.is.undelivered != 0;
@@ -88,7 +80,7 @@ void engine::take_messages() noexcept {
     if (l.is.undelivered != 0 &&
         l.is.queue == static_cast<std::uint8_t>(queue_name::none)) { // deferred by deliver()
       --deferred_;
-      ready_.push(*op);
+      turn_.push(*op);
     }
     op = next;
   }
@@ -98,19 +90,15 @@ void engine::take_messages() noexcept {
     worker_returned(*op, op->outcome_value());
     op = next;
   }
-  for (io_operation* const last = later_.last(); !later_.empty();) {
-    io_operation& op = *later_.pop();
-    bool const was_last = &op == last;
+  turn_.perform_later_ones([this](io_operation& op) {
     move(op, place::at_hand);
     if (!perform_now(op)) await_readiness(op);
-    if (was_last) break; // what comes back is for the next turn
-  }
+  });
 }
 
 int engine::run_posted(bound const& b, int at_most) noexcept {
   int n = 0;
-  bool const outer = std::exchange(delivering_, true);
-  int const outer_quiet = quiet_;
+  turn::delivering const scope(turn_);
   take_posted();
   posted_now_.append(posted_here_); // what they post is for the next turn
   bool const only_one = posted_now_.has_one();
@@ -125,9 +113,6 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
     b.spend(shared);
     n += shared;
   }
-  queue_next_inline();
-  delivering_ = outer;
-  quiet_ = outer ? outer_quiet : turn_budget;
   return n;
 }
 
@@ -137,7 +122,7 @@ int engine::run_posted_again(bound const& b) noexcept {
   int ran = 0;
   for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {
     // While others wait, they have their turn after so many.
-    bool const others = in_flight_ != 0 || has_results();
+    bool const others = in_flight_ != 0 || turn_.has_results();
     int const n = run_posted(b, others ? turn_budget : std::numeric_limits<int>::max());
     ran += n;
     if (n == 0 || !is_idle()) break;

@@ -2,7 +2,7 @@
 //
 //   start.cpp     an operation begins: it is tried, or given to the backend
 //   life.cpp      from there to its result: armed, decoded, tried again, cancelled, due
-//   delivery.cpp  from the result to the receiver: the queues, and whose turn it is
+//   delivery.cpp  from the result to the receiver (driver/turn.hpp says whose turn it is)
 //   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
 //   loop.cpp      a turn; the backend, and another one in its place
 //   handover.cpp  operations that come from another thread, and go to one
@@ -11,6 +11,7 @@
 #pragma once
 
 #include "driver/engine.hpp"
+#include "driver/shared/unclaimed.hpp"
 #include "sys/due.hpp"
 
 #include <algorithm>
@@ -79,9 +80,11 @@ class engine::bound {
   std::int64_t until_;
 };
 
-// Call before touching ready_ outside the loops that use pop_ready().
-inline void engine::queue_next_inline() noexcept {
-  if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));
+/// What is asked for by other threads, what workers have performed, and what was put off.
+inline void engine::take_messages() noexcept {
+  turn_.queue_next_inline();
+  if (shared_ != nullptr && shared_->unclaimed->may_have_some()) claim();
+  if (mail_.has_messages() || mail_.has_returns() || turn_.has_later()) take_messages_now();
 }
 
 /// Whether wake() was called, which is then answered.
@@ -91,11 +94,9 @@ inline bool engine::take_wake() noexcept {
   return take_wake_now();
 }
 
-inline void engine::unqueue(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
-
 // What has landed counts as pending for the other threads until its receivers have run: they may start more.
 inline void engine::count_landed() noexcept {
-  if (landed_ == 0 || delivering_ || has_results()) return;
+  if (landed_ == 0 || turn_.is_delivering() || turn_.has_results()) return;
   shared_->count(-std::exchange(landed_, 0));
 }
 

@@ -44,8 +44,8 @@ void engine::start(io_operation& op) noexcept {
     return start_with_care(op);
   operation_faces const& f = op.faces();
   descriptor* const d = descriptors_.find_known(op.fd());
-  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && alone_ &&
-      ready_.empty() && !inherited_by_fork()) [[likely]] {
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && turn_.is_free() &&
+      !inherited_by_fork()) [[likely]] {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
   }

@@ -1,0 +1,314 @@
+// src/driver/turn.hpp: what waits for its receiver, and whose turn it is.
+//
+// Fairness. Everything that is ready stands in one queue, first come, first served; what completes inline
+// while others wait goes to its end. A turn fetches all that the kernel has and serves all that is then in
+// the queue, each once. A short queue is served again, in whole rounds, until 64 operations have completed.
+// So everything that is ready is served once before anything is served twice. After each 64, timers and
+// posted work have their turn. To be served is: a receiver is called, or a coroutine is resumed, which may
+// complete one more operation on the spot (the answer to the request that it has read). Only what has the
+// turn to itself may complete 64.
+
+#pragma once
+
+#include "driver/queues.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace unio::inline v0_1::driver {
+
+/// How many operations complete before timers and posted work have their turn, and before the kernel is asked
+/// again if that is not later.
+inline constexpr int turn_budget = 64;
+/// How many a coroutine that was resumed may complete inline, without being suspended, while others wait for
+/// their turn.
+inline constexpr int inline_beside_others = 1;
+
+class turn {
+ public:
+  // What waits.
+
+  /// Results wait for their receivers to be notified.
+  [[nodiscard]] bool has_results() const noexcept { return !ready_.empty() || !due_.empty(); }
+  /// One has completed inline, and a loop further up delivers it next.
+  [[nodiscard]] bool has_inline() const noexcept { return next_inline_ != nullptr; }
+  /// Or something is to be performed in the next turn.
+  [[nodiscard]] bool has_ready() const noexcept { return has_results() || has_later(); }
+  [[nodiscard]] bool has_later() const noexcept { return !later_.empty(); }
+  [[nodiscard]] bool has_result_of(io_operation const& op) const noexcept {
+    return due_.contains(op) || ready_.contains(op);
+  }
+  /// The first of which `is_wanted(op)`, or null.
+  template <class IsWanted> [[nodiscard]] io_operation* find_result(IsWanted is_wanted) const noexcept {
+    for (operation_queue const* const queue : {&due_, &ready_})
+      for (io_operation* op = queue->first(); op != nullptr; op = op->links.next)
+        if (is_wanted(*op)) return op;
+    return nullptr;
+  }
+  /// Of an operation in flight.
+  void push(io_operation& op) noexcept {
+    queue_next_inline();
+    ready_.push(op);
+  }
+  void remove(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
+  /// A moment has brought the result, if there is one: it is served before others.
+  void hasten(io_operation& op) noexcept {
+    if (!ready_.contains(op)) return;
+    ready_.remove(op);
+    due_.push(op);
+  }
+  /// Call before looking at results outside of the loops that serve them.
+  void queue_next_inline() noexcept {
+    if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));
+  }
+
+  void push_later(io_operation& op) noexcept { later_.push(op); }
+  void remove_later(io_operation& op) noexcept { later_.remove(op); }
+  /// Calls `perform` with each that was put off; what is put off meanwhile is for the next turn.
+  template <class Perform> void perform_later_ones(Perform perform) noexcept {
+    for (io_operation* const last = later_.last(); !later_.empty();) {
+      io_operation& op = *later_.pop();
+      bool const was_last = &op == last;
+      perform(op);
+      if (was_last) break;
+    }
+  }
+
+  // What completes inline.
+
+  /// Nothing was ready when this turn began, nor has become so.
+  [[nodiscard]] bool is_free() const noexcept { return alone_ && ready_.empty(); }
+  /// A receiver is running: what completes inline is queued.
+  [[nodiscard]] bool is_delivering() const noexcept { return delivering_; }
+  /// A receiver is running, and others were ready when its turn began.
+  [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
+  /// The coroutine that runs may complete one without being suspended, which is counted.
+  [[nodiscard]] bool take_quiet() noexcept {
+    if (quiet_ <= 0) return false;
+    --quiet_;
+    return true;
+  }
+  /// One has completed inline. True: deliver it now (deliver_inline).
+  [[nodiscard]] bool offer(io_operation& op) noexcept {
+    if (next_inline_ == nullptr && ready_.empty()) [[likely]] {
+      if (delivering_) { // a receiver started it
+        next_inline_ = &op;
+        return false;
+      }
+      if (!op.is_quiet()) {
+        next_inline_ = &op;
+        return true;
+      }
+    }
+    push(op);
+    return false;
+  }
+
+  // The rule. `deliver(op)` notifies a receiver; `b` bounds how many of them.
+
+  /// A call from outside, not from a receiver.
+  void renew() noexcept {
+    if (!delivering_) begin();
+  }
+  void begin() noexcept { budget_ = turn_budget; }
+  /// Counts the turns that may not serve all: who begins.
+  [[nodiscard]] unsigned rotate() noexcept { return rotation_++; }
+  /// All is fetched that the kernel has.
+  void fetched() noexcept { alone_ = waiting() + due_.size() <= 1; }
+  /// Posted work begins: what a coroutine that it resumes may complete inline.
+  void begin_work(bool is_only_one) noexcept {
+    quiet_ = is_only_one && !has_results() ? budget_ : inline_beside_others;
+  }
+
+  /// Around what calls receivers or posted work.
+  class delivering {
+   public:
+    explicit delivering(turn& t) noexcept
+        : turn_(t), outer_(std::exchange(t.delivering_, true)), outer_quiet_(t.quiet_) {}
+    delivering(delivering const&) = delete;
+    delivering& operator=(delivering const&) = delete;
+    ~delivering() {
+      turn_.queue_next_inline();
+      turn_.delivering_ = outer_;
+      turn_.quiet_ = outer_ ? outer_quiet_ : turn_budget;
+    }
+
+   private:
+    turn& turn_;
+    bool outer_;
+    int outer_quiet_;
+  };
+  /// Out of turn, and counted nowhere.
+  template <class F> void aside(F f) noexcept {
+    queue_next_inline();
+    bool const outer = std::exchange(delivering_, true);
+    int const outer_quiet = quiet_;
+    f();
+    queue_next_inline();
+    delivering_ = outer;
+    quiet_ = outer_quiet;
+  }
+
+  /// From start(), outside of any receiver and with nothing else ready: what completed inline, and what its
+  /// receiver starts.
+  template <class Deliver> void deliver_inline(Deliver deliver) noexcept {
+    delivering_ = true;
+    alone_ = true;
+    round_left_ = 1;
+    serve_alone([] { return true; }, deliver);
+    while (budget_ > 0 && has_results()) serve_one(*pop(), deliver);
+    queue_next_inline();
+    delivering_ = false;
+  }
+
+  template <class Bound, class Deliver> void serve_due(Bound const& b, Deliver deliver) noexcept {
+    if (due_.empty()) return;
+    delivering const scope(*this);
+    alone_ = false;
+    for (int left = due_.size(); left > 0 && !due_.empty() && b.take(); --left)
+      serve_one(*due_.pop(), deliver);
+  }
+
+  /// Serves the queue in whole rounds: first all that is in it, each once, and then again what has come
+  /// behind it, as long as all of that fits into what is left of the budget. `due_first`: so many results
+  /// that moments have brought come before those of others. A long round calls `tick()` after each 64
+  /// completions, if `ticks`. True: it has.
+  template <class Bound, class Deliver, class Tick>
+  bool serve(Bound const& b, int due_first, bool ticks, Deliver deliver, Tick tick) noexcept {
+    delivering const scope(*this);
+    bool is_long = false;
+    due_first_ = due_first;
+    round_left_ = waiting();
+    // Of the rounds, whatever a receiver that runs this itself makes of budget_.
+    int left = turn_budget - round_left_;
+    // Receivers may take operations out of the queue.
+    auto const in_round = [this] { return (round_left_ > 0 && waiting() != 0) || !due_.empty(); };
+    while (in_round()) {
+      while (in_round() && (budget_ > 0 || !ticks) && b.take()) serve_one(*pop(), deliver);
+      if (b.spent()) break;
+      if (!in_round()) {
+        if (alone_) {
+          serve_alone([&b] { return b.take(); }, deliver);
+          serve_arrived(left, [&b] { return b.take(); }, deliver);
+        }
+        int const next = waiting();
+        if (next == 0 || next > std::min(left, budget_)) break;
+        left -= next;
+        round_left_ = next;
+        continue;
+      }
+      // The round is long, or the time is over. Timers that are always due must not hold up the kernel.
+      bool const only_due = round_left_ <= 0 || waiting() == 0;
+      if (!ticks || only_due || b.is_over()) break;
+      alone_ = false;
+      left = 0;
+      int const round = round_left_;
+      is_long = true;
+      tick();
+      round_left_ = round;
+      due_first_ = turn_budget / 2;
+      budget_ = turn_budget;
+    }
+    return is_long;
+  }
+
+  // Receivers of a value that is not the last, while they run.
+
+  /// Around one of them.
+  class notification {
+   public:
+    notification(turn& t, io_operation& op) noexcept
+        : turn_(t), op_(&op), outer_(std::exchange(t.notifying_, this)) {}
+    notification(notification const&) = delete;
+    notification& operator=(notification const&) = delete;
+    ~notification() { turn_.notifying_ = outer_; }
+    [[nodiscard]] bool has_ended() const noexcept { return op_ == nullptr; }
+
+   private:
+    friend turn;
+    turn& turn_;
+    io_operation* op_; // null once it has ended all the same
+    notification* outer_;
+  };
+  [[nodiscard]] bool is_notifying() const noexcept { return notifying_ != nullptr; }
+  [[nodiscard]] bool is_notifying(io_operation const& op) const noexcept {
+    for (notification const* n = notifying_; n != nullptr; n = n->outer_)
+      if (n->op_ == &op) return true;
+    return false;
+  }
+  /// Its receiver, which runs further up, may have closed the handle.
+  void has_ended(io_operation const& op) noexcept {
+    for (notification* n = notifying_; n != nullptr; n = n->outer_)
+      if (n->op_ == &op) n->op_ = nullptr;
+  }
+  /// The innermost first.
+  template <class F> void for_each_notified(F f) noexcept {
+    for (notification const* n = notifying_; n != nullptr; n = n->outer_)
+      if (n->op_ != nullptr) f(*n->op_);
+  }
+
+ private:
+  /// Results in the queue, but for those that are due.
+  [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
+
+  // The next result to deliver. Due ones come first, but no more than their share.
+  io_operation* pop() noexcept {
+    if (next_inline_ != nullptr) {
+      --round_left_;
+      return std::exchange(next_inline_, nullptr);
+    }
+    if (due_.empty() || (due_first_ <= 0 && round_left_ > 0 && !ready_.empty())) {
+      --round_left_;
+      return ready_.pop();
+    }
+    --due_first_;
+    return due_.pop();
+  }
+
+  // While others wait for their turn, a coroutine may complete no more inline than answers what it was
+  // resumed with.
+  template <class Deliver> void serve_one(io_operation& op, Deliver deliver) noexcept {
+    --budget_;
+    int const granted = alone_ && !has_results() ? budget_ : inline_beside_others;
+    quiet_ = granted;
+    deliver(op);
+    budget_ -= granted - quiet_;
+  }
+
+  // Fast path for one that has the turn to itself and completes again and again inside of its receiver.
+  template <class May, class Deliver>
+  [[gnu::always_inline]] void serve_alone(May may_go_on, Deliver deliver) noexcept {
+    while (next_inline_ != nullptr && budget_ > 0 && may_go_on()) {
+      io_operation& op = *std::exchange(next_inline_, nullptr);
+      quiet_ = --budget_;
+      deliver(op);
+      budget_ = quiet_;
+    }
+  }
+
+  // The same for one for which a ring has brought many values. Each of them is a round.
+  template <class May, class Deliver>
+  [[gnu::always_inline]] void serve_arrived(int& rounds_left, May may_go_on, Deliver deliver) noexcept {
+    while (ready_.size() == 1 && next_inline_ == nullptr && due_.empty() && rounds_left > 0 && budget_ > 0 &&
+           may_go_on()) {
+      --rounds_left;
+      serve_one(*ready_.pop(), deliver);
+    }
+  }
+
+  operation_queue ready_{queue_name::ready}; // results, in the order in which they came
+  // Instead of ready_, where only one is ready and a loop delivers it next.
+  io_operation* next_inline_ = nullptr;
+  operation_queue due_{queue_name::due};     // results that a moment has brought: served before ready_
+  operation_queue later_{queue_name::later}; // to be performed in the next turn
+  int round_left_ = 0;       // results in ready_ that were there when this turn had fetched all
+  int budget_ = turn_budget; // completions that are left until timers and posted work have their turn
+  int quiet_ = turn_budget;  // of these, what the coroutine that runs may complete without being suspended
+  int due_first_ = 0;        // results of due_ that are served before those of ready_
+  unsigned rotation_ = 0;
+  bool alone_ = true;                 // nothing else was ready when this turn began
+  bool delivering_ = false;           // a receiver is running
+  notification* notifying_ = nullptr; // the innermost
+};
+
+} // namespace unio::driver
