@@ -161,9 +161,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Tries perform() and processes the result. False: it would have waited.
   bool perform_now(io_operation& op) noexcept;
   /// Waits for whatever the operation wants, without a ring.
-  void await_readiness(io_operation& op) noexcept;
+  void await_readiness(io_operation& op) noexcept { await_readiness(op, op.faces().wants(op)); }
+  void await_readiness(io_operation& op, readiness wants) noexcept;
   /// Gives the backend of now one that another had, and did not begin.
-  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, attempted::no); }
+  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, attempted::no, op.faces().wants(op)); }
   /// The kernel has brought something for an operation that it goes on with.
   void bring(io_operation& op) noexcept;
   /// Performs it in the next turn, or before.
@@ -210,11 +211,12 @@ class engine final : public io_multiplexer, public leaves_remains {
   void look_at(io_operation& op) noexcept;
   void shut_down() noexcept;
   [[gnu::noinline]] void start_with_care(io_operation& op) noexcept;
-  void begin(io_operation& op) noexcept;
+  void begin(io_operation& op, descriptor* known) noexcept;
   [[nodiscard]] static bool worth_trying(io_operation const& op, descriptor& d) noexcept;
   [[nodiscard]] bool goes_with_others(io_operation const& op) noexcept;
   static void tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept;
   void tried(io_operation& op, int res) noexcept;
+  void tried(io_operation& op, descriptor& d, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, descriptor& d, attempted how) noexcept;
   void land(io_operation& op) noexcept;
@@ -231,7 +233,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   static void list(io_operation& op, descriptor& d) noexcept;
   static void unlist(io_operation& op, descriptor& d) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
-  void unready(io_operation& op) noexcept;
+  descriptor& unready(io_operation& op, descriptor& d) noexcept;
   void restart(io_operation& op) noexcept;
   void go_on_with(io_operation& op) noexcept;
   void after_value(io_operation& op) noexcept;

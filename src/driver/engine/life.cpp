@@ -44,17 +44,22 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   ++in_flight_;
   if (shared_ != nullptr) shared_->count(1);
   list(op, d);
-  op.for_each_descriptor([this](int fd) {
-    sys::enter_flight(fd);
-    descriptors_.find(fd); // so that relisting it cannot fail for want of memory
-  });
-  if (op.faces().for_each_descriptor != nullptr) ++several_descriptors_;
-  l.due = moment_of(op);
+  if (op.faces().for_each_descriptor == nullptr) [[likely]] {
+    sys::enter_flight(op.fd());
+  } else {
+    ++several_descriptors_;
+    op.for_each_descriptor([this](int fd) {
+      sys::enter_flight(fd);
+      descriptors_.find(fd); // so that relisting it cannot fail for want of memory
+    });
+  }
+  readiness const wants = op.faces().wants(op);
+  l.due = moment_of(op, wants);
   if (l.due != forever) deadlines_.insert(op);
-  if (op.faces().wants(op) == readiness::time) return move(op, place::timed);
+  if (wants == readiness::time) return move(op, place::timed);
   if (has_members(op)) return move(op, place::with_members);
   if (op.is_multishot() && never_waits(op)) return restart(op);
-  backend_->arm(*this, op, how);
+  backend_->arm(*this, op, how, wants);
 }
 
 void engine::land(io_operation& op) noexcept {
@@ -113,18 +118,20 @@ void engine::member_ended(io_operation& chain) noexcept {
 
 bool engine::perform_now(io_operation& op) noexcept {
   int const r = op.faces().perform(op, attempt::nonblocking);
-  if (r == -EAGAIN) return unready(op), false;
+  if (r == -EAGAIN) return (void)unready(op, *descriptors_.find(op.fd())), false;
   process(op, r, 0);
   return true;
 }
 
-// An attempt would have waited. The operation learns which of its descriptors to wait on, the descriptor that
-// it is empty.
-void engine::unready(io_operation& op) noexcept {
+// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
+// which is returned, learns that it is empty.
+descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
   int const fd = op.fd();
   op.faces().complete(op, -EAGAIN, 0);
   relist(op, fd);
-  descriptors_.find(op.fd())->missed(op);
+  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
+  waits_on.missed(op);
+  return waits_on;
 }
 
 void engine::relist(io_operation& op, int old_fd) noexcept {
@@ -134,8 +141,8 @@ void engine::relist(io_operation& op, int old_fd) noexcept {
   list(op, *descriptors_.find(op.fd()));
 }
 
-void engine::await_readiness(io_operation& op) noexcept {
-  switch (op.faces().wants(op)) {
+void engine::await_readiness(io_operation& op, readiness wants) noexcept {
+  switch (wants) {
     case readiness::time:
       return; // the deadline queue has it
     case readiness::nothing:
@@ -187,7 +194,7 @@ void engine::worker_returned(io_operation& op, int res) noexcept {
   move(op, place::at_hand);
   operation_links::marks& is = op.links.is;
   if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
-  unready(op);
+  (void)unready(op, *descriptors_.find(op.fd()));
   if (op.faces().wants(op) == readiness::worker && is.pauses != 0) return retry_later(op);
   if (is.pauses == 0) is.pauses = 1;
   await_readiness(op);
@@ -211,7 +218,7 @@ void engine::retry_after(io_operation& op, int milliseconds) noexcept {
 
 // Gives an operation that has yielded a value, or has paused, to the driver again.
 void engine::restart(io_operation& op) noexcept {
-  if (!never_waits(op)) return backend_->arm(*this, op, attempted::no);
+  if (!never_waits(op)) return arm_again(op);
   if (perform_now(op)) return;
   op.set_outcome(-EAGAIN);
   settle(op, io_operation::value | io_operation::done);
@@ -243,7 +250,7 @@ void engine::bring(io_operation& op) noexcept {
   if (op.links.is.where == place::yielded) {
     move(op, place::at_hand);
     if (r != -EAGAIN) return process(op, r, 0);
-    unready(op);
+    (void)unready(op, *descriptors_.find(op.fd()));
     return await_readiness(op);
   }
   if (r != -EAGAIN) return process(op, r, flag_more);

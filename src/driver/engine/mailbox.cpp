@@ -71,7 +71,7 @@ void engine::take_messages_now() noexcept {
     io_operation* const next = op->next_message();
     std::uint32_t const asked = op->take_requests();
     if ((asked & io_operation::request_start) != 0)
-      turn_.aside([&] { begin(*op); }); // it may end at once; its receiver is notified later
+      turn_.aside([&] { begin(*op, nullptr); }); // it may end at once; its receiver is notified later
     operation_links& l = op->links;
     if ((asked & io_operation::request_cancel) != 0) {
       bool const has_begun = l.is.where != place::idle || l.is.undelivered != 0;

@@ -33,11 +33,11 @@ inline bool uses(io_operation const& op, int fd) noexcept {
 inline bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
 
 /// When it is to be looked at: its deadline, or what it waits for. Preconditions: begun.
-inline std::int64_t moment_of(io_operation const& op) noexcept {
+inline std::int64_t moment_of(io_operation const& op, readiness wants) noexcept {
   operation_faces const& f = op.faces();
   bool const has_deadline = f.interruptible && !op.deadline().is_none() && !op.deadline().is_zero();
   std::int64_t const due = has_deadline ? sys::due(op.deadline()) : forever;
-  return f.wants(op) == readiness::time ? std::min(due, f.moment(op)) : due;
+  return wants == readiness::time ? std::min(due, f.moment(op)) : due;
 }
 
 /// The kernel has read ahead for it: perform() does not ask the kernel.

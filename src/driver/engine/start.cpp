@@ -49,7 +49,7 @@ void engine::start(io_operation& op) noexcept {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
   }
-  start_with_care(op);
+  begin(op, d);
 }
 
 void engine::start_with_care(io_operation& op) noexcept {
@@ -58,7 +58,7 @@ void engine::start_with_care(io_operation& op) noexcept {
     if (op.ask(io_operation::request_start)) mail_.send(op);
     return;
   }
-  begin(op);
+  begin(op, nullptr);
 }
 
 bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
@@ -76,35 +76,40 @@ inline bool engine::goes_with_others(io_operation const& op) noexcept {
          f.goes_with_others(op);
 }
 
-void engine::begin(io_operation& op) noexcept {
+// `d`: what is known of its descriptor, or null.
+void engine::begin(io_operation& op, descriptor* d) noexcept {
   operation_faces const& f = op.faces();
   ++statistics.started;
   if (!open_ || inherited_by_fork()) [[unlikely]]
     if (int const e = closing_ ? detail::native(error::multiplexer_destroyed) : ensure_bound(); e != 0)
       return fail(op, e);
-  if (f.begin != nullptr) f.begin(op);
-  descriptor* const d = descriptors_.find(op.fd());
+  if (f.begin != nullptr) f.begin(op); // which may choose another descriptor
+  if (d == nullptr || f.begin != nullptr) d = descriptors_.find(op.fd());
   if (d == nullptr) [[unlikely]]
     return fail(op, -ENOMEM);
 
   if (!worth_trying(op, *d)) return launch(op, *d, attempted::no);
   if (goes_with_others(op)) return launch(op, *d, attempted::with_others);
-  tried(op, f.perform(op, attempt::nonblocking));
+  tried(op, *d, f.perform(op, attempt::nonblocking));
 }
 
-// What an attempt has come to.
-void engine::tried(io_operation& op, int res) noexcept {
+// What an attempt on `d` has come to.
+void engine::tried(io_operation& op, descriptor& d, int res) noexcept {
+  descriptor* waits_on = nullptr;
   if (res != -EAGAIN) [[likely]] {
     ++statistics.inline_hits;
-    descriptors_.find(op.fd())->direction_of(op).hit();
+    d.direction_of(op).hit();
     if (op.faces().complete(op, res, 0) == outcome::finished) [[likely]]
       return settle_inline(op);
+    waits_on = descriptors_.find(op.fd());
   } else {
     ++statistics.inline_misses;
-    unready(op);
+    waits_on = &unready(op, d);
   }
   if (is_only_tried(op)) return fail(op, -EAGAIN);
-  launch(op, *descriptors_.find(op.fd()), attempted::in_vain);
+  launch(op, *waits_on, attempted::in_vain);
 }
+
+void engine::tried(io_operation& op, int res) noexcept { tried(op, *descriptors_.find(op.fd()), res); }
 
 } // namespace unio::driver

@@ -35,12 +35,11 @@ class epoll_backend final : public backend {
       : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why) {}
   ~epoll_backend() override { sys::close(epoll_fd_); }
 
-  void arm(engine& e, io_operation& op, attempted how) noexcept override {
+  void arm(engine& e, io_operation& op, attempted how, readiness wants) noexcept override {
     if (how == attempted::with_others) return e.perform_later(op);
-    readiness const wants = op.faces().wants(op);
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
-    if (may_try && how == attempted::no && e.perform_now(op)) return;
-    e.await_readiness(op);
+    if (!may_try || how != attempted::no) return e.await_readiness(op, wants);
+    if (!e.perform_now(op)) e.await_readiness(op);
   }
 
   // A peer that was just answered has asked again by the next turn more often than at once, and an attempt in

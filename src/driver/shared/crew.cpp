@@ -131,7 +131,7 @@ void crew::end_when_quiet() noexcept {
 
 void crew::start_unclaimed(io_operation& op) noexcept {
   if (op.faces().begin != nullptr) op.faces().begin(op);
-  op.links.due = moment_of(op);
+  op.links.due = moment_of(op, op.faces().wants(op));
   op.for_each_descriptor(&sys::enter_flight);
   count(1);
   unclaimed_.add(op); // from here on it may end

@@ -61,7 +61,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   explicit ring_client(int doorbell_fd, Arguments&... arguments) noexcept
       : backend(doorbell_fd), kernel_(arguments...) {}
 
-  void arm(engine&, io_operation& op, attempted how) noexcept override {
+  void arm(engine&, io_operation& op, attempted how, readiness) noexcept override {
     bool const untried = how == attempted::with_others;
     move(op, untried ? place::to_try : place::to_submit);
     untried_waits_ = untried_waits_ || untried;
