@@ -135,7 +135,6 @@ class UNIO_API signal_handle : public handle {
   friend class async_wait_signal;
   explicit signal_handle(int fd, detail::signal_subscription* s) noexcept
       : handle(fd, handle_kind::signal), subscription_(s) {}
-  void unsubscribe() noexcept;
   detail::signal_subscription* subscription_ = nullptr; // null: by signalfd
 };
 

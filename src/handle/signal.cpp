@@ -4,7 +4,7 @@
 // without a lock and writes the signal into the pipe of each that wants it:
 //
 //   handler       users + 1  ->  wanted?  ->  write  ->  users - 1
-//   unsubscribe   wanted = 0  ->  wait until users is 0  ->  close the pipe
+//   close         wanted = 0  ->  wait until users is 0  ->  end the waits  ->  close the pipe
 //
 // Both sides' first steps are sequentially consistent, so that one of them sees the other's.
 
@@ -217,6 +217,14 @@ sigset_t as_sigset(signal_set s) noexcept {
   return set;
 }
 
+// After this no handler writes.
+void unsubscribe(signal_subscription& place) noexcept {
+  std::lock_guard const guard(lock);
+  for_each_signal(place.counted, uninstall);
+  place.wanted.store(0, std::memory_order_seq_cst);
+  while (place.users.load(std::memory_order_seq_cst) != 0) sys::sched_yield(); // as long as a handler writes
+}
+
 // A table of calls that stands for the kernel has no signals, and says so: a simulation, by name.
 int ask_for_signals(std::uint64_t bits) noexcept {
   if (sys::current == &sys::kernel) return 0;
@@ -257,17 +265,6 @@ result<signal_handle> signal_handle::create(signal_set signals, delivery how) no
   return made;
 }
 
-void signal_handle::unsubscribe() noexcept {
-  signal_subscription* const place = std::exchange(subscription_, nullptr);
-  if (place == nullptr) return;
-  std::lock_guard const guard(lock);
-  for_each_signal(place->counted, uninstall);
-  place->wanted.store(0, std::memory_order_seq_cst);
-  while (place->users.load(std::memory_order_seq_cst) != 0) sys::sched_yield(); // as long as a handler writes
-  sys::close(place->fd.exchange(-1));
-  place->counted = 0;
-}
-
 signal_handle& signal_handle::operator=(signal_handle&& other) noexcept {
   if (this != &other) {
     (void)close();
@@ -277,9 +274,17 @@ signal_handle& signal_handle::operator=(signal_handle&& other) noexcept {
   return *this;
 }
 
+// The writing end goes last: to a wait on another thread the end of the pipe would be a signal without a
+// number.
 result<void> signal_handle::close() noexcept {
-  unsubscribe();
-  return handle::close();
+  signal_subscription* const place = std::exchange(subscription_, nullptr);
+  if (place == nullptr) return handle::close();
+  unsubscribe(*place);
+  result<void> const closed = handle::close();
+  sys::close(place->fd.exchange(-1));
+  std::lock_guard const guard(lock);
+  place->counted = 0;
+  return closed;
 }
 
 result<void> block_signals(signal_set signals) noexcept {
