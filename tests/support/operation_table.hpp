@@ -1,7 +1,8 @@
 // Playing the same script on an operation in every style, and comparing how it ended.
 //
 //   script      what happens to the operation: it is ready, has to wait, is cancelled, …
-//   style       how it is run: a blocking call, polled, multiplexed, awaited, its atomic form, called back
+//   style       how it is run: a blocking call, polled, multiplexed, awaited, its atomic form (started and
+//               cancelled by others than the thread that runs it; elsewhere: by two others), called back
 //   ending      what it came to, reduced to what can be compared
 //   row         one operation: plays a script in a style, and says what has to come of it
 //   row_of<F>   makes a row of a fixture
@@ -28,10 +29,12 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <iterator>
+#include <mutex>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -53,14 +56,24 @@ enum class script {
   handle_closes,           // its handle is closed while it waits
   destroyed,               // it is destroyed while it is in flight, and then done anew
 };
-enum class style { blocking, blocking_on_multiplexer, polled, multiplexed, awaited, atomic, called_back };
+enum class style {
+  blocking,
+  blocking_on_multiplexer,
+  polled,
+  multiplexed,
+  awaited,
+  atomic,
+  elsewhere,
+  called_back
+};
 
 /// Their names, in the same order.
 inline constexpr std::array script_names{
     "ready",    "ready_and_zero_deadline", "waits",     "zero_deadline", "deadline_passes",
     "canceled", "cancel_races_completion", "peer_ends", "handle_closes", "destroyed"};
 inline constexpr std::array style_names{
-    "blocking", "blocking_on_multiplexer", "polled", "multiplexed", "awaited", "atomic", "called_back"};
+    "blocking",   "blocking_on_multiplexer", "polled", "multiplexed", "awaited", "atomic", "elsewhere",
+    "called_back"};
 inline char const* name_of(script s) { return script_names.at(static_cast<std::size_t>(s)); }
 inline char const* name_of(style s) { return style_names.at(static_cast<std::size_t>(s)); }
 
@@ -358,6 +371,125 @@ template <class F> ending play_awaited(F& f, script s, unio::io_multiplexer& m) 
   return told.came_to;
 }
 
+/// A thread that runs a multiplexer.
+class running {
+ public:
+  explicit running(unio::io_multiplexer& m) : m_(m) {
+    thread_ = std::thread([this] {
+      unio::timer_handle never(unio::deadline::none(), &m_);
+      auto sleep = unio::connect(unio::async_wait(never), none());
+      sleep.start();
+      begun_.store(true);
+      begun_.notify_one();
+      while (!ends_) ASSERT_TRUE(m_.run().has_value());
+      sleep.cancel();
+      int left = 1;
+      while (left > 0 || !sleep.finished()) left = m_.try_run().value_or(-99);
+      EXPECT_EQ(left, 0) << "something is left";
+      EXPECT_EQ(m_.counters().started, m_.counters().finished);
+    });
+    begun_.wait(false);
+  }
+  running(running const&) = delete;
+  running& operator=(running const&) = delete;
+  ~running() {
+    EXPECT_TRUE(m_.post([this] { ends_ = true; }));
+    thread_.join();
+  }
+  /// Returns once it has taken in what this thread has started.
+  void take_in() {
+    for (int turns = 0; turns != 2; ++turns) {
+      std::atomic<bool> ran = false;
+      EXPECT_TRUE(m_.post([&] {
+        ran.store(true);
+        ran.notify_one();
+      }));
+      ran.wait(false);
+    }
+  }
+
+ private:
+  struct none {
+    static void set_value(unio::io_result<void>&&) noexcept {}
+    static void set_done() noexcept {}
+  };
+  unio::io_multiplexer& m_;
+  bool ends_ = false; // its thread's
+  std::atomic<bool> begun_{false};
+  std::thread thread_;
+};
+
+/// What a receiver on another thread got.
+template <class F> struct told_elsewhere {
+  using result_type = typename F::sender::result_type;
+  std::mutex mutex;
+  std::vector<result_type> values;
+  int dones = 0;
+  [[nodiscard]] bool has_values() {
+    std::lock_guard const lock(mutex);
+    return !values.empty();
+  }
+};
+/// Keeps the results: reducing them uses the peer, which is the starting thread's.
+template <class F> struct receiver_elsewhere {
+  told_elsewhere<F>* told = nullptr;
+  void set_value(typename F::sender::result_type&& r) {
+    std::lock_guard const lock(told->mutex);
+    EXPECT_EQ(told->dones, 0) << "a value after the end";
+    told->values.push_back(std::move(r));
+  }
+  void set_done() {
+    std::lock_guard const lock(told->mutex);
+    ++told->dones;
+  }
+};
+
+template <class Ended> void await(Ended ended) {
+  auto const give_up = std::chrono::steady_clock::now() + long_time;
+  while (!ended()) {
+    ASSERT_LT(std::chrono::steady_clock::now(), give_up) << "stuck";
+    std::this_thread::sleep_for(20us);
+  }
+}
+
+/// Started by this thread, run by another, cancelled by a third.
+template <class F> ending play_elsewhere(F& f, script s, unio::io_multiplexer& m, running& runs) {
+  told_elsewhere<F> told;
+  auto op = std::make_optional(
+      unio::connect(f.template describe<unio::detail::atomic_form<typename F::sender>>(deadline_of(s)),
+                    receiver_elsewhere<F>{&told}));
+  auto const cancel = [&] { elsewhere([&] { op->cancel(); }); };
+  auto const anew = [&] {
+    op.reset();
+    told.values.clear();
+    f.again();
+    f.make_ready();
+    return play_elsewhere(f, script::ready, m, runs);
+  };
+  op->start(&m);
+  if (has_to_wait(s) && F::can_wait) {
+    runs.take_in();
+    if (s != script::deadline_passes) { // which it may have by now
+      EXPECT_FALSE(op->completed());
+    }
+  }
+  if (s == script::destroyed) return anew();
+  act(f, s);
+  if (s == script::canceled || (s == script::cancel_races_completion && !F::many)) cancel();
+  if (F::many && (s == script::ready || s == script::waits || s == script::cancel_races_completion)) {
+    await([&] { return told.has_values(); });
+    cancel();
+  }
+  await([&] { return op->finished(); });
+  cancel(); // too late
+  EXPECT_EQ(told.dones, 1);
+  record all;
+  for (auto& r : told.values) all.add(f.reduce(std::move(r)));
+  if (s == script::cancel_races_completion && all.came_to == failure(unio::condition::canceled))
+    return anew();
+  return all.came_to;
+}
+
 template <class F, class S> ending play_connected(F& f, script s, style how, unio::io_multiplexer& m) {
   record told;
   auto const described = std::chrono::steady_clock::now();
@@ -446,8 +578,11 @@ template <class F> ending play_called_back(F& f, script s, unio::io_multiplexer&
 template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
   std::ptrdiff_t const descriptors = count_descriptors();
   ending came_to;
+  std::optional<running> runs;
+  if (how == style::elsewhere) runs.emplace(*m); // before this thread does anything with it
   {
-    F f(how == style::blocking ? nullptr : m, s);
+    // What the fixture does by itself is done by this thread.
+    F f(how == style::blocking || how == style::elsewhere ? nullptr : m, s);
     if (s == script::ready || s == script::ready_and_zero_deadline) f.make_ready();
     auto const before = std::chrono::steady_clock::now();
     switch (how) {
@@ -465,6 +600,9 @@ template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
       case style::atomic:
         came_to = play_connected<F, unio::detail::atomic_form<typename F::sender>>(f, s, how, *m);
         break;
+      case style::elsewhere:
+        came_to = play_elsewhere(f, s, *m, *runs);
+        break;
       case style::called_back:
         if constexpr (!F::many) came_to = play_called_back(f, s, *m);
         break;
@@ -473,13 +611,16 @@ template <class F> ending play(script s, style how, unio::io_multiplexer* m) {
       EXPECT_GE(std::chrono::steady_clock::now() - before, short_time) << "too early";
     }
   }
-  if (m != nullptr) {
+  runs.reset();
+  if (m != nullptr && how != style::elsewhere) {
     int left = 1; // what poll() and close() delivered is still to be counted
     while (left > 0) left = m->try_run().value_or(-99);
     EXPECT_EQ(left, 0) << "something is left";
     EXPECT_EQ(m->counters().started, m->counters().finished);
   }
-  EXPECT_EQ(count_descriptors(), descriptors) << "a descriptor leaked";
+  if (how != style::elsewhere) { // whose multiplexer was not run before, and has opened some for itself
+    EXPECT_EQ(count_descriptors(), descriptors) << "a descriptor leaked";
+  }
   return came_to;
 }
 
