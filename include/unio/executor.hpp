@@ -74,9 +74,10 @@ class resumption : public work {
 ///   post(w)       runs `w` later, never inside this call; from any thread; allocates nothing
 ///   ==            the same place: work of one may run on the other without dispatching
 ///
-/// It may also offer `io_multiplexer* multiplexer() const`, which then runs the I/O of its coroutines, and
+/// It may also offer `io_multiplexer* multiplexer() const`, which then runs the I/O of its coroutines;
 /// `bool withdraw(work&) const`, which takes back posted work that has not run: without it a coroutine that
-/// is about to be resumed cannot be destroyed.
+/// is about to be resumed cannot be destroyed; and `spawn(w)`, as post() for a new task, which need not wait
+/// for what was posted before: without it post() is called.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §4
 template <class E>
@@ -99,6 +100,7 @@ class executor_ref {
     bool (*withdraw)(void const*, work&) noexcept;
     bool (*equals)(void const*, void const*) noexcept;
     io_multiplexer* (*multiplexer)(void const*) noexcept;
+    void (*spawn)(void const*, work&) noexcept;
     bool has_turns = true; ///< post() queues; false: it runs the work at once
   };
 
@@ -114,7 +116,8 @@ class executor_ref {
     return operations_->dispatch(executor_, r);
   }
   void post(work& w) const noexcept { operations_->post(executor_, w); }
-  /// Takes back posted work. False: it has run, or is about to run on another thread.
+  void spawn(work& w) const noexcept { operations_->spawn(executor_, w); }
+  /// Takes back posted or spawned work. False: it has run, or is about to run on another thread.
   bool withdraw(work& w) const noexcept { return operations_->withdraw(executor_, w); }
   /// The multiplexer that runs the I/O of its coroutines; null: the thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }

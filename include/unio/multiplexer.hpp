@@ -162,6 +162,10 @@ class UNIO_API io_multiplexer {
   /// multiplexer must live until post() has returned, even if `w` ends it. Cost: one system call if the
   /// thread sleeps.
   virtual void post(work& w) noexcept = 0;
+  /// The same of a new task. If several threads run this, and the calling one is among them, it runs its
+  /// newest first, and an idle one takes the older half: a tree of tasks is walked depth first. Otherwise as
+  /// post().
+  virtual void spawn(work& w) noexcept;
   /// Runs `f()` later, likewise. One allocation.
   ///
   /// Errors  ENOMEM (std::errc::not_enough_memory); then `f` was not taken
@@ -268,6 +272,7 @@ class multiplexer_executor {
     return std::noop_coroutine();
   }
   void post(work& w) const noexcept { multiplexer_->post(w); }
+  void spawn(work& w) const noexcept { multiplexer_->spawn(w); }
   [[nodiscard]] bool withdraw(work& w) const noexcept { return multiplexer_->withdraw(w); }
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
   bool operator==(multiplexer_executor const&) const = default;

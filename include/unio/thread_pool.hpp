@@ -12,9 +12,13 @@
 namespace unio::inline v0_1 {
 
 /// Threads that share one multiplexer. An operation that a coroutine awaits starts and ends on the engine of
-/// the thread that the coroutine runs on; an idle thread runs posted work. Two coroutines may run at once:
-/// those that share data belong on a strand.
+/// the thread that the coroutine runs on. Two coroutines may run at once: those that share data belong on a
+/// strand.
 ///
+/// Order         each thread runs what resumes on it first come, first served, and of what it starts itself
+///               (post(), async_run, co_fork) the newest first, so that a tree of tasks is walked depth
+///               first. A thread that is idle takes half of what another one has, of what that has started
+///               the oldest. In each 64th turn of a thread the oldest has its turn
 /// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and
 ///               take no signals but for their own faults
 /// Concurrency   executor(), post(), size(), stop() from any thread; join() and the destructor from one
@@ -48,8 +52,9 @@ class UNIO_API thread_pool {
   /// Whether the calling thread is one of its threads.
   [[nodiscard]] bool running_in_this_thread() const noexcept;
 
-  /// Runs `w` later on one of its threads. From any thread; allocates nothing.
-  void post(work& w) noexcept { multiplexer_->post(w); }
+  /// Runs `w` later on one of its threads; as a new task: see io_multiplexer::spawn(). From any thread;
+  /// allocates nothing.
+  void post(work& w) noexcept { multiplexer_->spawn(w); }
   /// Calls `f()` later on one of its threads. It must not throw.
   ///
   /// Errors  std::bad_alloc; then `f` was not taken

@@ -146,24 +146,59 @@ task<> hops(unio::strand<thread_pool::executor_type> there, std::atomic<int>& ro
   ended.store(1, std::memory_order_release);
 }
 
+// Frames that one thread takes and another gives back move in batches until each thread has enough: warm is a
+// stretch without an allocation, and it must come.
+template <class Stretch> void expect_free_stretch(all_threads& threads, Stretch stretch) {
+  std::uint64_t allocated = 1;
+  for (int i = 0; i != 200 && allocated != 0; ++i) {
+    costs const inside = threads.sum();
+    stretch();
+    allocated = (threads.sum() - inside).allocations;
+  }
+  EXPECT_EQ(allocated, 0u);
+}
+
 TEST_P(on_a_pool_of, a_task_that_goes_from_strand_to_strand_allocates_nothing) {
   unio::strand const here{pool_.executor()}, there{pool_.executor()};
   std::atomic<int> rounds = 0, ended = 0;
   std::atomic<bool> over = false;
   all_threads threads(pool_);
   unio::async_run(here, hops(there, rounds, over, ended));
-  // Frames that one thread takes and another gives back move in batches until each thread has enough: warm is
-  // a stretch of two thousand rounds without an allocation, and it must come.
-  std::uint64_t allocated = 1;
-  for (int stretch = 0; stretch != 200 && allocated != 0; ++stretch) {
-    costs const inside = threads.sum();
+  expect_free_stretch(threads, [&] {
     int const n = rounds;
     until(rounds, n + 2000);
-    allocated = (threads.sum() - inside).allocations;
-  }
-  EXPECT_EQ(allocated, 0u);
+  });
   over.store(true, std::memory_order_release);
   until(ended, 1);
+}
+
+task<int> fibonacci(int n) {
+  co_await unio::co_fork();
+  if (n < 2) co_return n;
+  auto const [a, b] = co_await unio::when_all(fibonacci(n - 1), fibonacci(n - 2));
+  co_return a + b;
+}
+
+TEST_P(on_a_pool_of, ten_thousand_tasks_that_fork_and_join_allocate_nothing) {
+  all_threads threads(pool_);
+  expect_free_stretch(threads, [&] { EXPECT_EQ(unio::sync_wait(pool_.executor(), fibonacci(18)), 2584); });
+}
+
+// Each starts ten, down to 10,000 that start none.
+task<> tree(thread_pool& pool, std::atomic<int>& ended, int depth) {
+  for (int i = 0; depth != 0 && i != 10; ++i) unio::async_run(pool.executor(), tree(pool, ended, depth - 1));
+  ended.fetch_add(1, std::memory_order_release);
+  co_return;
+}
+
+TEST_P(on_a_pool_of, ten_thousand_tasks_that_tasks_start_allocate_nothing) {
+  std::atomic<int> ended = 0;
+  all_threads threads(pool_);
+  expect_free_stretch(threads, [&] {
+    int const before = ended;
+    unio::async_run(pool_.executor(), tree(pool_, ended, 4));
+    until(ended, before + 11'111);
+  });
 }
 
 TEST(executors, async_run_on_a_pool_of_one_thread_from_inside_costs_nothing) {

@@ -116,6 +116,13 @@ TEST(executor_ref, passes_on_what_it_is_asked) {
   ref.post(w);
   (void)m->run();
   EXPECT_EQ(w.ran, 1);
+  ref.spawn(w);
+  EXPECT_TRUE(ref.withdraw(w));
+  ref.spawn(w);
+  (void)m->run();
+  EXPECT_EQ(w.ran, 2);
+  executor_ref(c).spawn(w); // of one that cannot: posts
+  EXPECT_EQ(w.ran, 3);
 }
 
 // ---- a coroutine resumes on its executor ------------------------------------------------------------------

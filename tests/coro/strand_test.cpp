@@ -194,6 +194,47 @@ TEST(strand, over_a_pool_of_four_threads_never_runs_two_at_once) {
   EXPECT_FALSE(c.collided);
 }
 
+// Posts `each` numbered works to a strand, as a task that others steal.
+struct numbered : unio::work {
+  numbered() : work(&invoke) {}
+  static void invoke(unio::work& w, bool run) noexcept {
+    auto& self = static_cast<numbered&>(w);
+    if (run && *self.next == self.number) ++*self.next;
+    self.ran->fetch_add(1, std::memory_order_release);
+  }
+  int number = 0;
+  int* next = nullptr; // only the strand's
+  std::atomic<int>* ran = nullptr;
+};
+task<> posts(strand<thread_pool::executor_type> s, std::vector<numbered>& all) {
+  for (numbered& w : all) {
+    s.post(w);
+    co_await unio::co_fork();
+  }
+}
+
+TEST(strand, keeps_the_order_of_each_task_that_posts_while_they_are_stolen) {
+  constexpr int tasks = 16, each = 1000;
+  thread_pool pool(4);
+  strand const s{pool.executor()};
+  std::atomic<int> ran = 0;
+  std::vector<int> next(tasks);
+  std::vector<std::vector<numbered>> works(tasks);
+  for (std::size_t i = 0; i != tasks; ++i) {
+    works[i] = std::vector<numbered>(each);
+    for (int k = 0; k != each; ++k) {
+      numbered& w = works[i][static_cast<std::size_t>(k)];
+      w.number = k, w.next = &next[i], w.ran = &ran;
+    }
+  }
+  pool.post([&] {
+    for (auto& mine : works) unio::async_run(pool.executor(), posts(s, mine));
+  });
+  until(ran, tasks * each);
+  pool.join();
+  EXPECT_EQ(next, std::vector<int>(tasks, each));
+}
+
 // The canary: without the strand the counter counts_destruction.
 TEST(strand, the_counter_of_these_tests_notices_two_at_once) {
   thread_pool pool(2);

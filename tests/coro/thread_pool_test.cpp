@@ -1,5 +1,6 @@
-// thread_pool.hpp: what runs where; posting from many threads; I/O on the pool; stopping, joining and
-// destroying with work queued, running and in flight; that a thread that sleeps is woken.
+// thread_pool.hpp: what runs where; posting from many threads; I/O on the pool; tasks that start tasks;
+// stopping, joining and destroying with work queued, running and in flight; that a thread that sleeps is
+// woken.
 
 #include "support/work.hpp"
 
@@ -381,6 +382,179 @@ TEST(thread_pool, work_that_is_dropped_may_post) {
     pool.post(s);
   }
   EXPECT_EQ(s.dropped, 3);
+}
+
+// ---- tasks that are spawned -------------------------------------------------------------------------------
+
+task<int> fibonacci(int n) {
+  co_await unio::co_fork();
+  if (n < 2) co_return n;
+  auto const [a, b] = co_await unio::when_all(fibonacci(n - 1), fibonacci(n - 2));
+  co_return a + b;
+}
+
+TEST_P(of, a_tree_of_tasks_that_fork_is_computed) {
+  for (int round = 0; round != 3; ++round) EXPECT_EQ(unio::sync_wait(pool_.executor(), fibonacci(17)), 1597);
+}
+
+// Counts how many tasks exist at a time.
+struct population {
+  std::atomic<int> now = 0, most = 0;
+  std::atomic<int> ended = 0;
+};
+task<> tree(thread_pool& pool, population& p, int depth) {
+  if (depth != 0) {
+    for (int i = 0; i != 10; ++i) {
+      int const now = p.now.fetch_add(1) + 1;
+      for (int most = p.most; most < now && !p.most.compare_exchange_weak(most, now);) {
+      }
+      unio::async_run(pool.executor(), tree(pool, p, depth - 1));
+    }
+  }
+  p.now.fetch_sub(1);
+  p.ended.fetch_add(1, std::memory_order_release);
+  co_return;
+}
+
+TEST_P(of, a_tree_of_tasks_is_walked_depth_first) {
+  population p;
+  p.now = 1;
+  unio::async_run(pool_.executor(), tree(pool_, p, 5));
+  until(p.ended, 111'111);
+  EXPECT_LT(p.most, 25'000); // first in, first out: all 100,000 leaves
+}
+
+// Starts itself again and again as a new task, until it is told to end.
+task<> again(thread_pool& pool, std::atomic<bool> const& over, std::atomic<int>& ended) {
+  if (over) {
+    ended.fetch_add(1, std::memory_order_release);
+  } else {
+    unio::async_run(pool.executor(), again(pool, over, ended));
+  }
+  co_return;
+}
+task<> forks_for_ever(std::atomic<bool> const& over, std::atomic<int>& ended) {
+  while (!over) co_await unio::co_fork();
+  ended.fetch_add(1, std::memory_order_release);
+}
+
+TEST_P(of, tasks_that_start_tasks_for_ever_starve_no_other_task_no_timer_and_no_io) {
+  std::atomic<bool> over = false;
+  std::atomic<int> ended = 0, tasks = 0, slept = 0, read = 0;
+  auto ends = unio::socket_handle::pair().value();
+  auto const count = [](std::atomic<int>& n) -> task<> {
+    n.fetch_add(1, std::memory_order_release);
+    co_return;
+  };
+  auto const sleep = [](std::atomic<int>& n) -> task<> {
+    for (int i = 0; i != 3; ++i) {
+      unio::timer_handle t(1ms);
+      (void)co_await t.co_wait();
+    }
+    n.fetch_add(1, std::memory_order_release);
+  };
+  int const threads = GetParam();
+  std::atomic<int> busy = 0;
+  for (int i = 0; i != threads; ++i)
+    pool_.post([&] {
+      // What is older than what is started for ever, and behind it in the same stack.
+      for (int k = 0; k != 10; ++k) unio::async_run(pool_.executor(), count(tasks));
+      unio::async_run(pool_.executor(), sleep(slept));
+      unio::async_run(pool_.executor(), again(pool_, over, ended));
+      unio::async_run(pool_.executor(), forks_for_ever(over, ended));
+      busy.fetch_add(1, std::memory_order_release);
+    });
+  until(busy, threads);
+  unio::async_run(pool_.executor(), [](unio::socket_handle& s, std::atomic<int>& n) -> task<> {
+    char room[4];
+    for (int i = 0; i != 3; ++i) (void)co_await s.co_read(unio::mutable_buffer(room));
+    n.fetch_add(1, std::memory_order_release);
+  }(ends.first, read));
+  for (int i = 0; i != 3; ++i) {
+    ends.second.write(std::string_view("x")).value();
+    std::this_thread::sleep_for(1ms);
+  }
+  for (int k = 0; k != 10; ++k) unio::async_run(pool_.executor(), count(tasks));
+  until(tasks, 10 * threads + 10);
+  until(slept, threads);
+  (void)ends.second.close();
+  until(read, 1);
+  over = true;
+  until(ended, 2 * threads);
+}
+
+TEST_P(of, a_task_that_yields_lets_those_that_are_spawned_run_first) {
+  std::atomic<bool> seen = false;
+  auto const other = [](std::atomic<bool>& b) -> task<> {
+    b = true;
+    co_return;
+  };
+  auto const yields = [&](thread_pool& pool) -> task<> {
+    unio::async_run(pool.executor(), other(seen));
+    for (int i = 0; i != 10'000 && !seen; ++i) co_await unio::co_yield_now();
+  };
+  unio::sync_wait(pool_.executor(), yields(pool_));
+  EXPECT_TRUE(seen);
+}
+
+TEST(thread_pool, what_is_spawned_runs_though_the_thread_that_spawned_it_is_busy) {
+  watchdog const w;
+  thread_pool pool(2);
+  std::atomic<int> ran = 0;
+  auto const one = [](std::atomic<int>& n) -> task<> {
+    n.fetch_add(1, std::memory_order_release);
+    co_return;
+  };
+  pool.post([&] {
+    for (int i = 0; i != 100; ++i) unio::async_run(pool.executor(), one(ran));
+    until(ran, 100); // only the other thread can help
+  });
+  pool.join();
+  EXPECT_EQ(ran, 100);
+}
+
+TEST_P(of, what_is_taken_back_while_it_is_stolen_runs_or_does_not) {
+  constexpr int rounds = 200, each = 64;
+  std::atomic<int> ran = 0, dropped = 0, tried = 0;
+  int taken = 0;
+  std::vector<counting_work> items(each);
+  for (auto& w : items) w.ran = &ran, w.dropped = &dropped;
+  for (int round = 1; round <= rounds; ++round) {
+    pool_.post([&] {
+      for (auto& w : items) pool_.post(w); // which the others steal
+      for (auto& w : items)
+        if (pool_.executor().withdraw(w)) ++taken;
+      tried.fetch_add(1, std::memory_order_release);
+    });
+    until(tried, round);
+    until(ran, round * each - taken);
+  }
+  EXPECT_EQ(ran + taken, rounds * each);
+  EXPECT_EQ(dropped, 0);
+}
+
+task<> holds(test::counts_destruction) { co_return; }
+
+TEST(thread_pool, destroyed_with_tasks_that_are_spawned_destroys_them) {
+  watchdog const w;
+  for (int const threads : {1, 2, 4}) {
+    std::atomic<int> destroyed = 0, started = 0;
+    std::atomic<bool> go_on = false;
+    {
+      thread_pool pool(threads);
+      for (int i = 0; i != threads; ++i)
+        pool.post([&] {
+          for (int k = 0; k != 50; ++k)
+            unio::async_run(pool.executor(), holds(test::counts_destruction(destroyed)));
+          started.fetch_add(1, std::memory_order_release);
+          while (!go_on) std::this_thread::yield();
+        });
+      until(started, threads);
+      pool.stop();
+      go_on = true;
+    }
+    EXPECT_EQ(destroyed, 50 * threads);
+  }
 }
 
 TEST(thread_pool_death, a_thread_of_the_pool_that_would_wait_for_itself_is_told) {

@@ -1,4 +1,4 @@
-// yield.hpp: co_yield_now(), and that awaits which are ready at once give others a turn.
+// yield.hpp: co_yield_now(), co_fork(), and that awaits which are ready at once give others a turn.
 
 #include "coro/waiting.hpp"
 
@@ -10,6 +10,7 @@
 #include <unio/task_group.hpp>
 #include <unio/thread_pool.hpp>
 #include <unio/timeout.hpp>
+#include <unio/when.hpp>
 #include <unio/yield.hpp>
 
 #include <unistd.h>
@@ -21,6 +22,7 @@
 namespace {
 
 using namespace test;
+using unio::co_fork;
 using unio::co_yield_now;
 using namespace std::chrono_literals;
 
@@ -84,6 +86,66 @@ TEST(co_yield_now, works_on_pools_and_strands) {
   EXPECT_EQ(unio::sync_wait(pool.executor(), body(1000)), 1000);
   unio::strand one(pool.executor());
   EXPECT_EQ(unio::sync_wait(one, body(1000)), 1000);
+}
+
+// ---- co_fork ----------------------------------------------------------------------------------------------
+
+TEST(co_fork, lets_the_starter_go_on_first) {
+  auto const m = make_multiplexer();
+  std::string told;
+  auto child = [](std::string& to, char name) -> task<> {
+    co_await co_fork();
+    to += name;
+  };
+  auto body = [&]() -> task<> {
+    auto const tell = [&]() -> task<> {
+      told += '!';
+      co_return;
+    };
+    co_await unio::when_all(child(told, 'a'), child(told, 'b'), tell());
+  };
+  unio::run(*m, body());
+  EXPECT_EQ(told, "!ab");
+}
+
+TEST(co_fork, of_a_coroutine_that_is_destroyed_while_it_is_queued_leaves_nothing) {
+  auto const m = make_multiplexer();
+  bool went_on = false;
+  auto body = [](bool& on) -> task<> {
+    co_await co_fork();
+    on = true;
+  };
+  chain c(*m, body(went_on));
+  c.start();
+  c.destroy();
+  run_posted(*m);
+  EXPECT_FALSE(went_on);
+}
+
+TEST(co_fork, does_nothing_on_an_executor_without_a_queue) {
+  int n = 0;
+  auto body = [](int& count) -> task<> {
+    for (; count != 100'000; ++count) co_await co_fork(); // constant stack
+  };
+  unio::sync_wait(unio::inline_executor(), body(n));
+  EXPECT_EQ(n, 100'000);
+}
+
+TEST(co_fork, on_a_strand_keeps_the_order) {
+  unio::thread_pool pool(2);
+  unio::strand one(pool.executor());
+  std::string told;
+  auto child = [](std::string& to, char name) -> task<> {
+    co_await co_fork();
+    to += name;
+  };
+  auto body = [&]() -> task<> {
+    co_await unio::when_all(child(told, 'a'), child(told, 'b'), child(told, 'c'));
+  };
+  for (int i = 0; i != 100; ++i) unio::sync_wait(one, body());
+  std::string all;
+  for (int i = 0; i != 100; ++i) all += "abc";
+  EXPECT_EQ(told, all);
 }
 
 // ---- awaits that are ready at once ------------------------------------------------------------------------

@@ -75,7 +75,7 @@ template <class Of, class Executor, class T> class root : public child<Of, task<
   /// Begins on its executor. This object may be destroyed before post() returns.
   void post() {
     Executor const here = executor_;
-    here.post(static_cast<work&>(*this));
+    detail::spawn(here, static_cast<work&>(*this));
   }
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return environment_.multiplexer; }
 

@@ -1,4 +1,4 @@
-// unio/detail/yield.hpp: counting awaits that need not wait, and suspending for a turn.
+// unio/detail/yield.hpp: counting awaits that need not wait, and suspending for a turn or for a thread.
 
 #pragma once
 
@@ -24,17 +24,32 @@ class [[nodiscard]] yield_awaitable {
 
   static constexpr bool await_ready() noexcept { return false; }
   bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
-    if (!e.executor.has_turns()) return false;
-    resume_ = resumption(h, &e);
-    with_ = &e;
+    if (!prepare(h, e)) return false;
     e.executor.post(resume_); // the coroutine may resume, and destroy this object, from here on
     return true;
   }
   void await_resume() noexcept { with_ = nullptr; }
 
- private:
+ protected:
+  bool prepare(std::coroutine_handle<> h, environment const& e) noexcept {
+    if (!e.executor.has_turns()) return false;
+    resume_ = resumption(h, &e);
+    with_ = &e;
+    return true;
+  }
   resumption resume_;
+
+ private:
   environment const* with_ = nullptr; // while it is queued
+};
+
+class [[nodiscard]] fork_awaitable : public yield_awaitable {
+ public:
+  bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
+    if (!prepare(h, e)) return false;
+    e.executor.spawn(resume_); // as in yield_awaitable
+    return true;
+  }
 };
 
 } // namespace unio::detail

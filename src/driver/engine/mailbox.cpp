@@ -109,7 +109,7 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
     w();
   }
   if (shared_ != nullptr) {
-    int const shared = shared_->run_shared(b.left());
+    int const shared = shared_->run_shared(std::min(b.left(), at_most));
     b.spend(shared);
     n += shared;
   }

@@ -31,10 +31,18 @@ bool crew::fetch(slot& s) noexcept {
 }
 
 bool crew::steal(slot& s) noexcept {
+  return from_another(s, [&s](slot& other) { return other.give(s, 2, 64) || other.give_older(s); });
+}
+
+bool crew::help(slot& s) noexcept {
+  return from_another(s, [&s](slot& other) { return other.give(s, 2, 64) || other.give_oldest(s); });
+}
+
+template <class Take> bool crew::from_another(slot& s, Take take) noexcept {
   for (slot* p = slot_list::after(s); p != &s; p = slot_list::after(*p)) {
     if (p == nullptr) p = slots_.first();
     if (p == &s) break;
-    if (p->has_work() && p->give(s, 2, 64)) return true;
+    if (p->has_work() && take(*p)) return true;
   }
   return false;
 }
@@ -48,8 +56,10 @@ void crew::drop_posted() noexcept {
   // One at a time: what is dropped may post, and may take back what waits here.
   auto const next = [this]() noexcept -> work* {
     if (work* const w = everybodys_.pop(); w != nullptr) return w;
-    for (slot& s : slots())
+    for (slot& s : slots()) {
       if (work* const w = s.pop(); w != nullptr) return w;
+      if (work* const w = s.pop_spawned(); w != nullptr) return w;
+    }
     return nullptr;
   };
   while (work* const w = next()) (*w)(false);
@@ -180,20 +190,47 @@ int slot::run_shared(int max_items) noexcept {
   // What is everybody's must not wait for ever behind what this thread posts to itself.
   if (all.everybodys_.has_work()) all.everybodys_.give(*this, all.present(), 64);
   // Nor what waits behind a work that takes long, though all others are always busy with what they post
-  // themselves.
-  if (all.threads_ != 1 && ++turns_ % 64 == 0) all.steal(*this);
+  // themselves; nor what was spawned behind what is spawned later.
+  if (++turns_ % 64 == 0) {
+    if (all.threads_ != 1) all.help(*this);
+    age();
+  }
   if (!has_work() && (all.threads_ == 1 || !all.fetch(*this))) return 0;
+  int const of_posted = has_spawned() ? max_items / 2 + static_cast<int>(max_items & turns_ & 1) : max_items;
+  int const n = run_posted(of_posted);
+  return n + run_spawned(std::min(max_items - n, turn_budget));
+}
+
+int slot::run_posted(int at_most) noexcept {
+  if (at_most == 0) { // one may be spawned that takes long
+    all.call_one();
+    return 0;
+  }
   int left = 0;
   work* w = pop(&left);
   if (left > 1) all.call_one();
   int n = 0;
   // No more than there were: what they post is for the next turn.
   engine& here = *own_engine();
-  bool const only_one = left == 1;
-  for (left = std::min(left, max_items); w != nullptr; w = pop()) {
+  bool const only_one = left == 1 && !has_spawned();
+  for (left = std::min(left, at_most); w != nullptr; w = pop()) {
     here.begin_work(only_one);
     (*w)();
     if (++n >= left || all.is_over()) break;
+  }
+  return n;
+}
+
+// Also what they spawn.
+int slot::run_spawned(int at_most) noexcept {
+  engine& here = *own_engine();
+  int n = 0;
+  while (n < at_most && !all.is_over()) {
+    work* const w = pop_spawned();
+    if (w == nullptr) break;
+    here.begin_work(n == 0 && !has_work());
+    (*w)();
+    ++n;
   }
   return n;
 }

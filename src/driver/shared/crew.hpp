@@ -1,12 +1,19 @@
 // src/driver/shared/crew.hpp: the threads that run one multiplexer together, and the work posted to them.
 //
 // Each thread has a slot: an inbox, into which any thread pushes with one compare-and-exchange, and behind it
-// a queue under a lock that is held for a few instructions. One more slot belongs to no thread: it takes what
-// threads post that run nothing here.
+// a queue under a lock that is held for a few instructions; and a stack of what its thread spawns. One more
+// slot belongs to no thread: it takes what threads post that run nothing here.
 //
 //   post, by a thread of the multiplexer ──► its own slot ──┐                   ┌─ runs it, one by one
 //                                                           ├──► a slot's queue ┤
-//   post, by another thread ──► everybody's slot ── a share ┘                   └─ half, to an idle thread
+//   post, by another thread ──► everybody's slot ── a share ┘         ▲         └─ half, to an idle thread
+//                                                                     │ the older half, to an idle thread;
+//                                                                     │ the oldest now and then
+//   spawn, by a thread of the multiplexer ──► its own slot's stack ───┴──────────► runs the newest
+//
+// In a turn all that was posted before it runs once, and then 64 that are spawned. So a tree of tasks is
+// walked depth first: few of them exist at a time, and their memory is warm. In each 64th turn the oldest is
+// queued behind what was posted, so that none waits for ever.
 //
 // Everything that waits can be taken by an idle thread, and taken back; only what runs is out of the queues,
 // and for a moment what moves from one to another. Operations that no thread runs yet are in a queue of their
@@ -65,6 +72,9 @@ class slot final : public shared_state, public work_slot {
   wake_gate<>::sleeper sleeper;
 
  private:
+  int run_posted(int at_most) noexcept;
+  int run_spawned(int at_most) noexcept;
+
   friend class slot_list;
   std::atomic<slot*> next_{nullptr};
   unsigned turns_ = 0; // its own thread's
@@ -178,6 +188,9 @@ class crew {
   // another thread has.
   bool fetch(slot& s) noexcept;
   bool steal(slot& s) noexcept;
+  // The same when it has something to do: then one of what is spawned is enough, and comes before its own.
+  bool help(slot& s) noexcept;
+  template <class Take> bool from_another(slot& s, Take take) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
   void count(int change) noexcept;
   void wake_sleeper() noexcept;

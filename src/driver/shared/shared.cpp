@@ -55,14 +55,11 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   void post(work& w) noexcept override {
     if (engine* const e = only_engine(); e != nullptr) return e->post(w);
     slot* const mine = find_mine();
-    if (mine != nullptr && stays()) { // which does not end before this thread has left it
-      mine->push(w);
-      return call_one();
-    }
-    posting_.fetch_add(1, std::memory_order_relaxed);
-    (mine != nullptr ? *mine : everybodys()).push(w); // from here on `w` may run, and the multiplexer end
-    call_one();
-    posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
+    bring(w, mine != nullptr ? *mine : everybodys(), mine != nullptr, &slot::push);
+  }
+  void spawn(work& w) noexcept override {
+    slot* const mine = find_mine();
+    mine != nullptr ? bring(w, *mine, true, &slot::spawn) : post(w);
   }
 
   bool withdraw(work& w) noexcept override {
@@ -169,7 +166,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     s.runs.store(nullptr, std::memory_order_release);
     unlock(s);
     e->rest();
-    while (s.give(everybodys(), 1, 1024)) {
+    while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) {
     }
     present_.fetch_sub(1, std::memory_order_relaxed);
     s.taken.store(false, std::memory_order_release); // pairs with the acquire in mine()
@@ -211,6 +208,17 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       : crew(*this, threads, is_pool), why_no_ring_(like.why_no_ring()) {
     like.describe(offered_);
     offered_.threads = static_cast<unsigned>(threads);
+  }
+
+  void bring(work& w, slot& to, bool is_mine, void (work_slot::*push)(work&) noexcept) noexcept {
+    if (is_mine && stays()) { // which does not end before this thread has left it
+      (to.*push)(w);
+      return call_one();
+    }
+    posting_.fetch_add(1, std::memory_order_relaxed);
+    (to.*push)(w); // from here on `w` may run, and the multiplexer end
+    call_one();
+    posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
   }
 
   engine* my_engine() const noexcept {

@@ -1,8 +1,10 @@
-// src/driver/shared/work_slot.hpp: posted work that waits for one thread, and that others may take.
+// src/driver/shared/work_slot.hpp: work that waits for one thread, and that others may take: what was posted,
+// in its order, and what the thread has spawned, the newest first.
 
 #pragma once
 
 #include "driver/queues.hpp"
+#include "driver/shared/newest_first.hpp"
 #include "sys/short_lock.hpp"
 
 #include <algorithm>
@@ -12,19 +14,21 @@
 namespace unio::inline v0_1::driver {
 
 /// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock
-/// that is held for a few instructions.
+/// that is held for a few instructions. Beside them a stack, onto which its thread pushes.
 class alignas(64) work_slot {
  public:
   /// From any thread. seq_cst by the inbox.
   void push(work& w) noexcept { inbox_.push(w); }
+  /// From its thread. seq_cst by the stack.
+  void spawn(work& w) noexcept { spawned_.push(w); }
   /// Whether something waits here. seq_cst: see wake_gate.hpp.
   [[nodiscard]] bool has_work() const noexcept {
-    return !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
+    return !spawned_.empty() || !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
   }
   [[nodiscard]] bool has_more_than_one() const noexcept {
     return queued_.load(std::memory_order_relaxed) > 1;
   }
-  /// The first; `left`, if given, becomes how many wait, the first included.
+  /// The first that was posted; `left`, if given, becomes how many were, the first included.
   work* pop(int* left = nullptr) noexcept {
     std::lock_guard const lock(lock_);
     if (left != nullptr || queue_.empty()) collect();
@@ -34,7 +38,13 @@ class alignas(64) work_slot {
     if (w != nullptr) queued_.store(n - 1, std::memory_order_relaxed);
     return w;
   }
-  /// Moves one part in `parts` of it, and not more than `most`, to another slot.
+  /// On its thread, or when that has ended: the newest that it has spawned.
+  work* pop_spawned() noexcept {
+    if (!spawned_.may_have_one()) return nullptr;
+    std::lock_guard const lock(lock_);
+    return spawned_.pop();
+  }
+  /// Moves one part in `parts` of what was posted, and not more than `most`, to another slot.
   bool give(work_slot& to, int parts, int most) noexcept {
     work_queue moving;
     int n = 0;
@@ -46,14 +56,48 @@ class alignas(64) work_slot {
         moving.push(*queue_.pop());
       queued_.store(here - n, std::memory_order_relaxed);
     }
-    if (n == 0) return false;
-    std::lock_guard const lock(to.lock_);
-    to.queue_.append(moving);
-    to.queued_.fetch_add(n, std::memory_order_relaxed);
-    return true;
+    return to.receive(moving, n);
   }
+  /// Moves the older half of what its thread has spawned to the slot of the calling thread, as if that had
+  /// spawned it.
+  bool give_older(work_slot& mine) noexcept {
+    work* oldest = nullptr;
+    {
+      std::lock_guard const lock(lock_);
+      oldest = spawned_.take_oldest([](int all) { return (all + 1) / 2; });
+    }
+    bool const any = oldest != nullptr;
+    while (oldest != nullptr) {
+      work* const newer = oldest->next;
+      mine.spawn(*oldest);
+      oldest = newer;
+    }
+    return any;
+  }
+  /// Moves the oldest that its thread has spawned to another slot, as if it was posted there. Of many it is
+  /// the older half: to find the oldest costs a look at each.
+  bool give_oldest(work_slot& to) noexcept {
+    work_queue moving;
+    int n = 0;
+    {
+      std::lock_guard const lock(lock_);
+      n = take_oldest(moving);
+    }
+    return to.receive(moving, n);
+  }
+  /// The same to its own queue, so that the oldest do not wait for ever.
+  void age() noexcept {
+    if (!spawned_.may_have_one()) return;
+    std::lock_guard const lock(lock_);
+    int const here = queued_.load(std::memory_order_relaxed);
+    queued_.store(here + 1, std::memory_order_relaxed); // a promise, as in collect()
+    queued_.store(here + take_oldest(queue_), std::memory_order_relaxed);
+  }
+  /// On its thread.
+  [[nodiscard]] bool has_spawned() const noexcept { return spawned_.may_have_one(); }
   bool remove(work& w) noexcept {
     std::lock_guard const lock(lock_);
+    if (spawned_.remove(w)) return true;
     collect();
     if (!queue_.remove(w)) return false;
     queued_.fetch_sub(1, std::memory_order_relaxed);
@@ -61,6 +105,24 @@ class alignas(64) work_slot {
   }
 
  private:
+  // Under the lock. Returns how many they are.
+  int take_oldest(work_queue& to) noexcept {
+    int n = 0;
+    for (work* w = spawned_.take_oldest([](int all) { return all > 1024 ? all / 2 : std::min(all, 1); });
+         w != nullptr; ++n) {
+      work* const newer = w->next;
+      to.push(*w);
+      w = newer;
+    }
+    return n;
+  }
+  bool receive(work_queue& moved, int n) noexcept {
+    if (n == 0) return false;
+    std::lock_guard const lock(lock_);
+    queue_.append(moved);
+    queued_.fetch_add(n, std::memory_order_relaxed);
+    return true;
+  }
   // Empties the inbox into the queue. A thread that sees the inbox empty (acquire) must not see nothing
   // queued, so a promise is counted before the inbox is emptied (release).
   void collect() noexcept {
@@ -79,6 +141,7 @@ class alignas(64) work_slot {
   alignas(64) sys::short_lock lock_;
   work_queue queue_;
   std::atomic<int> queued_{0}; // how many are in queue_; changed under the lock
+  newest_first<work, work_link> spawned_;
 };
 
 } // namespace unio::driver
