@@ -148,9 +148,9 @@ task<> hops(unio::strand<thread_pool::executor_type> there, std::atomic<int>& ro
 
 // Frames that one thread takes and another gives back move in batches until each thread has enough: warm is a
 // stretch without an allocation, and it must come.
-template <class Stretch> void expect_free_stretch(all_threads& threads, Stretch stretch) {
+template <class Stretch> void expect_free_stretch(all_threads& threads, Stretch stretch, int at_most = 200) {
   std::uint64_t allocated = 1;
-  for (int i = 0; i != 200 && allocated != 0; ++i) {
+  for (int i = 0; i != at_most && allocated != 0; ++i) {
     costs const inside = threads.sum();
     stretch();
     allocated = (threads.sum() - inside).allocations;
@@ -184,21 +184,24 @@ TEST_P(on_a_pool_of, ten_thousand_tasks_that_fork_and_join_allocate_nothing) {
   expect_free_stretch(threads, [&] { EXPECT_EQ(unio::sync_wait(pool_.executor(), fibonacci(18)), 2584); });
 }
 
-// Each starts ten, down to 10,000 that start none.
+// Each starts ten, down to a million that start none: more than the pools of frames hold.
 task<> tree(thread_pool& pool, std::atomic<int>& ended, int depth) {
   for (int i = 0; depth != 0 && i != 10; ++i) unio::async_run(pool.executor(), tree(pool, ended, depth - 1));
   ended.fetch_add(1, std::memory_order_release);
   co_return;
 }
 
-TEST_P(on_a_pool_of, ten_thousand_tasks_that_tasks_start_allocate_nothing) {
+TEST_P(on_a_pool_of, a_million_tasks_that_tasks_start_allocate_nothing) {
   std::atomic<int> ended = 0;
   all_threads threads(pool_);
-  expect_free_stretch(threads, [&] {
-    int const before = ended;
-    unio::async_run(pool_.executor(), tree(pool_, ended, 4));
-    until(ended, before + 11'111);
-  });
+  expect_free_stretch(
+      threads,
+      [&] {
+        ended = 0;
+        unio::async_run(pool_.executor(), tree(pool_, ended, 6));
+        until(ended, 1'111'111);
+      },
+      20);
 }
 
 TEST(executors, async_run_on_a_pool_of_one_thread_from_inside_costs_nothing) {
