@@ -74,7 +74,7 @@ void add_servers(std::vector<benchmark_case>& to, settings const& s) {
                      .anywhere = true,
                      .every_ms = 4,
                      .busy_ms = is_beside_a_busy_one ? busy_ms : 0u},
-            .run_ms = s.quick ? 100u : 400u,
+            .run_ms = s.quick ? 100u : 600u,
             .parameters = {{"work", "round trips"},
                            {"beside", is_beside_a_busy_one ? "a busy thread" : "nothing"}},
             .value = "p99 µs",
@@ -112,7 +112,7 @@ table threads_table(settings const& s) {
       .reference = "asio callbacks",
       .counted = {counting::allocations},
       .run_ms = 60,
-      .rounds = 5,
+      .rounds = 3,
       .notes =
           {fmt::format(
                "echo: processor time of a server for a request of 64 bytes; {} connections, each of which "
