@@ -110,7 +110,9 @@ class connection {
 
  private:
   friend class connections;
-  void end() noexcept { (void)socket.shutdown(unio::socket_handle::side::both); }
+  // By the system call: a blocking form runs the multiplexer, which may end connections, and the lock is
+  // held.
+  void end() noexcept { ::shutdown(socket.native_handle(), SHUT_RDWR); }
 
   connections& all_;
   connection* next_ = nullptr;
