@@ -1,5 +1,5 @@
-// Shows     one multiplexer that two threads run. An operation stays with the thread that started it; an idle
-//           thread takes posted work; the atomic_ forms may be started and cancelled by any thread.
+// Shows     one multiplexer that two threads run. An operation stays with the thread that started it, if that
+//           runs it; an idle thread takes posted work; the atomic_ forms may be cancelled by any thread.
 // Run       build/release/examples/example_shared_multiplexer
 // Read next ../own_multiplexer_per_thread/main.cpp, which is faster where the work can be divided beforehand
 

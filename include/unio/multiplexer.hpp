@@ -23,7 +23,7 @@ namespace unio::inline v0_1 {
 /// What the running driver is and uses. Printed by `unio tour`.
 struct capabilities {
   char const* driver = "";   ///< "io_uring", "epoll", "simulated"
-  unsigned threads = 1;      ///< how many threads may call run()
+  unsigned threads = 1;      ///< how many threads it was made for: 1, or a hint
   unsigned ring_entries = 0; ///< submission entries; 0 without a ring
   bool single_issuer = false;
   bool defer_taskrun = false;
@@ -69,8 +69,9 @@ class multiplexer_executor;
 /// Cost           where nothing else is said: no allocation, no system call of its own; no lock, unless it is
 ///                one of several threads
 /// Thread safety  post(), wake(), executor(), run_by() and forget() from any thread, and of atomic forms
-///                start(), poll(), cancel() and abandon(); everything else from the thread that runs it, or
-///                from as many as best_available() was given
+///                start(), poll(), cancel() and abandon(); everything else from the thread that runs it. If it
+///                was made for several: all from any thread, whose operations and turns are then its own (see
+///                best_available)
 /// Lifetime       outlives what its handles and its executor are used for. Destroying it cancels and awaits
 ///                what is in flight. Of those that unio makes, a thread's own and a pool's included: what is
 ///                started later on a handle that still refers to it yields error::multiplexer_destroyed,
@@ -84,14 +85,28 @@ class UNIO_API io_multiplexer {
   io_multiplexer& operator=(io_multiplexer const&) = delete;
   virtual ~io_multiplexer();
 
-  /// Makes the best multiplexer that this system offers to `threads` threads: io_uring, or epoll where
-  /// io_uring is missing or forbidden (capabilities().why says so).
+  /// Makes the best multiplexer that this system offers: io_uring, or epoll where io_uring is missing or
+  /// forbidden (capabilities().why says so). With `threads` 1 it is for one thread, the first that uses it.
+  /// With more it is for any number: how many is a hint.
+  ///
+  /// Several threads. A thread runs it from its first run() (or other function of the loop, or blocking call,
+  /// or poll of an operation that no thread runs) until it ends. Any thread may start operations:
+  ///   * those of a thread that runs it stay with that thread, which notifies their receivers
+  ///   * those of another thread go to one that runs it, or to the first that will. They count as pending,
+  ///     and their deadlines run, from their start. Two of them may go to different threads, those of one
+  ///     handle too. Until its receiver is notified such an operation is the multiplexer's: a thread that is
+  ///     to cancel, poll or destroy it uses its atomic form
+  ///   * what a thread has in flight that ends goes on with another, all to the same one, or waits for one.
+  ///     Its receivers notice nothing; no bytes are lost. Exceptions, which are cancelled: chains (link()),
+  ///     and zero-copy sends
+  /// Closing a handle ends what no thread runs yet on the closing thread.
   ///
   /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with
   ///                UNIO_DRIVER=uring that of io_uring_setup(2); EINVAL if UNIO_RING_ENTRIES is not in 1 …
   ///                32768; EMFILE, ENFILE, ENOMEM
   /// Preconditions  threads >= 1
-  /// Cost           a few system calls, a few hundred KiB of memory for the rings of each thread
+  /// Cost           a few system calls, a few hundred KiB of memory for the ring of each thread. Several
+  ///                threads: these for each that begins to run it
   static result<std::unique_ptr<io_multiplexer>> best_available(int threads = 1) noexcept;
 
   /// Completes operations that are ready, never waiting. Does not look at deadlines.
@@ -188,7 +203,7 @@ class UNIO_API io_multiplexer {
 
   /// The executor that runs coroutines and work on the thread that runs this multiplexer.
   [[nodiscard]] inline multiplexer_executor executor() noexcept;
-  /// Which thread runs it, as the calling one sees it.
+  /// Which thread runs it, as the calling one sees it. If several do: `this_thread` if the calling one does.
   enum class runner : std::uint8_t { this_thread, none_yet, another_thread };
   [[nodiscard]] virtual runner run_by() const noexcept { return runner::this_thread; }
   /// Whether another thread runs what the calling one starts here, or may: at once, and notify its receiver.
@@ -222,8 +237,8 @@ class UNIO_API io_multiplexer {
   /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says
   /// whether it was the last. A multiplexer without this performs the chain from time to time.
   virtual void member_ended(io_operation& chain) noexcept;
-  /// Where this thread's operations are started, if several threads run this: known before an atomic form
-  /// counts as started, because other threads may cancel it from then on. Cost: as start(), the first time.
+  /// Where this thread's operations are started, if several threads run this and it is one of them: known
+  /// before an atomic form counts as started, because other threads may cancel it from then on. Cost: none.
   virtual io_multiplexer& of_this_thread() noexcept;
   /// Whether any number of threads may run this.
   [[nodiscard]] virtual bool is_shared() const noexcept { return false; }

@@ -173,6 +173,8 @@ struct operation_faces {
   /// Of one that may want a worker: what cannot be done at once waits for a device. A blocking call then has
   /// the thread's own multiplexer run it, if that has others to run; any other call the thread makes itself.
   bool waits_for_device = false;
+  /// The kernel had it, was asked to give it back and has not done it; another thread performs it now.
+  void (*given_back)(io_operation&) noexcept = nullptr;
   /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
   /// calls on one directory one after the other.
   bool changes_directory = false;
@@ -228,7 +230,8 @@ struct operation_links {
     bool in_heap : 1 = false; ///< of deadlines
     bool cancel_wanted : 1 = false;
     bool timed_out : 1 = false;
-    bool with_next : 1 = false; ///< while it is `unclaimed`: the thread that takes it takes the next as well
+    bool with_next : 1 = false;  ///< while it is `unclaimed`: the thread that takes it takes the next as well
+    bool asked_back : 1 = false; ///< while the kernel has it: its thread ends, and another will run it
     /// How many times in a row it found no resources or had to be tried again, as far as that matters.
     std::uint8_t pauses : 3 = 0;
   };

@@ -2,6 +2,8 @@
 
 #include "driver/engine.hpp"
 #include "driver/registry.hpp"
+#include "driver/shared/members.hpp"
+#include "driver/shared/unclaimed.hpp"
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
 #include "sys/threads.hpp"
@@ -138,6 +140,14 @@ void describe_all(driver::engine& e, std::string& text) {
   e.for_each_in_flight([&](io_operation const& op) { describe(text, op, now_ns); });
 }
 
+void describe_unclaimed(driver::unclaimed_operations& all, void* argument) {
+  auto& text = *static_cast<std::string*>(argument);
+  if (!all.may_have_some()) return;
+  std::int64_t const now_ns = sys::steady_now();
+  text += "a multiplexer of several threads, of which none has taken these yet\n";
+  all.for_each([&](io_operation const& op) { describe(text, op, now_ns); });
+}
+
 constinit std::atomic<int> dump_wanted_fd{-1};
 
 void want_dump(int) {
@@ -184,6 +194,7 @@ result<void> start_dumping() noexcept {
 void dump_pending(std::ostream& to) {
   std::string text;
   driver::registry::ask_all(&describe_all, text);
+  driver::members::for_each_unclaimed(&describe_unclaimed, &text);
   if (text.empty()) text = "no multiplexer\n";
   describe_waits<UNIO_TRACKS_PENDING>(text);
   if (!UNIO_TRACKS_PENDING) text += "(ages and coroutines: build unio with UNIO_TRACK_PENDING)\n";

@@ -62,6 +62,8 @@ class backend {
   /// Looks for the completion of one operation. Returns 0, or the code that says that this backend cannot go
   /// on.
   virtual int look_at(engine&, io_operation& op) noexcept = 0;
+  /// Something that the kernel has read stays with operations that another thread runs from now on.
+  virtual void leave_what_arrived() noexcept {}
   /// The descriptor is about to be closed; nothing is in flight on it.
   virtual void unregister(int, descriptor&) noexcept {}
   [[nodiscard]] virtual std::int64_t now() const noexcept;

@@ -61,6 +61,8 @@ class shared_state {
   virtual void claim(engine& by) noexcept = 0;
   /// Another thread's operation, which it has started here.
   virtual void start_unclaimed(io_operation& op) noexcept = 0;
+  /// Work that the engine's thread leaves.
+  virtual void give_work(work& w) noexcept = 0;
 
   unclaimed_operations* unclaimed = nullptr; ///< what no thread runs yet
 
@@ -94,8 +96,16 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Runs one that is unclaimed, whose multiplexer is this from now on.
   void take_over(io_operation& op) noexcept;
   void claim() noexcept {
-    if (open_) shared_->claim(*this);
+    if (open_ && !leaves_) shared_->claim(*this);
   }
+  /// Its thread ends: what is in flight becomes unclaimed. No receiver is called, except those of operations
+  /// that cannot be taken back.
+  void hand_over() noexcept;
+  [[nodiscard]] bool gives_away() const noexcept { return gives_away_; }
+  /// The kernel has given one back.
+  void came_back(io_operation& op) noexcept;
+  /// The last requests of other threads, while none can leave more; what waited for them joins `batch`.
+  void take_last_messages(operation_queue& batch) noexcept;
   /// False: no message is needed. From any thread, while `op` is this engine's.
   [[nodiscard]] bool leave_message(io_operation& op, io_operation::request r) noexcept {
     if (!op.ask(r)) return false;
@@ -247,6 +257,12 @@ class engine final : public io_multiplexer, public leaves_remains {
   void expire(bound const& b) noexcept;
   void take_messages() noexcept;
   void wait_for_others() noexcept;
+  void end_what_stays() noexcept;
+  bool ask_for_all_back(bool again) noexcept;
+  bool ask_back(io_operation& op) noexcept;
+  void give_away(io_operation& op, operation_queue& batch) noexcept;
+  void give_away_all(operation_queue& batch) noexcept;
+  void give_away_posted() noexcept;
   [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
   void take_messages_now() noexcept;
   int take_delivered() noexcept;
@@ -285,6 +301,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   patience for_workers_;                  ///< whether to sleep at once while a worker has something
   std::int64_t given_at_ = 0;             ///< when a worker was given something last
   bool closing_ = false;
+  bool leaves_ = false;     ///< its thread ends
+  bool gives_away_ = false; ///< and what comes back from the kernel is for another
   bool bound_ = false;
   bool open_ = false;  ///< bound without an error, and not closing
   bool fails_ = false; ///< the kernel could not be asked the last time

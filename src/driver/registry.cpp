@@ -55,6 +55,7 @@ void registry::enlist(closing_member& m) noexcept {
   std::lock_guard const lock(mutex);
   m.number_ = ++engines_made;
   m.next_ = first;
+  m.previous_ = nullptr; // it may have been listed before
   if (first != nullptr) first->previous_ = &m;
   first = &m;
   m.is_listed_ = true;

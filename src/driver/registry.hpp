@@ -22,6 +22,7 @@ class engine;
 class closing_member : work {
  public:
   explicit closing_member(engine& e) noexcept : work(&called), self_(e) {}
+  [[nodiscard]] bool is(work const& w) const noexcept { return &w == this; }
 
  private:
   friend class registry;

@@ -57,6 +57,11 @@ class turn {
     ready_.remove(op);
     due_.push(op);
   }
+  /// Out of turn: the first, or null.
+  [[nodiscard]] io_operation* take_result() noexcept {
+    queue_next_inline();
+    return due_.empty() ? ready_.pop() : due_.pop();
+  }
   /// Call before looking at results outside of the loops that serve them.
   void queue_next_inline() noexcept {
     if (next_inline_ != nullptr) ready_.push(*std::exchange(next_inline_, nullptr));

@@ -48,6 +48,12 @@ int perform(io_operation& op, attempt) noexcept {
   }
 }
 
+// The kernel goes on connecting, except where a Unix socket waits for room in its peer's backlog.
+void given_back(io_operation& op) noexcept {
+  if (op::access::refused_connect(op) == 0)
+    op::access::begun(op) = static_cast<sockaddr const*>(self(op).to().data())->sa_family != AF_UNIX;
+}
+
 bool object(io_operation const& op, detail::failed_object& to) noexcept {
   to = detail::sockets::object_of(static_cast<connect_operation const&>(op).to());
   return true;
@@ -63,6 +69,7 @@ constinit operation_faces const detail::connect_faces = {.name = "connect",
                                                          .wants = wants,
                                                          .perform = perform,
                                                          .complete = op::decode,
-                                                         .object = object};
+                                                         .object = object,
+                                                         .given_back = given_back};
 
 } // namespace unio

@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -20,6 +21,7 @@
 #include <latch>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -397,6 +399,445 @@ TEST_P(several, a_thousand_threads_come_and_go) {
   ::close(fds_after);
   EXPECT_EQ(fds_before, fds_after) << "descriptors were left";
   EXPECT_EQ(m_->run().value(), 0);
+}
+
+// ---- a thread ends, and has something in flight -----------------------------------------------------------
+
+// Has a thread that runs `m` start operations, and ends it.
+template <class Start> void on_a_thread_that_ends(io_multiplexer& m, Start start) {
+  std::thread([&] {
+    EXPECT_TRUE(m.try_run().has_value());
+    start();
+    EXPECT_TRUE(m.try_run().has_value()); // the kernel has them
+  }).join();
+}
+
+TEST_P(several, a_read_goes_on_when_its_thread_has_ended) {
+  watchdog const w;
+  auto p = make_pipe();
+  char memory[8];
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+  on_a_thread_that_ends(*m_, [&] { op.start(); });
+  EXPECT_FALSE(op.finished());
+  put(p.writer.native_handle(), 3);
+  run_to_the_end();
+  test::expect_ended_once(op);
+  EXPECT_FALSE(op.error) << op.error.message();
+  EXPECT_EQ(op.bytes, 3U);
+}
+
+TEST_P(several, bytes_that_come_while_a_thread_ends_are_read_once_and_in_order) {
+  watchdog const w(100s);
+  constexpr int rounds = 200;
+  auto pair = unio::socket_handle::pair().value();
+  pair.first.set_multiplexer(m_.get());
+  std::atomic<bool> over = false;
+  std::atomic<unsigned> sent = 0;
+  std::thread writer([&] {
+    for (unsigned char next = 0; !over; ++next) {
+      while (::send(pair.second.native_handle(), &next, 1, MSG_DONTWAIT) != 1 && !over)
+        std::this_thread::yield();
+      sent.fetch_add(1);
+      if (next % 16 == 0) std::this_thread::sleep_for(50us);
+    }
+  });
+  std::atomic<unsigned> received = 0;
+  std::atomic<bool> in_order = true, stop = false;
+  char memory[4];
+  std::optional<unio::io_operation_connection<unio::async_read, calls>> op;
+  auto const begin = [&] {
+    op.emplace(unio::connect(unio::async_read(pair.first, unio::mutable_buffer(memory)), calls{[&] {
+                               auto const r = op->result();
+                               if (!r.has_value()) {
+                                 in_order = false;
+                                 return;
+                               }
+                               for (std::size_t i = 0; i != r->bytes(); ++i)
+                                 if (static_cast<unsigned char>(memory[i]) !=
+                                     static_cast<unsigned char>(received.fetch_add(1)))
+                                   in_order = false;
+                               if (stop) return;
+                               op->reset();
+                               op->start();
+                             }}));
+    op->start();
+  };
+  begin();
+  for (int i = 0; i != rounds; ++i) {
+    std::thread([&] {
+      unsigned const before = received;
+      for (int turns = 0; turns != 50 && received < before + 8; ++turns)
+        ASSERT_TRUE(m_->try_run_for(1ms).has_value());
+    }).join();
+  }
+  over = true;
+  writer.join();
+  stop = true;
+  auto const give_up = clock_type::now() + 20s;
+  while (received < sent && clock_type::now() < give_up) {
+    (void)m_->try_run_for(1ms);
+    if (!op->finished()) continue;
+    op->reset();
+    op->start();
+  }
+  EXPECT_TRUE(in_order);
+  EXPECT_EQ(received, sent);
+}
+
+TEST_P(several, all_kinds_go_on_when_their_thread_has_ended) {
+  watchdog const w;
+  char memory[8], memory2[8];
+  auto listener = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  listener.set_multiplexer(m_.get());
+  auto const port = listener.local_endpoint().value();
+  auto many = unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value();
+  many.set_multiplexer(m_.get());
+  auto const many_port = many.local_endpoint().value();
+  auto datagrams = unio::datagram_handle::pair().value();
+  datagrams.first.set_multiplexer(m_.get());
+  unio::datagram_info info;
+  auto pair = unio::socket_handle::pair().value();
+  pair.first.set_multiplexer(m_.get());
+  unio::buffer_pool pool(4, 64);
+  auto p = make_pipe();
+  unio::timer_handle soon = timer(30ms);
+
+  watched accept{unio::async_accept(listener)};
+  watched accepts{unio::async_accept_many(many)};
+  watched datagram{unio::async_receive_from(datagrams.first, unio::mutable_buffer(memory), info)};
+  watched lent{unio::async_receive(pair.first, pool)};
+  watched read{unio::async_read(p.reader, unio::mutable_buffer(memory2), 1h)};
+  watched tick{unio::async_wait(soon)};
+  auto const all_start = [&] {
+    accept.start();
+    accepts.start();
+    datagram.start();
+    lent.start();
+    read.start();
+    tick.start();
+  };
+  on_a_thread_that_ends(*m_, all_start);
+  on_a_thread_that_ends(*m_, [] {}); // and once more
+  EXPECT_EQ(accept.ends + accepts.ends + datagram.ends + lent.ends + read.ends, 0);
+
+  auto one = unio::socket_handle::connected_to(port).value();
+  auto two = unio::socket_handle::connected_to(many_port).value();
+  auto three = unio::socket_handle::connected_to(many_port).value();
+  put(datagrams.second.native_handle(), 3);
+  put(pair.second.native_handle(), 5);
+  put(p.writer.native_handle(), 2);
+  auto const give_up = clock_type::now() + 20s;
+  while ((accepts.values < 2 || !accept.ended() || !datagram.ended() || !lent.ended() || !read.ended() ||
+          !tick.ended()) &&
+         clock_type::now() < give_up)
+    (void)m_->try_run_for(1ms);
+  for (test::tally const* t : {static_cast<test::tally*>(&accept), static_cast<test::tally*>(&datagram),
+                               static_cast<test::tally*>(&lent), static_cast<test::tally*>(&read),
+                               static_cast<test::tally*>(&tick)}) {
+    test::expect_ended_once(*t);
+    EXPECT_FALSE(t->error) << t->error.message();
+  }
+  EXPECT_EQ(accepts.values, 2);
+  EXPECT_EQ(read.bytes, 2U);
+  accepts.cancel();
+  while (!accepts.finished()) (void)m_->run();
+  EXPECT_EQ(m_->run().value(), 0);
+}
+
+TEST_P(several, many_values_of_one_operation_go_on_when_their_thread_has_ended) {
+  watchdog const w;
+  auto pair = unio::socket_handle::pair().value();
+  pair.first.set_multiplexer(m_.get());
+  unio::buffer_pool pool(64, 64);
+  watched op{unio::async_receive_many(pair.first, pool)};
+  op.start();
+  std::size_t sent = 0;
+  for (int i = 0; i != 30; ++i) {
+    std::thread([&] {
+      (void)m_->try_run();
+      put(pair.second.native_handle(), 1);
+      (void)m_->try_run();
+      put(pair.second.native_handle(), 2); // which is there when the thread ends
+    }).join();
+    sent += 3;
+  }
+  auto const give_up = clock_type::now() + 20s;
+  while (op.bytes < sent && clock_type::now() < give_up) (void)m_->try_run_for(1ms);
+  EXPECT_EQ(op.bytes, sent);
+  EXPECT_FALSE(op.error);
+  op.cancel();
+  while (!op.finished()) (void)m_->run();
+}
+
+TEST_P(several, a_file_read_goes_on_or_has_ended_when_its_thread_has_ended) {
+  watchdog const w;
+  char name[] = "/tmp/unio-several-XXXXXX";
+  int const fd = ::mkstemp(name);
+  ASSERT_GE(fd, 0);
+  ::unlink(name);
+  put(fd, 1 << 20);
+  auto file = unio::file_handle::adopt(fd).value();
+  file.set_multiplexer(m_.get());
+  std::vector<char> memory(1 << 20);
+  watched op{unio::async_read(file, {unio::mutable_buffer(memory.data(), memory.size()), 0})};
+  on_a_thread_that_ends(*m_, [&] { op.start(); });
+  run_to_the_end();
+  test::expect_ended_once(op);
+  EXPECT_FALSE(op.error) << op.error.message();
+  EXPECT_GT(op.bytes, 0U);
+}
+
+TEST_P(several, a_connect_goes_on_when_its_thread_has_ended) {
+  watchdog const w;
+  // Its backlog is full, so that what comes next has to wait.
+  auto listener =
+      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0), {.backlog = 1}).value();
+  auto const to = listener.local_endpoint().value();
+  std::vector<unio::socket_handle> made;
+  for (int i = 0; i != 2; ++i) made.push_back(unio::socket_handle::connected_to(to).value());
+  auto s = unio::socket_handle::create(unio::address_family::ipv4).value();
+  s.set_multiplexer(m_.get());
+  watched op{unio::async_connect(s, to)};
+  on_a_thread_that_ends(*m_, [&] { op.start(); });
+  std::thread accepts([&] {
+    for (int i = 0; i != 3; ++i) made.push_back(listener.accept().value());
+  });
+  run_to_the_end();
+  accepts.join();
+  test::expect_ended_once(op);
+  EXPECT_FALSE(op.error) << op.error.message();
+}
+
+TEST_P(several, the_deadline_of_what_a_thread_leaves_keeps_its_moment) {
+  watchdog const w;
+  auto p = make_pipe();
+  char memory[8];
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory), 5ms)};
+  on_a_thread_that_ends(*m_, [&] { op.start(); });
+  std::this_thread::sleep_for(10ms);
+  run_to_the_end();
+  test::expect_ended_once(op);
+  EXPECT_EQ(op.error, condition::timed_out);
+}
+
+TEST_P(several, what_a_thread_leaves_wakes_another_that_sleeps) {
+  watchdog const w;
+  runner r(*m_);
+  for (int i = 0; i != 50; ++i) {
+    auto p = make_pipe();
+    char memory[8];
+    std::atomic<bool> done = false;
+    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
+                              done = true;
+                              done.notify_one();
+                            }});
+    on_a_thread_that_ends(*m_, [&] { op.start(); });
+    put(p.writer.native_handle());
+    done.wait(false);
+    while (!op.finished()) std::this_thread::yield();
+    EXPECT_TRUE(op.result().has_value());
+  }
+}
+
+TEST_P(several, work_posted_by_a_thread_that_ends_is_run_by_another) {
+  watchdog const w;
+  int ran = 0;
+  std::thread([&] {
+    (void)m_->try_run();
+    for (int i = 0; i != 10; ++i) ASSERT_TRUE(m_->post([&] { ++ran; }));
+  }).join();
+  run_to_the_end();
+  EXPECT_EQ(ran, 10);
+}
+
+TEST_P(several, an_operation_is_cancelled_by_a_third_thread_while_it_is_handed_over) {
+  watchdog const w(100s);
+  for (int round = 0; round != 300; ++round) {
+    unio::timer_handle t = timer(1h);
+    auto p = make_pipe();
+    char memory[8];
+    watched tick{unio::atomic_async_wait(t)};
+    watched read{unio::atomic_async_read(p.reader, unio::mutable_buffer(memory))};
+    std::latch both(2);
+    std::thread leaver([&] {
+      (void)m_->try_run();
+      tick.start();
+      read.start();
+      (void)m_->try_run();
+      both.arrive_and_wait();
+    });
+    std::thread canceller([&] {
+      both.arrive_and_wait();
+      for (int spins = round % 100 * 10; spins != 0; --spins) (void)read.finished();
+      tick.cancel();
+      read.cancel();
+    });
+    leaver.join();
+    canceller.join();
+    run_to_the_end();
+    test::expect_ended_once(tick);
+    test::expect_ended_once(read);
+    EXPECT_EQ(tick.error, condition::canceled);
+    EXPECT_EQ(read.error, condition::canceled);
+  }
+}
+
+TEST_P(several, a_handle_is_closed_while_what_it_has_in_flight_is_handed_over) {
+  watchdog const w(100s);
+  for (int round = 0; round != 200; ++round) {
+    auto p = make_pipe();
+    char memory[8];
+    watched read{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+    std::latch both(2);
+    std::thread leaver([&] {
+      (void)m_->try_run();
+      read.start();
+      (void)m_->try_run();
+      both.arrive_and_wait();
+    });
+    both.arrive_and_wait();
+    for (int spins = round % 100 * 10; spins != 0; --spins) (void)read.started();
+    ASSERT_TRUE(p.reader.close().has_value());
+    test::expect_ended_once(read);
+    EXPECT_EQ(read.error, condition::canceled);
+    leaver.join();
+  }
+  EXPECT_EQ(m_->run().value(), 0);
+}
+
+TEST_P(several, what_a_thread_leaves_is_never_seen_as_nothing_pending) {
+  watchdog const w(100s);
+  for (int round = 0; round != 100; ++round) {
+    auto p = make_pipe();
+    char memory[8];
+    watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+    std::latch is_started(1);
+    std::thread leaver([&] {
+      (void)m_->try_run();
+      op.start();
+      (void)m_->try_run();
+      is_started.count_down();
+    });
+    is_started.wait();
+    for (int i = 0; i != 20; ++i) EXPECT_NE(m_->try_run().value(), 0);
+    leaver.join();
+    EXPECT_NE(m_->try_run().value(), 0);
+    put(p.writer.native_handle());
+    run_to_the_end();
+    test::expect_ended_once(op);
+    EXPECT_FALSE(op.error);
+  }
+}
+
+// Destroyed after the thread has handed over what it had.
+struct late_user {
+  io_multiplexer* m = nullptr;
+  watched<unio::async_wait>* first = nullptr;
+  watched<unio::async_wait>* second = nullptr;
+  ~late_user() {
+    if (m == nullptr) return;
+    first->start(); // which it does not run
+    EXPECT_TRUE(m->try_run().has_value());
+    second->start(); // which it does
+    EXPECT_TRUE(m->try_run().has_value());
+  }
+};
+
+TEST_P(several, a_thread_that_has_handed_over_may_run_it_again_and_hands_over_again) {
+  watchdog const w;
+  unio::timer_handle t = timer(20ms);
+  watched first{unio::async_wait(t)}, second{unio::async_wait(t)};
+  std::thread([&] {
+    static thread_local late_user late; // made before the thread runs it, and so destroyed after that ends
+    late.m = m_.get();
+    late.first = &first;
+    late.second = &second;
+    (void)m_->try_run();
+  }).join();
+  EXPECT_EQ(m_->run_by(), io_multiplexer::runner::none_yet);
+  run_to_the_end();
+  for (test::tally const* each : {static_cast<test::tally*>(&first), static_cast<test::tally*>(&second)}) {
+    test::expect_ended_once(*each);
+    EXPECT_FALSE(each->error);
+  }
+}
+
+TEST_P(several, the_multiplexers_end_cancels_what_a_thread_has_left) {
+  watchdog const w;
+  auto p = make_pipe();
+  char memory[4];
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+  on_a_thread_that_ends(*m_, [&] { op.start(); });
+  m_.reset();
+  test::expect_ended_once(op);
+  EXPECT_EQ(op.error, condition::canceled);
+  p.reader.set_multiplexer(nullptr);
+  p.writer.set_multiplexer(nullptr);
+}
+
+TEST_P(several, the_multiplexers_end_cancels_what_is_in_flight_on_a_thread_that_lives) {
+  watchdog const w;
+  auto p = make_pipe();
+  char memory[4];
+  watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+  std::latch is_started(1), may_end(1);
+  std::thread other([&] {
+    (void)m_->try_run();
+    op.start();
+    (void)m_->try_run();
+    is_started.count_down();
+    may_end.wait();
+  });
+  is_started.wait();
+  m_.reset();
+  test::expect_ended_once(op);
+  EXPECT_EQ(op.error, condition::canceled);
+  p.reader.set_multiplexer(nullptr);
+  p.writer.set_multiplexer(nullptr);
+  may_end.count_down();
+  other.join();
+}
+
+TEST_P(several, a_child_of_fork_does_its_own_while_operations_are_unclaimed) {
+  watchdog const w;
+  runner r(*m_);
+  auto const other = test::make_multiplexer(GetParam().c_str(), 2).value();
+  unio::timer_handle t2(1h, other.get());
+  watched unclaimed{unio::atomic_async_wait(t2)};
+  unclaimed.start();
+  int const failed = test::in_child([&] {
+    started refused{unio::async_no_op(other.get())};
+    if (!refused.finished() || refused.error != unio::error::inherited_by_fork) return 1;
+    if (other->run().error() != unio::error::inherited_by_fork) return 2;
+    auto p = unio::pipe_handle::anonymous().value();
+    char memory[1];
+    started read{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+    if (::write(p.writer.native_handle(), "x", 1) != 1) return 3;
+    while (!read.finished()) (void)unio::this_thread::multiplexer().run();
+    if (read.error) return 4;
+    auto const own = io_multiplexer::best_available(2).value();
+    unio::timer_handle soon(1ms, own.get());
+    started tick{unio::async_wait(soon)};
+    while (!tick.finished()) (void)own->run();
+    return tick.error ? 5 : 0;
+  });
+  EXPECT_EQ(failed, 0);
+  unclaimed.cancel();
+  while (other->run().value() != 0) {
+  }
+  EXPECT_TRUE(unclaimed.finished());
+}
+
+TEST_P(several, what_no_thread_runs_yet_is_shown_as_such) {
+  auto p = make_pipe();
+  char memory[4];
+  watched op{unio::atomic_async_read(p.reader, unio::mutable_buffer(memory))};
+  op.start();
+  std::ostringstream text;
+  unio::dump_pending(text);
+  EXPECT_NE(text.str().find("unclaimed"), std::string::npos) << text.str();
+  op.cancel();
+  run_to_the_end();
 }
 
 } // namespace

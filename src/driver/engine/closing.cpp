@@ -115,6 +115,32 @@ void engine::abandon(io_operation& op) noexcept {
   reach([&] { return op.finished(); });
 }
 
+namespace {
+
+// What waits for other operations, and what has buffers with the kernel that it cannot take back.
+bool stays(io_operation const& op) noexcept {
+  return has_members(op) || op.faces().lends_buffers || (op.completed() && !op.is_multishot());
+}
+
+} // namespace
+
+// Of a thread that ends: what no other thread can go on with.
+void engine::end_what_stays() noexcept {
+  if (in_flight_ == 0) return;
+  reach([&] {
+    bool any = false;
+    descriptors_.for_each([&](descriptor& d) {
+      for (io_operation *op = d.in_flight, *next; op != nullptr; op = next) {
+        next = op->links.next_on_handle;
+        if (!stays(*op)) continue;
+        any = true;
+        cancel(*op);
+      }
+    });
+    return !any;
+  });
+}
+
 void engine::cancel_all_on(int fd) noexcept {
   descriptor* const d = descriptors_.find(fd);
   if (d == nullptr) return;
@@ -199,6 +225,11 @@ void engine::shut_down() noexcept {
   // A child of fork has only copies: neither the parent's coroutines nor its handlers end here.
   if (inherited_by_fork()) return registry::delist(in_registry_);
   take_messages();
+  // Its thread lives and will not run it any more. A ring may only be entered by that one, an epoll by any.
+  if (!on_own_thread()) {
+    owner_.store(this_thread_token(), std::memory_order_relaxed);
+    (void)change_backend(-EPERM);
+  }
   if (bound_ && bind_error_ == 0) {
     auto cancel_all = [this](descriptor& d) {
       for (io_operation* op = d.in_flight; op != nullptr;) {

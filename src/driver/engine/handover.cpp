@@ -1,7 +1,13 @@
 // Operations that come from another thread, and go to one.
+//
+//   in flight ──taken back──► unclaimed ──► take_over, by one engine for all that were given away together
+//       │                         ▲
+//       └─ the kernel has done it ┘ with its result, which its receiver gets there
 
 #include "driver/engine/rooms.hpp"
 #include "driver/registry.hpp"
+#include "driver/shared/unclaimed.hpp"
+#include "driver/workers.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
@@ -15,6 +21,10 @@ bool is_being_closed(io_operation const& op) noexcept {
   bool found = false;
   op.for_each_descriptor([&](int fd) { found = found || sys::is_awaited(fd); });
   return found;
+}
+
+bool is_with_kernel_and_has_value(io_operation const& op) noexcept {
+  return op.links.submitted() && op.links.is.undelivered != 0;
 }
 
 } // namespace
@@ -60,6 +70,143 @@ void engine::take_over(io_operation& op) noexcept {
   cancel(op);
 }
 
+// ---- a thread ends ----------------------------------------------------------------------------------------
+
+// Until nothing is with the kernel or with a worker. Each round takes back what it can, and the final
+// completion of an operation says whether it was done, or comes back.
+void engine::hand_over() noexcept {
+  if (!open_ || inherited_by_fork()) return;
+  leaves_ = true;
+  end_what_stays();
+  gives_away_ = true;
+  for (bool again = false;; again = true) {
+    take_messages();
+    if (!ask_for_all_back(again)) break;
+    if (reap(forever) < 0) {
+      gives_away_ = false; // close() cancels
+      return;
+    }
+  }
+  open_ = false;
+  operation_queue batch(queue_name::unclaimed);
+  give_away_all(batch);
+  shared_->unclaimed->add_all(batch, *this); // from here on they may be destroyed
+  count_landed();
+  give_away_posted();
+  sys::tell_closing_threads(); // which may wait for one that was asked of this engine
+}
+
+bool engine::ask_for_all_back(bool again) noexcept {
+  bool any = false;
+  io_operation* blocks = nullptr;
+  descriptors_.for_each([&](descriptor& d) {
+    for (io_operation* op = d.in_flight; op != nullptr; op = op->links.next_on_handle) {
+      any = ask_back(*op) || any;
+      if (is_with_kernel_and_has_value(*op)) blocks = op;
+    }
+  });
+  if (!again || blocks == nullptr) return any;
+  // What has come after its value can be taken only once that is delivered.
+  operation_links& l = blocks->links;
+  if (l.is.queue == static_cast<std::uint8_t>(queue_name::to_cancel)) return any;
+  if (l.is.queue == static_cast<std::uint8_t>(queue_name::none)) turn_.push(*blocks);
+  l.is.asked_back = false;
+  deliver_now(*blocks); // it may be destroyed, and others started
+  return ask_for_all_back(false);
+}
+
+// Whether the kernel or a worker has it.
+bool engine::ask_back(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  switch (what_follows(l.is.where, trigger::stop)) {
+    case reaction::ask_kernel:
+      if (!l.is.cancel_wanted && !l.is.timed_out && op.faces().interruptible && !l.is.asked_back) {
+        if (l.is.undelivered != 0) turn_.remove(op); // it is in one queue at a time
+        l.is.asked_back = true;
+        (void)backend_->disarm(*this, op);
+      }
+      return true;
+    case reaction::ask_worker:
+      return !take_back(op);
+    default:
+      break;
+  }
+  if (l.is.where == place::at_hand || l.is.where == place::yielded) return false;
+  if (l.is.where == place::retrying) l.due = l.deadline_due;
+  l.is.asked_back = false;
+  (void)take_back(op);
+  if (l.is.in_heap) deadlines_.remove(op);
+  return false;
+}
+
+void engine::came_back(io_operation& op) noexcept {
+  op.links.is.asked_back = false;
+  if (op.links.is.undelivered != 0) move(op, place::yielded);
+  if (op.faces().given_back != nullptr) op.faces().given_back(op);
+}
+
+// What has ended counts as pending, and as in flight on its descriptors, until it is delivered.
+void engine::give_away(io_operation& op, operation_queue& batch) noexcept {
+  operation_links& l = op.links;
+  if (l.in_flight()) {
+    --in_flight_;
+    unlist(op, *descriptors_.find(op.fd()));
+    if (l.is.in_heap) deadlines_.remove(op);
+    if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+    if (has_arrived(op)) backend_->leave_what_arrived();
+    if (l.is.where != place::at_hand) move(op, place::at_hand);
+  } else if (l.is.where == place::landed) {
+    --landed_;
+  } else {
+    shared_->count(1);
+    op.for_each_descriptor(&sys::enter_flight);
+    if (l.is.where == place::idle) move(op, place::at_hand);
+  }
+  move(op, place::unclaimed);
+  batch.push(op);
+}
+
+// Results first, in their order; then what waits, in the order in which it was started on its descriptor.
+void engine::give_away_all(operation_queue& batch) noexcept {
+  while (io_operation* const op = turn_.take_result()) give_away(*op, batch);
+  if (in_flight_ == 0) return;
+  descriptors_.for_each([&](descriptor& d) {
+    io_operation* last = d.in_flight;
+    while (last != nullptr && last->links.next_on_handle != nullptr) last = last->links.next_on_handle;
+    while (last != nullptr) {
+      io_operation* const before = last->links.previous_on_handle;
+      give_away(*last, batch);
+      last = before;
+    }
+  });
+}
+
+void engine::take_last_messages(operation_queue& batch) noexcept {
+  for (io_operation* op = mail_.take_messages(); op != nullptr;) {
+    io_operation* const next = op->next_message();
+    if ((op->take_requests() & io_operation::request_cancel) != 0)
+      op->keep_request(io_operation::request_cancel);
+    if (op->links.is.where == place::idle && op->links.is.undelivered != 0) { // its end waited for this
+      --deferred_;
+      give_away(*op, batch);
+    }
+    op = next;
+  }
+}
+
+// What is about this engine is dropped with it.
+void engine::give_away_posted() noexcept {
+  take_posted();
+  posted_now_.append(posted_here_);
+  while (work* const w = posted_now_.pop()) {
+    if (in_registry_.is(*w)) {
+      (*w)(false);
+    } else {
+      shared_->give_work(*w);
+    }
+  }
+}
+
 void engine::rest() noexcept {
   wait_for_others();
   backend_.reset();
@@ -75,7 +222,7 @@ void engine::open_again(std::unique_ptr<backend> b) noexcept {
   backend_ = std::move(b);
   mail_.bell.replace(backend_->give_doorbell());
   statistics = {};
-  closing_ = bound_ = open_ = false;
+  closing_ = bound_ = open_ = leaves_ = gives_away_ = false;
   bind_error_ = 0;
   delivered_ = 0;
   notified_end_ = took_wake_ = false;

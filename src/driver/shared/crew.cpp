@@ -137,7 +137,7 @@ void crew::end_when_quiet() noexcept {
   while (!is_over()) phase_.wait(phase::closing, std::memory_order_acquire);
 }
 
-// ---- operations that no thread runs yet (unclaimed.hpp) ----------------------------------------------------
+// ---- operations that no thread runs yet (unclaimed.hpp) ---------------------------------------------------
 
 void crew::start_unclaimed(io_operation& op) noexcept {
   if (op.faces().begin != nullptr) op.faces().begin(op);
@@ -273,6 +273,8 @@ void slot::claim(engine& by) noexcept {
   operation_queue ops = unclaimed->take(by, std::max(1, all.present()));
   while (io_operation* const op = ops.pop()) by.take_over(*op);
 }
+
+void slot::give_work(work& w) noexcept { all.everybodys_.push(w); }
 
 void slot::start_unclaimed(io_operation& op) noexcept { all.start_unclaimed(op); }
 

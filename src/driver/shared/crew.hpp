@@ -55,6 +55,7 @@ class slot final : public shared_state, public work_slot {
   void poke() noexcept override;
   void claim(engine& by) noexcept override;
   void start_unclaimed(io_operation& op) noexcept override;
+  void give_work(work& w) noexcept override;
 
   std::unique_ptr<engine> kept;   ///< the engine, once there was one
   std::atomic<bool> taken{false}; ///< changed under the lock of those that join, but for the last of a leaver

@@ -14,6 +14,7 @@
 namespace unio::inline v0_1::driver {
 
 class slot;
+class unclaimed_operations;
 
 class members {
  public:
@@ -21,8 +22,14 @@ class members {
   members(members const&) = delete;
   members& operator=(members const&) = delete;
 
+  /// Once per process.
+  static void make_late_end() noexcept;
   /// Ends what is unclaimed on a descriptor, in every multiplexer of several threads.
   static void forget_unclaimed_in_all(int fd) noexcept;
+
+  /// Calls `f` for what is unclaimed of each multiplexer of several threads, while none of them can end.
+  /// Throws what `f` throws.
+  static void for_each_unclaimed(void (*f)(unclaimed_operations&, void* context), void* context);
 
   /// The calling thread's slot here, or null.
   [[nodiscard]] slot* find_mine() const noexcept {
@@ -41,9 +48,10 @@ class members {
   /// The calling thread's is `s` from now on, until leave() or its end. False: no memory.
   [[nodiscard]] bool join(slot& s) noexcept;
   void leave() noexcept;
-  /// The thread that has `s` ends, and is the calling one.
+  /// The thread that has `s` ends, and is the calling one. Calls leave().
   virtual void retire(slot& s) noexcept = 0;
   virtual void forget_unclaimed(int fd) noexcept = 0;
+  [[nodiscard]] virtual unclaimed_operations& unclaimed_here() noexcept = 0;
 
  private:
   struct entries;
@@ -54,12 +62,14 @@ class members {
   };
   static constinit thread_local last_found last;
   static entries& this_threads() noexcept;
+  static members* keep_older_than(std::uint64_t number) noexcept;
+  void let_end() noexcept;
   slot* look_for_mine() const noexcept;
 
   std::uint64_t number_ = 0;
   members* next_living_ = nullptr;
   unsigned const fork_generation_ = sys::fork_generation();
-  std::atomic<int> retiring_{0}; // threads inside retire() or forget_unclaimed()
+  std::atomic<int> retiring_{0}; // threads that keep this from ending
 };
 
 inline constinit thread_local members::last_found members::last{};

@@ -157,10 +157,11 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     present_.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  /// A thread ends: so does its engine, and what waits in its slot is for the others.
+  /// A thread ends: what its engine runs and what waits in its slot is for the others.
   void retire(slot& s) noexcept override {
     engine* const e = s.own_engine();
-    if (e == nullptr) return;
+    e->hand_over();
+    members::leave(); // what this thread starts from here on, it does not run
     e->close();
     s.engine_lock.lock();
     s.runs.store(nullptr, std::memory_order_release);
@@ -177,6 +178,8 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     for (operation_queue ops = unclaimed_.take_on(fd); !ops.empty(); ops = unclaimed_.take_on(fd))
       end_unclaimed(ops);
   }
+
+  [[nodiscard]] unclaimed_operations& unclaimed_here() noexcept override { return unclaimed_; }
 
   // ---- the end of a pool
 

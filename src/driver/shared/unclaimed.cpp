@@ -3,7 +3,6 @@
 #include "driver/engine/rooms.hpp"
 
 #include <algorithm>
-#include <mutex>
 
 namespace unio::inline v0_1::driver {
 
@@ -13,6 +12,20 @@ void unclaimed_operations::add(io_operation& op) noexcept {
   move(op, place::unclaimed);
   op.links.is.with_next = false;
   queue_.push(op);
+  count_.store(queue_.size(), std::memory_order_seq_cst);
+}
+
+void unclaimed_operations::add_all(operation_queue& batch, engine& from) noexcept {
+  std::lock_guard const lock(lock_);
+  from.take_last_messages(batch);
+  io_operation* last = nullptr;
+  while (io_operation* const op = batch.pop()) {
+    engine::adopt(*op, of_);
+    op->links.is.with_next = true;
+    queue_.push(*op);
+    last = op;
+  }
+  if (last != nullptr) last->links.is.with_next = false;
   count_.store(queue_.size(), std::memory_order_seq_cst);
 }
 

@@ -17,6 +17,7 @@
 #include <unio/multiplexer.hpp>
 
 #include <atomic>
+#include <mutex>
 
 namespace unio::inline v0_1::driver {
 
@@ -33,6 +34,8 @@ class unclaimed_operations {
 
   /// One that is this thread's. From here on it may run, end and be destroyed.
   void add(io_operation& op) noexcept;
+  /// All that an engine gives away, which one thread will take together.
+  void add_all(operation_queue& batch, engine& from) noexcept;
   /// One part in `parts`, for the calling thread's engine, to which they belong from now on.
   [[nodiscard]] operation_queue take(engine& by, int parts) noexcept;
   /// That one. False: it is not here any more, or not yet.
@@ -45,11 +48,10 @@ class unclaimed_operations {
   /// From a thread that does not run it: leaves the request with the operation if that is here, and with its
   /// engine otherwise.
   void ask_to_end(io_operation& op) noexcept;
-  /// Calls `f(op)` for each, under the lock.
-  template <class F> void for_each(F f) noexcept {
-    lock_.lock();
+  /// Calls `f(op)` for each, under the lock. Throws what `f` throws.
+  template <class F> void for_each(F f) {
+    std::lock_guard const lock(lock_);
     for (io_operation* op = queue_.first(); op != nullptr; op = op->links.next) f(*op);
-    lock_.unlock();
   }
 
  private:

@@ -171,7 +171,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
           continue;
         }
         // A second value on top of one that was not delivered yet: the receiver comes first.
-        if (op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0) return;
+        bool const waits = op != nullptr && engine::has_undelivered(*op) && (flags & IORING_CQE_F_NOTIF) == 0;
+        if (waits && !comes_back(e, *op, res, flags)) return;
         kernel_.advance();
         ++e.statistics.completions;
         if (op == nullptr) {
@@ -295,6 +296,11 @@ template <ring_kernel Kernel> class ring_client : public backend {
     return from != nullptr && from->arrived != nullptr && op.links.is.where == place::in_kernel;
   }
 
+  // It was asked for, because the thread ends, and the kernel has not done it.
+  static bool comes_back(engine const& e, io_operation const& op, int res, unsigned flags) noexcept {
+    return e.gives_away() && !goes_on(flags) && (res == -ECANCELED || res == -EINTR) && !is_to_end(op);
+  }
+
   // It has read, or come to the end; or it does not go on, for want of a buffer, say.
   void arrived(engine& e, io_operation& op, int res, unsigned flags) noexcept {
     bool const was_to_end = to_cancel_.contains(op);
@@ -323,6 +329,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
     if (was_to_end) to_cancel_.remove(op);
     bool const performed = what_follows(op.links.is.where, trigger::completion) == reaction::decode;
     if (!goes_on(flags)) free_slot(op);
+    if (comes_back(e, op, res, flags)) [[unlikely]]
+      return e.came_back(op);
     if (performed) {
       if (op.is_multishot()) {
         if (res == -EINVAL && multishot_ && !is_multishot_) {

@@ -61,6 +61,8 @@ class uring_kernel : public ring {
     return groups_.slots_of(*op.faces().resource->source(op));
   }
 
+  void leave_slots() noexcept { groups_.leave_all(false); }
+
   [[nodiscard]] registered_memory& memory() noexcept { return memory_; }
   [[nodiscard]] registered_memory const& memory() const noexcept { return memory_; }
 
@@ -163,6 +165,8 @@ class uring_backend final : public ring_client<uring_kernel> {
   }
 
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
+
+  void leave_what_arrived() noexcept override { kernel_.leave_slots(); }
 
   void leave(engine&) noexcept override {
     while (to_submit_.pop() != nullptr) {
