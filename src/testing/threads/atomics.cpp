@@ -16,7 +16,7 @@ using namespace unio::testing::threads;
 #define UNIO_ATOMICS(bits)                                                                                  \
   using a##bits = std::uint##bits##_t;                                                                      \
   a##bits __tsan_atomic##bits##_load(a##bits const volatile* a, int order) {                                \
-    if (order != __ATOMIC_RELAXED) point(at::atomic_load);                                                  \
+    order != __ATOMIC_RELAXED ? point(at::atomic_load) : relaxed_load();                                    \
     return __atomic_load_n(a, __ATOMIC_SEQ_CST);                                                            \
   }                                                                                                         \
   void __tsan_atomic##bits##_store(a##bits volatile* a, a##bits v, int) {                                   \

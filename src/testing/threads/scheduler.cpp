@@ -15,6 +15,7 @@ namespace unio::inline v0_1::testing::threads {
 
 constinit thread_local thread* me = nullptr;
 constinit thread_local int inside = 0;
+constinit thread_local unsigned loads_in_a_row = 0;
 constinit scheduler* current = nullptr;
 
 namespace {
@@ -129,6 +130,7 @@ thread* scheduler::choose(bool yields) noexcept {
 
 void scheduler::point(at where) noexcept {
   guard const here;
+  loads_in_a_row = 0;
   step(where);
   if (strategy_.how == way::priorities && !changes_.empty() && record_.steps >= changes_.back()) {
     changes_.pop_back();

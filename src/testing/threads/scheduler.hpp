@@ -24,13 +24,14 @@
 namespace unio::inline v0_1::testing::threads {
 
 // What a point is at. The entries of the table of system calls come first.
-#define UNIO_OTHER_POINTS(X)                                                                             \
-  X(thread_begin)                                                                                        \
-  X(thread_create) X(thread_join) X(thread_detach) X(thread_end) X(mutex_lock) X(mutex_try_lock)         \
-      X(mutex_unlock) X(condition_wait) X(condition_signal) X(condition_broadcast) X(reader_lock)        \
-          X(writer_lock) X(rwlock_unlock) X(once) X(semaphore_wait) X(semaphore_post) X(futex_wait)      \
-              X(futex_wake) X(yield) X(sleep) X(clock) X(atomic_load) X(atomic_store) X(atomic_exchange) \
-                  X(atomic_fetch) X(atomic_compare) X(fence) X(system)
+#define UNIO_OTHER_POINTS(X)                                                                                \
+  X(thread_begin)                                                                                           \
+  X(thread_create)                                                                                          \
+  X(thread_join) X(thread_detach) X(thread_end) X(mutex_lock) X(mutex_try_lock) X(mutex_unlock)             \
+      X(condition_wait) X(condition_signal) X(condition_broadcast) X(reader_lock) X(writer_lock)            \
+          X(rwlock_unlock) X(once) X(semaphore_wait) X(semaphore_post) X(futex_wait) X(futex_wake) X(yield) \
+              X(sleep) X(clock) X(atomic_load) X(atomic_store) X(atomic_exchange) X(atomic_fetch)           \
+                  X(atomic_compare) X(fence) X(system)
 
 #define UNIO_ENUMERATOR(name, parameters, arguments) call_##name,
 #define UNIO_OTHER_ENUMERATOR(name) name,
@@ -193,10 +194,19 @@ class scheduler {
 /// That of this run; null: there is none.
 extern constinit scheduler* current;
 
+extern constinit thread_local unsigned loads_in_a_row;
+
 /// A point, where the calling thread is simulated.
 inline void point(at where) noexcept {
   if (is_simulated()) [[likely]]
     current->point(where);
+}
+
+/// A load that orders nothing is a point only where a thread does little else: it waits for another one.
+inline void relaxed_load() noexcept {
+  constexpr unsigned many = 64;
+  if (++loads_in_a_row % many == 0) [[unlikely]]
+    point(at::atomic_load);
 }
 
 /// Makes the table of system calls the scheduler's.
