@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <cstdarg>
 #include <cstdio>
-#include <cstring>
+#include <span>
 
 namespace unio::inline v0_1::testing::threads {
 
@@ -38,6 +38,14 @@ constexpr char const* needs[] = {"nothing", "thread",    "mutex", "condition", "
 std::uint64_t stream_of(std::uint64_t seed, std::uint64_t purpose) noexcept {
   random_source first(seed);
   return first.next() ^ (purpose * 0xd1342543de82ef95);
+}
+
+[[gnu::format(printf, 3, 4)]] void append(std::span<char> to, std::size_t& used, char const* format, ...) {
+  va_list list;
+  va_start(list, format);
+  int const n = std::vsnprintf(to.data() + used, to.size() - used, format, list);
+  va_end(list);
+  used = std::min(to.size() - 1, used + static_cast<std::size_t>(std::max(n, 0)));
 }
 
 } // namespace
@@ -294,31 +302,26 @@ int scheduler::number_of(void const* what) noexcept {
 }
 
 void scheduler::report_waiting(char const* title) noexcept {
-  char* to = record_.why;
-  char* const last = record_.why + sizeof record_.why;
-  auto const say = [&](char const* format, auto... arguments) {
-    if (last - to > 1)
-      to += std::min<std::ptrdiff_t>(
-          last - to - 1, std::snprintf(to, static_cast<std::size_t>(last - to), format, arguments...));
-  };
-  say("%s\n", title);
+  std::size_t used = 0;
+  std::span<char> const why = record_.why;
+  append(why, used, "%s\n", title);
   for (auto const& t : threads_) {
     if (t->has_ended) continue;
-    say("  T%d at %s", t->number, name_of(t->doing));
+    append(why, used, "  T%d at %s", t->number, name_of(t->doing));
     if (t->waits == need::thread) {
-      say(", waits for the end of T%d", static_cast<thread const*>(t->what)->number);
+      append(why, used, ", waits for the end of T%d", static_cast<thread const*>(t->what)->number);
     } else if (t->waits != need::nothing && t->what != nullptr) {
-      say(", waits for %s #%d", needs[static_cast<std::size_t>(t->waits)], number_of(t->what));
+      append(why, used, ", waits for %s #%d", needs[static_cast<std::size_t>(t->waits)], number_of(t->what));
       for (held const& h : held_)
-        if (h.what == t->what) say(", held by T%d", h.thread);
+        if (h.what == t->what) append(why, used, ", held by T%d", h.thread);
     } else if (t->waits != need::nothing) {
-      say(", waits for %s", needs[static_cast<std::size_t>(t->waits)]);
+      append(why, used, ", waits for %s", needs[static_cast<std::size_t>(t->waits)]);
     }
     if (t->waits != need::nothing && t->until != never)
-      say(", until %.6f s", static_cast<double>(t->until - begin_) / 1e9);
+      append(why, used, ", until %.6f s", static_cast<double>(t->until - begin_) / 1e9);
     for (held const& h : held_)
-      if (h.thread == t->number) say(", holds #%d", number_of(h.what));
-    say("\n");
+      if (h.thread == t->number) append(why, used, ", holds #%d", number_of(h.what));
+    append(why, used, "\n");
   }
 }
 
