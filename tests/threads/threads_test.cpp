@@ -205,7 +205,7 @@ TEST(simulated_threads, find_an_update_that_is_lost_in_destructors_of_thread_loc
 TEST(simulated_threads, tell_a_hang_a_livelock_and_an_exception_apart) {
   expect_end(run_end::hang, 1, [] { std::this_thread::sleep_for(24h); });
   exploration const e = explore({.seeds = 1, .max_steps = 1000}, [] {
-    static std::atomic<bool> flag{false}; // a local one the compiler would do without
+    std::atomic<bool> volatile flag{false}; // or the compiler does without it
     while (!flag) {
     }
   });
