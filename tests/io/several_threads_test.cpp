@@ -123,7 +123,7 @@ TEST_P(several, an_operation_of_a_thread_that_does_not_run_it_wakes_one_that_sle
     char memory[4];
     std::atomic<bool> done = false;
     std::thread::id where;
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
+    auto op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
                               where = std::this_thread::get_id();
                               done = true;
                               done.notify_one();
@@ -148,7 +148,7 @@ TEST_P(several, an_operation_started_while_the_only_runner_computes_is_run_after
   is_busy.wait();
   std::atomic<bool> done = false;
   unio::timer_handle t = timer(1ms);
-  auto op = unio::connect(unio::async_wait(t), calls{[&] {
+  auto op = unio::connect(unio::atomic_async_wait(t), calls{[&] {
                             done = true;
                             done.notify_one();
                           }});
@@ -167,16 +167,17 @@ TEST_P(several, of_operations_that_many_threads_start_each_ends_once) {
     runner a(*m_), b(*m_);
     test::threads outside(starters, [&] {
       std::vector<unio::anonymous_pipe> pipes;
-      std::deque<unio::io_operation_connection<unio::async_read, calls>> ops;
+      std::deque<unio::io_operation_connection<unio::atomic_async_read, calls>> ops;
       char memory[1];
       for (int i = 0; i != 20; ++i) pipes.push_back(make_pipe());
       std::atomic<int> mine = 0;
       for (int i = 0; i != each; ++i) {
         auto& p = pipes[static_cast<std::size_t>(i) % pipes.size()];
-        ops.push_back(unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
-                                      done.fetch_add(1);
-                                      mine.fetch_add(1);
-                                    }}));
+        ops.push_back(
+            unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
+                            done.fetch_add(1);
+                            mine.fetch_add(1);
+                          }}));
         ops.back().start();
         put(p.writer.native_handle());
         if (i % 20 == 19) test::until(mine, i + 1);
@@ -627,7 +628,7 @@ TEST_P(several, what_a_thread_leaves_wakes_another_that_sleeps) {
     auto p = make_pipe();
     char memory[8];
     std::atomic<bool> done = false;
-    auto op = unio::connect(unio::async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
+    auto op = unio::connect(unio::atomic_async_read(p.reader, unio::mutable_buffer(memory)), calls{[&] {
                               done = true;
                               done.notify_one();
                             }});
