@@ -52,7 +52,8 @@ class async_close;
 ///                may deliver whatever is ready there, as run() would: receivers are called, coroutines
 ///                resumed, deadlines pass, posted work runs. They may make blocking calls of their own, which
 ///                are nested, and close the handle, which ends the call with condition::canceled. A call that
-///                need not wait, or may not (a deadline of zero), delivers nothing on the thread's own
+///                need not wait, or may not (a deadline of zero), delivers nothing on the thread's own; on
+///                one that was set it may. So hold no lock that a receiver takes
 ///  what waits    for a peer, a moment, a lock, a buffer, a word; and on files barrier() and what is to be
 ///                read past the cache. What else is done with files and names the thread does itself, and
 ///                holds up its own multiplexer meanwhile (not the one set)

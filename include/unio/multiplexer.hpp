@@ -69,9 +69,9 @@ class multiplexer_executor;
 /// Cost           where nothing else is said: no allocation, no system call of its own; no lock, unless it is
 ///                one of several threads
 /// Thread safety  post(), wake(), executor(), run_by() and forget() from any thread, and of atomic forms
-///                start(), poll(), cancel() and abandon(); everything else from the thread that runs it. If it
-///                was made for several: all from any thread, whose operations and turns are then its own (see
-///                best_available)
+///                start(), poll(), cancel() and abandon(); everything else from the thread that runs it. If
+///                it was made for several: all from any thread, whose operations and turns are then its own
+///                (see best_available)
 /// Lifetime       outlives what its handles and its executor are used for. Destroying it cancels and awaits
 ///                what is in flight. Of those that unio makes, a thread's own and a pool's included: what is
 ///                started later on a handle that still refers to it yields error::multiplexer_destroyed,

@@ -57,7 +57,8 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
   bool const had_value = op.completed();
   int const values = reach([&] { return op.finished(); }, failed);
   int const own = op.completed() && !had_value ? 1 : 0;
-  delivered_ += (turn_.is_delivering() ? 0 : values) - own; // inside a receiver within_turn() has credited them
+  // Inside a receiver within_turn() has credited them.
+  delivered_ += (turn_.is_delivering() ? 0 : values) - own;
 }
 
 void engine::finish(io_operation& op) noexcept {

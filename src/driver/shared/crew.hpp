@@ -59,7 +59,7 @@ class slot final : public shared_state, public work_slot {
 
   std::unique_ptr<engine> kept;   ///< the engine, once there was one
   std::atomic<bool> taken{false}; ///< changed under the lock of those that join, but for the last of a leaver
-  bool is_pools = false;          ///< its thread is one of a pool
+  std::atomic<bool> is_pools{false}; ///< its thread is one of a pool
   // The engine, while a thread runs it. The lock keeps its doorbell from being closed while another thread
   // wakes it.
   sys::short_lock engine_lock;
