@@ -131,7 +131,7 @@ table threads_table(settings const& s) {
            "threads; each run does the work once before it is measured.",
            "callbacks: functions that are posted, in one source for all; their sums lie in memory from "
            "unio::frame_pool, from asio::recycling_allocator. coroutines: a task that others may take begins "
-           "with co_yield_now(), with asio::post; unio waits by when_all, Asio by "
+           "with co_fork(), with asio::post; unio waits by when_all, Asio by "
            "experimental::make_parallel_group, with channels of experimental::concurrent_channel.",
            "post: so many producers, each a thread with a window of 1,024 posts, to one thread or to a pool "
            "of two. unio post: a node that the producer has; function: one that is allocated. queue, C++: a "

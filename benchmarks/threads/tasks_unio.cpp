@@ -20,9 +20,9 @@ using namespace threads_bench;
 
 // ---- coroutines -------------------------------------------------------------------------------------------
 
-// A task that others may take begins with a yield: it is queued, and the one that started it continues.
+// A task that others may take begins with a fork: it is queued, and the one that started it continues.
 unio::task<std::uint64_t> skynet(std::uint64_t first, std::uint64_t leaves) {
-  co_await unio::co_yield_now();
+  co_await unio::co_fork();
   if (leaves == 1) co_return first;
   std::array<unio::task<std::uint64_t>, children> parts;
   std::uint64_t const each = leaves / children;
@@ -35,7 +35,7 @@ unio::task<std::uint64_t> skynet(std::uint64_t first, std::uint64_t leaves) {
 
 unio::task<std::uint64_t> fib(std::uint64_t n);
 unio::task<std::uint64_t> forked_fib(std::uint64_t n) {
-  co_await unio::co_yield_now();
+  co_await unio::co_fork();
   if (n < 2) co_return n;
   auto const [a, b] = co_await unio::when_all(forked_fib(n - 1), fib(n - 2));
   co_return a + b;
