@@ -13,12 +13,14 @@
 // stack.
 //
 // The count of operations in flight may be too high for good: numbers above a million share counts. Then the
-// end is that every engine has answered.
+// end is that every engine has answered. An operation may go from an engine that has not answered to one that
+// has, or to none (unclaimed.hpp). Where some have moved meanwhile, all engines are asked once more.
 
 #include "driver/registry.hpp"
 
 #include "driver/engine.hpp"
 #include "driver/shared/members.hpp"
+#include "driver/shared/unclaimed.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 
@@ -36,8 +38,9 @@ constinit std::uint64_t closings_begun = 0;
 
 struct registry::closing {
   int fd;
-  std::uint64_t number; ///< of all that there ever were
-  int busy = 0;         ///< engines that are answering
+  std::uint64_t number = 0; ///< of all that there ever were
+  std::uint64_t moves = 0;  ///< operations that had moved between engines when these were asked
+  int busy = 0;             ///< engines that are answering
   closing* next = nullptr;
 };
 
@@ -81,6 +84,8 @@ void registry::list(closing& c) noexcept {
   if (generation != sys::fork_generation()) closings = nullptr;
   generation = sys::fork_generation();
 
+  c.number = ++closings_begun;
+  c.moves = unclaimed_operations::moves();
   c.next = closings;
   closings = &c;
   sys::await_landings(c.fd);
@@ -162,10 +167,9 @@ void registry::answer_for_this_thread() noexcept {
 }
 
 void registry::forget_in_all(int fd) noexcept {
-  closing c{.fd = fd, .number = 0};
+  closing c{.fd = fd};
   {
     std::lock_guard const lock(mutex);
-    c.number = ++closings_begun;
     list(c);
   }
   sys::tell_closing_threads(); // some of those that are asked may be waiting here themselves
@@ -176,7 +180,12 @@ void registry::forget_in_all(int fd) noexcept {
     answer_for_this_thread();
     {
       std::lock_guard const lock(mutex);
-      if (is_over(c)) return unlist(c);
+      if (is_over(c)) {
+        unlist(c);
+        if (sys::in_flight(fd) == 0 || c.moves == unclaimed_operations::moves()) return;
+        list(c);
+        continue;
+      }
     }
     sys::closing_news.wait(news, std::memory_order_acquire);
   }

@@ -730,6 +730,54 @@ TEST_P(several, what_a_thread_leaves_is_never_seen_as_nothing_pending) {
   }
 }
 
+TEST_P(several, a_result_that_a_thread_has_left_is_delivered_at_the_multiplexers_end) {
+  watchdog const w;
+  for (int round = 0; round != 20; ++round) {
+    auto m = test::make_multiplexer(GetParam().c_str(), 2).value();
+    auto p = test::pipe_on(m.get());
+    char memory[4];
+    watched op{unio::async_read(p.reader, unio::mutable_buffer(memory))};
+    std::thread([&] {
+      (void)m->try_run();
+      op.start();
+      (void)m->try_run();
+      put(p.writer.native_handle(), 2); // the kernel may have read it when it is asked to give the read back
+    }).join();
+    EXPECT_FALSE(op.finished());
+    m.reset();
+    test::expect_ended_once(op);
+    p.reader.set_multiplexer(nullptr);
+    p.writer.set_multiplexer(nullptr);
+  }
+}
+
+TEST_P(several, threads_that_sleep_are_woken_in_turns) {
+  watchdog const w;
+  std::atomic<int> woken[2] = {};
+  std::atomic<bool> stop = false;
+  unio::timer_handle t = timer(1h);
+  watched keep{unio::atomic_async_wait(t)};
+  keep.start();
+  std::deque<std::thread> threads;
+  for (auto& mine : woken)
+    threads.emplace_back([&] {
+      while (!stop) {
+        (void)m_->run();
+        mine.fetch_add(1);
+      }
+    });
+  for (int i = 0; i != 300; ++i) {
+    m_->wake();
+    std::this_thread::sleep_for(200us);
+  }
+  EXPECT_GE(woken[0].load(), 30);
+  EXPECT_GE(woken[1].load(), 30);
+  stop = true;
+  keep.cancel(); // then nothing is pending
+  for (auto& each : threads) each.join();
+  test::expect_ended_once(keep);
+}
+
 // Destroyed after the thread has handed over what it had.
 struct late_user {
   io_multiplexer* m = nullptr;

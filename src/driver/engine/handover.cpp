@@ -120,7 +120,8 @@ bool engine::ask_back(io_operation& op) noexcept {
   operation_links& l = op.links;
   switch (what_follows(l.is.where, trigger::stop)) {
     case reaction::ask_kernel:
-      if (!l.is.cancel_wanted && !l.is.timed_out && op.faces().interruptible && !l.is.asked_back) {
+      // Also one that is to end anyway: that may wait until its receiver has been notified (after_value).
+      if (op.faces().interruptible && !l.is.asked_back) {
         if (l.is.undelivered != 0) turn_.remove(op); // it is in one queue at a time
         l.is.asked_back = true;
         (void)backend_->disarm(*this, op);

@@ -39,10 +39,19 @@ bool crew::help(slot& s) noexcept {
 }
 
 template <class Take> bool crew::from_another(slot& s, Take take) noexcept {
-  for (slot* p = slot_list::after(s); p != &s; p = slot_list::after(*p)) {
-    if (p == nullptr) p = slots_.first();
-    if (p == &s) break;
-    if (p->has_work() && take(*p)) return true;
+  return any_from(&s, [&](slot& other) { return &other != &s && other.has_work() && take(other); });
+}
+
+template <class F> bool crew::any_from(slot const* s, F f) noexcept {
+  auto const next = [this](slot const* of) {
+    slot* const after = of != nullptr ? slot_list::after(*of) : nullptr;
+    return after != nullptr ? after : slots_.first();
+  };
+  slot* const begin = next(s);
+  for (slot* p = begin; p != nullptr;) {
+    if (f(*p)) return true;
+    p = next(p);
+    if (p == begin) break;
   }
   return false;
 }
@@ -98,17 +107,23 @@ void crew::wake() noexcept {
   wake_sleeper();
 }
 
+// Threads take turns: if the first that sleeps were always the one, others would not return from their run()
+// however often they are meant.
 void crew::wake_sleeper() noexcept {
-  for (slot& s : slots()) {
-    if (!wakes_.load(std::memory_order_seq_cst)) return;
+  any_from(woken_.load(std::memory_order_relaxed), [this](slot& s) {
+    if (!wakes_.load(std::memory_order_seq_cst)) return true;
     if (!s.engine_lock.try_lock()) {
       s.missed.exchange(true, std::memory_order_seq_cst);
-      if (!s.engine_lock.try_lock()) continue;
+      if (!s.engine_lock.try_lock()) return false;
     }
     engine* const e = s.others_engine();
-    if (e != nullptr && e->is_asleep() && take_wake()) e->wake();
+    if (e != nullptr && e->is_asleep() && take_wake()) {
+      woken_.store(&s, std::memory_order_relaxed);
+      e->wake();
+    }
     unlock(s);
-  }
+    return false;
+  });
 }
 
 bool crew::is_quiet() const noexcept {
@@ -153,7 +168,7 @@ void crew::start_unclaimed(io_operation& op) noexcept {
 void crew::end_unclaimed(operation_queue& ops) noexcept {
   while (io_operation* const op = ops.pop()) {
     operation_links& l = op->links;
-    unsigned ends = l.is.undelivered & io_operation::done;
+    unsigned ends = (l.is.undelivered & io_operation::done) != 0 ? l.is.undelivered : 0U;
     l.is.cancel_wanted = true;
     while (ends == 0) {
       if ((std::exchange(l.is.undelivered, 0) & io_operation::value) != 0) op->deliver(io_operation::value);

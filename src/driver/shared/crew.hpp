@@ -192,6 +192,8 @@ class crew {
   // The same when it has something to do: then one of what is spawned is enough, and comes before its own.
   bool help(slot& s) noexcept;
   template <class Take> bool from_another(slot& s, Take take) noexcept;
+  /// Calls `f` with each slot until it returns true: first with those after `s`, with `s` itself last.
+  template <class F> bool any_from(slot const* s, F f) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
   void count(int change) noexcept;
   void wake_sleeper() noexcept;
@@ -205,7 +207,8 @@ class crew {
   std::atomic<phase> phase_{phase::open};
   slot everybodys_;
   alignas(64) wake_gate<> gate_;
-  std::atomic<bool> wakes_{false}; // a wake() that no thread has taken yet
+  std::atomic<bool> wakes_{false};    // a wake() that no thread has taken yet
+  std::atomic<slot*> woken_{nullptr}; // whom the last one found asleep
   alignas(64) std::atomic<int> pending_{0};
 };
 

@@ -32,6 +32,10 @@ class unclaimed_operations {
   /// seq_cst: see wake_gate.hpp.
   [[nodiscard]] bool has_some() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
 
+  /// How often operations went from an engine to a multiplexer's, or from there to an engine. A thread that has
+  /// seen such an operation gone sees that it was counted.
+  [[nodiscard]] static std::uint64_t moves() noexcept { return moves_.load(std::memory_order_relaxed); }
+
   /// One that is this thread's. From here on it may run, end and be destroyed.
   void add(io_operation& op) noexcept;
   /// All that an engine gives away, which one thread will take together.
@@ -58,6 +62,7 @@ class unclaimed_operations {
   void take_out(io_operation& op) noexcept;
   [[nodiscard]] bool has(io_operation const& op) const noexcept;
 
+  static constinit std::atomic<std::uint64_t> moves_; // changed under the lock
   io_multiplexer& of_;
   sys::short_lock lock_;
   operation_queue queue_{queue_name::unclaimed};
