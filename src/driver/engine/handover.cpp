@@ -124,7 +124,10 @@ bool engine::ask_back(io_operation& op) noexcept {
       if (op.faces().interruptible && !l.is.asked_back) {
         if (l.is.undelivered != 0) turn_.remove(op); // it is in one queue at a time
         l.is.asked_back = true;
-        (void)backend_->disarm(*this, op);
+        if (backend_->disarm(*this, op)) {
+          came_back(op);
+          return false;
+        }
       }
       return true;
     case reaction::ask_worker:
