@@ -213,6 +213,7 @@ void engine::give_away_posted() noexcept {
 
 void engine::rest() noexcept {
   wait_for_others();
+  if (mail_.take_wake()) shared_->give_wake(); // it slept for what it had to get back, and not in a run()
   backend_.reset();
   leaving_.reset();
   mail_.bell.replace(-1);
