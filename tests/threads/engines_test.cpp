@@ -23,43 +23,6 @@ namespace {
 using namespace std::chrono_literals;
 using namespace threads_tests;
 
-// Longer than thread_options::max_time: a thread that sleeps until then was not woken.
-constexpr auto for_ever = 2h;
-
-std::unique_ptr<unio::io_multiplexer> multiplexer(int threads) {
-  return std::move(unio::io_multiplexer::best_available(threads).value());
-}
-
-template <class Values> struct ignoring {
-  void set_value(unio::io_result<Values>) noexcept {}
-  void set_done() noexcept {}
-};
-
-unio::const_buffer one_byte() noexcept {
-  static constexpr std::byte byte{'x'};
-  return {&byte, 1};
-}
-
-void write_one_byte(unio::socket_handle& to) {
-  while (!to.write(one_byte()).has_value()) {
-  }
-}
-
-enum class system_kind { epoll, simulated };
-
-class threads_on : public testing::TestWithParam<system_kind> {
- protected:
-  static void expect_no_failure(void (*program)()) {
-    bool const simulated = GetParam() == system_kind::simulated;
-    threads_tests::expect_no_failure(100, [=] {
-      if (!simulated) return program();
-      unio::testing::simulation const s(
-          unio::testing::simulation_options::from_seed(unio::testing::schedule_seed()));
-      program();
-    });
-  }
-};
-
 // ---- the end of what is pending ----
 
 TEST_P(threads_on, run_returns_when_another_thread_has_finished_the_last_operation) {
@@ -280,7 +243,6 @@ TEST_P(threads_on, destroying_an_operation_in_flight_waits_for_its_receiver) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(epoll, threads_on, testing::Values(system_kind::epoll));
-INSTANTIATE_TEST_SUITE_P(simulated, threads_on, testing::Values(system_kind::simulated));
+ON_BOTH_SYSTEMS(threads_on);
 
 } // namespace

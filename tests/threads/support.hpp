@@ -2,18 +2,26 @@
 
 #pragma once
 
+#include <unio/multiplexer.hpp>
+#include <unio/socket_handle.hpp>
 #include <unio/testing.hpp>
 #include <unio/testing_threads.hpp>
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstddef>
+#include <cstdlib>
 #include <functional>
+#include <memory>
+#include <utility>
 
 namespace threads_tests {
 
 using unio::testing::exploration;
 using unio::testing::explore;
 using unio::testing::require;
+using unio::testing::schedule_seed;
 using unio::testing::run_end;
 using unio::testing::thread_options;
 
@@ -36,5 +44,48 @@ inline exploration expect_end(run_end end, std::uint64_t at_most, std::function<
   EXPECT_EQ(e.end, end) << e.report;
   return e;
 }
+
+// ---- programs that run on epoll, with real descriptors, and in a simulated system ----
+
+// Longer than thread_options::max_time: a thread that sleeps until then was not woken.
+inline constexpr auto for_ever = std::chrono::hours(2);
+
+inline std::unique_ptr<unio::io_multiplexer> multiplexer(int threads) {
+  return std::move(unio::io_multiplexer::best_available(threads).value());
+}
+
+template <class Values> struct ignoring {
+  void set_value(unio::io_result<Values>) noexcept {}
+  void set_done() noexcept {}
+};
+
+inline unio::const_buffer one_byte() noexcept {
+  static constexpr std::byte byte{'x'};
+  return {&byte, 1};
+}
+
+inline void write_one_byte(unio::socket_handle& to) {
+  while (!to.write(one_byte()).has_value()) {
+  }
+}
+
+enum class system_kind { epoll, simulated };
+
+class threads_on : public testing::TestWithParam<system_kind> {
+ protected:
+  static void expect_no_failure(std::function<void()> const& program) {
+    bool const simulated = GetParam() == system_kind::simulated;
+    threads_tests::expect_no_failure(100, [&] {
+      if (!simulated) return program();
+      unio::testing::simulation const s(
+          unio::testing::simulation_options::from_seed(unio::testing::schedule_seed()));
+      program();
+    });
+  }
+};
+
+#define ON_BOTH_SYSTEMS(suite)                                                                               \
+  INSTANTIATE_TEST_SUITE_P(epoll, suite, testing::Values(system_kind::epoll));                               \
+  INSTANTIATE_TEST_SUITE_P(simulated, suite, testing::Values(system_kind::simulated))
 
 } // namespace threads_tests

@@ -295,13 +295,8 @@ TEST(simulated_threads, go_the_same_way_in_every_process) {
   EXPECT_NE(explore({.first_seed = 1, .seeds = 100}, a_bit_of_everything).fingerprint, here.fingerprint);
 }
 
-TEST(simulated_threads, replay_the_seed_that_failed) {
-  auto const program = [] {
-    std::atomic<int> n{0};
-    twice_at_once([&] { n = n + 1; });
-    require(n == 2, "both have counted");
-  };
-  exploration const found = expect_end(run_end::failed, 1000, program);
+// Runs the seed that was found alone, and compares.
+void expect_same_alone(exploration const& found, std::function<void()> const& program) {
   ASSERT_EQ(::setenv("UNIO_THREADS_SEED", std::to_string(found.seed).c_str(), 1), 0);
   testing::internal::CaptureStderr();
   exploration const again = explore({.seeds = 1000}, program);
@@ -311,6 +306,28 @@ TEST(simulated_threads, replay_the_seed_that_failed) {
   EXPECT_EQ(again.end, found.end);
   EXPECT_EQ(again.report, found.report);
   EXPECT_EQ(printed, found.report);
+}
+
+TEST(simulated_threads, replay_the_seed_that_failed) {
+  auto const program = [] {
+    std::atomic<int> n{0};
+    twice_at_once([&] { n = n + 1; });
+    require(n == 2, "both have counted");
+  };
+  expect_same_alone(expect_end(run_end::failed, 1000, program), program);
+}
+
+TEST(simulated_threads, replay_a_run_whose_length_varies_with_the_seed) {
+  for (std::uint64_t seed = 1; seed != 15; ++seed) {
+    auto const program = [seed] {
+      std::atomic<int> n{0};
+      twice_at_once([&] {
+        for (std::uint64_t i = 0; i != 10 + schedule_seed() % 5 * 40; ++i) n = n + 1;
+      });
+      require(schedule_seed() != seed, "another seed");
+    };
+    expect_same_alone(expect_end(run_end::failed, seed + 1, program), program);
+  }
 }
 
 } // namespace
