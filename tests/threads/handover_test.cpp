@@ -1,0 +1,521 @@
+// A thread of a shared multiplexer ends with something in flight, while others close, cancel, destroy, start
+// and run: under every seed each receiver is called once, no thread sleeps for ever, and run() says that
+// nothing is pending only when nothing is.
+
+#include "threads/support.hpp"
+
+#include <unio/connect.hpp>
+#include <unio/timer_handle.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace threads_tests;
+using unio::condition;
+using unio::io_multiplexer;
+
+/// What a receiver got, from whichever thread.
+struct tally {
+  std::atomic<int> values{0}, ends{0};
+  std::error_code error; // written before `ends`
+
+  void expect_ended_once() const {
+    require(ends == 1, "the end was notified once");
+    require(values == 1, "the value was notified once");
+  }
+  void expect_ended_with(condition c) const {
+    expect_ended_once();
+    require(error == c, "it ended with that error");
+  }
+  void expect_success() const {
+    expect_ended_once();
+    require(!error, "it ended without an error");
+  }
+  void expect_nothing() const { require(ends == 0 && values == 0, "the receiver was not called"); }
+};
+
+struct tell {
+  tally* to;
+  template <class Result> void set_value(Result&& r) noexcept {
+    require(to->ends == 0, "no value after the end");
+    to->error = r.error();
+    ++to->values;
+  }
+  void set_done() noexcept { ++to->ends; }
+};
+
+template <class Sender> struct watched : tally, unio::io_operation_connection<Sender, tell> {
+  explicit watched(Sender s) : unio::io_operation_connection<Sender, tell>(std::move(s), tell{this}) {}
+};
+
+/// Two ends of a connection; the first is read.
+struct connection {
+  explicit connection(io_multiplexer& m) : ends(unio::socket_handle::pair().value()) {
+    ends.first.set_multiplexer(&m);
+  }
+  void write() { write_one_byte(ends.second); }
+  unio::socket_pair ends;
+};
+
+/// Reads a byte.
+template <class Read> struct reading : connection {
+  explicit reading(io_multiplexer& m)
+      : connection(m), op(Read(ends.first, unio::mutable_buffer(room))) {}
+  /// What is in flight on it ends, though nobody else runs the multiplexer.
+  void close() {
+    require(ends.first.close().has_value(), "the handle is closed");
+    while (op.ends == 0) std::this_thread::yield(); // another thread may be about to notify its receiver
+    op.expect_ended_with(condition::canceled);
+  }
+  std::byte room[1];
+  watched<Read> op;
+};
+using plain = reading<unio::async_read>;
+using shareable = reading<unio::atomic_async_read>;
+
+void run_to_the_end(io_multiplexer& m) {
+  while (m.run().value() != 0) {
+  }
+}
+
+/// A thread that runs `m`, has started what `start` starts, and ends.
+template <class Start> class leaver {
+ public:
+  leaver(io_multiplexer& m, Start start)
+      : thread_([this, &m, start] {
+          (void)m.try_run();
+          start();
+          (void)m.try_run();
+          started_.count_down();
+        }) {
+    started_.wait();
+  }
+  void join() { thread_.join(); }
+
+ private:
+  std::latch started_{1};
+  std::thread thread_;
+};
+
+class hand_over : public threads_on {};
+
+// ---- closed, cancelled, destroyed meanwhile ----
+
+TEST_P(hand_over, closing_ends_what_a_thread_hands_over_meanwhile) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    r.close();
+    l.join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, closing_ends_what_a_thread_hands_over_to_one_that_runs) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread runner([&] { run_to_the_end(*m); });
+    r.close();
+    l.join();
+    runner.join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, closing_ends_what_a_thread_hands_over_to_the_closing_one) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    (void)m->try_run(); // this thread runs it as well
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    r.close();
+    l.join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, a_request_to_end_finds_what_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    r.op.cancel();
+    l.join();
+    run_to_the_end(*m);
+    r.op.expect_ended_with(condition::canceled);
+  });
+}
+
+TEST_P(hand_over, a_request_to_end_finds_what_is_handed_over_to_one_that_runs) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread runner([&] {
+      run_to_the_end(*m);
+      r.op.expect_ended_with(condition::canceled);
+    });
+    r.op.cancel();
+    l.join();
+    runner.join();
+  });
+}
+
+TEST_P(hand_over, an_operation_is_destroyed_while_it_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    connection c(*m);
+    std::byte room[1];
+    tally told;
+    {
+      auto op = std::make_optional(
+          unio::connect(unio::atomic_async_read(c.ends.first, unio::mutable_buffer(room)), tell{&told}));
+      leaver l(*m, [&] { op->start(); });
+      op.reset();
+      l.join();
+    }
+    told.expect_nothing();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, an_operation_is_destroyed_while_it_is_handed_over_to_one_that_runs) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    connection c(*m);
+    std::byte room[1];
+    tally told;
+    auto op = std::make_optional(
+        unio::connect(unio::atomic_async_read(c.ends.first, unio::mutable_buffer(room)), tell{&told}));
+    leaver l(*m, [&] { op->start(); });
+    std::thread runner([&] { run_to_the_end(*m); });
+    op.reset();
+    l.join();
+    runner.join();
+    told.expect_nothing();
+  });
+}
+
+TEST_P(hand_over, polling_takes_what_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    r.write();
+    while (r.op.poll() == unio::io_status::pending) std::this_thread::yield();
+    l.join();
+    run_to_the_end(*m);
+    r.op.expect_success();
+  });
+}
+
+TEST_P(hand_over, the_multiplexer_is_destroyed_while_a_thread_hands_over) {
+  expect_no_failure([] {
+    auto m = multiplexer(2);
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    m.reset();
+    r.op.expect_ended_with(condition::canceled);
+    l.join();
+    r.op.expect_ended_once();
+    r.ends.first.set_multiplexer(nullptr);
+  });
+}
+
+TEST_P(hand_over, the_multiplexer_is_destroyed_when_a_thread_has_handed_over) {
+  expect_no_failure([] {
+    auto m = multiplexer(2);
+    plain r(*m);
+    leaver(*m, [&] { r.op.start(); }).join();
+    m.reset();
+    r.op.expect_ended_with(condition::canceled);
+    r.ends.first.set_multiplexer(nullptr);
+  });
+}
+
+// ---- run() ----
+
+TEST_P(hand_over, run_returns_0_only_when_what_is_handed_over_has_ended) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread runner([&] {
+      run_to_the_end(*m);
+      r.op.expect_success();
+    });
+    r.write();
+    l.join();
+    runner.join();
+  });
+}
+
+TEST_P(hand_over, run_returns_0_only_when_both_that_are_handed_over_have_ended) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    unio::timer_handle t(1us, m.get());
+    watched tick{unio::async_wait(t)};
+    leaver l(*m, [&] {
+      r.op.start();
+      tick.start();
+    });
+    std::thread runner([&] {
+      run_to_the_end(*m);
+      r.op.expect_success();
+      tick.expect_success();
+    });
+    r.write();
+    l.join();
+    runner.join();
+  });
+}
+
+TEST_P(hand_over, what_is_handed_over_is_pending) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    for (int i = 0; i != 3; ++i) require(m->try_run().value() != 0, "it is pending");
+    l.join();
+    require(m->try_run().value() != 0, "it is pending");
+    r.write();
+    run_to_the_end(*m);
+    r.op.expect_success();
+  });
+}
+
+TEST_P(hand_over, what_ends_while_its_thread_ends_is_delivered_once) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    unio::timer_handle t(1us, m.get());
+    watched tick{unio::async_wait(t)};
+    leaver l(*m, [&] {
+      r.op.start();
+      tick.start();
+    });
+    r.write();
+    l.join();
+    run_to_the_end(*m);
+    r.op.expect_success();
+    tick.expect_success();
+  });
+}
+
+TEST_P(hand_over, a_deadline_passes_while_its_operation_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    connection c(*m);
+    std::byte room[1];
+    watched op{unio::async_read(c.ends.first, unio::mutable_buffer(room), 5us)};
+    leaver l(*m, [&] { op.start(); });
+    std::thread runner([&] {
+      run_to_the_end(*m);
+      op.expect_ended_with(condition::timed_out);
+    });
+    l.join();
+    runner.join();
+  });
+}
+
+// ---- others start, leave, come ----
+
+TEST_P(hand_over, an_operation_is_started_from_outside_while_a_thread_ends) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    shareable other(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    other.op.start();
+    std::thread runner([&] {
+      run_to_the_end(*m);
+      r.op.expect_success();
+      other.op.expect_success();
+    });
+    r.write();
+    other.write();
+    l.join();
+    runner.join();
+  });
+}
+
+TEST_P(hand_over, an_operation_is_started_from_outside_while_the_only_thread_ends) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable other(*m);
+    leaver l(*m, [] {});
+    other.op.start();
+    other.write();
+    l.join();
+    run_to_the_end(*m);
+    other.op.expect_success();
+  });
+}
+
+TEST_P(hand_over, work_is_posted_while_the_only_thread_ends) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::atomic<int> ran{0};
+    leaver l(*m, [] {});
+    require(m->post([&] { ++ran; }).has_value(), "it is posted");
+    l.join();
+    run_to_the_end(*m);
+    require(ran == 1, "what was posted has run");
+  });
+}
+
+TEST_P(hand_over, a_thread_posts_and_ends_while_another_runs) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::atomic<bool> stop{false};
+    std::latch runs(1);
+    std::thread runner([&] {
+      (void)m->try_run(); // it runs it, and keeps what it starts
+      unio::timer_handle t(for_ever, m.get());
+      watched forever{unio::async_wait(t)};
+      forever.start();
+      runs.count_down();
+      while (!stop) (void)m->run();
+    });
+    runs.wait();
+    std::thread([&] {
+      (void)m->try_run();
+      require(m->post([&] { stop = true; }).has_value(), "it is posted");
+    }).join();
+    runner.join();
+  });
+}
+
+TEST_P(hand_over, both_threads_end_and_a_third_runs_what_they_leave) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m), q(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    leaver k(*m, [&] { q.op.start(); });
+    r.write();
+    q.write();
+    l.join();
+    k.join();
+    run_to_the_end(*m);
+    r.op.expect_success();
+    q.op.expect_success();
+  });
+}
+
+TEST_P(hand_over, a_thread_that_has_taken_over_hands_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread second([&] { (void)m->try_run(); });
+    std::thread third([&] { (void)m->try_run(); });
+    r.op.cancel();
+    l.join();
+    second.join();
+    third.join();
+    run_to_the_end(*m);
+    r.op.expect_ended_with(condition::canceled);
+  });
+}
+
+TEST_P(hand_over, what_threads_hand_on_is_closed) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread second([&] { (void)m->try_run(); });
+    std::thread third([&] { (void)m->try_run(); });
+    r.close();
+    l.join();
+    second.join();
+    third.join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, one_of_two_that_a_thread_leaves_is_closed) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m), q(*m);
+    leaver l(*m, [&] {
+      r.op.start();
+      q.op.start();
+    });
+    std::thread runner([&] {
+      run_to_the_end(*m);
+      q.op.expect_success();
+    });
+    q.write();
+    r.close();
+    l.join();
+    runner.join();
+  });
+}
+
+// ---- wake() ----
+
+TEST_P(hand_over, a_wake_is_not_lost_while_a_thread_ends) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::atomic<bool> stop{false};
+    std::latch runs(1);
+    plain r(*m);
+    std::thread runner([&] {
+      (void)m->try_run(); // it runs it, and keeps what it starts
+      unio::timer_handle t(for_ever, m.get());
+      watched forever{unio::async_wait(t)};
+      forever.start();
+      runs.count_down();
+      while (!stop) (void)m->run();
+    });
+    runs.wait();
+    leaver l(*m, [&] { r.op.start(); });
+    stop = true;
+    m->wake();
+    l.join();
+    runner.join();
+    r.close();
+  });
+}
+
+TEST_P(hand_over, a_thread_that_sleeps_takes_what_another_leaves) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    std::latch runs(1);
+    unio::timer_handle t(for_ever, m.get());
+    watched<unio::atomic_async_wait> forever{unio::atomic_async_wait(t)};
+    std::thread runner([&] {
+      (void)m->try_run();
+      forever.start();
+      runs.count_down();
+      run_to_the_end(*m);
+      r.op.expect_success();
+      forever.expect_ended_with(condition::canceled);
+    });
+    runs.wait();
+    leaver l(*m, [&] { r.op.start(); });
+    r.write();
+    l.join();
+    while (r.op.ends == 0) std::this_thread::yield();
+    forever.cancel();
+    runner.join();
+  });
+}
+
+ON_BOTH_SYSTEMS(hand_over);
+
+} // namespace
