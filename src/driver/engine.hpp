@@ -92,6 +92,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void abandon(io_operation& op) noexcept override;
   void member_ended(io_operation& chain) noexcept override;
 
+  /// From here on the calling thread is known to run it.
+  void begin_to_run() noexcept { (void)ensure_bound(); }
   using io_multiplexer::adopt;
   /// Runs one that is unclaimed, whose multiplexer is this from now on.
   void take_over(io_operation& op) noexcept;

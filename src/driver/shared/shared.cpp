@@ -287,7 +287,9 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   bool claim(io_operation& op) noexcept {
     if (inherited_by_fork() || op.multiplexer() != this) return false;
     engine* const e = mine();
-    if (e == nullptr || !unclaimed_.take(op, *e)) return false;
+    if (e == nullptr) return false;
+    e->begin_to_run(); // first: a thread that closes its descriptor asks only engines that some thread runs
+    if (!unclaimed_.take(op, *e)) return false;
     e->take_over(op);
     return true;
   }

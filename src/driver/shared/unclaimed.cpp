@@ -19,7 +19,7 @@ void unclaimed_operations::add(io_operation& op) noexcept {
 
 void unclaimed_operations::add_all(operation_queue& batch, engine& from) noexcept {
   std::lock_guard const lock(lock_);
-  moves_.fetch_add(1, std::memory_order_relaxed);
+  moves_.fetch_add(1, std::memory_order_release);
   from.take_last_messages(batch);
   io_operation* last = nullptr;
   while (io_operation* const op = batch.pop()) {
@@ -37,7 +37,7 @@ void unclaimed_operations::take_out(io_operation& op) noexcept {
   if (io_operation* const before = op.links.previous; before != nullptr && !op.links.is.with_next)
     before->links.is.with_next = false;
   queue_.remove(op);
-  moves_.fetch_add(1, std::memory_order_relaxed);
+  moves_.fetch_add(1, std::memory_order_release);
   op.links.is.with_next = false;
   move(op, place::at_hand);
   count_.store(queue_.size(), std::memory_order_seq_cst);

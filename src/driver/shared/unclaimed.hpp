@@ -33,8 +33,9 @@ class unclaimed_operations {
   [[nodiscard]] bool has_some() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
 
   /// How often operations went from an engine to a multiplexer's, or from there to an engine. A thread that has
-  /// seen such an operation gone sees that it was counted.
-  [[nodiscard]] static std::uint64_t moves() noexcept { return moves_.load(std::memory_order_relaxed); }
+  /// seen such an operation gone sees that it was counted. Acquire; pairs with the release where it is counted:
+  /// a thread that sees that sees whose engine got it.
+  [[nodiscard]] static std::uint64_t moves() noexcept { return moves_.load(std::memory_order_acquire); }
 
   /// One that is this thread's. From here on it may run, end and be destroyed.
   void add(io_operation& op) noexcept;

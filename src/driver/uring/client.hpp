@@ -201,7 +201,6 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   void free_slot(io_operation& op) noexcept {
     slots_.give_back(op.links.slot);
-    op.links.is.asked_back = false; // if the kernel gets it again, it does not know of that
     move(op, place::at_hand);
   }
 
