@@ -4,7 +4,9 @@
 
 #include "threads/support.hpp"
 
+#include <unio/buffer_pool.hpp>
 #include <unio/connect.hpp>
+#include <unio/link.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <atomic>
@@ -68,8 +70,7 @@ struct connection {
 
 /// Reads a byte.
 template <class Read> struct reading : connection {
-  explicit reading(io_multiplexer& m)
-      : connection(m), op(Read(ends.first, unio::mutable_buffer(room))) {}
+  explicit reading(io_multiplexer& m) : connection(m), op(Read(ends.first, unio::mutable_buffer(room))) {}
   /// What is in flight on it ends, though nobody else runs the multiplexer.
   void close() {
     require(ends.first.close().has_value(), "the handle is closed");
@@ -462,6 +463,168 @@ TEST_P(hand_over, one_of_two_that_a_thread_leaves_is_closed) {
     r.close();
     l.join();
     runner.join();
+  });
+}
+
+// ---- what goes on: many values, one read after another, chains ----
+
+/// Reads so many bytes, one after the other; each receiver starts the next read.
+struct stream : connection {
+  stream(io_multiplexer& m, int bytes) : connection(m), wanted(bytes) {}
+  struct next {
+    stream* s;
+    void set_value(unio::io_result<unio::mutable_buffers> r) noexcept {
+      require(r.has_value(), "it is read");
+      require(s->room[0] == static_cast<std::byte>(s->received.load()), "the bytes come in their order");
+      ++s->received;
+    }
+    void set_done() noexcept {
+      if (s->received != s->wanted) s->start();
+    }
+  };
+  void start() {
+    op.emplace(unio::connect(unio::async_read(ends.first, unio::mutable_buffer(room)), next{this}));
+    op->start();
+  }
+  void write() {
+    std::byte const byte = static_cast<std::byte>(sent++);
+    while (!ends.second.write(unio::const_buffer(&byte, 1)).has_value()) {
+    }
+  }
+  int wanted;
+  std::atomic<int> received{0};
+  int sent = 0;
+  std::byte room[1];
+  std::optional<unio::io_operation_connection<unio::async_read, next>> op;
+};
+
+TEST_P(hand_over, bytes_are_read_in_their_order_by_threads_that_come_and_go) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    stream s(*m, 3);
+    leaver l(*m, [&] { s.start(); });
+    s.write();
+    std::thread second([&] {
+      (void)m->try_run();
+      (void)m->try_run();
+    });
+    s.write();
+    l.join();
+    s.write();
+    second.join();
+    run_to_the_end(*m);
+    require(s.received == 3, "all are read");
+  });
+}
+
+TEST_P(hand_over, many_values_of_one_operation_go_on_elsewhere) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    connection c(*m);
+    unio::buffer_pool pool(4, 1);
+    std::atomic<int> bytes{0}, ends{0};
+    struct count {
+      std::atomic<int>*bytes, *ends;
+      void set_value(unio::io_result<unio::lent_buffer> r) noexcept {
+        if (r.has_value()) *bytes += static_cast<int>(r->size());
+      }
+      void set_done() noexcept { ++*ends; }
+    };
+    auto op = unio::connect(unio::atomic_async_receive_many(c.ends.first, pool), count{&bytes, &ends});
+    leaver l(*m, [&] { op.start(); });
+    c.write();
+    c.write();
+    l.join();
+    std::thread runner([&] { run_to_the_end(*m); });
+    while (bytes != 2) std::this_thread::yield();
+    op.cancel();
+    runner.join();
+    require(ends == 1, "the end was notified once");
+  });
+}
+
+TEST_P(hand_over, a_chain_ends_with_its_thread_or_has_ended) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    connection c(*m);
+    std::byte room[2];
+    watched op{unio::link(unio::async_read(c.ends.first, unio::mutable_buffer(&room[0], 1)),
+                          unio::async_read(c.ends.first, unio::mutable_buffer(&room[1], 1)))};
+    leaver l(*m, [&] { op.start(); });
+    c.write();
+    l.join();
+    run_to_the_end(*m);
+    op.expect_ended_with(condition::canceled);
+  });
+}
+
+TEST_P(hand_over, what_found_its_byte_gone_goes_on_elsewhere) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    std::byte byte[1];
+    leaver l(*m, [&] { r.op.start(); });
+    r.write();
+    bool const was_first = r.ends.first.read(unio::mutable_buffer(byte), 0ns).has_value();
+    l.join();
+    if (was_first) r.write();
+    run_to_the_end(*m);
+    r.op.expect_success();
+  });
+}
+
+TEST_P(hand_over, closing_ends_what_another_thread_polls) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    r.op.start();
+    std::thread other([&] {
+      (void)r.op.poll();
+      run_to_the_end(*m);
+    });
+    r.close();
+    other.join();
+  });
+}
+
+TEST_P(hand_over, closing_ends_what_another_thread_begins_to_run) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    r.op.start();
+    std::thread other([&] { (void)m->try_run(); });
+    r.close();
+    other.join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, two_threads_close_what_a_third_hands_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m), q(*m);
+    leaver l(*m, [&] {
+      r.op.start();
+      q.op.start();
+    });
+    std::thread other([&] { q.close(); });
+    r.close();
+    other.join();
+    l.join();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(hand_over, an_operation_started_from_outside_is_cancelled_while_the_only_thread_ends) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable other(*m);
+    leaver l(*m, [] {});
+    other.op.start();
+    other.op.cancel();
+    l.join();
+    run_to_the_end(*m);
+    other.op.expect_ended_with(condition::canceled);
   });
 }
 

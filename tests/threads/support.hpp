@@ -21,8 +21,8 @@ namespace threads_tests {
 using unio::testing::exploration;
 using unio::testing::explore;
 using unio::testing::require;
-using unio::testing::schedule_seed;
 using unio::testing::run_end;
+using unio::testing::schedule_seed;
 using unio::testing::thread_options;
 
 /// More seeds than a plain run has: for scripts/check-planted.
@@ -84,8 +84,8 @@ class threads_on : public testing::TestWithParam<system_kind> {
   }
 };
 
-#define ON_BOTH_SYSTEMS(suite)                                                                               \
-  INSTANTIATE_TEST_SUITE_P(epoll, suite, testing::Values(system_kind::epoll));                               \
+#define ON_BOTH_SYSTEMS(suite)                                                 \
+  INSTANTIATE_TEST_SUITE_P(epoll, suite, testing::Values(system_kind::epoll)); \
   INSTANTIATE_TEST_SUITE_P(simulated, suite, testing::Values(system_kind::simulated))
 
 } // namespace threads_tests
