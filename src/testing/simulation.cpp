@@ -1,5 +1,5 @@
 #include "driver/choose.hpp"
-#include "io/multiplexers.hpp"
+#include "driver/this_thread.hpp"
 #include "testing/backend.hpp"
 #include "testing/thread_hooks.hpp"
 

@@ -8,8 +8,8 @@
 namespace unio::inline v0_1::detail {
 
 /// What an operation with a handler needs beside itself: its turn on an executor, and its stop callback. Not
-/// a template (src/io/callback.cpp). It precedes the operation: see set_atomic(). An operation may be `work`
-/// itself, privately: what is this one's is reached by way of this class.
+/// a template (src/coro/callback.cpp). It precedes the operation: see set_atomic(). An operation may be
+/// `work` itself, privately: what is this one's is reached by way of this class.
 class calling_back : public work, public stop_node {
  public:
   calling_back(work::function on_turn, stop_node::function on_stop, stop_token stop) noexcept
