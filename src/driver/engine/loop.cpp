@@ -1,7 +1,10 @@
-// A turn; the backend, and another one in its place.
+// A turn: what the kernel has is fetched, and receivers are notified. Whose turn it is, turn.hpp says.
 
-#include "driver/choose.hpp"
+#include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"
+#include "driver/registry.hpp"
+#include "sys/calls.hpp"
+#include "sys/fork.hpp"
 
 #include <unio/detail/promise.hpp>
 
@@ -9,69 +12,33 @@
 
 namespace unio::inline v0_1::driver {
 
-int engine::reap(std::int64_t until) noexcept {
-  if (leaving_ != nullptr) [[unlikely]]
-    until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
-  int const e = backend_->reap(*this, until);
-  return e >= 0 ? e : change_backend(e);
+engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
+    : backend_(std::move(b)), shared_(shared), mail_(backend_->give_doorbell()) {
+  fork_generation_ = sys::fork_generation();
+  registry::enlist(in_registry_);
 }
 
-// The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel
-// has not begun is armed again there. What it may have begun is never performed again, and its memory is the
-// kernel's until the old one says that the kernel holds nothing any more.
-int engine::change_backend(int why) noexcept {
-  std::unique_ptr<backend> next = backend_after(*backend_, why, mail_.bell.fd());
-  if (next == nullptr) return why;
-  backend_->leave(*this);
-  leaving_ = std::move(backend_);
-  backend_ = std::move(next);
-  if (int const b = backend_->bind(*this); b != 0) return b;
-  bool any_stays = false;
-  descriptors_.for_each([&](descriptor& d) {
-    for (io_operation* op = d.in_flight; op != nullptr;) {
-      io_operation* const following = op->links.next_on_handle;
-      operation_links& l = op->links;
-      bool const stays = l.submitted();
-      if (what_follows(l.is.where, trigger::driver_lost) == reaction::rearm) {
-        move(*op, place::at_hand);
-        if (l.is.undelivered != 0) { // armed after its receiver has been notified
-          move(*op, place::yielded);
-        } else if (l.is.cancel_wanted || l.is.timed_out) {
-          process(*op, -ECANCELED, 0);
-        } else {
-          go_on_with(*op);
-        }
-      }
-      any_stays = any_stays || stays;
-      op = following;
-    }
-  });
-  if (!any_stays) leaving_.reset();
-  return 0;
+std::int64_t backend::now() const noexcept { return sys::steady_now(); }
+
+bool engine::inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
+
+bool engine::on_own_thread() const noexcept {
+  void const* const owner = owner_.load(std::memory_order_relaxed);
+  return owner == nullptr || owner == this_thread_token();
 }
 
-// Nothing wakes this thread when the kernel is done with what the backend before had: it looks now and then.
-std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
-  constexpr std::int64_t between_looks_ns = 5'000'000;
-  bool const gone = leaving_->has_left(*this);
-  if (gone) leaving_.reset();
-  if (turn_.has_ready()) return 0;
-  return gone || until == 0 ? until : std::min(until, now() + between_looks_ns);
+int engine::ensure_bound() noexcept {
+  if (inherited_by_fork()) return detail::native(error::inherited_by_fork);
+  if (bound_) [[likely]]
+    return bind_error_;
+  bound_ = true;
+  owner_.store(this_thread_token(), std::memory_order_relaxed);
+  bind_error_ = backend_->bind(*this);
+  open_ = bind_error_ == 0 && !closing_;
+  return bind_error_;
 }
 
-void engine::look_at(io_operation& op) noexcept {
-  if (leaving_ != nullptr) [[unlikely]]
-    (void)reap_leaving(0);
-  if (op.links.is.undelivered != 0) return;
-  if (int const e = backend_->look_at(*this, op); e < 0) (void)change_backend(e);
-}
-
-unio::capabilities engine::capabilities() const {
-  unio::capabilities c;
-  backend_->describe(c);
-  c.why = why_this_driver(backend_->why_no_ring());
-  return c;
-}
+// ---- a turn -----------------------------------------------------------------------------------------------
 
 // Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0
 // or a negative native code.
@@ -197,44 +164,132 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
   }
 }
 
-io_status engine::poll(io_operation& op) noexcept {
-  if (!op.started()) return io_status::not_started;
-  if (!on_own_thread() || is_elsewhere(op))
-    return op.completed() ? io_status::completed : io_status::pending;
-  operation_links& l = op.links;
-  bool const awaits_grant = what_follows(l.is.where, trigger::granted) == reaction::perform;
-  if (op.completed() && !awaits_grant) return io_status::completed; // one of many values may be known
-  if (inherited_by_fork()) { // the parent's; this process has only a copy of its memory
-    op.set_outcome(detail::native(error::inherited_by_fork));
-    op.deliver(io_operation::value | io_operation::done);
-    return io_status::completed;
-  }
-  turn_.renew();
-  if (l.in_flight() && l.is.undelivered == 0) {
-    if (l.is.in_heap && l.due <= now()) {
-      expire_one(op, now());
-    } else if (l.is.where == place::with_members) {
-      poll_member(op.faces().member(op));
-    } else if (awaits_grant) {
-      if (op.faces().resource->is_granted(op)) granted(op);
-    } else if (is_with_backend(l.is.where)) {
-      look_at(op);
-    }
-    take_messages();
-  }
-  if (l.is.undelivered == 0) return io_status::pending;
-  deliver_now(op);
-  return io_status::completed;
+// ---- from the result to the receiver ----------------------------------------------------------------------
+
+void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
+  auto& self = *static_cast<engine*>(engine_that_tried);
+  if (res <= 0) [[unlikely]]
+    return self.tried(op, res);
+  ++self.statistics.inline_hits;
+  op.set_outcome(res);
+  self.settle_inline(op);
 }
 
-void engine::poll_member(io_operation& m) noexcept {
-  if (!m.completed()) {
-    (void)poll(m);
+// Ends an operation that was never in flight.
+void engine::fail(io_operation& op, int code) noexcept {
+  op.set_outcome(code);
+  settle_inline(op);
+}
+
+// The same for one that never was in flight: delivered at once, unless a receiver is running or others wait
+// for their turn.
+void engine::settle_inline(io_operation& op) noexcept {
+  if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
+    ++statistics.finished;
+    op.mark_finished();
     return;
   }
-  // Its value is known; the chain goes on once the kernel has released its buffers.
-  if (m.links.is.undelivered == 0) look_at(m);
-  if (m.links.is.undelivered != 0) deliver_now(m);
+  move(op, place::ready);
+  op.links.is.undelivered = all_events;
+  if (turn_.offer(op)) deliver_inline();
+}
+
+[[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  if (l.is.where == place::ready && !op.is_atomic() && !turn_.is_notifying()) [[likely]] {
+    l.is.undelivered = 0;
+    move(op, place::idle);
+    ++delivered_;
+    ++statistics.finished;
+    return op.deliver(all_events);
+  }
+  deliver_with_care(op);
+}
+
+// Of one that goes on.
+inline void engine::deliver_value(io_operation& op) noexcept {
+  op.links.is.undelivered = 0;
+  ++delivered_;
+  notify_of_value(op);
+}
+
+inline void engine::notify_of_value(io_operation& op) noexcept {
+  bool has_ended = false;
+  {
+    turn::notification const here(turn_, op);
+    op.deliver(io_operation::value);
+    has_ended = here.has_ended();
+  }
+  // One that has another value by now, from a run() of the receiver's, is seen to after that one.
+  if (!has_ended && op.links.in_flight() && op.links.is.undelivered == 0) after_value(op);
+}
+
+// One that was in flight, that other threads may touch, that has ended in part only, or one that ends while
+// such a receiver is notified.
+void engine::deliver_with_care(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  unsigned events = l.is.undelivered;
+  if (events == io_operation::value && l.is.where != place::landed && l.is.where != place::ready)
+    return deliver_value(op);
+  if (l.is.where == place::landed) leave_flight(op);
+  if (l.is.where == place::ready) move(op, place::idle);
+  if (events == all_events && !op.is_atomic() && !turn_.is_notifying()) [[likely]] {
+    l.is.undelivered = 0;
+    ++delivered_;
+    ++statistics.finished;
+    return op.deliver(all_events);
+  }
+  // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
+  if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
+  if (events != l.is.undelivered) ++deferred_;
+  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
+  if (events == 0) return;
+  if ((events & io_operation::value) != 0) ++delivered_;
+  bool const ends = (events & io_operation::done) != 0;
+  if (ends) ++statistics.finished;
+  if (ends) notified_end_ = true;
+  if (ends) {
+    turn_.has_ended(op);
+    return op.deliver(events); // the operation may be gone now
+  }
+  notify_of_value(op);
+}
+
+// From start(), outside of any receiver and with nothing else ready.
+void engine::deliver_inline() noexcept {
+  turn_.deliver_inline([this](io_operation& op) { deliver(op); });
+}
+
+void engine::serve_due(bound const& b) noexcept {
+  turn_.serve_due(b, [this](io_operation& op) { deliver(op); });
+}
+
+// Returns how much posted work it has run meanwhile.
+int engine::serve(bound const& b, int due_first, bool ticks) noexcept {
+  int ran = 0;
+  bool const was_long = turn_.serve(
+      b, due_first, ticks, [this](io_operation& op) { deliver(op); },
+      [&] {
+        backend_->submit(*this);
+        ran += run_posted(b, turn_budget);
+        take_messages();
+        expire(bound(*this, turn_budget, forever));
+      });
+  if (was_long) backend_->submit(*this); // answers of its last part go out in this turn as well
+  return ran;
+}
+
+// Takes an operation out of the queue of those that are to be delivered.
+void engine::deliver_now(io_operation& op) noexcept {
+  turn_.queue_next_inline();
+  turn_.remove(op);
+  turn_.aside([&] { deliver(op); });
+  count_landed();
+}
+
+int engine::take_delivered() noexcept {
+  values_ = std::exchange(delivered_, 0);
+  return values_;
 }
 
 } // namespace unio::driver

@@ -1,10 +1,10 @@
 // src/driver/engine/rooms.hpp: what the rooms of the engine share.
 //
-//   start.cpp     an operation begins: it is tried, or given to the backend
-//   life.cpp      from there to its result: armed, decoded, tried again, cancelled, due
-//   delivery.cpp  from the result to the receiver (driver/turn.hpp says whose turn it is)
+//   flights.cpp   an operation from its start to its result: tried, launched, processed, landed
+//   waits.cpp     what it may wait for there that is not the backend's; cancelled, due, looked at
+//   loop.cpp      a turn: what is ready is fetched, and receivers are notified (driver/turn.hpp: whose turn)
 //   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
-//   loop.cpp      a turn; the backend, and another one in its place
+//   fallback.cpp  another backend takes the place of one that may not go on
 //   handover.cpp  operations that come from another thread, and go to one
 //   closing.cpp   descriptors that are closed, operations that are destroyed, the end
 

@@ -1,164 +1,20 @@
-// From the backend to the result: an operation is armed, decoded, tried again, taken back, due.
+// What else an operation in flight may wait for: a worker, a resource, a moment, its receiver. How it is
+// taken back, and looked at out of turn.
 
 #include "core/pauses.hpp"
 #include "driver/engine/rooms.hpp"
 #include "driver/workers.hpp"
-#include "sys/descriptors.hpp"
 
 #include <algorithm>
 #include <cerrno>
 
 namespace unio::inline v0_1::driver {
-
-using detail::pauses_that_grow;
-using detail::retries_that_grow;
-
 namespace {
 
 // Its value was delivered, and the kernel still has its buffers.
 bool is_held(io_operation const& op) noexcept { return op.completed() && !op.is_multishot(); }
 
 } // namespace
-
-void engine::list(io_operation& op, descriptor& d) noexcept {
-  operation_links& l = op.links;
-  l.previous_on_handle = nullptr;
-  l.next_on_handle = d.in_flight;
-  if (d.in_flight != nullptr) d.in_flight->links.previous_on_handle = &op;
-  d.in_flight = &op;
-}
-
-void engine::unlist(io_operation& op, descriptor& d) noexcept {
-  operation_links& l = op.links;
-  if (l.previous_on_handle != nullptr) {
-    l.previous_on_handle->links.next_on_handle = l.next_on_handle;
-  } else {
-    d.in_flight = l.next_on_handle;
-  }
-  if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
-}
-
-void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
-  operation_links& l = op.links;
-  move(op, place::at_hand);
-  ++in_flight_;
-  if (shared_ != nullptr) shared_->count(1);
-  list(op, d);
-  if (op.faces().for_each_descriptor == nullptr) [[likely]] {
-    sys::enter_flight(op.fd());
-  } else {
-    ++several_descriptors_;
-    op.for_each_descriptor([this](int fd) {
-      sys::enter_flight(fd);
-      descriptors_.find(fd); // so that relisting it cannot fail for want of memory
-    });
-  }
-  readiness const wants = op.faces().wants(op);
-  l.due = moment_of(op, wants);
-  if (l.due != forever) deadlines_.insert(op);
-  if (wants == readiness::time) return move(op, place::timed);
-  if (has_members(op)) return move(op, place::with_members);
-  if (op.is_multishot() && never_waits(op)) return restart(op);
-  backend_->arm(*this, op, how, wants);
-}
-
-void engine::land(io_operation& op) noexcept {
-  operation_links& l = op.links;
-  move(op, place::landed);
-  --in_flight_;
-  if (shared_ != nullptr) ++landed_;
-  unlist(op, *descriptors_.find(op.fd()));
-  if (l.is.in_heap) deadlines_.remove(op);
-  if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
-}
-
-// For the threads that close its descriptors an operation is in flight until its receiver is about to be
-// notified.
-void engine::leave_flight(io_operation& op) noexcept {
-  move(op, place::idle);
-  op.for_each_descriptor(&sys::leave_flight);
-}
-
-void engine::process(io_operation& op, int res, unsigned flags) noexcept {
-  operation_links& l = op.links;
-  int const fd = op.fd();
-  outcome const o = op.faces().complete(op, res, flags);
-  relist(op, fd);
-  switch (o) {
-    case outcome::finished:
-      return settle(op, io_operation::value | io_operation::done);
-    case outcome::released:
-      return settle(op, io_operation::done);
-    case outcome::holding:
-      if (l.is.in_heap) deadlines_.remove(op); // its deadline was met
-      return settle(op, io_operation::value);
-    case outcome::more:
-      l.is.pauses = 0;
-      if ((flags & flag_more) == 0) move(op, place::yielded);
-      return settle(op, io_operation::value);
-    case outcome::pause: {
-      bool const first = l.is.pauses == 0;
-      if (l.is.pauses < pauses_that_grow) ++l.is.pauses;
-      if ((flags & flag_more) == 0) move(op, place::yielded);
-      if (first) return settle(op, io_operation::value);
-      return after_value(op);
-    }
-    case outcome::pending:
-      return;
-    case outcome::again:
-      if (l.is.cancel_wanted || l.is.timed_out) return process(op, -ECANCELED, 0);
-      return await_readiness(op);
-  }
-}
-
-void engine::member_ended(io_operation& chain) noexcept {
-  if (delivered_ > 0) --delivered_; // no receiver outside of the chain was notified
-  if (chain.links.in_flight()) (void)perform_now(chain);
-}
-
-bool engine::perform_now(io_operation& op) noexcept {
-  int const r = op.faces().perform(op, attempt::nonblocking);
-  if (r == -EAGAIN) return (void)unready(op, *descriptors_.find(op.fd())), false;
-  process(op, r, 0);
-  return true;
-}
-
-// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
-// which is returned, learns that it is empty.
-descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
-  int const fd = op.fd();
-  op.faces().complete(op, -EAGAIN, 0);
-  relist(op, fd);
-  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
-  waits_on.missed(op);
-  return waits_on;
-}
-
-void engine::relist(io_operation& op, int old_fd) noexcept {
-  if (op.fd() == old_fd || !op.links.in_flight()) [[likely]]
-    return;
-  unlist(op, *descriptors_.find(old_fd));
-  list(op, *descriptors_.find(op.fd()));
-}
-
-void engine::await_readiness(io_operation& op, readiness wants) noexcept {
-  switch (wants) {
-    case readiness::time:
-      return; // the deadline queue has it
-    case readiness::nothing:
-      return perform_later(op);
-    case readiness::retry:
-      return retry_later(op);
-    case readiness::worker:
-      return to_worker(op);
-    case readiness::resource:
-      return enqueue(op);
-    case readiness::readable:
-    case readiness::writable:
-    case readiness::exceptional:
-      return backend_->park(*this, op);
-  }
-}
 
 void engine::enqueue(io_operation& op) noexcept {
   if (!op.faces().resource->enqueue(op)) return perform_later(op);
@@ -203,7 +59,7 @@ void engine::worker_returned(io_operation& op, int res) noexcept {
 void engine::retry_later(io_operation& op) noexcept {
   operation_links::marks& is = op.links.is;
   int const milliseconds = detail::retry_ms(is.pauses);
-  if (is.pauses < retries_that_grow) ++is.pauses;
+  if (is.pauses < detail::retries_that_grow) ++is.pauses;
   retry_after(op, milliseconds);
 }
 
@@ -260,6 +116,11 @@ void engine::bring(io_operation& op) noexcept {
 void engine::go_on_with(io_operation& op) noexcept {
   if (!has_arrived(op)) return restart(op);
   if (!perform_now(op)) await_readiness(op);
+}
+
+void engine::member_ended(io_operation& chain) noexcept {
+  if (delivered_ > 0) --delivered_; // no receiver outside of the chain was notified
+  if (chain.links.in_flight()) (void)perform_now(chain);
 }
 
 // Takes an operation back from wherever it waits. False: the kernel or a worker has it and will say when it
@@ -347,6 +208,45 @@ void engine::expire(bound const& b) noexcept {
     expire_one(op, now_ns);
     turn_.hasten(op);
   }
+}
+
+io_status engine::poll(io_operation& op) noexcept {
+  if (!op.started()) return io_status::not_started;
+  if (!on_own_thread() || is_elsewhere(op)) return op.completed() ? io_status::completed : io_status::pending;
+  operation_links& l = op.links;
+  bool const awaits_grant = what_follows(l.is.where, trigger::granted) == reaction::perform;
+  if (op.completed() && !awaits_grant) return io_status::completed; // one of many values may be known
+  if (inherited_by_fork()) { // the parent's; this process has only a copy of its memory
+    op.set_outcome(detail::native(error::inherited_by_fork));
+    op.deliver(io_operation::value | io_operation::done);
+    return io_status::completed;
+  }
+  turn_.renew();
+  if (l.in_flight() && l.is.undelivered == 0) {
+    if (l.is.in_heap && l.due <= now()) {
+      expire_one(op, now());
+    } else if (l.is.where == place::with_members) {
+      poll_member(op.faces().member(op));
+    } else if (awaits_grant) {
+      if (op.faces().resource->is_granted(op)) granted(op);
+    } else if (is_with_backend(l.is.where)) {
+      look_at(op);
+    }
+    take_messages();
+  }
+  if (l.is.undelivered == 0) return io_status::pending;
+  deliver_now(op);
+  return io_status::completed;
+}
+
+void engine::poll_member(io_operation& m) noexcept {
+  if (!m.completed()) {
+    (void)poll(m);
+    return;
+  }
+  // Its value is known; the chain goes on once the kernel has released its buffers.
+  if (m.links.is.undelivered == 0) look_at(m);
+  if (m.links.is.undelivered != 0) deliver_now(m);
 }
 
 } // namespace unio::driver

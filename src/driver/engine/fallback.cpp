@@ -1,0 +1,74 @@
+// A backend that may not go on, and the one that takes its place while operations are in flight.
+
+#include "driver/choose.hpp"
+#include "driver/engine/rooms.hpp"
+
+#include <algorithm>
+
+namespace unio::inline v0_1::driver {
+
+// The backend may not go on (a seccomp filter that came later, say): epoll takes its place. What the kernel
+// has not begun is armed again there. What it may have begun is never performed again, and its memory is the
+// kernel's until the old one says that the kernel holds nothing any more.
+int engine::change_backend(int why) noexcept {
+  std::unique_ptr<backend> next = backend_after(*backend_, why, mail_.bell.fd());
+  if (next == nullptr) return why;
+  backend_->leave(*this);
+  leaving_ = std::move(backend_);
+  backend_ = std::move(next);
+  if (int const b = backend_->bind(*this); b != 0) return b;
+  bool any_stays = false;
+  descriptors_.for_each([&](descriptor& d) {
+    for (io_operation* op = d.in_flight; op != nullptr;) {
+      io_operation* const following = op->links.next_on_handle;
+      operation_links& l = op->links;
+      bool const stays = l.submitted();
+      if (what_follows(l.is.where, trigger::driver_lost) == reaction::rearm) {
+        move(*op, place::at_hand);
+        if (l.is.undelivered != 0) { // armed after its receiver has been notified
+          move(*op, place::yielded);
+        } else if (l.is.cancel_wanted || l.is.timed_out) {
+          process(*op, -ECANCELED, 0);
+        } else {
+          go_on_with(*op);
+        }
+      }
+      any_stays = any_stays || stays;
+      op = following;
+    }
+  });
+  if (!any_stays) leaving_.reset();
+  return 0;
+}
+
+// Nothing wakes this thread when the kernel is done with what the backend before had: it looks now and then.
+std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
+  constexpr std::int64_t between_looks_ns = 5'000'000;
+  bool const gone = leaving_->has_left(*this);
+  if (gone) leaving_.reset();
+  if (turn_.has_ready()) return 0;
+  return gone || until == 0 ? until : std::min(until, now() + between_looks_ns);
+}
+
+int engine::reap(std::int64_t until) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
+  int const e = backend_->reap(*this, until);
+  return e >= 0 ? e : change_backend(e);
+}
+
+void engine::look_at(io_operation& op) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    (void)reap_leaving(0);
+  if (op.links.is.undelivered != 0) return;
+  if (int const e = backend_->look_at(*this, op); e < 0) (void)change_backend(e);
+}
+
+unio::capabilities engine::capabilities() const {
+  unio::capabilities c;
+  backend_->describe(c);
+  c.why = why_this_driver(backend_->why_no_ring());
+  return c;
+}
+
+} // namespace unio::driver

@@ -1,0 +1,231 @@
+// What is under way, from its start to its result: an operation is tried, launched, processed, and lands.
+
+#include "core/pauses.hpp"
+#include "driver/engine/rooms.hpp"
+#include "sys/descriptors.hpp"
+
+#include <cerrno>
+
+namespace unio::inline v0_1::driver {
+
+// What has lately always succeeded has no more in it than it must, and calls nothing but what it ends with;
+// what it leaves out, and what is rare, is done by the functions behind it.
+void engine::start(io_operation& op) noexcept {
+  if (op.is_atomic())
+      [[unlikely]] // by another thread, perhaps, which must not look at anything of this one's
+    return start_with_care(op);
+  operation_faces const& f = op.faces();
+  descriptor* const d = descriptors_.find_known(op.fd());
+  if (f.perform_then != nullptr && d != nullptr && d->one_way(f.flow).is_sure() && open_ && turn_.is_free() &&
+      !inherited_by_fork()) [[likely]] {
+    ++statistics.started;
+    return f.perform_then(op, &tried_bytes, this);
+  }
+  begin(op, d);
+}
+
+void engine::start_with_care(io_operation& op) noexcept {
+  if (op.is_atomic() && !on_own_thread()) {
+    if (shared_ != nullptr) return shared_->start_unclaimed(op);
+    if (op.ask(io_operation::request_start)) mail_.send(op);
+    return;
+  }
+  begin(op, nullptr);
+}
+
+bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
+  operation_faces const& f = op.faces();
+  bool const predicted = f.tries == inline_attempt::predicted;
+  if (predicted && d.direction_of(op).is_ready()) [[likely]]
+    return true;
+  if (is_only_tried(op) || f.tries == inline_attempt::always) return true;
+  return predicted && d.direction_of(op).worth_trying();
+}
+
+inline bool engine::goes_with_others(io_operation const& op) noexcept {
+  operation_faces const& f = op.faces();
+  return f.goes_with_others != nullptr && backend_->prefers_batch(*this, op) && !is_only_tried(op) &&
+         f.goes_with_others(op);
+}
+
+// `d`: what is known of its descriptor, or null.
+void engine::begin(io_operation& op, descriptor* d) noexcept {
+  operation_faces const& f = op.faces();
+  ++statistics.started;
+  if (!open_ || inherited_by_fork()) [[unlikely]]
+    if (int const e = closing_ ? detail::native(error::multiplexer_destroyed) : ensure_bound(); e != 0)
+      return fail(op, e);
+  if (f.begin != nullptr) f.begin(op); // which may choose another descriptor
+  if (d == nullptr || f.begin != nullptr) d = descriptors_.find(op.fd());
+  if (d == nullptr) [[unlikely]]
+    return fail(op, -ENOMEM);
+
+  if (!worth_trying(op, *d)) return launch(op, *d, attempted::no);
+  if (goes_with_others(op)) return launch(op, *d, attempted::with_others);
+  tried(op, *d, f.perform(op, attempt::nonblocking));
+}
+
+// What an attempt on `d` has come to.
+void engine::tried(io_operation& op, descriptor& d, int res) noexcept {
+  descriptor* waits_on = nullptr;
+  if (res != -EAGAIN) [[likely]] {
+    ++statistics.inline_hits;
+    d.direction_of(op).hit();
+    if (op.faces().complete(op, res, 0) == outcome::finished) [[likely]]
+      return settle_inline(op);
+    waits_on = descriptors_.find(op.fd());
+  } else {
+    ++statistics.inline_misses;
+    waits_on = &unready(op, d);
+  }
+  if (is_only_tried(op)) return fail(op, -EAGAIN);
+  launch(op, *waits_on, attempted::in_vain);
+}
+
+void engine::tried(io_operation& op, int res) noexcept { tried(op, *descriptors_.find(op.fd()), res); }
+
+void engine::list(io_operation& op, descriptor& d) noexcept {
+  operation_links& l = op.links;
+  l.previous_on_handle = nullptr;
+  l.next_on_handle = d.in_flight;
+  if (d.in_flight != nullptr) d.in_flight->links.previous_on_handle = &op;
+  d.in_flight = &op;
+}
+
+void engine::unlist(io_operation& op, descriptor& d) noexcept {
+  operation_links& l = op.links;
+  if (l.previous_on_handle != nullptr) {
+    l.previous_on_handle->links.next_on_handle = l.next_on_handle;
+  } else {
+    d.in_flight = l.next_on_handle;
+  }
+  if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
+}
+
+void engine::relist(io_operation& op, int old_fd) noexcept {
+  if (op.fd() == old_fd || !op.links.in_flight()) [[likely]]
+    return;
+  unlist(op, *descriptors_.find(old_fd));
+  list(op, *descriptors_.find(op.fd()));
+}
+
+void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
+  operation_links& l = op.links;
+  move(op, place::at_hand);
+  ++in_flight_;
+  if (shared_ != nullptr) shared_->count(1);
+  list(op, d);
+  if (op.faces().for_each_descriptor == nullptr) [[likely]] {
+    sys::enter_flight(op.fd());
+  } else {
+    ++several_descriptors_;
+    op.for_each_descriptor([this](int fd) {
+      sys::enter_flight(fd);
+      descriptors_.find(fd); // so that relisting it cannot fail for want of memory
+    });
+  }
+  readiness const wants = op.faces().wants(op);
+  l.due = moment_of(op, wants);
+  if (l.due != forever) deadlines_.insert(op);
+  if (wants == readiness::time) return move(op, place::timed);
+  if (has_members(op)) return move(op, place::with_members);
+  if (op.is_multishot() && never_waits(op)) return restart(op);
+  backend_->arm(*this, op, how, wants);
+}
+
+void engine::await_readiness(io_operation& op, readiness wants) noexcept {
+  switch (wants) {
+    case readiness::time:
+      return; // the deadline queue has it
+    case readiness::nothing:
+      return perform_later(op);
+    case readiness::retry:
+      return retry_later(op);
+    case readiness::worker:
+      return to_worker(op);
+    case readiness::resource:
+      return enqueue(op);
+    case readiness::readable:
+    case readiness::writable:
+    case readiness::exceptional:
+      return backend_->park(*this, op);
+  }
+}
+
+bool engine::perform_now(io_operation& op) noexcept {
+  int const r = op.faces().perform(op, attempt::nonblocking);
+  if (r == -EAGAIN) return (void)unready(op, *descriptors_.find(op.fd())), false;
+  process(op, r, 0);
+  return true;
+}
+
+// An attempt on `d` would have waited. The operation learns which of its descriptors to wait on. That one,
+// which is returned, learns that it is empty.
+descriptor& engine::unready(io_operation& op, descriptor& d) noexcept {
+  int const fd = op.fd();
+  op.faces().complete(op, -EAGAIN, 0);
+  relist(op, fd);
+  descriptor& waits_on = op.fd() == fd ? d : *descriptors_.find(op.fd());
+  waits_on.missed(op);
+  return waits_on;
+}
+
+void engine::process(io_operation& op, int res, unsigned flags) noexcept {
+  operation_links& l = op.links;
+  int const fd = op.fd();
+  outcome const o = op.faces().complete(op, res, flags);
+  relist(op, fd);
+  switch (o) {
+    case outcome::finished:
+      return settle(op, io_operation::value | io_operation::done);
+    case outcome::released:
+      return settle(op, io_operation::done);
+    case outcome::holding:
+      if (l.is.in_heap) deadlines_.remove(op); // its deadline was met
+      return settle(op, io_operation::value);
+    case outcome::more:
+      l.is.pauses = 0;
+      if ((flags & flag_more) == 0) move(op, place::yielded);
+      return settle(op, io_operation::value);
+    case outcome::pause: {
+      bool const first = l.is.pauses == 0;
+      if (l.is.pauses < detail::pauses_that_grow) ++l.is.pauses;
+      if ((flags & flag_more) == 0) move(op, place::yielded);
+      if (first) return settle(op, io_operation::value);
+      return after_value(op);
+    }
+    case outcome::pending:
+      return;
+    case outcome::again:
+      if (l.is.cancel_wanted || l.is.timed_out) return process(op, -ECANCELED, 0);
+      return await_readiness(op);
+  }
+}
+
+// The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
+void engine::settle(io_operation& op, unsigned events) noexcept {
+  operation_links& l = op.links;
+  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
+  if ((events & io_operation::done) != 0) land(op);
+  if (l.is.queue != static_cast<std::uint8_t>(queue_name::none)) return;
+  turn_.push(op);
+}
+
+void engine::land(io_operation& op) noexcept {
+  operation_links& l = op.links;
+  move(op, place::landed);
+  --in_flight_;
+  if (shared_ != nullptr) ++landed_;
+  unlist(op, *descriptors_.find(op.fd()));
+  if (l.is.in_heap) deadlines_.remove(op);
+  if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
+}
+
+// For the threads that close its descriptors an operation is in flight until its receiver is about to be
+// notified.
+void engine::leave_flight(io_operation& op) noexcept {
+  move(op, place::idle);
+  op.for_each_descriptor(&sys::leave_flight);
+}
+
+} // namespace unio::driver
