@@ -224,8 +224,9 @@ struct operation_links {
   std::uint32_t slot; ///< the driver's number for it
 
   struct marks {
-    std::uint8_t queue = 0;       ///< the queue's: whether it is in it
-    std::uint8_t undelivered = 0; ///< what its receiver is still to be notified of: io_operation::stage
+    std::uint8_t queue = 0;           ///< the queue's: whether it is in it
+    std::uint8_t undelivered : 2 = 0; ///< what its receiver is still to be notified of: io_operation::stage
+    readiness wants : 3 = readiness::nothing; ///< what it waits for, while the driver has it
     place where = place::idle;
     bool in_heap : 1 = false; ///< of deadlines
     bool cancel_wanted : 1 = false;

@@ -43,8 +43,8 @@ class backend {
 
   /// The first use by the thread that will run it. Returns 0 or a negative native code.
   virtual int bind(engine&) noexcept { return 0; }
-  /// Gives the kernel an operation that is in flight, or parks it. `wants`: what it wants now.
-  virtual void arm(engine&, io_operation& op, attempted, readiness wants) noexcept = 0;
+  /// Gives the kernel an operation that is in flight, or parks it. What it wants now is in its links.
+  virtual void arm(engine&, io_operation& op, attempted) noexcept = 0;
   /// Whether an operation on a stream socket, which might be performed at once, is better performed with
   /// others: it saves system calls. If so it is armed next.
   virtual bool prefers_batch(engine&, io_operation const& op) noexcept = 0;

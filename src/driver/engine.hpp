@@ -176,7 +176,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void await_readiness(io_operation& op) noexcept { await_readiness(op, op.faces().wants(op)); }
   void await_readiness(io_operation& op, readiness wants) noexcept;
   /// Gives the backend of now one that another had, and did not begin.
-  void arm_again(io_operation& op) noexcept { backend_->arm(*this, op, attempted::no, op.faces().wants(op)); }
+  void arm_again(io_operation& op) noexcept { arm(op, attempted::no, op.faces().wants(op)); }
   /// The kernel has brought something for an operation that it goes on with.
   void bring(io_operation& op) noexcept;
   /// Performs it in the next turn, or before.
@@ -209,6 +209,7 @@ class engine final : public io_multiplexer, public leaves_remains {
 
  private:
   class bound;
+  class notification;
 
   int ensure_bound() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
@@ -231,6 +232,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   void tried(io_operation& op, descriptor& d, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, descriptor& d, attempted how) noexcept;
+  void arm(io_operation& op, attempted how, readiness wants) noexcept {
+    op.links.is.wants = wants;
+    backend_->arm(*this, op, how);
+  }
   void land(io_operation& op) noexcept;
   static void leave_flight(io_operation& op) noexcept;
   void settle(io_operation& op, unsigned events) noexcept;
@@ -266,6 +271,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void give_away_all(operation_queue& batch) noexcept;
   void give_away_posted() noexcept;
   [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
+  [[nodiscard]] bool is_notifying(io_operation const& op) const noexcept;
   void take_messages_now() noexcept;
   int take_delivered() noexcept;
   void deliver_now(io_operation& op) noexcept;
@@ -290,6 +296,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   shared_state* shared_;
 
   turn turn_;
+  notification* notifying_ = nullptr; ///< the innermost receiver of a value that is not the last, while it runs
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;

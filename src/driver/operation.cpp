@@ -78,7 +78,7 @@ io_multiplexer& io_operation::chosen(io_multiplexer* m) const noexcept {
 void io_operation::start(io_multiplexer* m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
-  links.is = {};
+  links.is = driver::operation_links::marks{};
   io_multiplexer& runs = is_atomic() ? chosen(m).of_this_thread() : chosen(m);
   runner().store(&runs, std::memory_order_relaxed);
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
@@ -153,7 +153,7 @@ void io_operation::run_blocking() noexcept {
       start();
       if (!finished()) multiplexer()->finish(*this);
     });
-  links.is = {};
+  links.is = driver::operation_links::marks{};
   state().store(bit_started, std::memory_order_relaxed);
   io_multiplexer* const threads_own = detail::shortcut.get();
   if (threads_own != nullptr && driver::has_to_move(*threads_own)) {

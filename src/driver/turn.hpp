@@ -217,41 +217,6 @@ class turn {
     return is_long;
   }
 
-  // Receivers of a value that is not the last, while they run.
-
-  /// Around one of them.
-  class notification {
-   public:
-    notification(turn& t, io_operation& op) noexcept
-        : turn_(t), op_(&op), outer_(std::exchange(t.notifying_, this)) {}
-    notification(notification const&) = delete;
-    notification& operator=(notification const&) = delete;
-    ~notification() { turn_.notifying_ = outer_; }
-    [[nodiscard]] bool has_ended() const noexcept { return op_ == nullptr; }
-
-   private:
-    friend turn;
-    turn& turn_;
-    io_operation* op_; // null once it has ended all the same
-    notification* outer_;
-  };
-  [[nodiscard]] bool is_notifying() const noexcept { return notifying_ != nullptr; }
-  [[nodiscard]] bool is_notifying(io_operation const& op) const noexcept {
-    for (notification const* n = notifying_; n != nullptr; n = n->outer_)
-      if (n->op_ == &op) return true;
-    return false;
-  }
-  /// Its receiver, which runs further up, may have closed the handle.
-  void has_ended(io_operation const& op) noexcept {
-    for (notification* n = notifying_; n != nullptr; n = n->outer_)
-      if (n->op_ == &op) n->op_ = nullptr;
-  }
-  /// The innermost first.
-  template <class F> void for_each_notified(F f) noexcept {
-    for (notification const* n = notifying_; n != nullptr; n = n->outer_)
-      if (n->op_ != nullptr) f(*n->op_);
-  }
-
  private:
   /// Results in the queue, but for those that are due.
   [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
@@ -311,9 +276,8 @@ class turn {
   int quiet_ = turn_budget;  // of these, what the coroutine that runs may complete without being suspended
   int due_first_ = 0;        // results of due_ that are served before those of ready_
   unsigned rotation_ = 0;
-  bool alone_ = true;                 // nothing else was ready when this turn began
-  bool delivering_ = false;           // a receiver is running
-  notification* notifying_ = nullptr; // the innermost
+  bool alone_ = true;       // nothing else was ready when this turn began
+  bool delivering_ = false; // a receiver is running
 };
 
 } // namespace unio::driver

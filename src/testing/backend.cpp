@@ -25,17 +25,18 @@ int simulated_backend::bind(engine& e) noexcept {
   return 0;
 }
 
-void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how, readiness wants) noexcept {
+void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how) noexcept {
   if (op.fd() >= 0 && !world_.owns(op.fd())) {
     std::fprintf(stderr, "unio::testing: %s on a descriptor that is not simulated\n", op.faces().name);
     UNIO_EXPECTS(false, "a simulated multiplexer runs operations on simulated handles only");
   }
+  readiness const wants = op.links.is.wants;
   bool const as_epoll = waits_for_descriptor(wants) && world_.random.one_in(2);
   if (how == driver::attempted::with_others && as_epoll) return e.perform_later(op);
   predict(e, op.fd());
   bool const may_poll = world_.options.readiness && waits_for_descriptor(wants);
   if (may_poll && !op.is_multishot() && world_.random.one_in(3)) return park(e, op);
-  ring_client::arm(e, op, how, wants);
+  ring_client::arm(e, op, how);
 }
 
 bool simulated_backend::prefers_batch(engine& e, io_operation const&) noexcept {

@@ -13,7 +13,7 @@ class simulated_backend final : public driver::ring_client<simulated_kernel> {
   explicit simulated_backend(world& w) noexcept : ring_client(w.open_doorbell(), w), world_(w) {}
 
   int bind(driver::engine& e) noexcept override;
-  void arm(driver::engine&, io_operation& op, driver::attempted, readiness wants) noexcept override;
+  void arm(driver::engine&, io_operation& op, driver::attempted) noexcept override;
   bool prefers_batch(driver::engine&, io_operation const& op) noexcept override;
   bool disarm(driver::engine&, io_operation& op) noexcept override;
   int reap(driver::engine&, std::int64_t until) noexcept override;

@@ -182,9 +182,8 @@ void engine::forget_here(int fd) noexcept {
     cancel_all_on(fd);
     // A receiver may close the handle while it is notified of one of many values: the end cannot wait for it
     // to return.
-    turn_.for_each_notified([&](io_operation& op) {
-      if (op.links.is.undelivered == 0 && uses(op, fd)) after_value(op);
-    });
+    for (notification const* n = notifying_; n != nullptr; n = n->outer())
+      if (n->op() != nullptr && n->op()->links.is.undelivered == 0 && uses(*n->op(), fd)) after_value(*n->op());
     reach([&] {
       if (!has_in_flight(fd)) return true;
       cancel_all_on(fd); // receivers may have started more

@@ -130,10 +130,11 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
   if (wants == readiness::time) return move(op, place::timed);
   if (has_members(op)) return move(op, place::with_members);
   if (op.is_multishot() && never_waits(op)) return restart(op);
-  backend_->arm(*this, op, how, wants);
+  arm(op, how, wants);
 }
 
 void engine::await_readiness(io_operation& op, readiness wants) noexcept {
+  op.links.is.wants = wants;
   switch (wants) {
     case readiness::time:
       return; // the deadline queue has it
@@ -205,7 +206,7 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
 // The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
 void engine::settle(io_operation& op, unsigned events) noexcept {
   operation_links& l = op.links;
-  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
+  l.is.undelivered = (l.is.undelivered | events) & all_events;
   if ((events & io_operation::done) != 0) land(op);
   if (l.is.queue != static_cast<std::uint8_t>(queue_name::none)) return;
   turn_.push(op);

@@ -61,9 +61,9 @@ void engine::take_over(io_operation& op) noexcept {
   readiness const wants = op.faces().wants(op);
   if (wants == readiness::time) return move(op, place::timed);
   if (is_only_tried(op) || has_arrived(op)) return go_on_with(op);
-  if (!has_members(op) && !worth_trying(op, *d)) return backend_->arm(*this, op, attempted::no, wants);
+  if (!has_members(op) && !worth_trying(op, *d)) return arm(op, attempted::no, wants);
   if (perform_now(op)) return;
-  if (!has_members(op)) return backend_->arm(*this, op, attempted::in_vain, op.faces().wants(op));
+  if (!has_members(op)) return arm(op, attempted::in_vain, op.faces().wants(op));
   move(op, place::with_members);
   if (!l.is.cancel_wanted) return;
   l.is.cancel_wanted = false;

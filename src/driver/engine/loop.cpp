@@ -196,7 +196,7 @@ void engine::settle_inline(io_operation& op) noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.is.where == place::ready && !op.is_atomic() && !turn_.is_notifying()) [[likely]] {
+  if (l.is.where == place::ready && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     move(op, place::idle);
     ++delivered_;
@@ -216,7 +216,7 @@ inline void engine::deliver_value(io_operation& op) noexcept {
 inline void engine::notify_of_value(io_operation& op) noexcept {
   bool has_ended = false;
   {
-    turn::notification const here(turn_, op);
+    notification const here(*this, op);
     op.deliver(io_operation::value);
     has_ended = here.has_ended();
   }
@@ -233,7 +233,7 @@ void engine::deliver_with_care(io_operation& op) noexcept {
     return deliver_value(op);
   if (l.is.where == place::landed) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);
-  if (events == all_events && !op.is_atomic() && !turn_.is_notifying()) [[likely]] {
+  if (events == all_events && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
     ++delivered_;
     ++statistics.finished;
@@ -242,14 +242,15 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
   if (events != l.is.undelivered) ++deferred_;
-  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
+  l.is.undelivered = l.is.undelivered & ~events & all_events;
   if (events == 0) return;
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;
   if (ends) ++statistics.finished;
   if (ends) notified_end_ = true;
   if (ends) {
-    turn_.has_ended(op);
+    for (notification* n = notifying_; n != nullptr; n = n->outer())
+      if (n->op() == &op) n->end();
     return op.deliver(events); // the operation may be gone now
   }
   notify_of_value(op);

@@ -80,6 +80,34 @@ class engine::bound {
   std::int64_t until_;
 };
 
+/// Around a receiver that is notified of a value that is not the last: it may end its operation all the same,
+/// by closing the handle.
+class engine::notification {
+ public:
+  notification(engine& e, io_operation& op) noexcept
+      : engine_(e), op_(&op), outer_(std::exchange(e.notifying_, this)) {}
+  notification(notification const&) = delete;
+  notification& operator=(notification const&) = delete;
+  ~notification() { engine_.notifying_ = outer_; }
+
+  [[nodiscard]] bool has_ended() const noexcept { return op_ == nullptr; }
+  void end() noexcept { op_ = nullptr; }
+  /// Null once it has ended.
+  [[nodiscard]] io_operation* op() const noexcept { return op_; }
+  [[nodiscard]] notification* outer() const noexcept { return outer_; }
+
+ private:
+  engine& engine_;
+  io_operation* op_;
+  notification* outer_;
+};
+
+inline bool engine::is_notifying(io_operation const& op) const noexcept {
+  for (notification const* n = notifying_; n != nullptr; n = n->outer())
+    if (n->op() == &op) return true;
+  return false;
+}
+
 /// What is asked for by other threads, what workers have performed, and what was put off.
 inline void engine::take_messages() noexcept {
   turn_.queue_next_inline();

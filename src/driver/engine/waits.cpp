@@ -51,9 +51,10 @@ void engine::worker_returned(io_operation& op, int res) noexcept {
   operation_links::marks& is = op.links.is;
   if (res != -EAGAIN || is.cancel_wanted || is.timed_out) return process(op, res, 0);
   (void)unready(op, *descriptors_.find(op.fd()));
-  if (op.faces().wants(op) == readiness::worker && is.pauses != 0) return retry_later(op);
+  readiness const wants = op.faces().wants(op);
+  if (wants == readiness::worker && is.pauses != 0) return retry_later(op);
   if (is.pauses == 0) is.pauses = 1;
-  await_readiness(op);
+  await_readiness(op, wants);
 }
 
 void engine::retry_later(io_operation& op) noexcept {
@@ -161,7 +162,7 @@ void engine::cancel(io_operation& op) noexcept {
   ++statistics.cancels;
   l.is.cancel_wanted = true;
   if (is_held(op)) return want_buffers(op);
-  if (l.is.undelivered != 0 || turn_.is_notifying(op)) return; // after_value() sees to it
+  if (l.is.undelivered != 0 || is_notifying(op)) return; // after_value() sees to it
   if (take_back(op)) process(op, -ECANCELED, 0);
 }
 

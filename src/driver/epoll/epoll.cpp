@@ -35,7 +35,8 @@ class epoll_backend final : public backend {
       : backend(doorbell_fd), epoll_fd_(epoll_fd), why_(why) {}
   ~epoll_backend() override { sys::close(epoll_fd_); }
 
-  void arm(engine& e, io_operation& op, attempted how, readiness wants) noexcept override {
+  void arm(engine& e, io_operation& op, attempted how) noexcept override {
+    readiness const wants = op.links.is.wants;
     if (how == attempted::with_others) return e.perform_later(op);
     bool const may_try = waits_for_descriptor(wants) || wants == readiness::retry;
     if (!may_try || how != attempted::no) return e.await_readiness(op, wants);
@@ -120,7 +121,7 @@ class epoll_backend final : public backend {
     if (ended || (event.events & EPOLLOUT) != 0) d->writing.set_ready();
     for (io_operation* op = d->in_flight; op != nullptr;) {
       io_operation* const next = op->links.next_on_handle;
-      readiness const wants = op->faces().wants(*op);
+      readiness const wants = op->links.is.wants;
       bool const waits_here =
           op->fd() == fd && what_follows(op->links.is.where, trigger::readiness) == reaction::perform;
       if (waits_here && (wants == readiness::exceptional || d->direction_of(*op).is_ready())) {

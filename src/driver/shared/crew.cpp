@@ -171,7 +171,9 @@ void crew::end_unclaimed(operation_queue& ops) noexcept {
     unsigned ends = (l.is.undelivered & io_operation::done) != 0 ? l.is.undelivered : 0U;
     l.is.cancel_wanted = true;
     while (ends == 0) {
-      if ((std::exchange(l.is.undelivered, 0) & io_operation::value) != 0) op->deliver(io_operation::value);
+      bool const has_value = (l.is.undelivered & io_operation::value) != 0;
+      l.is.undelivered = 0;
+      if (has_value) op->deliver(io_operation::value);
       outcome o = op->faces().complete(*op, -ECANCELED, 0);
       if (o == outcome::pending)
         o = op->faces().complete(*op, op->faces().perform(*op, attempt::nonblocking), 0);

@@ -61,7 +61,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   explicit ring_client(int doorbell_fd, Arguments&... arguments) noexcept
       : backend(doorbell_fd), kernel_(arguments...) {}
 
-  void arm(engine&, io_operation& op, attempted how, readiness) noexcept override {
+  void arm(engine&, io_operation& op, attempted how) noexcept override {
     bool const untried = how == attempted::with_others;
     move(op, untried ? place::to_try : place::to_submit);
     untried_waits_ = untried_waits_ || untried;
@@ -135,7 +135,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
       if (e.perform_now(op)) return 0;
       move(op, where);
       to_submit_.push(op);
-      readiness const wants = op.faces().wants(op);
+      readiness const wants = op.links.is.wants = op.faces().wants(op);
       bool const can_wait = wants == readiness::readable || wants == readiness::writable;
       if (can_wait && !untried_waits_) return 0;
     }
@@ -246,7 +246,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
       if (polls) {
         sqe->opcode = IORING_OP_POLL_ADD;
         sqe->fd = op->fd();
-        sqe->poll32_events = ring_poll_events(op->faces().wants(*op));
+        sqe->poll32_events = ring_poll_events(op->links.is.wants);
       } else if ((op->is_multishot() && !multishot_) || !kernel_.prepare(*op, *sqe)) {
         kernel_.put_back();
         move(*op, place::at_hand);
@@ -263,7 +263,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
       op->links.slot = slot;
       move(*op, polls ? place::polled : place::in_kernel);
       sqe->user_data = slots_.user_data(slot);
-      if (!polls && op->faces().wants(*op) == readiness::worker) ++e.statistics.kernel_jobs;
+      if (!polls && op->links.is.wants == readiness::worker) ++e.statistics.kernel_jobs;
       sys::kernel_takes(op);
       ++e.statistics.submissions;
     }
@@ -271,7 +271,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   void without_ring(engine& e, io_operation& op) noexcept {
-    readiness const wants = op.faces().wants(op);
+    readiness const wants = op.links.is.wants;
     bool const may_try =
         wants == readiness::readable || wants == readiness::writable || wants == readiness::retry;
     bool const untried = op.faces().tries == inline_attempt::never || wants == readiness::retry ||
@@ -286,7 +286,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   // A cancel that was not asked for: the kernel got no thread for it, as while signals keep coming
   // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.
   static bool needs_kernel_thread(io_operation const& op) noexcept {
-    readiness const wants = op.faces().wants(op);
+    readiness const wants = op.links.is.wants;
     return wants == readiness::worker || wants == readiness::nothing;
   }
 

@@ -54,7 +54,7 @@ class uring_kernel : public ring {
   /// or its memory is with a device or the network. Without deferred task work that is so of all.
   [[nodiscard]] bool outlasts_entering(io_operation const& op) const noexcept {
     if (!has(IORING_SETUP_DEFER_TASKRUN)) return true;
-    return op.faces().lends_buffers || op.faces().wants(op) == readiness::worker;
+    return op.faces().lends_buffers || op.links.is.wants == readiness::worker;
   }
 
   [[nodiscard]] buffer_slots* slots_of(io_operation& op) noexcept {
