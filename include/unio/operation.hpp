@@ -216,6 +216,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
     io_operation* op_; ///< null once it was destroyed, moved or reset
     ending* const outer_;
   };
+  /// start() on the one that was chosen.
+  void start_on(io_multiplexer& m) noexcept;
   /// poll() of one that was started and has not completed.
   io_status look() noexcept;
   UNIO_LAYOUT void abandon_in_flight() noexcept;

@@ -15,7 +15,7 @@ void calling_back::start(io_operation& op, io_multiplexer* given, refused_functi
   io_multiplexer& m = choose(op.own_multiplexer_, given);
   bool const elsewhere = is_run_elsewhere(m);
   if (!elsewhere && !stop_.stop_possible()) [[likely]]
-    return op.start(&m);
+    return op.start_on(m);
   op.set_atomic(next_message_);
   if (!(elsewhere ? start_elsewhere(op, m) : start_here(op, m))) refused(*this, m);
 }
@@ -23,7 +23,7 @@ void calling_back::start(io_operation& op, io_multiplexer* given, refused_functi
 bool calling_back::start_elsewhere(io_operation& op, io_multiplexer& m) noexcept {
   attached_ = stop_.stop_possible();
   if (attached_ && !attach(stop_)) return op.refuse(-ECANCELED), false;
-  op.start(&m); // this object may be destroyed by now
+  op.start_on(m); // this object may be destroyed by now
   return true;
 }
 
@@ -31,7 +31,7 @@ bool calling_back::start_here(io_operation& op, io_multiplexer& m) noexcept {
   if (stop_.stop_requested()) return op.refuse(-ECANCELED), false;
   bool finished_inside = false;
   finished_inside_ = &finished_inside;
-  op.start(&m);
+  op.start_on(m);
   if (finished_inside) return true; // this object is destroyed
   finished_inside_ = nullptr;
   attached_ = true;

@@ -22,6 +22,7 @@
 #include "driver/registry.hpp"
 #include "driver/remains.hpp"
 #include "driver/turn.hpp"
+#include "sys/fork.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -189,7 +190,11 @@ class engine final : public io_multiplexer, public leaves_remains {
   void granted(io_operation& op) noexcept;
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
-  bool before_sleep() noexcept;
+  bool before_sleep() noexcept {
+    bool const stays_awake = mail_.lie_down() || (shared_ != nullptr && shared_->before_sleep(landed_));
+    if (stays_awake) after_sleep();
+    return stays_awake;
+  }
   void after_sleep() noexcept {
     mail_.rise();
     if (shared_ != nullptr) shared_->after_sleep();
@@ -198,7 +203,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
     return op.links.is.undelivered != 0;
   }
-  [[nodiscard]] bool inherited_by_fork() const noexcept;
+  [[nodiscard]] bool inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
   descriptor_table& descriptors() noexcept { return descriptors_; }
   unio::counters statistics;
 
@@ -211,9 +216,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   class bound;
   class notification;
 
-  int ensure_bound() noexcept;
+  int ensure_bound() noexcept { return open_ && !inherited_by_fork() ? 0 : bind(); }
+  int bind() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
-  result<int> run_turns(int max_items, std::int64_t until) noexcept;
+  result<int> run_turns(int max_items, std::int64_t until, bool* woken) noexcept;
   result<int> turns(int max_items, std::int64_t until) noexcept;
   [[nodiscard]] bool take_wake() noexcept;
   [[nodiscard]] bool take_wake_now() noexcept;
@@ -262,6 +268,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void expire_one(io_operation& op, std::int64_t now_ns) noexcept;
   void want_buffers(io_operation& op) noexcept;
   void expire(bound const& b) noexcept;
+  void expire_first_ones(bound const& b) noexcept;
   void take_messages() noexcept;
   void wait_for_others() noexcept;
   void end_what_stays() noexcept;
@@ -279,6 +286,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void count_landed() noexcept;
   int run_posted(bound const& b, int at_most) noexcept;
   int run_posted_again(bound const& b) noexcept;
+  int run_posted_anew(bound const& b) noexcept;
   void take_posted() noexcept;
   void drop_posted() noexcept;
   [[nodiscard]] bool has_posted() const noexcept {
@@ -296,7 +304,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   shared_state* shared_;
 
   turn turn_;
-  notification* notifying_ = nullptr; ///< the innermost receiver of a value that is not the last, while it runs
+  notification* notifying_ =
+      nullptr; ///< the innermost receiver of a value that is not the last, while it runs
   deadline_queue deadlines_;
   descriptor_table descriptors_;
   std::uint64_t in_flight_ = 0;

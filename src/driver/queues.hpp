@@ -46,7 +46,12 @@ class operation_queue {
   }
   io_operation* pop() noexcept {
     io_operation* const op = first_;
-    if (op != nullptr) remove(*op);
+    if (op == nullptr) return nullptr;
+    --size_;
+    first_ = op->links.next;
+    (first_ != nullptr ? first_->links.previous : last_) = nullptr;
+    op->links.next = nullptr;
+    op->links.is.queue = static_cast<std::uint8_t>(queue_name::none);
     return op;
   }
 

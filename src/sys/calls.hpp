@@ -160,7 +160,8 @@ UNIO_API extern table const* current;
 UNIO_SYSTEM_CALLS(UNIO_FORWARD)
 #undef UNIO_FORWARD
 
-/// The kernel's read(2) and recv(2), inlined into their callers, for use while `current` is `&kernel`.
+/// Calls of the kernel's that are often short, inlined into their callers, for use while `current` is
+/// `&kernel`.
 ///
 /// A processor that predicts returns by a stack finds the kernel's calls there after a system call, and
 /// mispredicts the program's next returns one by one (mitigations such as AMD's safe RET make that the rule).
@@ -169,6 +170,10 @@ namespace kernel_calls {
 inline std::int64_t read(int fd, void* data, std::size_t n) noexcept { return call(SYS_read, fd, data, n); }
 inline std::int64_t recv(int fd, void* data, std::size_t n, int flags) noexcept {
   return call(SYS_recvfrom, fd, data, n, flags, nullptr, nullptr);
+}
+inline std::int64_t io_uring_enter(int fd, unsigned n, unsigned min, unsigned flags, void const* argument,
+                                   std::size_t size) noexcept {
+  return call(SYS_io_uring_enter, fd, n, min, flags, argument, size);
 }
 } // namespace kernel_calls
 

@@ -13,7 +13,7 @@ class io_operation;
 namespace unio::inline v0_1::detail {
 
 /// What an awaited operation needs beside itself: its coroutine, and its stop callback. Not a template
-/// (src/driver/awaiting.cpp). It precedes the operation: see set_atomic().
+/// (src/driver/operation.cpp). It precedes the operation: see set_atomic().
 class awaiting : public stop_node {
  public:
   explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}

@@ -31,20 +31,17 @@ backend::~backend() {
 // descriptor, whatever is short. A wake() that comes meanwhile is for the run() that follows. Returns how
 // many values were delivered.
 template <class Reached, class Failed> int engine::reach(Reached reached, Failed failed) noexcept {
-  bool const outer = std::exchange(took_wake_, false);
   bool woken = false;
   int values = 0;
   while (!reached()) {
     values_ = 0;
-    result<int> const r = run_turns(-1, forever);
-    woken = std::exchange(took_wake_, false) || woken;
+    result<int> const r = run_turns(-1, forever, &woken);
     values += std::exchange(values_, 0);
     if (r.has_value()) continue;
     if (inherited_by_fork()) break; // the parent's operations; this process has only their memory
     failed();
     if (!reached()) sys::pause();
   }
-  took_wake_ = outer;
   if (woken) shared_ != nullptr ? shared_->give_wake() : mail_.keep_wake();
   return values;
 }
@@ -183,7 +180,8 @@ void engine::forget_here(int fd) noexcept {
     // A receiver may close the handle while it is notified of one of many values: the end cannot wait for it
     // to return.
     for (notification const* n = notifying_; n != nullptr; n = n->outer())
-      if (n->op() != nullptr && n->op()->links.is.undelivered == 0 && uses(*n->op(), fd)) after_value(*n->op());
+      if (n->op() != nullptr && n->op()->links.is.undelivered == 0 && uses(*n->op(), fd))
+        after_value(*n->op());
     reach([&] {
       if (!has_in_flight(fd)) return true;
       cancel_all_on(fd); // receivers may have started more

@@ -50,13 +50,6 @@ std::int64_t engine::reap_leaving(std::int64_t until) noexcept {
   return gone || until == 0 ? until : std::min(until, now() + between_looks_ns);
 }
 
-int engine::reap(std::int64_t until) noexcept {
-  if (leaving_ != nullptr) [[unlikely]]
-    until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
-  int const e = backend_->reap(*this, until);
-  return e >= 0 ? e : change_backend(e);
-}
-
 void engine::look_at(io_operation& op) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
     (void)reap_leaving(0);

@@ -33,15 +33,6 @@ void engine::start_with_care(io_operation& op) noexcept {
   begin(op, nullptr);
 }
 
-bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
-  operation_faces const& f = op.faces();
-  bool const predicted = f.tries == inline_attempt::predicted;
-  if (predicted && d.direction_of(op).is_ready()) [[likely]]
-    return true;
-  if (is_only_tried(op) || f.tries == inline_attempt::always) return true;
-  return predicted && d.direction_of(op).worth_trying();
-}
-
 inline bool engine::goes_with_others(io_operation const& op) noexcept {
   operation_faces const& f = op.faces();
   return f.goes_with_others != nullptr && backend_->prefers_batch(*this, op) && !is_only_tried(op) &&
@@ -203,16 +194,7 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
   }
 }
 
-// The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
-void engine::settle(io_operation& op, unsigned events) noexcept {
-  operation_links& l = op.links;
-  l.is.undelivered = (l.is.undelivered | events) & all_events;
-  if ((events & io_operation::done) != 0) land(op);
-  if (l.is.queue != static_cast<std::uint8_t>(queue_name::none)) return;
-  turn_.push(op);
-}
-
-void engine::land(io_operation& op) noexcept {
+inline void engine::land(io_operation& op) noexcept {
   operation_links& l = op.links;
   move(op, place::landed);
   --in_flight_;
@@ -222,11 +204,13 @@ void engine::land(io_operation& op) noexcept {
   if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
 }
 
-// For the threads that close its descriptors an operation is in flight until its receiver is about to be
-// notified.
-void engine::leave_flight(io_operation& op) noexcept {
-  move(op, place::idle);
-  op.for_each_descriptor(&sys::leave_flight);
+// The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
+void engine::settle(io_operation& op, unsigned events) noexcept {
+  operation_links& l = op.links;
+  l.is.undelivered = (l.is.undelivered | events) & all_events;
+  if ((events & io_operation::done) != 0) land(op);
+  if (l.is.queue != static_cast<std::uint8_t>(queue_name::none)) return;
+  turn_.push(op);
 }
 
 } // namespace unio::driver

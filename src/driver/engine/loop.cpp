@@ -20,14 +20,13 @@ engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
 
 std::int64_t backend::now() const noexcept { return sys::steady_now(); }
 
-bool engine::inherited_by_fork() const noexcept { return fork_generation_ != sys::fork_generation(); }
-
 bool engine::on_own_thread() const noexcept {
   void const* const owner = owner_.load(std::memory_order_relaxed);
   return owner == nullptr || owner == this_thread_token();
 }
 
-int engine::ensure_bound() noexcept {
+// On first use, and what came of it later.
+int engine::bind() noexcept {
   if (inherited_by_fork()) return detail::native(error::inherited_by_fork);
   if (bound_) [[likely]]
     return bind_error_;
@@ -42,7 +41,7 @@ int engine::ensure_bound() noexcept {
 
 // Takes in all that the kernel has; with `timers`, what is due meanwhile is delivered in between. Returns 0
 // or a negative native code.
-int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
+[[gnu::always_inline]] inline int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
   int r = reap(until);
   for (int calls = 1; r > 0 && calls != calls_per_turn && !b.is_over(); ++calls) {
     take_messages();
@@ -61,17 +60,22 @@ int engine::fetch(bound const& b, std::int64_t until, bool timers) noexcept {
 
 // Called by a receiver or by posted work: the run() further up learns what was delivered. It would sleep
 // otherwise, though what it was to wait for has come.
-template <class Call> result<int> engine::within_turn(Call call) noexcept {
-  if (!turn_.is_delivering()) [[likely]] {
+template <class Call> [[gnu::always_inline]] inline result<int> engine::within_turn(Call call) noexcept {
+  bool const nested = turn_.is_delivering();
+  int counted = 0;
+  bool ended = false;
+  if (nested) [[unlikely]] {
+    turn_.queue_next_inline();
+    counted = std::exchange(delivered_, 0);
+    ended = notified_end_;
+  } else {
     turn_.begin();
-    return call();
   }
-  turn_.queue_next_inline();
-  int const counted = std::exchange(delivered_, 0);
-  bool const ended = notified_end_;
   result<int> const r = call();
-  delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
-  notified_end_ = notified_end_ || ended;
+  if (nested) [[unlikely]] {
+    delivered_ += counted + std::max(r.has_value() ? *r : 0, 0);
+    notified_end_ = notified_end_ || ended;
+  }
   return r;
 }
 
@@ -109,22 +113,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
   return run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
 }
 
-result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
-  bool const outer = took_wake_;
-  result<int> const r = run_turns(max_items, until);
-  took_wake_ = outer; // what this has taken was for its caller
-  return r;
-}
-
-result<int> engine::run_turns(int max_items, std::int64_t until) noexcept {
-  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
-  bool const outer = turn_.is_delivering();
-  result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
-  if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
-  return r;
-}
-
-result<int> engine::turns(int max_items, std::int64_t until) noexcept {
+[[gnu::always_inline]] inline result<int> engine::turns(int max_items, std::int64_t until) noexcept {
   detail::resume_scope const scope;
   notified_end_ = false;
   bound const b(*this, max_items, forever);
@@ -164,6 +153,22 @@ result<int> engine::turns(int max_items, std::int64_t until) noexcept {
   }
 }
 
+// `woken`, if it is not null, becomes true if wake() has ended this.
+result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) noexcept {
+  if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
+  bool const outer = turn_.is_delivering();
+  bool const outer_wake = std::exchange(took_wake_, false);
+  result<int> const r = within_turn([&]() noexcept { return turns(max_items, until); });
+  if (outer && r.has_value() && *r < 0) notified_end_ = true; // it was woken, say: so is the run() further up
+  bool const own_wake = std::exchange(took_wake_, outer_wake);
+  if (woken != nullptr && own_wake) *woken = true;
+  return r;
+}
+
+result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  return run_turns(max_items, until, nullptr);
+}
+
 // ---- from the result to the receiver ----------------------------------------------------------------------
 
 void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
@@ -196,9 +201,9 @@ void engine::settle_inline(io_operation& op) noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.is.where == place::ready && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
+  if (l.is.undelivered == all_events && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
     l.is.undelivered = 0;
-    move(op, place::idle);
+    l.is.where == place::ready ? move(op, place::idle) : leave_flight(op);
     ++delivered_;
     ++statistics.finished;
     return op.deliver(all_events);
@@ -224,8 +229,8 @@ inline void engine::notify_of_value(io_operation& op) noexcept {
   if (!has_ended && op.links.in_flight() && op.links.is.undelivered == 0) after_value(op);
 }
 
-// One that was in flight, that other threads may touch, that has ended in part only, or one that ends while
-// such a receiver is notified.
+// One that other threads may touch, that has ended in part only, or one that ends while a receiver of such a
+// part is notified.
 void engine::deliver_with_care(io_operation& op) noexcept {
   operation_links& l = op.links;
   unsigned events = l.is.undelivered;
@@ -233,12 +238,6 @@ void engine::deliver_with_care(io_operation& op) noexcept {
     return deliver_value(op);
   if (l.is.where == place::landed) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);
-  if (events == all_events && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
-    l.is.undelivered = 0;
-    ++delivered_;
-    ++statistics.finished;
-    return op.deliver(all_events);
-  }
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
   if (events != l.is.undelivered) ++deferred_;

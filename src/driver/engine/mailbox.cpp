@@ -16,12 +16,6 @@ void doorbell::ring() noexcept {
   if (fd_ >= 0) sys::uninterrupted([&] { return sys::write(fd_, &one, sizeof one); });
 }
 
-bool engine::before_sleep() noexcept {
-  bool const awake = mail_.lie_down() || (shared_ != nullptr && shared_->before_sleep(landed_));
-  if (awake) after_sleep();
-  return awake;
-}
-
 void engine::post(work& w) noexcept {
   if (owner_.load(std::memory_order_relaxed) == this_thread_token() &&
       open_) { // it is awake, and no other thread looks
@@ -116,9 +110,7 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
   return n;
 }
 
-// An engine that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile
-// as well, but not without bound.
-int engine::run_posted_again(bound const& b) noexcept {
+int engine::run_posted_anew(bound const& b) noexcept {
   int ran = 0;
   for (int turns = 0; turns != turn_budget && !b.spent(); ++turns) {
     // While others wait, they have their turn after so many.

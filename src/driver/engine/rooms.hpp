@@ -12,6 +12,7 @@
 
 #include "driver/engine.hpp"
 #include "driver/shared/unclaimed.hpp"
+#include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 
 #include <algorithm>
@@ -52,6 +53,22 @@ inline bool never_waits(io_operation const& op) noexcept {
 
 /// It is tried, and then it ends.
 inline bool is_only_tried(io_operation const& op) noexcept { return never_waits(op) && !op.is_multishot(); }
+
+inline bool engine::worth_trying(io_operation const& op, descriptor& d) noexcept {
+  operation_faces const& f = op.faces();
+  bool const predicted = f.tries == inline_attempt::predicted;
+  if (predicted && d.direction_of(op).is_ready()) [[likely]]
+    return true;
+  if (is_only_tried(op) || f.tries == inline_attempt::always) return true;
+  return predicted && d.direction_of(op).worth_trying();
+}
+
+// For the threads that close its descriptors an operation is in flight until its receiver is about to be
+// notified.
+inline void engine::leave_flight(io_operation& op) noexcept {
+  move(op, place::idle);
+  op.for_each_descriptor(&sys::leave_flight);
+}
 
 /// How much one call may do: so many items, until then.
 class engine::bound {
@@ -108,11 +125,28 @@ inline bool engine::is_notifying(io_operation const& op) const noexcept {
   return false;
 }
 
+inline int engine::reap(std::int64_t until) noexcept {
+  if (leaving_ != nullptr) [[unlikely]]
+    until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
+  int const e = backend_->reap(*this, until);
+  return e >= 0 ? e : change_backend(e);
+}
+
 /// What is asked for by other threads, what workers have performed, and what was put off.
 inline void engine::take_messages() noexcept {
   turn_.queue_next_inline();
   if (shared_ != nullptr && shared_->unclaimed->may_have_some()) claim();
   if (mail_.has_messages() || mail_.has_returns() || turn_.has_later()) take_messages_now();
+}
+
+inline void engine::expire(bound const& b) noexcept {
+  if (deadlines_.earliest() != nullptr) expire_first_ones(b);
+}
+
+// An engine that has nothing in flight has nothing to ask the kernel for: it runs what was posted meanwhile
+// as well, but not without bound.
+inline int engine::run_posted_again(bound const& b) noexcept {
+  return shared_ != nullptr || has_posted() ? run_posted_anew(b) : 0;
 }
 
 /// Whether wake() was called, which is then answered.

@@ -201,8 +201,7 @@ void engine::expire_one(io_operation& op, std::int64_t now_ns) noexcept {
 
 // What ends here is delivered before what else is ready: a timer must not wait until a long queue has been
 // served.
-void engine::expire(bound const& b) noexcept {
-  if (deadlines_.earliest() == nullptr) return;
+void engine::expire_first_ones(bound const& b) noexcept {
   std::int64_t const now_ns = now();
   while (deadlines_.earliest() != nullptr && deadlines_.earliest()->links.due <= now_ns && b.take()) {
     io_operation& op = *deadlines_.earliest();

@@ -108,10 +108,11 @@ template <ring_kernel Kernel> class ring_client : public backend {
     }
     if (sleeps) e.after_sleep();
     take_completions(e);
-    if (means_unavailable(error) && completions_waiting()) return 0; // what is known is delivered first
-    if (error != 0 && !is_shortage(error)) return error;
     // A call brings some twenty completions, the kernel's bound where it is not asked to wait for more.
-    if (error == 0) return kernel_.has_more() && !completions_waiting() ? 1 : 0;
+    if (error == 0) [[likely]]
+      return kernel_.has_more() && !completions_waiting() ? 1 : 0;
+    if (means_unavailable(error) && completions_waiting()) return 0; // what is known is delivered first
+    if (!is_shortage(error)) return error;
     // The next turn goes on: what was short of room for completions has it now, and memory may come back.
     if (may_sleep && !e.has_ready()) kernel_.pause();
     return 0;
@@ -241,7 +242,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
     while (io_operation* const op = to_submit_.first()) {
       io_uring_sqe* const sqe = kernel_.get();
       if (sqe == nullptr) return;
-      to_submit_.remove(*op);
+      (void)to_submit_.pop();
       bool const polls = op->links.is.where == place::to_poll;
       if (polls) {
         sqe->opcode = IORING_OP_POLL_ADD;

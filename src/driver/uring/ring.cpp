@@ -151,40 +151,6 @@ void ring::bound_workers(unsigned for_files, unsigned for_others) noexcept {
   sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_IOWQ_MAX_WORKERS, most, 2);
 }
 
-int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
-  unsigned flags = IORING_ENTER_GETEVENTS;
-  __kernel_timespec timeout{};
-  io_uring_getevents_arg argument{};
-  void const* extra = nullptr;
-  std::size_t size = 0;
-  if (wait_for != 0) {
-    if (no_iowait_) flags |= sys::enter_no_iowait;
-    if (timeout_ns >= 0) {
-      timeout = {.tv_sec = timeout_ns / 1'000'000'000, .tv_nsec = timeout_ns % 1'000'000'000};
-      argument.ts = reinterpret_cast<std::uintptr_t>(&timeout);
-      flags |= IORING_ENTER_EXT_ARG;
-      extra = &argument;
-      size = sizeof argument;
-    }
-  }
-  return enter(wait_for, flags, extra, size);
-}
-
-int ring::submit() noexcept { return enter(0, 0, nullptr, 0); }
-
-int ring::enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept {
-  io_uring_sq& sq = ring_.sq;
-  unsigned const n = unsubmitted();
-  // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
-  std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
-  if (registered_) flags |= IORING_ENTER_REGISTERED_RING;
-  std::int64_t const r = sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
-  // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing
-  // (tokio#8185).
-  sq.sqe_head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
-  return r < 0 && r != -ETIME && r != -EINTR ? static_cast<int>(r) : 0;
-}
-
 void ring::pause() noexcept { sys::pause(); }
 
 int ring::prepare_end() noexcept {
@@ -253,20 +219,6 @@ bool ring::has_ended() noexcept {
   }
   sys::close(std::exchange(results_fd_, -1));
   return true;
-}
-
-bool ring::needs_enter() const noexcept {
-  unsigned const flags = std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire);
-  if ((flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) return true;
-  return !has(IORING_SETUP_TASKRUN_FLAG); // without the flag only entering tells
-}
-
-bool ring::has_more() const noexcept {
-  return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire) & IORING_SQ_TASKRUN) != 0;
-}
-
-bool ring::has_overflown() const noexcept {
-  return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) & IORING_SQ_CQ_OVERFLOW) != 0;
 }
 
 } // namespace unio::driver

@@ -13,6 +13,7 @@
 #include <liburing.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstdint>
 #include <cstring>
 
@@ -105,7 +106,7 @@ class ring {
   bool no_iowait_ = false;
 };
 
-// For each operation: worth inlining.
+// For each operation or turn: worth inlining.
 
 inline io_uring_sqe* ring::get() noexcept {
   io_uring_sq& sq = ring_.sq;
@@ -128,6 +129,56 @@ inline io_uring_cqe* ring::peek() noexcept {
 inline void ring::advance() noexcept {
   // Release: the kernel may write over the completion from now on; what was in it has been read.
   std::atomic_ref(*ring_.cq.khead).store(*ring_.cq.khead + 1, std::memory_order_release);
+}
+
+inline int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
+  unsigned flags = IORING_ENTER_GETEVENTS;
+  __kernel_timespec timeout{};
+  io_uring_getevents_arg argument{};
+  void const* extra = nullptr;
+  std::size_t size = 0;
+  if (wait_for != 0) {
+    if (no_iowait_) flags |= sys::enter_no_iowait;
+    if (timeout_ns >= 0) {
+      timeout = {.tv_sec = timeout_ns / 1'000'000'000, .tv_nsec = timeout_ns % 1'000'000'000};
+      argument.ts = reinterpret_cast<std::uintptr_t>(&timeout);
+      flags |= IORING_ENTER_EXT_ARG;
+      extra = &argument;
+      size = sizeof argument;
+    }
+  }
+  return enter(wait_for, flags, extra, size);
+}
+
+inline int ring::submit() noexcept { return enter(0, 0, nullptr, 0); }
+
+inline int ring::enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept {
+  io_uring_sq& sq = ring_.sq;
+  unsigned const n = unsubmitted();
+  // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
+  std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
+  if (registered_) flags |= IORING_ENTER_REGISTERED_RING;
+  std::int64_t const r = sys::current == &sys::kernel
+                             ? sys::kernel_calls::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size)
+                             : sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
+  // Whatever was said, the head tells what the kernel took: an error does not mean that it took nothing
+  // (tokio#8185).
+  sq.sqe_head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
+  return r < 0 && r != -ETIME && r != -EINTR ? static_cast<int>(r) : 0;
+}
+
+inline bool ring::needs_enter() const noexcept {
+  unsigned const flags = std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire);
+  if ((flags & (IORING_SQ_CQ_OVERFLOW | IORING_SQ_TASKRUN)) != 0) return true;
+  return !has(IORING_SETUP_TASKRUN_FLAG); // without the flag only entering tells
+}
+
+inline bool ring::has_more() const noexcept {
+  return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_acquire) & IORING_SQ_TASKRUN) != 0;
+}
+
+inline bool ring::has_overflown() const noexcept {
+  return (std::atomic_ref(*ring_.sq.kflags).load(std::memory_order_relaxed) & IORING_SQ_CQ_OVERFLOW) != 0;
 }
 
 } // namespace unio::driver
