@@ -18,6 +18,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <coroutine>
+#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -57,6 +58,9 @@ namespace complete_io {
 }
 namespace run {
 #include "../../examples/d2052_4_3_run/main.cpp"
+}
+namespace echo_server_on_threads {
+#include "../../examples/echo_server_on_threads/main.cpp"
 }
 namespace multishot_accept {
 #include "../../examples/multishot_accept/main.cpp"
@@ -228,6 +232,7 @@ INSTANTIATE_TEST_SUITE_P(
         example{"run_on", run_on::program}, example{"affine_awaitable", affine_awaitable::program},
         example{"coroutine_pipe_read", coroutine_pipe_read::program}, example{"post", post::program, false},
         example{"complete_io", complete_io::program, false}, example{"run", run::program, false},
+        example{"echo_server_on_threads", [] { return echo_server_on_threads::program(1, nullptr); }},
         example{"multishot_accept", multishot_accept::program},
         example{"own_multiplexer_per_thread", own_multiplexer_per_thread::program, false},
         example{"reuse_port_workers", reuse_port_workers::program},
