@@ -32,7 +32,7 @@ concept handler_of = std::derived_from<Sender, io_operation> &&
 /// Errors         in the result; std::bad_alloc, before anything was started
 /// Preconditions  not an operation that yields many values: connect those to a receiver
 /// Buffers        the caller's, until the handler is called
-/// Concurrency    if another thread runs the multiplexer, that thread starts the operation
+/// Concurrency    any thread. If only others run the multiplexer, one of them starts the operation
 /// Cancellation   by `stop`, from any thread, as io_operation::cancel(). After a stop the operation does not
 ///                start; the handler still gets condition::canceled, later, as if posted. The token's source
 ///                outlives the operation

@@ -29,8 +29,9 @@ concept receiver_of = requires(Receiver& r, typename Sender::result_type result)
 
 /// An operation bound to its receiver. Movable until it is started; pinned from then until it has finished.
 ///
-/// Concurrency   the thread that runs the multiplexer; connections of atomic_ senders: any thread, for which
-///               they have finished once set_done has returned
+/// Concurrency   the thread that runs the multiplexer; if several may, any starts it, and the one that then
+///               runs it does the rest. Connections of atomic_ senders: any thread, for which they have
+///               finished once set_done has returned
 /// Throws        what moving the receiver throws, before it is started; nothing later
 /// Destruction   in flight cancels the operation and drives its multiplexer until it has finished, without
 ///               calling the receiver; on another thread than the receiver's it waits for a call that is

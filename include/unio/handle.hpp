@@ -53,7 +53,8 @@ class async_close;
 ///                resumed, deadlines pass, posted work runs. They may make blocking calls of their own, which
 ///                are nested, and close the handle, which ends the call with condition::canceled. A call that
 ///                need not wait, or may not (a deadline of zero), delivers nothing on the thread's own; on
-///                one that was set it may. So hold no lock that a receiver takes
+///                one that was set it may. So hold no lock that a receiver takes. One that was set and that
+///                several threads may run is run by the calling one from then on, until that ends
 ///  what waits    for a peer, a moment, a lock, a buffer, a word; and on files barrier() and what is to be
 ///                read past the cache. What else is done with files and names the thread does itself, and
 ///                holds up its own multiplexer meanwhile (not the one set)

@@ -169,7 +169,7 @@ enum class last_link : std::uint8_t {
 /// Errors        as statx(2): ENOENT, ENOTDIR, EACCES, ELOOP, ENAMETOOLONG of a name; error::embedded_nul
 /// Preconditions the handle is open; a path_handle that is not stands for the working directory
 /// Buffers       the name must live until it has finished
-/// Concurrency   any number
+/// Concurrency   any number at once, of any threads; each operation as io_operation
 /// Cancellation  the deadline and a stop bound the wait to begin: a call that a filesystem has begun is not
 ///               interrupted
 /// Cost          no allocation; one system call. Of an open file on a disk of this machine it is made at

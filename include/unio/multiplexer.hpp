@@ -68,16 +68,16 @@ class multiplexer_executor;
 ///
 /// Cost           where nothing else is said: no allocation, no system call of its own; no lock, unless it is
 ///                one of several threads
-/// Thread safety  post(), wake(), executor(), run_by() and forget() from any thread, and of atomic forms
-///                start(), poll(), cancel() and abandon(); everything else from the thread that runs it. If
-///                it was made for several: all from any thread, whose operations and turns are then its own
-///                (see best_available)
+/// Thread safety  post(), spawn(), wake(), executor(), run_by() and forget() from any thread, and of atomic
+///                forms start(), poll(), cancel() and abandon(); everything else from the thread that runs
+///                it. If it was made for several: all from any thread, whose operations and turns are then
+///                its own (see best_available)
 /// Lifetime       outlives what its handles and its executor are used for. Destroying it cancels and awaits
-///                what is in flight. Of those that unio makes, a thread's own and a pool's included: what is
-///                started later on a handle that still refers to it yields error::multiplexer_destroyed,
-///                work posted to its executor is called with `run` false, and such a handle is closed as any
-///                other. So it stays while fewer than 64 others are destroyed; then a new one may use its
-///                memory
+///                what is in flight; no other thread may be inside any of its functions. Of those that unio
+///                makes, a thread's own and a pool's included: what is started later on a handle that still
+///                refers to it yields error::multiplexer_destroyed, work posted to its executor is called
+///                with `run` false, and such a handle is closed as any other. So it stays while fewer than 64
+///                others are destroyed; then a new one may use its memory
 class UNIO_API io_multiplexer {
  public:
   io_multiplexer() = default;
@@ -90,16 +90,17 @@ class UNIO_API io_multiplexer {
   /// With more it is for any number: how many is a hint.
   ///
   /// Several threads. A thread runs it from its first run() (or other function of the loop, or blocking call,
-  /// or poll of an operation that no thread runs) until it ends. Any thread may start operations:
+  /// or poll of an operation that no thread runs) until the thread ends. One that is outside of run() keeps
+  /// what it has in flight, which waits until it comes back or ends. Any thread may start operations:
   ///   * those of a thread that runs it stay with that thread, which notifies their receivers
   ///   * those of another thread go to one that runs it, or to the first that will. They count as pending,
   ///     and their deadlines run, from their start. Two of them may go to different threads, those of one
   ///     handle too. Until its receiver is notified such an operation is the multiplexer's: a thread that is
   ///     to cancel, poll or destroy it uses its atomic form
-  ///   * what a thread has in flight that ends goes on with another, all to the same one, or waits for one.
-  ///     Its receivers notice nothing; no bytes are lost. Exceptions, which are cancelled: chains (link()),
-  ///     and zero-copy sends
-  /// Closing a handle ends what no thread runs yet on the closing thread.
+  ///   * when a thread ends, what it has in flight goes on with another, all of it with the same one, or
+  ///     waits for one. Its receivers notice nothing; no bytes are lost. Exceptions, which are cancelled:
+  ///     chains (link()), and zero-copy sends
+  /// Closing a handle ends, on the closing thread, what no thread runs yet.
   ///
   /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with
   ///                UNIO_DRIVER=uring that of io_uring_setup(2); EINVAL if UNIO_RING_ENTRIES is not in 1 …
@@ -115,9 +116,10 @@ class UNIO_API io_multiplexer {
   ///              io_uring_enter(2) or epoll_pwait2(2), and another one while the kernel has more than that
   ///              brings: some twenty completions of a ring, 128 descriptors
   /// Returns      > 0: how many values were delivered since the last such call, those delivered inside
-  ///              start() included; < 0: operations are pending, none is ready; 0: nothing is pending
+  ///              start() included; < 0: operations are pending, none is ready; 0: nothing is pending. Of
+  ///              several threads: > 0 on the calling one, < 0 on any, 0 on none
   /// Errors       error::inherited_by_fork; permanent ones of io_uring_enter(2), epoll_pwait2(2)
-  /// Concurrency  the thread that runs this multiplexer
+  /// Concurrency  the thread that runs this multiplexer; if several may, any thread, which then does
   /// Cost         O(ready); no allocation, no lock
   /// Source       D2052R0 §4.3.1
   result<int> complete_io(int max_items = -1) noexcept {
@@ -157,7 +159,9 @@ class UNIO_API io_multiplexer {
   ///          alone, 64. After 64 completions timers and posted work have their turn
   /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0:
   ///          nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value was
-  ///          delivered before, or (bounded forms) the time is over
+  ///          delivered before, or (bounded forms) the time is over. Of several threads: 0 if that is so on
+  ///          all. What was posted and is running on another is neither pending nor posted, and may start
+  ///          more: to run until something has ended, see unio::run()
   /// Errors   as complete_io()
   /// Cost     as complete_io()
   /// Source   D2052R0 §4.3.2
@@ -193,12 +197,13 @@ class UNIO_API io_multiplexer {
     return {};
   }
 
-  /// Takes back posted work, before it is destroyed. Returns false if it has run, or is about to. Cost:
-  /// O(posted).
+  /// Takes back posted work, before it is destroyed. On the thread that runs it; if several may, on any.
+  /// Returns false if it has run, or is about to. Cost: O(posted).
   virtual bool withdraw(work& w) noexcept;
 
-  /// Makes one sleeping run() return. From any thread and from signal handlers. The multiplexer must live
-  /// until wake() has returned. Cost: one system call if it sleeps.
+  /// Makes one run() return: one that sleeps, or else the next that would. Of several threads that sleep it
+  /// is one, in turns; calls that no run() has answered yet count as one. From any thread and from signal
+  /// handlers. The multiplexer must live until wake() has returned. Cost: one system call if it sleeps.
   virtual void wake() noexcept = 0;
 
   /// The executor that runs coroutines and work on the thread that runs this multiplexer.

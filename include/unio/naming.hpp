@@ -54,7 +54,7 @@ enum class unlink_mode : std::uint8_t {
 //   Preconditions a path_handle that is not open stands for the working directory
 //   Buffers       the names must live until it has finished; the handles need not, unless they are closed by
 //                 handle::close, which waits for it
-//   Concurrency   any number
+//   Concurrency   any number at once, of any threads; each operation as io_operation
 //   Cancellation  the deadline and a stop bound the wait to begin. A call that has begun is not interrupted:
 //                 its result is reported
 //   Durability    the change survives a power loss after a barrier of the directory (directory_handle)

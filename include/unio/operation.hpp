@@ -49,7 +49,7 @@ enum class io_status : std::uint8_t {
 
 /// The state of an operation. Contains no type of the operating system, allocates nothing, throws nothing.
 ///
-/// Thread safety  one thread at a time: from its start to its end the one that runs its multiplexer. The
+/// Thread safety  one thread at a time: from its start to its end the one that runs it (multiplexer()). The
 ///                atomic_ forms may be started, polled, cancelled and destroyed from any thread
 /// Lifetime       pinned from start() until finished(); see io_operation_connection about destruction
 class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDING> {

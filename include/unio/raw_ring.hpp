@@ -59,7 +59,7 @@ struct ring_completion {
 ///               operation, which stays where it is meanwhile: an entry may point to what `fill` holds. A
 ///               descriptor that `res` names is the caller's: it is lost if the operation is destroyed while
 ///               in flight
-/// Concurrency   as the kernel's operation
+/// Concurrency   as io_operation; how many at once on one descriptor, the kernel's operation says
 /// Cancellation  by ASYNC_CANCEL. A completion that is no error beats a stop and a deadline
 /// Cost          no allocation; a place in the next io_uring_enter(2)
 /// Runs as       the entry · ENOSYS on epoll · in a simulation ENOSYS, and it is named as not simulated

@@ -12,7 +12,8 @@
 //   unio::run([]() -> unio::task<> { (co_await unio::co_no_op()).value(); }());
 //
 // Thread safety  async_run(), sync_wait() and run_on() from any thread that may post to the executor; run(),
-//                and sync_wait() without an executor, from the thread that runs the multiplexer
+//                and sync_wait() without an executor, from the thread that runs the multiplexer, or from any
+//                if several may run it
 
 #pragma once
 
@@ -71,11 +72,12 @@ template <detail::startable_alone... A>
   requires(sizeof...(A) >= 2)
 void async_run(io_multiplexer& m, A&&... a);
 
-/// Runs a task on `m`, on this thread, until it has ended; other work on `m` progresses meanwhile.
+/// Runs `m` on this thread until a task on it has ended; other work on `m` progresses meanwhile. If several
+/// threads may run `m`, each may do so with a task of its own, which any of them may resume.
 ///
 /// Returns        what the task returns
 /// Throws         what leaves the task; std::system_error if `m` cannot be run
-/// Preconditions  this thread runs `m`, or no thread has yet
+/// Preconditions  this thread runs `m`, or no thread has yet, or several may
 /// Cost           none of its own: no block, no lock
 template <detail::startable A>
 detail::task_value_t<A> run(io_multiplexer& m, A&& a, run_options const& options = {});

@@ -5,7 +5,7 @@
 // moment at which it was taken (splice(2), "NOTES"; rust-lang/rust#108283). To copy a file use
 // file_handle::clone_extents_to. tee shares pages likewise, between two pipes.
 //
-// Thread safety  a read of the one handle and a write of the other, one of each at a time
+// Thread safety  counts as a read of the one handle and a write of the other: one of each at a time
 
 #pragma once
 

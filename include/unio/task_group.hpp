@@ -41,7 +41,8 @@ struct tell_the_group {}; // for tasks started without a handler
 /// Destruction    with tasks still there asks them to stop and destroys them where they are suspended,
 ///                without calling handlers. On the thread of the executor; if it has several threads, join()
 ///                first. `co_await join()` is the right way to leave
-/// Thread safety  request_stop() and running() from any thread, while the group is known to exist
+/// Thread safety  while the group is known to exist: start() from any thread of its executor, request_stop()
+///                and running() from any thread
 /// Lifetime       pinned. What its tasks refer to outlives it
 /// Cost           per task a block from the frame pool beside its frame, no allocation. No blocking lock
 /// Source         N. J. Smith, *Notes on structured concurrency*; P2300, async scopes (P3149)

@@ -21,8 +21,8 @@ namespace unio::inline v0_1 {
 ///               the oldest. In each 64th turn of a thread the oldest has its turn
 /// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and
 ///               take no signals but for their own faults
-/// Concurrency   executor(), post(), size(), stop() from any thread; join() and the destructor from one
-///               thread at a time, and not from a thread of the pool, which is checked
+/// Concurrency   everything from any thread, but join() and the destructor: from one thread at a time, and
+///               not from a thread of the pool, which is checked
 /// Lifetime      must outlive the threads that post to it. For handles and executors that are used after it,
 ///               see io_multiplexer
 /// Destruction   as stop() and join(): operations in flight end with condition::canceled, and their
