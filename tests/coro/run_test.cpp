@@ -84,6 +84,7 @@ TEST(run, runs_on_a_multiplexer_for_several_threads_whoever_ends_the_task) {
   auto const m = a_multiplexer(2);
   std::atomic<bool> ends{false};
   std::thread helps([&] {
+    (void)m->try_run(); // it runs what it starts
     unio::timer_handle never(unio::deadline::none(), m.get());
     started const sleep{unio::async_wait(never)};
     while (!ends) (void)m->try_run_for(1ms);
@@ -103,6 +104,27 @@ TEST(run, runs_on_a_multiplexer_for_several_threads_whoever_ends_the_task) {
   }
   ends = true;
   helps.join();
+}
+
+// Posted work that runs is not pending, so m.run() says 0 meanwhile.
+TEST(run, on_several_threads_goes_on_on_each_though_nothing_is_pending) {
+  auto const m = a_multiplexer(3);
+  unio::event over;
+  auto begins_late = [](unio::event& e) -> task<> {
+    std::this_thread::sleep_for(2ms);
+    unio::timer_handle t(1ms);
+    (void)co_await t.co_wait();
+    e.set();
+  };
+  for (int i = 0; i != 10; ++i) {
+    over.reset();
+    unio::async_run(m->executor(), begins_late(over));
+    threads users(3, [&] {
+      unio::run(*m, over.wait()).value();
+      EXPECT_TRUE(over.is_set());
+    });
+    users.join();
+  }
 }
 
 TEST(run, on_a_multiplexer_of_another_thread_ends_the_program) {
@@ -339,6 +361,7 @@ TEST(sync_wait, takes_no_place_among_the_threads_of_a_multiplexer_for_several) {
   auto const m = a_multiplexer(2);
   std::atomic<bool> ends{false};
   test::threads pool(2, [&] {
+    (void)m->try_run(); // it runs what it starts
     unio::timer_handle never(unio::deadline::none(), m.get());
     started const sleep{unio::async_wait(never)};
     EXPECT_TRUE(sleep.in_flight());
