@@ -7,6 +7,7 @@
 #include <unio/unio.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
@@ -26,8 +27,7 @@ class server {
  public:
   server(unio::io_multiplexer& m, unio::listening_socket_handle l)
       : m_(m), listening_(std::move(l)), counting_(m.executor()) {
-    auto const ended = [this](unio::task_outcome<void>) { is_over_.set(); };
-    unio::async_run(m_.executor(), accept_connections(), ended, {.stop = stop_.get_token()});
+    start(accept_connections());
   }
 
   // Each thread calls it, at any time. It returns when the server has ended or this thread may leave.
@@ -40,15 +40,21 @@ class server {
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
+  // From any thread: a task of its own, which another thread may begin.
+  void start(unio::task<> t) {
+    ++tasks_;
+    auto const ended = [this](unio::task_outcome<void>) {
+      if (--tasks_ == 0) is_over_.set();
+    };
+    unio::async_run(m_.executor(), std::move(t), ended, {.stop = stop_.get_token()});
+  }
+
   unio::task<> accept_connections() {
-    unio::task_group connections(co_await unio::this_coro::environment);
-    auto const serve = [&](unio::socket_handle s) { connections.start(echo(std::move(s))); };
-    (void)co_await unio::for_each_connection(listening_, serve);
-    co_await connections.join(); // which were asked to stop, too
+    (void)co_await unio::for_each_connection(listening_,
+                                             [this](unio::socket_handle s) { start(echo(std::move(s))); });
   }
 
   unio::task<> echo(unio::socket_handle socket) {
-    co_await unio::co_fork(); // from here on another thread may have it
     std::array<char, 4096> room;
     for (;;) {
       auto const got = co_await socket.co_read(room, 30s);
@@ -68,6 +74,7 @@ class server {
   unio::listening_socket_handle listening_;
   unio::strand<unio::multiplexer_executor> counting_;
   unio::stop_source stop_;
+  std::atomic<int> tasks_ = 0;
   unio::event is_over_;
   unio::auto_reset_event may_leave_; // each set() is for one thread
   std::size_t bytes_ = 0;            // touched on the strand
