@@ -76,8 +76,9 @@ class resumption : public work {
 ///
 /// It may also offer `io_multiplexer* multiplexer() const`, which then runs the I/O of its coroutines;
 /// `bool withdraw(work&) const`, which takes back posted work that has not run: without it a coroutine that
-/// is about to be resumed cannot be destroyed; and `spawn(w)`, as post() for a new task, which need not wait
-/// for what was posted before: without it post() is called.
+/// is about to be resumed cannot be destroyed. As post() for what is new, and need not wait for what was
+/// posted before: `spawn(w)`, for a task of its own, and `fork(w)`, for a part of the one that runs. Without
+/// them post() is called.
 ///
 /// Source  *Coroutine-first asynchronous I/O* §4
 template <class E>
@@ -101,6 +102,7 @@ class executor_ref {
     bool (*equals)(void const*, void const*) noexcept;
     io_multiplexer* (*multiplexer)(void const*) noexcept;
     void (*spawn)(void const*, work&) noexcept;
+    void (*fork)(void const*, work&) noexcept;
     bool has_turns = true; ///< post() queues; false: it runs the work at once
   };
 
@@ -117,7 +119,8 @@ class executor_ref {
   }
   void post(work& w) const noexcept { operations_->post(executor_, w); }
   void spawn(work& w) const noexcept { operations_->spawn(executor_, w); }
-  /// Takes back posted or spawned work. False: it has run, or is about to run on another thread.
+  void fork(work& w) const noexcept { operations_->fork(executor_, w); }
+  /// Takes back posted, spawned or forked work. False: it has run, or is about to run on another thread.
   bool withdraw(work& w) const noexcept { return operations_->withdraw(executor_, w); }
   /// The multiplexer that runs the I/O of its coroutines; null: the thread's own.
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return operations_->multiplexer(executor_); }

@@ -181,9 +181,14 @@ class UNIO_API io_multiplexer {
   /// multiplexer must live until post() has returned, even if `w` ends it. Cost: one system call if the
   /// thread sleeps.
   virtual void post(work& w) noexcept = 0;
-  /// The same of a new task. If several threads run this, and the calling one is among them, it runs its
-  /// newest first, and an idle one takes the older half: a tree of tasks is walked depth first. Otherwise as
-  /// post().
+  /// The same of a part of the task that runs. If several threads run this, and the calling one is among
+  /// them, it runs its newest first, and an idle one takes the older half: a tree of tasks is walked depth
+  /// first. Otherwise as post().
+  virtual void fork(work& w) noexcept;
+  /// The same of a task of its own, the session of a connection, say: what it starts stays on the thread on
+  /// which it begins. If several threads run this, it begins on the one that has least to do: the fewest
+  /// operations in flight and pieces of work that wait. One that has not come round for a millisecond gets
+  /// nothing new until it does. If the calling thread has nothing in flight: as fork(). Otherwise as post().
   virtual void spawn(work& w) noexcept;
   /// Runs `f()` later, likewise. One allocation.
   ///
@@ -191,10 +196,12 @@ class UNIO_API io_multiplexer {
   template <class F>
     requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
   result<void> post(F&& f) noexcept {
-    auto* item = new (std::nothrow) posted<std::decay_t<F>>(static_cast<F&&>(f));
-    if (item == nullptr) return std::make_error_code(std::errc::not_enough_memory);
-    post(static_cast<work&>(*item));
-    return {};
+    return queue(static_cast<F&&>(f), [this](work& w) { post(w); });
+  }
+  template <class F>
+    requires(std::invocable<std::decay_t<F>&> && !std::derived_from<std::decay_t<F>, work>)
+  result<void> spawn(F&& f) noexcept {
+    return queue(static_cast<F&&>(f), [this](work& w) { spawn(w); });
   }
 
   /// Takes back posted work, before it is destroyed. On the thread that runs it; if several may, on any.
@@ -274,6 +281,12 @@ class UNIO_API io_multiplexer {
     }
     F f;
   };
+  template <class F, class To> static result<void> queue(F&& f, To to) noexcept {
+    auto* item = new (std::nothrow) posted<std::decay_t<F>>(static_cast<F&&>(f));
+    if (item == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+    to(static_cast<work&>(*item));
+    return {};
+  }
 };
 
 /// Runs coroutines and work where a multiplexer is run.
@@ -293,6 +306,7 @@ class multiplexer_executor {
   }
   void post(work& w) const noexcept { multiplexer_->post(w); }
   void spawn(work& w) const noexcept { multiplexer_->spawn(w); }
+  void fork(work& w) const noexcept { multiplexer_->fork(w); }
   [[nodiscard]] bool withdraw(work& w) const noexcept { return multiplexer_->withdraw(w); }
   [[nodiscard]] io_multiplexer* multiplexer() const noexcept { return multiplexer_; }
   bool operator==(multiplexer_executor const&) const = default;

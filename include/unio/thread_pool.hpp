@@ -52,9 +52,9 @@ class UNIO_API thread_pool {
   /// Whether the calling thread is one of its threads.
   [[nodiscard]] bool running_in_this_thread() const noexcept;
 
-  /// Runs `w` later on one of its threads; as a new task: see io_multiplexer::spawn(). From any thread;
-  /// allocates nothing.
-  void post(work& w) noexcept { multiplexer_->spawn(w); }
+  /// Runs `w` later on one of its threads; as a part of what runs: see io_multiplexer::fork(). From any
+  /// thread; allocates nothing.
+  void post(work& w) noexcept { multiplexer_->fork(w); }
   /// Calls `f()` later on one of its threads. It must not throw.
   ///
   /// Errors  std::bad_alloc; then `f` was not taken

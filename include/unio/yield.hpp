@@ -41,7 +41,7 @@ namespace unio::inline v0_1 {
 /// On a thread_pool each thread runs first what it has forked last, and an idle one takes the older half of
 /// what another has. Otherwise as co_yield_now().
 ///
-/// Runs as       executor_ref::spawn()
+/// Runs as       executor_ref::fork()
 [[nodiscard]] inline detail::fork_awaitable co_fork() noexcept { return {}; }
 
 } // namespace unio

@@ -49,6 +49,8 @@ class shared_state {
   /// counts as pending, so much has ended here.
   virtual bool before_sleep(int landed) noexcept = 0;
   virtual void after_sleep() noexcept = 0;
+  /// When a thread that sleeps must look again at the latest.
+  [[nodiscard]] virtual std::int64_t look_again() noexcept = 0;
   /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
   virtual void count(int change) noexcept = 0;
   virtual int pending() noexcept = 0;

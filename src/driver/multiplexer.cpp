@@ -13,6 +13,7 @@ io_multiplexer::~io_multiplexer() = default;
 
 std::int64_t io_multiplexer::due(deadline d) const noexcept { return sys::due(d); }
 
+void io_multiplexer::fork(work& w) noexcept { post(w); }
 void io_multiplexer::spawn(work& w) noexcept { post(w); }
 bool io_multiplexer::withdraw(work&) noexcept {
   UNIO_EXPECTS(

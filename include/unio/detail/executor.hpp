@@ -14,6 +14,14 @@ template <class E> void spawn(E const& executor, work& w) noexcept {
   }
 }
 
+template <class E> void fork(E const& executor, work& w) noexcept {
+  if constexpr (requires { executor.fork(w); }) {
+    executor.fork(w);
+  } else {
+    executor.post(w);
+  }
+}
+
 /// The functions of a type-erased executor.
 template <class E> struct erased_executor {
   static std::coroutine_handle<> dispatch(void const* e, resumption& r) noexcept {
@@ -21,6 +29,7 @@ template <class E> struct erased_executor {
   }
   static void post(void const* e, work& w) noexcept { static_cast<E const*>(e)->post(w); }
   static void spawn(void const* e, work& w) noexcept { detail::spawn(*static_cast<E const*>(e), w); }
+  static void fork(void const* e, work& w) noexcept { detail::fork(*static_cast<E const*>(e), w); }
   static bool withdraw(void const* e, work& w) noexcept {
     if constexpr (requires(E const& ex) { ex.withdraw(w); }) {
       return static_cast<E const*>(e)->withdraw(w);
@@ -40,7 +49,7 @@ template <class E> struct erased_executor {
     }
   }
   static constexpr executor_ref::operations operations{
-      &dispatch, &post, &withdraw, &equal, &multiplexer, &spawn, !std::same_as<E, inline_executor>};
+      &dispatch, &post, &withdraw, &equal, &multiplexer, &spawn, &fork, !std::same_as<E, inline_executor>};
 };
 
 } // namespace unio::detail

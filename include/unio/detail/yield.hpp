@@ -47,7 +47,7 @@ class [[nodiscard]] fork_awaitable : public yield_awaitable {
  public:
   bool await_suspend(std::coroutine_handle<> h, environment const& e) noexcept {
     if (!prepare(h, e)) return false;
-    e.executor.spawn(resume_); // as in yield_awaitable
+    e.executor.fork(resume_); // as in yield_awaitable
     return true;
   }
 };

@@ -128,6 +128,7 @@ inline bool engine::is_notifying(io_operation const& op) const noexcept {
 inline int engine::reap(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
     until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
+  if (until != 0 && shared_ != nullptr) until = std::min(until, shared_->look_again());
   int const e = backend_->reap(*this, until);
   return e >= 0 ? e : change_backend(e);
 }

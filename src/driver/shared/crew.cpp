@@ -5,17 +5,18 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <limits>
 #include <mutex>
 #include <utility>
 
 namespace unio::inline v0_1::driver {
 
 crew::crew(io_multiplexer& of, int threads, bool stays) noexcept
-    : unclaimed_(of), threads_(threads), stays_(stays), everybodys_(*this) {}
+    : unclaimed_(of), threads_(threads), stays_(stays), everybodys_(*this), new_(*this) {}
 
 // ---- posted work ------------------------------------------------------------------------------------------
 
-bool crew::has_work() const noexcept {
+bool crew::has_posted() const noexcept {
   if (everybodys_.has_work() || unclaimed_.has_some()) return true;
   return std::ranges::any_of(slots(), [](slot const& s) { return s.has_work(); });
 }
@@ -57,14 +58,15 @@ template <class F> bool crew::any_from(slot const* s, F f) noexcept {
 }
 
 bool crew::withdraw(work& w) noexcept {
-  if (everybodys_.remove(w)) return true;
+  if (everybodys_.remove(w) || new_.remove(w)) return true;
   return std::ranges::any_of(slots(), [&](slot& s) { return s.remove(w); });
 }
 
 void crew::drop_posted() noexcept {
   // One at a time: what is dropped may post, and may take back what waits here.
   auto const next = [this]() noexcept -> work* {
-    if (work* const w = everybodys_.pop(); w != nullptr) return w;
+    for (slot* const nobodys : {&everybodys_, &new_})
+      if (work* const w = nobodys->pop(); w != nullptr) return w;
     for (slot& s : slots()) {
       if (work* const w = s.pop(); w != nullptr) return w;
       if (work* const w = s.pop_spawned(); w != nullptr) return w;
@@ -74,12 +76,109 @@ void crew::drop_posted() noexcept {
   while (work* const w = next()) (*w)(false);
 }
 
+// ---- what is new ------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::int64_t longest_left_ns = 1'000'000;
+
+} // namespace
+
+// Those that lie above the level have no part in it: it is sought again without them.
+int crew::share_of_new(slot const& of, int n) const noexcept {
+  int level = std::numeric_limits<int>::max();
+  for (int before = 0;;) {
+    int sum = n;
+    int below = 0;
+    for (slot const& s : slots()) {
+      int const load = s.load();
+      if (load >= level || (&s != &of && !s.answers())) continue;
+      sum += load;
+      ++below;
+    }
+    if (below == before || below == 0) return std::clamp(level - of.load(), 0, n);
+    before = below;
+    level = (sum + below - 1) / below;
+  }
+}
+
+slot* crew::least_busy_sleeper() const noexcept {
+  slot* least = nullptr;
+  for (slot& s : slots()) {
+    engine const* const e = s.others_engine();
+    if (e != nullptr && e->is_asleep() && (least == nullptr || s.load() < least->load())) least = &s;
+  }
+  return least;
+}
+
+bool crew::has_new_beside(slot const& mine) noexcept {
+  if (!new_.has_work()) return false;
+  int const n = new_.waiting();
+  slot const* const other = least_busy_sleeper();
+  return other != nullptr && share_of_new(mine, n) < n && share_of_new(*other, n) > 0;
+}
+
+void slot::say_load() noexcept {
+  load_.store(static_cast<int>(own_engine()->in_flight()) + queued(), std::memory_order_relaxed);
+}
+
+// Null: others are to begin it.
+work* slot::take_new() noexcept {
+  bool const is_late = leaves_until_ != deadline::forever && own_engine()->now() >= leaves_until_;
+  if (is_late) {
+    for (slot& s : all.slots())
+      if (&s != this && s.load() < load()) s.pass_over();
+  }
+  work* const w = all.new_.pop_if([&](int n) {
+    if (!is_late && all.share_of_new(*this, n) == 0) return false;
+    load_.store(load() + 1, std::memory_order_relaxed); // under the lock: the next that looks sees it
+    return true;
+  });
+  if (w != nullptr) {
+    leaves_until_ = deadline::forever;
+  } else if (leaves_until_ == deadline::forever) {
+    leaves_until_ = own_engine()->now() + longest_left_ns;
+    for (slot& s : all.slots())
+      if (&s != this) s.expect();
+  }
+  return w;
+}
+
+int slot::run_new(int at_most) noexcept {
+  engine& here = *own_engine();
+  int n = 0;
+  for (; n < at_most && all.new_.has_work() && !all.is_over(); ++n) {
+    work* const w = take_new();
+    if (w == nullptr) break;
+    here.begin_work(!has_work() && !all.new_.has_work());
+    (*w)();
+    say_load();
+  }
+  return n;
+}
+
+std::int64_t slot::look_again() noexcept {
+  if (!all.new_.has_work()) leaves_until_ = deadline::forever;
+  return leaves_until_;
+}
+
 // ---- sleeping and waking (wake_gate.hpp) ------------------------------------------------------------------
 
-void crew::call_one() noexcept {
+template <class Slots> void crew::call_one_of(Slots&& from) noexcept {
   gate_.call_one(
-      slots(), [](slot& s) -> wake_gate<>::sleeper& { return s.sleeper; },
+      from, [](slot& s) -> wake_gate<>::sleeper& { return s.sleeper; },
       [this](slot& s) { with_engine(s, [](engine& e) { e.poke(); }); }, [this] { return has_work(); });
+}
+
+void crew::call_one() noexcept { call_one_of(slots()); }
+
+// Any that sleeps, if those that have less to do are awake, because they may compute.
+void crew::call_for_new() noexcept {
+  auto const first = [this] {
+    slot* const least = least_busy_sleeper();
+    return least != nullptr ? least : slots().first();
+  };
+  call_one_of(slots_from(slots(), first));
 }
 
 void crew::wake_all() noexcept {
@@ -128,7 +227,7 @@ void crew::wake_sleeper() noexcept {
 
 bool crew::is_quiet() const noexcept {
   if (gate_.sleepers() < static_cast<std::uint32_t>(threads_) ||
-      pending_.load(std::memory_order_acquire) != 0)
+      pending_.load(std::memory_order_acquire) != 0 || new_.has_work())
     return false;
   return std::ranges::all_of(slots(), [](slot const& s) {
     if (!s.is_pools) return true; // a thread that came by
@@ -202,19 +301,30 @@ void crew::count(int change) noexcept {
 
 slot::slot(crew& c) noexcept : all(c) { unclaimed = &c.unclaimed_; }
 
+namespace {
+// Of an odd number, the larger one in every other turn.
+int half(int n, unsigned turn) noexcept {
+  return n / 2 + static_cast<int>(static_cast<unsigned>(n) & turn & 1);
+}
+} // namespace
+
 int slot::run_shared(int max_items) noexcept {
   if (max_items <= 0 || all.is_over()) return 0;
+  unsigned const now = turn() + 1;
+  turns_.store(now, std::memory_order_relaxed);
+  say_load();
   // What is everybody's must not wait for ever behind what this thread posts to itself.
   if (all.everybodys_.has_work()) all.everybodys_.give(*this, all.present(), 64);
   // Nor what waits behind a work that takes long, though all others are always busy with what they post
   // themselves; nor what was spawned behind what is spawned later.
-  if (++turns_ % 64 == 0) {
+  if (now % 64 == 0) {
     if (all.threads_ != 1) all.help(*this);
     age();
   }
-  if (!has_work() && (all.threads_ == 1 || !all.fetch(*this))) return 0;
-  int const of_posted = has_spawned() ? max_items / 2 + static_cast<int>(max_items & turns_ & 1) : max_items;
-  int const n = run_posted(of_posted);
+  int const of_new = has_work() ? half(max_items, now >> 1) : max_items;
+  int n = run_new(std::min(of_new, turn_budget));
+  if (n == max_items || (!has_work() && (n != 0 || all.threads_ == 1 || !all.fetch(*this)))) return n;
+  n += run_posted(has_spawned() ? half(max_items - n, now) : max_items - n);
   return n + run_spawned(std::min(max_items - n, turn_budget));
 }
 
@@ -257,7 +367,8 @@ bool slot::has_shared() noexcept { return !all.is_over() && all.has_work(); }
 bool slot::before_sleep(int landed) noexcept {
   if (all.is_over()) return false; // only waits for what it has cancelled
   all.gate_.lie_down(sleeper);
-  if (all.has_work() || all.wakes_.load(std::memory_order_seq_cst)) return true;
+  if (all.has_posted() || all.wakes_.load(std::memory_order_seq_cst)) return true;
+  if (leaves_until_ == deadline::forever && all.new_.has_work()) return true; // since its turn
   // The last operation may have ended since this thread looked, and its thread not have seen this one asleep.
   if (!all.stays_ && all.pending_.load(std::memory_order_seq_cst) == landed) return true;
   if (all.phase_.load(std::memory_order_seq_cst) == crew::phase::closing && all.is_quiet()) {
@@ -270,9 +381,13 @@ bool slot::before_sleep(int landed) noexcept {
 void slot::after_sleep() noexcept {
   if (!all.gate_.rise(sleeper)) return;
   if (unclaimed->may_have_some()) own_engine()->claim();
-  all.fetch(*this);
+  if (!all.new_.has_work()) all.fetch(*this);
   all.gate_.answered();
-  if (has_more_than_one() || all.has_work_beside(*this)) all.call_one();
+  if (has_more_than_one() || all.has_work_beside(*this)) {
+    all.call_one();
+  } else if (all.has_new_beside(*this)) {
+    all.call_for_new();
+  }
 }
 
 void slot::count(int change) noexcept { all.count(change); }

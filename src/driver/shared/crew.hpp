@@ -1,19 +1,30 @@
 // src/driver/shared/crew.hpp: the threads that run one multiplexer together, and the work posted to them.
 //
 // Each thread has a slot: an inbox, into which any thread pushes with one compare-and-exchange, and behind it
-// a queue under a lock that is held for a few instructions; and a stack of what its thread spawns. One more
-// slot belongs to no thread: it takes what threads post that run nothing here.
+// a queue under a lock that is held for a few instructions; and a stack of what its thread forks. Two more
+// slots belong to no thread: one takes what threads post that run nothing here, one what is new.
 //
 //   post, by a thread of the multiplexer ──► its own slot ──┐                   ┌─ runs it, one by one
 //                                                           ├──► a slot's queue ┤
 //   post, by another thread ──► everybody's slot ── a share ┘         ▲         └─ half, to an idle thread
 //                                                                     │ the older half, to an idle thread;
 //                                                                     │ the oldest now and then
-//   spawn, by a thread of the multiplexer ──► its own slot's stack ───┴──────────► runs the newest
+//   fork, by a thread of the multiplexer ───► its own slot's stack ───┴──────────► runs the newest
 //
-// In a turn all that was posted before it runs once, and then 64 that are spawned. So a tree of tasks is
+//   spawn ──► the slot of what is new ──► runs them, one by one: the thread that has least to do
+//
+// In a turn all that was posted before it runs once, and then 64 that are forked. So a tree of tasks is
 // walked depth first: few of them exist at a time, and their memory is warm. In each 64th turn the oldest is
 // queued behind what was posted, so that none waits for ever.
+//
+// What is new, the session of a connection say, stays for long where it begins. So a thread takes no more of
+// it than makes all threads have the same to do. Each says once a turn what it has to do, its operations in
+// flight and what is queued: two stores. From these follows the level to which all that lie below are filled.
+// A thread above it leaves what is new to the others, for a millisecond; those that have not come round by
+// then (they compute, or do not run the multiplexer now) are passed over until they do. A thread that would
+// sleep meanwhile sleeps no longer than that. So if a thread sleeps without a bound it has seen that nothing
+// is new, and what is spawned later calls one that sleeps (wake_gate.hpp), which begins it or sleeps with a
+// bound.
 //
 // Everything that waits can be taken by an idle thread, and taken back; only what runs is out of the queues,
 // and for a moment what moves from one to another. Operations that no thread runs yet are in a queue of their
@@ -31,6 +42,7 @@
 #include "driver/shared/work_slot.hpp"
 
 #include <atomic>
+#include <iterator>
 #include <memory>
 
 namespace unio::inline v0_1::driver {
@@ -48,6 +60,7 @@ class slot final : public shared_state, public work_slot {
   bool has_shared() noexcept override;
   bool before_sleep(int landed) noexcept override;
   void after_sleep() noexcept override;
+  std::int64_t look_again() noexcept override;
   void count(int change) noexcept override;
   int pending() noexcept override;
   bool take_wake() noexcept override;
@@ -72,13 +85,38 @@ class slot final : public shared_state, public work_slot {
   [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
   wake_gate<>::sleeper sleeper;
 
+  // Who begins what is new. From any thread; hints.
+
+  /// What it has to do: operations in flight, and work that is queued.
+  [[nodiscard]] int load() const noexcept { return load_.load(std::memory_order_relaxed); }
+  /// False: it has kept others waiting, and has not come round since.
+  [[nodiscard]] bool answers() const noexcept {
+    return runs.load(std::memory_order_relaxed) != nullptr &&
+           turn() != missed_turn_.load(std::memory_order_relaxed);
+  }
+  /// Another thread begins to wait for this one.
+  void expect() noexcept { expected_turn_.store(turn(), std::memory_order_relaxed); }
+  /// It has not come round since, and is passed over until it does.
+  void pass_over() noexcept {
+    missed_turn_.store(expected_turn_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  }
+
  private:
+  int run_new(int at_most) noexcept;
+  work* take_new() noexcept;
+  void say_load() noexcept;
   int run_posted(int at_most) noexcept;
   int run_spawned(int at_most) noexcept;
+  [[nodiscard]] unsigned turn() const noexcept { return turns_.load(std::memory_order_relaxed); }
 
   friend class slot_list;
   std::atomic<slot*> next_{nullptr};
-  unsigned turns_ = 0; // its own thread's
+  std::atomic<unsigned> expected_turn_{0};
+  std::atomic<unsigned> missed_turn_{~0u};
+  // What its own thread stores, once a turn.
+  alignas(64) std::atomic<unsigned> turns_{0};
+  std::atomic<int> load_{0};
+  std::int64_t leaves_until_ = deadline::forever; // it leaves what is new to others that have less to do
 };
 
 /// Grows at its end, while other threads walk through it.
@@ -134,6 +172,36 @@ class slot_list {
   slot* last_ = nullptr;
 };
 
+/// All of a list, beginning with `first()`, which is asked by begin().
+template <class First> class slots_from {
+ public:
+  slots_from(slot_list const& all, First first) noexcept : all_(all), first_(first) {}
+
+  class iterator {
+   public:
+    iterator(slot_list const& all, slot* first) noexcept : all_(all), first_(first), at_(first) {}
+    slot& operator*() const noexcept { return *at_; }
+    iterator& operator++() noexcept {
+      at_ = slot_list::after(*at_);
+      if (at_ == nullptr) at_ = all_.first();
+      if (at_ == first_) at_ = nullptr;
+      return *this;
+    }
+    bool operator==(std::default_sentinel_t) const noexcept { return at_ == nullptr; }
+
+   private:
+    slot_list const& all_;
+    slot* first_;
+    slot* at_;
+  };
+  [[nodiscard]] iterator begin() const noexcept { return iterator(all_, first_()); }
+  [[nodiscard]] static std::default_sentinel_t end() noexcept { return {}; }
+
+ private:
+  slot_list const& all_;
+  First first_;
+};
+
 class crew {
  public:
   /// `stays`: a pool's threads; run() never says that nothing is pending.
@@ -149,9 +217,13 @@ class crew {
   [[nodiscard]] int present() const noexcept { return present_.load(std::memory_order_relaxed); }
   /// The slot of no thread.
   [[nodiscard]] slot& everybodys() noexcept { return everybodys_; }
+  /// That of what is new.
+  [[nodiscard]] slot& new_ones() noexcept { return new_; }
 
   /// Something was posted: has one that sleeps look.
   void call_one() noexcept;
+  /// Something is new: the same, if it can be the one that has least to do.
+  void call_for_new() noexcept;
   void wake_all() noexcept;
   /// Makes one run() return: of a thread that sleeps, or else of the next that would. Also from a handler of
   /// signals.
@@ -182,7 +254,8 @@ class crew {
   friend class slot;
   enum class phase : int { open, closing, over };
 
-  [[nodiscard]] bool has_work() const noexcept;
+  [[nodiscard]] bool has_work() const noexcept { return has_posted() || new_.has_work(); }
+  [[nodiscard]] bool has_posted() const noexcept;
   /// Whether there is something that `mine` will not run in its next turn.
   [[nodiscard]] bool has_work_beside(slot const& mine) const noexcept;
   // On the thread of `s`, which has nothing to do: a share of what is everybody's, or else half of what
@@ -191,9 +264,16 @@ class crew {
   bool steal(slot& s) noexcept;
   // The same when it has something to do: then one of what is spawned is enough, and comes before its own.
   bool help(slot& s) noexcept;
+  /// How many of `n` that are new the thread of `s` is to begin.
+  [[nodiscard]] int share_of_new(slot const& s, int n) const noexcept;
+  /// Whether something is new that a thread which sleeps is to begin, and not `mine`.
+  [[nodiscard]] bool has_new_beside(slot const& mine) noexcept;
+  /// Or null.
+  [[nodiscard]] slot* least_busy_sleeper() const noexcept;
   template <class Take> bool from_another(slot& s, Take take) noexcept;
   /// Calls `f` with each slot until it returns true: first with those after `s`, with `s` itself last.
   template <class F> bool any_from(slot const* s, F f) noexcept;
+  template <class Slots> void call_one_of(Slots&& from) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
   void count(int change) noexcept;
   void wake_sleeper() noexcept;
@@ -206,6 +286,7 @@ class crew {
   bool const stays_;
   std::atomic<phase> phase_{phase::open};
   slot everybodys_;
+  slot new_;
   alignas(64) wake_gate<> gate_;
   std::atomic<bool> wakes_{false};    // a wake() that no thread has taken yet
   std::atomic<slot*> woken_{nullptr}; // whom the last one found asleep

@@ -52,14 +52,22 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
 
   using io_multiplexer::post;
+  using io_multiplexer::spawn;
   void post(work& w) noexcept override {
     if (engine* const e = only_engine(); e != nullptr) return e->post(w);
     slot* const mine = find_mine();
     bring(w, mine != nullptr ? *mine : everybodys(), mine != nullptr, &slot::push);
   }
-  void spawn(work& w) noexcept override {
+  void fork(work& w) noexcept override {
     slot* const mine = find_mine();
     mine != nullptr ? bring(w, *mine, true, &slot::spawn) : post(w);
+  }
+  // A thread that has nothing in flight is the least busy one, or walks a tree of tasks.
+  void spawn(work& w) noexcept override {
+    slot* const mine = find_mine();
+    if (mine != nullptr && (threads() == 1 || mine->own_engine()->in_flight() == 0)) return fork(w);
+    if (engine* const e = only_engine(); e != nullptr) return e->post(w);
+    bring(w, new_ones(), mine != nullptr, &slot::push, &crew::call_for_new);
   }
 
   bool withdraw(work& w) noexcept override {
@@ -213,14 +221,16 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     offered_.threads = static_cast<unsigned>(threads);
   }
 
-  void bring(work& w, slot& to, bool is_mine, void (work_slot::*push)(work&) noexcept) noexcept {
-    if (is_mine && stays()) { // which does not end before this thread has left it
+  // `is_runner`: the calling thread runs this.
+  void bring(work& w, slot& to, bool is_runner, void (work_slot::*push)(work&) noexcept,
+             void (crew::*call)() noexcept = &crew::call_one) noexcept {
+    if (is_runner && stays()) { // which does not end before this thread has left it
       (to.*push)(w);
-      return call_one();
+      return (this->*call)();
     }
     posting_.fetch_add(1, std::memory_order_relaxed);
     (to.*push)(w); // from here on `w` may run, and the multiplexer end
-    call_one();
+    (this->*call)();
     posting_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
   }
 

@@ -25,9 +25,9 @@ class alignas(64) work_slot {
   [[nodiscard]] bool has_work() const noexcept {
     return !spawned_.empty() || !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
   }
-  [[nodiscard]] bool has_more_than_one() const noexcept {
-    return queued_.load(std::memory_order_relaxed) > 1;
-  }
+  [[nodiscard]] bool has_more_than_one() const noexcept { return queued() > 1; }
+  /// The same without those in the inbox: a hint.
+  [[nodiscard]] int queued() const noexcept { return queued_.load(std::memory_order_relaxed); }
   /// The first that was posted; `left`, if given, becomes how many were, the first included.
   work* pop(int* left = nullptr) noexcept {
     std::lock_guard const lock(lock_);
@@ -37,6 +37,21 @@ class alignas(64) work_slot {
     if (left != nullptr) *left = n;
     if (w != nullptr) queued_.store(n - 1, std::memory_order_relaxed);
     return w;
+  }
+  /// The first that was posted, if `wanted(n)` of n; that is called under the lock.
+  template <class Wanted> work* pop_if(Wanted wanted) noexcept {
+    std::lock_guard const lock(lock_);
+    collect();
+    int const n = queued_.load(std::memory_order_relaxed);
+    if (n == 0 || !wanted(n)) return nullptr;
+    queued_.store(n - 1, std::memory_order_relaxed);
+    return queue_.pop();
+  }
+  /// How many of what was posted wait: a hint as soon as it is known.
+  [[nodiscard]] int waiting() noexcept {
+    std::lock_guard const lock(lock_);
+    collect();
+    return queued();
   }
   /// On its thread, or when that has ended: the newest that it has spawned.
   work* pop_spawned() noexcept {
