@@ -6,7 +6,7 @@
 // after the last one.
 //
 // With --shared all threads run one multiplexer. The first accepts, and ends the connections; a connection is
-// served by whichever thread begins it. The others only run the multiplexer, until the first has ended.
+// served by the thread that had least to do when it came. The others only run the multiplexer, until the first has ended.
 //
 // An error of accepting does not end the server: it reports it, pauses and accepts again. If it cannot
 // continue (the listening socket is gone, a thread cannot start, nothing can be waited for) the process ends
@@ -83,19 +83,23 @@ class connection;
 /// The open connections of a server. Any thread may open and close one.
 class connections {
  public:
+  /// One will be added, or given up.
+  void expect() noexcept { ++expected_; }
+  void give_up() noexcept { --expected_; }
   void add(connection& c);
   void remove(connection& c) noexcept;
   /// Shuts all down, those that are added later as well.
   void end() noexcept;
   [[nodiscard]] bool none() const noexcept {
     std::lock_guard const lock(mutex_);
-    return first_ == nullptr;
+    return expected_ == 0 && first_ == nullptr;
   }
 
  private:
   mutable std::mutex mutex_;
   connection* first_ = nullptr;
   bool has_ended_ = false;
+  std::atomic<int> expected_ = 0;
 };
 
 /// An open connection, in the list of its server.
@@ -121,6 +125,7 @@ class connection {
 
 void connections::add(connection& c) {
   std::lock_guard const lock(mutex_);
+  give_up();
   if (has_ended_) c.end();
   c.next_ = first_;
   if (first_ != nullptr) first_->previous_ = &c;
@@ -167,7 +172,7 @@ class server {
     open_.end();
   }
   [[nodiscard]] bool has_ended() const noexcept {
-    return !accept_.in_flight() && !pause_.in_flight() && beginning_ == 0 && open_.none();
+    return !accept_.in_flight() && !pause_.in_flight() && open_.none();
   }
   /// Why nothing will be accepted any more; no error: it continues.
   [[nodiscard]] std::error_code failure() const noexcept {
@@ -175,7 +180,7 @@ class server {
   }
 
  protected:
-  /// Begins to serve a connection, or throws std::bad_alloc.
+  /// Begins to serve a connection, or throws std::bad_alloc. `open()` expects it.
   virtual void serve(unio::socket_handle socket) = 0;
   connections& open() noexcept { return open_; }
   [[nodiscard]] place const& where() const noexcept { return place_; }
@@ -187,9 +192,12 @@ class server {
       self->note(got.error());
       if (!got) return;
       (void)got->no_delay(true);
+      if (self->place_.is_shared) got->set_multiplexer(&self->place_.here);
+      self->open_.expect();
       try {
-        self->begin(std::move(*got));
+        self->serve(std::move(*got));
       } catch (std::bad_alloc const&) { // its socket is closed; the others continue
+        self->open_.give_up();
         self->note(std::make_error_code(std::errc::not_enough_memory));
       }
     }
@@ -206,27 +214,6 @@ class server {
       self->accept_.start();
     }
   };
-
-  // A connection of a shared multiplexer is begun by a thread that has time: its operations stay there.
-  void begin(unio::socket_handle socket) {
-    if (!place_.is_shared) return serve(std::move(socket));
-    struct later {
-      server* self;
-      unio::socket_handle socket;
-      void operator()() {
-        try {
-          self->serve(std::move(socket));
-        } catch (std::bad_alloc const&) { // its socket is closed; the others continue
-        }
-        --self->beginning_;
-      }
-    };
-    ++beginning_;
-    if (auto const posted = place_.here.post(later{this, on(place_, std::move(socket))}); !posted) {
-      --beginning_;
-      throw std::bad_alloc();
-    }
-  }
 
   // Reports an error once, until a connection is accepted or the error changes.
   void note(std::error_code e) {
@@ -257,7 +244,6 @@ class server {
   std::error_code failure_;
   std::atomic<bool> has_failed_ = false; // failure_ is set
   std::atomic<bool> is_ending_ = false;
-  std::atomic<int> beginning_ = 0; // connections that were accepted, and wait for a thread
   unio::io_operation_connection<unio::async_accept_many, acceptor> accept_;
   unio::io_operation_connection<unio::async_wait, after_pause> pause_;
 };
@@ -319,12 +305,37 @@ class peer : connection {
   unio::io_operation_connection<unio::async_write, after_write> write_;
 };
 
-class multiplexed_server final : public server {
+/// Connections are objects. Where threads share the multiplexer each begins on the thread that is to serve it.
+class object_server : public server {
  public:
   using server::server;
 
  private:
-  void serve(unio::socket_handle socket) override { new peer(std::move(socket), open()); }
+  virtual void make(unio::socket_handle socket) = 0;
+
+  void serve(unio::socket_handle socket) override {
+    if (!where().is_shared) return make(std::move(socket));
+    struct later {
+      object_server* self;
+      unio::socket_handle socket;
+      void operator()() {
+        try {
+          self->make(std::move(socket));
+        } catch (std::bad_alloc const&) { // its socket is closed; the others continue
+          self->open().give_up();
+        }
+      }
+    };
+    if (!where().here.spawn(later{this, std::move(socket)})) throw std::bad_alloc();
+  }
+};
+
+class multiplexed_server final : public object_server {
+ public:
+  using object_server::object_server;
+
+ private:
+  void make(unio::socket_handle socket) override { new peer(std::move(socket), open()); }
 };
 
 // ---- lent buffers -----------------------------------------------------------------------------------------
@@ -426,12 +437,12 @@ class lent_peer : connection {
   unio::io_operation_connection<unio::async_write, after_write> write_;
 };
 
-class lent_server final : public server {
+class lent_server final : public object_server {
  public:
-  using server::server;
+  using object_server::object_server;
 
  private:
-  void serve(unio::socket_handle socket) override { new lent_peer(std::move(socket), pool_, open()); }
+  void make(unio::socket_handle socket) override { new lent_peer(std::move(socket), pool_, open()); }
 
   unio::buffer_pool pool_{lent_buffers, buffer_size};
 };
