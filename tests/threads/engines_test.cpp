@@ -6,13 +6,18 @@
 
 #include <unio/callback.hpp>
 #include <unio/connect.hpp>
+#include <unio/event_handle.hpp>
 #include <unio/multiplexer.hpp>
+#include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/stop_token.hpp>
+#include <unio/task.hpp>
+#include <unio/timeout.hpp>
 #include <unio/timer_handle.hpp>
 
 #include <atomic>
 #include <chrono>
+#include <deque>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -152,6 +157,102 @@ TEST_P(threads_on, a_wake_is_for_a_thread_that_runs) {
     m->wake();
     runner.join();
   });
+}
+
+// ---- what is new ----
+
+// Runs `m` with so many operations in flight until `end` is signalled.
+void run_with(unio::io_multiplexer& m, int in_flight, unio::event_handle& end, std::latch& runs) {
+  m.join_in();
+  end.set_multiplexer(&m);
+  auto ends = unio::connect(unio::async_wait_event(end), ignoring<std::uint64_t>{});
+  ends.start();
+  unio::timer_handle t(for_ever);
+  t.set_multiplexer(&m);
+  std::deque<unio::io_operation_connection<unio::async_wait, ignoring<void>>> keep;
+  for (int i = 1; i < in_flight; ++i)
+    keep.emplace_back(unio::connect(unio::async_wait(t), ignoring<void>{})).start();
+  runs.count_down();
+  while (ends.in_flight()) (void)m.run();
+}
+
+TEST_P(threads_on, what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    m->join_in(); // has nothing in flight, and does not run it
+    auto end = unio::event_handle::create().value();
+    std::latch runs(1);
+    std::atomic<int> begun{0};
+    std::thread other([&] { run_with(*m, 3, end, runs); });
+    runs.wait();
+    std::thread spawner([&] {
+      for (int i = 0; i != 3; ++i) (void)m->spawn([&] { ++begun; });
+    });
+    while (begun != 3) std::this_thread::sleep_for(1ms);
+    spawner.join();
+    (void)end.signal();
+    other.join();
+  });
+}
+
+TEST_P(threads_on, what_a_thread_spawns_that_ends_begins_on_another) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    auto first_end = unio::event_handle::create().value();
+    auto second_end = unio::event_handle::create().value();
+    std::latch runs(2);
+    std::atomic<int> begun{0};
+    std::thread first([&] { run_with(*m, 1, first_end, runs); });
+    std::thread second([&] { run_with(*m, 2, second_end, runs); });
+    runs.wait();
+    (void)m->post([&] {
+      for (int i = 0; i != 3; ++i) (void)m->spawn([&] { ++begun; });
+    });
+    (void)first_end.signal();
+    first.join();
+    while (begun != 3) std::this_thread::sleep_for(1ms);
+    (void)second_end.signal();
+    second.join();
+  });
+}
+
+struct sessions {
+  std::atomic<int> begun{0}, of_first{0}, ended{0};
+};
+unio::task<> session(std::thread::id first, sessions& all) {
+  all.of_first += std::this_thread::get_id() == first ? 1 : 0;
+  ++all.begun;
+  (void)co_await unio::co_sleep(10s);
+  ++all.ended;
+}
+
+TEST_P(threads_on, threads_that_answer_begin_the_same_number_of_sessions) {
+  bool const simulated = GetParam() == system_kind::simulated;
+  exploration const e = explore({.seeds = seeds(100), .slow_threads = false}, [=] {
+    std::optional<unio::testing::simulation> s;
+    if (simulated) s.emplace(unio::testing::simulation_options::from_seed(unio::testing::schedule_seed()));
+    constexpr int n = 6;
+    auto const m = multiplexer(2);
+    auto first_end = unio::event_handle::create().value();
+    auto second_end = unio::event_handle::create().value();
+    std::latch runs(2);
+    sessions all;
+    std::thread first([&] { run_with(*m, 2, first_end, runs); });
+    std::thread second([&] { run_with(*m, 2, second_end, runs); });
+    std::thread::id const id = first.get_id();
+    runs.wait();
+    (void)m->post([&] {
+      for (int i = 0; i != n; ++i) unio::async_run(*m, session(id, all));
+    });
+    while (all.begun != n) std::this_thread::sleep_for(1ms);
+    require(all.of_first >= n / 3 && all.of_first <= n - n / 3, "each begins its share");
+    while (all.ended != n) std::this_thread::sleep_for(1s);
+    (void)first_end.signal();
+    (void)second_end.signal();
+    first.join();
+    second.join();
+  });
+  EXPECT_TRUE(e.passed()) << e.report;
 }
 
 // ---- stopping and ending ----
