@@ -81,6 +81,7 @@ void crew::drop_posted() noexcept {
 namespace {
 
 constexpr std::int64_t longest_left_ns = 1'000'000;
+constexpr std::int64_t longest_left_to_sleepers_ns = 10'000'000;
 
 } // namespace
 
@@ -124,22 +125,25 @@ void slot::say_load() noexcept {
 
 // Null: others are to begin it.
 work* slot::take_new() noexcept {
-  bool const is_late = leaves_until_ != deadline::forever && own_engine()->now() >= leaves_until_;
+  bool const leaves = leaves_until_ != deadline::forever;
+  bool const is_late = leaves && own_engine()->now() >= leaves_until_;
   if (is_late) {
     for (slot& s : all.slots())
-      if (&s != this && s.load() < load()) s.pass_over();
+      if (&s != this && s.load() < load() && (leaves_longer_ || !s.sleeps())) s.pass_over();
   }
   work* const w = all.new_.pop_if([&](int n) {
-    if (!is_late && all.share_of_new(*this, n) == 0) return false;
+    if (!(is_late && leaves_longer_) && all.share_of_new(*this, n) == 0) return false;
     load_.store(load() + 1, std::memory_order_relaxed); // under the lock: the next that looks sees it
     return true;
   });
   if (w != nullptr) {
     leaves_until_ = deadline::forever;
-  } else if (leaves_until_ == deadline::forever) {
-    leaves_until_ = own_engine()->now() + longest_left_ns;
-    for (slot& s : all.slots())
-      if (&s != this) s.expect();
+  } else if (!leaves || is_late) {
+    leaves_longer_ = is_late;
+    leaves_until_ = own_engine()->now() + (is_late ? longest_left_to_sleepers_ns : longest_left_ns);
+    if (!is_late)
+      for (slot& s : all.slots())
+        if (&s != this) s.expect();
   }
   return w;
 }
@@ -366,6 +370,7 @@ bool slot::has_shared() noexcept { return !all.is_over() && all.has_work(); }
 
 bool slot::before_sleep(int landed) noexcept {
   if (all.is_over()) return false; // only waits for what it has cancelled
+  sleeps_.store(true, std::memory_order_relaxed);
   all.gate_.lie_down(sleeper);
   if (all.has_posted() || all.wakes_.load(std::memory_order_seq_cst)) return true;
   if (leaves_until_ == deadline::forever && all.new_.has_work()) return true; // since its turn
@@ -379,6 +384,7 @@ bool slot::before_sleep(int landed) noexcept {
 }
 
 void slot::after_sleep() noexcept {
+  sleeps_.store(false, std::memory_order_relaxed);
   if (!all.gate_.rise(sleeper)) return;
   if (unclaimed->may_have_some()) own_engine()->claim();
   if (!all.new_.has_work()) all.fetch(*this);

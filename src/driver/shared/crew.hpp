@@ -21,8 +21,9 @@
 // it than makes all threads have the same to do. Each says once a turn what it has to do, its operations in
 // flight and what is queued: two stores. From these follows the level to which all that lie below are filled.
 // A thread above it leaves what is new to the others, for a millisecond; those that have not come round by
-// then (they compute, or do not run the multiplexer now) are passed over until they do. A thread that would
-// sleep meanwhile sleeps no longer than that. So if a thread sleeps without a bound it has seen that nothing
+// then (they compute, or do not run the multiplexer now) are passed over until they do. Those that were asleep
+// have longer: they come as soon as they get a processor. A thread that would sleep meanwhile sleeps no longer
+// than that. So if a thread sleeps without a bound it has seen that nothing
 // is new, and what is spawned later calls one that sleeps (wake_gate.hpp), which begins it or sleeps with a
 // bound.
 //
@@ -94,6 +95,8 @@ class slot final : public shared_state, public work_slot {
     return runs.load(std::memory_order_relaxed) != nullptr &&
            turn() != missed_turn_.load(std::memory_order_relaxed);
   }
+  /// Asleep, or woken and waiting for a processor.
+  [[nodiscard]] bool sleeps() const noexcept { return sleeps_.load(std::memory_order_relaxed); }
   /// Another thread begins to wait for this one.
   void expect() noexcept { expected_turn_.store(turn(), std::memory_order_relaxed); }
   /// It has not come round since, and is passed over until it does.
@@ -113,10 +116,12 @@ class slot final : public shared_state, public work_slot {
   std::atomic<slot*> next_{nullptr};
   std::atomic<unsigned> expected_turn_{0};
   std::atomic<unsigned> missed_turn_{~0u};
-  // What its own thread stores, once a turn.
+  // What its own thread stores.
   alignas(64) std::atomic<unsigned> turns_{0};
   std::atomic<int> load_{0};
+  std::atomic<bool> sleeps_{false};
   std::int64_t leaves_until_ = deadline::forever; // it leaves what is new to others that have less to do
+  bool leaves_longer_ = false;                    // to those that were asleep
 };
 
 /// Grows at its end, while other threads walk through it.
