@@ -105,6 +105,11 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   }
   /// True for the forms whose state several threads may touch.
   [[nodiscard]] bool is_atomic() const noexcept { return message_link_ != 0; }
+  /// The last that the thread that has started it does with it: from here on another thread that runs its
+  /// multiplexer may take it over, while this one computes. Preconditions: is_atomic(), started.
+  void let_be_taken() noexcept { state().fetch_or(bit_takeable, std::memory_order_acq_rel); }
+  /// Acquire; pairs with the release in let_be_taken().
+  [[nodiscard]] bool may_be_taken() const noexcept { return (load() & bit_takeable) != 0; }
   /// True when nobody is to be told of an inline completion because the caller looks for it itself
   /// (co_await).
   [[nodiscard]] bool is_quiet() const noexcept { return quiet_; }
@@ -175,6 +180,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// away: in a base that comes before this one (detail::message_link), so that the size of what follows does
   /// not matter.
   void set_atomic(io_operation*& link) noexcept;
+  /// Of an atomic form: let_be_taken() is a part of start().
+  void set_common() noexcept { common_ = true; }
   void set_multishot() noexcept { multishot_ = true; }
 
   void set_fd(int fd) noexcept { fd_ = fd; }
@@ -199,7 +206,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   friend class detail::chain;
 
   static constexpr std::uint32_t bit_started = 1, bit_completed = 2, bit_finished = 4, bit_closing = 8,
-                                 bit_asked = 64, bit_abandoned = 128, bit_ending = 256;
+                                 bit_asked = 64, bit_abandoned = 128, bit_ending = 256, bit_takeable = 512;
 
   /// While finish_with() is under way: between bit_ending and bit_finished.
   class UNIO_API ending {
@@ -257,6 +264,7 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   bool quiet_ : 1 = false;
   bool awaited_ : 1 = false;
   bool multishot_ : 1 = false;
+  bool common_ : 1 = false;
   std::int8_t message_link_ = 0; // where the link of an atomic form is, in pointers from here; 0: not atomic
   int fd_ = -1;
   int result_ = 0;

@@ -1,8 +1,9 @@
 // An operation that was started with a handler: what a stop and other threads add.
 //
 // If this thread runs the multiplexer, the operation is started first and can be stopped after that, because
-// it ends only inside start() or in a later turn. If another thread runs it, the operation may end, and be
-// destroyed, as soon as it has started; so the stop callback is attached first, and waits for the start.
+// it ends only inside start() or in a later turn, and another thread may take it over only after that. If
+// another thread runs it, the operation may end, and be destroyed, as soon as it has started; so the stop
+// callback is attached first, and waits for the start.
 
 #include "driver/this_thread.hpp"
 #include "sys/calls.hpp"
@@ -14,7 +15,7 @@ namespace unio::inline v0_1::detail {
 void calling_back::start(io_operation& op, io_multiplexer* given, refused_function refused) noexcept {
   io_multiplexer& m = choose(op.own_multiplexer_, given);
   bool const elsewhere = is_run_elsewhere(m);
-  if (!elsewhere && !stop_.stop_possible()) [[likely]]
+  if (!elsewhere && !stop_.stop_possible() && (&m == shortcut.get() || !m.is_shared())) [[likely]]
     return op.start_on(m);
   op.set_atomic(next_message_);
   if (!(elsewhere ? start_elsewhere(op, m) : start_here(op, m))) refused(*this, m);
@@ -34,8 +35,9 @@ bool calling_back::start_here(io_operation& op, io_multiplexer& m) noexcept {
   op.start_on(m);
   if (finished_inside) return true; // this object is destroyed
   finished_inside_ = nullptr;
-  attached_ = true;
-  if (!attach(stop_)) op.cancel();
+  attached_ = stop_.stop_possible();
+  if (attached_ && !attach(stop_)) op.cancel();
+  op.let_be_taken(); // this object may be destroyed from here on
   return true;
 }
 

@@ -52,6 +52,13 @@ class backend {
   virtual void park(engine&, io_operation& op) noexcept = 0;
   /// Takes an operation back. False: the kernel has it; it will complete, sooner for having been asked.
   virtual bool disarm(engine&, io_operation& op) noexcept = 0;
+  /// Of an engine whose thread is away, by another one: takes an operation back, of which the kernel does nothing
+  /// before that thread enters it again, which then forgets it first. False: it cannot be taken.
+  virtual bool release(io_operation& op) noexcept = 0;
+  /// Whether the kernel has yet to learn of something.
+  [[nodiscard]] virtual bool has_unsubmitted() const noexcept { return false; }
+  /// Becomes readable when the kernel has something that reap() would bring.
+  [[nodiscard]] virtual int news_fd() const noexcept = 0;
   /// Submits what is armed, gives what is ready to engine::process, and if nothing is, sleeps until `until`
   /// (steady clock, ns; 0: does not sleep) unless engine::before_sleep() objects. At most one system call.
   /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says

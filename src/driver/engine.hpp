@@ -23,10 +23,13 @@
 #include "driver/remains.hpp"
 #include "driver/turn.hpp"
 #include "sys/fork.hpp"
+#include "sys/short_lock.hpp"
 
 #include <unio/multiplexer.hpp>
 
+#include <algorithm>
 #include <atomic>
+#include <utility>
 
 namespace unio::inline v0_1::driver {
 
@@ -103,6 +106,12 @@ class engine final : public io_multiplexer, public leaves_remains {
   void claim() noexcept {
     if (open_ && !leaves_) shared_->claim(*this);
   }
+  /// Takes over what waits in `away`, whose thread is not there to go on with it, if there is anything to go on
+  /// with. False: its thread is there, or nothing can be taken. On this engine's thread.
+  bool take_from(engine& away) noexcept;
+  /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told. From
+  /// any thread.
+  [[nodiscard]] unsigned trips() const noexcept { return trips_.load(std::memory_order_relaxed); }
   /// Its thread ends: what is in flight becomes unclaimed. No receiver is called, except those of operations
   /// that cannot be taken back.
   void hand_over() noexcept;
@@ -138,6 +147,11 @@ class engine final : public io_multiplexer, public leaves_remains {
     io_operation const* const first = deadlines_.earliest();
     return first != nullptr ? first->links.due : deadline::forever;
   }
+  /// The same while it sleeps, and when it has to look at what other threads do not go on with.
+  [[nodiscard]] std::int64_t sleeps_until(std::int64_t until) const noexcept {
+    until = std::min(until, next_due());
+    return shared_ != nullptr ? std::min(until, shared_->look_again()) : until;
+  }
   [[nodiscard]] bool has_ready() const noexcept { return turn_.has_ready(); }
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return turn_.has_company(); }
@@ -158,11 +172,48 @@ class engine final : public io_multiplexer, public leaves_remains {
   }
 
   /// Posted work begins: what a coroutine that it resumes may complete inline.
-  void begin_work(bool is_only_one) noexcept { turn_.begin_work(is_only_one); }
+  void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
+  [[nodiscard]] bool has_results() const noexcept { return turn_.has_results(); }
+
+  // Where several threads run a multiplexer, another one may take operations from this engine while its thread
+  // is away: in receivers and posted work, or doing something else. `inside_` is held while the thread is in
+  // the engine, also while it sleeps there. What is done without it is what a receiver might do.
+
+  /// Around what the engine's thread does with it. Others that ask something of it are not kept out: they leave
+  /// messages.
+  class inside {
+   public:
+    explicit inside(engine& e) noexcept : engine_(e.shared_ != nullptr && e.on_own_thread() ? &e : nullptr) {
+      if (engine_ != nullptr && engine_->depth_++ == 0) engine_->inside_.lock();
+    }
+    inside(inside const&) = delete;
+    inside& operator=(inside const&) = delete;
+    ~inside() {
+      if (engine_ != nullptr && --engine_->depth_ == 0) engine_->inside_.unlock();
+    }
+
+   private:
+    engine* engine_;
+  };
+  /// Around receivers and posted work.
+  class outside {
+   public:
+    explicit outside(engine& e) noexcept : engine_(e), depth_(e.shared_ != nullptr ? e.go() : 0) {}
+    outside(outside const&) = delete;
+    outside& operator=(outside const&) = delete;
+    ~outside() {
+      if (depth_ != 0) engine_.come_back(depth_);
+    }
+
+   private:
+    engine& engine_;
+    unsigned depth_;
+  };
 
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
   /// On its own thread.
   template <class F> void for_each_in_flight(F f) {
+    inside const here(*this);
     descriptors_.for_each([&](descriptor& d) {
       for (io_operation const* op = d.in_flight; op != nullptr; op = op->links.next_on_handle) f(*op);
     });
@@ -277,6 +328,21 @@ class engine final : public io_multiplexer, public leaves_remains {
   bool ask_for_all_back(bool again) noexcept;
   bool ask_back(io_operation& op) noexcept;
   void give_away(io_operation& op, operation_queue& batch) noexcept;
+  [[nodiscard]] bool has_news() const noexcept;
+  [[nodiscard]] static bool can_be_taken(io_operation const& op) noexcept;
+  void give_what_waits(operation_queue& batch) noexcept;
+  void pass_on_messages() noexcept;
+  unsigned go() noexcept {
+    unsigned const depth = std::exchange(depth_, 0U);
+    if (depth == 0) return 0;
+    trips_.store(trips_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    inside_.unlock();
+    return depth;
+  }
+  void come_back(unsigned depth) noexcept {
+    inside_.lock();
+    depth_ = depth;
+  }
   void give_away_all(operation_queue& batch) noexcept;
   void give_away_posted() noexcept;
   [[nodiscard]] bool is_elsewhere(io_operation const& op) const noexcept;
@@ -328,11 +394,14 @@ class engine final : public io_multiplexer, public leaves_remains {
   bool fails_ = false; ///< the kernel could not be asked the last time
   int bind_error_ = 0;
 
+  unsigned depth_ = 0;     ///< how often its thread is inside
   work_queue posted_now_;  ///< of this turn, not yet run
   work_queue posted_here_; ///< by this thread: no lock, no wake-up
   // What other threads write shares no cache line with what only the engine's own does.
   alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
   alignas(64) std::atomic<void const*> owner_{nullptr};
+  sys::short_lock inside_;
+  std::atomic<unsigned> trips_{0};
   unsigned fork_generation_;
   closing_member in_registry_{*this};
 };

@@ -89,8 +89,8 @@ void io_operation::start_on(io_multiplexer& m) noexcept {
   io_multiplexer& runs = is_atomic() ? m.of_this_thread() : m;
   runner().store(&runs, std::memory_order_relaxed);
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
-  state().store(bit_started,
-                std::memory_order_release); // pairs with started(): a stop may come from another thread
+  // Release; pairs with started(): a stop may come from another thread.
+  state().store(common_ ? bit_started | bit_takeable : bit_started, std::memory_order_release);
   runs.start(*this);
 }
 
@@ -179,7 +179,8 @@ void io_operation::run_blocking() noexcept {
 //              │           ▲
 //              └── stop ───┘ (cancel)
 //
-// A stop may come from any thread, so where one is possible the operation is of the atomic kind. If another
+// A stop may come from any thread, so where one is possible the operation is of the atomic kind. So it is where
+// several threads run the multiplexer: once its coroutine is suspended, another one may take it over. If another
 // thread runs its multiplexer, the operation is started last of all, when the coroutine is suspended, because
 // it may resume there at once.
 
@@ -192,9 +193,10 @@ void awaiting::start(io_operation& op) noexcept {
     op.set_atomic(next_message_);
   }
   io_multiplexer& m = choose(op.own_multiplexer_, e.multiplexer);
-  if (is_run_elsewhere(m)) [[unlikely]] {
-    op.set_quiet(false);
-    return op.set_atomic(next_message_);
+  if (&m != shortcut.get()) [[unlikely]] {
+    bool const elsewhere = m.runs_elsewhere();
+    if (elsewhere || m.is_shared()) op.set_atomic(next_message_);
+    if (elsewhere) return op.set_quiet(false);
   }
   op.set_quiet();
   op.start_on(m);
@@ -211,9 +213,10 @@ bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
   op.set_awaited(true);
   if (elsewhere) {
     op.start(environment_->multiplexer); // from here on it may end, and its coroutine too, at any moment
-  } else if (stopped) {
-    op.cancel();
+    return true;
   }
+  if (stopped) op.cancel();
+  if (op.is_atomic()) op.let_be_taken(); // and resumed, at any moment
   return true;
 }
 

@@ -51,6 +51,16 @@ class turn {
     ready_.push(op);
   }
   void remove(io_operation& op) noexcept { (due_.contains(op) ? due_ : ready_).remove(op); }
+  /// Takes out each of which `may(op)`, in the order in which they would be served, and calls `f(op)`.
+  template <class May, class F> void take_results(May may, F f) noexcept {
+    for (operation_queue* const queue : {&due_, &ready_})
+      for (io_operation *op = queue->first(), *next; op != nullptr; op = next) {
+        next = op->links.next;
+        if (!may(*op)) continue;
+        queue->remove(*op);
+        f(*op);
+      }
+  }
   /// A moment has brought the result, if there is one: it is served before others.
   void hasten(io_operation& op) noexcept {
     if (!ready_.contains(op)) return;
@@ -121,9 +131,7 @@ class turn {
   /// All is fetched that the kernel has.
   void fetched() noexcept { alone_ = waiting() + due_.size() <= 1; }
   /// Posted work begins: what a coroutine that it resumes may complete inline.
-  void begin_work(bool is_only_one) noexcept {
-    quiet_ = is_only_one && !has_results() ? budget_ : inline_beside_others;
-  }
+  void begin_work(bool is_alone) noexcept { quiet_ = is_alone ? budget_ : inline_beside_others; }
 
   /// Around what calls receivers or posted work.
   class delivering {

@@ -184,8 +184,9 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>,
   void start_on(io_multiplexer* given) noexcept {
     token_type const token = ex::get_stop_token(ex::get_env(receiver_));
     bool const stoppable = token.stop_possible();
-    bool const elsewhere = this->chosen(given).runs_elsewhere();
-    if (stoppable || elsewhere) this->set_atomic(link::next_message_);
+    io_multiplexer const& m = this->chosen(given);
+    bool const elsewhere = m.runs_elsewhere();
+    if (stoppable || elsewhere || m.is_shared()) this->set_atomic(link::next_message_);
     if (stoppable && token.stop_requested()) return refuse();
     if (elsewhere) {
       if (stoppable) callback_.emplace(token, on_stop{this});
@@ -200,6 +201,7 @@ class standard_operation : message_link<standard_operation<Sender, Receiver>>,
     finished_inside_ = nullptr;
     (void)gate_.open();
     if (stoppable) callback_.emplace(token, on_stop{this});
+    if (this->is_atomic()) this->let_be_taken(); // this object may be destroyed from here on
   }
   void refuse() noexcept {
     callback_.reset();

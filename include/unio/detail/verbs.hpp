@@ -69,14 +69,17 @@ template <class Sender> class atomic_form : message_link<atomic_form<Sender>>, p
     requires std::constructible_from<Sender, Arguments...>
   explicit atomic_form(Arguments&&... arguments) : Sender(static_cast<Arguments&&>(arguments)...) {
     this->set_atomic(link::next_message_);
+    this->set_common();
   }
   // Being atomic is not moved with the sender, which may become one that is not.
   atomic_form(atomic_form&& other) noexcept : link(), Sender(static_cast<Sender&&>(other)) {
     this->set_atomic(link::next_message_);
+    this->set_common();
   }
   atomic_form& operator=(atomic_form&& other) noexcept {
     Sender::operator=(static_cast<Sender&&>(other));
     this->set_atomic(link::next_message_);
+    this->set_common();
     return *this;
   }
 };

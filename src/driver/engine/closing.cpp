@@ -67,6 +67,7 @@ void engine::finish(io_operation& op) noexcept {
     }
     return;
   }
+  inside const here(*this);
   take_to_end(op, [] {});
 }
 
@@ -92,6 +93,7 @@ bool engine::is_elsewhere(io_operation const& op) const noexcept {
 
 void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
+  inside const here(*this);
   cancel(op);
   for (; !op.finished(); sys::sched_yield()) {
     if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
@@ -202,7 +204,10 @@ void engine::forget_here(int fd) noexcept {
 
 void engine::forget(int fd) noexcept {
   if (inherited_by_fork()) return;
-  if (on_own_thread()) return forget_here(fd);
+  if (on_own_thread()) {
+    inside const here(*this);
+    return forget_here(fd);
+  }
   if (sys::in_flight(fd) != 0) registry::forget_in_all(fd);
 }
 

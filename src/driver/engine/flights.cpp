@@ -25,6 +25,7 @@ void engine::start(io_operation& op) noexcept {
 }
 
 void engine::start_with_care(io_operation& op) noexcept {
+  inside const here(*this);
   if (op.is_atomic() && !on_own_thread()) {
     if (shared_ != nullptr) return shared_->start_unclaimed(op);
     if (op.ask(io_operation::request_start)) mail_.send(op);

@@ -80,6 +80,7 @@ template <class Call> [[gnu::always_inline]] inline result<int> engine::within_t
 }
 
 result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
+  inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   return within_turn([&]() noexcept -> result<int> {
     bound const b(*this, max_items, until);
@@ -95,6 +96,7 @@ result<int> engine::do_complete_io(int max_items, std::int64_t until) noexcept {
 }
 
 result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
+  inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   return within_turn([&]() noexcept -> result<int> {
     if (shared_ != nullptr) claim();
@@ -108,6 +110,7 @@ result<int> engine::do_timeout_io(int max_items, std::int64_t until) noexcept {
 }
 
 result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept {
+  inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   turn_.renew();
   return run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
@@ -166,6 +169,7 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
 }
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
+  inside const here(*this);
   return run_turns(max_items, until, nullptr);
 }
 
@@ -201,7 +205,8 @@ void engine::settle_inline(io_operation& op) noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.is.undelivered == all_events && !op.is_atomic() && notifying_ == nullptr) [[likely]] {
+  if (l.is.undelivered == all_events && !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr)
+      [[likely]] {
     l.is.undelivered = 0;
     l.is.where == place::ready ? move(op, place::idle) : leave_flight(op);
     ++delivered_;
@@ -222,6 +227,7 @@ inline void engine::notify_of_value(io_operation& op) noexcept {
   bool has_ended = false;
   {
     notification const here(*this, op);
+    outside const away(*this);
     op.deliver(io_operation::value);
     has_ended = here.has_ended();
   }
@@ -250,6 +256,7 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   if (ends) {
     for (notification* n = notifying_; n != nullptr; n = n->outer())
       if (n->op() == &op) n->end();
+    outside const away(*this);
     return op.deliver(events); // the operation may be gone now
   }
   notify_of_value(op);

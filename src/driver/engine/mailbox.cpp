@@ -99,7 +99,8 @@ int engine::run_posted(bound const& b, int at_most) noexcept {
   for (int left = at_most; left != 0 && !posted_now_.empty() && b.take(); --left) {
     work& w = *posted_now_.pop();
     ++n;
-    begin_work(only_one);
+    begin_work(only_one && !has_results());
+    outside const away(*this);
     w();
   }
   if (shared_ != nullptr) {

@@ -6,6 +6,7 @@
 //   mailbox.cpp   what came from other threads, and what is posted, is taken and run; sleeping and waking
 //   fallback.cpp  another backend takes the place of one that may not go on
 //   handover.cpp  operations that come from another thread, and go to one
+//   taking.cpp    what a thread has that is away, computing
 //   closing.cpp   descriptors that are closed, operations that are destroyed, the end
 
 #pragma once
@@ -128,7 +129,6 @@ inline bool engine::is_notifying(io_operation const& op) const noexcept {
 inline int engine::reap(std::int64_t until) noexcept {
   if (leaving_ != nullptr) [[unlikely]]
     until = std::min(reap_leaving(until), until != 0 ? next_due() : 0);
-  if (until != 0 && shared_ != nullptr) until = std::min(until, shared_->look_again());
   int const e = backend_->reap(*this, until);
   return e >= 0 ? e : change_backend(e);
 }

@@ -24,6 +24,7 @@ void engine::enqueue(io_operation& op) noexcept {
 
 // What was posted with it is what calls this, or is taken back.
 void engine::granted(io_operation& op) noexcept {
+  inside const here(*this);
   op.faces().resource->leave(op);
   move(op, place::at_hand);
   if (!perform_now(op)) await_readiness(op);
@@ -120,6 +121,7 @@ void engine::go_on_with(io_operation& op) noexcept {
 }
 
 void engine::member_ended(io_operation& chain) noexcept {
+  inside const here(*this);
   if (delivered_ > 0) --delivered_; // no receiver outside of the chain was notified
   if (chain.links.in_flight()) (void)perform_now(chain);
 }
@@ -151,6 +153,7 @@ bool engine::take_back(io_operation& op) noexcept {
 }
 
 void engine::cancel(io_operation& op) noexcept {
+  inside const here(*this);
   // Also while no thread runs it yet: one may just be starting the operation.
   if (op.is_atomic() && (run_by() != runner::this_thread || is_elsewhere(op))) {
     if (shared_ != nullptr) return shared_->unclaimed->ask_to_end(op);
@@ -212,6 +215,7 @@ void engine::expire_first_ones(bound const& b) noexcept {
 
 io_status engine::poll(io_operation& op) noexcept {
   if (!op.started()) return io_status::not_started;
+  inside const here(*this);
   if (!on_own_thread() || is_elsewhere(op)) return op.completed() ? io_status::completed : io_status::pending;
   operation_links& l = op.links;
   bool const awaits_grant = what_follows(l.is.where, trigger::granted) == reaction::perform;

@@ -70,9 +70,13 @@ class epoll_backend final : public backend {
   // Only of what the ring before this still has: what is parked here just ends.
   bool disarm(engine&, io_operation&) noexcept override { return false; }
 
+  bool release(io_operation& op) noexcept override { return op.links.is.where == place::parked; }
+  [[nodiscard]] int news_fd() const noexcept override { return epoll_fd_; }
+
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};
     bool const sleeps = until != 0 && !e.before_sleep();
+    if (sleeps) until = e.sleeps_until(until);
     if (sleeps && until != deadline::forever) {
       std::int64_t const left = std::max<std::int64_t>(0, until - now());
       timeout = {.tv_sec = left / 1'000'000'000, .tv_nsec = left % 1'000'000'000};

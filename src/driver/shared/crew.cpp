@@ -44,16 +44,12 @@ template <class Take> bool crew::from_another(slot& s, Take take) noexcept {
 }
 
 template <class F> bool crew::any_from(slot const* s, F f) noexcept {
-  auto const next = [this](slot const* of) {
-    slot* const after = of != nullptr ? slot_list::after(*of) : nullptr;
+  auto const next = [&] {
+    slot* const after = s != nullptr ? slot_list::after(*s) : nullptr;
     return after != nullptr ? after : slots_.first();
   };
-  slot* const begin = next(s);
-  for (slot* p = begin; p != nullptr;) {
-    if (f(*p)) return true;
-    p = next(p);
-    if (p == begin) break;
-  }
+  for (slot& each : slots_from(slots_, next))
+    if (f(each)) return true;
   return false;
 }
 
@@ -154,8 +150,11 @@ int slot::run_new(int at_most) noexcept {
   for (; n < at_most && all.new_.has_work() && !all.is_over(); ++n) {
     work* const w = take_new();
     if (w == nullptr) break;
-    here.begin_work(!has_work() && !all.new_.has_work());
-    (*w)();
+    here.begin_work(!has_work() && !all.new_.has_work() && !here.has_results());
+    {
+      engine::outside const away(here);
+      (*w)();
+    }
     say_load();
   }
   return n;
@@ -163,7 +162,7 @@ int slot::run_new(int at_most) noexcept {
 
 std::int64_t slot::look_again() noexcept {
   if (!all.new_.has_work()) leaves_until_ = deadline::forever;
-  return leaves_until_;
+  return std::min(leaves_until_, next_look_);
 }
 
 // ---- sleeping and waking (wake_gate.hpp) ------------------------------------------------------------------
@@ -301,6 +300,60 @@ void crew::count(int change) noexcept {
     with_engine(s, [](engine& e) { e.poke(); });
 }
 
+// ---- threads that are away (taking.cpp) -------------------------------------------------------------------
+//
+// A thread that is in receivers and posted work for long does not see what comes for the operations that it has
+// in flight. So one of those that sleep looks up now and then while others are awake, and takes over what one of
+// them does not go on with: each millisecond, and less often if a thread stays away for long. It stops when all
+// have slept for a while; a thread that wakes, and finds that none looks, has one that sleeps do it.
+
+namespace {
+
+constexpr std::int64_t look_ns = 1'000'000, longest_ns = 100'000'000;
+constexpr int looks_in_vain = 16;
+
+} // namespace
+
+// True: it has taken something.
+bool crew::look_at_others(slot& s) noexcept {
+  if (present() < 2) return false;
+  std::int64_t const now = sys::steady_now();
+  bool any_awake = false, took = false;
+  std::int64_t next = longest_ns;
+  for (slot& other : slots()) {
+    engine* const e = &other != &s ? other.others_engine() : nullptr;
+    if (e == nullptr) continue;
+    unsigned const trips = e->trips();
+    // Relaxed: of several that look at the same time each may be the one that notes it.
+    if (trips != other.seen_trips.load(std::memory_order_relaxed)) {
+      other.seen_trips.store(trips, std::memory_order_relaxed);
+      other.seen_at.store(now, std::memory_order_relaxed);
+      any_awake = true;
+      next = look_ns;
+      continue;
+    }
+    if (gate_.is_asleep(other.sleeper)) continue;
+    any_awake = true;
+    std::int64_t const away = now - other.seen_at.load(std::memory_order_relaxed);
+    next = std::min(next, std::max(look_ns, away / 4));
+    if (away >= look_ns) took = s.own_engine()->take_from(*e) || took;
+  }
+  if (took) return true;
+  s.looks_left_ = any_awake ? looks_in_vain : std::max(0, s.looks_left_ - 1);
+  if (s.looks_left_ == 0 || watches_.exchange(true, std::memory_order_seq_cst)) return false; // one is enough
+  s.next_look_ = now + (any_awake ? next : look_ns);
+  return false;
+}
+
+void crew::ask_for_a_watcher(slot& s) noexcept {
+  if (present() < 2 || watches_.load(std::memory_order_seq_cst) || gate_.sleepers() == 0) return;
+  any_from(&s, [&](slot& other) {
+    bool slept = false;
+    if (&other != &s) with_engine(other, [&](engine& e) { slept = e.poke(); });
+    return slept;
+  });
+}
+
 // ---- a thread's place -------------------------------------------------------------------------------------
 
 slot::slot(crew& c) noexcept : all(c) { unclaimed = &c.unclaimed_; }
@@ -313,7 +366,7 @@ int half(int n, unsigned turn) noexcept {
 } // namespace
 
 int slot::run_shared(int max_items) noexcept {
-  if (max_items <= 0 || all.is_over()) return 0;
+  if (max_items <= 0 || all.is_over() || is_ending()) return 0;
   unsigned const now = turn() + 1;
   turns_.store(now, std::memory_order_relaxed);
   say_load();
@@ -343,9 +396,10 @@ int slot::run_posted(int at_most) noexcept {
   int n = 0;
   // No more than there were: what they post is for the next turn.
   engine& here = *own_engine();
-  bool const only_one = left == 1 && !has_spawned();
+  bool const alone = left == 1 && !has_spawned() && !here.has_results();
+  engine::outside const away(here);
   for (left = std::min(left, at_most); w != nullptr; w = pop()) {
-    here.begin_work(only_one);
+    here.begin_work(alone);
     (*w)();
     if (++n >= left || all.is_over()) break;
   }
@@ -354,14 +408,17 @@ int slot::run_posted(int at_most) noexcept {
 
 // Also what they spawn.
 int slot::run_spawned(int at_most) noexcept {
+  if (at_most <= 0 || all.is_over()) return 0;
+  work* w = pop_spawned();
+  if (w == nullptr) return 0;
   engine& here = *own_engine();
+  bool alone = !has_work() && !here.has_results();
+  engine::outside const away(here);
   int n = 0;
-  while (n < at_most && !all.is_over()) {
-    work* const w = pop_spawned();
-    if (w == nullptr) break;
-    here.begin_work(n == 0 && !has_work());
+  for (; w != nullptr; w = pop_spawned()) {
+    here.begin_work(std::exchange(alone, false));
     (*w)();
-    ++n;
+    if (++n >= at_most || all.is_over()) break;
   }
   return n;
 }
@@ -369,7 +426,8 @@ int slot::run_spawned(int at_most) noexcept {
 bool slot::has_shared() noexcept { return !all.is_over() && all.has_work(); }
 
 bool slot::before_sleep(int landed) noexcept {
-  if (all.is_over()) return false; // only waits for what it has cancelled
+  next_look_ = deadline::forever;
+  if (all.is_over() || is_ending()) return false; // only waits for what it has cancelled
   sleeps_.store(true, std::memory_order_relaxed);
   all.gate_.lie_down(sleeper);
   if (all.has_posted() || all.wakes_.load(std::memory_order_seq_cst)) return true;
@@ -380,12 +438,16 @@ bool slot::before_sleep(int landed) noexcept {
     all.end();
     return true;
   }
-  return false;
+  return all.look_at_others(*this);
 }
 
 void slot::after_sleep() noexcept {
   sleeps_.store(false, std::memory_order_relaxed);
-  if (!all.gate_.rise(sleeper)) return;
+  if (std::exchange(next_look_, deadline::forever) != deadline::forever)
+    all.watches_.store(false, std::memory_order_seq_cst);
+  bool const was_called = all.gate_.rise(sleeper);
+  all.ask_for_a_watcher(*this);
+  if (!was_called) return;
   if (unclaimed->may_have_some()) own_engine()->claim();
   if (!all.new_.has_work()) all.fetch(*this);
   all.gate_.answered();

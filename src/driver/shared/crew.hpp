@@ -81,10 +81,15 @@ class slot final : public shared_state, public work_slot {
   std::atomic<engine*> runs{nullptr};
   /// For its own thread.
   [[nodiscard]] engine* own_engine() const noexcept { return runs.load(std::memory_order_relaxed); }
+  /// Its multiplexer ends, on any thread: what is posted is dropped later.
+  [[nodiscard]] bool is_ending() const noexcept { return own_engine() == nullptr; }
   /// For another thread. Acquire; pairs with the release by which the engine is published: a thread that sees
   /// it sees it as it was made.
   [[nodiscard]] engine* others_engine() const noexcept { return runs.load(std::memory_order_acquire); }
   wake_gate<>::sleeper sleeper;
+  // What threads that look at it have seen last of its engine's trips, and when.
+  std::atomic<unsigned> seen_trips{0};
+  std::atomic<std::int64_t> seen_at{0};
 
   // Who begins what is new. From any thread; hints.
 
@@ -114,6 +119,7 @@ class slot final : public shared_state, public work_slot {
 
   friend class slot_list;
   std::atomic<slot*> next_{nullptr};
+  friend class crew;
   std::atomic<unsigned> expected_turn_{0};
   std::atomic<unsigned> missed_turn_{~0u};
   // What its own thread stores.
@@ -122,6 +128,8 @@ class slot final : public shared_state, public work_slot {
   std::atomic<bool> sleeps_{false};
   std::int64_t leaves_until_ = deadline::forever; // it leaves what is new to others that have less to do
   bool leaves_longer_ = false;                    // to those that were asleep
+  std::int64_t next_look_ = deadline::forever;    // when it looks at what others do, while it sleeps
+  int looks_left_ = 0;
 };
 
 /// Grows at its end, while other threads walk through it.
@@ -281,6 +289,8 @@ class crew {
   template <class Slots> void call_one_of(Slots&& from) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
   void count(int change) noexcept;
+  bool look_at_others(slot& s) noexcept;
+  void ask_for_a_watcher(slot& s) noexcept;
   void wake_sleeper() noexcept;
   bool take_wake() noexcept { return wakes_.load(std::memory_order_relaxed) && wakes_.exchange(false); }
   /// Whether nothing is posted, running or in flight: all threads are on their way to sleep, and none is
@@ -294,6 +304,7 @@ class crew {
   slot new_;
   alignas(64) wake_gate<> gate_;
   std::atomic<bool> wakes_{false};    // a wake() that no thread has taken yet
+  std::atomic<bool> watches_{false};  // a thread that sleeps will look at what others do
   std::atomic<slot*> woken_{nullptr}; // whom the last one found asleep
   alignas(64) std::atomic<int> pending_{0};
 };

@@ -103,6 +103,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   void start(io_operation& op) noexcept override {
     if (engine* const e = my_engine(); e != nullptr) {
       adopt(op, *e);
+      engine::inside const here(*e);
       return e->start(op);
     }
     if (inherited_by_fork()) return end_at_once(op, detail::native(error::inherited_by_fork));
@@ -160,7 +161,10 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   void leave() noexcept override {
     slot* const s = find_mine();
     if (s == nullptr) return;
-    s->own_engine()->close();
+    {
+      engine::inside const here(*s->own_engine());
+      s->own_engine()->close();
+    }
     members::leave();
     present_.fetch_sub(1, std::memory_order_relaxed);
   }
@@ -168,6 +172,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   /// A thread ends: what its engine runs and what waits in its slot is for the others.
   void retire(slot& s) noexcept override {
     engine* const e = s.own_engine();
+    engine::inside const here(*e);
     e->hand_over();
     members::leave(); // what this thread starts from here on, it does not run
     e->close();
@@ -298,6 +303,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     if (inherited_by_fork() || op.multiplexer() != this) return false;
     engine* const e = mine();
     if (e == nullptr) return false;
+    engine::inside const here(*e);
     e->begin_to_run(); // first: a thread that closes its descriptor asks only engines that some thread runs
     if (!unclaimed_.take(op, *e)) return false;
     e->take_over(op);

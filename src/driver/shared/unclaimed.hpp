@@ -41,6 +41,13 @@ class unclaimed_operations {
   void add(io_operation& op) noexcept;
   /// All that an engine gives away, which one thread will take together.
   void add_all(operation_queue& batch, engine& from) noexcept;
+  /// Moves operations from one engine to another: calls `f()`, which makes them that one's, while no thread can
+  /// leave a request with either.
+  template <class F> void move_between(F f) noexcept {
+    std::lock_guard const lock(lock_);
+    moves_.fetch_add(1, std::memory_order_release);
+    f();
+  }
   /// One part in `parts`, for the calling thread's engine, to which they belong from now on.
   [[nodiscard]] operation_queue take(engine& by, int parts) noexcept;
   /// That one. False: it is not here any more, or not yet.

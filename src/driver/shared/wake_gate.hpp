@@ -60,6 +60,10 @@ template <template <class> class Atomic = std::atomic> class wake_gate {
       call(idle, all, sleeper_of, wake, has_work);
   }
 
+  /// Counted, and not called. seq_cst.
+  [[nodiscard]] bool is_asleep(sleeper const& s) const noexcept {
+    return s.asleep_.load(std::memory_order_seq_cst);
+  }
   [[nodiscard]] std::uint32_t sleepers() const noexcept {
     return static_cast<std::uint32_t>(idle_.load(std::memory_order_seq_cst) >> 32);
   }

@@ -21,6 +21,7 @@
 #include "sys/sanitizer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <concepts>
 #include <cstdint>
@@ -82,7 +83,33 @@ template <ring_kernel Kernel> class ring_client : public backend {
     return false;
   }
 
+  bool release(io_operation& op) noexcept override {
+    if (to_submit_.contains(op)) {
+      to_submit_.remove(op);
+      move(op, place::at_hand);
+      return true;
+    }
+    // The kernel is to forget it before it does anything else for this ring. So all that it has to be told must
+    // fit into the queue.
+    if constexpr (requires { kernel_.outlasts_entering(op); }) {
+      bool const waits = op.links.submitted() && !is_queued(op) && !kernel_.outlasts_entering(op);
+      if (!waits || kernel_.unsubmitted() != 0 || completions_waiting() || kernel_.has_overflown() ||
+          stale_count_ == std::min<std::size_t>(stale_.size(), kernel_.entries()))
+        return false;
+      stale_[stale_count_++] = slots_.user_data(op.links.slot);
+      take_back(op);
+      return true;
+    }
+    return false;
+  }
+  [[nodiscard]] bool has_unsubmitted() const noexcept override { return !to_submit_.empty(); }
+  [[nodiscard]] int news_fd() const noexcept override {
+    if constexpr (requires { kernel_.fd(); }) return kernel_.fd();
+    return -1;
+  }
+
   int reap(engine& e, std::int64_t until) noexcept override {
+    submit_stale(e);
     arm_doorbell(); // first: without it no other thread could wake this one, which must not sleep then
     submit_cancels(e);
     submit_operations(e);
@@ -95,7 +122,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
       sleeps = false;
     }
     // And one that is to be tried again has its moment only since it was prepared.
-    until = std::min(until, e.next_due());
+    until = sleeps ? e.sleeps_until(until) : 0;
     int error = 0;
     if (sleeps || kernel_.unsubmitted() != 0 || kernel_.needs_enter()) {
       std::int64_t const timeout = !sleeps ? 0
@@ -119,6 +146,7 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   void submit(engine& e) noexcept override {
+    submit_stale(e);
     submit_cancels(e);
     submit_operations(e);
     if (kernel_.unsubmitted() == 0) return;
@@ -223,15 +251,29 @@ template <ring_kernel Kernel> class ring_client : public backend {
     if (!is_queued(op)) to_cancel_.push(op);
   }
 
+  // First of all that the kernel learns.
+  void submit_stale(engine& e) noexcept {
+    while (stale_count_ != 0) {
+      io_uring_sqe* const sqe = kernel_.get(); // there is room: see release()
+      if (sqe == nullptr) return;
+      ask_to_forget(*sqe, stale_[--stale_count_]);
+      ++e.statistics.submissions;
+    }
+  }
+
+  static void ask_to_forget(io_uring_sqe& sqe, std::uint64_t tag) noexcept {
+    sqe.opcode = IORING_OP_ASYNC_CANCEL;
+    sqe.fd = -1;
+    sqe.addr = tag;
+    sqe.user_data = cancel_tag;
+  }
+
   void submit_cancels(engine& e) noexcept {
     while (io_operation* const op = to_cancel_.first()) {
       io_uring_sqe* const sqe = kernel_.get();
       if (sqe == nullptr) return; // never dropped: the next turn has room
       to_cancel_.remove(*op);
-      sqe->opcode = IORING_OP_ASYNC_CANCEL;
-      sqe->fd = -1;
-      sqe->addr = slots_.user_data(op->links.slot);
-      sqe->user_data = cancel_tag;
+      ask_to_forget(*sqe, slots_.user_data(op->links.slot));
       ++e.statistics.submissions;
     }
   }
@@ -360,6 +402,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
     if (!e.perform_now(op)) e.await_readiness(op);
   }
 
+  std::array<std::uint64_t, 128> stale_; // tags of what the kernel is to forget: another thread has it now
+  unsigned stale_count_ = 0;
   bool doorbell_armed_ = false;
   bool untried_waits_ = false; // one may be in to_submit_ that was not tried: its turn must come soon
   bool is_multishot_ = false;

@@ -1,0 +1,84 @@
+// Operations of a thread that is away, which another one takes over.
+//
+// A thread that computes, in a receiver or outside of the engine, goes on with nothing. What it has in flight and
+// what waits for receivers behind the one that runs is taken from it, if nobody but the driver has to do with that
+// any more (io_operation::let_be_taken). With epoll nothing stands against it. A ring with deferred task work
+// reads nothing for what waits in it until its thread enters; the thread then has the kernel forget what was taken
+// first (backend::release). Where the kernel might do something meanwhile, the operation stays.
+
+#include "driver/engine/rooms.hpp"
+#include "sys/calls.hpp"
+
+#include <poll.h>
+
+#include <ctime>
+
+namespace unio::inline v0_1::driver {
+
+// Something that its thread would go on with.
+bool engine::has_news() const noexcept {
+  if (turn_.has_results() || backend_->has_unsubmitted() || next_due() <= now()) return true;
+  pollfd p{.fd = backend_->news_fd(), .events = POLLIN, .revents = 0};
+  timespec const at_once{};
+  return p.fd >= 0 && sys::poll(&p, 1, &at_once) > 0;
+}
+
+// A connection that is accepted is not among them: those that wait for one do so one after the other, and the one
+// that was left behind would get it. Nor is what the kernel chooses a buffer for.
+bool engine::can_be_taken(io_operation const& op) noexcept {
+  operation_links::marks const& is = op.links.is;
+  operation_faces const& f = op.faces();
+  if (is.undelivered != 0 || is.cancel_wanted || is.timed_out || is.asked_back || op.is_multishot())
+    return false;
+  return is.where == place::timed || (f.perform_then != nullptr && !is_file(op.kind()));
+}
+
+void engine::give_what_waits(operation_queue& batch) noexcept {
+  turn_.take_results(
+      [](io_operation const& op) {
+        return (op.links.is.undelivered & io_operation::done) != 0 && op.may_be_taken();
+      },
+      [&](io_operation& op) { give_away(op, batch); });
+  descriptors_.for_each([&](descriptor& d) {
+    for (io_operation *op = d.in_flight, *next; op != nullptr; op = next) {
+      next = op->links.next_on_handle;
+      if (!op->may_be_taken() || !can_be_taken(*op)) continue;
+      if (op->links.is.where == place::timed || backend_->release(*op)) give_away(*op, batch);
+    }
+  });
+}
+
+bool engine::take_from(engine& away) noexcept {
+  if (!away.inside_.try_lock()) return false;
+  operation_queue taken(queue_name::none);
+  if (away.open_ && !away.leaves_ && away.leaving_ == nullptr && away.has_news()) {
+    shared_->unclaimed->move_between([&] {
+      operation_queue batch(queue_name::unclaimed);
+      away.give_what_waits(batch);
+      while (io_operation* const op = batch.pop()) {
+        move(*op, place::at_hand);
+        adopt(*op, *this);
+        taken.push(*op);
+      }
+      away.pass_on_messages();
+    });
+  }
+  away.inside_.unlock();
+  bool const any = !taken.empty();
+  while (io_operation* const op = taken.pop()) take_over(*op);
+  return any;
+}
+
+// Of other threads, for what was taken: their engine finds them with the operation. The others are left again.
+void engine::pass_on_messages() noexcept {
+  for (io_operation *op = mail_.take_messages(), *next; op != nullptr; op = next) {
+    next = op->next_message();
+    if (!is_elsewhere(*op)) {
+      mail_.leave(*op);
+    } else if ((op->take_requests() & io_operation::request_cancel) != 0) {
+      op->keep_request(io_operation::request_cancel);
+    }
+  }
+}
+
+} // namespace unio::driver

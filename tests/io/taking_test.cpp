@@ -1,0 +1,238 @@
+// multiplexer.hpp: a thread of several that run one multiplexer does something else for long. What it has in
+// flight goes on elsewhere.
+
+#include "support/drivers.hpp"
+#include "support/receivers.hpp"
+#include "support/work.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest.h>
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using test::calls;
+using test::watchdog;
+using unio::io_multiplexer;
+
+class away : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    auto made = test::make_multiplexer(GetParam().c_str(), 2);
+    if (!made.has_value()) GTEST_SKIP() << made.error().message();
+    m_ = std::move(*made);
+    keep_.emplace(1h, m_.get());
+    kept_.emplace(unio::connect(unio::atomic_async_wait(*keep_), calls{[] {}}));
+    kept_->start();
+    std::latch both(3);
+    for (int i = 0; i != 2; ++i)
+      threads_.emplace_back([this, &both] {
+        (void)m_->try_run();
+        both.count_down();
+        while (!stop_) (void)m_->run();
+      });
+    both.arrive_and_wait();
+  }
+  void TearDown() override {
+    if (m_ == nullptr) return;
+    stop_ = true;
+    kept_->cancel();
+    for (auto& t : threads_) t.join();
+  }
+  // Runs `f` on a thread of the multiplexer, which stays in there until `may_go_on`.
+  template <class F> void in_a_thread_that_stays(F f) {
+    std::latch done(1);
+    ASSERT_TRUE(m_->post([&] {
+      f();
+      done.count_down();
+      may_go_on_.wait();
+    }));
+    done.wait();
+  }
+
+  test::environment_variable const driver_{"UNIO_DRIVER", GetParam().c_str()};
+  std::unique_ptr<io_multiplexer> m_;
+  std::optional<unio::timer_handle> keep_;
+  std::optional<unio::io_operation_connection<unio::atomic_async_wait, calls>> kept_;
+  std::deque<std::thread> threads_;
+  std::atomic<bool> stop_ = false;
+  std::latch may_go_on_{1};
+};
+UNIO_ON_BOTH_DRIVERS(away);
+
+void put(int fd, char c = 'x') { ASSERT_EQ(::write(fd, &c, 1), 1); }
+
+struct reading {
+  reading(unio::pipe_handle& p)
+      : op(unio::connect(unio::atomic_async_read(p, unio::mutable_buffer(memory)), calls{[this] {
+                           where = std::this_thread::get_id();
+                           done = true;
+                           done.notify_one();
+                         }})) {}
+  char memory[4];
+  std::thread::id where;
+  std::atomic<bool> done = false;
+  unio::io_operation_connection<unio::atomic_async_read, calls> op;
+};
+
+TEST_P(away, what_a_busy_thread_has_in_flight_goes_on_elsewhere) {
+  watchdog const w;
+  auto p = test::pipe_on(m_.get());
+  reading r(p.reader);
+  std::thread::id busy;
+  in_a_thread_that_stays([&] {
+    busy = std::this_thread::get_id();
+    r.op.start();
+  });
+  put(p.writer.native_handle());
+  r.done.wait(false);
+  EXPECT_NE(r.where, busy);
+  may_go_on_.count_down();
+  while (!r.op.finished()) std::this_thread::yield();
+  EXPECT_EQ(r.op.result().value().bytes(), 1U);
+}
+
+TEST_P(away, what_the_kernel_has_is_taken_as_well_and_no_byte_is_lost) {
+  watchdog const w;
+  for (int round = 0; round != 20; ++round) {
+    auto p = test::pipe_on(m_.get());
+    std::optional<reading> r(std::in_place, p.reader);
+    std::latch started(1), left(1);
+    std::atomic<bool> go_on = false;
+    // Started in one turn, so that the ring has it, and then its thread is busy.
+    ASSERT_TRUE(m_->post([&] {
+      r->op.start();
+      (void)m_->post([&] { // by the same thread, unless another one is idle
+        (void)m_->post([&] {
+          started.count_down();
+          go_on.wait(false);
+          left.count_down();
+        });
+      });
+    }));
+    started.wait();
+    put(p.writer.native_handle(), 'a');
+    r->done.wait(false);
+    while (!r->op.finished()) std::this_thread::yield();
+    EXPECT_EQ(r->op.result().value().bytes(), 1U);
+    EXPECT_EQ(r->memory[0], 'a');
+    r.reset(); // its memory is gone before the thread comes back
+    put(p.writer.native_handle(), 'b');
+    go_on = true;
+    go_on.notify_one();
+    reading next(p.reader);
+    next.op.start();
+    next.done.wait(false);
+    while (!next.op.finished()) std::this_thread::yield();
+    EXPECT_EQ(next.memory[0], 'b');
+    left.wait();
+  }
+  may_go_on_.count_down();
+}
+
+TEST_P(away, a_coroutine_whose_thread_is_busy_is_resumed_by_another) {
+  watchdog const w;
+  auto p = test::pipe_on(m_.get());
+  std::atomic<bool> done = false;
+  std::thread::id busy, where;
+  in_a_thread_that_stays([&] {
+    busy = std::this_thread::get_id();
+    unio::async_run(m_->executor(), [](unio::pipe_handle& reader, std::thread::id& at, std::atomic<bool>& is_done)
+                                    -> unio::task<void> {
+      char memory[4];
+      (void)co_await reader.co_read(unio::mutable_buffer(memory));
+      at = std::this_thread::get_id();
+      is_done = true;
+      is_done.notify_one();
+    }(p.reader, where, done));
+  });
+  std::this_thread::sleep_for(2ms);
+  put(p.writer.native_handle());
+  done.wait(false);
+  EXPECT_NE(where, busy);
+  may_go_on_.count_down();
+}
+
+TEST_P(away, a_timer_of_a_busy_thread_fires_elsewhere) {
+  watchdog const w;
+  unio::timer_handle t(5ms, m_.get());
+  std::atomic<bool> done = false;
+  auto op = unio::connect(unio::atomic_async_wait(t), calls{[&] {
+                            done = true;
+                            done.notify_one();
+                          }});
+  in_a_thread_that_stays([&] { op.start(); });
+  done.wait(false);
+  while (!op.finished()) std::this_thread::yield();
+  EXPECT_TRUE(op.result().has_value());
+  may_go_on_.count_down();
+}
+
+TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {
+  watchdog const w;
+  std::vector<unio::anonymous_pipe> pipes;
+  for (int i = 0; i != 8; ++i) pipes.push_back(test::pipe_on(m_.get()));
+  std::atomic<int> done = 0;
+  std::atomic<bool> first = true;
+  std::deque<unio::io_operation_connection<unio::atomic_async_read, calls>> ops;
+  char memory[8][1];
+  for (std::size_t i = 0; i != pipes.size(); ++i)
+    ops.push_back(unio::connect(unio::atomic_async_read(pipes[i].reader, unio::mutable_buffer(memory[i])),
+                                calls{[&] {
+                                  done.fetch_add(1);
+                                  if (first.exchange(false)) may_go_on_.wait();
+                                }}));
+  std::latch started(1);
+  ASSERT_TRUE(m_->post([&] {
+    for (auto& op : ops) op.start();
+    for (auto& p : pipes) put(p.writer.native_handle());
+    started.count_down();
+  }));
+  started.wait();
+  test::until(done, 8);
+  may_go_on_.count_down();
+  for (auto& op : ops)
+    while (!op.finished()) std::this_thread::yield();
+}
+
+TEST_P(away, what_was_taken_is_cancelled_and_closed_by_the_thread_that_started_it) {
+  watchdog const w;
+  for (int round = 0; round != 50; ++round) {
+    auto p = test::pipe_on(m_.get());
+    auto q = test::pipe_on(m_.get());
+    std::optional<reading> a(std::in_place, p.reader), b(std::in_place, q.reader);
+    std::latch done(1);
+    ASSERT_TRUE(m_->post([&] {
+      a->op.start();
+      b->op.start();
+      std::this_thread::sleep_for(std::chrono::microseconds(round * 100));
+      put(q.writer.native_handle());
+      a->op.cancel();
+      EXPECT_TRUE(q.reader.close().has_value());
+      while (!a->done || !b->done) {
+        (void)a->op.poll();
+        std::this_thread::yield();
+      }
+      done.count_down();
+    }));
+    done.wait();
+    while (!a->op.finished() || !b->op.finished()) std::this_thread::yield();
+  }
+  may_go_on_.count_down();
+}
+
+} // namespace
