@@ -172,14 +172,16 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   /// A thread ends: what its engine runs and what waits in its slot is for the others.
   void retire(slot& s) noexcept override {
     engine* const e = s.own_engine();
-    engine::inside const here(*e);
-    e->hand_over();
-    members::leave(); // what this thread starts from here on, it does not run
-    e->close();
-    s.engine_lock.lock();
-    s.runs.store(nullptr, std::memory_order_release);
-    unlock(s);
-    e->rest();
+    {
+      engine::inside const here(*e);
+      e->hand_over();
+      members::leave(); // what this thread starts from here on, it does not run
+      e->close();
+      s.engine_lock.lock();
+      s.runs.store(nullptr, std::memory_order_release);
+      unlock(s);
+      e->rest();
+    }
     while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) {
     }
     present_.fetch_sub(1, std::memory_order_relaxed);
@@ -265,6 +267,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     if (free->kept == nullptr) {
       free->kept.reset(new (std::nothrow) engine(std::move(*b), free));
     } else {
+      engine::inside const here(*free->kept);
       free->kept->open_again(std::move(*b));
     }
     if (free->kept == nullptr || !join(*free)) {
