@@ -90,9 +90,13 @@ class UNIO_API io_multiplexer {
   /// With more it is for any number: how many is a hint.
   ///
   /// Several threads. A thread runs it from its first run() (or other function of the loop, or blocking call,
-  /// or poll of an operation that no thread runs) until the thread ends. One that is outside of run() keeps
-  /// what it has in flight, which waits until it comes back or ends. Any thread may start operations:
-  ///   * those of a thread that runs it stay with that thread, which notifies their receivers
+  /// or poll of an operation that no thread runs) until the thread ends. Any thread may start operations:
+  ///   * those of a thread that runs it stay with that thread, which notifies their receivers, unless it is
+  ///     away: in a receiver or work that takes long, or outside of run(). After about a millisecond another
+  ///     thread, if one has nothing to do, takes what there is to go on with: awaited operations, atomic forms,
+  ///     senders and those with a handler, if they read or write bytes of a pipe or stream or are timers. All
+  ///     else waits until the thread comes back or ends: plain forms, accepts, files, datagrams, what reads
+  ///     into a buffer of a pool, chains
   ///   * those of another thread go to one that runs it, or to the first that will. They count as pending,
   ///     and their deadlines run, from their start. Two of them may go to different threads, those of one
   ///     handle too. Until its receiver is notified such an operation is the multiplexer's: a thread that is
