@@ -93,10 +93,10 @@ class UNIO_API io_multiplexer {
   /// or poll of an operation that no thread runs) until the thread ends. Any thread may start operations:
   ///   * those of a thread that runs it stay with that thread, which notifies their receivers, unless it is
   ///     away: in a receiver or work that takes long, or outside of run(). After about a millisecond another
-  ///     thread, if one has nothing to do, takes what there is to go on with: awaited operations, atomic forms,
-  ///     senders and those with a handler, if they read or write bytes of a pipe or stream or are timers. All
-  ///     else waits until the thread comes back or ends: plain forms, accepts, files, datagrams, what reads
-  ///     into a buffer of a pool, chains
+  ///     thread, if one has nothing to do, takes what there is to go on with: awaited operations, atomic
+  ///     forms, senders and those with a handler, if they read or write bytes of a pipe or stream or are
+  ///     timers. All else waits until the thread comes back or ends: plain forms, accepts, files, datagrams,
+  ///     what reads into a buffer of a pool, chains
   ///   * those of another thread go to one that runs it, or to the first that will. They count as pending,
   ///     and their deadlines run, from their start. Two of them may go to different threads, those of one
   ///     handle too. Until its receiver is notified such an operation is the multiplexer's: a thread that is

@@ -52,8 +52,8 @@ class backend {
   virtual void park(engine&, io_operation& op) noexcept = 0;
   /// Takes an operation back. False: the kernel has it; it will complete, sooner for having been asked.
   virtual bool disarm(engine&, io_operation& op) noexcept = 0;
-  /// Of an engine whose thread is away, by another one: takes an operation back, of which the kernel does nothing
-  /// before that thread enters it again, which then forgets it first. False: it cannot be taken.
+  /// Of an engine whose thread is away, by another one: takes an operation back, of which the kernel does
+  /// nothing before that thread enters it again, which then forgets it first. False: it cannot be taken.
   virtual bool release(io_operation& op) noexcept = 0;
   /// Whether the kernel has yet to learn of something.
   [[nodiscard]] virtual bool has_unsubmitted() const noexcept { return false; }

@@ -106,8 +106,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void claim() noexcept {
     if (open_ && !leaves_) shared_->claim(*this);
   }
-  /// Takes over what waits in `away`, whose thread is not there to go on with it, if there is anything to go on
-  /// with. False: its thread is there, or nothing can be taken. On this engine's thread.
+  /// Takes over what waits in `away`, whose thread is not there to go on with it, if there is anything to go
+  /// on with. False: its thread is there, or nothing can be taken. On this engine's thread.
   bool take_from(engine& away) noexcept;
   /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told. From
   /// any thread.
@@ -175,12 +175,12 @@ class engine final : public io_multiplexer, public leaves_remains {
   void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
   [[nodiscard]] bool has_results() const noexcept { return turn_.has_results(); }
 
-  // Where several threads run a multiplexer, another one may take operations from this engine while its thread
-  // is away: in receivers and posted work, or doing something else. `inside_` is held while the thread is in
-  // the engine, also while it sleeps there. What is done without it is what a receiver might do.
+  // Where several threads run a multiplexer, another one may take operations from this engine while its
+  // thread is away: in receivers and posted work, or doing something else. `inside_` is held while the thread
+  // is in the engine, also while it sleeps there. What is done without it is what a receiver might do.
 
-  /// Around what the engine's thread does with it. Others that ask something of it are not kept out: they leave
-  /// messages.
+  /// Around what the engine's thread does with it. Others that ask something of it are not kept out: they
+  /// leave messages.
   class inside {
    public:
     explicit inside(engine& e) noexcept : engine_(e.shared_ != nullptr && e.on_own_thread() ? &e : nullptr) {

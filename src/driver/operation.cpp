@@ -179,10 +179,10 @@ void io_operation::run_blocking() noexcept {
 //              │           ▲
 //              └── stop ───┘ (cancel)
 //
-// A stop may come from any thread, so where one is possible the operation is of the atomic kind. So it is where
-// several threads run the multiplexer: once its coroutine is suspended, another one may take it over. If another
-// thread runs its multiplexer, the operation is started last of all, when the coroutine is suspended, because
-// it may resume there at once.
+// A stop may come from any thread, so where one is possible the operation is of the atomic kind. So it is
+// where several threads run the multiplexer: once its coroutine is suspended, another one may take it over.
+// If another thread runs its multiplexer, the operation is started last of all, when the coroutine is
+// suspended, because it may resume there at once.
 
 namespace detail {
 

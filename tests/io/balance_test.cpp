@@ -1,5 +1,5 @@
-// multiplexer.hpp, run.hpp: where what is new begins, if several threads run a multiplexer: on the one that has
-// least to do.
+// multiplexer.hpp, run.hpp: where what is new begins, if several threads run a multiplexer: on the one that
+// has least to do.
 //
 // That nothing waits for ever, in whatever order the threads go on, is in threads/engines_test.cpp.
 

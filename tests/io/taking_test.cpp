@@ -151,14 +151,15 @@ TEST_P(away, a_coroutine_whose_thread_is_busy_is_resumed_by_another) {
   std::thread::id busy, where;
   in_a_thread_that_stays([&] {
     busy = std::this_thread::get_id();
-    unio::async_run(m_->executor(), [](unio::pipe_handle& reader, std::thread::id& at, std::atomic<bool>& is_done)
-                                    -> unio::task<void> {
+    auto const body = [](unio::pipe_handle& reader, std::thread::id& at,
+                         std::atomic<bool>& is_done) -> unio::task<void> {
       char memory[4];
       (void)co_await reader.co_read(unio::mutable_buffer(memory));
       at = std::this_thread::get_id();
       is_done = true;
       is_done.notify_one();
-    }(p.reader, where, done));
+    };
+    unio::async_run(m_->executor(), body(p.reader, where, done));
   });
   std::this_thread::sleep_for(2ms);
   put(p.writer.native_handle());
@@ -191,11 +192,11 @@ TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {
   std::deque<unio::io_operation_connection<unio::atomic_async_read, calls>> ops;
   char memory[8][1];
   for (std::size_t i = 0; i != pipes.size(); ++i)
-    ops.push_back(unio::connect(unio::atomic_async_read(pipes[i].reader, unio::mutable_buffer(memory[i])),
-                                calls{[&] {
-                                  done.fetch_add(1);
-                                  if (first.exchange(false)) may_go_on_.wait();
-                                }}));
+    ops.push_back(
+        unio::connect(unio::atomic_async_read(pipes[i].reader, unio::mutable_buffer(memory[i])), calls{[&] {
+                        done.fetch_add(1);
+                        if (first.exchange(false)) may_go_on_.wait();
+                      }}));
   std::latch started(1);
   ASSERT_TRUE(m_->post([&] {
     for (auto& op : ops) op.start();

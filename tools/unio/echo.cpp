@@ -6,7 +6,8 @@
 // after the last one.
 //
 // With --shared all threads run one multiplexer. The first accepts, and ends the connections; a connection is
-// served by the thread that had least to do when it came. The others only run the multiplexer, until the first has ended.
+// served by the thread that had least to do when it came. The others only run the multiplexer, until the
+// first has ended.
 //
 // An error of accepting does not end the server: it reports it, pauses and accepts again. If it cannot
 // continue (the listening socket is gone, a thread cannot start, nothing can be waited for) the process ends
@@ -305,7 +306,8 @@ class peer : connection {
   unio::io_operation_connection<unio::async_write, after_write> write_;
 };
 
-/// Connections are objects. Where threads share the multiplexer each begins on the thread that is to serve it.
+/// Connections are objects. Where threads share the multiplexer each begins on the thread that is to serve
+/// it.
 class object_server : public server {
  public:
   using server::server;

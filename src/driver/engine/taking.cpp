@@ -1,10 +1,11 @@
 // Operations of a thread that is away, which another one takes over.
 //
-// A thread that computes, in a receiver or outside of the engine, goes on with nothing. What it has in flight and
-// what waits for receivers behind the one that runs is taken from it, if nobody but the driver has to do with that
-// any more (io_operation::let_be_taken). With epoll nothing stands against it. A ring with deferred task work
-// reads nothing for what waits in it until its thread enters; the thread then has the kernel forget what was taken
-// first (backend::release). Where the kernel might do something meanwhile, the operation stays.
+// A thread that computes, in a receiver or outside of the engine, goes on with nothing. What it has in flight
+// and what waits for receivers behind the one that runs is taken from it, if nobody but the driver has to do
+// with that any more (io_operation::let_be_taken). With epoll nothing stands against it. A ring with deferred
+// task work reads nothing for what waits in it until its thread enters; the thread then has the kernel forget
+// what was taken first (backend::release). Where the kernel might do something meanwhile, the operation
+// stays.
 
 #include "driver/engine/rooms.hpp"
 #include "sys/calls.hpp"
@@ -23,8 +24,8 @@ bool engine::has_news() const noexcept {
   return p.fd >= 0 && sys::poll(&p, 1, &at_once) > 0;
 }
 
-// A connection that is accepted is not among them: those that wait for one do so one after the other, and the one
-// that was left behind would get it. Nor is what the kernel chooses a buffer for.
+// A connection that is accepted is not among them: those that wait for one do so one after the other, and the
+// one that was left behind would get it. Nor is what the kernel chooses a buffer for.
 bool engine::can_be_taken(io_operation const& op) noexcept {
   operation_links::marks const& is = op.links.is;
   operation_faces const& f = op.faces();
@@ -69,7 +70,8 @@ bool engine::take_from(engine& away) noexcept {
   return any;
 }
 
-// Of other threads, for what was taken: their engine finds them with the operation. The others are left again.
+// Of other threads, for what was taken: their engine finds them with the operation. The others are left
+// again.
 void engine::pass_on_messages() noexcept {
   for (io_operation *op = mail_.take_messages(), *next; op != nullptr; op = next) {
     next = op->next_message();

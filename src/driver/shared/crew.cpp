@@ -302,10 +302,10 @@ void crew::count(int change) noexcept {
 
 // ---- threads that are away (taking.cpp) -------------------------------------------------------------------
 //
-// A thread that is in receivers and posted work for long does not see what comes for the operations that it has
-// in flight. So one of those that sleep looks up now and then while others are awake, and takes over what one of
-// them does not go on with: each millisecond, and less often if a thread stays away for long. It stops when all
-// have slept for a while; a thread that wakes, and finds that none looks, has one that sleeps do it.
+// A thread that is in receivers and posted work for long does not see what comes for the operations that it
+// has in flight. So one of those that sleep looks up now and then while others are awake, and takes over what
+// one of them does not go on with: each millisecond, and less often if a thread stays away for long. It stops
+// when all have slept for a while; a thread that wakes, and finds that none looks, has one that sleeps do it.
 
 namespace {
 

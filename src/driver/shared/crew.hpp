@@ -21,11 +21,10 @@
 // it than makes all threads have the same to do. Each says once a turn what it has to do, its operations in
 // flight and what is queued: two stores. From these follows the level to which all that lie below are filled.
 // A thread above it leaves what is new to the others, for a millisecond; those that have not come round by
-// then (they compute, or do not run the multiplexer now) are passed over until they do. Those that were asleep
-// have longer: they come as soon as they get a processor. A thread that would sleep meanwhile sleeps no longer
-// than that. So if a thread sleeps without a bound it has seen that nothing
-// is new, and what is spawned later calls one that sleeps (wake_gate.hpp), which begins it or sleeps with a
-// bound.
+// then (they compute, or do not run the multiplexer now) are passed over until they do. Those that were
+// asleep have longer: they come as soon as they get a processor. A thread that would sleep meanwhile sleeps
+// no longer than that. So if a thread sleeps without a bound it has seen that nothing is new, and what is
+// spawned later calls one that sleeps (wake_gate.hpp), which begins it or sleeps with a bound.
 //
 // Everything that waits can be taken by an idle thread, and taken back; only what runs is out of the queues,
 // and for a moment what moves from one to another. Operations that no thread runs yet are in a queue of their

@@ -32,17 +32,17 @@ class unclaimed_operations {
   /// seq_cst: see wake_gate.hpp.
   [[nodiscard]] bool has_some() const noexcept { return count_.load(std::memory_order_seq_cst) != 0; }
 
-  /// How often operations went from an engine to a multiplexer's, or from there to an engine. A thread that has
-  /// seen such an operation gone sees that it was counted. Acquire; pairs with the release where it is counted:
-  /// a thread that sees that sees whose engine got it.
+  /// How often operations went from an engine to a multiplexer's, or from there to an engine. A thread that
+  /// has seen such an operation gone sees that it was counted. Acquire; pairs with the release where it is
+  /// counted: a thread that sees that sees whose engine got it.
   [[nodiscard]] static std::uint64_t moves() noexcept { return moves_.load(std::memory_order_acquire); }
 
   /// One that is this thread's. From here on it may run, end and be destroyed.
   void add(io_operation& op) noexcept;
   /// All that an engine gives away, which one thread will take together.
   void add_all(operation_queue& batch, engine& from) noexcept;
-  /// Moves operations from one engine to another: calls `f()`, which makes them that one's, while no thread can
-  /// leave a request with either.
+  /// Moves operations from one engine to another: calls `f()`, which makes them that one's, while no thread
+  /// can leave a request with either.
   template <class F> void move_between(F f) noexcept {
     std::lock_guard const lock(lock_);
     moves_.fetch_add(1, std::memory_order_release);

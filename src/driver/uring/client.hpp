@@ -89,8 +89,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
       move(op, place::at_hand);
       return true;
     }
-    // The kernel is to forget it before it does anything else for this ring. So all that it has to be told must
-    // fit into the queue.
+    // The kernel is to forget it before it does anything else for this ring. So all that it has to be told
+    // must fit into the queue.
     if constexpr (requires { kernel_.outlasts_entering(op); }) {
       bool const waits = op.links.submitted() && !is_queued(op) && !kernel_.outlasts_entering(op);
       if (!waits || kernel_.unsubmitted() != 0 || completions_waiting() || kernel_.has_overflown() ||
