@@ -136,6 +136,7 @@ constinit operation_faces const detail::read_faces = {
     .perform_then = perform_then,
     .complete = complete,
     .goes_with_others = goes_with_others,
-    .waits_for_device = true};
+    .waits_for_device = true,
+    .can_be_taken = true};
 
 } // namespace unio

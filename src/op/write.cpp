@@ -124,6 +124,7 @@ constinit operation_faces const detail::write_faces = {
     .wants = wants,
     .perform = perform,
     .complete = op::decode,
-    .goes_with_others = op::is_socket};
+    .goes_with_others = op::is_socket,
+    .can_be_taken = true};
 
 } // namespace unio

@@ -144,6 +144,51 @@ TEST_P(away, what_the_kernel_has_is_taken_as_well_and_no_byte_is_lost) {
   may_go_on_.count_down();
 }
 
+TEST_P(away, a_write_that_waits_for_room_goes_on_elsewhere_and_writes_each_byte_once) {
+  watchdog const w;
+  auto pair = unio::socket_handle::pair().value();
+  pair.first.set_multiplexer(m_.get());
+  // Full, with a pattern that the write continues.
+  std::size_t sent = 0;
+  auto const next = [&](std::size_t i) { return static_cast<char>('a' + i % 23); };
+  for (;;) {
+    std::vector<char> some(997);
+    for (std::size_t i = 0; i != some.size(); ++i) some[i] = next(sent + i);
+    ssize_t const n = ::send(pair.first.native_handle(), some.data(), some.size(), MSG_DONTWAIT);
+    if (n < 0) break;
+    sent += static_cast<std::size_t>(n);
+  }
+  std::vector<char> rest(5000);
+  for (std::size_t i = 0; i != rest.size(); ++i) rest[i] = next(sent + i);
+  std::atomic<bool> done = false;
+  std::thread::id busy, where;
+  auto op = unio::connect(unio::atomic_async_write(pair.first, unio::const_buffer(rest.data(), rest.size())),
+                          calls{[&] {
+                            where = std::this_thread::get_id();
+                            done = true;
+                            done.notify_one();
+                          }});
+  in_a_thread_that_stays([&] {
+    busy = std::this_thread::get_id();
+    op.start();
+  });
+  std::this_thread::sleep_for(3ms);
+  std::size_t received = 0;
+  bool in_order = true;
+  char memory[4096];
+  auto const drain = [&] {
+    for (ssize_t n; (n = ::recv(pair.second.native_handle(), memory, sizeof memory, MSG_DONTWAIT)) > 0;)
+      for (ssize_t i = 0; i != n; ++i, ++received) in_order = in_order && memory[i] == next(received);
+  };
+  while (!done) drain();
+  may_go_on_.count_down();
+  while (!op.finished()) std::this_thread::yield();
+  drain();
+  EXPECT_NE(where, busy);
+  EXPECT_TRUE(in_order);
+  EXPECT_EQ(received, sent + op.result().value().bytes());
+}
+
 TEST_P(away, a_coroutine_whose_thread_is_busy_is_resumed_by_another) {
   watchdog const w;
   auto p = test::pipe_on(m_.get());

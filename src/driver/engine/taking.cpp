@@ -31,7 +31,7 @@ bool engine::can_be_taken(io_operation const& op) noexcept {
   operation_faces const& f = op.faces();
   if (is.undelivered != 0 || is.cancel_wanted || is.timed_out || is.asked_back || op.is_multishot())
     return false;
-  return is.where == place::timed || (f.perform_then != nullptr && !is_file(op.kind()));
+  return is.where == place::timed || (f.can_be_taken && !is_file(op.kind()));
 }
 
 void engine::give_what_waits(operation_queue& batch) noexcept {
