@@ -101,6 +101,7 @@ class UNIO_API io_multiplexer {
   ///     and their deadlines run, from their start. Two of them may go to different threads, those of one
   ///     handle too. Until its receiver is notified such an operation is the multiplexer's: a thread that is
   ///     to cancel, poll or destroy it uses its atomic form
+  ///   * what is new (spawned work, a task that async_run starts) begins on the thread that has least to do
   ///   * when a thread ends, what it has in flight goes on with another, all of it with the same one, or
   ///     waits for one. Its receivers notice nothing; no bytes are lost. Exceptions, which are cancelled:
   ///     chains (link()), and zero-copy sends
@@ -185,14 +186,15 @@ class UNIO_API io_multiplexer {
   /// multiplexer must live until post() has returned, even if `w` ends it. Cost: one system call if the
   /// thread sleeps.
   virtual void post(work& w) noexcept = 0;
-  /// The same of a part of the task that runs. If several threads run this, and the calling one is among
-  /// them, it runs its newest first, and an idle one takes the older half: a tree of tasks is walked depth
-  /// first. Otherwise as post().
+  /// Runs `w` likewise, as a part of the task that runs. If several threads run this, and the calling one is
+  /// among them, it runs its newest first, and an idle one takes the older half: a tree of tasks is walked
+  /// depth first. Otherwise as post().
   virtual void fork(work& w) noexcept;
-  /// The same of a task of its own, the session of a connection, say: what it starts stays on the thread on
-  /// which it begins. If several threads run this, it begins on the one that has least to do: the fewest
-  /// operations in flight and pieces of work that wait. One that has not come round for a millisecond gets
-  /// nothing new until it does. If the calling thread has nothing in flight: as fork(). Otherwise as post().
+  /// Runs `w` likewise, as a task of its own, the session of a connection, say: what that starts stays on the
+  /// thread on which it begins. If several threads run this, it begins on the one that has least to do: the
+  /// fewest operations in flight and pieces of work that wait. One that keeps it waiting for a millisecond
+  /// gets nothing new until it comes round. If the calling thread has nothing in flight: as fork(). Otherwise
+  /// as post().
   virtual void spawn(work& w) noexcept;
   /// Runs `f()` later, likewise. One allocation.
   ///

@@ -39,7 +39,8 @@ struct run_options {
 
 /// Starts a task on an executor, and returns. `handler` is called when the task has ended.
 ///
-/// Effects        posts the task to `executor`, which the chain owns from now on; one that can, spawns it
+/// Effects        posts the task to `executor`, which the chain owns from now on; one that can, spawns it: of
+///                several threads the one that has least to do begins it (io_multiplexer::spawn())
 /// Calls          `handler(task_outcome<T>)` on the executor, once the task has ended and its frame and the
 ///                chain's block are freed. Neither the handler nor moving a T may throw
 /// Errors         std::bad_alloc, before anything was started

@@ -16,9 +16,11 @@ namespace unio::inline v0_1 {
 /// strand.
 ///
 /// Order         each thread runs what resumes on it first come, first served, and of what it starts itself
-///               (post(), async_run, co_fork) the newest first, so that a tree of tasks is walked depth
-///               first. A thread that is idle takes half of what another one has, of what that has started
-///               the oldest. In each 64th turn of a thread the oldest has its turn
+///               (post(), co_fork; async_run, while it has no operation in flight) the newest first, so that
+///               a tree of tasks is walked depth first. A thread that is idle takes half of what another one
+///               has, of what that has started the oldest. In each 64th turn of a thread the oldest has its
+///               turn. Other tasks that async_run starts begin, first come, first served, on the thread that
+///               has least to do (io_multiplexer::spawn())
 /// Effects       its threads live from the constructor to join(), sleep while there is nothing to do, and
 ///               take no signals but for their own faults
 /// Concurrency   everything from any thread, but join() and the destructor: from one thread at a time, and

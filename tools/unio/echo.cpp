@@ -306,8 +306,7 @@ class peer : connection {
   unio::io_operation_connection<unio::async_write, after_write> write_;
 };
 
-/// Connections are objects. Where threads share the multiplexer each begins on the thread that is to serve
-/// it.
+/// Connections are objects. Where threads share the multiplexer each begins on the thread that serves it.
 class object_server : public server {
  public:
   using server::server;

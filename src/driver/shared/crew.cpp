@@ -65,7 +65,7 @@ void crew::drop_posted() noexcept {
       if (work* const w = nobodys->pop(); w != nullptr) return w;
     for (slot& s : slots()) {
       if (work* const w = s.pop(); w != nullptr) return w;
-      if (work* const w = s.pop_spawned(); w != nullptr) return w;
+      if (work* const w = s.pop_forked(); w != nullptr) return w;
     }
     return nullptr;
   };
@@ -147,6 +147,7 @@ work* slot::take_new() noexcept {
 int slot::run_new(int at_most) noexcept {
   engine& here = *own_engine();
   int n = 0;
+  if (!all.new_.has_work()) leaves_until_ = deadline::forever;
   for (; n < at_most && all.new_.has_work() && !all.is_over(); ++n) {
     work* const w = take_new();
     if (w == nullptr) break;
@@ -373,7 +374,7 @@ int slot::run_shared(int max_items) noexcept {
   // What is everybody's must not wait for ever behind what this thread posts to itself.
   if (all.everybodys_.has_work()) all.everybodys_.give(*this, all.present(), 64);
   // Nor what waits behind a work that takes long, though all others are always busy with what they post
-  // themselves; nor what was spawned behind what is spawned later.
+  // themselves; nor what was forked behind what is forked later.
   if (now % 64 == 0) {
     if (all.threads_ != 1) all.help(*this);
     age();
@@ -381,12 +382,12 @@ int slot::run_shared(int max_items) noexcept {
   int const of_new = has_work() ? half(max_items, now >> 1) : max_items;
   int n = run_new(std::min(of_new, turn_budget));
   if (n == max_items || (!has_work() && (n != 0 || all.threads_ == 1 || !all.fetch(*this)))) return n;
-  n += run_posted(has_spawned() ? half(max_items - n, now) : max_items - n);
-  return n + run_spawned(std::min(max_items - n, turn_budget));
+  n += run_posted(has_forked() ? half(max_items - n, now) : max_items - n);
+  return n + run_forked(std::min(max_items - n, turn_budget));
 }
 
 int slot::run_posted(int at_most) noexcept {
-  if (at_most == 0) { // one may be spawned that takes long
+  if (at_most == 0) { // one may be forked that takes long
     all.call_one();
     return 0;
   }
@@ -396,7 +397,7 @@ int slot::run_posted(int at_most) noexcept {
   int n = 0;
   // No more than there were: what they post is for the next turn.
   engine& here = *own_engine();
-  bool const alone = left == 1 && !has_spawned() && !here.has_results();
+  bool const alone = left == 1 && !has_forked() && !here.has_results();
   engine::outside const away(here);
   for (left = std::min(left, at_most); w != nullptr; w = pop()) {
     here.begin_work(alone);
@@ -406,16 +407,16 @@ int slot::run_posted(int at_most) noexcept {
   return n;
 }
 
-// Also what they spawn.
-int slot::run_spawned(int at_most) noexcept {
+// Also what they fork.
+int slot::run_forked(int at_most) noexcept {
   if (at_most <= 0 || all.is_over()) return 0;
-  work* w = pop_spawned();
+  work* w = pop_forked();
   if (w == nullptr) return 0;
   engine& here = *own_engine();
   bool alone = !has_work() && !here.has_results();
   engine::outside const away(here);
   int n = 0;
-  for (; w != nullptr; w = pop_spawned()) {
+  for (; w != nullptr; w = pop_forked()) {
     here.begin_work(std::exchange(alone, false));
     (*w)();
     if (++n >= at_most || all.is_over()) break;

@@ -113,7 +113,7 @@ class slot final : public shared_state, public work_slot {
   work* take_new() noexcept;
   void say_load() noexcept;
   int run_posted(int at_most) noexcept;
-  int run_spawned(int at_most) noexcept;
+  int run_forked(int at_most) noexcept;
   [[nodiscard]] unsigned turn() const noexcept { return turns_.load(std::memory_order_relaxed); }
 
   friend class slot_list;
@@ -274,7 +274,7 @@ class crew {
   // another thread has.
   bool fetch(slot& s) noexcept;
   bool steal(slot& s) noexcept;
-  // The same when it has something to do: then one of what is spawned is enough, and comes before its own.
+  // The same when it has something to do: then one of what is forked is enough, and comes before its own.
   bool help(slot& s) noexcept;
   /// How many of `n` that are new the thread of `s` is to begin.
   [[nodiscard]] int share_of_new(slot const& s, int n) const noexcept;

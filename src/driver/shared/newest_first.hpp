@@ -1,4 +1,4 @@
-// src/driver/shared/newest_first.hpp: the tasks that one thread has spawned: it takes the newest, others the
+// src/driver/shared/newest_first.hpp: the tasks that one thread has forked: it takes the newest, others the
 // oldest.
 //
 // A stack, linked through its items. Its thread pushes without a lock; all that take something hold one, its

@@ -60,7 +60,7 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
   }
   void fork(work& w) noexcept override {
     slot* const mine = find_mine();
-    mine != nullptr ? bring(w, *mine, true, &slot::spawn) : post(w);
+    mine != nullptr ? bring(w, *mine, true, &slot::fork) : post(w);
   }
   // A thread that has nothing in flight is the least busy one, or walks a tree of tasks.
   void spawn(work& w) noexcept override {

@@ -1,5 +1,5 @@
 // src/driver/shared/work_slot.hpp: work that waits for one thread, and that others may take: what was posted,
-// in its order, and what the thread has spawned, the newest first.
+// in its order, and what the thread has forked, the newest first.
 
 #pragma once
 
@@ -20,10 +20,10 @@ class alignas(64) work_slot {
   /// From any thread. seq_cst by the inbox.
   void push(work& w) noexcept { inbox_.push(w); }
   /// From its thread. seq_cst by the stack.
-  void spawn(work& w) noexcept { spawned_.push(w); }
+  void fork(work& w) noexcept { forked_.push(w); }
   /// Whether something waits here. seq_cst: see wake_gate.hpp.
   [[nodiscard]] bool has_work() const noexcept {
-    return !spawned_.empty() || !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
+    return !forked_.empty() || !inbox_.empty() || queued_.load(std::memory_order_seq_cst) != 0;
   }
   [[nodiscard]] bool has_more_than_one() const noexcept { return queued() > 1; }
   /// The same without those in the inbox: a hint.
@@ -53,11 +53,11 @@ class alignas(64) work_slot {
     collect();
     return queued();
   }
-  /// On its thread, or when that has ended: the newest that it has spawned.
-  work* pop_spawned() noexcept {
-    if (!spawned_.may_have_one()) return nullptr;
+  /// On its thread, or when that has ended: the newest that it has forked.
+  work* pop_forked() noexcept {
+    if (!forked_.may_have_one()) return nullptr;
     std::lock_guard const lock(lock_);
-    return spawned_.pop();
+    return forked_.pop();
   }
   /// Moves one part in `parts` of what was posted, and not more than `most`, to another slot.
   bool give(work_slot& to, int parts, int most) noexcept {
@@ -73,23 +73,23 @@ class alignas(64) work_slot {
     }
     return to.receive(moving, n);
   }
-  /// Moves the older half of what its thread has spawned to the slot of the calling thread, as if that had
-  /// spawned it.
+  /// Moves the older half of what its thread has forked to the slot of the calling thread, as if that had
+  /// forked it.
   bool give_older(work_slot& mine) noexcept {
     work* oldest = nullptr;
     {
       std::lock_guard const lock(lock_);
-      oldest = spawned_.take_oldest([](int all) { return (all + 1) / 2; });
+      oldest = forked_.take_oldest([](int all) { return (all + 1) / 2; });
     }
     bool const any = oldest != nullptr;
     while (oldest != nullptr) {
       work* const newer = oldest->next;
-      mine.spawn(*oldest);
+      mine.fork(*oldest);
       oldest = newer;
     }
     return any;
   }
-  /// Moves the oldest that its thread has spawned to another slot, as if it was posted there. Of many it is
+  /// Moves the oldest that its thread has forked to another slot, as if it was posted there. Of many it is
   /// the older half: to find the oldest costs a look at each.
   bool give_oldest(work_slot& to) noexcept {
     work_queue moving;
@@ -102,17 +102,17 @@ class alignas(64) work_slot {
   }
   /// The same to its own queue, so that the oldest do not wait for ever.
   void age() noexcept {
-    if (!spawned_.may_have_one()) return;
+    if (!forked_.may_have_one()) return;
     std::lock_guard const lock(lock_);
     int const here = queued_.load(std::memory_order_relaxed);
     queued_.store(here + 1, std::memory_order_relaxed); // a promise, as in collect()
     queued_.store(here + take_oldest(queue_), std::memory_order_relaxed);
   }
   /// On its thread.
-  [[nodiscard]] bool has_spawned() const noexcept { return spawned_.may_have_one(); }
+  [[nodiscard]] bool has_forked() const noexcept { return forked_.may_have_one(); }
   bool remove(work& w) noexcept {
     std::lock_guard const lock(lock_);
-    if (spawned_.remove(w)) return true;
+    if (forked_.remove(w)) return true;
     collect();
     if (!queue_.remove(w)) return false;
     queued_.fetch_sub(1, std::memory_order_relaxed);
@@ -123,7 +123,7 @@ class alignas(64) work_slot {
   // Under the lock. Returns how many they are.
   int take_oldest(work_queue& to) noexcept {
     int n = 0;
-    for (work* w = spawned_.take_oldest([](int all) { return all > 1024 ? all / 2 : std::min(all, 1); });
+    for (work* w = forked_.take_oldest([](int all) { return all > 1024 ? all / 2 : std::min(all, 1); });
          w != nullptr; ++n) {
       work* const newer = w->next;
       to.push(*w);
@@ -156,7 +156,7 @@ class alignas(64) work_slot {
   alignas(64) sys::short_lock lock_;
   work_queue queue_;
   std::atomic<int> queued_{0}; // how many are in queue_; changed under the lock
-  newest_first<work, work_link> spawned_;
+  newest_first<work, work_link> forked_;
 };
 
 } // namespace unio::driver
