@@ -125,7 +125,10 @@ class turn {
   void renew() noexcept {
     if (!delivering_) begin();
   }
-  void begin() noexcept { budget_ = turn_budget; }
+  void begin() noexcept {
+    budget_ = turn_budget;
+    if (!delivering_) quiet_ = turn_budget;
+  }
   /// Counts the turns that may not serve all: who begins.
   [[nodiscard]] unsigned rotate() noexcept { return rotation_++; }
   /// All is fetched that the kernel has.

@@ -25,6 +25,12 @@ bool engine::on_own_thread() const noexcept {
   return owner == nullptr || owner == this_thread_token();
 }
 
+io_multiplexer::runner engine::run_by() const noexcept {
+  void const* const owner = owner_.load(std::memory_order_relaxed);
+  if (owner == nullptr) return runner::none_yet;
+  return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
+}
+
 // On first use, and what came of it later.
 int engine::bind() noexcept {
   if (inherited_by_fork()) return detail::native(error::inherited_by_fork);
@@ -292,11 +298,6 @@ void engine::deliver_now(io_operation& op) noexcept {
   turn_.remove(op);
   turn_.aside([&] { deliver(op); });
   count_landed();
-}
-
-int engine::take_delivered() noexcept {
-  values_ = std::exchange(delivered_, 0);
-  return values_;
 }
 
 } // namespace unio::driver

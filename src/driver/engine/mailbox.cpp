@@ -38,24 +38,12 @@ bool engine::withdraw(work& w) noexcept {
   return posted_now_.remove(w) || posted_here_.remove(w);
 }
 
-io_multiplexer::runner engine::run_by() const noexcept {
-  void const* const owner = owner_.load(std::memory_order_relaxed);
-  if (owner == nullptr) return runner::none_yet;
-  return owner == this_thread_token() ? runner::this_thread : runner::another_thread;
-}
-
 void engine::wake() noexcept { mail_.wake(); }
 
 bool engine::take_wake_now() noexcept {
   bool const woken = mail_.take_wake() || (shared_ != nullptr && shared_->take_wake());
   took_wake_ = took_wake_ || woken;
   return woken;
-}
-
-// Looks for what workers bring, for some microseconds, where this thread would sleep otherwise.
-bool engine::linger_for_workers() noexcept {
-  return mail_.has_lent() && for_workers_.is_worth_it() &&
-         for_workers_.linger([this] { return mail_.has_mail(); });
 }
 
 void engine::worker_done(io_operation& op) noexcept { mail_.give_back(op); }

@@ -150,6 +150,17 @@ inline int engine::run_posted_again(bound const& b) noexcept {
   return shared_ != nullptr || has_posted() ? run_posted_anew(b) : 0;
 }
 
+// Looks for what workers bring, for some microseconds, where this thread would sleep otherwise.
+inline bool engine::linger_for_workers() noexcept {
+  return mail_.has_lent() && for_workers_.is_worth_it() &&
+         for_workers_.linger([this] { return mail_.has_mail(); });
+}
+
+inline int engine::take_delivered() noexcept {
+  values_ = std::exchange(delivered_, 0);
+  return values_;
+}
+
 /// Whether wake() was called, which is then answered.
 inline bool engine::take_wake() noexcept {
   if (shared_ == nullptr && !mail_.is_woken()) [[likely]]
