@@ -90,9 +90,10 @@ template <unio::is_executor Inner> class priority_executor {
   level level_;
 };
 
+// What it awaits may complete in any order: a level is that of work which is queued.
 unio::task<> say(std::string& line, std::string_view word) {
-  (co_await unio::co_no_op()).value();
   line.append(word).append(" ");
+  (co_await unio::co_no_op()).value();
 }
 
 } // namespace

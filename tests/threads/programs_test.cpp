@@ -68,6 +68,9 @@ namespace multishot_accept {
 namespace own_multiplexer_per_thread {
 #include "../../examples/own_multiplexer_per_thread/main.cpp"
 }
+namespace priority_executor_example {
+#include "../../examples/priority_executor/main.cpp"
+}
 namespace reuse_port_workers {
 #include "../../examples/reuse_port_workers/main.cpp"
 }
@@ -235,6 +238,7 @@ INSTANTIATE_TEST_SUITE_P(
         example{"echo_server_on_threads", [] { return echo_server_on_threads::program(1, nullptr); }},
         example{"multishot_accept", multishot_accept::program},
         example{"own_multiplexer_per_thread", own_multiplexer_per_thread::program, false},
+        example{"priority_executor", priority_executor_example::program},
         example{"reuse_port_workers", reuse_port_workers::program},
         example{"shared_multiplexer", shared_multiplexer::program, false},
         example{"thread_pool", thread_pool::program}, example{"wrapped_callback", wrapped_callback::program},
