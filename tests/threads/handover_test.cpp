@@ -628,6 +628,113 @@ TEST_P(hand_over, an_operation_started_from_outside_is_cancelled_while_the_only_
   });
 }
 
+// ---- what waits for a buffer; what is started at the end ----
+
+/// Reads into buffers of a pool.
+struct lending : connection {
+  lending(io_multiplexer& m, unio::buffer_pool& pool)
+      : connection(m), op(unio::async_receive(ends.first, pool)) {}
+  watched<unio::async_receive> op;
+};
+
+TEST_P(hand_over, a_buffer_comes_back_while_what_waits_for_it_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    unio::buffer_pool pool(1, 16);
+    connection first(*m);
+    first.write();
+    std::optional<unio::lent_buffer> lent = first.ends.first.receive(pool).value();
+    lending r(*m, pool);
+    r.write();
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread runner([&] { run_to_the_end(*m); });
+    lent.reset();
+    l.join();
+    runner.join();
+    r.op.expect_success();
+  });
+}
+
+TEST_P(hand_over, a_blocking_call_waits_beside_what_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    connection own(*m);
+    std::byte byte[1];
+    leaver l(*m, [&] { r.op.start(); });
+    std::thread writer([&] {
+      r.write();
+      own.write();
+    });
+    require(own.ends.first.read(unio::mutable_buffer(byte)).has_value(), "it is read");
+    writer.join();
+    l.join();
+    run_to_the_end(*m);
+    r.op.expect_success();
+  });
+}
+
+struct begin {
+  unio::io_operation* op;
+  template <class Result> void set_value(Result&&) noexcept {}
+  void set_done() noexcept { op->start(); }
+};
+
+TEST_P(hand_over, what_is_started_when_a_chain_ends_with_its_thread_is_handed_over) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    plain r(*m);
+    connection c(*m);
+    std::byte room[2];
+    auto chain = unio::connect(unio::link(unio::async_read(c.ends.first, unio::mutable_buffer(&room[0], 1)),
+                                          unio::async_read(c.ends.first, unio::mutable_buffer(&room[1], 1))),
+                               begin{&r.op});
+    leaver l(*m, [&] { chain.start(); });
+    r.write();
+    l.join();
+    run_to_the_end(*m);
+    r.op.expect_success();
+  });
+}
+
+// Destroyed after its thread has handed over what it had.
+struct late_start {
+  io_multiplexer* m = nullptr;
+  shareable* r = nullptr;
+  ~late_start() {
+    if (m == nullptr) return;
+    (void)m->try_run();
+    r->op.start();
+    (void)m->try_run();
+  }
+};
+
+TEST_P(hand_over, a_thread_hands_over_twice) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m), q(*m);
+    std::latch started(1);
+    std::thread leaves([&] {
+      static thread_local late_start late; // made before the thread runs it, and so destroyed after that ends
+      late.m = m.get();
+      late.r = &q;
+      (void)m->try_run();
+      r.op.start();
+      (void)m->try_run();
+      started.count_down();
+    });
+    started.wait();
+    std::thread runner([&] { run_to_the_end(*m); });
+    r.op.cancel();
+    leaves.join();
+    q.op.cancel();
+    runner.join();
+    run_to_the_end(*m);
+    r.op.expect_ended_once();
+    q.op.expect_ended_with(condition::canceled);
+  });
+}
+
 // ---- wake() ----
 
 TEST_P(hand_over, a_wake_is_not_lost_while_a_thread_ends) {
