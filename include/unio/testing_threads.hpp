@@ -96,6 +96,11 @@ struct exploration {
 /// atomic, say, in code that was compiled without -fsanitize=thread) ends in run_end::stuck. It excludes
 /// sanitizers. Objects of the main thread with thread storage duration are not destroyed.
 ///
+/// That nothing was found is no proof: an order that takes several switches at exact points may need
+/// thousands of seeds. In code without points at its atomics, unio's own included, orders between two of them
+/// are not seen. In place of io_uring there is the simulation's kernel: what a real one does at a moment of
+/// its own choice, only a real one shows.
+///
 /// Effects       if the environment has UNIO_THREADS_SEED, runs that seed alone, and prints its report
 /// Returns       what was found
 /// Errors        none: what cannot be done ends the program with a message. std::bad_alloc
