@@ -156,8 +156,7 @@ exploration explore(thread_options const& options, std::function<void()> const& 
   if (only.has_value()) o.first_seed = *only, o.seeds = 1;
   exploration all;
   std::fflush(nullptr); // or each child would have it as well
-  // How long a run is: the changes of priorities are spread over it. One seed that is run again finds the
-  // same.
+  // How long a run is: the changes of priorities are spread over it. A seed that is run again finds the same.
   run_once(o, options.first_seed, strategy{}, 0, program, record);
   std::uint64_t const expected = record.steps;
   timespec begin{};
