@@ -175,8 +175,8 @@ struct operation_faces {
   bool waits_for_device = false;
   /// The kernel had it, was asked to give it back and has not done it; another thread performs it now.
   void (*given_back)(io_operation&) noexcept = nullptr;
-  /// All that a kernel may do for it, where it is no file's, is to wait until its descriptor is ready, and then
-  /// perform it. So another thread may take it, and forget the kernel's wait, as long as that has not begun.
+  /// Where it is no file's, all that a kernel does for it is to wait for readiness and then perform it. So
+  /// another thread may take it while it waits, and the kernel be told to forget it.
   bool can_be_taken = false;
   /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
   /// calls on one directory one after the other.
