@@ -183,7 +183,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// leave messages.
   class inside {
    public:
-    explicit inside(engine& e) noexcept : engine_(e.shared_ != nullptr && e.on_own_thread() ? &e : nullptr) {
+    explicit inside(engine& e) noexcept
+        : engine_(e.shared_ != nullptr && e.on_own_thread() && !e.inherited_by_fork() ? &e : nullptr) {
       if (engine_ != nullptr && engine_->depth_++ == 0) engine_->inside_.lock();
     }
     inside(inside const&) = delete;
@@ -340,7 +341,7 @@ class engine final : public io_multiplexer, public leaves_remains {
     return depth;
   }
   void come_back(unsigned depth) noexcept {
-    inside_.lock();
+    if (!inherited_by_fork()) inside_.lock(); // a child of fork finds it as another thread had it
     depth_ = depth;
   }
   void give_away_all(operation_queue& batch) noexcept;
