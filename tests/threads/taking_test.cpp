@@ -1,0 +1,245 @@
+// A thread of a shared multiplexer is away, with something in flight, while another one that runs it takes
+// that over: under every seed each receiver is called once, also if a third thread, or the one that comes
+// back, cancels, closes, destroys or ends at that moment.
+
+#include "threads/support.hpp"
+#include "threads/watched.hpp"
+
+#include <unio/connect.hpp>
+#include <unio/timer_handle.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace threads_tests;
+
+/// A thread that runs `m`, has started what `start` starts, and does something else: for about as long as
+/// others take to find that out.
+template <class Start, class Back> class absentee {
+ public:
+  absentee(io_multiplexer& m, Start start, Back back)
+      : thread_([this, &m, start, back] {
+          (void)m.try_run();
+          start();
+          (void)m.try_run();
+          started_.count_down();
+          std::this_thread::sleep_for(2ms);
+          back();
+        }) {
+    started_.wait();
+  }
+  void join() { thread_.join(); }
+
+ private:
+  std::latch started_{1};
+  std::thread thread_;
+};
+
+/// Another thread that runs it, until nothing is pending.
+class runner {
+ public:
+  explicit runner(io_multiplexer& m)
+      : forever_(for_ever, &m), keep_(unio::atomic_async_wait(forever_)), thread_([this, &m] {
+          (void)m.try_run();
+          keep_.start();
+          runs_.count_down();
+          run_to_the_end(m);
+        }) {
+    runs_.wait();
+  }
+  void join() {
+    keep_.cancel();
+    thread_.join();
+    keep_.expect_ended_with(condition::canceled);
+  }
+
+ private:
+  unio::timer_handle forever_;
+  watched<unio::atomic_async_wait> keep_;
+  std::latch runs_{1};
+  std::thread thread_;
+};
+
+class taking : public threads_on {};
+
+TEST_P(taking, what_a_thread_has_that_is_away_ends_once) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    runner other(*m);
+    absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
+    r.write();
+    while (r.op.ends == 0) std::this_thread::yield();
+    other.join();
+    a.join();
+    r.op.expect_success();
+    require(m->run().value() == 0, "nothing is pending");
+  });
+}
+
+TEST_P(taking, a_third_thread_cancels_it_meanwhile) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m), q(*m);
+    runner other(*m);
+    absentee a(
+        *m,
+        [&] {
+          r.op.start();
+          q.op.start();
+        },
+        [&] { run_to_the_end(*m); });
+    q.write(); // so that there is something to go on with
+    std::this_thread::sleep_for(1ms);
+    r.op.cancel();
+    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+    other.join();
+    a.join();
+    r.op.expect_ended_with(condition::canceled);
+    q.op.expect_success();
+  });
+}
+
+TEST_P(taking, a_third_thread_closes_its_handle_meanwhile) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m), q(*m);
+    runner other(*m);
+    absentee a(
+        *m,
+        [&] {
+          r.op.start();
+          q.op.start();
+        },
+        [&] { run_to_the_end(*m); });
+    q.write();
+    std::this_thread::sleep_for(1ms);
+    r.close();
+    while (q.op.ends == 0) std::this_thread::yield();
+    other.join();
+    a.join();
+    q.op.expect_success();
+  });
+}
+
+TEST_P(taking, its_thread_comes_back_and_cancels_or_closes) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m), q(*m), s(*m);
+    runner other(*m);
+    absentee a(
+        *m,
+        [&] {
+          r.op.start();
+          q.op.start();
+          s.op.start();
+        },
+        [&] {
+          r.op.cancel();
+          s.close();
+          run_to_the_end(*m);
+        });
+    q.write();
+    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+    other.join();
+    a.join();
+    r.op.expect_ended_with(condition::canceled);
+    q.op.expect_success();
+  });
+}
+
+TEST_P(taking, its_thread_comes_back_and_destroys_it) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable q(*m);
+    std::optional<shareable> r(std::in_place, *m);
+    runner other(*m);
+    absentee a(
+        *m,
+        [&] {
+          r->op.start();
+          q.op.start();
+        },
+        [&] {
+          r.reset();
+          run_to_the_end(*m);
+        });
+    q.write();
+    while (q.op.ends == 0) std::this_thread::yield();
+    other.join();
+    a.join();
+    q.op.expect_success();
+  });
+}
+
+TEST_P(taking, its_thread_ends_meanwhile) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m), q(*m);
+    runner other(*m);
+    absentee a(
+        *m,
+        [&] {
+          r.op.start();
+          q.op.start();
+        },
+        [] {});
+    q.write();
+    a.join();
+    r.write();
+    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+    other.join();
+    r.op.expect_success();
+    q.op.expect_success();
+  });
+}
+
+TEST_P(taking, a_timer_of_a_thread_that_is_away_fires_once) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    unio::timer_handle t(2ms, m.get());
+    watched<unio::atomic_async_wait> tick{unio::atomic_async_wait(t)};
+    runner other(*m);
+    absentee a(*m, [&] { tick.start(); }, [&] { run_to_the_end(*m); });
+    while (tick.ends == 0) std::this_thread::yield();
+    other.join();
+    a.join();
+    tick.expect_success();
+  });
+}
+
+TEST_P(taking, results_behind_a_long_receiver_are_delivered_once) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m), q(*m);
+    runner other(*m);
+    std::latch posted(1);
+    require(m->post([&] {
+               r.op.start();
+               q.op.start();
+               posted.count_down();
+             }).has_value(),
+            "it is posted");
+    posted.wait();
+    require(m->post([] { std::this_thread::sleep_for(3ms); }).has_value(), "it is posted");
+    r.write();
+    q.write();
+    std::thread third([&] { run_to_the_end(*m); });
+    while (r.op.ends == 0 || q.op.ends == 0) std::this_thread::yield();
+    other.join();
+    third.join();
+    r.op.expect_success();
+    q.op.expect_success();
+  });
+}
+
+ON_BOTH_SYSTEMS(taking);
+
+} // namespace
