@@ -52,6 +52,8 @@ class shared_state {
   /// counts as pending, so much has ended here.
   virtual bool before_sleep(int landed) noexcept = 0;
   virtual void after_sleep() noexcept = 0;
+  /// The thread leaves the engine, with something in flight, or has woken and calls a receiver.
+  virtual void goes_away() noexcept = 0;
   /// When a thread that sleeps must look again at the latest.
   [[nodiscard]] virtual std::int64_t look_again() noexcept = 0;
   /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
@@ -106,9 +108,11 @@ class engine final : public io_multiplexer, public leaves_remains {
   void claim() noexcept {
     if (open_ && !leaves_) shared_->claim(*this);
   }
+  enum class found : std::uint8_t { its_thread, waits, nothing, taken };
   /// Takes over what waits in `away`, whose thread is not there to go on with it, if there is anything to go
-  /// on with. False: its thread is there, or nothing can be taken. On this engine's thread.
-  bool take_from(engine& away) noexcept;
+  /// on with. On this engine's thread. Returns what it has found there: its thread, something that may be
+  /// taken later, nothing of the kind, or what it has taken.
+  found take_from(engine& away) noexcept;
   /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told. From
   /// any thread.
   [[nodiscard]] unsigned trips() const noexcept { return trips_.load(std::memory_order_relaxed); }
@@ -190,7 +194,10 @@ class engine final : public io_multiplexer, public leaves_remains {
     inside(inside const&) = delete;
     inside& operator=(inside const&) = delete;
     ~inside() {
-      if (engine_ != nullptr && --engine_->depth_ == 0) engine_->inside_.unlock();
+      if (engine_ == nullptr || --engine_->depth_ != 0) return;
+      bool const leaves_some = engine_->in_flight_ != 0;
+      engine_->inside_.unlock();
+      if (leaves_some) engine_->shared_->goes_away();
     }
 
    private:
@@ -251,7 +258,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   }
   void after_sleep() noexcept {
     mail_.rise();
-    if (shared_ != nullptr) shared_->after_sleep();
+    if (shared_ == nullptr) return;
+    has_woken_ = true;
+    shared_->after_sleep();
   }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
   [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
@@ -331,11 +340,13 @@ class engine final : public io_multiplexer, public leaves_remains {
   void give_away(io_operation& op, operation_queue& batch) noexcept;
   [[nodiscard]] bool has_news() const noexcept;
   [[nodiscard]] static bool can_be_taken(io_operation const& op) noexcept;
+  [[nodiscard]] bool has_some_for_others() noexcept;
   void give_what_waits(operation_queue& batch) noexcept;
   void pass_on_messages() noexcept;
   unsigned go() noexcept {
     unsigned const depth = std::exchange(depth_, 0U);
     if (depth == 0) return 0;
+    if (std::exchange(has_woken_, false)) shared_->goes_away();
     trips_.store(trips_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     inside_.unlock();
     return depth;
@@ -396,6 +407,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   int bind_error_ = 0;
 
   unsigned depth_ = 0;     ///< how often its thread is inside
+  bool has_woken_ = false; ///< and has called no receiver since
   work_queue posted_now_;  ///< of this turn, not yet run
   work_queue posted_here_; ///< by this thread: no lock, no wake-up
   // What other threads write shares no cache line with what only the engine's own does.

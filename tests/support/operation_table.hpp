@@ -459,11 +459,11 @@ template <class F> ending play_elsewhere(F& f, script s, unio::io_multiplexer& m
       unio::connect(f.template describe<unio::detail::atomic_form<typename F::sender>>(deadline_of(s)),
                     receiver_elsewhere<F>{&told}));
   auto const cancel = [&] { elsewhere([&] { op->cancel(); }); };
-  auto const anew = [&] {
+  auto const anew = [&](bool is_ready) {
     op.reset();
     told.values.clear();
     f.again();
-    f.make_ready();
+    if (!is_ready) f.make_ready();
     return play_elsewhere(f, script::ready, m, runs);
   };
   op->start(&m);
@@ -473,7 +473,7 @@ template <class F> ending play_elsewhere(F& f, script s, unio::io_multiplexer& m
       EXPECT_FALSE(op->completed());
     }
   }
-  if (s == script::destroyed) return anew();
+  if (s == script::destroyed) return anew(false);
   act(f, s);
   if (s == script::canceled || (s == script::cancel_races_completion && !F::many)) cancel();
   if (F::many && (s == script::ready || s == script::waits || s == script::cancel_races_completion)) {
@@ -486,7 +486,7 @@ template <class F> ending play_elsewhere(F& f, script s, unio::io_multiplexer& m
   record all;
   for (auto& r : told.values) all.add(f.reduce(std::move(r)));
   if (s == script::cancel_races_completion && all.came_to == failure(unio::condition::canceled))
-    return anew();
+    return anew(true);
   return all.came_to;
 }
 

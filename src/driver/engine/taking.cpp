@@ -34,12 +34,16 @@ bool engine::can_be_taken(io_operation const& op) noexcept {
   return is.where == place::timed || (f.can_be_taken && !is_file(op.kind()));
 }
 
+namespace {
+
+bool is_result_for_others(io_operation const& op) noexcept {
+  return (op.links.is.undelivered & io_operation::done) != 0 && op.may_be_taken();
+}
+
+} // namespace
+
 void engine::give_what_waits(operation_queue& batch) noexcept {
-  turn_.take_results(
-      [](io_operation const& op) {
-        return (op.links.is.undelivered & io_operation::done) != 0 && op.may_be_taken();
-      },
-      [&](io_operation& op) { give_away(op, batch); });
+  turn_.take_results(is_result_for_others, [&](io_operation& op) { give_away(op, batch); });
   descriptors_.for_each([&](descriptor& d) {
     for (io_operation *op = d.in_flight, *next; op != nullptr; op = next) {
       next = op->links.next_on_handle;
@@ -49,10 +53,24 @@ void engine::give_what_waits(operation_queue& batch) noexcept {
   });
 }
 
-bool engine::take_from(engine& away) noexcept {
-  if (!away.inside_.try_lock()) return false;
+bool engine::has_some_for_others() noexcept {
+  if (!open_ || leaves_ || leaving_ != nullptr) return false;
+  if (turn_.find_result(is_result_for_others) != nullptr) return true;
+  bool found = false;
+  descriptors_.for_each([&](descriptor& d) {
+    for (io_operation* op = d.in_flight; op != nullptr && !found; op = op->links.next_on_handle)
+      found = op->may_be_taken() && can_be_taken(*op);
+  });
+  return found;
+}
+
+engine::found engine::take_from(engine& away) noexcept {
+  if (!away.inside_.try_lock()) return found::its_thread;
   operation_queue taken(queue_name::none);
-  if (away.open_ && !away.leaves_ && away.leaving_ == nullptr && away.has_news()) {
+  found what = away.in_flight_ + static_cast<unsigned>(away.landed_) != 0 && away.has_some_for_others()
+                   ? found::waits
+                   : found::nothing;
+  if (what == found::waits && away.has_news()) {
     shared_->unclaimed->move_between([&] {
       operation_queue batch(queue_name::unclaimed);
       away.give_what_waits(batch);
@@ -65,9 +83,9 @@ bool engine::take_from(engine& away) noexcept {
     });
   }
   away.inside_.unlock();
-  bool const any = !taken.empty();
+  if (!taken.empty()) what = found::taken;
   while (io_operation* const op = taken.pop()) take_over(*op);
-  return any;
+  return what;
 }
 
 // Of other threads, for what was taken: their engine finds them with the operation. The others are left

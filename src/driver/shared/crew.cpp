@@ -306,7 +306,8 @@ void crew::count(int change) noexcept {
 // A thread that is in receivers and posted work for long does not see what comes for the operations that it
 // has in flight. So one of those that sleep looks up now and then while others are awake, and takes over what
 // one of them does not go on with: each millisecond, and less often if a thread stays away for long. It stops
-// when all have slept for a while; a thread that wakes, and finds that none looks, has one that sleeps do it.
+// when all have slept for a while, or have nothing that could be taken. A thread that wakes and calls a
+// receiver, or leaves the engine with something in flight, and finds that none looks, has one do it.
 
 namespace {
 
@@ -334,10 +335,12 @@ bool crew::look_at_others(slot& s) noexcept {
       continue;
     }
     if (gate_.is_asleep(other.sleeper)) continue;
-    any_awake = true;
     std::int64_t const away = now - other.seen_at.load(std::memory_order_relaxed);
+    engine::found const what = away >= look_ns ? s.own_engine()->take_from(*e) : engine::found::its_thread;
+    if (what == engine::found::nothing) continue; // it says so when that changes: goes_away()
+    any_awake = true;
+    took = took || what == engine::found::taken;
     next = std::min(next, std::max(look_ns, away / 4));
-    if (away >= look_ns) took = s.own_engine()->take_from(*e) || took;
   }
   if (took) return true;
   s.looks_left_ = any_awake ? looks_in_vain : std::max(0, s.looks_left_ - 1);
@@ -346,11 +349,11 @@ bool crew::look_at_others(slot& s) noexcept {
   return false;
 }
 
-void crew::ask_for_a_watcher(slot& s) noexcept {
-  if (present() < 2 || watches_.load(std::memory_order_seq_cst) || gate_.sleepers() == 0) return;
-  any_from(&s, [&](slot& other) {
+void slot::goes_away() noexcept {
+  if (all.present() < 2 || all.watches_.load(std::memory_order_seq_cst) || all.gate_.sleepers() == 0) return;
+  all.any_from(this, [&](slot& other) {
     bool slept = false;
-    if (&other != &s) with_engine(other, [&](engine& e) { slept = e.poke(); });
+    if (&other != this) all.with_engine(other, [&](engine& e) { slept = e.poke(); });
     return slept;
   });
 }
@@ -446,9 +449,7 @@ void slot::after_sleep() noexcept {
   sleeps_.store(false, std::memory_order_relaxed);
   if (std::exchange(next_look_, deadline::forever) != deadline::forever)
     all.watches_.store(false, std::memory_order_seq_cst);
-  bool const was_called = all.gate_.rise(sleeper);
-  all.ask_for_a_watcher(*this);
-  if (!was_called) return;
+  if (!all.gate_.rise(sleeper)) return;
   if (unclaimed->may_have_some()) own_engine()->claim();
   if (!all.new_.has_work()) all.fetch(*this);
   all.gate_.answered();

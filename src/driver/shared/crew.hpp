@@ -60,6 +60,7 @@ class slot final : public shared_state, public work_slot {
   bool has_shared() noexcept override;
   bool before_sleep(int landed) noexcept override;
   void after_sleep() noexcept override;
+  void goes_away() noexcept override;
   std::int64_t look_again() noexcept override;
   void count(int change) noexcept override;
   int pending() noexcept override;
@@ -289,7 +290,6 @@ class crew {
   template <class F> void with_engine(slot& s, F f) noexcept;
   void count(int change) noexcept;
   bool look_at_others(slot& s) noexcept;
-  void ask_for_a_watcher(slot& s) noexcept;
   void wake_sleeper() noexcept;
   bool take_wake() noexcept { return wakes_.load(std::memory_order_relaxed) && wakes_.exchange(false); }
   /// Whether nothing is posted, running or in flight: all threads are on their way to sleep, and none is

@@ -21,6 +21,7 @@ constinit scheduler* current = nullptr;
 namespace {
 
 constexpr unsigned points_without_a_switch = 2000; // a loop that waits for another thread ends so
+constexpr unsigned yields_before_time_passes = 64;
 constexpr unsigned patient_yields = 16;
 constexpr std::int64_t slow_by_at_most = 20'000'000;
 
@@ -140,6 +141,7 @@ void scheduler::point(at where) noexcept {
   guard const here;
   loads_in_a_row = 0;
   step(where);
+  if (where != at::atomic_load) yields_in_a_row_ = 0;
   if (strategy_.how == way::priorities && !changes_.empty() && record_.steps >= changes_.back()) {
     changes_.pop_back();
     me->priority = --below_all_;
@@ -157,6 +159,8 @@ void scheduler::yield() noexcept {
   // as that may be what is waited for.
   bool const is_lowered = me->priority < lowered;
   me->priority = is_lowered || ++me->yields % patient_yields == 0 ? --below_all_ : --below_others_;
+  // Threads that only look, and give way to each other, wait for one that sleeps.
+  if (++yields_in_a_row_ % yields_before_time_passes == 0) (void)move_time(never - 1);
   pass_baton(another());
 }
 
