@@ -195,9 +195,8 @@ class engine final : public io_multiplexer, public leaves_remains {
     inside& operator=(inside const&) = delete;
     ~inside() {
       if (engine_ == nullptr || --engine_->depth_ != 0) return;
-      bool const leaves_some = engine_->in_flight_ != 0;
-      engine_->inside_.unlock();
-      if (leaves_some) engine_->shared_->goes_away();
+      if (engine_->in_flight_ != 0) engine_->shared_->goes_away();
+      engine_->inside_.unlock(); // last: what is taken may end, and the multiplexer after it
     }
 
    private:

@@ -65,7 +65,7 @@ struct connection {
 /// Reads a byte.
 template <class Read> struct reading : connection {
   explicit reading(io_multiplexer& m) : connection(m), op(Read(ends.first, unio::mutable_buffer(room))) {}
-  /// What is in flight on it ends, though nobody else runs the multiplexer.
+  /// What is in flight on it ends, though no other thread runs the multiplexer.
   void close() {
     require(ends.first.close().has_value(), "the handle is closed");
     while (op.ends == 0) std::this_thread::yield(); // another thread may be about to notify its receiver

@@ -1,11 +1,10 @@
 // Operations of a thread that is away, which another one takes over.
 //
 // A thread that computes, in a receiver or outside of the engine, goes on with nothing. What it has in flight
-// and what waits for receivers behind the one that runs is taken from it, if nobody but the driver has to do
-// with that any more (io_operation::let_be_taken). With epoll nothing stands against it. A ring with deferred
-// task work reads nothing for what waits in it until its thread enters; the thread then has the kernel forget
-// what was taken first (backend::release). Where the kernel might do something meanwhile, the operation
-// stays.
+// and what waits for receivers behind the one that runs is taken from it, if only the driver has to do with
+// that any more (io_operation::let_be_taken). With epoll nothing stands against it. A ring with deferred task
+// work reads nothing for what waits in it until its thread enters; the thread then has the kernel forget what
+// was taken first (backend::release). Where the kernel might do something meanwhile, the operation stays.
 
 #include "driver/engine/rooms.hpp"
 #include "sys/calls.hpp"
@@ -56,6 +55,7 @@ void engine::give_what_waits(operation_queue& batch) noexcept {
 bool engine::has_some_for_others() noexcept {
   if (!open_ || leaves_ || leaving_ != nullptr) return false;
   if (turn_.find_result(is_result_for_others) != nullptr) return true;
+  if (in_flight_ == 0) return false;
   bool found = false;
   descriptors_.for_each([&](descriptor& d) {
     for (io_operation* op = d.in_flight; op != nullptr && !found; op = op->links.next_on_handle)
@@ -67,9 +67,7 @@ bool engine::has_some_for_others() noexcept {
 engine::found engine::take_from(engine& away) noexcept {
   if (!away.inside_.try_lock()) return found::its_thread;
   operation_queue taken(queue_name::none);
-  found what = away.in_flight_ + static_cast<unsigned>(away.landed_) != 0 && away.has_some_for_others()
-                   ? found::waits
-                   : found::nothing;
+  found what = away.has_some_for_others() ? found::waits : found::nothing;
   if (what == found::waits && away.has_news()) {
     shared_->unclaimed->move_between([&] {
       operation_queue batch(queue_name::unclaimed);

@@ -251,14 +251,17 @@ template <ring_kernel Kernel> class ring_client : public backend {
     if (!is_queued(op)) to_cancel_.push(op);
   }
 
-  // First of all that the kernel learns.
+  // First of all that the kernel learns, in a call of its own: to register memory may bring completions on.
   void submit_stale(engine& e) noexcept {
+    if (stale_count_ == 0) [[likely]]
+      return;
     while (stale_count_ != 0) {
       io_uring_sqe* const sqe = kernel_.get(); // there is room: see release()
       if (sqe == nullptr) return;
       ask_to_forget(*sqe, stale_[--stale_count_]);
       ++e.statistics.submissions;
     }
+    (void)kernel_.submit(); // what it does not take now comes first in the next call
   }
 
   static void ask_to_forget(io_uring_sqe& sqe, std::uint64_t tag) noexcept {
