@@ -487,6 +487,9 @@ template <class F> ending play_elsewhere(F& f, script s, unio::io_multiplexer& m
   for (auto& r : told.values) all.add(f.reduce(std::move(r)));
   if (s == script::cancel_races_completion && all.came_to == failure(unio::condition::canceled))
     return anew(true);
+  if constexpr (requires { F::halfway(); }) {
+    if (s == script::cancel_races_completion && all.came_to == F::halfway()) return anew(false);
+  }
   return all.came_to;
 }
 
