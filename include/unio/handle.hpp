@@ -110,8 +110,8 @@ class UNIO_API handle {
   [[nodiscard]] handle_kind kind() const noexcept { return kind_; }
 
   /// Closes it: cancels the operations in flight on it, in every thread's multiplexer, waits until the last
-  /// one has finished (receivers get condition::canceled), and only then closes the descriptor and frees its
-  /// number.
+  /// one has ended (receivers get condition::canceled; one that another thread calls may still be running),
+  /// and only then closes the descriptor and frees its number.
   ///
   /// Returns        nothing; also for a closed handle
   /// Errors         as close(2); the descriptor is gone in any case

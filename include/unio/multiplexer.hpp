@@ -165,8 +165,8 @@ class UNIO_API io_multiplexer {
   /// Returns  > 0: how many were called, values delivered inside start() since the last call included; 0:
   ///          nothing pending and nothing posted; < 0: woken by wake(), an operation ended whose value was
   ///          delivered before, or (bounded forms) the time is over. Of several threads: 0 if that is so on
-  ///          all. What was posted and is running on another is neither pending nor posted, and may start
-  ///          more: to run until something has ended, see unio::run()
+  ///          all, and no other is just running a receiver or posted work, which may start more. To run
+  ///          until something has ended, see unio::run()
   /// Errors   as complete_io()
   /// Cost     as complete_io()
   /// Source   D2052R0 §4.3.2
@@ -259,12 +259,13 @@ class UNIO_API io_multiplexer {
   /// before an atomic form counts as started, because other threads may cancel it from then on. Cost: none.
   virtual io_multiplexer& of_this_thread() noexcept;
   /// Whether any number of threads may run this.
-  [[nodiscard]] virtual bool is_shared() const noexcept { return false; }
+  [[nodiscard]] bool is_shared() const noexcept { return is_shared_; }
   /// If so: makes the calling thread one of them, as its first run() would. Cost: then that of
   /// best_available().
   virtual void join_in() noexcept {}
 
  protected:
+  explicit io_multiplexer(bool is_shared) noexcept : is_shared_(is_shared) {}
   /// `max_items` < 0: no limit. `until`: a moment on the steady clock in ns; for do_run the end of its sleep.
   virtual result<int> do_complete_io(int max_items, std::int64_t until) noexcept = 0;
   virtual result<int> do_timeout_io(int max_items, std::int64_t until) noexcept = 0;
@@ -293,6 +294,8 @@ class UNIO_API io_multiplexer {
     to(static_cast<work&>(*item));
     return {};
   }
+
+  bool const is_shared_ = false;
 };
 
 /// Runs coroutines and work where a multiplexer is run.

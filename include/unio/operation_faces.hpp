@@ -207,6 +207,8 @@ enum class place : std::uint8_t {
 };
 inline constexpr int place_count = static_cast<int>(place::landed) + 1;
 
+enum class queue_name : std::uint8_t; // src/driver/queues.hpp
+
 /// What a driver keeps in an operation that it runs. The pointers mean nothing until the driver sets them;
 /// start() clears the marks alone. An operation is in at most one queue at a time.
 ///
@@ -227,9 +229,9 @@ struct operation_links {
   std::uint32_t slot; ///< the driver's number for it
 
   struct marks {
-    std::uint8_t queue = 0;           ///< the queue's: whether it is in it
-    std::uint8_t undelivered : 2 = 0; ///< what its receiver is still to be notified of: io_operation::stage
+    queue_name queue : 5 = {};                ///< which queue it is in
     readiness wants : 3 = readiness::nothing; ///< what it waits for, while the driver has it
+    std::uint8_t undelivered = 0; ///< what its receiver is still to be notified of: io_operation::stage
     place where = place::idle;
     bool in_heap : 1 = false; ///< of deadlines
     bool cancel_wanted : 1 = false;

@@ -57,8 +57,8 @@ class backend {
   virtual bool release(io_operation& op) noexcept = 0;
   /// Whether the kernel has yet to learn of something.
   [[nodiscard]] virtual bool has_unsubmitted() const noexcept { return false; }
-  /// Becomes readable when the kernel has something that reap() would bring.
-  [[nodiscard]] virtual int news_fd() const noexcept = 0;
+  /// Likewise: whether the kernel has something that reap() would bring.
+  [[nodiscard]] virtual bool has_news() const noexcept = 0;
   /// Submits what is armed, gives what is ready to engine::process, and if nothing is, sleeps until `until`
   /// (steady clock, ns; 0: does not sleep) unless engine::before_sleep() objects. At most one system call.
   /// Returns 0; 1 if the kernel has more than that call could bring; or the negative native code that says

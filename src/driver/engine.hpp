@@ -154,7 +154,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// The same while it sleeps, and when it has to look at what other threads do not go on with.
   [[nodiscard]] std::int64_t sleeps_until(std::int64_t until) const noexcept {
     until = std::min(until, next_due());
-    return shared_ != nullptr ? std::min(until, shared_->look_again()) : until;
+    return sleeps_with_others() ? std::min(until, shared_->look_again()) : until;
   }
   [[nodiscard]] bool has_ready() const noexcept { return turn_.has_ready(); }
   /// A receiver is running, and others were ready when its turn began.
@@ -175,6 +175,11 @@ class engine final : public io_multiplexer, public leaves_remains {
     return is_idle() && (shared_ == nullptr || shared_->pending() == landed_);
   }
 
+  /// Posted work will run: until it has run, and may have started something, something is pending for the
+  /// other threads (count_landed).
+  void count_work() noexcept {
+    if (landed_ == 0) shared_->count(++landed_);
+  }
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
   [[nodiscard]] bool has_results() const noexcept { return turn_.has_results(); }
@@ -251,13 +256,13 @@ class engine final : public io_multiplexer, public leaves_remains {
   void to_worker(io_operation& op) noexcept;
   /// True if run() must not sleep. Otherwise other threads ring the doorbell until after_sleep().
   bool before_sleep() noexcept {
-    bool const stays_awake = mail_.lie_down() || (shared_ != nullptr && shared_->before_sleep(landed_));
+    bool const stays_awake = mail_.lie_down() || (sleeps_with_others() && shared_->before_sleep(landed_));
     if (stays_awake) after_sleep();
     return stays_awake;
   }
   void after_sleep() noexcept {
     mail_.rise();
-    if (shared_ == nullptr) return;
+    if (!sleeps_with_others()) return;
     has_woken_ = true;
     shared_->after_sleep();
   }
@@ -278,6 +283,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   class bound;
   class notification;
 
+  // One whose thread ends only waits for what it has to get back.
+  [[nodiscard]] bool sleeps_with_others() const noexcept { return shared_ != nullptr && !leaves_; }
   int ensure_bound() noexcept { return open_ && !inherited_by_fork() ? 0 : bind(); }
   int bind() noexcept;
   template <class Call> result<int> within_turn(Call call) noexcept;
@@ -312,7 +319,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void deliver_with_care(io_operation& op) noexcept;
   void deliver_value(io_operation& op) noexcept;
   void notify_of_value(io_operation& op) noexcept;
-  void deliver_inline() noexcept;
+  [[gnu::noinline]] void deliver_inline() noexcept;
   int serve(bound const& b, int due_first, bool ticks) noexcept;
   void serve_due(bound const& b) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
@@ -390,7 +397,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   std::uint64_t in_flight_ = 0;
   std::uint64_t several_descriptors_ = 0; ///< operations in flight that use others than fd() as well
   std::uint64_t deferred_ = 0;            ///< ends that wait for another thread's request to arrive
-  int landed_ = 0;                        ///< ended, and not yet counted so in the shared state
+  int landed_ = 0;                        ///< counted as pending in the shared state, though nothing is in flight
   int delivered_ = 0;                     ///< values delivered since the last do_… returned
   int values_ = 0;                        ///< of what that returned: values delivered, without posted work
   bool notified_end_ = false;             ///< an end was delivered without a value

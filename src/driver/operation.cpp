@@ -86,12 +86,17 @@ void io_operation::start_on(io_multiplexer& m) noexcept {
   UNIO_EXPECTS(faces_ != nullptr && !started(),
                "an operation can be started once; reset() makes it startable again");
   links.is = driver::operation_links::marks{};
-  io_multiplexer& runs = is_atomic() ? m.of_this_thread() : m;
-  runner().store(&runs, std::memory_order_relaxed);
   started_at([]() noexcept -> std::int64_t { return sys::steady_now(); });
+  io_multiplexer* runs = &m;
+  std::uint32_t begun = bit_started;
+  if (is_atomic()) [[unlikely]] {
+    runs = &m.of_this_thread();
+    if (common_) begun |= bit_takeable;
+  }
+  runner().store(runs, std::memory_order_relaxed);
   // Release; pairs with started(): a stop may come from another thread.
-  state().store(common_ ? bit_started | bit_takeable : bit_started, std::memory_order_release);
-  runs.start(*this);
+  state().store(begun, std::memory_order_release);
+  runs->start(*this);
 }
 
 void io_operation::refuse(int native_code) noexcept {

@@ -26,11 +26,11 @@ class operation_queue {
   [[nodiscard]] io_operation* last() const noexcept { return last_; }
   [[nodiscard]] int size() const noexcept { return size_; }
   [[nodiscard]] bool contains(io_operation const& op) const noexcept {
-    return op.links.is.queue == static_cast<std::uint8_t>(name_);
+    return op.links.is.queue == name_;
   }
 
   void push(io_operation& op) noexcept {
-    op.links.is.queue = static_cast<std::uint8_t>(name_);
+    op.links.is.queue = name_;
     op.links.next = nullptr;
     op.links.previous = last_;
     (last_ != nullptr ? last_->links.next : first_) = &op;
@@ -42,7 +42,7 @@ class operation_queue {
     (op.links.previous != nullptr ? op.links.previous->links.next : first_) = op.links.next;
     (op.links.next != nullptr ? op.links.next->links.previous : last_) = op.links.previous;
     op.links.next = op.links.previous = nullptr;
-    op.links.is.queue = static_cast<std::uint8_t>(queue_name::none);
+    op.links.is.queue = queue_name::none;
   }
   io_operation* pop() noexcept {
     io_operation* const op = first_;
@@ -51,7 +51,7 @@ class operation_queue {
     first_ = op->links.next;
     (first_ != nullptr ? first_->links.previous : last_) = nullptr;
     op->links.next = nullptr;
-    op->links.is.queue = static_cast<std::uint8_t>(queue_name::none);
+    op->links.is.queue = queue_name::none;
     return op;
   }
 

@@ -19,6 +19,7 @@ result<std::unique_ptr<io_multiplexer>> make_shared_multiplexer(int threads) noe
 /// is pending, run() sleeps.
 class pool_multiplexer : public io_multiplexer {
  public:
+  pool_multiplexer() noexcept : io_multiplexer(true) {}
   /// Makes the calling thread's engine.
   virtual result<void> enter() noexcept = 0;
   /// Cancels what is in flight on the calling thread's engine, and waits for it. What was posted stays.

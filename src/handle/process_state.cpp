@@ -56,15 +56,9 @@ process_resources decoded(rusage const& r) noexcept {
           .preemptions = count(r.ru_nivcsw)};
 }
 
-bool is_readable(int fd) noexcept {
-  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
-  timespec const now{};
-  return sys::poll(&p, 1, &now) > 0;
-}
-
 // The process is no child of this one, or not any more.
 int look_at_stranger(int fd, exit_status& out) noexcept {
-  if (!is_readable(fd)) return -EAGAIN;
+  if (!sys::is_readable(fd)) return -EAGAIN;
   pidfd_info info{};
   info.mask = info_exit;
   if (sys::ioctl(fd, get_info, &info) < 0 || (info.mask & info_exit) == 0) return -ECHILD;

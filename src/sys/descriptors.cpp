@@ -3,6 +3,7 @@
 #include <unio/buffer.hpp>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/uio.h>
 
 namespace unio::inline v0_1::sys {
@@ -27,6 +28,12 @@ int above_standard(std::int64_t fd) noexcept {
   std::int64_t const moved = fcntl(low, F_DUPFD_CLOEXEC, 3);
   close(low);
   return static_cast<int>(moved);
+}
+
+bool is_readable(int fd) noexcept {
+  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+  timespec const at_once{};
+  return poll(&p, 1, &at_once) > 0;
 }
 
 // Arrays of buffers go to the kernel as they are.

@@ -144,6 +144,9 @@ inline void stop_awaiting_landings(int fd) noexcept {
   if (fd >= 0) own_count(fd).fetch_and(~awaited_bit, std::memory_order_relaxed);
 }
 
+/// Whether a poll for reading would report something now.
+bool is_readable(int fd) noexcept;
+
 /// Calls `call()`, a system call, until it returns something else than -EINTR.
 template <class Call> std::int64_t uninterrupted(Call call) noexcept {
   for (;;) {

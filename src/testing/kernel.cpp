@@ -30,7 +30,9 @@ std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descripto
 
 } // namespace
 
-simulated_kernel::simulated_kernel(world& w) noexcept : world_(w), refuses_(w.options.seed) {
+simulated_kernel::simulated_kernel(world& w) noexcept
+    : world_(w), refuses_(w.options.seed),
+      defers_(simulated_threads != nullptr && random_source(w.options.seed + 1).one_in(2)) {
   world_.add_kernel(
       [](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn_elsewhere(); }, this);
   draw_room();
@@ -142,7 +144,12 @@ int simulated_kernel::take_entries() noexcept {
   for (std::size_t i = 0; i != n; ++i) {
     io_uring_sqe const& sqe = queue_[i];
     if (sqe.opcode == IORING_OP_ASYNC_CANCEL) {
-      cancels_.push_back({sqe.addr, sqe.user_data, world_.options.late_cancels ? draw_delay() : 0});
+      cancel const c{sqe.addr, sqe.user_data, world_.options.late_cancels && !defers_ ? draw_delay() : 0};
+      if (defers_) { // before anything else that is done inside
+        perform_cancel(c);
+      } else {
+        cancels_.push_back(c);
+      }
       continue;
     }
     bool const polls = sqe.opcode == IORING_OP_POLL_ADD;
@@ -176,6 +183,7 @@ int simulated_kernel::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept
 int simulated_kernel::enter_alone(unsigned wait_for, std::int64_t timeout_ns) noexcept {
   int const error = take_entries();
   if (!queue_.empty()) wait_for = 0; // what was not taken is more urgent
+  if (!queue_.empty() && defers_) return world_.pass_moment(), error;
   if (world_.options.spurious_wakeups && world_.random.one_in(32)) rung_ = true;
   bool const interrupted = world_.options.interruptions && world_.random.one_in(16);
   std::int64_t const until = timeout_ns < 0 ? deadline::forever : world_.moment(timeout_ns);
@@ -221,9 +229,22 @@ bool simulated_kernel::is_busy() const noexcept {
   });
 }
 
+bool simulated_kernel::has_news() const noexcept {
+  alone const inside;
+  return !ready_.empty() || !done_.empty() ||
+         std::ranges::any_of(entries_, [this](entry const& e) { return !is_doorbell(e) && is_ready(e); });
+}
+
+// What it has performed has no entry any more, though its completion may still be on the way.
+bool simulated_kernel::outlasts_entering(io_operation const& op) const noexcept {
+  if (!defers_ || op.faces().lends_buffers || op.links.is.wants == readiness::worker) return true;
+  return op.links.is.where != driver::place::polled &&
+         std::ranges::none_of(entries_, [&](entry const& e) { return e.op == &op; });
+}
+
 bool simulated_kernel::turn_elsewhere() noexcept {
-  bool const rests =
-      simulated_threads == nullptr || entered_ || (thread_ >= 0 && simulated_threads->is_waiting(thread_));
+  bool const rests = simulated_threads == nullptr || entered_ ||
+                     (!defers_ && thread_ >= 0 && simulated_threads->is_waiting(thread_));
   return rests && !turns_ && turn();
 }
 
@@ -332,7 +353,7 @@ void simulated_kernel::perform_cancel(cancel c) noexcept {
   if (cancel_first) post(c.user_data, 0, 0);
   if (e == entries_.end()) {
     answer = -ENOENT;
-  } else if (late && world_.random.one_in(4)) {
+  } else if (late && !defers_ && world_.random.one_in(4)) {
     answer = -EALREADY;
     e->canceled = true;
   } else {

@@ -53,6 +53,9 @@ class simulated_kernel {
   [[nodiscard]] driver::registered_memory& memory() noexcept { return memory_; }
   [[nodiscard]] driver::registered_memory const& memory() const noexcept { return memory_; }
   [[nodiscard]] static bool has_left() noexcept { return false; }
+  [[nodiscard]] std::size_t entries() const noexcept { return room_; }
+  [[nodiscard]] bool has_news() const noexcept;
+  [[nodiscard]] bool outlasts_entering(io_operation const& op) const noexcept;
   static void pause() noexcept {}
 
   /// Like epoll, forgets at once what it waits for. What it has reported already is still on the way.
@@ -121,6 +124,8 @@ class simulated_kernel {
   random_source refuses_; // registrations; its own, so that they change nothing else that a seed decides
   bool chooses_ = true;
   bool multishot_ = true;
+  // Nothing is performed but for workers while its thread is not inside (IORING_SETUP_DEFER_TASKRUN).
+  bool const defers_;
   bool rung_ = false; // the doorbell
   bool entered_ = false;
   bool turns_ = false;

@@ -651,6 +651,26 @@ TEST_P(several, work_posted_by_a_thread_that_ends_is_run_by_another) {
   EXPECT_EQ(ran, 10);
 }
 
+TEST_P(several, what_was_posted_is_pending_for_others_until_it_has_run) {
+  watchdog const w;
+  std::latch runs(1), may_end(1);
+  std::thread other([&] {
+    ASSERT_TRUE(m_->post([&] {
+      runs.count_down();
+      may_end.wait();
+      EXPECT_EQ(m_->try_run().value(), 0) << "not for the thread that runs it";
+    }));
+    run_to_the_end();
+  });
+  runs.wait();
+  EXPECT_LT(m_->try_run().value(), 0);
+  EXPECT_LT(m_->try_run_for(1ms).value(), 0);
+  may_end.count_down();
+  run_to_the_end();
+  other.join();
+  EXPECT_EQ(m_->try_run().value(), 0);
+}
+
 TEST_P(several, an_operation_is_cancelled_by_a_third_thread_while_it_is_handed_over) {
   watchdog const w(100s);
   for (int round = 0; round != 300; ++round) {

@@ -19,6 +19,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -40,14 +41,18 @@ TEST_P(threads_on, run_returns_when_another_thread_has_finished_the_last_operati
                             ignoring<unio::mutable_buffers>{});
     op.start(m.get());
     (void)m->try_run();
-    std::thread other([&] {
+    std::latch returned(2);
+    auto const run_all = [&] {
       while (m->run().value_or(0) != 0) {
       }
-    });
+      returned.arrive_and_wait(); // its end would wake the other
+    };
+    std::thread other(run_all), third(run_all); // of two that sleep one looks up now and then
     write_one_byte(pair.second);
     while (!op.finished()) (void)m->try_run();
     (void)m->try_run();
     other.join();
+    third.join();
   });
 }
 
@@ -102,6 +107,27 @@ TEST_P(threads_on, try_run_for_says_that_another_thread_has_something_pending) {
     started.wait();
     require(m->try_run_for(200ms).value_or(0) != 0, "the timer is pending");
     require(m->try_run().value_or(0) != 0, "the timer is still pending");
+    other.join();
+  });
+}
+
+TEST_P(threads_on, run_says_0_only_when_what_was_posted_has_run) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    (void)m->try_run(); // what this thread posts is its own, for the other to take
+    std::atomic<int> left{6};
+    std::function<void()> const one = [&] {
+      if (--left % 3 != 0) (void)m->post(one); // what runs may post more
+    };
+    auto const run_all = [&] {
+      while (m->run().value_or(0) != 0) {
+      }
+      require(left == 0, "something is posted or runs");
+    };
+    (void)m->post(one);
+    (void)m->post([&] { left -= 3; });
+    std::thread other(run_all);
+    run_all();
     other.join();
   });
 }

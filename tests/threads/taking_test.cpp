@@ -84,6 +84,27 @@ TEST_P(taking, what_a_thread_has_that_is_away_ends_once) {
   });
 }
 
+// Its thread's kernel still had it when it was taken.
+TEST_P(taking, the_byte_after_that_is_for_the_next_read) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    shareable r(*m);
+    runner other(*m);
+    absentee a(*m, [&] { r.op.start(); }, [&] { run_to_the_end(*m); });
+    r.write();
+    while (r.op.ends == 0) std::this_thread::yield();
+    std::byte room[1];
+    watched next(unio::atomic_async_read(r.ends.first, unio::mutable_buffer(room)));
+    next.start(m.get());
+    r.write();
+    while (next.ends == 0) std::this_thread::sleep_for(100us);
+    other.join();
+    a.join();
+    r.op.expect_success();
+    next.expect_success();
+  });
+}
+
 TEST_P(taking, a_third_thread_cancels_it_meanwhile) {
   expect_no_failure([] {
     auto const m = multiplexer(2);

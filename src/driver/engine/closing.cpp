@@ -166,10 +166,10 @@ bool engine::has_in_flight(int fd) noexcept {
     return false;
   };
   descriptor const* const d = descriptors_.find(fd);
-  bool found = d != nullptr && has_one(*d);
-  if (!found && several_descriptors_ != 0)
-    descriptors_.for_each([&](descriptor& other) { found = found || has_one(other); });
-  return found;
+  bool any = d != nullptr && has_one(*d);
+  if (!any && several_descriptors_ != 0)
+    descriptors_.for_each([&](descriptor& other) { any = any || has_one(other); });
+  return any;
 }
 
 void engine::forget_here(int fd) noexcept {

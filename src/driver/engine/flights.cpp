@@ -208,9 +208,9 @@ inline void engine::land(io_operation& op) noexcept {
 // The result of an operation in flight is known, or its end: queues it to be delivered, from a loop.
 void engine::settle(io_operation& op, unsigned events) noexcept {
   operation_links& l = op.links;
-  l.is.undelivered = (l.is.undelivered | events) & all_events;
+  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered | events);
   if ((events & io_operation::done) != 0) land(op);
-  if (l.is.queue != static_cast<std::uint8_t>(queue_name::none)) return;
+  if (l.is.queue != queue_name::none) return;
   turn_.push(op);
 }
 

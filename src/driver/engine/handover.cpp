@@ -108,8 +108,8 @@ bool engine::ask_for_all_back(bool again) noexcept {
   if (!again || blocks == nullptr) return any;
   // What has come after its value can be taken only once that is delivered.
   operation_links& l = blocks->links;
-  if (l.is.queue == static_cast<std::uint8_t>(queue_name::to_cancel)) return any;
-  if (l.is.queue == static_cast<std::uint8_t>(queue_name::none)) turn_.push(*blocks);
+  if (l.is.queue == queue_name::to_cancel) return any;
+  if (l.is.queue == queue_name::none) turn_.push(*blocks);
   l.is.asked_back = false;
   deliver_now(*blocks); // it may be destroyed, and others started
   return ask_for_all_back(false);

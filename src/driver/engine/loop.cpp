@@ -119,7 +119,9 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
   inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   turn_.renew();
-  return run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
+  int const ran = run_posted(bound(*this, max_items, until), std::numeric_limits<int>::max());
+  count_landed();
+  return ran;
 }
 
 [[gnu::always_inline]] inline result<int> engine::turns(int max_items, std::int64_t until) noexcept {
@@ -211,14 +213,17 @@ void engine::settle_inline(io_operation& op) noexcept {
 
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
-  if (l.is.undelivered == all_events && !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr)
-      [[likely]] {
+  bool const simple = !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr;
+  auto const end = [&](auto leave) noexcept {
     l.is.undelivered = 0;
-    l.is.where == place::ready ? move(op, place::idle) : leave_flight(op);
+    leave();
     ++delivered_;
     ++statistics.finished;
-    return op.deliver(all_events);
-  }
+    op.deliver(all_events);
+  };
+  if (simple && l.is.where == place::ready) [[likely]]
+    return end([&] { move(op, place::idle); });
+  if (simple && l.is.undelivered == all_events) return end([&] { leave_flight(op); });
   deliver_with_care(op);
 }
 
@@ -253,7 +258,7 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
   if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
   if (events != l.is.undelivered) ++deferred_;
-  l.is.undelivered = l.is.undelivered & ~events & all_events;
+  l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
   if (events == 0) return;
   if ((events & io_operation::value) != 0) ++delivered_;
   bool const ends = (events & io_operation::done) != 0;

@@ -60,7 +60,7 @@ void engine::take_messages_now() noexcept {
       has_begun ? cancel(*op) : op->keep_request(io_operation::request_cancel);
     }
     if (l.is.undelivered != 0 &&
-        l.is.queue == static_cast<std::uint8_t>(queue_name::none)) { // deferred by deliver()
+        l.is.queue == queue_name::none) { // deferred by deliver()
       --deferred_;
       turn_.push(*op);
     }

@@ -168,7 +168,8 @@ inline bool engine::take_wake() noexcept {
   return take_wake_now();
 }
 
-// What has landed counts as pending for the other threads until its receivers have run: they may start more.
+// What has landed counts as pending for the other threads until its receivers have run, and so does posted
+// work: they may start more.
 inline void engine::count_landed() noexcept {
   if (landed_ == 0 || turn_.is_delivering() || turn_.has_results()) return;
   shared_->count(-std::exchange(landed_, 0));

@@ -7,20 +7,12 @@
 // was taken first (backend::release). Where the kernel might do something meanwhile, the operation stays.
 
 #include "driver/engine/rooms.hpp"
-#include "sys/calls.hpp"
-
-#include <poll.h>
-
-#include <ctime>
 
 namespace unio::inline v0_1::driver {
 
 // Something that its thread would go on with.
 bool engine::has_news() const noexcept {
-  if (turn_.has_results() || backend_->has_unsubmitted() || next_due() <= now()) return true;
-  pollfd p{.fd = backend_->news_fd(), .events = POLLIN, .revents = 0};
-  timespec const at_once{};
-  return p.fd >= 0 && sys::poll(&p, 1, &at_once) > 0;
+  return turn_.has_results() || backend_->has_unsubmitted() || next_due() <= now() || backend_->has_news();
 }
 
 // A connection that is accepted is not among them: those that wait for one do so one after the other, and the
@@ -56,12 +48,12 @@ bool engine::has_some_for_others() noexcept {
   if (!open_ || leaves_ || leaving_ != nullptr) return false;
   if (turn_.find_result(is_result_for_others) != nullptr) return true;
   if (in_flight_ == 0) return false;
-  bool found = false;
+  bool any = false;
   descriptors_.for_each([&](descriptor& d) {
-    for (io_operation* op = d.in_flight; op != nullptr && !found; op = op->links.next_on_handle)
-      found = op->may_be_taken() && can_be_taken(*op);
+    for (io_operation* op = d.in_flight; op != nullptr && !any; op = op->links.next_on_handle)
+      any = op->may_be_taken() && can_be_taken(*op);
   });
-  return found;
+  return any;
 }
 
 engine::found engine::take_from(engine& away) noexcept {

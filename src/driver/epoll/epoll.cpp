@@ -71,7 +71,7 @@ class epoll_backend final : public backend {
   bool disarm(engine&, io_operation&) noexcept override { return false; }
 
   bool release(io_operation& op) noexcept override { return op.links.is.where == place::parked; }
-  [[nodiscard]] int news_fd() const noexcept override { return epoll_fd_; }
+  [[nodiscard]] bool has_news() const noexcept override { return sys::is_readable(epoll_fd_); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     timespec timeout{};

@@ -374,6 +374,8 @@ int slot::run_shared(int max_items) noexcept {
   unsigned const now = turn() + 1;
   turns_.store(now, std::memory_order_relaxed);
   say_load();
+  if (!all.has_work()) return 0;
+  count_work();
   // What is everybody's must not wait for ever behind what this thread posts to itself.
   if (all.everybodys_.has_work()) all.everybodys_.give(*this, all.present(), 64);
   // Nor what waits behind a work that takes long, though all others are always busy with what they post
@@ -387,6 +389,11 @@ int slot::run_shared(int max_items) noexcept {
   if (n == max_items || (!has_work() && (n != 0 || all.threads_ == 1 || !all.fetch(*this)))) return n;
   n += run_posted(has_forked() ? half(max_items - n, now) : max_items - n);
   return n + run_forked(std::min(max_items - n, turn_budget));
+}
+
+// Before anything leaves a queue. A pool's run() never says that nothing is pending.
+void slot::count_work() noexcept {
+  if (!all.stays_) own_engine()->count_work();
 }
 
 int slot::run_posted(int at_most) noexcept {
@@ -451,6 +458,7 @@ void slot::after_sleep() noexcept {
     all.watches_.store(false, std::memory_order_seq_cst);
   if (!all.gate_.rise(sleeper)) return;
   if (unclaimed->may_have_some()) own_engine()->claim();
+  count_work();
   if (!all.new_.has_work()) all.fetch(*this);
   all.gate_.answered();
   if (has_more_than_one() || all.has_work_beside(*this)) {

@@ -110,6 +110,7 @@ class slot final : public shared_state, public work_slot {
   }
 
  private:
+  void count_work() noexcept;
   int run_new(int at_most) noexcept;
   work* take_new() noexcept;
   void say_load() noexcept;

@@ -80,8 +80,6 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     return present() != 0 ? runner::another_thread : runner::none_yet;
   }
 
-  [[nodiscard]] bool is_shared() const noexcept override { return true; }
-
   void wake() noexcept override { crew::wake(); }
 
   unio::capabilities capabilities() const override {
@@ -182,8 +180,10 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       unlock(s);
       e->rest();
     }
+    s.count(1); // for what is in neither queue for a moment
     while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) {
     }
+    s.count(-1);
     present_.fetch_sub(1, std::memory_order_relaxed);
     s.taken.store(false, std::memory_order_release); // pairs with the acquire in mine()
     call_one();

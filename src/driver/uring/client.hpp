@@ -42,6 +42,10 @@ concept ring_kernel = requires(K& k, K const& is, io_operation& op, io_uring_sqe
   { is.has_more() } -> std::same_as<bool>;
   { is.has_overflown() } -> std::same_as<bool>;
   { is.has_left() } -> std::same_as<bool>;
+  { is.has_news() } -> std::same_as<bool>; // another thread asks, while the ring's own is away
+  { is.entries() } -> std::convertible_to<std::size_t>;
+  // Whether it may be performing that one while no thread is inside of it.
+  { is.outlasts_entering(op) } -> std::same_as<bool>;
   { k.peek()->user_data } -> std::convertible_to<std::uint64_t>;
   { k.peek()->res } -> std::convertible_to<int>;
   { k.peek()->flags } -> std::convertible_to<unsigned>;
@@ -91,22 +95,16 @@ template <ring_kernel Kernel> class ring_client : public backend {
     }
     // The kernel is to forget it before it does anything else for this ring. So all that it has to be told
     // must fit into the queue.
-    if constexpr (requires { kernel_.outlasts_entering(op); }) {
-      bool const waits = op.links.submitted() && !is_queued(op) && !kernel_.outlasts_entering(op);
-      if (!waits || kernel_.unsubmitted() != 0 || completions_waiting() || kernel_.has_overflown() ||
-          stale_count_ == std::min<std::size_t>(stale_.size(), kernel_.entries()))
-        return false;
-      stale_[stale_count_++] = slots_.user_data(op.links.slot);
-      take_back(op);
-      return true;
-    }
-    return false;
+    bool const waits = op.links.submitted() && !is_queued(op) && !kernel_.outlasts_entering(op);
+    if (!waits || kernel_.unsubmitted() != 0 || completions_waiting() || kernel_.has_overflown() ||
+        stale_count_ == std::min<std::size_t>(stale_.size(), kernel_.entries()))
+      return false;
+    stale_[stale_count_++] = slots_.user_data(op.links.slot);
+    take_back(op);
+    return true;
   }
   [[nodiscard]] bool has_unsubmitted() const noexcept override { return !to_submit_.empty(); }
-  [[nodiscard]] int news_fd() const noexcept override {
-    if constexpr (requires { kernel_.fd(); }) return kernel_.fd();
-    return -1;
-  }
+  [[nodiscard]] bool has_news() const noexcept override { return kernel_.has_news(); }
 
   int reap(engine& e, std::int64_t until) noexcept override {
     submit_stale(e);
@@ -172,7 +170,9 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
  protected:
-  [[nodiscard]] static bool is_queued(io_operation const& op) noexcept { return op.links.is.queue != 0; }
+  [[nodiscard]] static bool is_queued(io_operation const& op) noexcept {
+    return op.links.is.queue != queue_name::none;
+  }
   [[nodiscard]] static bool is_to_end(io_operation const& op) noexcept {
     return op.links.is.cancel_wanted || op.links.is.timed_out;
   }

@@ -204,9 +204,7 @@ void ring::leave() noexcept {
 
 bool ring::has_ended() noexcept {
   if (end_fd_ < 0) return true;
-  pollfd end{.fd = end_fd_, .events = POLLIN, .revents = 0};
-  timespec const now{};
-  if (sys::poll(&end, 1, &now) <= 0) return false;
+  if (!sys::is_readable(end_fd_)) return false;
   sys::close(std::exchange(end_fd_, -1));
   if (results_fd_ < 0) return true;
   auto* to = static_cast<std::byte*>(ring_.sq.ring_ptr);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
 // It has the kernel's io_uring.h, and comes before liburing's copy of that with the same guard, in which a
 // member has another type: files that know no liburing see the kernel's, and all must agree.
 #include "sys/kernel_abi.hpp"
@@ -42,6 +43,8 @@ class ring {
   [[nodiscard]] bool is_inherited() const noexcept;
   [[nodiscard]] unsigned entries() const noexcept { return ring_.sq.ring_entries; }
   [[nodiscard]] int fd() const noexcept { return ring_.ring_fd; }
+  /// Whether something is complete, or would be as soon as its thread enters. From any thread.
+  [[nodiscard]] bool has_news() const noexcept { return sys::is_readable(fd()); }
 
   /// A submission entry, zeroed, or null if the queue is full. It is submitted unless put_back() follows.
   io_uring_sqe* get() noexcept;
