@@ -397,7 +397,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   std::uint64_t in_flight_ = 0;
   std::uint64_t several_descriptors_ = 0; ///< operations in flight that use others than fd() as well
   std::uint64_t deferred_ = 0;            ///< ends that wait for another thread's request to arrive
-  int landed_ = 0;                        ///< counted as pending in the shared state, though nothing is in flight
+  int landed_ = 0;                        ///< pending in the shared state, and not in flight
   int delivered_ = 0;                     ///< values delivered since the last do_… returned
   int values_ = 0;                        ///< of what that returned: values delivered, without posted work
   bool notified_end_ = false;             ///< an end was delivered without a value

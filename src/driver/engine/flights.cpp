@@ -76,6 +76,34 @@ void engine::tried(io_operation& op, descriptor& d, int res) noexcept {
 
 void engine::tried(io_operation& op, int res) noexcept { tried(op, *descriptors_.find(op.fd()), res); }
 
+void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
+  auto& self = *static_cast<engine*>(engine_that_tried);
+  if (res <= 0) [[unlikely]]
+    return self.tried(op, res);
+  ++self.statistics.inline_hits;
+  op.set_outcome(res);
+  self.settle_inline(op);
+}
+
+// Ends an operation that is not in flight.
+void engine::fail(io_operation& op, int code) noexcept {
+  op.set_outcome(code);
+  settle_inline(op);
+}
+
+// The result of an operation that is not in flight is known: delivered at once, unless a receiver is running
+// or others wait for their turn.
+void engine::settle_inline(io_operation& op) noexcept {
+  if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
+    ++statistics.finished;
+    op.mark_finished();
+    return;
+  }
+  move(op, place::ready);
+  op.links.is.undelivered = all_events;
+  if (turn_.offer(op)) deliver_inline();
+}
+
 void engine::list(io_operation& op, descriptor& d) noexcept {
   operation_links& l = op.links;
   l.previous_on_handle = nullptr;

@@ -183,34 +183,6 @@ result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
 
 // ---- from the result to the receiver ----------------------------------------------------------------------
 
-void engine::tried_bytes(io_operation& op, int res, void* engine_that_tried) noexcept {
-  auto& self = *static_cast<engine*>(engine_that_tried);
-  if (res <= 0) [[unlikely]]
-    return self.tried(op, res);
-  ++self.statistics.inline_hits;
-  op.set_outcome(res);
-  self.settle_inline(op);
-}
-
-// Ends an operation that was never in flight.
-void engine::fail(io_operation& op, int code) noexcept {
-  op.set_outcome(code);
-  settle_inline(op);
-}
-
-// The same for one that never was in flight: delivered at once, unless a receiver is running or others wait
-// for their turn.
-void engine::settle_inline(io_operation& op) noexcept {
-  if (op.is_quiet() && turn_.take_quiet()) { // its coroutine is still running and will look
-    ++statistics.finished;
-    op.mark_finished();
-    return;
-  }
-  move(op, place::ready);
-  op.links.is.undelivered = all_events;
-  if (turn_.offer(op)) deliver_inline();
-}
-
 [[gnu::always_inline]] inline void engine::deliver(io_operation& op) noexcept {
   operation_links& l = op.links;
   bool const simple = !op.is_atomic() && notifying_ == nullptr && shared_ == nullptr;
