@@ -178,7 +178,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Posted work will run: until it has run, and may have started something, something is pending for the
   /// other threads (count_landed).
   void count_work() noexcept {
-    if (landed_ == 0) shared_->count(++landed_);
+    if (std::exchange(counts_work_, true)) return;
+    ++landed_;
+    shared_->count(1);
   }
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
@@ -370,6 +372,10 @@ class engine final : public io_multiplexer, public leaves_remains {
   void deliver_now(io_operation& op) noexcept;
   void poll_member(io_operation& member) noexcept;
   void count_landed() noexcept;
+  void discount_landed() noexcept {
+    counts_work_ = false;
+    shared_->count(-std::exchange(landed_, 0));
+  }
   int run_posted(bound const& b, int at_most) noexcept;
   int run_posted_again(bound const& b) noexcept;
   int run_posted_anew(bound const& b) noexcept;
@@ -398,6 +404,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   std::uint64_t several_descriptors_ = 0; ///< operations in flight that use others than fd() as well
   std::uint64_t deferred_ = 0;            ///< ends that wait for another thread's request to arrive
   int landed_ = 0;                        ///< pending in the shared state, and not in flight
+  bool counts_work_ = false;              ///< one of these is posted work
   int delivered_ = 0;                     ///< values delivered since the last do_… returned
   int values_ = 0;                        ///< of what that returned: values delivered, without posted work
   bool notified_end_ = false;             ///< an end was delivered without a value

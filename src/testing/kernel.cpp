@@ -31,7 +31,8 @@ std::int64_t number(int fd) noexcept { return fd < 0 ? -1 : fd - first_descripto
 } // namespace
 
 simulated_kernel::simulated_kernel(world& w) noexcept
-    : world_(w), refuses_(w.options.seed),
+    : world_(w),
+      refuses_(w.options.seed),
       defers_(simulated_threads != nullptr && random_source(w.options.seed + 1).one_in(2)) {
   world_.add_kernel(
       [](void* self) noexcept { return static_cast<simulated_kernel*>(self)->turn_elsewhere(); }, this);

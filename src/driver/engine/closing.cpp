@@ -249,7 +249,7 @@ void engine::shut_down() noexcept {
     turn_.begin();
     deliver_inline();
   }
-  if (landed_ != 0) shared_->count(-std::exchange(landed_, 0));
+  if (landed_ != 0) discount_landed();
   drop_posted();
   registry::delist(in_registry_); // no thread posts from here on
   drop_posted();

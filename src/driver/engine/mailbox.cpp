@@ -59,8 +59,7 @@ void engine::take_messages_now() noexcept {
       bool const has_begun = l.is.where != place::idle || l.is.undelivered != 0;
       has_begun ? cancel(*op) : op->keep_request(io_operation::request_cancel);
     }
-    if (l.is.undelivered != 0 &&
-        l.is.queue == queue_name::none) { // deferred by deliver()
+    if (l.is.undelivered != 0 && l.is.queue == queue_name::none) { // deferred by deliver()
       --deferred_;
       turn_.push(*op);
     }

@@ -172,7 +172,7 @@ inline bool engine::take_wake() noexcept {
 // work: they may start more.
 inline void engine::count_landed() noexcept {
   if (landed_ == 0 || turn_.is_delivering() || turn_.has_results()) return;
-  shared_->count(-std::exchange(landed_, 0));
+  discount_landed();
 }
 
 } // namespace unio::driver
