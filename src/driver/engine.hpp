@@ -389,6 +389,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   template <class Reached> void reach(Reached reached) noexcept;
   template <class Failed> void take_to_end(io_operation& op, Failed failed) noexcept;
   void forget_here(int fd) noexcept;
+  void unregister(descriptor& d, int fd) noexcept;
   void cancel_all_on(int fd) noexcept;
 
   std::unique_ptr<backend> backend_;

@@ -15,6 +15,8 @@
 #include <atomic>
 #include <chrono>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <latch>
 #include <memory>
 #include <optional>
@@ -226,6 +228,46 @@ TEST_P(away, a_timer_of_a_busy_thread_fires_elsewhere) {
   while (!op.finished()) std::this_thread::yield();
   EXPECT_TRUE(op.result().has_value());
   may_go_on_.count_down();
+}
+
+// In how many sets of epoll the process has a descriptor.
+int epoll_sets_with(int fd) {
+  int sets = 0;
+  std::string const wanted = "tfd: ";
+  for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fdinfo")) {
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);)
+      if (line.starts_with(wanted) && std::stoi(line.substr(wanted.size())) == fd) ++sets;
+  }
+  return sets;
+}
+
+TEST_P(away, a_thread_is_not_woken_any_more_for_what_was_taken_from_it) {
+  if (GetParam() != "epoll") GTEST_SKIP() << "a ring forgets what was taken, once its thread enters it";
+  watchdog const w;
+  auto p = test::pipe_on(m_.get());
+  reading r(p.reader);
+  unio::timer_handle t(1ms, m_.get());
+  std::atomic<bool> is_away = false;
+  std::thread::id busy;
+  auto stays = unio::connect(unio::atomic_async_wait(t), calls{[&] {
+                               busy = std::this_thread::get_id();
+                               is_away = true;
+                               is_away.notify_one();
+                               may_go_on_.wait();
+                             }});
+  ASSERT_TRUE(m_->post([&] {
+    r.op.start();
+    stays.start();
+  }));
+  is_away.wait(false); // it has slept until the timer, with the pipe in its set
+  EXPECT_EQ(epoll_sets_with(p.reader.native_handle()), 1);
+  put(p.writer.native_handle());
+  r.done.wait(false);
+  EXPECT_NE(r.where, busy);
+  EXPECT_EQ(epoll_sets_with(p.reader.native_handle()), 0);
+  may_go_on_.count_down();
+  while (!r.op.finished() || !stays.finished()) std::this_thread::yield();
 }
 
 TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {

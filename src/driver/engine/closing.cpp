@@ -196,10 +196,14 @@ void engine::forget_here(int fd) noexcept {
     return op.links.is.where == place::landed && uses(op, fd);
   };
   while (io_operation* const op = notify ? turn_.find_result(has_landed_here) : nullptr) deliver_now(*op);
-  if (d != nullptr && d->registered) {
-    backend_->unregister(fd, *d);
-    d->registered = false;
-  }
+  if (d != nullptr) unregister(*d, fd);
+}
+
+void engine::unregister(descriptor& d, int fd) noexcept {
+  if (!d.registered) return;
+  backend_->unregister(fd, d);
+  d.registered = false;
+  d.reading = d.writing = predictor();
 }
 
 void engine::forget(int fd) noexcept {

@@ -36,11 +36,15 @@ bool is_result_for_others(io_operation const& op) noexcept {
 void engine::give_what_waits(operation_queue& batch) noexcept {
   turn_.take_results(is_result_for_others, [&](io_operation& op) { give_away(op, batch); });
   descriptors_.for_each([&](descriptor& d) {
+    int fd = -1;
     for (io_operation *op = d.in_flight, *next; op != nullptr; op = next) {
       next = op->links.next_on_handle;
       if (!op->may_be_taken() || !can_be_taken(*op)) continue;
-      if (op->links.is.where == place::timed || backend_->release(*op)) give_away(*op, batch);
+      if (op->links.is.where != place::timed && !backend_->release(*op)) continue;
+      fd = op->fd();
+      give_away(*op, batch);
     }
+    if (fd >= 0 && d.in_flight == nullptr) unregister(d, fd); // or it would be woken for what others read
   });
 }
 
