@@ -178,6 +178,9 @@ struct operation_faces {
   /// Where it is no file's, all that a kernel does for it is to wait for readiness and then perform it. So
   /// another thread may take it while it waits, and the kernel be told to forget it.
   bool can_be_taken = false;
+  /// Of several that a kernel performs on one object it wakes one at a time, which may be one that it is to
+  /// forget. So where another thread may take it, it only waits for readiness there.
+  bool waits_in_line = false;
   /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
   /// calls on one directory one after the other.
   bool changes_directory = false;

@@ -268,6 +268,8 @@ class engine final : public io_multiplexer, public leaves_remains {
     has_woken_ = true;
     shared_->after_sleep();
   }
+  /// Others may take over what waits here.
+  [[nodiscard]] bool is_one_of_several() const noexcept { return shared_ != nullptr; }
   /// True if there is a value to deliver first: a second completion must not be processed on top of it.
   [[nodiscard]] static bool has_undelivered(io_operation const& op) noexcept {
     return op.links.is.undelivered != 0;
@@ -348,6 +350,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void give_away(io_operation& op, operation_queue& batch) noexcept;
   [[nodiscard]] bool has_news() const noexcept;
   [[nodiscard]] static bool can_be_taken(io_operation const& op) noexcept;
+  bool release(io_operation& op) noexcept;
   [[nodiscard]] bool has_some_for_others() noexcept;
   void give_what_waits(operation_queue& batch) noexcept;
   void pass_on_messages() noexcept;

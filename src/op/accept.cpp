@@ -67,7 +67,8 @@ constexpr operation_faces faces(char const* name, inline_attempt tries) noexcept
           .wants = op::wants<readiness::readable>,
           .perform = perform,
           .complete = complete,
-          .reclaim = reclaim};
+          .reclaim = reclaim,
+          .waits_in_line = true};
 }
 
 } // namespace

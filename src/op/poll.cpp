@@ -37,6 +37,7 @@ constinit operation_faces const detail::poll_faces = {.name = "poll",
                                                       .wants = wants,
                                                       .perform = perform,
                                                       .complete = complete,
-                                                      .goes_with_others = op::is_socket};
+                                                      .goes_with_others = op::is_socket,
+                                                      .can_be_taken = true};
 
 } // namespace unio

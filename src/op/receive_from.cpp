@@ -143,7 +143,8 @@ constinit operation_faces const detail::receive_from_faces = {.name = "receive_f
                                                               .wants = wants,
                                                               .perform = perform,
                                                               .complete = complete,
-                                                              .goes_with_others = op::always_with_others};
+                                                              .goes_with_others = op::always_with_others,
+                                                              .can_be_taken = true};
 
 // What it learns is about the queue of errors, not about what may be read.
 constinit operation_faces const detail::receive_error_faces = {.name = "receive_error",

@@ -104,6 +104,7 @@ constinit operation_faces const detail::send_to_faces = {.name = "send_to",
                                                          .wants = wants,
                                                          .perform = perform,
                                                          .complete = complete,
-                                                         .goes_with_others = op::always_with_others};
+                                                         .goes_with_others = op::always_with_others,
+                                                         .can_be_taken = true};
 
 } // namespace unio

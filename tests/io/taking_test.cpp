@@ -22,6 +22,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -51,6 +52,7 @@ class away : public testing::TestWithParam<std::string> {
   }
   void TearDown() override {
     if (m_ == nullptr) return;
+    while (stays_ && !stays_->finished()) std::this_thread::yield();
     stop_ = true;
     kept_->cancel();
     for (auto& t : threads_) t.join();
@@ -66,6 +68,26 @@ class away : public testing::TestWithParam<std::string> {
     done.wait();
   }
 
+  // Runs `f` on a thread of the multiplexer, which then sleeps, so that its driver has all that `f` starts,
+  // and is away after that until `may_go_on`.
+  template <class F> std::thread::id in_a_thread_that_will_stay(F f) {
+    std::thread::id busy;
+    std::atomic<bool> is_away = false;
+    later_.emplace(1ms, m_.get());
+    stays_.emplace(unio::connect(unio::atomic_async_wait(*later_), calls{[&] {
+                                   busy = std::this_thread::get_id();
+                                   is_away = true;
+                                   is_away.notify_one();
+                                   may_go_on_.wait();
+                                 }}));
+    EXPECT_TRUE(m_->post([&] {
+      f();
+      stays_->start();
+    }));
+    is_away.wait(false);
+    return busy;
+  }
+
   test::environment_variable const driver_{"UNIO_DRIVER", GetParam().c_str()};
   std::unique_ptr<io_multiplexer> m_;
   std::optional<unio::timer_handle> keep_;
@@ -73,6 +95,8 @@ class away : public testing::TestWithParam<std::string> {
   std::deque<std::thread> threads_;
   std::atomic<bool> stop_ = false;
   std::latch may_go_on_{1};
+  std::optional<unio::timer_handle> later_;
+  std::optional<unio::io_operation_connection<unio::atomic_async_wait, calls>> stays_;
 };
 UNIO_ON_BOTH_DRIVERS(away);
 
@@ -247,27 +271,133 @@ TEST_P(away, a_thread_is_not_woken_any_more_for_what_was_taken_from_it) {
   watchdog const w;
   auto p = test::pipe_on(m_.get());
   reading r(p.reader);
-  unio::timer_handle t(1ms, m_.get());
-  std::atomic<bool> is_away = false;
-  std::thread::id busy;
-  auto stays = unio::connect(unio::atomic_async_wait(t), calls{[&] {
-                               busy = std::this_thread::get_id();
-                               is_away = true;
-                               is_away.notify_one();
-                               may_go_on_.wait();
-                             }});
-  ASSERT_TRUE(m_->post([&] {
-    r.op.start();
-    stays.start();
-  }));
-  is_away.wait(false); // it has slept until the timer, with the pipe in its set
+  std::thread::id const busy = in_a_thread_that_will_stay([&] { r.op.start(); });
   EXPECT_EQ(epoll_sets_with(p.reader.native_handle()), 1);
   put(p.writer.native_handle());
   r.done.wait(false);
   EXPECT_NE(r.where, busy);
   EXPECT_EQ(epoll_sets_with(p.reader.native_handle()), 0);
   may_go_on_.count_down();
-  while (!r.op.finished() || !stays.finished()) std::this_thread::yield();
+  while (!r.op.finished()) std::this_thread::yield();
+}
+
+/// One operation, and what thread its receiver ran on.
+template <class Operation> struct going_on {
+  template <class... Arguments>
+  explicit going_on(Arguments&&... arguments)
+      : op(unio::connect(Operation(std::forward<Arguments>(arguments)...), calls{[this] {
+                           where = std::this_thread::get_id();
+                           done = true;
+                           done.notify_one();
+                         }})) {}
+  void wait() {
+    done.wait(false);
+    while (!op.finished()) std::this_thread::yield();
+  }
+  std::thread::id where;
+  std::atomic<bool> done = false;
+  unio::io_operation_connection<Operation, calls> op;
+};
+
+TEST_P(away, a_connection_is_accepted_elsewhere_and_the_next_by_the_one_that_comes_back) {
+  watchdog const w;
+  auto const listener = std::make_unique<unio::listening_socket_handle>(
+      unio::listening_socket_handle::listen(unio::endpoint::ipv4_loopback(0)).value());
+  listener->set_multiplexer(m_.get());
+  going_on<unio::atomic_async_accept> first(*listener);
+  std::thread::id const busy = in_a_thread_that_will_stay([&] { first.op.start(); });
+  auto const here = unio::socket_handle::connected_to(listener->local_endpoint().value());
+  first.wait();
+  EXPECT_NE(first.where, busy);
+  EXPECT_TRUE(first.op.result().has_value());
+  may_go_on_.count_down();
+  for (int i = 0; i != 3; ++i) {
+    going_on<unio::atomic_async_accept> next(*listener);
+    next.op.start();
+    auto const there = unio::socket_handle::connected_to(listener->local_endpoint().value());
+    next.wait();
+    EXPECT_TRUE(next.op.result().has_value());
+  }
+}
+
+TEST_P(away, a_datagram_is_received_elsewhere_once) {
+  watchdog const w;
+  auto to = unio::datagram_handle::bind(unio::endpoint::ipv4_loopback(0)).value();
+  auto from = unio::datagram_handle::bind(unio::endpoint::ipv4_loopback(0)).value();
+  to.set_multiplexer(m_.get());
+  auto const send = [&](std::string const& text) {
+    ASSERT_TRUE(from.send_to({.to = to.local_endpoint().value(), .from = {}, .interface = {}},
+                             unio::const_buffer(text.data(), text.size()))
+                    .has_value());
+  };
+  char memory[8];
+  unio::datagram_info info;
+  std::optional<going_on<unio::atomic_async_receive_from>> r(std::in_place, to, unio::mutable_buffer(memory),
+                                                             info);
+  std::thread::id const busy = in_a_thread_that_will_stay([&] { r->op.start(); });
+  send("one");
+  r->wait();
+  EXPECT_NE(r->where, busy);
+  EXPECT_EQ(r->op.result().value().bytes(), 3U);
+  EXPECT_EQ(info.from, from.local_endpoint().value());
+  r.reset(); // its memory is gone before the thread comes back
+  send("second");
+  may_go_on_.count_down();
+  r.emplace(to, unio::mutable_buffer(memory), info);
+  r->op.start();
+  r->wait();
+  EXPECT_EQ(std::string(memory, r->op.result().value().bytes()), "second");
+}
+
+TEST_P(away, readiness_is_found_elsewhere) {
+  watchdog const w;
+  auto p = test::pipe_on(m_.get());
+  going_on<unio::atomic_async_poll> ready(p.reader, unio::readiness::readable);
+  std::thread::id const busy = in_a_thread_that_will_stay([&] { ready.op.start(); });
+  put(p.writer.native_handle());
+  ready.wait();
+  EXPECT_NE(ready.where, busy);
+  may_go_on_.count_down();
+}
+
+// Where others are ready, what a receiver starts is put off until they have run: the one that stays away is
+// among them.
+TEST_P(away, what_was_put_off_goes_on_elsewhere) {
+  watchdog const w;
+  constexpr std::size_t connections = 8;
+  struct connection {
+    explicit connection(io_multiplexer& m) : ends(unio::socket_handle::pair().value()) {
+      ends.first.set_multiplexer(&m);
+    }
+    unio::socket_pair ends;
+    char memory[1];
+    std::optional<going_on<unio::atomic_async_read>> next;
+    std::optional<unio::io_operation_connection<unio::atomic_async_read, calls>> first;
+  };
+  std::deque<connection> all;
+  std::atomic<std::size_t> begun = 0;
+  for (std::size_t i = 0; i != connections; ++i) {
+    connection& c = all.emplace_back(*m_);
+    c.next.emplace(c.ends.first, unio::mutable_buffer(c.memory));
+    c.first.emplace(
+        unio::connect(unio::atomic_async_read(c.ends.first, unio::mutable_buffer(c.memory)), calls{[&] {
+                        c.next->op.start();
+                        if (begun.fetch_add(1) + 1 == connections / 2) may_go_on_.wait();
+                      }}));
+  }
+  std::latch started(1);
+  ASSERT_TRUE(m_->post([&] {
+    for (connection& c : all) c.first->start();
+    for (connection& c : all) put(c.ends.second.native_handle());
+    started.count_down();
+  }));
+  started.wait();
+  while (begun != connections) std::this_thread::yield();
+  for (connection& c : all) put(c.ends.second.native_handle());
+  for (connection& c : all) c.next->wait();
+  may_go_on_.count_down();
+  for (connection& c : all)
+    while (!c.first->finished()) std::this_thread::yield();
 }
 
 TEST_P(away, results_behind_a_long_receiver_are_delivered_elsewhere) {

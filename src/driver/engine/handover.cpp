@@ -175,12 +175,9 @@ void engine::give_away_all(operation_queue& batch) noexcept {
   while (io_operation* const op = turn_.take_result()) give_away(*op, batch);
   if (in_flight_ == 0) return;
   descriptors_.for_each([&](descriptor& d) {
-    io_operation* last = d.in_flight;
-    while (last != nullptr && last->links.next_on_handle != nullptr) last = last->links.next_on_handle;
-    while (last != nullptr) {
-      io_operation* const before = last->links.previous_on_handle;
-      give_away(*last, batch);
-      last = before;
+    for (io_operation *op = oldest_on(d), *next; op != nullptr; op = next) {
+      next = op->links.previous_on_handle;
+      give_away(*op, batch);
     }
   });
 }

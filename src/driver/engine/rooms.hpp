@@ -31,6 +31,12 @@ inline bool uses(io_operation const& op, int fd) noexcept {
   return found;
 }
 
+inline io_operation* oldest_on(descriptor const& d) noexcept {
+  io_operation* op = d.in_flight;
+  while (op != nullptr && op->links.next_on_handle != nullptr) op = op->links.next_on_handle;
+  return op;
+}
+
 /// Made of other operations, which wait in its stead.
 inline bool has_members(io_operation const& op) noexcept { return op.faces().member != nullptr; }
 

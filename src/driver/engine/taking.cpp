@@ -15,14 +15,35 @@ bool engine::has_news() const noexcept {
   return turn_.has_results() || backend_->has_unsubmitted() || next_due() <= now() || backend_->has_news();
 }
 
-// A connection that is accepted is not among them: those that wait for one do so one after the other, and the
-// one that was left behind would get it. Nor is what the kernel chooses a buffer for.
+// What the kernel does not know, or has been asked only to say when it may be tried. Of what it is to
+// perform, what its operation says. Nothing for which it chooses a buffer, or of which it keeps one.
 bool engine::can_be_taken(io_operation const& op) noexcept {
   operation_links::marks const& is = op.links.is;
   operation_faces const& f = op.faces();
-  if (is.undelivered != 0 || is.cancel_wanted || is.timed_out || is.asked_back || op.is_multishot())
-    return false;
-  return is.where == place::timed || (f.can_be_taken && !is_file(op.kind()));
+  if (is.undelivered != 0 || is.cancel_wanted || is.timed_out || is.asked_back) return false;
+  switch (is.where) {
+    case place::timed:
+      return true;
+    case place::in_kernel:
+      return f.can_be_taken && !op.is_multishot() && !is_file(op.kind());
+    case place::to_try:
+    case place::to_submit:
+    case place::to_poll:
+    case place::polled:
+    case place::parked:
+    case place::later:
+      return f.resource == nullptr && !f.lends_buffers;
+    default:
+      return false;
+  }
+}
+
+bool engine::release(io_operation& op) noexcept {
+  if (op.links.is.where == place::later) {
+    turn_.remove_later(op);
+    return true;
+  }
+  return op.links.is.where == place::timed || backend_->release(op);
 }
 
 namespace {
@@ -37,10 +58,9 @@ void engine::give_what_waits(operation_queue& batch) noexcept {
   turn_.take_results(is_result_for_others, [&](io_operation& op) { give_away(op, batch); });
   descriptors_.for_each([&](descriptor& d) {
     int fd = -1;
-    for (io_operation *op = d.in_flight, *next; op != nullptr; op = next) {
-      next = op->links.next_on_handle;
-      if (!op->may_be_taken() || !can_be_taken(*op)) continue;
-      if (op->links.is.where != place::timed && !backend_->release(*op)) continue;
+    for (io_operation *op = oldest_on(d), *next; op != nullptr; op = next) {
+      next = op->links.previous_on_handle;
+      if (!op->may_be_taken() || !can_be_taken(*op) || !release(*op)) continue;
       fd = op->fd();
       give_away(*op, batch);
     }
