@@ -1,5 +1,7 @@
-# The libraries beside unio::unio, each of which needs one that the rest of unio does not.
+# The libraries beside unio::unio, each of which needs one that the rest of unio does not, and what programs
+# of another library are compiled with.
 #
+#   unio::asio  Asio's programs on unio's drivers: headers that come before Asio's own. Asio is the program's.
 #   unio::tls   OpenSSL; UNIO_TLS: is it compiled? (as a setting: ON, OFF, AUTO)
 #   unio::net   c-ares; UNIO_NET likewise
 
@@ -79,3 +81,23 @@ if(PkgConfig_FOUND)
 endif()
 unio_component(net FOUND "${unio_cares_FOUND}" NEEDS "c-ares >= ${UNIO_CARES_VERSION}" PACKAGE libc-ares-dev
   LIBRARY PkgConfig::unio_cares)
+
+# A program keeps its standard of C++, so it gets nothing of unio::unio but the library and one directory.
+# Where Asio's own headers are in a directory that it names itself, -iquote comes before that.
+add_library(unio_asio INTERFACE)
+add_library(unio::asio ALIAS unio_asio)
+set_target_properties(unio_asio PROPERTIES EXPORT_NAME asio EXPORT_NO_SYSTEM ON)
+target_include_directories(unio_asio INTERFACE
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include/unio/asio-backend>
+  $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/unio/asio-backend>
+  $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+target_compile_options(unio_asio INTERFACE
+  "SHELL:$<BUILD_INTERFACE:-iquote ${PROJECT_SOURCE_DIR}/include/unio/asio-backend>"
+  "SHELL:$<INSTALL_INTERFACE:-iquote $<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/unio/asio-backend>")
+# An installed one is given its library by unioConfig.cmake, which knows the kind.
+if(BUILD_SHARED_LIBS)
+  target_link_libraries(unio_asio INTERFACE $<BUILD_INTERFACE:$<LINK_ONLY:unio_shared>>)
+else()
+  target_link_libraries(unio_asio INTERFACE $<BUILD_INTERFACE:$<LINK_ONLY:unio_static>>)
+endif()

@@ -10,7 +10,7 @@ set(unio_pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/unio
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
-  FILES_MATCHING PATTERN "*.hpp")
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.ipp")
 
 # unio_install_library(NAME COMPONENT): libNAME.so.0.1 is in COMPONENT, the rest in development. What --static
 # gives pkg-config finds the static library without the shared one beside it.
@@ -37,6 +37,7 @@ foreach(part IN ITEMS tls net)
     unio_install_library(unio_${part} runtime_${part})
   endif()
 endforeach()
+install(TARGETS unio_asio EXPORT unioTargets COMPONENT development)
 install(EXPORT unioTargets NAMESPACE unio:: DESTINATION ${unio_package_dir} COMPONENT development)
 
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/unioConfig.cmake.in
@@ -71,7 +72,7 @@ set(unio_pc_cflags "")
 if(UNIO_TRACK_PENDING)
   set(unio_pc_cflags " -DUNIO_TRACK_PENDING=1") # as the CMake target says
 endif()
-foreach(package IN ITEMS unio unio_libdir unio_tls unio_net)
+foreach(package IN ITEMS unio unio_libdir unio_tls unio_net unio_asio)
   if(package MATCHES "^unio_(tls|net)$" AND NOT TARGET ${package}_static)
     continue()
   endif()

@@ -6,6 +6,7 @@
 #include "driver/epoll/epoll.hpp"
 
 #if UNIO_HAS_URING
+#include "driver/uring/foreign.hpp"
 #include "driver/uring/uring.hpp"
 #endif
 
@@ -47,6 +48,12 @@ result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept {
 }
 int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
 
+result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use use, int doorbell_fd,
+                                                          std::mutex& lock) noexcept {
+  return make_foreign_uring(use, doorbell_fd, lock);
+}
+void await_removal_from_ring(foreign_removal const& asked) noexcept { await_foreign_removal(asked); }
+
 // What the operator may want to know: the call that failed, the error, and the likely cause.
 [[gnu::cold]] std::string why_no_ring(int native_code) {
   std::string text = "io_uring: ";
@@ -84,9 +91,21 @@ result<std::unique_ptr<backend>> try_uring(unsigned) noexcept {
 
 int probe(std::array<bool, 256>&) noexcept { return -ENOSYS; }
 
+result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use, int, std::mutex&) noexcept {
+  return std::make_error_code(std::errc::function_not_supported);
+}
+void await_removal_from_ring(foreign_removal const&) noexcept {}
+
 std::string why_no_ring(int) { return "built without io_uring; using epoll"; }
 
 #endif
+
+// ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is
+// short for longer than a caller may wait is as good a reason.
+bool is_reason_for_epoll(std::error_code const& no_ring) noexcept {
+  int const code = -no_ring.value(); // a system error: an errno
+  return means_unavailable(code) || code == -ENOMEM || code == -EAGAIN || code == -EBUSY;
+}
 
 bool is_driver(std::string_view name) noexcept { return name.empty() || name == "epoll" || name == "uring"; }
 
@@ -139,12 +158,8 @@ result<std::unique_ptr<backend>> best_backend(bool for_other_threads) noexcept {
   if (name == "epoll") return make_epoll(0);
   result<std::unique_ptr<backend>> ring = try_uring(entries);
   if (ring.has_value() || name == "uring") return ring;
-  // ENOMEM after shrinking is how kernels before 5.12 say that little memory may be locked. Memory that is
-  // short for longer than a caller may wait is as good a reason.
-  int const code = -ring.error().value(); // a system error: an errno
-  bool const is_short = code == -ENOMEM || code == -EAGAIN || code == -EBUSY;
-  if (!means_unavailable(code) && !is_short) return ring;
-  return make_epoll(code);
+  if (!is_reason_for_epoll(ring.error())) return ring;
+  return make_epoll(-ring.error().value());
 }
 
 std::unique_ptr<backend> backend_after(backend& current, int native_code, int doorbell_fd) noexcept {
@@ -152,5 +167,27 @@ std::unique_ptr<backend> backend_after(backend& current, int native_code, int do
   result<std::unique_ptr<backend>> next = make_epoll(native_code, doorbell_fd, current.give_successor());
   return next.has_value() ? std::move(*next) : nullptr;
 }
+
+result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int doorbell_fd,
+                                                            std::mutex& lock) noexcept {
+  std::string_view const name = setting("UNIO_DRIVER");
+  if (!is_driver(name)) return error::unknown_driver;
+  // With a ring of several threads the kernel interrupts the thread that had asked, to bring what another
+  // waits for: half as much time again for each message.
+  bool const may_be_ring = name == "uring" || (name.empty() && use == foreign_use::by_one_thread);
+  if (!may_be_ring) return make_foreign_epoll(doorbell_fd);
+  result<std::unique_ptr<foreign_driver>> ring = try_foreign_uring(use, doorbell_fd, lock);
+  if (ring.has_value() || name == "uring" || !is_reason_for_epoll(ring.error())) return ring;
+  return make_foreign_epoll(doorbell_fd);
+}
+
+std::unique_ptr<foreign_driver> foreign_driver_after(foreign_driver& current, int native_code,
+                                                     int doorbell_fd) noexcept {
+  if (!current.is_ring() || !means_unavailable(native_code)) return nullptr;
+  result<std::unique_ptr<foreign_driver>> next = make_foreign_epoll(doorbell_fd);
+  return next.has_value() ? std::move(*next) : nullptr;
+}
+
+void await_removal(foreign_removal const& asked) noexcept { await_removal_from_ring(asked); }
 
 } // namespace unio::driver

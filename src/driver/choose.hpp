@@ -3,11 +3,13 @@
 #pragma once
 
 #include "driver/backend.hpp"
+#include "driver/foreign/foreign.hpp"
 
 #include <unio/result.hpp>
 
 #include <array>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <system_error>
 
@@ -46,5 +48,19 @@ std::string why_this_driver(int native_code);
 /// Whether an error of io_uring_setup(2) or io_uring_enter(2) means that io_uring is missing or forbidden,
 /// rather than that something is short for the moment (liburing#1078, semgrep#11836, dragonfly#7810).
 bool means_unavailable(int native_code) noexcept;
+
+/// The driver of a foreign_reactor, by the same rule; a ring only while one thread runs it, or where
+/// UNIO_DRIVER is uring. `lock` is the reactor's.
+///
+/// Errors  as best_backend()
+result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int doorbell_fd,
+                                                            std::mutex& lock) noexcept;
+/// Epoll, when a ring may not be entered any more for the reason `native_code`; otherwise null.
+std::unique_ptr<foreign_driver> foreign_driver_after(foreign_driver& current, int native_code,
+                                                     int doorbell_fd) noexcept;
+/// Waits, not for long, until other threads have done what a ring asked of them when a watch was removed.
+void await_removal(foreign_removal const& asked) noexcept;
+
+result<std::unique_ptr<foreign_driver>> make_foreign_epoll(int doorbell_fd) noexcept;
 
 } // namespace unio::driver

@@ -17,6 +17,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 namespace unio::inline v0_1::driver {
 
@@ -31,6 +32,9 @@ class ring {
   /// is short. Disabled until enable(), so that the thread that will run it becomes its only submitter.
   /// Returns 0, or what io_uring_setup(2) said to the most modest wish.
   int open(unsigned entries) noexcept;
+  /// The same, for a ring that any thread may enter, one at a time, and that needs no enable(). `cooperates`:
+  /// mostly the same one does, so that nobody is interrupted for what it will find when it enters.
+  int open_for_any_thread(unsigned entries, bool cooperates) noexcept;
   /// From the thread that will use it from now on.
   int enable() noexcept;
   /// How many threads the kernel may have at most, for what the ring of the calling thread cannot do at once.
@@ -92,6 +96,7 @@ class ring {
 
  private:
   int enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept;
+  int open_as(std::span<std::uint32_t const> wishes, unsigned entries) noexcept;
   int unregister() noexcept;
   void keep_results() noexcept;
 

@@ -1,0 +1,60 @@
+// asio/detail/epoll_reactor.hpp: takes the place of Asio's file of that name, where its directory is first on
+// the include path: the reactor of standalone Asio, on unio's drivers.
+
+// Before the guard: the scheduler includes this file again, and needs the class complete at its own end.
+#include "asio/detail/config.hpp"
+#include "asio/detail/scheduler.hpp"
+
+#ifndef ASIO_DETAIL_EPOLL_REACTOR_HPP
+#define ASIO_DETAIL_EPOLL_REACTOR_HPP
+
+#if defined(ASIO_HAS_EPOLL)
+
+#include "asio/detail/conditionally_enabled_mutex.hpp"
+#include "asio/detail/op_queue.hpp"
+#include "asio/detail/reactor_op.hpp"
+#include "asio/detail/scheduler_task.hpp"
+#include "asio/detail/socket_types.hpp"
+#include "asio/detail/throw_error.hpp"
+#include "asio/detail/timer_queue_base.hpp"
+#include "asio/detail/timer_queue_set.hpp"
+#include "asio/detail/wait_op.hpp"
+#include "asio/error.hpp"
+#include "asio/execution_context.hpp"
+#include "asio/version.hpp"
+#if ASIO_VERSION >= 103800
+#include "asio/detail/slim_mutex.hpp"
+#endif
+
+#define UNIO_ASIO(name) ASIO_##name
+#define UNIO_ASIO_VERSION ASIO_VERSION
+#define UNIO_ASIO_IS_KNOWN (ASIO_VERSION == 102201 || ASIO_VERSION == 103802)
+#define UNIO_ASIO_MARK_NAME(function) unio_asio_marks_##function
+#define UNIO_ASIO_MANGLED "_ZN4asio6detail13epoll_reactor"
+#define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS0_8op_queueINS0_19scheduler_operationEEE"
+#define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
+#if ASIO_VERSION < 103800
+#define UNIO_ASIO_BEGIN namespace asio { namespace detail {
+#define UNIO_ASIO_END } }
+#else
+#define UNIO_ASIO_BEGIN namespace asio { ASIO_INLINE_NAMESPACE_BEGIN namespace detail {
+#define UNIO_ASIO_END } ASIO_INLINE_NAMESPACE_END }
+#endif
+
+#include "asio/detail/push_options.hpp"
+#include "unio/detail/asio_reactor.hpp"
+#include "asio/detail/pop_options.hpp"
+
+#undef UNIO_ASIO
+#undef UNIO_ASIO_VERSION
+#undef UNIO_ASIO_IS_KNOWN
+#undef UNIO_ASIO_MARK_NAME
+#undef UNIO_ASIO_MANGLED
+#undef UNIO_ASIO_MANGLED_RUN
+#undef UNIO_ASIO_MANGLED_INTERRUPT
+#undef UNIO_ASIO_BEGIN
+#undef UNIO_ASIO_END
+
+#endif // defined(ASIO_HAS_EPOLL)
+
+#endif // ASIO_DETAIL_EPOLL_REACTOR_HPP

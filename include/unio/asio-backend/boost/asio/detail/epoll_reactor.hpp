@@ -1,0 +1,52 @@
+// boost/asio/detail/epoll_reactor.hpp: takes the place of Boost's file of that name, where its directory is
+// first on the include path: the reactor of Boost.Asio, on unio's drivers.
+
+// Before the guard: the scheduler includes this file again, and needs the class complete at its own end.
+#include <boost/asio/detail/config.hpp>
+#include <boost/asio/detail/scheduler.hpp>
+
+#ifndef BOOST_ASIO_DETAIL_EPOLL_REACTOR_HPP
+#define BOOST_ASIO_DETAIL_EPOLL_REACTOR_HPP
+
+#if defined(BOOST_ASIO_HAS_EPOLL)
+
+#include <boost/asio/detail/conditionally_enabled_mutex.hpp>
+#include <boost/asio/detail/op_queue.hpp>
+#include <boost/asio/detail/reactor_op.hpp>
+#include <boost/asio/detail/scheduler_task.hpp>
+#include <boost/asio/detail/socket_types.hpp>
+#include <boost/asio/detail/throw_error.hpp>
+#include <boost/asio/detail/timer_queue_base.hpp>
+#include <boost/asio/detail/timer_queue_set.hpp>
+#include <boost/asio/detail/wait_op.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/version.hpp>
+
+#define UNIO_ASIO(name) BOOST_ASIO_##name
+#define UNIO_ASIO_VERSION BOOST_ASIO_VERSION
+#define UNIO_ASIO_IS_KNOWN (BOOST_ASIO_VERSION == 101800 || BOOST_ASIO_VERSION == 102600)
+#define UNIO_ASIO_MARK_NAME(function) unio_boost_asio_marks_##function
+#define UNIO_ASIO_MANGLED "_ZN5boost4asio6detail13epoll_reactor"
+#define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS1_8op_queueINS1_19scheduler_operationEEE"
+#define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
+#define UNIO_ASIO_BEGIN namespace boost { namespace asio { namespace detail {
+#define UNIO_ASIO_END } } }
+
+#include <boost/asio/detail/push_options.hpp>
+#include "unio/detail/asio_reactor.hpp"
+#include <boost/asio/detail/pop_options.hpp>
+
+#undef UNIO_ASIO
+#undef UNIO_ASIO_VERSION
+#undef UNIO_ASIO_IS_KNOWN
+#undef UNIO_ASIO_MARK_NAME
+#undef UNIO_ASIO_MANGLED
+#undef UNIO_ASIO_MANGLED_RUN
+#undef UNIO_ASIO_MANGLED_INTERRUPT
+#undef UNIO_ASIO_BEGIN
+#undef UNIO_ASIO_END
+
+#endif // defined(BOOST_ASIO_HAS_EPOLL)
+
+#endif // BOOST_ASIO_DETAIL_EPOLL_REACTOR_HPP

@@ -1,0 +1,4 @@
+// boost/asio/detail/impl/epoll_reactor.ipp: for programs that compile Asio apart (boost/asio/impl/src.hpp). There is nothing
+// to compile: the reactor is in boost/asio/detail/epoll_reactor.hpp.
+
+#pragma once

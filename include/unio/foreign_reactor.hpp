@@ -1,0 +1,187 @@
+// unio/foreign_reactor.hpp: unio's drivers for an event loop that was written for epoll(7) or poll(2).
+//
+//   foreign_watch    one descriptor, as the reactor knows it; a part of the loop's own object
+//   foreign_event    what a watch has reported
+//   foreign_reactor  waits for all of them, on io_uring or on epoll: chosen as every multiplexer is
+//
+// A foreign loop makes its own system calls and owns its descriptors; the reactor only says when to try
+// again. It belongs to no thread: whichever thread of the loop has nothing else to do runs it, one at a time,
+// and all others may add, arm and remove watches and interrupt it.
+//
+// This header is C++11, for loops that are. It includes nothing of unio.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <system_error>
+
+#define UNIO_API __attribute__((visibility("default"))) // as in config.hpp
+
+namespace unio {
+inline namespace v0_1 {
+
+class foreign_reactor;
+namespace driver {
+struct foreign_access;
+}
+
+/// What a watch waits for, and what it reports: a set of bits. The values are those of poll(2).
+namespace foreign {
+constexpr unsigned readable = 0x1;
+constexpr unsigned exceptional = 0x2; ///< out-of-band data
+constexpr unsigned writable = 0x4;
+constexpr unsigned failed = 0x18; ///< an error or a hang-up: one of the two bits; always reported
+} // namespace foreign
+
+/// One descriptor, as a reactor knows it. It may be a base class.
+///
+/// Thread safety  distinct: yes; shared: what is said at foreign_reactor
+/// Lifetime       stays at its place until its reactor has ended, also once it was removed: what the kernel
+///                has reported of it may be under way. After remove() it may be added again, for another
+///                descriptor.
+/// Moved-from     cannot be moved
+class foreign_watch {
+ public:
+  foreign_watch() noexcept : generation_(0) {}
+  foreign_watch(foreign_watch const&) = delete;
+  foreign_watch& operator=(foreign_watch const&) = delete;
+
+  /// Whether readiness means something for the descriptor. False: a regular file, which is always ready and
+  /// reports nothing. Preconditions: it was added.
+  bool can_wait() const noexcept { return can_wait_; }
+
+ private:
+  friend struct driver::foreign_access;
+  foreign_watch* next_ = nullptr; // of all that are added
+  foreign_watch* previous_ = nullptr;
+  foreign_watch* next_waiting_ = nullptr; // of those that the ring is to be told of
+  void const* armed_by_ = nullptr;        // the thread that told it last
+  int fd_ = -1;
+  std::atomic<std::uint16_t> generation_; // how often it was removed
+  std::uint8_t interest_ = 0;
+  std::uint8_t armed_ = 0;   // directions that the ring has a request for
+  std::uint8_t reports_ = 0; // what was ready when it was asked for, to be reported next
+  bool is_waiting_ = false;
+  bool is_added_ = false;
+  bool can_wait_ = false;
+};
+
+struct foreign_event {
+  foreign_watch* watch;
+  unsigned what; ///< bits of `foreign`
+};
+
+/// Waits for descriptors, for a time, and for an interruption.
+///
+///     unio::foreign_reactor reactor;
+///     if (std::error_code e = reactor.open()) …
+///     reactor.add(watch, fd, unio::foreign::readable);
+///     unio::foreign_event events[64];
+///     std::size_t const n = reactor.run(time_to_the_next_timer, events, 64);
+///
+/// A watch reports edges: what a descriptor is ready for when it is added or armed, and each change after
+/// that. It may report more than there is, so a loop has descriptors that never block. Which driver: as
+/// unio::capabilities says; UNIO_DRIVER names one. A ring needs Linux 6.0 and is used while one thread runs
+/// the reactor: with the second thread it goes on with epoll, which brings what is ready to whichever thread
+/// waits, where a ring brings it to the thread that had asked. If UNIO_DRIVER is uring it goes on with a
+/// ring.
+///
+/// Thread safety  run(): one thread at a time, any thread; interrupt(), add(), arm(), remove() and
+///                remove_before_close(): any thread, also while another runs; for one watch: one at a time
+/// Outlives       nothing; what it has watched outlives it
+/// Moved-from     cannot be moved
+class UNIO_API foreign_reactor {
+ public:
+  foreign_reactor() noexcept : state_(nullptr) {}
+  foreign_reactor(foreign_reactor const&) = delete;
+  foreign_reactor& operator=(foreign_reactor const&) = delete;
+  /// Closes what it has opened. Descriptors that were watched stay open.
+  ~foreign_reactor();
+
+  /// Chooses the driver.
+  ///
+  /// Effects       opens a ring or an epoll descriptor, and an eventfd
+  /// Returns       no error, or why it did not open
+  /// Errors        error::unknown_driver; ENOMEM, EMFILE, ENFILE; where UNIO_DRIVER is uring: why there is no
+  ///               ring
+  /// Preconditions it is not open
+  /// Cost          a few system calls, and an allocation
+  std::error_code open() noexcept;
+
+  /// Watches a descriptor.
+  ///
+  /// Effects       `fd` is watched for `interest` until the watch is removed
+  /// Returns       no error, or why it is not watched
+  /// Errors        EBADF: `fd` is no descriptor; ENOMEM, ENOSPC of epoll_ctl(2); then the watch is not added
+  /// Preconditions the watch is not added; nothing else of the loop watches `fd` with this reactor
+  /// Concurrency   any thread
+  /// Cost          one system call; one more wakes a thread that waits on a ring
+  /// Runs as       epoll EPOLL_CTL_ADD · io_uring fstat(2), and POLL_ADD (multishot) with the next run()
+  std::error_code add(foreign_watch& watch, int fd, unsigned interest) noexcept;
+
+  /// Watches it for `interest` too, and reports what of that it is ready for now.
+  ///
+  /// Returns       no error, or why it is watched as before
+  /// Errors        ENOMEM
+  /// Preconditions the watch is added and can wait
+  /// Concurrency   any thread
+  /// Cost          one system call at most; one more wakes a thread that waits on a ring
+  /// Runs as       epoll EPOLL_CTL_MOD · io_uring POLL_ADD with the next run(), poll(2) if there is one
+  std::error_code arm(foreign_watch& watch, unsigned interest) noexcept;
+
+  /// Watches it no longer. The descriptor goes on to be used.
+  ///
+  /// Effects       nothing that run() collects afterwards is of this watch. What another thread is collecting
+  ///               at the moment may be.
+  /// Concurrency   any thread; waits for no other
+  /// Cost          one system call
+  void remove(foreign_watch& watch) noexcept;
+
+  /// The same, for a descriptor whose number foreign code is about to close: the number may be given out
+  /// again and be added with another watch at once, and the close has its effects when it is made, as no
+  /// driver keeps the descriptor open.
+  ///
+  /// Concurrency   any thread; waits for no handler. Where another thread had armed a ring's request it gives
+  ///               that thread up to a millisecond to drop it.
+  /// Cost          epoll none; io_uring one system call for each direction that was armed
+  void remove_before_close(foreign_watch& watch) noexcept;
+
+  /// Collects what is ready. Where nothing is, waits until something is, for `timeout`, or until interrupt().
+  /// A timeout of 0: does not wait; below 0: for ever.
+  ///
+  /// Returns       how many events; 0: the timeout, an interruption, a signal, or something that needs
+  ///               no report. A watch may be in several.
+  /// Buffers       `events`: room for `n`, at least 1
+  /// Concurrency   one thread at a time; the next may be another one
+  /// Cost          no allocation; one system call; on a ring none if it would not wait and has nothing new
+  /// Runs as       epoll_pwait2(2) · io_uring_enter(2)
+  std::size_t run(std::chrono::nanoseconds timeout, foreign_event* events, std::size_t n) noexcept;
+
+  /// Ends the present run(), or the waiting of the next.
+  ///
+  /// Concurrency   any thread
+  /// Cost          one system call if a thread is waiting, otherwise none
+  void interrupt() noexcept;
+
+  /// In a child of fork that goes on to use the loop: watches all descriptors that were, with kernel objects
+  /// of its own. run() does the same if it finds itself in a child. Without it the child disturbs its parent
+  /// in nothing.
+  ///
+  /// Returns       no error, or why it cannot go on
+  /// Errors        as open()
+  /// Cost          as open(), and a system call for each watch
+  std::error_code after_fork() noexcept;
+
+  /// "io_uring" or "epoll". Preconditions: it is open. Lifetime: static. Cost: none.
+  char const* driver() const noexcept;
+
+ private:
+  struct state;
+  state* state_;
+};
+
+} // namespace v0_1
+} // namespace unio

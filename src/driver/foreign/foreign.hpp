@@ -1,0 +1,93 @@
+// src/driver/foreign/foreign.hpp: what drives a foreign_reactor.
+//
+// A driver watches descriptors and waits. The reactor has the list of watches and the lock; it replaces its
+// driver where that cannot go on: a second thread, a fork, io_uring forbidden.
+
+#pragma once
+
+#include <unio/foreign_reactor.hpp>
+#include <unio/result.hpp>
+
+#include <cstdint>
+#include <memory>
+
+namespace unio::inline v0_1::driver {
+
+/// The members of foreign_watch. All but the generation are read and changed under the reactor's lock.
+struct foreign_access {
+  static foreign_watch*& next(foreign_watch& w) noexcept { return w.next_; }
+  static foreign_watch*& previous(foreign_watch& w) noexcept { return w.previous_; }
+  static foreign_watch*& next_waiting(foreign_watch& w) noexcept { return w.next_waiting_; }
+  static void const*& armed_by(foreign_watch& w) noexcept { return w.armed_by_; }
+  static int& fd(foreign_watch& w) noexcept { return w.fd_; }
+  static std::atomic<std::uint16_t>& generation(foreign_watch& w) noexcept { return w.generation_; }
+  static std::uint8_t& interest(foreign_watch& w) noexcept { return w.interest_; }
+  static std::uint8_t& armed(foreign_watch& w) noexcept { return w.armed_; }
+  static std::uint8_t& reports(foreign_watch& w) noexcept { return w.reports_; }
+  static bool& is_waiting(foreign_watch& w) noexcept { return w.is_waiting_; }
+  static bool& is_added(foreign_watch& w) noexcept { return w.is_added_; }
+  static bool& can_wait(foreign_watch& w) noexcept { return w.can_wait_; }
+};
+
+/// A name for a watch, as it is now, in 64 bits: 45 of its address, 16 of its generation, and 3 for the
+/// driver. User space has 47 bits of address; a watch is aligned to 8.
+class foreign_tag {
+ public:
+  static std::uint64_t make(foreign_watch& w, unsigned extra = 0) noexcept {
+    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&w));
+    std::uint16_t const g = foreign_access::generation(w).load(std::memory_order_relaxed);
+    return address << 16 | std::uint64_t{extra} << 16 | g;
+  }
+  /// Null if it was removed since. Of no watch at all: null too.
+  static foreign_watch* find(std::uint64_t tag) noexcept {
+    auto* const w = reinterpret_cast<foreign_watch*>(static_cast<std::uintptr_t>(tag >> 19 << 3));
+    if (w == nullptr) return nullptr;
+    // Relaxed: who removes it at this moment may see it reported once more, as remove() says.
+    std::uint16_t const g = foreign_access::generation(*w).load(std::memory_order_relaxed);
+    return g == static_cast<std::uint16_t>(tag) ? w : nullptr;
+  }
+  static unsigned extra(std::uint64_t tag) noexcept { return static_cast<unsigned>(tag >> 16) & 7; }
+};
+static_assert(alignof(foreign_watch) >= 8);
+
+/// What a ring was asked to drop, where another thread of the program has to do it.
+struct foreign_removal {
+  int ring = -1;           ///< none: nothing
+  std::uint64_t tags[2]{}; ///< 0: none
+};
+
+/// Its functions but wait() are called under the reactor's lock.
+class foreign_driver {
+ public:
+  foreign_driver() = default;
+  foreign_driver(foreign_driver const&) = delete;
+  foreign_driver& operator=(foreign_driver const&) = delete;
+  virtual ~foreign_driver() = default;
+
+  /// Watches it for its interest. Returns 0, `never_waits` or -errno.
+  virtual int add(foreign_watch& w) noexcept = 0;
+  static constexpr int never_waits = 1;
+  /// Its interest has grown by `news`; what of `asked` it is ready for is to be reported. Returns 0 or
+  /// -errno.
+  virtual int arm(foreign_watch& w, unsigned news, unsigned asked) noexcept = 0;
+  /// The generation has changed already; `tag` is of the one before. Returns what another thread has to do
+  /// yet.
+  virtual foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool closes) noexcept = 0;
+  /// Whether what was added or armed waits for wait() to be called. By other threads too.
+  [[nodiscard]] virtual bool has_orders() const noexcept { return false; }
+  /// Collects up to `n` events into `events`, waits if there is none. timeout_ns < 0: for ever. Returns 0 or
+  /// -errno.
+  virtual int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
+                   std::size_t& found) noexcept = 0;
+  /// Another takes its place: nothing of it keeps a descriptor open.
+  virtual void leave() noexcept {}
+  /// Whether it works best while the same thread waits each time.
+  [[nodiscard]] virtual bool prefers_one_thread() const noexcept { return false; }
+  [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
+  [[nodiscard]] virtual char const* name() const noexcept = 0;
+};
+
+/// Who runs the reactor.
+enum class foreign_use : std::uint8_t { by_one_thread, by_several };
+
+} // namespace unio::driver

@@ -1,0 +1,256 @@
+// A foreign_reactor's driver on io_uring: for each descriptor a request that reports edges until it is
+// removed (a multishot POLL_ADD), and one more for writing when that is first asked for.
+//
+// Only the thread that waits touches the submission queue. What others add and arm is in a list, which the
+// next wait() submits; a thread that waits already is woken for it.
+//
+// A request belongs to the thread that submitted it: that thread does the kernel's part of its completions,
+// when it enters the kernel or is interrupted, and its end cancels it. A request that was cancelled though
+// its watch is there is made again.
+//
+// A request keeps its descriptor open. So before foreign code closes the number the request has to be gone:
+// IORING_REGISTER_SYNC_CANCEL (Linux 6.0), from any thread. The thread that owns the request drops it on its
+// way back to user space. Where that is the caller, it has done so when the call returns; otherwise within
+// microseconds, or at its next tick if it is computing, and await_foreign_removal() gives it a millisecond.
+
+#include "driver/uring/foreign.hpp"
+
+#include "core/thread_token.hpp"
+#include "driver/poll_events.hpp"
+#include "driver/uring/ring.hpp"
+#include "sys/calls.hpp"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <new>
+#include <utility>
+
+namespace unio::inline v0_1::driver {
+namespace {
+
+constexpr unsigned entries = 256;
+constexpr std::uint64_t doorbell_tag = 0;
+
+// The directions, by the place of their request.
+constexpr unsigned reads = 0, writes = 1;
+constexpr std::uint8_t bit_of(unsigned direction) noexcept {
+  return static_cast<std::uint8_t>(1U << direction);
+}
+constexpr unsigned mask_of(unsigned direction, unsigned interest) noexcept {
+  constexpr unsigned both = foreign::readable | foreign::exceptional;
+  return interest & (direction == reads ? both : foreign::writable);
+}
+constexpr unsigned poll_mask(unsigned mask) noexcept {
+  return (mask & foreign::exceptional) != 0 ? mask | ring_poll_events(readiness::exceptional) : mask;
+}
+
+// Asks the ring to drop a request, of any thread's. -ENOENT: it has none, or no longer.
+int drop(int ring_fd, std::uint64_t tag, std::uint32_t flags = 0) noexcept {
+  io_uring_sync_cancel_reg order{};
+  order.addr = tag;
+  order.fd = -1;
+  order.flags = flags;
+  order.timeout = {.tv_sec = -1, .tv_nsec = -1};
+  return static_cast<int>(sys::io_uring_register(ring_fd, IORING_REGISTER_SYNC_CANCEL, &order, 1));
+}
+
+class foreign_uring final : public foreign_driver {
+ public:
+  foreign_uring(int doorbell_fd, std::mutex& lock, foreign_use use) noexcept
+      : lock_(lock), doorbell_fd_(doorbell_fd), use_(use) {}
+
+  int open() noexcept {
+    if (int const e = ring_.open_for_any_thread(entries, use_ == foreign_use::by_one_thread); e < 0) return e;
+    // A filter may allow one call and not the other.
+    if (int const e = ring_.enter(0, -1); e < 0) return e;
+    // Nothing has a tag of all ones.
+    int const e = drop(ring_.fd(), ~std::uint64_t{0});
+    return e == -ENOENT ? 0 : e;
+  }
+
+  int add(foreign_watch& w) noexcept override {
+    struct stat s{};
+    if (std::int64_t const r = sys::fstat(foreign_access::fd(w), &s); r < 0) return static_cast<int>(r);
+    if (!S_ISSOCK(s.st_mode) && !S_ISFIFO(s.st_mode) && !reports_readiness(foreign_access::fd(w)))
+      return never_waits;
+    order(w);
+    return 0;
+  }
+
+  int arm(foreign_watch& w, unsigned news, unsigned asked) noexcept override {
+    // What has a request already reports only changes from now on. Between them poll(2) says what there is.
+    if (unsigned const had = asked & ~news; had != 0) {
+      pollfd p{.fd = foreign_access::fd(w), .events = static_cast<short>(had), .revents = 0};
+      timespec const none{};
+      if (sys::poll(&p, 1, &none) == 1)
+        foreign_access::reports(w) = static_cast<std::uint8_t>(foreign_access::reports(w) | p.revents);
+    }
+    if (news != 0 || foreign_access::reports(w) != 0) order(w);
+    return 0;
+  }
+
+  foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool) noexcept override {
+    withdraw(w);
+    foreign_removal asked;
+    for (unsigned const direction : {reads, writes}) {
+      if ((foreign_access::armed(w) & bit_of(direction)) == 0) continue;
+      std::uint64_t const request = tag | std::uint64_t{direction} << 16;
+      if (drop(ring_.fd(), request) == 0) asked.tags[direction] = request;
+    }
+    foreign_access::armed(w) = 0;
+    if (foreign_access::armed_by(w) != this_thread_token()) asked.ring = ring_.fd();
+    return asked;
+  }
+
+  [[nodiscard]] bool has_orders() const noexcept override {
+    return has_orders_.load(std::memory_order_seq_cst);
+  }
+
+  int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
+           std::size_t& found) noexcept override {
+    // From here on whoever gives an order sees that this thread is to be woken, or this sees the order.
+    if (has_orders_.load(std::memory_order_seq_cst) || !bell_is_armed_) [[unlikely]]
+      if (!submit_orders(events, n, found) || found != 0) timeout_ns = 0;
+    if (ring_.peek() != nullptr) {
+      timeout_ns = 0;
+      if (ring_.unsubmitted() == 0 && !ring_.has_overflown()) return collect(events, n, found);
+    } else if (timeout_ns == 0 && ring_.unsubmitted() == 0 && !has_news()) {
+      return 0;
+    }
+    int const e = ring_.enter(timeout_ns == 0 ? 0 : 1, timeout_ns);
+    collect(events, n, found);
+    return e;
+  }
+
+  void leave() noexcept override { drop(ring_.fd(), 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL); }
+  [[nodiscard]] bool prefers_one_thread() const noexcept override {
+    return use_ == foreign_use::by_one_thread;
+  }
+  [[nodiscard]] bool is_ring() const noexcept override { return true; }
+  [[nodiscard]] char const* name() const noexcept override { return "io_uring"; }
+
+ private:
+  // As epoll sees it: it refuses what no readiness can be asked of.
+  [[nodiscard]] bool reports_readiness(int fd) noexcept {
+    int const probe = static_cast<int>(sys::epoll_create(EPOLL_CLOEXEC));
+    if (probe < 0) return true;
+    epoll_event event{};
+    bool const can = sys::epoll_ctl(probe, EPOLL_CTL_ADD, fd, &event) != -EPERM;
+    sys::close(probe);
+    return can;
+  }
+
+  /// Under the lock, as all that touches orders_.
+  void order(foreign_watch& w) noexcept {
+    if (std::exchange(foreign_access::is_waiting(w), true)) return;
+    foreign_access::next_waiting(w) = std::exchange(orders_, &w);
+    has_orders_.store(true, std::memory_order_seq_cst);
+  }
+  void withdraw(foreign_watch& w) noexcept {
+    if (!std::exchange(foreign_access::is_waiting(w), false)) return;
+    foreign_watch** at = &orders_;
+    while (*at != &w) at = &foreign_access::next_waiting(**at);
+    *at = foreign_access::next_waiting(w);
+    has_orders_.store(orders_ != nullptr, std::memory_order_relaxed);
+  }
+
+  // False: some are left.
+  [[gnu::noinline]] bool submit_orders(foreign_event* events, std::size_t n, std::size_t& found) noexcept {
+    std::scoped_lock const guard(lock_);
+    if (!bell_is_armed_) bell_is_armed_ = request(doorbell_fd_, foreign::readable, doorbell_tag);
+    while (orders_ != nullptr) {
+      foreign_watch& w = *orders_;
+      for (unsigned const direction : {reads, writes}) {
+        unsigned const mask = mask_of(direction, foreign_access::interest(w));
+        if (mask == 0 || (foreign_access::armed(w) & bit_of(direction)) != 0) continue;
+        if (!request(foreign_access::fd(w), mask, foreign_tag::make(w, direction))) return false;
+        foreign_access::armed(w) |= bit_of(direction);
+        foreign_access::armed_by(w) = this_thread_token();
+      }
+      if (foreign_access::reports(w) != 0) {
+        if (found == n) return false;
+        events[found++] = {&w, std::exchange(foreign_access::reports(w), std::uint8_t{0})};
+      }
+      orders_ = foreign_access::next_waiting(w);
+      foreign_access::is_waiting(w) = false;
+    }
+    has_orders_.store(false, std::memory_order_relaxed);
+    return bell_is_armed_;
+  }
+
+  // False: the kernel takes no more at the moment. What it has is submitted with the next wait().
+  bool request(int fd, unsigned mask, std::uint64_t tag) noexcept {
+    io_uring_sqe* e = ring_.get();
+    if (e == nullptr && ring_.submit() == 0) e = ring_.get();
+    if (e == nullptr) return false;
+    e->opcode = IORING_OP_POLL_ADD;
+    e->fd = fd;
+    e->len = IORING_POLL_ADD_MULTI;
+    e->poll32_events = poll_mask(mask);
+    e->user_data = tag;
+    return true;
+  }
+
+  // Whether entering without waiting would bring something.
+  [[nodiscard]] bool has_news() const noexcept {
+    return ring_.has_overflown() || (ring_.has(IORING_SETUP_TASKRUN_FLAG) && ring_.has_more());
+  }
+
+  int collect(foreign_event* events, std::size_t n, std::size_t& found) noexcept {
+    for (io_uring_cqe* c; found != n && (c = ring_.peek()) != nullptr; ring_.advance()) {
+      std::uint64_t const tag = c->user_data;
+      bool const goes_on = (c->flags & IORING_CQE_F_MORE) != 0;
+      if (tag == doorbell_tag) {
+        if (!goes_on) bell_is_armed_ = false;
+        continue;
+      }
+      foreign_watch* const w = foreign_tag::find(tag);
+      if (w == nullptr) continue;
+      if (!goes_on) [[unlikely]]
+        ended(*w, tag, c->res);
+      if (c->res > 0) events[found++] = {w, static_cast<unsigned>(c->res)};
+    }
+    return 0;
+  }
+
+  // The kernel ended a request that nobody dropped: its thread has ended, or memory was short.
+  [[gnu::cold, gnu::noinline]] void ended(foreign_watch& w, std::uint64_t tag, int result) noexcept {
+    std::scoped_lock const guard(lock_);
+    if (foreign_tag::find(tag) != &w) return;
+    foreign_access::armed(w) &= static_cast<std::uint8_t>(~bit_of(foreign_tag::extra(tag)));
+    if (result >= 0 || result == -ECANCELED || result == -ENOMEM) return order(w);
+    // It cannot be watched, as its number was closed without a word. Whoever waits is to see that.
+    foreign_access::reports(w) = POLLERR;
+    foreign_access::interest(w) = 0;
+    order(w);
+  }
+
+  ring ring_;
+  std::mutex& lock_;
+  foreign_watch* orders_ = nullptr;
+  std::atomic<bool> has_orders_{false};
+  int doorbell_fd_;
+  foreign_use use_;
+  bool bell_is_armed_ = false; // of the thread that waits
+};
+
+} // namespace
+
+result<std::unique_ptr<foreign_driver>> make_foreign_uring(foreign_use use, int doorbell_fd,
+                                                           std::mutex& lock) noexcept {
+  std::unique_ptr<foreign_uring> made(new (std::nothrow) foreign_uring(doorbell_fd, lock, use));
+  if (made == nullptr) return std::make_error_code(std::errc::not_enough_memory);
+  if (int const e = made->open(); e < 0) return detail::to_error_code(e);
+  return made;
+}
+
+void await_foreign_removal(foreign_removal const& asked) noexcept {
+  std::int64_t const until = sys::steady_now() + 1'000'000;
+  for (std::uint64_t const tag : asked.tags)
+    while (tag != 0 && drop(asked.ring, tag) == 0 && sys::steady_now() < until) sys::sched_yield();
+}
+
+} // namespace unio::driver

@@ -1,0 +1,52 @@
+// tests/asio/asio.hpp: Asio as a test sees it: standalone or Boost's, by one macro.
+
+#pragma once
+
+#if UNIO_TESTS_BOOST_ASIO
+#include <boost/asio.hpp>
+namespace asio = boost::asio;
+#define ASIO_TEST_HINT(name) BOOST_ASIO_CONCURRENCY_HINT_##name
+namespace test {
+using failure = boost::system::error_code;
+}
+#else
+#include <asio.hpp>
+#define ASIO_TEST_HINT(name) ASIO_CONCURRENCY_HINT_##name
+namespace test {
+using failure = asio::error_code;
+}
+#endif
+
+#include <unio/foreign_reactor.hpp>
+
+#include <chrono>
+#include <string>
+#include <type_traits>
+
+namespace test {
+
+// Whatever passes below says nothing if Asio's own reactor was compiled.
+static_assert(std::is_base_of_v<unio::foreign_watch, asio::detail::epoll_reactor::watched>);
+
+using namespace std::chrono_literals;
+using clock = std::chrono::steady_clock;
+using asio::ip::tcp;
+
+/// Two connected sockets.
+struct connection {
+  explicit connection(asio::io_context& c) : here(c), there(c) {
+    tcp::acceptor acceptor(c, {asio::ip::address_v4::loopback(), 0});
+    here.connect(acceptor.local_endpoint());
+    acceptor.accept(there);
+    here.set_option(tcp::no_delay(true));
+    there.set_option(tcp::no_delay(true));
+  }
+  tcp::socket here;
+  tcp::socket there;
+};
+
+inline std::chrono::milliseconds since(clock::time_point t) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(clock::now() - t);
+}
+
+} // namespace test

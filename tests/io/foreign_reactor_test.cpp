@@ -1,0 +1,317 @@
+// foreign_reactor.hpp, on the driver under test: edges, timeouts, interruptions, numbers that come again,
+// threads that come and go, a ring that is forbidden, fork.
+
+#include "driver/choose.hpp"
+#include "support/drivers.hpp"
+#include "support/failing_calls.hpp"
+
+#include <unio/error.hpp>
+#include <unio/foreign_reactor.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace {
+
+using namespace std::chrono_literals;
+using namespace test;
+using unio::foreign_event;
+using unio::foreign_reactor;
+using unio::foreign_watch;
+using unio::sys::table;
+namespace foreign = unio::foreign;
+
+constexpr auto at_once = std::chrono::nanoseconds(0);
+
+struct pair_of_sockets {
+  pair_of_sockets() {
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+  }
+  pair_of_sockets(pair_of_sockets const&) = delete;
+  pair_of_sockets& operator=(pair_of_sockets const&) = delete;
+  ~pair_of_sockets() {
+    for (int const fd : fds)
+      if (fd >= 0) ::close(fd);
+  }
+  void send() const { EXPECT_EQ(::write(fds[1], "x", 1), 1); }
+  void receive() const {
+    char byte;
+    EXPECT_EQ(::read(fds[0], &byte, 1), 1);
+  }
+  int close_first() { return ::close(std::exchange(fds[0], -1)); }
+  int fds[2]{-1, -1};
+};
+
+class foreign_loop : public ::testing::Test {
+ protected:
+  foreign_loop() { EXPECT_FALSE(reactor.open()); }
+
+  /// What was reported of `w` within `timeout`, all of it together.
+  unsigned reported(foreign_watch& w, std::chrono::nanoseconds timeout) {
+    unsigned all = 0;
+    auto const until = std::chrono::steady_clock::now() + timeout;
+    do {
+      foreign_event events[4];
+      std::size_t const n = reactor.run(all == 0 ? timeout : at_once, events, 4);
+      for (std::size_t i = 0; i < n; ++i)
+        if (events[i].watch == &w) all |= events[i].what;
+    } while (all == 0 && std::chrono::steady_clock::now() < until);
+    return all;
+  }
+  unsigned reported(foreign_watch& w) { return reported(w, 10s); }
+  unsigned reported_now(foreign_watch& w) { return reported(w, at_once); }
+
+  foreign_watch watch; // outlives it
+  foreign_watch other;
+  foreign_reactor reactor;
+};
+
+TEST_F(foreign_loop, reports_what_is_there_and_each_change) {
+  pair_of_sockets s;
+  s.send();
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  EXPECT_TRUE(watch.can_wait());
+  EXPECT_EQ(reported(watch) & foreign::readable, foreign::readable);
+  EXPECT_EQ(reported_now(watch), 0u); // an edge, and no level
+  s.receive();
+  s.send();
+  EXPECT_EQ(reported(watch) & foreign::readable, foreign::readable);
+  reactor.remove(watch);
+  s.send();
+  EXPECT_EQ(reported_now(watch), 0u);
+}
+
+TEST_F(foreign_loop, arming_reports_what_is_there_once_more) {
+  pair_of_sockets s;
+  s.send();
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  EXPECT_NE(reported(watch), 0u);
+  EXPECT_FALSE(reactor.arm(watch, foreign::readable));
+  EXPECT_EQ(reported(watch) & foreign::readable, foreign::readable);
+  EXPECT_EQ(reported(watch, 1ms) & foreign::writable, 0u); // was not asked for
+  EXPECT_FALSE(reactor.arm(watch, foreign::writable));
+  EXPECT_EQ(reported(watch) & foreign::writable, foreign::writable);
+  reactor.remove(watch);
+}
+
+TEST_F(foreign_loop, reports_a_hang_up) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  ::close(std::exchange(s.fds[1], -1));
+  EXPECT_NE(reported(watch) & foreign::failed, 0u);
+  reactor.remove(watch);
+}
+
+TEST_F(foreign_loop, a_regular_file_never_waits) {
+  char name[] = "/tmp/unio-foreign-XXXXXX";
+  int const fd = ::mkostemp(name, O_CLOEXEC);
+  ASSERT_GE(fd, 0);
+  ::unlink(name);
+  ASSERT_FALSE(reactor.add(watch, fd, foreign::readable));
+  EXPECT_FALSE(watch.can_wait());
+  reactor.remove(watch);
+  ::close(fd);
+}
+
+TEST_F(foreign_loop, a_number_of_nothing_is_not_added) {
+  EXPECT_EQ(reactor.add(watch, 1 << 20, foreign::readable), std::errc::bad_file_descriptor);
+  reactor.remove(watch); // says nothing
+}
+
+TEST_F(foreign_loop, waits_as_long_as_it_is_told) {
+  foreign_event e;
+  auto const start = std::chrono::steady_clock::now();
+  EXPECT_EQ(reactor.run(30ms, &e, 1), 0u);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, 29ms);
+  EXPECT_EQ(reactor.run(at_once, &e, 1), 0u);
+}
+
+TEST_F(foreign_loop, an_interruption_ends_the_present_wait_or_the_next) {
+  foreign_event e;
+  reactor.interrupt();
+  auto const start = std::chrono::steady_clock::now();
+  EXPECT_EQ(reactor.run(10s, &e, 1), 0u);
+  for (int i = 0; i < 50; ++i) {
+    std::thread t([&] {
+      if (i % 2 != 0) std::this_thread::sleep_for(1ms);
+      reactor.interrupt();
+    });
+    EXPECT_EQ(reactor.run(10s, &e, 1), 0u);
+    t.join();
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+}
+
+TEST_F(foreign_loop, a_watch_that_another_thread_adds_is_reported_to_the_one_that_waits) {
+  for (int i = 0; i < 20; ++i) {
+    pair_of_sockets s;
+    s.send();
+    std::thread t([&] {
+      std::this_thread::sleep_for(1ms);
+      EXPECT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+    });
+    EXPECT_NE(reported(watch) & foreign::readable, 0u);
+    t.join();
+    reactor.remove_before_close(watch);
+  }
+}
+
+TEST_F(foreign_loop, what_a_number_was_is_not_reported_of_what_it_is) {
+  for (int i = 0; i < 100; ++i) {
+    int number;
+    {
+      pair_of_sockets old;
+      number = old.fds[0];
+      ASSERT_FALSE(reactor.add(watch, number, foreign::readable));
+      EXPECT_EQ(reported_now(watch), 0u);
+      old.send(); // its event is under way
+      reactor.remove_before_close(watch);
+    }
+    pair_of_sockets fresh;
+    ASSERT_EQ(fresh.fds[0], number);
+    ASSERT_FALSE(reactor.add(watch, number, foreign::readable)); // the same watch, too
+    EXPECT_EQ(reported_now(watch), 0u);
+    fresh.send();
+    EXPECT_NE(reported(watch) & foreign::readable, 0u);
+    reactor.remove_before_close(watch);
+  }
+}
+
+TEST_F(foreign_loop, a_close_has_its_effect_when_it_is_made) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  ASSERT_FALSE(reactor.arm(watch, foreign::writable));
+  EXPECT_NE(reported(watch), 0u);
+  reactor.remove_before_close(watch);
+  s.close_first();
+  pollfd p{.fd = s.fds[1], .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&p, 1, 0), 1); // at once: this thread had armed it
+}
+
+TEST_F(foreign_loop, a_close_by_another_thread_has_its_effect_soon) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  std::thread waits([&] {
+    foreign_event e;
+    (void)reactor.run(300ms, &e, 1);
+  });
+  std::this_thread::sleep_for(20ms);
+  auto const start = std::chrono::steady_clock::now();
+  reactor.remove_before_close(watch);
+  s.close_first();
+  pollfd p{.fd = s.fds[1], .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&p, 1, 1000), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 200ms);
+  waits.join();
+}
+
+TEST_F(foreign_loop, many_events_come_one_after_the_other) {
+  constexpr std::size_t n = 300;
+  auto const watches = std::make_unique<foreign_watch[]>(n);
+  foreign_reactor many; // ends before they do
+  ASSERT_FALSE(many.open());
+  std::vector<std::unique_ptr<pair_of_sockets>> sockets;
+  for (std::size_t i = 0; i < n; ++i) {
+    sockets.push_back(std::make_unique<pair_of_sockets>());
+    ASSERT_FALSE(many.add(watches[i], sockets[i]->fds[0], foreign::readable));
+    sockets[i]->send();
+  }
+  std::set<foreign_watch*> seen;
+  for (int turns = 0; turns < 2000 && seen.size() < n; ++turns) {
+    foreign_event events[7];
+    std::size_t const got = many.run(1s, events, 7);
+    for (std::size_t i = 0; i < got; ++i) seen.insert(events[i].watch);
+  }
+  EXPECT_EQ(seen.size(), n);
+  for (std::size_t i = 0; i < n; ++i) many.remove_before_close(watches[i]);
+}
+
+TEST_F(foreign_loop, goes_on_with_another_thread) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  std::thread([&] { EXPECT_EQ(reported_now(watch), 0u); }).join(); // what it had asked for ends with it
+  s.send();
+  EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  reactor.remove(watch);
+  // One thread may keep a ring. Several have epoll, unless a ring was asked for.
+  char const* const wanted = std::getenv("UNIO_DRIVER");
+  if (wanted != nullptr && std::string_view(wanted) == "uring") {
+    EXPECT_STREQ(reactor.driver(), "io_uring");
+  } else {
+    EXPECT_STREQ(reactor.driver(), "epoll");
+  }
+}
+
+TEST_F(foreign_loop, goes_on_when_the_ring_is_forbidden) {
+  if (std::string_view(reactor.driver()) != "io_uring") GTEST_SKIP() << "there is no ring";
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  EXPECT_EQ(reported_now(watch), 0u);
+  {
+    failing_calls calls;
+    calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+    EXPECT_EQ(reported(watch, 1ms), 0u);
+    s.send();
+    EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  }
+  EXPECT_STREQ(reactor.driver(), "epoll");
+  reactor.remove(watch);
+}
+
+TEST_F(foreign_loop, goes_on_when_a_call_fails_for_the_moment) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  for (int const error : {EINTR, EAGAIN, ENOMEM}) {
+    failing_calls calls;
+    calls.fail<&table::io_uring_enter>(error);
+    calls.fail<&table::epoll_wait>(error);
+    s.send();
+    EXPECT_NE(reported(watch) & foreign::readable, 0u) << error;
+    s.receive();
+  }
+  reactor.remove(watch);
+}
+
+TEST_F(foreign_loop, a_child_goes_on_and_its_parent_too) {
+  pair_of_sockets s;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  EXPECT_EQ(reported_now(watch), 0u);
+  pid_t const child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (reactor.after_fork()) ::_exit(1);
+    s.send();
+    bool const ok = (reported(watch) & foreign::readable) != 0;
+    reactor.remove_before_close(watch);
+    ::_exit(ok ? 0 : 2);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  s.send();
+  EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  reactor.remove(watch);
+}
+
+TEST(foreign_loops, says_why_it_does_not_open) {
+  environment_variable const driver("UNIO_DRIVER", "nonsense");
+  foreign_reactor r;
+  EXPECT_EQ(r.open(), unio::error::unknown_driver);
+}
+
+} // namespace
