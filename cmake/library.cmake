@@ -1,5 +1,5 @@
-# unio_static and unio_shared, from one compilation; unio::unio is one of them. unio::testing and
-# unio::testing_threads beside them.
+# unio_static and unio_shared, from one compilation; unio::unio is one of them. unio::testing,
+# unio::testing_threads and unio::testing_libc beside them.
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED GLOBAL) # who links the static library needs it as well
@@ -106,5 +106,36 @@ if(unio_testing_sources)
     target_link_libraries(unio_testing_threads PUBLIC unio_testing
       PRIVATE $<BUILD_INTERFACE:unio_build> ${CMAKE_DL_LIBS})
     unio_build_if_used(unio_testing_threads)
+  endif()
+
+  # Functions of the C library over the table of system calls: to link, and with a simulated system from the
+  # environment to preload (`unio simulate`). Without inline forms of what they define. Its calls enter the
+  # kernel by themselves (src/sys/kernel_call.hpp), or they would arrive at its own syscall().
+  if(NOT UNIO_SANITIZE AND NOT UNIO_NO_EXCEPTIONS AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+    file(GLOB unio_libc_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/libc/*.cpp")
+    file(GLOB unio_preload_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/preload/*.cpp")
+    add_library(unio_testing_libc STATIC ${unio_libc_sources})
+    add_library(unio::testing_libc ALIAS unio_testing_libc)
+    set_target_properties(unio_testing_libc PROPERTIES
+      EXPORT_NAME testing_libc
+      POSITION_INDEPENDENT_CODE ON
+      CXX_VISIBILITY_PRESET hidden)
+    target_link_libraries(unio_testing_libc PUBLIC unio_testing
+      PRIVATE $<BUILD_INTERFACE:unio_build> ${CMAKE_DL_LIBS})
+    add_library(unio_simulate MODULE ${unio_preload_sources})
+    set_target_properties(unio_simulate PROPERTIES
+      OUTPUT_NAME unio_simulate
+      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools/unio
+      CXX_VISIBILITY_PRESET hidden)
+    target_link_libraries(unio_simulate PRIVATE unio_build
+      $<LINK_LIBRARY:WHOLE_ARCHIVE,unio_testing_libc> $<LINK_LIBRARY:WHOLE_ARCHIVE,unio_testing_threads>
+      ${CMAKE_DL_LIBS})
+    # Of the program's own unio it takes no place.
+    target_link_options(unio_simulate PRIVATE LINKER:--as-needed LINKER:--no-undefined
+      LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/testing/preload/exported.map)
+    foreach(target IN ITEMS unio_testing_libc unio_simulate)
+      target_compile_options(${target} PRIVATE -U_FORTIFY_SOURCE)
+      unio_build_if_used(${target})
+    endforeach()
   endif()
 endif()

@@ -12,7 +12,8 @@
 //     unio::run(the_program());                // what it opens is simulated, and what it waits for as well
 //   }
 //
-// Link with unio::testing.
+// Link with unio::testing. With unio::testing_libc, too, where the program calls the C library: its functions
+// then ask the simulation, on its thread. The command `unio simulate` runs any program so.
 
 #pragma once
 
@@ -52,8 +53,8 @@ struct simulation_options {
   bool double_datagrams = true;  ///< one in eight arrives twice
   bool reordered_datagrams = true; ///< one in four overtakes others that have arrived
   bool congestion = true;          ///< one in eight that may be marked is
-  bool latency = true;             ///< what is sent over the network takes up to max_latency to arrive
-  bool resets = true;              ///< one in eight connections over the network is reset at some moment
+  bool latency = true; ///< what is sent over the network takes min_latency to max_latency to arrive
+  bool resets = true;  ///< one in eight connections over the network is reset at some moment
 
   unsigned queue_entries = 0;         ///< operations and cancels that a turn submits; 0: any number
   unsigned max_delay_turns = 4;       ///< the longest delay, in turns
@@ -63,6 +64,7 @@ struct simulation_options {
       212992;                    ///< bytes that each direction of a connection, a datagram socket holds
   unsigned failing_files = 0;    ///< one in so many calls on a file with a name fails with EIO; 0: none
   std::size_t disk_capacity = 0; ///< bytes of all files with a name, ENOSPC beyond; 0: any number
+  std::chrono::nanoseconds min_latency{};                              ///< one way
   std::chrono::nanoseconds max_latency = std::chrono::milliseconds(5); ///< one way
   bool other_threads = false; ///< other threads may open what they like of the real system
   bool record = false;        ///< trace() keeps a line for each thing that happened

@@ -136,6 +136,7 @@ void world::deliver(datagram&& g) noexcept {
   std::size_t at = d.arrived.size();
   if (at != 0 && one_in(options.reordered_datagrams, 4)) at = random.below(at);
   bool const twice = one_in(options.double_datagrams, 8);
+  ++d.news;
   d.arrived.insert(d.arrived.begin() + static_cast<std::ptrdiff_t>(at), twice ? 2 : 1, g);
   note("arrived", static_cast<std::int64_t>(g.bytes.size()), static_cast<std::int64_t>(at));
 }

@@ -287,9 +287,10 @@ std::int64_t world::latency_to(endpoint const& to) noexcept {
   constexpr std::int64_t most = deadline::forever / 4; // there and back can be added
   if (route const* const r = find_route(to); r != nullptr && r->latency.count() >= 0)
     return std::min<std::int64_t>(r->latency.count(), most);
-  return options.latency ? static_cast<std::int64_t>(
-                               random.below(static_cast<std::uint64_t>(options.max_latency.count()) + 1))
-                         : 0;
+  if (!options.latency) return 0;
+  std::int64_t const least = std::clamp<std::int64_t>(options.min_latency.count(), 0, most);
+  std::int64_t const range = std::max<std::int64_t>(options.max_latency.count() - least, 0);
+  return least + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(range) + 1));
 }
 
 std::shared_ptr<description> world::find_listener(endpoint const& to) noexcept {
@@ -347,6 +348,7 @@ std::int64_t world::connect_unix(description& d, sockaddr const* to, unsigned si
   d.peer = endpoint_of(to, size);
   connect_ends(d, *server, options.stream_capacity, 1);
   l->waiting.push_back(std::move(server));
+  ++l->news;
   return 0;
 }
 
@@ -409,6 +411,7 @@ void world::arrive(std::shared_ptr<description> const& client, int attempt) noex
   between->latency = latency_to(client->peer);
   client->line = server->line = between;
   l->waiting.push_back(std::move(server));
+  ++l->news;
 
   constexpr unsigned one_in_so_many = 8;
   if (!one_in(options.resets, one_in_so_many)) return;

@@ -25,6 +25,7 @@ constinit thread_hooks const* simulated_threads = nullptr;
 namespace {
 
 world* installed = nullptr;
+std::uint64_t installations = 0;
 sys::table const* before = nullptr;
 thread_local bool is_its_thread = false;
 
@@ -315,6 +316,8 @@ sys::table ours;
 } // namespace
 
 bool this_thread_is_simulated() noexcept { return this_thread_simulates(); }
+world* answering_world() noexcept { return installed; }
+std::uint64_t worlds_so_far() noexcept { return installations; }
 
 void answer_system_calls(world* w) noexcept {
   auto const put = [](sys::table const* t) noexcept {
@@ -323,6 +326,7 @@ void answer_system_calls(world* w) noexcept {
   if (w != nullptr) {
     UNIO_EXPECTS(installed == nullptr, "one simulation at a time: another one exists in this process");
     installed = w;
+    ++installations;
     before = put(&ours);
     ours = made();
     is_its_thread = true;

@@ -25,6 +25,8 @@ struct thread_hooks {
   /// The number of the calling thread; -1: it is not simulated. And whether that of a number waits.
   int (*this_thread)() noexcept;
   bool (*is_waiting)(int thread) noexcept;
+  /// Says what the calling thread waits for, in words that stay until the next time; null: for nothing more.
+  void (*waits_in)(char const* what) noexcept;
 };
 
 /// Null: a simulated system has one thread.

@@ -61,11 +61,14 @@ bool is_later(auto const& a, auto const& b) noexcept {
 // Said once: a program may ask a thousand times.
 void say_once(std::string const& line, std::string& said) {
   if (said.find(line) != std::string::npos) return;
+  if (on_refusal != nullptr) on_refusal(std::string_view(line).substr(0, line.size() - 1));
   said += line;
   std::fputs(("unio::testing: " + line).c_str(), stderr);
 }
 
 } // namespace
+
+constinit refusal on_refusal = nullptr;
 
 void connect_ends(description& a, description& b, std::size_t capacity, std::size_t atomic_bytes) {
   std::shared_ptr<channel> ways[2];
@@ -81,6 +84,10 @@ void channel::cut() noexcept {
   bytes_.clear();
   begin_ = under_way = 0;
   is_cut = true;
+}
+
+void channel::look(std::byte* to, std::size_t n) const noexcept {
+  std::memcpy(to, bytes_.data() + begin_, n);
 }
 
 void channel::take(std::byte* to, std::size_t n) noexcept {
@@ -202,6 +209,7 @@ int world::open_connection(int listener) {
   client->kind = server->kind = thing::socket;
   connect_ends(*client, *server, options.stream_capacity, 1);
   find(listener)->waiting.push_back(server);
+  ++find(listener)->news;
   return install(client);
 }
 
@@ -347,6 +355,7 @@ void world::note(char const* what, std::int64_t a, std::int64_t b) noexcept {
   mix(static_cast<std::uint64_t>(a));
   mix(static_cast<std::uint64_t>(b));
   mix(static_cast<std::uint64_t>(now_));
+  if (mirror_ != nullptr) *mirror_ = fingerprint_;
   if (!options.record) return;
   char line[128];
   std::snprintf(line, sizeof line, "%lld %s %lld %lld\n", static_cast<long long>(now_), what,
@@ -464,8 +473,15 @@ void world::send_over(line& l, channel& c, iovec const* v, std::size_t bytes) no
 std::int64_t world::read_event(description& d, iovec const* v, std::size_t n) noexcept {
   if (n < sizeof(d.count)) return -EINVAL;
   if (d.count == 0) return -EAGAIN;
-  std::uint64_t const taken = d.is_semaphore ? 1 : d.count;
+  std::uint64_t taken = d.is_semaphore ? 1 : d.count;
   d.count -= taken;
+  if (d.is_timer && d.interval > 0) { // those since the first that was not read
+    taken = 1 + static_cast<std::uint64_t>((now_ - d.due) / d.interval);
+    d.due += static_cast<std::int64_t>(taken) * d.interval;
+    expect_timer(share(&d));
+  } else if (d.is_timer) {
+    d.due = 0;
+  }
   auto const* from = reinterpret_cast<std::byte const*>(&taken);
   for_pieces(v, sizeof(taken), [&](std::byte* p, std::size_t size) {
     std::memcpy(p, from, size);
@@ -476,7 +492,7 @@ std::int64_t world::read_event(description& d, iovec const* v, std::size_t n) no
 
 std::int64_t world::write_event(description& d, iovec const* v, std::size_t n) noexcept {
   std::uint64_t more = 0;
-  if (n < sizeof(more)) return -EINVAL;
+  if (n < sizeof(more) || d.is_timer) return -EINVAL;
   auto* to = reinterpret_cast<std::byte*>(&more);
   for_pieces(v, sizeof(more), [&](std::byte const* p, std::size_t size) {
     std::memcpy(to, p, size);
@@ -486,6 +502,7 @@ std::int64_t world::write_event(description& d, iovec const* v, std::size_t n) n
   if (more == most) return -EINVAL;
   if (most - 1 - d.count < more) return -EAGAIN;
   d.count += more;
+  ++d.news;
   return sizeof(more);
 }
 

@@ -69,8 +69,13 @@ class channel {
   void set_capacity(std::size_t n) noexcept { capacity_ = n; }
   /// So many bytes are taken together or not at all.
   [[nodiscard]] std::size_t atomic() const noexcept { return atomic_ < capacity_ ? atomic_ : capacity_; }
-  void put(std::byte const* from, std::size_t n) { bytes_.insert(bytes_.end(), from, from + n); }
+  void put(std::byte const* from, std::size_t n) {
+    bytes_.insert(bytes_.end(), from, from + n);
+    arrived += n;
+  }
   void take(std::byte* to, std::size_t n) noexcept;
+  /// Copies the first bytes and leaves them there.
+  void look(std::byte* to, std::size_t n) const noexcept;
 
   /// What has arrived is lost, and what is under way never arrives.
   void cut() noexcept;
@@ -85,6 +90,8 @@ class channel {
   std::int64_t ends_at = 0;    ///< when an end that was made becomes known to the reader
   std::int64_t breaks_at = 0;  ///< and to the writer: until then what is written is lost in silence
   bool is_cut = false;
+
+  std::uint64_t arrived = 0; ///< bytes since it was made
 
  private:
   std::vector<std::byte> bytes_;
@@ -169,6 +176,11 @@ struct description {
   std::map<std::pair<int, int>, std::vector<std::byte>> options;
 
   std::uint64_t count = 0; ///< an eventfd's
+  std::uint64_t news = 0;  ///< connections, datagrams and events that have arrived since it was made
+  bool is_timer = false;   ///< a timerfd: an event that time counts
+  std::int64_t due = 0;    ///< of a timer: when it expires, or has; 0: it is not armed
+  std::int64_t interval = 0;
+  std::uint64_t armed = 0; ///< how often it was
   bool is_semaphore = false;
   bool is_doorbell = false; ///< a multiplexer's: no call on it goes wrong
 
@@ -260,6 +272,8 @@ class world {
   [[nodiscard]] bool count_of(std::string_view name, std::uint64_t& n) const noexcept;
   void note(char const* what, std::int64_t a, std::int64_t b) noexcept;
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
+  /// Keeps it there as well, where another process sees it.
+  void mirror_fingerprint(std::uint64_t* where) noexcept { mirror_ = where; }
   [[nodiscard]] std::string const& trace() const noexcept { return trace_; }
 
   // ---- system calls: >= 0 or -errno ----
@@ -289,6 +303,23 @@ class world {
   std::int64_t bind(int fd, sockaddr const* at, unsigned size) noexcept;
   std::int64_t listen(int fd, int backlog) noexcept;
   std::int64_t make_event(unsigned initial, bool is_semaphore) noexcept;
+  // What programs ask that are not unio's (src/testing/libc).
+  /// An eventfd whose count are the expirations since it was read.
+  std::int64_t make_timer() noexcept;
+  /// From now on it expires at `due` (0: never), and after each `interval` (0: once).
+  std::int64_t arm_timer(int fd, std::int64_t due, std::int64_t interval) noexcept;
+  /// When it expires next (0: never), and its interval.
+  void timer_of(int fd, std::int64_t& due, std::int64_t& interval) const noexcept;
+  /// MSG_PEEK.
+  std::int64_t peek(int fd, msghdr& m) noexcept;
+  /// FIONREAD.
+  [[nodiscard]] std::int64_t waiting_bytes(int fd) const noexcept;
+  /// All that poll(2) would report of it. Draws nothing.
+  [[nodiscard]] short poll_events(int fd) const noexcept;
+  /// A number that grows with all that arrives there: an edge of epoll(7).
+  [[nodiscard]] std::uint64_t edges(int fd) const noexcept;
+  /// "TCP 127.0.0.1:80 to 127.0.0.1:4711": for messages.
+  [[nodiscard]] std::string name_for_people(int fd) const;
   std::int64_t pipe(int* fds) noexcept;
   std::int64_t open(int dir, char const* path, int flags, unsigned permissions) noexcept;
   /// openat2(2); `resolve` as there.
@@ -344,6 +375,7 @@ class world {
   int install(std::shared_ptr<description> d);
   [[nodiscard]] description* find(int fd) const noexcept;
   [[nodiscard]] std::shared_ptr<description> share(int fd) const noexcept;
+  [[nodiscard]] std::shared_ptr<description> share(description const* d) const noexcept;
   void settle() noexcept;
   /// Counts a call and says how it is to fail, or 0.
   int enter(call c, int fd) noexcept;
@@ -359,6 +391,7 @@ class world {
   void send_over(line& l, channel& c, iovec const* v, std::size_t bytes) noexcept;
   std::int64_t send_message(description& d, msghdr const& m) noexcept;
   void deliver(datagram&& g) noexcept;
+  void expect_timer(std::shared_ptr<description> const& d) noexcept;
   std::int64_t connect_datagrams(description& d, sockaddr const* to, unsigned size) noexcept;
   std::int64_t connect_stream(std::shared_ptr<description> const& d, sockaddr const* to,
                               unsigned size) noexcept;
@@ -399,6 +432,7 @@ class world {
   std::vector<fault> faults_;
   std::array<std::uint64_t, static_cast<std::size_t>(call::count)> counts_{};
   std::uint64_t fingerprint_ = 0xcbf29ce484222325;
+  std::uint64_t* mirror_ = nullptr;
   std::string trace_;
 };
 
@@ -416,5 +450,11 @@ template <class F> std::int64_t world::on(call c, int fd, F f, bool waits) noexc
 /// longer.
 void answer_system_calls(world* w) noexcept;
 [[nodiscard]] bool this_thread_is_simulated() noexcept;
+/// That answers them; null: none does. And how many have done so in this process.
+[[nodiscard]] world* answering_world() noexcept;
+[[nodiscard]] std::uint64_t worlds_so_far() noexcept;
+/// Is told what is not simulated, in place of the standard error.
+using refusal = void (*)(std::string_view what) noexcept;
+extern constinit refusal on_refusal;
 
 } // namespace unio::testing

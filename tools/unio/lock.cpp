@@ -165,13 +165,6 @@ int run_command(std::vector<std::string> const& command) {
 
 } // namespace
 
-char** take_command(int argc, char** argv, options& o) {
-  char** const end = argv + argc;
-  char** const dashes = std::find(argv, end, std::string_view("--"));
-  if (dashes != end) o.command.assign(dashes + 1, end);
-  return dashes;
-}
-
 void describe(CLI::App& app, options& o) {
   app.footer(
       "Behind it all: -- COMMAND…, what to run.\n\n"

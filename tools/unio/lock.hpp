@@ -22,10 +22,6 @@ struct options {
   bool status = false;
 };
 
-/// Moves the words behind the first "--" into o.command, and returns the end of those before: CLI11 would
-/// split "[a,b]" into two words.
-[[nodiscard]] char** take_command(int argc, char** argv, options& o);
-
 /// Adds the command's options, which set `o`.
 void describe(CLI::App& app, options& o);
 

@@ -8,6 +8,7 @@
 #include "lock.hpp"
 #include "resolve.hpp"
 #include "rm.hpp"
+#include "simulate.hpp"
 #include "tools/support/output.hpp"
 #include "tour.hpp"
 #include "variables.hpp"
@@ -90,6 +91,15 @@ void take_marks_away(CLI::App& app) {
     take_marks_away(*subcommand);
 }
 
+// Moves the words behind the first "--" into `command`, and returns the end of those before: CLI11 would
+// split "[a,b]" into two words.
+char** take_command(int argc, char** argv, std::vector<std::string>& command) {
+  char** const end = argv + argc;
+  char** const dashes = std::find(argv, end, std::string_view("--"));
+  if (dashes != end) command.assign(dashes + 1, end);
+  return dashes;
+}
+
 int wrong_usage(CLI::App const& app, CLI::ParseError const& e) {
   std::string what = e.what();
   std::erase(what, mark);
@@ -151,8 +161,14 @@ int command(int argc, char** argv) {
   rm::options d;
   CLI::App& remover = *app.add_subcommand("rm", "Remove files and trees, whatever others do meanwhile");
   rm::describe(remover, d);
+  simulate::options s;
+  CLI::App& simulator =
+      *app.add_subcommand("simulate", "Run a program in a simulated system, once for each seed");
+  simulate::describe(simulator, s);
+  if (argc > 1 && argv[1] == std::string_view("simulate"))
+    argc = static_cast<int>(take_command(argc, argv, s.command) - argv);
   bool const is_lock = argc > 1 && argv[1] == std::string_view("lock");
-  if (is_lock) argc = static_cast<int>(lock::take_command(argc, argv, l) - argv);
+  if (is_lock) argc = static_cast<int>(take_command(argc, argv, l.command) - argv);
   app.add_subcommand("bench", "Measure a published table, the peers beside us: bench list, bench --help");
   take_marks_away(app);
   try {
@@ -168,6 +184,10 @@ int command(int argc, char** argv) {
     return wrong_usage(app, error);
   }
   if (locked_command.parsed()) return lock::run(l);
+  if (simulator.parsed()) {
+    int const status = simulate::run(s);
+    return status != 0 ? status : tools::finish_output("unio");
+  }
   if (walker.parsed()) return walk::run(w);
   if (remover.parsed()) return rm::run(d);
   if (copier.parsed()) return cp::run(c);

@@ -138,6 +138,10 @@ constinit thread_hooks hooks{
         },
     .this_thread = []() noexcept { return me != nullptr ? me->number : -1; },
     .is_waiting = [](int number) noexcept { return current->is_waiting(number); },
+    .waits_in =
+        [](char const* what) noexcept {
+          if (me != nullptr) me->waits_in = what;
+        },
 };
 
 } // namespace

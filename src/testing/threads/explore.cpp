@@ -26,11 +26,6 @@ namespace {
 
 using namespace threads;
 
-constexpr int seconds_of_work = 10, seconds_of_all = 60; // without a verdict, of real time
-
-constexpr char const* ends[] = {"returned", "failed",    "deadlock", "hang",
-                                "livelock", "exception", "ended",    "stuck"};
-
 [[noreturn]] void cannot(char const* what) noexcept {
   std::fprintf(stderr, "unio::testing::explore: %s: %s\n", what, std::strerror(errno));
   std::abort();
@@ -43,35 +38,9 @@ run_record& shared_record() noexcept {
   return *static_cast<run_record*>(p);
 }
 
-// A processor alone: the baton then costs half.
-void use_one_processor() noexcept {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  int const here = ::sched_getcpu();
-  CPU_SET(here >= 0 ? here : 0, &one);
-  (void)::sched_setaffinity(0, sizeof one, &one);
-}
-
-void watch() noexcept {
-  itimerval const work{.it_interval = {}, .it_value = {.tv_sec = seconds_of_work, .tv_usec = 0}};
-  (void)::signal(SIGPROF, SIG_DFL);
-  (void)::signal(SIGALRM, SIG_DFL);
-  (void)::setitimer(ITIMER_PROF, &work, nullptr);
-  (void)::alarm(seconds_of_all);
-}
-
 [[noreturn]] void run_child(thread_options const& o, std::uint64_t seed, strategy s, std::uint64_t expected,
                             std::function<void()> const& program, run_record& r) noexcept {
-  use_one_processor();
-  watch();
-  rlimit const no_core{0, 0};
-  (void)::setrlimit(RLIMIT_CORE, &no_core);
-  current = new scheduler(o, seed, s, expected, r);
-  watch_ends();
-  answer_system_calls();
-  link_interposed();
-  link_atomics();
-  me = current->find(pthread_self());
+  begin_run(o, seed, s, expected, r);
 #if UNIO_HAS_EXCEPTIONS
   try {
     program();

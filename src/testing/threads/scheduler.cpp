@@ -17,6 +17,7 @@ constinit thread_local thread* me = nullptr;
 constinit thread_local int inside = 0;
 constinit thread_local unsigned loads_in_a_row = 0;
 constinit scheduler* current = nullptr;
+constinit run_ended on_end = nullptr;
 
 namespace {
 
@@ -318,6 +319,8 @@ void scheduler::report_waiting(char const* title) noexcept {
       append(why, used, ", waits for %s #%d", needs[static_cast<std::size_t>(t->waits)], number_of(t->what));
       for (held const& h : held_)
         if (h.what == t->what) append(why, used, ", held by T%d", h.thread);
+    } else if (t->waits != need::nothing && t->waits_in != nullptr) {
+      append(why, used, ", waits for %s", t->waits_in);
     } else if (t->waits != need::nothing) {
       append(why, used, ", waits for %s", needs[static_cast<std::size_t>(t->waits)]);
     }
@@ -334,6 +337,7 @@ void scheduler::end(run_end how, char const* why) noexcept {
   record_.now = now - begin_;
   if (*why != '\0') std::snprintf(record_.why, sizeof record_.why, "%s\n", why);
   record_.end = how;
+  if (on_end != nullptr) on_end(record_);
   ::_exit(0);
 }
 

@@ -11,6 +11,7 @@
 
 #include "sys/calls.hpp"
 #include "testing/random.hpp"
+#include "testing/threads/record.hpp"
 
 #include <unio/testing_threads.hpp>
 
@@ -24,15 +25,15 @@
 namespace unio::inline v0_1::testing::threads {
 
 // What a point is at. The entries of the table of system calls come first.
-#define UNIO_OTHER_POINTS(X)                                                                               \
-  X(thread_begin)                                                                                          \
-  X(thread_create)                                                                                         \
-  X(thread_join)                                                                                           \
-  X(thread_detach) X(thread_end) X(mutex_lock) X(mutex_try_lock) X(mutex_unlock) X(condition_wait)         \
-      X(condition_signal) X(condition_broadcast) X(reader_lock) X(writer_lock) X(rwlock_unlock) X(once)    \
-          X(semaphore_wait) X(semaphore_post) X(futex_wait) X(futex_wake) X(yield) X(sleep) X(clock)       \
-              X(atomic_load) X(atomic_store) X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence) \
-                  X(system)
+#define UNIO_OTHER_POINTS(X)                                                                          \
+  X(thread_begin)                                                                                     \
+  X(thread_create)                                                                                    \
+  X(thread_join)                                                                                      \
+  X(thread_detach)                                                                                    \
+  X(thread_end) X(mutex_lock) X(mutex_try_lock) X(mutex_unlock) X(condition_wait) X(condition_signal) \
+      X(condition_broadcast) X(reader_lock) X(writer_lock) X(rwlock_unlock) X(once) X(semaphore_wait) \
+          X(semaphore_post) X(futex_wait) X(futex_wake) X(yield) X(sleep) X(clock) X(atomic_load)     \
+              X(atomic_store) X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence) X(system)
 
 #define UNIO_ENUMERATOR(name, parameters, arguments) call_##name,
 #define UNIO_OTHER_ENUMERATOR(name) name,
@@ -71,6 +72,7 @@ struct thread {
   at doing = at::thread_begin;
   void const* what = nullptr; ///< it waits for
   std::int64_t until = never;
+  char const* waits_in = nullptr; ///< what it waits for in a simulated system, in words
   std::int64_t priority = 0;
   unsigned yields = 0;
   unsigned rounds = 0; ///< of destructors of its keys
@@ -90,25 +92,6 @@ struct guard {
   guard(guard const&) = delete;
   guard& operator=(guard const&) = delete;
   ~guard() { --inside; }
-};
-
-/// What a run tells its parent, in memory that they share.
-struct run_record {
-  struct turn {
-    std::uint64_t step;
-    std::int64_t now;
-    std::int16_t from;
-    std::int16_t to;
-    at where;
-  };
-  static constexpr std::size_t kept = 48;
-  run_end end;
-  std::uint64_t steps;
-  std::uint64_t switches;
-  std::uint64_t fingerprint;
-  std::int64_t now;
-  turn last[kept];
-  char why[4096];
 };
 
 enum class way : std::uint8_t { undisturbed, uniform, sticky, priorities };
@@ -210,6 +193,16 @@ inline void relaxed_load() noexcept {
   if (++loads_in_a_row % many == 0) [[unlikely]]
     point(at::atomic_load);
 }
+
+/// The calling thread is the first of a run.
+void begin_run(thread_options const& o, std::uint64_t seed, strategy s, std::uint64_t expected_steps,
+               run_record& r);
+/// Has a run that comes to no point end by a signal, in real time.
+void watch() noexcept;
+void use_one_processor() noexcept;
+/// Runs in place of the end of the process, when a run has ended by itself.
+using run_ended = void (*)(run_record const&) noexcept;
+extern constinit run_ended on_end;
 
 /// Makes the table of system calls the scheduler's.
 void answer_system_calls() noexcept;

@@ -2,13 +2,13 @@
 
 _unio() {
   local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} words=
-  local subcommands='tour capabilities doctor echo lock resolve walk cp rm bench' i
+  local subcommands='tour capabilities doctor echo lock resolve simulate walk cp rm bench' i
   COMPREPLY=()
   if ((COMP_CWORD == 1)); then
     mapfile -t COMPREPLY < <(compgen -W "$subcommands -h --help --version" -- "$current")
     return
   fi
-  if [[ ${COMP_WORDS[1]} == lock ]]; then # what comes after -- is a command of its own
+  if [[ ${COMP_WORDS[1]} == @(lock|simulate) ]]; then # what comes after -- is a command of its own
     for ((i = 2; i < COMP_CWORD; ++i)); do
       if [[ ${COMP_WORDS[i]} == -- ]]; then
         if ((i + 1 == COMP_CWORD)); then
@@ -24,8 +24,9 @@ _unio() {
     *:--driver) words='uring epoll' ;;
     *:--mode) words='awaited multiplexed lent poll-first linked spliced' ;;
     *:--algorithm) words='lock_files byte_ranges atomic_append memory_map' ;;
+    *:--faults) words='short spurious latency eintr resets loss double reorder files all none' ;;
     *:--progress) words='auto bar json none' ;;
-    *:--port | *:--address | *:--threads | *:--timeout | *:--entity | *:--server | *:--type | *:--depth) return ;;
+    *:--port | *:--address | *:--threads | *:--timeout | *:--entity | *:--server | *:--type | *:--depth | *:--seeds | *:--from | *:--latency) return ;;
     *)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -42,6 +43,7 @@ _unio() {
       echo) words='--port --address --mode --tls --driver --threads --shared --busy --timer' ;;
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;
+      simulate) words='--seeds --from --faults --latency --files --' ;;
       walk) words='--summary --type --depth --threads --sort -0 --null --follow --cross-mounts' ;;
       cp) words='-f --replace --allow-incomplete --resume --durable --verify -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
       rm) words='-r -R --recursive -f --force -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;

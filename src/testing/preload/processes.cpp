@@ -1,0 +1,43 @@
+// Functions that make processes: refused by name. The C library blocks signals there, so that the trap
+// (trap.cpp) would have nothing to say.
+
+#include "testing/libc/entry.hpp"
+
+#include <dlfcn.h>
+#include <spawn.h>
+
+#include <cstdio>
+
+namespace unio::inline v0_1::testing::preload {
+namespace {
+
+using namespace libc;
+
+template <class F> F* own(char const* name) noexcept { return reinterpret_cast<F*>(dlsym(RTLD_NEXT, name)); }
+
+} // namespace
+
+#define UNIO_REFUSED(type, name, failure, parameters, arguments)      \
+  UNIO_IN_PLACE(type, name, parameters) {                             \
+    entry const e(#name "(3)", UNIO_CALLER);                          \
+    if (!e.simulates()) return own<type parameters>(#name) arguments; \
+    (void)refuse(#name "()");                                         \
+    return failure;                                                   \
+  }
+
+// vfork(2) cannot be called from here: its child would return into this function's frame.
+UNIO_REFUSED(int, fork, -1, (), ())
+UNIO_ALSO(int, vfork, (), fork, ())
+UNIO_REFUSED(int, daemon, -1, (int stays, int keeps), (stays, keeps))
+UNIO_REFUSED(int, system, -1, (char const* command), (command))
+UNIO_REFUSED(std::FILE*, popen, nullptr, (char const* command, char const* mode), (command, mode))
+UNIO_REFUSED(int, posix_spawn, ENOSYS,
+             (pid_t * pid, char const* path, posix_spawn_file_actions_t const* actions,
+              posix_spawnattr_t const* attributes, char* const* arguments, char* const* environment),
+             (pid, path, actions, attributes, arguments, environment))
+UNIO_REFUSED(int, posix_spawnp, ENOSYS,
+             (pid_t * pid, char const* file, posix_spawn_file_actions_t const* actions,
+              posix_spawnattr_t const* attributes, char* const* arguments, char* const* environment),
+             (pid, file, actions, attributes, arguments, environment))
+
+} // namespace unio::testing::preload

@@ -1,0 +1,199 @@
+// unio::testing_libc, linked: programs that call the C library's functions run in a simulation that a test
+// makes, many in one process. Without a simulation those functions are the kernel's.
+
+#include "programs.hpp"
+
+#include <unio/testing.hpp>
+
+#include <gtest/gtest.h>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <thread>
+
+namespace {
+
+using unio::testing::simulation;
+using unio::testing::simulation_options;
+
+simulation_options without_resets(std::uint64_t seed) {
+  simulation_options o = simulation_options::from_seed(seed);
+  o.resets = false;
+  return o;
+}
+
+void run_seeds(std::uint64_t seeds, int (*program)()) {
+  for (std::uint64_t seed = 0; seed != seeds; ++seed) {
+    std::uint64_t first = 0;
+    for (int time = 0; time != 2; ++time) {
+      simulation s(without_resets(seed));
+      ASSERT_EQ(program(), 0) << "seed " << seed;
+      ASSERT_EQ(s.open_descriptors(), 0u) << "seed " << seed;
+      ASSERT_EQ(s.refused(), "") << "seed " << seed;
+      if (time == 0) first = s.fingerprint();
+      ASSERT_EQ(s.fingerprint(), first) << "seed " << seed;
+    }
+  }
+}
+
+TEST(linked_libc, runs_a_program_over_poll) { run_seeds(200, programs::echo_by_poll); }
+TEST(linked_libc, runs_a_program_over_select) { run_seeds(100, programs::echo_by_select); }
+TEST(linked_libc, runs_a_program_over_epoll) { run_seeds(200, programs::echo_by_epoll); }
+
+TEST(linked_libc, lets_hours_pass_in_no_time) {
+  auto const begin = std::chrono::steady_clock::now();
+  {
+    simulation s(simulation_options::orderly());
+    EXPECT_EQ(programs::timers(), 0);
+    EXPECT_EQ(s.open_descriptors(), 0u);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::minutes(1));
+}
+
+TEST(linked_libc, sends_datagrams) {
+  for (std::uint64_t seed = 0; seed != 50; ++seed) {
+    simulation const s(without_resets(seed));
+    EXPECT_EQ(programs::datagrams(), 0) << "seed " << seed;
+  }
+}
+
+TEST(linked_libc, is_the_kernel_without_a_simulation) {
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+  EXPECT_EQ(::write(fds[0], "abc", 3), 3);
+  pollfd p{.fd = fds[1], .events = POLLIN, .revents = 0};
+  EXPECT_EQ(::poll(&p, 1, 1000), 1);
+  char bytes[8];
+  EXPECT_EQ(::read(fds[1], bytes, sizeof bytes), 3);
+  int const copy = ::dup(fds[0]);
+  EXPECT_EQ(::fcntl(copy, F_GETFD), 0);
+  EXPECT_EQ(::fcntl(fds[0], F_GETFD), FD_CLOEXEC);
+  int const epoll = ::epoll_create1(EPOLL_CLOEXEC);
+  epoll_event e{};
+  e.events = EPOLLOUT;
+  EXPECT_EQ(::epoll_ctl(epoll, EPOLL_CTL_ADD, copy, &e), 0);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 1000), 1);
+  for (int const fd : {fds[0], fds[1], copy, epoll}) EXPECT_EQ(::close(fd), 0);
+  EXPECT_EQ(::close(epoll), -1);
+  EXPECT_EQ(errno, EBADF);
+}
+
+TEST(linked_libc, leaves_other_threads_to_the_kernel) {
+  simulation_options o = simulation_options::orderly();
+  o.other_threads = true;
+  simulation const s(o);
+  int const ours = ::socket(AF_INET, SOCK_STREAM, 0);
+  std::thread([] {
+    int fds[2];
+    ASSERT_EQ(::pipe(fds), 0);
+    EXPECT_EQ(::write(fds[1], "x", 1), 1);
+    char c = 0;
+    EXPECT_EQ(::read(fds[0], &c, 1), 1);
+    ::close(fds[0]);
+    ::close(fds[1]);
+  }).join();
+  EXPECT_EQ(::close(ours), 0);
+}
+
+TEST(linked_libc, says_what_is_not_simulated) {
+  ::testing::internal::CaptureStderr();
+  simulation const s(simulation_options::orderly());
+  EXPECT_EQ(::socket(AF_INET, SOCK_RAW, 0), -1);
+  EXPECT_EQ(errno, ENOSYS);
+  EXPECT_NE(s.refused().find("socket(2) of this family"), std::string::npos);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("is not simulated"), std::string::npos);
+}
+
+TEST(linked_libc, forgets_what_an_earlier_simulation_left_open) {
+  int left = -1;
+  {
+    simulation const s(simulation_options::orderly());
+    left = ::socket(AF_INET, SOCK_STREAM, 0);
+    EXPECT_GE(left, 0);
+  }
+  simulation const s(simulation_options::orderly());
+  int const next = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(next, left);
+  EXPECT_EQ(::close(next), 0);
+}
+
+TEST(linked_libc, gives_descriptors_the_lowest_number) {
+  simulation const s(simulation_options::orderly());
+  int fds[3];
+  for (int& fd : fds) fd = ::socket(AF_INET, SOCK_STREAM, 0);
+  EXPECT_EQ(::close(fds[1]), 0);
+  int const timer = ::timerfd_create(CLOCK_MONOTONIC, 0);
+  EXPECT_EQ(timer, fds[1]);
+  EXPECT_LT(fds[2], 64);
+  int const high = ::fcntl(timer, F_DUPFD_CLOEXEC, 50);
+  EXPECT_GE(high, 50);
+  for (int const fd : {fds[0], timer, fds[2], high}) EXPECT_EQ(::close(fd), 0);
+  EXPECT_EQ(s.open_descriptors(), 0u);
+}
+
+TEST(linked_libc, keeps_a_socket_until_its_last_number_is_closed) {
+  simulation const s(simulation_options::orderly());
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+  int const copy = ::dup(fds[0]);
+  EXPECT_EQ(::close(fds[0]), 0);
+  EXPECT_EQ(::write(copy, "x", 1), 1);
+  char c = 0;
+  EXPECT_EQ(::read(fds[1], &c, 1), 1);
+  EXPECT_EQ(::close(copy), 0);
+  EXPECT_EQ(::read(fds[1], &c, 1), 0);
+  EXPECT_EQ(::close(fds[1]), 0);
+}
+
+// Edges, as epoll(7) says: once for what has arrived, again when more does, or after EAGAIN.
+TEST(linked_libc, tells_an_edge_once) {
+  simulation const s(simulation_options::orderly());
+  int fds[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  int const epoll = ::epoll_create1(0);
+  epoll_event e{};
+  e.events = EPOLLIN | EPOLLET;
+  ASSERT_EQ(::epoll_ctl(epoll, EPOLL_CTL_ADD, fds[1], &e), 0);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 0), 0);
+  EXPECT_EQ(::write(fds[0], "abc", 3), 3);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 0), 1);
+  char c = 0;
+  EXPECT_EQ(::read(fds[1], &c, 1), 1);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 0), 0) << "the rest is no news";
+  EXPECT_EQ(::write(fds[0], "d", 1), 1);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 0), 1);
+  ::close(fds[0]);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 0), 1);
+  EXPECT_NE(e.events & EPOLLHUP, 0u);
+  EXPECT_EQ(::epoll_wait(epoll, &e, 1, 0), 0);
+  ::close(fds[1]);
+  ::close(epoll);
+}
+
+TEST(linked_libc, reports_a_refused_connection_as_poll_does) {
+  simulation const s(simulation_options::orderly());
+  int const fd = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+  sockaddr_in const nowhere = programs::local(1);
+  int const r = ::connect(fd, reinterpret_cast<sockaddr const*>(&nowhere), sizeof nowhere);
+  EXPECT_EQ(r, -1);
+  if (errno == EINPROGRESS) {
+    pollfd p{.fd = fd, .events = POLLOUT, .revents = 0};
+    EXPECT_EQ(::poll(&p, 1, -1), 1);
+    EXPECT_NE(p.revents & POLLERR, 0);
+    int error = 0;
+    socklen_t size = sizeof error;
+    EXPECT_EQ(::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size), 0);
+    EXPECT_EQ(error, ECONNREFUSED);
+  } else {
+    EXPECT_EQ(errno, ECONNREFUSED);
+  }
+  ::close(fd);
+}
+
+} // namespace

@@ -1,0 +1,23 @@
+#include "programs.hpp"
+
+#include <string_view>
+
+int main(int argc, char** argv) {
+  std::string_view const name = argc > 1 ? argv[1] : "";
+  char const* const argument = argc > 2 ? argv[2] : "";
+  if (name == "poll") return programs::echo_by_poll();
+  if (name == "select") return programs::echo_by_select();
+  if (name == "epoll") return programs::echo_by_epoll();
+  if (name == "timers") return programs::timers();
+  if (name == "threads") return programs::threads();
+  if (name == "lost_wakeup") return programs::lost_wakeup();
+  if (name == "short_read") return programs::short_read();
+  if (name == "eintr") return programs::unhandled_eintr();
+  if (name == "datagrams") return programs::datagrams();
+  if (name == "files") return programs::files(argument);
+  if (name == "waits") return programs::waits_for_ever();
+  if (name == "refused") return programs::refused(argument);
+  if (name == "names") return programs::names();
+  std::fprintf(stderr, "no program \"%s\"\n", argc > 1 ? argv[1] : "");
+  return 2;
+}

@@ -1,0 +1,294 @@
+#include "programs.hpp"
+
+#include <fcntl.h>
+#include <ifaddrs.h>
+#include <netdb.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <cstring>
+#include <ctime>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+namespace programs {
+namespace {
+
+using clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+void send_all(int fd, std::string_view bytes) {
+  while (!bytes.empty()) {
+    ssize_t const n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    must(n > 0, "write");
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+}
+
+std::string read_all(int fd, std::size_t bytes) {
+  std::string all;
+  while (all.size() < bytes) {
+    char some[64];
+    ssize_t const n = ::read(fd, some, std::min(sizeof some, bytes - all.size()));
+    if (n < 0 && errno == EINTR) continue;
+    must(n >= 0, "read");
+    if (n == 0) break;
+    all.append(some, static_cast<std::size_t>(n));
+  }
+  return all;
+}
+
+} // namespace
+
+// An hour passes in no time, to the nanosecond.
+int timers() {
+  auto const begin = clock::now();
+  int const fd = ::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  itimerspec const each{.it_interval = {.tv_sec = 60, .tv_nsec = 0},
+                        .it_value = {.tv_sec = 30, .tv_nsec = 0}};
+  must(fd >= 0 && ::timerfd_settime(fd, 0, &each, nullptr) == 0, "timerfd_settime");
+  for (int i = 0; i != 5; ++i) {
+    pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+    must(::poll(&p, 1, 1'000'000) == 1, "the timer is ready before the timeout");
+    std::uint64_t n = 0;
+    must(::read(fd, &n, sizeof n) == sizeof n && n == 1, "it expires once each time");
+  }
+  auto const passed = clock::now() - begin;
+  must(passed >= 270s && passed < 270s + 1ms, "four and a half minutes");
+  std::this_thread::sleep_for(150s);
+  std::uint64_t n = 0;
+  must(::read(fd, &n, sizeof n) == sizeof n && n == 2, "two expirations are counted");
+  itimerspec left{};
+  must(::timerfd_gettime(fd, &left) == 0 && left.it_value.tv_sec >= 29 && left.it_value.tv_sec <= 30,
+       "what is left");
+  itimerspec const never{};
+  must(::timerfd_settime(fd, 0, &never, nullptr) == 0, "it is disarmed");
+  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+  must(::poll(&p, 1, 1'000'000) == 0, "nothing more");
+  std::time_t const before = ::time(nullptr);
+  must(::sleep(3600) == 0 && ::time(nullptr) - before == 3600, "an hour");
+  timeval t{};
+  must(::gettimeofday(&t, nullptr) == 0 && t.tv_sec - before == 3600, "one clock");
+  must(clock::now() - begin < 2h, "and no more");
+  ::close(fd);
+  return 0;
+}
+
+// A server with a thread for each connection, which blocks.
+int threads() {
+  int const l = listener(7002, 0);
+  std::mutex m;
+  std::condition_variable all_done;
+  int served = 0;
+  constexpr int clients = 3;
+  std::vector<std::thread> everyone;
+  std::thread server([&] {
+    for (int i = 0; i != clients; ++i) {
+      int one = -1;
+      do {
+        one = ::accept(l, nullptr, nullptr);
+      } while (one < 0 && errno == EINTR);
+      must(one >= 0, "accept");
+      everyone.emplace_back([&, one] {
+        send_all(one, read_all(one, 10));
+        ::close(one);
+        std::lock_guard const lock(m);
+        ++served;
+        all_done.notify_one();
+      });
+    }
+  });
+  std::vector<std::thread> asking;
+  for (int i = 0; i != clients; ++i)
+    asking.emplace_back([] {
+      int const fd = connected(7002, 0);
+      send_all(fd, "0123456789");
+      must(read_all(fd, 10) == "0123456789", "it comes back");
+      must(read_all(fd, 1).empty(), "and then the end");
+      ::close(fd);
+    });
+  {
+    std::unique_lock lock(m);
+    all_done.wait(lock, [&] { return served == clients; });
+  }
+  server.join();
+  for (auto& t : asking) t.join();
+  for (auto& t : everyone) t.join();
+  ::close(l);
+  return 0;
+}
+
+// Planted: the flag is set without the lock, between the look and the wait.
+int lost_wakeup() {
+  std::mutex m;
+  std::condition_variable changed;
+  bool is_set = false;
+  std::thread other([&] {
+    int const fd = ::eventfd(0, 0); // a point
+    ::close(fd);
+    is_set = true;
+    changed.notify_one();
+  });
+  {
+    std::unique_lock lock(m);
+    while (!is_set) {
+      int const fd = ::eventfd(0, 0);
+      ::close(fd);
+      changed.wait(lock);
+    }
+  }
+  other.join();
+  return 0;
+}
+
+// Planted: a message is taken for whole that arrives in parts for some seeds only.
+int short_read() {
+  int const l = listener(7003, 0);
+  int const client = connected(7003, 0);
+  int const server = ::accept(l, nullptr, nullptr);
+  char message[100];
+  std::memset(message, 'x', sizeof message);
+  send_all(client, {message, sizeof message});
+  char got[sizeof message];
+  ssize_t const n = ::read(server, got, sizeof got);
+  must(n == sizeof got, "the message is whole");
+  return 0;
+}
+
+// Planted: fails where a call was interrupted.
+int unhandled_eintr() {
+  int fds[2];
+  must(::pipe2(fds, O_CLOEXEC) == 0, "pipe2");
+  must(::write(fds[1], "x", 1) == 1, "write");
+  char c = 0;
+  must(::read(fds[0], &c, 1) == 1 && c == 'x', "read");
+  return 0;
+}
+
+// A question is repeated until it is answered.
+int datagrams() {
+  int const server = ::socket(AF_INET, SOCK_DGRAM, 0), client = ::socket(AF_INET, SOCK_DGRAM, 0);
+  sockaddr_in const at = local(7004);
+  must(::bind(server, reinterpret_cast<sockaddr const*>(&at), sizeof at) == 0, "bind");
+  must(::connect(client, reinterpret_cast<sockaddr const*>(&at), sizeof at) == 0, "connect");
+  for (int attempt = 0; attempt != 1000; ++attempt) {
+    while (::send(client, "question", 8, 0) != 8) must(errno == EINTR, "send");
+    pollfd p[2] = {{.fd = server, .events = POLLIN, .revents = 0},
+                   {.fd = client, .events = POLLIN, .revents = 0}};
+    while (::poll(p, 2, 1000) > 0) {
+      char bytes[100];
+      sockaddr_in from{};
+      socklen_t size = sizeof from;
+      if (p[0].revents != 0) {
+        ssize_t const peeked = ::recv(server, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+        must(peeked == 8 || errno == EAGAIN || errno == EINTR, "MSG_PEEK");
+        ssize_t const n =
+            ::recvfrom(server, bytes, sizeof bytes, MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &size);
+        if (n == 8) (void)::sendto(server, "answer", 6, 0, reinterpret_cast<sockaddr*>(&from), size);
+      }
+      if (p[1].revents != 0) {
+        ssize_t const n = ::recv(client, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n == 6 && std::memcmp(bytes, "answer", 6) == 0) return 0;
+      }
+    }
+  }
+  must(false, "an answer");
+  return 1;
+}
+
+int files(char const* directory) {
+  std::string const base = directory;
+  std::ifstream known(base + "/known");
+  std::string word;
+  must(static_cast<bool>(known >> word) && word == "contents", "what was there is there");
+  {
+    std::ofstream made(base + "/made");
+    made << "some " << 42 << "\n";
+    must(static_cast<bool>(made.flush()), "a stream writes");
+  }
+  int const fd = ::open((base + "/made").c_str(), O_RDWR | O_CLOEXEC);
+  must(fd >= 0, "open");
+  struct stat s{};
+  must(::fstat(fd, &s) == 0 && s.st_size == 8 && S_ISREG(s.st_mode), "fstat");
+  must(::lseek(fd, 5, SEEK_SET) == 5 && read_all(fd, 2) == "42", "lseek");
+  must(::rename((base + "/made").c_str(), (base + "/renamed").c_str()) == 0, "rename");
+  must(::access((base + "/made").c_str(), F_OK) != 0 && ::access((base + "/renamed").c_str(), R_OK) == 0,
+       "access");
+  must(::mkdir((base + "/folder").c_str(), 0755) == 0 && ::rmdir((base + "/folder").c_str()) == 0, "mkdir");
+  std::FILE* const f = std::fopen((base + "/renamed").c_str(), "re");
+  char line[20];
+  must(f != nullptr && std::fgets(line, sizeof line, f) != nullptr && std::string_view(line) == "some 42\n",
+       "fgets");
+  std::fclose(f);
+  ::close(fd);
+  must(::access("/proc/self/maps", R_OK) == 0, "others are the system's");
+  return 0;
+}
+
+int names() {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  must(::getaddrinfo("127.0.0.1", "80", &hints, &found) == 0 && found->ai_family == AF_INET, "an address");
+  ::freeaddrinfo(found);
+  must(::getaddrinfo("localhost", "80", &hints, &found) == 0 && found->ai_next != nullptr, "localhost");
+  char host[64];
+  must(::getnameinfo(found->ai_addr, found->ai_addrlen, host, sizeof host, nullptr, 0, 0) == 0,
+       "getnameinfo");
+  ::freeaddrinfo(found);
+  unsigned char random[2][16];
+  must(::getrandom(random[0], 16, 0) == 16 && ::getentropy(random[1], 16) == 0, "getrandom");
+  for (unsigned char const c : random[0]) std::printf("%02x", c);
+  std::printf("\n");
+  return std::memcmp(random[0], random[1], 16) != 0 ? 0 : 1;
+}
+
+int waits_for_ever() {
+  int fds[2];
+  must(::pipe(fds) == 0, "pipe");
+  char c = 0;
+  return ::read(fds[0], &c, 1) == 1 ? 1 : 0;
+}
+
+int refused(char const* what) {
+  std::string_view const which = what;
+  if (which == "fork") return ::fork() >= 0 ? 0 : 1;
+  if (which == "system") return ::system("true");
+  if (which == "exec") return ::execl("/bin/true", "true", nullptr);
+  if (which == "syscall") return static_cast<int>(::syscall(SYS_io_uring_setup, 8, nullptr));
+  if (which == "inside") { // a socket that the C library opens for itself
+    ifaddrs* all = nullptr;
+    return ::getifaddrs(&all);
+  }
+  if (which == "direct") {
+    long r = SYS_socket;
+    __asm__ volatile("syscall" : "+a"(r) : "D"(AF_INET), "S"(SOCK_STREAM), "d"(0) : "rcx", "r11", "memory");
+    return r >= 0 ? 0 : 1;
+  }
+  if (which == "name") {
+    addrinfo* found = nullptr;
+    return ::getaddrinfo("host.example", "80", nullptr, &found);
+  }
+  if (which == "option") {
+    int const fd = ::socket(AF_INET, SOCK_STREAM, 0), value = 0;
+    return ::setsockopt(fd, SOL_SOCKET, 12345, &value, sizeof value);
+  }
+  return 2;
+}
+
+} // namespace programs

@@ -1,0 +1,401 @@
+// unio simulate: a process for each seed, with a library that takes the place of the C library's functions
+// and answers them from a simulated system (src/testing/preload).
+
+#include "simulate.hpp"
+
+#include "complain.hpp"
+#include "src/testing/preload/setting.hpp"
+#include "whole_number.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <string_view>
+#include <system_error>
+
+namespace simulate {
+namespace {
+
+namespace preload = unio::testing::preload;
+using unio::testing::run_end;
+
+constexpr int wrong_usage = 2, cannot_be_executed = 126, not_found = 127;
+
+std::vector<std::string_view> words_of(std::string_view list) {
+  std::vector<std::string_view> all;
+  for (;;) {
+    std::size_t const comma = list.find(',');
+    all.push_back(list.substr(0, comma));
+    if (comma == list.npos) return all;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+std::vector<std::string_view> fault_names() {
+  std::vector<std::string_view> all;
+  for (preload::fault const& f : preload::faults) all.push_back(f.name);
+  all.push_back(preload::files_fail);
+  return all;
+}
+
+std::string wrong_faults(std::string const& list) {
+  auto const known = fault_names();
+  for (std::string_view const word : words_of(list))
+    if (word != "all" && word != "none" && std::ranges::find(known, word) == known.end())
+      return fmt::format("the faults are {}, all and none, not {}", fmt::join(known, ", "), word);
+  return "";
+}
+
+// What the library is told.
+std::string chosen_faults(std::optional<std::string> const& list) {
+  std::vector<std::string_view> all;
+  if (!list) {
+    for (preload::fault const& f : preload::faults)
+      if (f.is_usual) all.push_back(f.name);
+  } else {
+    for (std::string_view const word : words_of(*list)) {
+      if (word == "all") all = fault_names();
+      if (word != "all" && word != "none") all.push_back(word);
+    }
+  }
+  return fmt::format("{}", fmt::join(all, ","));
+}
+
+// 5ms, 20us, 1.5s, 0
+std::optional<std::int64_t> span_of(std::string_view text) {
+  if (text.empty() || text.find_first_not_of("0123456789.") == 0) return {};
+  std::string const copy(text.substr(0, std::min(text.find_first_not_of("0123456789."), text.size())));
+  std::string_view const unit = text.substr(copy.size());
+  char* end = nullptr;
+  double const number = std::strtod(copy.c_str(), &end);
+  double const scale = unit == "ns"   ? 1
+                       : unit == "us" ? 1e3
+                       : unit == "ms" ? 1e6
+                       : unit == "s"  ? 1e9
+                       : number == 0  ? 1
+                                      : 0;
+  bool const is_right =
+      *end == 0 && scale != 0 && (number != 0 || unit.empty() || scale != 0) && number * scale <= 3.6e12;
+  return is_right ? std::optional(static_cast<std::int64_t>(number * scale)) : std::nullopt;
+}
+
+struct range {
+  std::int64_t least;
+  std::int64_t most;
+};
+
+// "A..B", or "B" alone for 0..B.
+std::optional<range> range_of(std::string_view text) {
+  std::size_t const dots = text.find("..");
+  auto const least = dots == text.npos ? std::optional<std::int64_t>(0) : span_of(text.substr(0, dots));
+  auto const most = span_of(dots == text.npos ? text : text.substr(dots + 2));
+  if (!least || !most || *least > *most) return {};
+  return range{*least, *most};
+}
+
+std::string wrong_range(std::string const& text) {
+  return range_of(text)
+             ? ""
+             : fmt::format("\"{}\" is not a range of times up to an hour, as 0..5ms or 20us..1s", text);
+}
+
+std::string wrong_directory(std::string const& path) {
+  char whole[PATH_MAX];
+  if (path.find('\n') != path.npos) return "has a line break";
+  return ::realpath(path.c_str(), whole) == nullptr ? std::string(std::strerror(errno)) : "";
+}
+
+// ── the library ────────────────────────────────────────────────────────────────────────────────────────────
+
+constexpr char const* library_name = "libunio_simulate.so";
+
+// Beside the command in a build, in the library directory once installed. Empty: it is in neither.
+std::string library_path() {
+  char self[PATH_MAX];
+  ssize_t const n = ::readlink("/proc/self/exe", self, sizeof self);
+  if (n <= 0) return {};
+  std::string_view const path(self, static_cast<std::size_t>(n));
+  std::string const folder(path.substr(0, path.rfind('/') + 1));
+  for (std::string const& where : {std::string(), std::string(UNIO_SIMULATE_DIRECTORY)}) {
+    std::string const whole = folder + where + library_name;
+    if (::access(whole.c_str(), R_OK) == 0) return whole;
+  }
+  return {};
+}
+
+// ── a run ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+struct descriptor {
+  int fd = -1;
+  explicit descriptor(int number) : fd(number) {
+    if (fd < 0) throw std::system_error(errno, std::system_category(), "memfd_create");
+  }
+  descriptor(descriptor const&) = delete;
+  descriptor& operator=(descriptor const&) = delete;
+  ~descriptor() { ::close(fd); }
+};
+
+struct outcome {
+  bool failed = false;
+  std::string how;     // "deadlock", "exit status 3"
+  std::string why;     // lines
+  std::string refusal; // of a call that is not simulated
+  std::string output;  // of what was not shown
+  std::uint64_t hash = 0;
+  std::uint64_t steps = 0;
+  int exec_error = 0;
+};
+
+class runner {
+ public:
+  runner(options const& o, std::string library) : options_(o), library_(std::move(library)) {
+    if (::ftruncate(memory_.fd, sizeof(preload::record)) != 0)
+      throw std::system_error(errno, std::system_category(), "ftruncate");
+    void* const p =
+        ::mmap(nullptr, sizeof(preload::record), PROT_READ | PROT_WRITE, MAP_SHARED, memory_.fd, 0);
+    if (p == MAP_FAILED) throw std::system_error(errno, std::system_category(), "mmap");
+    record_ = static_cast<preload::record*>(p);
+    faults_ = chosen_faults(o.faults);
+    latency_ = range_of(o.latency.value_or("0..5ms")).value();
+    for (std::string const& d : o.files) {
+      char whole[PATH_MAX];
+      if (::realpath(d.c_str(), whole) != nullptr) directories_ += fmt::format("files={}\n", whole);
+    }
+  }
+  runner(runner const&) = delete;
+  runner& operator=(runner const&) = delete;
+  ~runner() { ::munmap(record_, sizeof(preload::record)); }
+
+  outcome run(std::uint64_t seed, bool shows_output);
+
+ private:
+  [[noreturn]] void execute(std::string const& setting, int output, int report) const noexcept;
+
+  options const& options_;
+  std::string library_;
+  std::string faults_;
+  range latency_{};
+  std::string directories_;
+  descriptor memory_{::memfd_create("unio simulate", MFD_CLOEXEC)};
+  preload::record* record_ = nullptr;
+};
+
+// In the child. Addresses are those of every run: some programs let their order decide.
+void runner::execute(std::string const& setting, int output, int report) const noexcept {
+  (void)::personality(ADDR_NO_RANDOMIZE);
+  std::string libraries = library_;
+  if (char const* const others = std::getenv("LD_PRELOAD"); others != nullptr && *others != '\0')
+    libraries.append(":").append(others);
+  (void)::setenv("LD_PRELOAD", libraries.c_str(), 1);
+  (void)::setenv(preload::variable, setting.c_str(), 1);
+  int const nothing = ::open("/dev/null", O_RDONLY);
+  if (nothing >= 0) (void)::dup2(nothing, STDIN_FILENO);
+  if (nothing > STDERR_FILENO) ::close(nothing);
+  if (output >= 0) {
+    (void)::dup2(output, STDOUT_FILENO);
+    (void)::dup2(output, STDERR_FILENO);
+  }
+  (void)::fcntl(memory_.fd, F_SETFD, 0);
+  std::vector<char*> arguments;
+  for (std::string const& a : options_.command) arguments.push_back(const_cast<char*>(a.c_str()));
+  arguments.push_back(nullptr);
+  (void)::execvp(arguments.front(), arguments.data());
+  int const why = errno;
+  (void)!::write(report, &why, sizeof why);
+  ::_exit(not_found);
+}
+
+std::string contents_of(int fd) {
+  std::string text;
+  char some[4096];
+  (void)::lseek(fd, 0, SEEK_SET);
+  for (ssize_t n; (n = ::read(fd, some, sizeof some)) > 0;) text.append(some, static_cast<std::size_t>(n));
+  return text;
+}
+
+outcome runner::run(std::uint64_t seed, bool shows_output) {
+  std::memset(static_cast<void*>(record_), 0, sizeof *record_);
+  descriptor const output(shows_output ? ::dup(STDOUT_FILENO) : ::memfd_create("output", MFD_CLOEXEC));
+  int report[2];
+  if (::pipe2(report, O_CLOEXEC) != 0) throw std::system_error(errno, std::system_category(), "pipe2");
+  std::string const setting = fmt::format("seed={}\nrecord={}\nfaults={}\nlatency={},{}\n{}", seed,
+                                          memory_.fd, faults_, latency_.least, latency_.most, directories_);
+  std::fflush(nullptr);
+  pid_t const child = ::fork();
+  if (child < 0) throw std::system_error(errno, std::system_category(), "fork");
+  if (child == 0) execute(setting, shows_output ? -1 : output.fd, report[1]);
+  ::close(report[1]);
+  outcome o;
+  (void)!::read(report[0], &o.exec_error, sizeof o.exec_error);
+  ::close(report[0]);
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0)
+    if (errno != EINTR) throw std::system_error(errno, std::system_category(), "waitpid");
+  if (!shows_output) o.output = contents_of(output.fd);
+  if (o.exec_error != 0) return o;
+
+  preload::record const& r = *record_;
+  o.hash = (r.fingerprint ^ r.run.fingerprint) * 0x100000001b3 ^ r.run.steps;
+  o.steps = r.run.steps;
+  o.refusal = r.is_refused ? r.refusal : "";
+  int const signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (r.version == 0) {
+    o.refusal =
+        "it has not loaded " + library_ +
+        ": a program that is linked statically, or that runs with another user's rights, is not simulated";
+  } else if (signal == SIGSYS && !r.is_refused) {
+    o.refusal = "a system call is not simulated, and its signal was blocked";
+  }
+  o.failed = true;
+  if (r.version != 0 && r.run.end != run_end::returned) {
+    o.how = unio::testing::threads::ends[static_cast<std::size_t>(r.run.end)];
+    o.why = r.run.why;
+  } else if (signal == SIGPROF || signal == SIGALRM) {
+    o.how = "stuck: for seconds of real time it has made no call";
+  } else if (signal != 0) {
+    o.how = ::strsignal(signal);
+  } else if (WEXITSTATUS(status) != 0) {
+    o.how = fmt::format("exit status {}", WEXITSTATUS(status));
+  } else {
+    o.failed = false;
+  }
+  return o;
+}
+
+// ── reports ────────────────────────────────────────────────────────────────────────────────────────────────
+
+std::string quoted(std::string const& word) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
+  std::string text = "'";
+  for (char const c : word) {
+    if (c == '\'') {
+      text += "'\\''";
+    } else {
+      text += c;
+    }
+  }
+  return text + "'";
+}
+
+std::string again(options const& o, std::uint64_t seed) {
+  std::string line = fmt::format("unio simulate --seeds 1 --from {}", seed);
+  if (o.faults) line += " --faults " + quoted(*o.faults);
+  if (o.latency) line += " --latency " + quoted(*o.latency);
+  for (std::string const& d : o.files) line += " --files " + quoted(d);
+  line += " --";
+  for (std::string const& word : o.command) line += " " + quoted(word);
+  return line;
+}
+
+// Its last lines, each behind a bar.
+void show_output(std::string_view text) {
+  constexpr std::size_t most_lines = 20;
+  while (text.ends_with('\n')) text.remove_suffix(1);
+  if (text.empty()) return;
+  std::size_t begin = text.size();
+  for (std::size_t lines = 0; lines != most_lines && begin != 0; ++lines) {
+    std::size_t const line = text.rfind('\n', begin - 1);
+    begin = line == text.npos ? 0 : line;
+  }
+  if (begin != 0) fmt::print("  | …\n");
+  text.remove_prefix(begin != 0 ? begin + 1 : 0);
+  for (;;) {
+    std::size_t const line = text.find('\n');
+    fmt::print("  | {}\n", escaped(text.substr(0, line)));
+    if (line == text.npos) return;
+    text.remove_prefix(line + 1);
+  }
+}
+
+} // namespace
+
+void describe(CLI::App& app, options& o) {
+  std::string list;
+  for (preload::fault const& f : preload::faults)
+    list += fmt::format("  {:<9} {}{}\n", f.name, f.what, f.is_usual ? "" : " (not by default)");
+  list += fmt::format("  {:<9} calls on files below --files fail with EIO (not by default)\n",
+                      preload::files_fail);
+  app.footer(
+      "Behind it all: -- PROGRAM ARGUMENTS…, what to run. Its sockets, files below --files, threads, clocks "
+      "and "
+      "random bytes are\nsimulated, and its standard input is empty. Each line about a seed that failed has "
+      "the command that runs it again.\n\nFaults:\n" +
+      list +
+      "\nExit status: 0; 1 if PROGRAM failed for a seed, waits for ever, or does what is not simulated; 2 "
+      "for wrong usage;\n126 if PROGRAM cannot be executed; 127 if it was not found.");
+  constexpr std::int64_t any = std::numeric_limits<std::int64_t>::max();
+  app.add_option("--seeds", o.seeds, "How many runs, each with the next seed. By default 100")
+      ->type_name("N")
+      ->check(whole_number(1, any));
+  app.add_option("--from", o.from, "The first seed. By default 0")
+      ->type_name("SEED")
+      ->check(whole_number(0, any));
+  app.add_option("--faults", o.faults, "What may go wrong: names with commas, all or none")
+      ->type_name("LIST")
+      ->check(wrong_faults);
+  app.add_option("--latency", o.latency, "How long what is sent takes. By default 0..5ms")
+      ->type_name("RANGE")
+      ->check(wrong_range);
+  app.add_option(
+         "--files", o.files,
+         "A directory whose files are simulated, with the contents they have now; may be given several times")
+      ->type_name("DIRECTORY")
+      ->allow_extra_args(false)
+      ->check(wrong_directory);
+}
+
+int run(options const& o) {
+  if (o.command.empty()) {
+    complain("unio: simulate: behind the options: -- PROGRAM ARGUMENTS…\n");
+    return wrong_usage;
+  }
+  std::string const library = library_path();
+  if (library.empty())
+    return say(1, "simulate",
+               fmt::format("{} is not there: it is part of builds for x86-64, with exceptions "
+                           "and without sanitizers",
+                           library_name));
+  auto const begin = std::chrono::steady_clock::now();
+  runner r(o, library);
+  std::uint64_t failures = 0, hash = 0xcbf29ce484222325, steps = 0;
+  bool const shows_output = o.seeds == 1;
+  for (std::uint64_t i = 0; i != o.seeds; ++i) {
+    std::uint64_t const seed = o.from + i;
+    outcome const one = r.run(seed, shows_output);
+    if (one.exec_error != 0)
+      return say(one.exec_error == ENOENT ? not_found : cannot_be_executed, o.command.front(),
+                 std::strerror(one.exec_error));
+    if (!one.refusal.empty()) return say(1, o.command.front(), one.refusal);
+    hash = (hash ^ one.hash) * 0x100000001b3;
+    steps += one.steps;
+    if (!one.failed) continue;
+    ++failures;
+    fmt::print("seed {}: {}; again: {}\n", seed, one.how, escaped(again(o, seed)));
+    if (failures == 1 && !shows_output) show_output(one.output);
+    std::fflush(stdout);
+  }
+  std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;
+  fmt::print("{} seeds, {} failed; {} points, {:.2f} s; decisions {:016x}\n", o.seeds, failures, steps,
+             took.count(), hash);
+  return failures != 0 ? 1 : 0;
+}
+
+} // namespace simulate
