@@ -15,10 +15,13 @@
 #include <array>
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -94,6 +97,36 @@ struct client : std::enable_shared_from_this<client> {
   std::array<char, 64> data{};
   std::array<char, 64> answer{};
 };
+
+/// How many descriptors of this process are of that kind.
+int open_descriptors(std::string_view kind) {
+  int n = 0;
+  for (auto const& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone; // the iteration's own
+    n += std::filesystem::read_symlink(entry.path(), gone).string() == kind;
+  }
+  return n;
+}
+
+// Without it the suites would show nothing of the drivers that they are named after.
+TEST(asio_backend, runs_on_the_driver_that_was_chosen) {
+  constexpr std::string_view ring = "anon_inode:[io_uring]";
+  constexpr std::string_view epoll = "anon_inode:[eventpoll]";
+  int const rings = open_descriptors(ring);
+  int const epolls = open_descriptors(epoll);
+  asio::io_context c;
+  asio::steady_timer t(c); // a reactor is made when it is needed
+  char const* const wanted = std::getenv("UNIO_DRIVER");
+  if (wanted != nullptr && std::string_view(wanted) == "uring") {
+    EXPECT_EQ(open_descriptors(ring), rings + 1);
+    EXPECT_EQ(open_descriptors(epoll), epolls);
+  } else if (wanted != nullptr) {
+    EXPECT_EQ(open_descriptors(epoll), epolls + 1);
+    EXPECT_EQ(open_descriptors(ring), rings);
+  } else { // one of them, and no more
+    EXPECT_EQ(open_descriptors(ring) + open_descriptors(epoll), rings + epolls + 1);
+  }
+}
 
 // ── each kind ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -672,6 +705,30 @@ TEST(asio_backend, four_threads_run_it_with_strands) {
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(done, clients);
   EXPECT_EQ(right, clients * 40);
+}
+
+TEST(asio_backend, connections_come_and_go_on_four_threads) {
+  asio::io_context c;
+  echo_server server(c);
+  std::atomic<int> right{0};
+  std::atomic<int> left{400};
+  // Each begins the next, on a number that was just closed, here or by another thread.
+  std::function<void()> begin = [&] {
+    auto next = std::make_shared<client>(asio::make_strand(c), 3);
+    next->start(server.acceptor.local_endpoint(), [&, here = next.get()](int n) {
+      right += n;
+      here->socket.close();
+      int const now_left = --left;
+      if (now_left >= 16) begin();
+      if (now_left == 0) c.stop();
+    });
+  };
+  for (int i = 0; i < 16; ++i) begin();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { c.run_for(30s); });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(left, 0);
+  EXPECT_EQ(right, 400 * 3);
 }
 
 TEST(asio_backend, what_waits_is_brought_though_one_thread_computes) {
