@@ -4,6 +4,7 @@
 #   unio::asio  Asio's programs on unio's drivers: headers that come before Asio's own. Asio is the program's.
 #   unio::tls   OpenSSL; UNIO_TLS: is it compiled? (as a setting: ON, OFF, AUTO)
 #   unio::net   c-ares; UNIO_NET likewise
+#   unio::asio_adapter   the headers of Asio or Boost.Asio, which the program has; is headers alone
 
 set(UNIO_OPENSSL_VERSION 3.0)
 set(UNIO_CARES_VERSION 1.18.1)
@@ -101,3 +102,8 @@ if(BUILD_SHARED_LIBS)
 else()
   target_link_libraries(unio_asio INTERFACE $<BUILD_INTERFACE:$<LINK_ONLY:unio_static>>)
 endif()
+
+# Nothing of it is compiled here; an installed unio has it too (unioConfig.cmake.in).
+add_library(unio_asio_adapter INTERFACE)
+target_link_libraries(unio_asio_adapter INTERFACE unio::unio)
+add_library(unio::asio_adapter ALIAS unio_asio_adapter)

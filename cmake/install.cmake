@@ -76,7 +76,7 @@ set(unio_pc_cflags "")
 if(UNIO_TRACK_PENDING)
   set(unio_pc_cflags " -DUNIO_TRACK_PENDING=1") # as the CMake target says
 endif()
-foreach(package IN ITEMS unio unio_libdir unio_tls unio_net unio_asio)
+foreach(package IN ITEMS unio unio_libdir unio_tls unio_net unio_asio unio_asio_adapter)
   if(package MATCHES "^unio_(tls|net)$" AND NOT TARGET ${package}_static)
     continue()
   endif()

@@ -1,0 +1,209 @@
+// unio/asio.hpp: a context that ends with something pending. Under ASan also: nothing leaks, nothing is used
+// later.
+
+#include "asio_flavour.hpp"
+
+#include <unio/unio.hpp>
+
+#include <gtest/gtest-spi.h>
+
+#include <atomic>
+
+namespace {
+
+using namespace asio_tests;
+
+/// A handler that must not be called; counts its copies that live.
+auto never(int& living) {
+  return [held = alive(living)](auto const&...) { FAIL() << "called after its context"; };
+}
+
+TEST(asio_lifetime, drops_posted_functions) {
+  int living = 0;
+  {
+    unio::asio_context context;
+    for (int i = 0; i != 100; ++i) asio::post(context, never(living));
+    EXPECT_EQ(living, 100);
+  }
+  EXPECT_EQ(living, 0);
+  (void)unio::this_thread::multiplexer().try_run();
+}
+
+TEST(asio_lifetime, drops_operations_that_wait) {
+  int living = 0;
+  char c;
+  auto pair = unio::socket_handle::pair().value();
+  {
+    unio::asio_context context;
+    pair.first.set_multiplexer(&context.multiplexer());
+    unio::async_start(context, unio::async_read(pair.first, unio::mutable_buffer(&c, 1)), never(living));
+    context.poll();
+    EXPECT_EQ(living, 1);
+  }
+  EXPECT_EQ(living, 0);
+  (void)unio::this_thread::multiplexer().try_run();
+}
+
+TEST(asio_lifetime, drops_operations_that_have_ended) {
+  int living = 0;
+  char c;
+  auto pair = unio::socket_handle::pair().value();
+  ASSERT_TRUE(pair.second.write(unio::const_buffer("x")).has_value());
+  {
+    unio::asio_context context;
+    unio::async_start(context, unio::async_read(pair.first, unio::mutable_buffer(&c, 1)), never(living));
+  }
+  EXPECT_EQ(living, 0);
+  (void)unio::this_thread::multiplexer().try_run();
+}
+
+TEST(asio_lifetime, drops_what_objects_have_left) {
+  int living = 0;
+  char c;
+  {
+    unio::asio_context context;
+    ends e(context);
+    unio::asio_timer timer(context, 1h);
+    unio::asio_acceptor acceptor(context, unio::endpoint::ipv4_loopback(0));
+    e.a.async_read_some(asio::buffer(&c, 1), never(living));
+    timer.async_wait(never(living));
+    acceptor.async_accept(
+        [held = alive(living)](asio_error_code, unio::asio_stream<unio::socket_handle>) { FAIL(); });
+    context.poll();
+    EXPECT_EQ(living, 3);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, drops_tasks) {
+  int living = 0;
+  {
+    unio::asio_context context;
+    unio::async_start(context, []() -> unio::task<> { (void)co_await unio::co_sleep(1h); }(), never(living));
+    unio::async_start(context, []() -> unio::task<> { (void)co_await unio::co_sleep(1h); }(), never(living));
+    context.poll();
+    unio::async_start(context, []() -> unio::task<> { co_return; }(), never(living)); // has not begun
+    EXPECT_EQ(living, 3);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, drops_coroutines_that_wait) {
+  int living = 0;
+  {
+    unio::asio_context context;
+    auto pair = unio::socket_handle::pair().value();
+    auto s = std::make_shared<unio::asio_stream<unio::socket_handle>>(context, std::move(pair.first));
+    asio::co_spawn(
+        context,
+        [s, held = alive(living)]() -> asio::awaitable<void> {
+          char c;
+          co_await s->async_read_some(asio::buffer(&c, 1), asio::use_awaitable);
+          ADD_FAILURE();
+        },
+        asio::detached);
+    s.reset();
+    context.poll();
+    EXPECT_GE(living, 1);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, drops_operations_of_a_context_of_asios_own) {
+  int living = 0;
+  char c;
+  auto pair = unio::socket_handle::pair().value();
+  {
+    asio::io_context context;
+    unio::async_start(context, unio::async_read(pair.first, unio::mutable_buffer(&c, 1)), never(living));
+    EXPECT_EQ(living, 1);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, drops_operations_on_another_multiplexer) {
+  int living = 0;
+  char c;
+  auto m = unio::io_multiplexer::best_available(2).value();
+  auto pair = unio::socket_handle::pair().value();
+  pair.first.set_multiplexer(m.get());
+  std::atomic<bool> ends = false;
+  std::jthread runner([&] {
+    while (!ends) (void)m->try_run_for(1ms);
+  });
+  for (int i = 0; i != 20; ++i) {
+    unio::asio_context context;
+    unio::async_start(context, unio::async_read(pair.first, unio::mutable_buffer(&c, 1)), never(living));
+    if (i % 2 == 1) std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_EQ(living, 0);
+  ends = true;
+  runner.join();
+  pair.first.set_multiplexer(nullptr);
+}
+
+TEST(asio_lifetime, drops_what_an_exception_has_left) {
+  int living = 0;
+  {
+    unio::asio_context context;
+    asio::post(context, [] { throw std::runtime_error("x"); });
+    for (int i = 0; i != 10; ++i) asio::post(context, never(living));
+    EXPECT_THROW(context.run(), std::runtime_error);
+  }
+  EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, gives_all_memory_back) {
+  counted_memory memory;
+  char c;
+  int living = 0;
+  {
+    unio::asio_context context;
+    ends e(context);
+    e.a.async_read_some(asio::buffer(&c, 1),
+                        asio::bind_allocator(counting_allocator<char>(memory), never(living)));
+    asio::post(context, asio::bind_allocator(counting_allocator<char>(memory), never(living)));
+    EXPECT_EQ(memory.blocks, 2);
+  }
+  EXPECT_EQ(memory.blocks, 0);
+  EXPECT_EQ(living, 0);
+}
+
+TEST(asio_lifetime, destroys_a_context_that_is_shared) {
+  int living = 0;
+  for (int i = 0; i != 10; ++i) {
+    unio::asio_context context(3);
+    ends e(context);
+    char c;
+    std::vector<std::jthread> threads;
+    auto const work = asio::make_work_guard(context);
+    for (int t = 0; t != 3; ++t) threads.emplace_back([&] { context.run(); });
+    e.a.async_read_some(asio::buffer(&c, 1), never(living));
+    for (int p = 0; p != 10; ++p) asio::post(context, [] {});
+    context.stop();
+    threads.clear();
+    asio::post(context, never(living));
+  }
+  EXPECT_EQ(living, 0);
+}
+
+/// The harness sees a handler that is called after its context.
+TEST(asio_lifetime, canary_of_handlers_that_must_not_be_called) {
+  int living = 0;
+  testing::TestPartResultArray found;
+  {
+    testing::ScopedFakeTestPartResultReporter const reporter(
+        testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &found);
+    unio::asio_context context;
+    asio::post(context, never(living));
+    context.run();
+  }
+  EXPECT_EQ(found.size(), 1);
+  EXPECT_EQ(living, 0);
+  counted_memory memory;
+  auto* const p = counting_allocator<char>(memory).allocate(1);
+  EXPECT_EQ(memory.blocks, 1);
+  counting_allocator<char>(memory).deallocate(p, 1);
+}
+
+} // namespace
