@@ -36,7 +36,7 @@ struct fault {
 // clang-format off
 constexpr fault faults[] = {
   {"short", &simulation_options::short_transfers, true, "a call moves fewer bytes than it could"},
-  {"spurious", &simulation_options::spurious_wakeups, true, "a non-blocking descriptor is not ready, as reported"},
+  {"spurious", &simulation_options::spurious_wakeups, true, "what is reported ready is not"},
   {"latency", &simulation_options::latency, true, "what is sent takes time to arrive"},
   {"eintr", &simulation_options::interruptions, false, "calls fail with EINTR"},
   {"resets", &simulation_options::resets, false, "connections over the network are reset"},
