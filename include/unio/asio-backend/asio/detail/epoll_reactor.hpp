@@ -10,6 +10,7 @@
 
 #if defined(ASIO_HAS_EPOLL)
 
+#include "asio/detail/concurrency_hint.hpp"
 #include "asio/detail/conditionally_enabled_mutex.hpp"
 #include "asio/detail/op_queue.hpp"
 #include "asio/detail/reactor_op.hpp"

@@ -10,6 +10,7 @@
 
 #if defined(BOOST_ASIO_HAS_EPOLL)
 
+#include <boost/asio/detail/concurrency_hint.hpp>
 #include <boost/asio/detail/conditionally_enabled_mutex.hpp>
 #include <boost/asio/detail/op_queue.hpp>
 #include <boost/asio/detail/reactor_op.hpp>
