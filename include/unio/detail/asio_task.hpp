@@ -343,8 +343,9 @@ template <class Initiate, class... T> class [[nodiscard]] asio_task_awaitable : 
     leave(h, e);
     try {
       handler own(this, executor, emitter); // destroyed uncalled, it ends the wait
-      if (emitter != nullptr) on_stop_.emplace(stop_.get_token(), emits{emitter});
       std::move(initiate_)(std::move(own));
+      // Now that the slot has a handler: a stop may have come before.
+      if (emitter != nullptr) on_stop_.emplace(stop_.get_token(), emits{emitter});
     } catch (...) {
       error_ = std::current_exception();
     }
