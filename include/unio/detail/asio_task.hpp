@@ -379,8 +379,8 @@ namespace UNIO_ASIO_NAMESPACE {
 /// How Asio makes an awaitable of an operation with use_task.
 template <class R, class... T> class async_result<unio::UNIO_ASIO_TAG::use_task_t, R(T...)> {
  public:
-  template <class Initiation, class... Arguments>
-  static auto initiate(Initiation&& initiation, unio::UNIO_ASIO_TAG::use_task_t, Arguments&&... arguments) {
+  template <class Initiation, class Token, class... Arguments>
+  static auto initiate(Initiation&& initiation, Token&&, Arguments&&... arguments) {
     auto begin = [i = std::decay_t<Initiation>(static_cast<Initiation&&>(initiation)),
                   a = std::tuple<std::decay_t<Arguments>...>(static_cast<Arguments&&>(arguments)...)](
                      auto&& handler) mutable {
