@@ -34,7 +34,10 @@ if(TARGET unio_testing_threads)
 endif()
 if(TARGET unio_simulate)
   install(TARGETS unio_testing_libc EXPORT unioTargets COMPONENT development)
-  install(TARGETS unio_simulate LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/unio COMPONENT command)
+  install(TARGETS unio_simulate unio_stage
+    LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/unio
+    RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/unio
+    COMPONENT command)
 endif()
 foreach(part IN ITEMS tls net)
   if(TARGET unio_${part}_static)

@@ -133,7 +133,12 @@ if(unio_testing_sources)
     # Of the program's own unio it takes no place.
     target_link_options(unio_simulate PRIVATE LINKER:--as-needed LINKER:--no-undefined
       LINKER:--version-script=${PROJECT_SOURCE_DIR}/src/testing/preload/exported.map)
-    foreach(target IN ITEMS unio_testing_libc unio_simulate)
+    add_executable(unio_stage ${PROJECT_SOURCE_DIR}/src/testing/stage/main.cpp)
+    set_target_properties(unio_stage PROPERTIES
+      RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tools/unio
+      POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(unio_stage PRIVATE unio_build ${CMAKE_DL_LIBS})
+    foreach(target IN ITEMS unio_testing_libc unio_simulate unio_stage)
       target_compile_options(${target} PRIVATE -U_FORTIFY_SOURCE)
       unio_build_if_used(${target})
     endforeach()

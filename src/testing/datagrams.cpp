@@ -127,7 +127,10 @@ void world::deliver(datagram&& g) noexcept {
     int const fits = !unconnected && d->peer == g.from ? 3 : !unconnected ? 0 : is_exact ? 2 : 1;
     if (fits > found_fits) found = d.get(), found_fits = fits;
   }
-  if (found == nullptr || one_in(options.lost_datagrams, 8)) return note("lost", 0, 0);
+  if (found == nullptr || one_in(options.lost_datagrams, 8)) {
+    if (on_story != nullptr) on_story(("a datagram to " + to_string(g.to) + " is lost").c_str());
+    return note("lost", 0, 0);
+  }
   description& d = *found;
   if (found_fits == 0 || held(d) + g.bytes.size() > options.stream_capacity) return note("dropped", 0, 0);
   constexpr std::uint8_t congestion = 3;
@@ -136,6 +139,8 @@ void world::deliver(datagram&& g) noexcept {
   std::size_t at = d.arrived.size();
   if (at != 0 && one_in(options.reordered_datagrams, 4)) at = random.below(at);
   bool const twice = one_in(options.double_datagrams, 8);
+  if (on_story != nullptr && (twice || at != d.arrived.size()))
+    on_story(("a datagram to " + to_string(g.to) + (twice ? " arrives twice" : " overtakes others")).c_str());
   ++d.news;
   d.arrived.insert(d.arrived.begin() + static_cast<std::ptrdiff_t>(at), twice ? 2 : 1, g);
   note("arrived", static_cast<std::int64_t>(g.bytes.size()), static_cast<std::int64_t>(at));

@@ -290,7 +290,11 @@ std::int64_t world::latency_to(endpoint const& to) noexcept {
   if (!options.latency) return 0;
   std::int64_t const least = std::clamp<std::int64_t>(options.min_latency.count(), 0, most);
   std::int64_t const range = std::max<std::int64_t>(options.max_latency.count() - least, 0);
-  return least + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(range) + 1));
+  std::int64_t const drawn =
+      least + static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(range) + 1));
+  if (on_story != nullptr && drawn != least)
+    on_story(("the way to " + to_string(to) + " takes " + std::to_string(drawn / 1000) + " us").c_str());
+  return drawn;
 }
 
 std::shared_ptr<description> world::find_listener(endpoint const& to) noexcept {
@@ -415,6 +419,8 @@ void world::arrive(std::shared_ptr<description> const& client, int attempt) noex
 
   constexpr unsigned one_in_so_many = 8;
   if (!one_in(options.resets, one_in_so_many)) return;
+  if (on_story != nullptr)
+    on_story(("a connection to " + to_string(client->peer) + " is to be reset").c_str());
   if (random.one_in(2)) {
     between->bytes_until_reset =
         static_cast<std::int64_t>(random.below(std::uint64_t{1} << random.below(17)));

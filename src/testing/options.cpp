@@ -6,6 +6,9 @@
 
 namespace unio::inline v0_1::testing {
 
+constinit drawer on_draw = nullptr;
+constinit teller on_story = nullptr;
+
 simulation_options simulation_options::from_seed(std::uint64_t seed) noexcept {
   simulation_options o;
   o.seed = seed;

@@ -7,6 +7,13 @@
 
 namespace unio::inline v0_1::testing {
 
+/// Draws in place of all sources: 0 … bound - 1. `ordinary` is what does nothing unusual. Null: nobody does.
+using drawer = std::uint64_t (*)(std::uint64_t bound, std::uint64_t ordinary) noexcept;
+extern constinit drawer on_draw;
+/// Is told, in words, what a draw has led to. Null: nobody.
+using teller = void (*)(char const* what) noexcept;
+extern constinit teller on_story;
+
 /// splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 class random_source {
  public:
@@ -19,10 +26,15 @@ class random_source {
     return z ^ z >> 31;
   }
   /// 0 … bound - 1; 0 for a bound of 0.
-  std::uint64_t below(std::uint64_t bound) noexcept { return bound == 0 ? 0 : next() % bound; }
-  bool one_in(std::uint64_t n) noexcept { return below(n) == 0; }
+  std::uint64_t below(std::uint64_t bound) noexcept { return draw(bound, 0); }
+  bool one_in(std::uint64_t n) noexcept { return draw(n, 1) == 0; }
 
  private:
+  std::uint64_t draw(std::uint64_t bound, std::uint64_t ordinary) noexcept {
+    if (bound == 0) return 0;
+    return on_draw == nullptr ? next() % bound : on_draw(bound, ordinary);
+  }
+
   std::uint64_t state_;
 };
 

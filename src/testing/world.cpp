@@ -393,6 +393,11 @@ std::int64_t world::fill_random(void* data, std::size_t n) noexcept {
   return static_cast<std::int64_t>(n);
 }
 
+void world::narrate(int fd, std::string const& what) const noexcept {
+  if (on_story == nullptr) return;
+  on_story(find(fd) != nullptr ? (what + ", " + name_for_people(fd)).c_str() : what.c_str());
+}
+
 int world::enter(call c, int fd) noexcept {
   if (simulated_threads != nullptr) settle(); // time moves without the world
   ++counts_[static_cast<std::size_t>(c)];
@@ -407,9 +412,14 @@ int world::enter(call c, int fd) noexcept {
   }
   // Only what can be interrupted, or can be not ready, is.
   bool const moves = reads(c) || writes(c) || c == call::accept4;
-  if ((moves || c == call::poll) && options.interruptions && random.one_in(16))
+  if ((moves || c == call::poll) && options.interruptions && random.one_in(16)) {
+    narrate(fd, "is interrupted (EINTR)");
     return static_cast<int>(leave(c, fd, -EINTR));
-  if (moves && options.spurious_wakeups && random.one_in(8)) return static_cast<int>(leave(c, fd, -EAGAIN));
+  }
+  if (moves && options.spurious_wakeups && random.one_in(8)) {
+    narrate(fd, "finds nothing ready (EAGAIN)");
+    return static_cast<int>(leave(c, fd, -EAGAIN));
+  }
   return 0;
 }
 
@@ -422,7 +432,11 @@ std::int64_t world::leave(call c, int fd, std::int64_t r) noexcept {
 
 std::size_t world::bounded(std::size_t n) noexcept {
   if (options.max_transfer_bytes != 0) n = std::min(n, options.max_transfer_bytes);
-  if (n > 1 && options.short_transfers && random.one_in(3)) n = 1 + random.below(n);
+  if (n <= 1 || !options.short_transfers || !random.one_in(3)) return n;
+  std::size_t const fewer = 1 + random.below(n);
+  if (on_story != nullptr && fewer != n)
+    on_story(("moves " + std::to_string(fewer) + " of " + std::to_string(n) + " bytes").c_str());
+  n = fewer;
   return n;
 }
 

@@ -15,6 +15,8 @@ int main(int argc, char** argv) {
   if (name == "eintr") return programs::unhandled_eintr();
   if (name == "datagrams") return programs::datagrams();
   if (name == "files") return programs::files(argument);
+  if (name == "serve") return programs::serve();
+  if (name == "ask") return programs::ask(argument);
   if (name == "waits") return programs::waits_for_ever();
   if (name == "refused") return programs::refused(argument);
   if (name == "names") return programs::names();

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <iostream>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -256,6 +257,46 @@ int names() {
   for (unsigned char const c : random[0]) std::printf("%02x", c);
   std::printf("\n");
   return std::memcmp(random[0], random[1], 16) != 0 ? 0 : 1;
+}
+
+// One of two programs, each with objects of its own: static ones, and those of its threads.
+namespace {
+
+thread_local int of_this_thread = 7;
+int of_all = 0;
+
+struct said_at_the_end {
+  ~said_at_the_end() { std::cout << "end of " << of_all << std::endl; }
+};
+
+} // namespace
+
+int serve() {
+  int const l = listener(7005, 0);
+  of_all = 100;
+  for (;;) {
+    int const one = ::accept(l, nullptr, nullptr);
+    must(one >= 0, "accept");
+    std::thread([one] {
+      must(++of_this_thread == 8, "a thread has its own");
+      send_all(one, read_all(one, 5));
+      ::close(one);
+    }).join();
+    must(of_this_thread == 7 && ++of_all > 100, "and the first thread");
+  }
+}
+
+int ask(char const* what) {
+  static said_at_the_end const at_the_end;
+  must(of_all == 0 && of_this_thread == 7, "objects are the program's own");
+  of_this_thread = 8;
+  int const fd = connected(7005, 0);
+  send_all(fd, "hello");
+  must(read_all(fd, 5) == "hello", "an answer");
+  ::close(fd);
+  of_all = 1;
+  if (std::string_view(what) == "exit") std::exit(3);
+  return 0;
 }
 
 int waits_for_ever() {

@@ -22,6 +22,8 @@ int short_read();
 int unhandled_eintr();
 int datagrams();
 int files(char const* directory);
+int serve();
+int ask(char const* what);
 int waits_for_ever();
 int refused(char const* what);
 int names();

@@ -125,6 +125,9 @@ std::string wrong_directory(std::string const& path) {
 
 constexpr char const* library_name = "libunio_simulate.so";
 
+constexpr char const* stage_name = "unio_stage"; // beside it
+constexpr std::string_view between = "::";
+
 // Beside the command in a build, in the library directory once installed. Empty: it is in neither.
 std::string library_path() {
   char self[PATH_MAX];
@@ -159,6 +162,8 @@ struct outcome {
   std::string output;  // of what was not shown
   std::uint64_t hash = 0;
   std::uint64_t steps = 0;
+  std::vector<std::uint32_t> decisions; // their numbers, in their order
+  std::string story;
   int exec_error = 0;
 };
 
@@ -182,7 +187,9 @@ class runner {
   runner& operator=(runner const&) = delete;
   ~runner() { ::munmap(record_, sizeof(preload::record)); }
 
-  outcome run(std::uint64_t seed, bool shows_output);
+  /// `kept`: the decisions that stand; null: all.
+  outcome run(std::uint64_t seed, bool shows_output, std::vector<std::uint32_t> const* kept = nullptr,
+              bool tells = false);
 
  private:
   [[noreturn]] void execute(std::string const& setting, int output, int report) const noexcept;
@@ -213,6 +220,9 @@ void runner::execute(std::string const& setting, int output, int report) const n
   }
   (void)::fcntl(memory_.fd, F_SETFD, 0);
   std::vector<char*> arguments;
+  std::string const stage = library_.substr(0, library_.rfind('/') + 1) + stage_name;
+  if (std::ranges::find(options_.command, between) != options_.command.end())
+    arguments.push_back(const_cast<char*>(stage.c_str()));
   for (std::string const& a : options_.command) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
   (void)::execvp(arguments.front(), arguments.data());
@@ -229,8 +239,12 @@ std::string contents_of(int fd) {
   return text;
 }
 
-outcome runner::run(std::uint64_t seed, bool shows_output) {
+outcome runner::run(std::uint64_t seed, bool shows_output, std::vector<std::uint32_t> const* kept,
+                    bool tells) {
   std::memset(static_cast<void*>(record_), 0, sizeof *record_);
+  record_->kept = kept != nullptr ? static_cast<std::uint32_t>(kept->size()) : preload::record::all;
+  if (kept != nullptr) std::ranges::copy(*kept, record_->kept_numbers);
+  record_->tells = tells;
   descriptor const output(shows_output ? ::dup(STDOUT_FILENO) : ::memfd_create("output", MFD_CLOEXEC));
   int report[2];
   if (::pipe2(report, O_CLOEXEC) != 0) throw std::system_error(errno, std::system_category(), "pipe2");
@@ -253,6 +267,8 @@ outcome runner::run(std::uint64_t seed, bool shows_output) {
   preload::record const& r = *record_;
   o.hash = (r.fingerprint ^ r.run.fingerprint) * 0x100000001b3 ^ r.run.steps;
   o.steps = r.run.steps;
+  o.decisions.assign(r.numbers, r.numbers + std::min(r.decided, preload::record::most));
+  o.story.assign(r.story, r.told);
   o.refusal = r.is_refused ? r.refusal : "";
   int const signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
   if (r.version == 0) {
@@ -278,6 +294,69 @@ outcome runner::run(std::uint64_t seed, bool shows_output) {
   return o;
 }
 
+// ── fewer decisions ────────────────────────────────────────────────────────────────────────────────────────
+
+using decisions = std::vector<std::uint32_t>;
+
+constexpr unsigned most_runs = 2000;
+
+/// Decisions that are enough for the same failure, and none of which can be left out alone: by leaving out
+/// halves, quarters, … (Zeller, Hildebrandt: Simplifying and Isolating Failure-Inducing Input, TSE 2002).
+decisions shrunk(runner& r, std::uint64_t seed, outcome const& failed, unsigned& runs) {
+  auto const still_fails = [&](decisions const& kept) {
+    ++runs;
+    outcome const o = r.run(seed, false, &kept);
+    return o.failed && o.how == failed.how && o.refusal.empty();
+  };
+  decisions kept = failed.decisions;
+  std::ranges::sort(kept); // equal ones stand or fall together
+  auto const twice = std::ranges::unique(kept);
+  kept.erase(twice.begin(), twice.end());
+  std::size_t parts = 2;
+  if (still_fails({})) return {};
+  while (kept.size() > 1 && runs < most_runs) {
+    std::size_t const size = (kept.size() + parts - 1) / parts;
+    bool is_smaller = false;
+    for (std::size_t at = 0; at < kept.size() && runs < most_runs && !is_smaller; at += size) {
+      decisions rest = kept;
+      auto const from = rest.begin() + static_cast<std::ptrdiff_t>(at);
+      rest.erase(from, from + static_cast<std::ptrdiff_t>(std::min(size, kept.size() - at)));
+      if (!still_fails(rest)) continue;
+      kept = std::move(rest);
+      is_smaller = true;
+    }
+    if (is_smaller) {
+      parts = std::max<std::size_t>(2, parts - 1);
+    } else if (parts >= kept.size()) {
+      break;
+    } else {
+      parts = std::min(kept.size(), parts * 2);
+    }
+  }
+  return kept;
+}
+
+decisions decisions_of(std::string_view list) {
+  decisions all;
+  if (list != "none")
+    for (std::string_view const word : words_of(list))
+      all.push_back(static_cast<std::uint32_t>(std::stoul(std::string(word))));
+  return all;
+}
+
+// Numbers, upwards, with commas between, or "none".
+std::string wrong_decisions(std::string const& list) {
+  if (list == "none") return "";
+  std::int64_t before = -1;
+  for (std::string_view const part : words_of(list)) {
+    std::string const word(part);
+    if (std::string const wrong = whole_number(before + 1, (1 << 24) - 1)(word); !wrong.empty())
+      return "numbers of decisions, upwards, with commas between: " + wrong;
+    before = std::stol(word);
+  }
+  return words_of(list).size() > preload::record::most ? "too many" : "";
+}
+
 // ── reports ────────────────────────────────────────────────────────────────────────────────────────────────
 
 std::string quoted(std::string const& word) {
@@ -295,11 +374,12 @@ std::string quoted(std::string const& word) {
   return text + "'";
 }
 
-std::string again(options const& o, std::uint64_t seed) {
+std::string again(options const& o, std::uint64_t seed, std::string const& keep) {
   std::string line = fmt::format("unio simulate --seeds 1 --from {}", seed);
   if (o.faults) line += " --faults " + quoted(*o.faults);
   if (o.latency) line += " --latency " + quoted(*o.latency);
   for (std::string const& d : o.files) line += " --files " + quoted(d);
+  if (!keep.empty()) line += " --keep " + keep;
   line += " --";
   for (std::string const& word : o.command) line += " " + quoted(word);
   return line;
@@ -334,7 +414,8 @@ void describe(CLI::App& app, options& o) {
   list += fmt::format("  {:<9} calls on files below --files fail with EIO (not by default)\n",
                       preload::files_fail);
   app.footer(
-      "Behind it all: -- PROGRAM ARGUMENTS…, what to run. Its sockets, files below --files, threads, clocks "
+      "Behind it all: -- PROGRAM ARGUMENTS…, what to run; several with :: between, the last of which ends "
+      "it. Its sockets, files below --files, threads, clocks "
       "and "
       "random bytes are\nsimulated, and its standard input is empty. Each line about a seed that failed has "
       "the command that runs it again.\n\nFaults:\n" +
@@ -354,6 +435,12 @@ void describe(CLI::App& app, options& o) {
   app.add_option("--latency", o.latency, "How long what is sent takes. By default 0..5ms")
       ->type_name("RANGE")
       ->check(wrong_range);
+  app.add_flag(
+      "--shrink", o.shrink,
+      "Find the fewest decisions with which the first seed that fails still does, and tell what they are");
+  app.add_option("--keep", o.keep, "Only these decisions of the seed stand: as --shrink prints them")
+      ->type_name("NUMBERS")
+      ->check(wrong_decisions);
   app.add_option(
          "--files", o.files,
          "A directory whose files are simulated, with the contents they have now; may be given several times")
@@ -361,6 +448,29 @@ void describe(CLI::App& app, options& o) {
       ->allow_extra_args(false)
       ->check(wrong_directory);
 }
+
+namespace {
+
+// What is enough for the failure, told in the order in which it happened.
+void tell_shrunk(options const& o, runner& r, std::uint64_t seed, outcome const& failed) {
+  unsigned runs = 0;
+  decisions const kept = shrunk(r, seed, failed, runs);
+  outcome const last = r.run(seed, false, &kept, true);
+  fmt::print("  shrunk in {} runs: {} of {} decisions are enough", runs, kept.size(),
+             failed.decisions.size());
+  std::string const list = kept.empty() ? "none" : fmt::format("{}", fmt::join(kept, ","));
+  fmt::print("; again: {}\n", escaped(again(o, seed, list)));
+  std::string_view story = last.story;
+  for (int i = 1; !story.empty(); ++i) {
+    std::size_t const line = std::min(story.find('\n'), story.size());
+    fmt::print("  {:>3}. {}\n", i, escaped(story.substr(0, line)));
+    story.remove_prefix(std::min(line + 1, story.size()));
+  }
+  fmt::print("       then: {}\n", last.how);
+  show_output(last.output);
+}
+
+} // namespace
 
 int run(options const& o) {
   if (o.command.empty()) {
@@ -376,10 +486,11 @@ int run(options const& o) {
   auto const begin = std::chrono::steady_clock::now();
   runner r(o, library);
   std::uint64_t failures = 0, hash = 0xcbf29ce484222325, steps = 0;
-  bool const shows_output = o.seeds == 1;
+  bool const shows_output = o.seeds == 1 && !o.shrink;
+  decisions const kept = decisions_of(o.keep.value_or("none"));
   for (std::uint64_t i = 0; i != o.seeds; ++i) {
     std::uint64_t const seed = o.from + i;
-    outcome const one = r.run(seed, shows_output);
+    outcome const one = r.run(seed, shows_output, o.keep ? &kept : nullptr);
     if (one.exec_error != 0)
       return say(one.exec_error == ENOENT ? not_found : cannot_be_executed, o.command.front(),
                  std::strerror(one.exec_error));
@@ -388,8 +499,12 @@ int run(options const& o) {
     steps += one.steps;
     if (!one.failed) continue;
     ++failures;
-    fmt::print("seed {}: {}; again: {}\n", seed, one.how, escaped(again(o, seed)));
-    if (failures == 1 && !shows_output) show_output(one.output);
+    fmt::print("seed {}: {}; again: {}\n", seed, one.how, escaped(again(o, seed, o.keep.value_or(""))));
+    if (failures == 1 && o.shrink) {
+      tell_shrunk(o, r, seed, one);
+    } else if (failures == 1 && !shows_output) {
+      show_output(one.output);
+    }
     std::fflush(stdout);
   }
   std::chrono::duration<double> const took = std::chrono::steady_clock::now() - begin;

@@ -20,6 +20,8 @@ struct options {
   std::optional<std::string> faults;  ///< none: the usual ones
   std::optional<std::string> latency; ///< none: 0..5ms
   std::vector<std::string> files;
+  std::optional<std::string> keep; ///< decisions; none: all
+  bool shrink = false;
 };
 
 /// Adds the command's options, which set `o`.

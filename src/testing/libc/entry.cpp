@@ -134,7 +134,9 @@ entry::entry(char const* name, void* caller) noexcept
   if (simulates_) current_call = {name, caller};
 }
 
-entry::~entry() { --depth; }
+entry::~entry() {
+  if (--depth == 0) current_call = {};
+}
 
 std::string describe_caller(void* address) {
   Dl_info where{};

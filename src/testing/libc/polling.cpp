@@ -190,6 +190,8 @@ std::int64_t poll_all(pollfd* fds, nfds_t n, std::int64_t timeout_ns, sigset_t c
     std::int64_t const ready = poll_now(fds, n, files);
     if (ready != 0 || !wakes_for_nothing) return ready;
     fds[which].revents = static_cast<short>(fds[which].events & (POLLIN | POLLOUT));
+    if (on_story != nullptr)
+      on_story(("reports " + std::to_string(fds[which].fd) + " ready, which is not").c_str());
     return fds[which].revents != 0 ? 1 : 0;
   });
 }

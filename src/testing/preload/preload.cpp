@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 
 namespace unio::inline v0_1::testing::preload {
@@ -180,6 +181,42 @@ void fill(std::string const& path) {
   (void)libc::raw(SYS_close, dir);
 }
 
+// A draw depends on the seed, on who draws in which call, and on how many such draws there were before: what
+// becomes of one decision changes no other. So decisions can be left out one by one.
+constinit std::uint64_t seed_of_draws = 0;
+
+std::uint64_t draw(std::uint64_t bound, std::uint64_t ordinary) noexcept {
+  static constinit std::uint32_t draws[4096] = {}; // by hash; those that share an entry count together
+  std::uint64_t key = 0xcbf29ce484222325;
+  auto const mix = [&key](std::uint64_t x) { key = (key ^ x) * 0x100000001b3; };
+  for (char const* c = libc::current_call.name; c != nullptr && *c != '\0'; ++c)
+    mix(static_cast<std::uint8_t>(*c));
+  mix(threads::me != nullptr ? static_cast<std::uint64_t>(threads::me->number) : 0);
+  mix(bound);
+  mix(ordinary);
+  std::uint64_t const nth = draws[(key ^ key >> 32) % std::size(draws)]++;
+  std::uint64_t const value = random_source(random_source(seed_of_draws ^ key).next() + nth).next() % bound;
+  bool const is_ordinary = ordinary == 0 ? value == 0 : value != 0;
+  if (is_ordinary) return value;
+  record& r = *shared;
+  auto const number = static_cast<std::uint32_t>(random_source(key + nth).next() >> 40);
+  if (r.kept != record::all && !std::binary_search(r.kept_numbers, r.kept_numbers + r.kept, number))
+    return ordinary;
+  if (r.decided != record::most) r.numbers[r.decided++] = number;
+  return value;
+}
+
+void tell(char const* what) noexcept {
+  record& r = *shared;
+  std::size_t const room = sizeof r.story - r.told;
+  char const* const name = libc::current_call.name;
+  int const thread = threads::me != nullptr ? threads::me->number : 0;
+  int const n = std::snprintf(r.story + r.told, room, "%.6f s, T%d%s%s: %s\n",
+                              static_cast<double>(threads::current->now - 1'000'000'000) / 1e9, thread,
+                              name != nullptr ? " in " : "", name != nullptr ? name : "", what);
+  if (n > 0 && static_cast<std::size_t>(n) < room) r.told += static_cast<std::uint32_t>(n);
+}
+
 [[gnu::constructor]] void begin() {
   char const* const text = std::getenv(variable);
   if (text == nullptr) return;
@@ -203,14 +240,20 @@ void fill(std::string const& path) {
     (void)libc::refuse(line);
   };
   threads::on_end = end_run;
+  simulation_options const options = options_of(w);
+  threads::strategy const strategy = threads::strategy::of_seed(w.seed, true);
+  std::uint64_t const steps = expected_steps(w.seed);
+  if (w.record_fd < 0) shared->kept = record::all;
+  seed_of_draws = random_source(w.seed).next();
+  on_draw = draw;
+  if (shared->tells) on_story = tell;
   if (libc::placeholder() < 0) cannot("/dev/null cannot be opened");
   libc::link_in_place();
   thread_options o;
   o.max_steps = most_steps;
   o.max_time = longest_run;
-  threads::begin_run(o, w.seed, threads::strategy::of_seed(w.seed, true), expected_steps(w.seed),
-                     shared->run);
-  static world* const simulated = new world(options_of(w));
+  threads::begin_run(o, w.seed, strategy, steps, shared->run);
+  static world* const simulated = new world(options);
   simulated->mirror_fingerprint(&shared->fingerprint);
   for (std::string const& d : w.directories) {
     libc::simulate_directory(d);

@@ -21,6 +21,16 @@ struct record {
   static constexpr std::uint64_t current_version = 1;
   std::uint64_t version;     ///< of the library; 0: the program has not loaded it
   std::uint64_t fingerprint; ///< of the simulated system
+  /// Decisions are draws that were not ordinary. Each has a number, which is the same whatever became of the
+  /// others. Those that stand, upwards; what else is drawn is ordinary. all: each stands.
+  static constexpr std::uint32_t all = ~std::uint32_t{0}, most = 65536;
+  std::uint32_t kept;
+  std::uint32_t kept_numbers[most];
+  std::uint32_t decided; ///< how many there were, in their order
+  std::uint32_t numbers[most];
+  bool tells; ///< a line for each decision that stands, in `story`
+  std::uint32_t told;
+  char story[16384];
   bool is_refused;
   char refusal[2048];
   threads::run_record run;
@@ -36,7 +46,7 @@ struct fault {
 // clang-format off
 constexpr fault faults[] = {
   {"short", &simulation_options::short_transfers, true, "a call moves fewer bytes than it could"},
-  {"spurious", &simulation_options::spurious_wakeups, true, "what is reported ready is not"},
+  {"spurious", &simulation_options::spurious_wakeups, true, "a non-blocking one is not ready, as reported"},
   {"latency", &simulation_options::latency, true, "what is sent takes time to arrive"},
   {"eintr", &simulation_options::interruptions, false, "calls fail with EINTR"},
   {"resets", &simulation_options::resets, false, "connections over the network are reset"},

@@ -148,6 +148,7 @@ pthread_key_t end_key;
 void* begin(void* p) {
   thread& t = *static_cast<thread*>(p);
   current->begin_thread(t);
+  if (on_begin_thread != nullptr) on_begin_thread(t);
   (void)pthread_setspecific(end_key, &t);
   return t.run(t.argument);
 }

@@ -10,6 +10,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <span>
+#include <string>
 
 namespace unio::inline v0_1::testing::threads {
 
@@ -18,6 +19,7 @@ constinit thread_local int inside = 0;
 constinit thread_local unsigned loads_in_a_row = 0;
 constinit scheduler* current = nullptr;
 constinit run_ended on_end = nullptr;
+constinit thread_begun on_begin_thread = nullptr;
 
 namespace {
 
@@ -33,8 +35,8 @@ constexpr char const* names[] = {UNIO_SYSTEM_CALLS(UNIO_NAME) UNIO_OTHER_POINTS(
 #undef UNIO_OTHER_NAME
 static_assert(std::size(names) == static_cast<std::size_t>(at::count));
 
-constexpr char const* needs[] = {"nothing", "thread",    "mutex", "condition", "rwlock",
-                                 "once",    "semaphore", "futex", "time",      "system"};
+constexpr char const* needs[] = {"nothing",   "thread", "mutex", "condition", "rwlock",         "once",
+                                 "semaphore", "futex",  "time",  "system",    "a program's end"};
 
 // Two streams of one seed must not be shifted copies of each other, as those of neighbours would be.
 std::uint64_t stream_of(std::uint64_t seed, std::uint64_t purpose) noexcept {
@@ -96,6 +98,8 @@ void scheduler::note_turn(thread const& to) noexcept {
 void scheduler::pass_baton(thread& to) noexcept {
   thread& mine = *me;
   if (&to == &mine) return;
+  if (on_story != nullptr && mine.waits == need::nothing && !mine.has_ended)
+    on_story(("T" + std::to_string(to.number) + " goes on, at " + name_of(mine.doing)).c_str());
   note_turn(to);
   give_baton(to);
   take_baton(mine);
@@ -131,6 +135,7 @@ thread* scheduler::choose(bool yields) noexcept {
       strategy_.how == way::undisturbed || (strategy_.how == way::sticky && !random.one_in(strategy_.one_in));
   if (can_stay && stays) return me;
   std::uint64_t left = strategy_.how == way::undisturbed ? 0 : random.below(able);
+  if (left == 0 && on_draw != nullptr && can_stay) return me; // as if nothing had been drawn
   for (auto const& t : threads_) {
     if (t->has_ended || t->waits != need::nothing || (yields && t.get() == me)) continue;
     if (left-- == 0) return t.get();
@@ -264,6 +269,7 @@ void scheduler::system_changed() noexcept {
 thread& scheduler::add() noexcept {
   auto t = std::make_unique<thread>();
   t->number = static_cast<int>(threads_.size());
+  if (me != nullptr) t->program = me->program;
   t->priority = static_cast<std::int64_t>(random.below(std::uint64_t{1} << 32)) + 1;
   return *threads_.emplace_back(std::move(t));
 }
@@ -289,6 +295,22 @@ void scheduler::end_thread() noexcept {
   note_turn(next);
   me = nullptr;
   give_baton(next);
+}
+
+void scheduler::end_program() noexcept {
+  ++inside;
+  thread& mine = *me;
+  step(at::thread_end);
+  for (auto const& t : threads_) {
+    if (t->program != mine.program) continue;
+    t->has_ended = true;
+    wake_all(need::thread, t.get());
+  }
+  wake_all(need::program, nullptr);
+  thread& next = next_to_run();
+  note_turn(next);
+  give_baton(next);
+  for (;;) take_baton(mine); // nobody gives it
 }
 
 // ---- reports --------------------------------------------------------------------------------------------

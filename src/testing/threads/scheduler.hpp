@@ -30,7 +30,8 @@ namespace unio::inline v0_1::testing::threads {
   X(thread_create)                                                                                    \
   X(thread_join)                                                                                      \
   X(thread_detach)                                                                                    \
-  X(thread_end) X(mutex_lock) X(mutex_try_lock) X(mutex_unlock) X(condition_wait) X(condition_signal) \
+  X(thread_end)                                                                                       \
+  X(mutex_lock) X(mutex_try_lock) X(mutex_unlock) X(condition_wait) X(condition_signal)               \
       X(condition_broadcast) X(reader_lock) X(writer_lock) X(rwlock_unlock) X(once) X(semaphore_wait) \
           X(semaphore_post) X(futex_wait) X(futex_wake) X(yield) X(sleep) X(clock) X(atomic_load)     \
               X(atomic_store) X(atomic_exchange) X(atomic_fetch) X(atomic_compare) X(fence) X(system)
@@ -55,7 +56,8 @@ enum class need : std::uint8_t {
   semaphore,
   futex,
   time,
-  system
+  system,
+  program
 };
 
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max();
@@ -76,6 +78,7 @@ struct thread {
   std::int64_t priority = 0;
   unsigned yields = 0;
   unsigned rounds = 0; ///< of destructors of its keys
+  int program = -1;    ///< of several: a thread's are its maker's
   pthread_t handle{};
   void* (*run)(void*) = nullptr;
   void* argument = nullptr;
@@ -129,6 +132,8 @@ class scheduler {
   [[nodiscard]] thread* find(pthread_t handle) noexcept;
   void begin_thread(thread& t) noexcept; ///< on the new thread
   void end_thread() noexcept;            ///< on the one that ends
+  /// Neither the calling thread nor another of its program goes on.
+  [[noreturn]] void end_program() noexcept;
 
   void holds(void const* what) noexcept;
   void lets_go(void const* what) noexcept;
@@ -203,6 +208,9 @@ void use_one_processor() noexcept;
 /// Runs in place of the end of the process, when a run has ended by itself.
 using run_ended = void (*)(run_record const&) noexcept;
 extern constinit run_ended on_end;
+/// Runs first of all on a new thread.
+using thread_begun = void (*)(thread& t) noexcept;
+extern constinit thread_begun on_begin_thread;
 
 /// Makes the table of system calls the scheduler's.
 void answer_system_calls() noexcept;

@@ -26,7 +26,7 @@ _unio() {
     *:--algorithm) words='lock_files byte_ranges atomic_append memory_map' ;;
     *:--faults) words='short spurious latency eintr resets loss double reorder files all none' ;;
     *:--progress) words='auto bar json none' ;;
-    *:--port | *:--address | *:--threads | *:--timeout | *:--entity | *:--server | *:--type | *:--depth | *:--seeds | *:--from | *:--latency) return ;;
+    *:--port | *:--address | *:--threads | *:--timeout | *:--entity | *:--server | *:--type | *:--depth | *:--seeds | *:--from | *:--latency | *:--keep) return ;;
     *)
       if [[ $current != -* ]]; then
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
@@ -43,7 +43,7 @@ _unio() {
       echo) words='--port --address --mode --tls --driver --threads --shared --busy --timer' ;;
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;
-      simulate) words='--seeds --from --faults --latency --files --' ;;
+      simulate) words='--seeds --from --faults --latency --shrink --keep --files --' ;;
       walk) words='--summary --type --depth --threads --sort -0 --null --follow --cross-mounts' ;;
       cp) words='-f --replace --allow-incomplete --resume --durable --verify -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
       rm) words='-r -R --recursive -f --force -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;

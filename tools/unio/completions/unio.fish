@@ -40,6 +40,8 @@ complete -c unio -n '__fish_seen_subcommand_from simulate' -l seeds -x -d 'How m
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l from -x -d 'The first seed'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l faults -x -a 'short spurious latency eintr resets loss double reorder files all none' -d 'What may go wrong'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l latency -x -d 'How long what is sent takes'
+complete -c unio -n '__fish_seen_subcommand_from simulate' -l shrink -d 'Find the fewest decisions that fail, and tell them'
+complete -c unio -n '__fish_seen_subcommand_from simulate' -l keep -x -d 'Only these decisions stand'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l files -x -a '(__fish_complete_directories)' -d 'A directory whose files are simulated'
 
 complete -c unio -n '__fish_seen_subcommand_from resolve' -l server -x -d 'Ask this name server'
