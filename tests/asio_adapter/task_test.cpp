@@ -281,7 +281,8 @@ TEST_F(use_task, passes_on_what_an_initiation_throws) {
   auto const initiate = [](auto) { throw std::runtime_error("not begun"); };
   run([&]() -> unio::task<> {
     try {
-      co_await asio::async_initiate<unio::use_task_t const, void(asio_error_code)>(initiate, unio::use_task);
+      (void)co_await asio::async_initiate<unio::use_task_t const, void(asio_error_code)>(initiate,
+                                                                                         unio::use_task);
     } catch (std::runtime_error const&) {
       caught = true;
     }

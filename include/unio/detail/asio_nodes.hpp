@@ -433,17 +433,13 @@ inline bool asio_node::leave_group() noexcept {
 inline void asio_service::shutdown() noexcept {
   is_closing_.store(true, std::memory_order_relaxed);
   waiting_ = nullptr; // they are in their groups
-  for (bool found = true; found;) {
-    found = false;
-    std::unique_lock held(mutex_);
-    for (asio_group* g = groups_; g != nullptr && !found; g = g->next_) {
-      asio_node* const n = g->take();
-      if (n == nullptr) continue;
-      found = true;
-      held.unlock();
-      n->functions->drop(*n);
-    }
-  }
+  auto const next = [this]() noexcept -> asio_node* {
+    std::lock_guard const held(mutex_);
+    for (asio_group* g = groups_; g != nullptr; g = g->next_)
+      if (asio_node* const n = g->take(); n != nullptr) return n;
+    return nullptr;
+  };
+  while (asio_node* const n = next()) n->functions->drop(*n); // which may destroy objects, and so groups
 }
 
 } // namespace unio::detail
