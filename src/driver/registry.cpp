@@ -57,6 +57,7 @@ closing_member* registry::older_than(std::uint64_t number) noexcept {
 void registry::enlist(closing_member& m) noexcept {
   std::lock_guard const lock(mutex);
   m.number_ = ++engines_made;
+  m.asked_ = 0; // what its last thread was asked is answered: it has left
   m.next_ = first;
   m.previous_ = nullptr; // it may have been listed before
   if (first != nullptr) first->previous_ = &m;
@@ -157,8 +158,8 @@ void registry::answer_for_this_thread() noexcept {
     {
       std::lock_guard const lock(mutex);
       m = first;
-      while (m != nullptr &&
-             (!m->self_.on_own_thread() || m->self_.inherited_by_fork() || next_for(*m) == nullptr))
+      while (m != nullptr && (m->self_.run_by() != io_multiplexer::runner::this_thread ||
+                              m->self_.inherited_by_fork() || next_for(*m) == nullptr))
         m = m->next_;
     }
     if (m == nullptr) return;
