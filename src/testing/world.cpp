@@ -393,9 +393,9 @@ std::int64_t world::fill_random(void* data, std::size_t n) noexcept {
   return static_cast<std::int64_t>(n);
 }
 
-void world::narrate(int fd, std::string const& what) const noexcept {
+void world::narrate(int fd, char const* what) const noexcept {
   if (on_story == nullptr) return;
-  on_story(find(fd) != nullptr ? (what + ", " + name_for_people(fd)).c_str() : what.c_str());
+  on_story(find(fd) != nullptr ? (std::string(what) + ", " + name_for_people(fd)).c_str() : what);
 }
 
 int world::enter(call c, int fd) noexcept {

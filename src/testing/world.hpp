@@ -377,7 +377,7 @@ class world {
   [[nodiscard]] std::shared_ptr<description> share(int fd) const noexcept;
   [[nodiscard]] std::shared_ptr<description> share(description const* d) const noexcept;
   void settle() noexcept;
-  void narrate(int fd, std::string const& what) const noexcept;
+  void narrate(int fd, char const* what) const noexcept;
   /// Counts a call and says how it is to fail, or 0.
   int enter(call c, int fd) noexcept;
   std::int64_t leave(call c, int fd, std::int64_t r) noexcept;

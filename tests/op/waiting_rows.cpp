@@ -37,6 +37,7 @@ using unio::deadline;
 using unio::io_multiplexer;
 
 struct wait_for_timer : test::fixture {
+  static constexpr bool comes_by_itself = true;
   unio::timer_handle timer;
   bool comes;
 

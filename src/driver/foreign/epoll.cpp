@@ -9,6 +9,7 @@
 #include "driver/choose.hpp"
 #include "driver/foreign/foreign.hpp"
 #include "sys/calls.hpp"
+#include "sys/sanitizer.hpp"
 
 #include <sys/epoll.h>
 
@@ -51,6 +52,7 @@ class foreign_epoll final : public foreign_driver {
     std::int64_t const r = sys::epoll_wait(epoll_fd_, ready, static_cast<int>(std::min(n, events_per_call)),
                                            timeout_ns < 0 ? nullptr : &timeout);
     if (r < 0) return static_cast<int>(r);
+    sys::kernel_gives_back(this);
     for (std::int64_t i = 0; i < r; ++i)
       if (foreign_watch* const w = foreign_tag::find(ready[i].data.u64); w != nullptr)
         events[found++] = {w, ready[i].events};
@@ -62,6 +64,7 @@ class foreign_epoll final : public foreign_driver {
  private:
   std::int64_t tell(int what, foreign_watch& w) noexcept {
     epoll_event event{.events = foreign_access::interest(w) | EPOLLET, .data = {.u64 = foreign_tag::make(w)}};
+    sys::kernel_takes(this); // what the thread that waits reads of the watch
     return sys::epoll_ctl(epoll_fd_, what, foreign_access::fd(w), &event);
   }
 
