@@ -3,18 +3,24 @@
 #include <unio/stop_token.hpp>
 
 namespace unio::inline v0_1 {
+// A bit of stop_source::state_: a thread waits for the lock. Only then is one notified: where any thread of the
+// program waits for any atomic object, std::atomic<>::notify_one() may be a system call (libstdc++ asks who
+// waits for one of a sixteenth of all addresses).
+constexpr std::uint32_t bit_awaited = 4;
+
 // Held for a few instructions, never while a callback runs.
 void stop_source::lock() noexcept {
   for (;;) {
-    std::uint32_t const before = state_.fetch_or(bit_locked, std::memory_order_acquire); // pairs: unlock()
+    std::uint32_t before = state_.fetch_or(bit_locked, std::memory_order_acquire); // pairs: unlock()
     if ((before & bit_locked) == 0) return;
-    state_.wait(before, std::memory_order_relaxed);
+    before = state_.fetch_or(bit_awaited, std::memory_order_relaxed);
+    if ((before & bit_locked) != 0) state_.wait(before | bit_awaited, std::memory_order_relaxed);
   }
 }
 
 void stop_source::unlock() noexcept {
-  state_.fetch_and(~bit_locked, std::memory_order_release);
-  state_.notify_one();
+  std::uint32_t const before = state_.fetch_and(~(bit_locked | bit_awaited), std::memory_order_release);
+  if ((before & bit_awaited) != 0) state_.notify_all();
 }
 
 bool stop_node::attach(stop_token token) noexcept {

@@ -6,14 +6,10 @@ namespace unio::inline v0_1 {
 
 // Held for a few instructions.
 void task_group::lock() noexcept {
-  while (locked_.exchange(true, std::memory_order_acquire)) // pairs with unlock()
-    locked_.wait(true, std::memory_order_relaxed);
+  while (locked_.exchange(true, std::memory_order_acquire)) sys::sched_yield(); // pairs with unlock()
 }
 
-void task_group::unlock() noexcept {
-  locked_.store(false, std::memory_order_release);
-  locked_.notify_one();
-}
+void task_group::unlock() noexcept { locked_.store(false, std::memory_order_release); }
 
 void task_group::run(detail::group_member& m, std::coroutine_handle<> child) noexcept {
   left_.fetch_add(1, std::memory_order_relaxed);
