@@ -52,8 +52,10 @@ class shared_state {
   /// counts as pending, so much has ended here.
   virtual bool before_sleep(int landed) noexcept = 0;
   virtual void after_sleep() noexcept = 0;
-  /// The thread leaves the engine, with something in flight, or has woken and calls a receiver.
+  /// The thread has something in flight, and has woken and calls a receiver.
   virtual void goes_away() noexcept = 0;
+  /// The thread leaves the engine; it may be long until it comes again.
+  virtual void leaves(bool has_in_flight) noexcept = 0;
   /// When a thread that sleeps must look again at the latest.
   [[nodiscard]] virtual std::int64_t look_again() noexcept = 0;
   /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
@@ -202,7 +204,7 @@ class engine final : public io_multiplexer, public leaves_remains {
     inside& operator=(inside const&) = delete;
     ~inside() {
       if (engine_ == nullptr || --engine_->depth_ != 0) return;
-      if (engine_->in_flight_ != 0) engine_->shared_->goes_away();
+      engine_->shared_->leaves(engine_->in_flight_ != 0);
       engine_->inside_.unlock(); // last: what is taken may end, and the multiplexer after it
     }
 

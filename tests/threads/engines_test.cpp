@@ -24,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <vector>
 
 namespace {
 
@@ -168,6 +169,56 @@ TEST_P(threads_on, a_post_is_not_lost_while_the_thread_lies_down) {
     runs.wait();
     (void)m->post([&] { stop = true; });
     runner.join();
+  });
+}
+
+/// Runs `m`, on which something is pending for ever, until `end`; then the next thread that does is woken.
+void run_until(unio::io_multiplexer& m, std::latch& end) {
+  unio::timer_handle t(for_ever);
+  unio::start(m, unio::async_wait(t), [](auto) {});
+  while (!end.try_wait()) (void)m.run();
+  m.wake();
+}
+
+// The one that is called for it may be on its way out.
+TEST_P(threads_on, a_post_is_not_lost_with_a_thread_that_leaves_run) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::latch ran(1);
+    std::thread runner(run_until, std::ref(*m), std::ref(ran));
+    std::thread leaver([&] {
+      (void)m->try_run_for(1ms);
+      ran.wait(); // does something else
+      m->wake();  // which it may have taken
+    });
+    std::this_thread::sleep_for(1ms);
+    (void)m->post([&] { ran.count_down(); });
+    ran.wait();
+    m->wake();
+    leaver.join();
+    runner.join();
+  });
+}
+
+// Its own thread would come to it next, but does not.
+TEST_P(threads_on, the_only_work_that_a_thread_posts_is_run_by_another) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::latch ran(5);
+    std::function<void()> const one = [&] {
+      ran.count_down();
+      if (ran.try_wait()) return;
+      (void)m->post(one);
+      ran.wait();
+    };
+    auto const begun = std::chrono::steady_clock::now();
+    std::vector<std::thread> others;
+    for (int i = 0; i != 5; ++i) others.emplace_back(run_until, std::ref(*m), std::ref(ran));
+    (void)m->post(one);
+    ran.wait();
+    m->wake();
+    require(std::chrono::steady_clock::now() - begun < 100ms, "one that sleeps looks soon");
+    for (std::thread& t : others) t.join();
   });
 }
 

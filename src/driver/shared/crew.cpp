@@ -358,6 +358,12 @@ void slot::goes_away() noexcept {
   });
 }
 
+// What it was called for, or has posted, may be in its slot.
+void slot::leaves(bool has_in_flight) noexcept {
+  if (has_work()) all.call_one();
+  if (has_in_flight) goes_away();
+}
+
 // ---- a thread's place -------------------------------------------------------------------------------------
 
 slot::slot(crew& c) noexcept : all(c) { unclaimed = &c.unclaimed_; }
@@ -374,7 +380,7 @@ int slot::run_shared(int max_items) noexcept {
   unsigned const now = turn() + 1;
   turns_.store(now, std::memory_order_relaxed);
   say_load();
-  if (!all.has_work()) return 0;
+  if (!has_work() && !all.has_work()) return 0;
   count_work();
   // What is everybody's must not wait for ever behind what this thread posts to itself.
   if (all.everybodys_.has_work()) all.everybodys_.give(*this, all.present(), 64);
@@ -385,10 +391,11 @@ int slot::run_shared(int max_items) noexcept {
     age();
   }
   int const of_new = has_work() ? half(max_items, now >> 1) : max_items;
-  int n = run_new(std::min(of_new, turn_budget));
+  int n =
+      all.new_.has_work() || leaves_until_ != deadline::forever ? run_new(std::min(of_new, turn_budget)) : 0;
   if (n == max_items || (!has_work() && (n != 0 || all.threads_ == 1 || !all.fetch(*this)))) return n;
   n += run_posted(has_forked() ? half(max_items - n, now) : max_items - n);
-  return n + run_forked(std::min(max_items - n, turn_budget));
+  return has_forked() ? n + run_forked(std::min(max_items - n, turn_budget)) : n;
 }
 
 // Before anything leaves a queue. A pool's run() never says that nothing is pending.

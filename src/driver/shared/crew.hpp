@@ -61,6 +61,7 @@ class slot final : public shared_state, public work_slot {
   bool before_sleep(int landed) noexcept override;
   void after_sleep() noexcept override;
   void goes_away() noexcept override;
+  void leaves(bool has_in_flight) noexcept override;
   std::int64_t look_again() noexcept override;
   void count(int change) noexcept override;
   int pending() noexcept override;
