@@ -114,7 +114,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   /// Takes over what waits in `away`, whose thread is not there to go on with it, if there is anything to go
   /// on with. On this engine's thread. Returns what it has found there: its thread, something that may be
   /// taken later, nothing of the kind, or what it has taken.
-  found take_from(engine& away) noexcept;
+  found take_from(engine& away, io_operation const* only = nullptr) noexcept;
   /// Changes whenever the thread leaves the engine for a while, so that one that stays away can be told. From
   /// any thread.
   [[nodiscard]] unsigned trips() const noexcept { return trips_.load(std::memory_order_relaxed); }
@@ -346,6 +346,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void expire_first_ones(bound const& b) noexcept;
   void take_messages() noexcept;
   void wait_for_others() noexcept;
+  void wait_for_its_thread(io_operation const& op, int times) noexcept;
+  void go_on_without(engine& other, io_operation const& op) noexcept;
   void end_what_stays() noexcept;
   bool ask_for_all_back(bool again) noexcept;
   bool ask_back(io_operation& op) noexcept;
@@ -354,7 +356,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] static bool can_be_taken(io_operation const& op) noexcept;
   bool release(io_operation& op) noexcept;
   [[nodiscard]] bool has_some_for_others() noexcept;
-  void give_what_waits(operation_queue& batch) noexcept;
+  void give_what_waits(operation_queue& batch, io_operation const* only) noexcept;
   void pass_on_messages() noexcept;
   unsigned go() noexcept {
     unsigned const depth = std::exchange(depth_, 0U);

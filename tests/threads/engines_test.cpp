@@ -133,6 +133,24 @@ TEST_P(threads_on, run_says_0_only_when_what_was_posted_has_run) {
   });
 }
 
+// Each waits for the other, which runs what it has started.
+TEST_P(threads_on, two_threads_destroy_what_the_other_one_runs) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    std::latch both(2);
+    auto const destroy_one = [&] {
+      unio::timer_handle never(for_ever, m.get());
+      auto op = unio::connect(unio::atomic_async_wait(never), ignoring<void>{});
+      op.start();
+      (void)m->try_run(); // takes over some that no thread runs yet
+      both.arrive_and_wait();
+    };
+    std::thread other(destroy_one);
+    destroy_one();
+    other.join();
+  });
+}
+
 // ---- waking ----
 
 TEST_P(threads_on, a_wake_is_not_lost_while_another_thread_posts) {

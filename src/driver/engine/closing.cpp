@@ -58,12 +58,33 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
   delivered_ += (turn_.is_delivering() ? 0 : values) - own;
 }
 
+// For what the thread of this engine does with `op`. That thread may be away, or wait for this one in the same
+// way. So after a while this one takes the operation if it can, and otherwise goes on with what it runs
+// itself. It does not take others: two threads could take them from each other for ever.
+void engine::wait_for_its_thread(io_operation const& op, int times) noexcept {
+  if (times >= 64 && shared_ != nullptr) {
+    io_multiplexer& all = shared_->unclaimed->of();
+    if (io_multiplexer& mine = all.of_this_thread(); &mine != &all)
+      static_cast<engine&>(mine).go_on_without(*this, op);
+  }
+  sys::sched_yield();
+}
+
+// A wake() that comes meanwhile is for the run() that follows.
+void engine::go_on_without(engine& other, io_operation const& op) noexcept {
+  inside const here(*this);
+  if (take_from(other, &op) == found::taken) return;
+  bool woken = false;
+  (void)run_turns(-1, 0, &woken);
+  if (woken) shared_->give_wake();
+}
+
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
-    while (!op.finished() && !inherited_by_fork()) {
+    for (int times = 0; !op.finished() && !inherited_by_fork(); ++times) {
       if (is_elsewhere(op)) return op.multiplexer()->finish(op);
-      sys::sched_yield();
+      wait_for_its_thread(op, times);
     }
     return;
   }
@@ -95,9 +116,10 @@ void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
   inside const here(*this);
   cancel(op);
-  for (; !op.finished(); sys::sched_yield()) {
+  for (int times = 0; !op.finished(); ++times) {
     if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
     if (on_own_thread()) break;
+    wait_for_its_thread(op, times);
   }
   if (op.finished()) return;
   {

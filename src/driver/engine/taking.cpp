@@ -12,7 +12,8 @@ namespace unio::inline v0_1::driver {
 
 // Something that its thread would go on with.
 bool engine::has_news() const noexcept {
-  return turn_.has_results() || backend_->has_unsubmitted() || next_due() <= now() || backend_->has_news();
+  return turn_.has_results() || mail_.has_messages() || backend_->has_unsubmitted() || next_due() <= now() ||
+         backend_->has_news();
 }
 
 // What the kernel does not know, or has been asked only to say when it may be tried. Of what it is to
@@ -54,13 +55,15 @@ bool is_result_for_others(io_operation const& op) noexcept {
 
 } // namespace
 
-void engine::give_what_waits(operation_queue& batch) noexcept {
-  turn_.take_results(is_result_for_others, [&](io_operation& op) { give_away(op, batch); });
+void engine::give_what_waits(operation_queue& batch, io_operation const* only) noexcept {
+  auto const is_wanted = [only](io_operation const& op) { return only == nullptr || &op == only; };
+  turn_.take_results([&](io_operation const& op) { return is_wanted(op) && is_result_for_others(op); },
+                     [&](io_operation& op) { give_away(op, batch); });
   descriptors_.for_each([&](descriptor& d) {
     int fd = -1;
     for (io_operation *op = oldest_on(d), *next; op != nullptr; op = next) {
       next = op->links.previous_on_handle;
-      if (!op->may_be_taken() || !can_be_taken(*op) || !release(*op)) continue;
+      if (!is_wanted(*op) || !op->may_be_taken() || !can_be_taken(*op) || !release(*op)) continue;
       fd = op->fd();
       give_away(*op, batch);
     }
@@ -80,14 +83,15 @@ bool engine::has_some_for_others() noexcept {
   return any;
 }
 
-engine::found engine::take_from(engine& away) noexcept {
+// Or only the one that is given, if it is there.
+engine::found engine::take_from(engine& away, io_operation const* only) noexcept {
   if (!away.inside_.try_lock()) return found::its_thread;
   operation_queue taken(queue_name::none);
   found what = away.has_some_for_others() ? found::waits : found::nothing;
   if (what == found::waits && away.has_news()) {
     shared_->unclaimed->move_between([&] {
       operation_queue batch(queue_name::unclaimed);
-      away.give_what_waits(batch);
+      away.give_what_waits(batch, only);
       while (io_operation* const op = batch.pop()) {
         move(*op, place::at_hand);
         adopt(*op, *this);

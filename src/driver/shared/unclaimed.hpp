@@ -27,6 +27,8 @@ class unclaimed_operations {
  public:
   explicit unclaimed_operations(io_multiplexer& of) noexcept : of_(of) {}
 
+  [[nodiscard]] io_multiplexer& of() const noexcept { return of_; }
+
   /// A hint.
   [[nodiscard]] bool may_have_some() const noexcept { return count_.load(std::memory_order_relaxed) != 0; }
   /// seq_cst: see wake_gate.hpp.
