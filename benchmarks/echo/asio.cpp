@@ -1,14 +1,15 @@
-// An echo server on Boost.Asio, by callbacks or (variant `coroutines`) by coroutines. Compiled twice: on
-// epoll, and on io_uring (BOOST_ASIO_HAS_IO_URING, BOOST_ASIO_DISABLE_EPOLL). A context that one thread runs
-// is told so, which saves it its locks (Boost.Asio, concurrency hints). Connections need no strand where
-// several threads run one: each has one operation at a time.
+// An echo server on Asio, by callbacks or (variant `coroutines`) by coroutines. Compiled several times: with
+// Boost's Asio and with that which stands alone, on epoll and on io_uring (ASIO_HAS_IO_URING,
+// ASIO_DISABLE_EPOLL), and on unio::asio. A context that one thread runs is told so, which saves it its locks
+// (Asio, concurrency hints). Connections need no strand where several threads run one: each has one operation
+// at a time. With `--strands` each has one all the same, as one with a timer or a second operation needs it.
 
+#include "asio_flavour.hpp"
 #include "server.h"
 
 #include <sys/socket.h>
 
 #include <array>
-#include <boost/asio.hpp>
 #include <cerrno>
 #include <chrono>
 #include <deque>
@@ -20,9 +21,7 @@
 
 namespace {
 
-namespace asio = boost::asio;
 using asio::ip::tcp;
-using boost::system::error_code;
 
 class session {
  public:
@@ -49,13 +48,18 @@ class session {
   std::array<char, echo_buffer_size> buffer_;
 };
 
-void accept_by_callbacks(tcp::acceptor& listening) {
-  listening.async_accept([&listening](error_code e, tcp::socket s) {
+void accept_by_callbacks(tcp::acceptor& listening, bool on_strands) {
+  auto const accepted = [&listening, on_strands](error_code e, tcp::socket s) {
     if (e) echo_fail("accept", e.value());
     s.set_option(tcp::no_delay(true));
     session::read(std::make_unique<session>(std::move(s)));
-    accept_by_callbacks(listening);
-  });
+    accept_by_callbacks(listening, on_strands);
+  };
+  if (on_strands) {
+    listening.async_accept(asio::make_strand(listening.get_executor()), accepted);
+  } else {
+    listening.async_accept(accepted);
+  }
 }
 
 using awaited_socket = asio::use_awaitable_t<>::as_default_on_t<tcp::socket>;
@@ -67,15 +71,17 @@ asio::awaitable<void> echo(awaited_socket s) try {
     std::size_t const n = co_await s.async_read_some(asio::buffer(buffer));
     co_await asio::async_write(s, asio::buffer(buffer.data(), n));
   }
-} catch (boost::system::system_error const&) {
+} catch (system_error const&) {
   // The end of the connection.
 }
 
-asio::awaitable<void> accept_by_coroutines(awaited_acceptor listening) {
+asio::awaitable<void> accept_by_coroutines(awaited_acceptor listening, bool on_strands) {
   for (;;) {
-    awaited_socket s = co_await listening.async_accept();
+    asio::any_io_executor where = listening.get_executor();
+    if (on_strands) where = asio::make_strand(where);
+    awaited_socket s = co_await listening.async_accept(where);
     s.set_option(tcp::no_delay(true));
-    asio::co_spawn(listening.get_executor(), echo(std::move(s)), asio::detached);
+    asio::co_spawn(where, echo(std::move(s)), asio::detached);
   }
 }
 
@@ -109,9 +115,9 @@ struct place {
     listening.bind(at);
     listening.listen(echo_backlog);
   }
-  void begin_to_accept(bool by_coroutines) {
-    if (!by_coroutines) return accept_by_callbacks(listening);
-    asio::co_spawn(context, accept_by_coroutines(awaited_acceptor(std::move(listening))),
+  void begin_to_accept(bool by_coroutines, bool on_strands) {
+    if (!by_coroutines) return accept_by_callbacks(listening, on_strands);
+    asio::co_spawn(context, accept_by_coroutines(awaited_acceptor(std::move(listening)), on_strands),
                    [](std::exception_ptr e) {
                      if (e) std::rethrow_exception(e);
                    });
@@ -126,7 +132,7 @@ struct place {
 int main(int argc, char** argv) try {
   int const threads = echo_number(argc, argv, "--threads", 1);
   bool const is_one_each = threads > 1 && echo_flag(argc, argv, "--one-each") != 0;
-  int const hint = is_one_each || threads == 1 ? BOOST_ASIO_CONCURRENCY_HINT_UNSAFE : threads;
+  int const hint = is_one_each || threads == 1 ? ASIO_HINT_WITHOUT_LOCKS : threads;
   tcp::endpoint at(asio::ip::address_v4::loopback(), echo_port(argc, argv));
   std::deque<place> places;
   for (int i = 0; i < (is_one_each ? threads : 1); ++i)
@@ -138,7 +144,9 @@ int main(int argc, char** argv) try {
   int const busy_ms = echo_number(argc, argv, "--busy", 0);
   if (busy_ms != 0) compute_after(computes, busy_ms);
   echo_announce(first.listening.native_handle());
-  for (place& p : places) p.begin_to_accept(echo_variant(argc, argv, "coroutines") != 0);
+  bool const by_coroutines = echo_variant(argc, argv, "coroutines") != 0;
+  bool const on_strands = echo_flag(argc, argv, "--strands") != 0;
+  for (place& p : places) p.begin_to_accept(by_coroutines, on_strands);
   std::vector<std::jthread> others;
   for (int i = 1; i < threads; ++i)
     others.emplace_back([&context = is_one_each ? places[static_cast<std::size_t>(i)].context

@@ -1,20 +1,26 @@
-// Makes an echo server work, and says what that cost it: so many connections, each of which sends a message,
-// waits for all of it to come back, compares it, and sends the next (a closed loop). On a ring of its own,
+// Makes a server work, and says what that cost it: so many connections, each of which sends a message, waits
+// for all of the answer, compares it, and sends the next (a closed loop). The answer of an echo server is the
+// message; of an HTTP server, what it said first. On a ring of its own,
 // because a load generator on epoll needs more of its processor than the server of its own, and is the limit
 // sooner.
 //
 //   echo_load --port P --server-pid PID --connections C --bytes B --warm-up MS --milliseconds MS [--slow MS]
-//             [--timer FILE] [--every MS]
+//             [--timer FILE] [--every MS] [--http TARGET] [--calls yes]
 //
+// --http: asks an HTTP server for this target, always with the same text, and keeps its connections.
 // --every: each connection asks that often only, or as soon as it was answered if that took longer. --slow:
 // one more connection beside them, which asks every so many milliseconds only and is counted on its own.
 // --timer: what the server's timer writes (echo/lateness.hpp); how late it fired in the measured part.
+// --calls: counts the server's system calls meanwhile (calls.hpp), which makes it slow; the other figures
+// then mean nothing.
 //
 // Prints one line as support/subject.hpp describes it, a sample or why there is none. The value is requests
 // per second of the server's processor time, which is read from its own clock (clock_getcpuclockid(3)) at the
 // beginning and the end of the measured part; how much of it was user and how much system time, from
 // /proc/PID/stat, which counts in ticks.
 
+#include "echo/calls.hpp"
+#include "echo/http_answer.hpp"
 #include "echo/lateness.hpp"
 #include "support/histogram.hpp"
 
@@ -60,6 +66,8 @@ struct options {
   std::uint64_t every = 0; // 0: each asks again at once
   std::uint64_t slow = 0;  // 0: no slow connection
   std::string timer;       // empty: the server has none
+  std::string http;        // empty: it is an echo server
+  bool counts_calls = false;
 };
 
 constexpr std::uint64_t max_connections = 8192;
@@ -137,6 +145,10 @@ struct connection {
 class load {
  public:
   explicit load(options const& o) : bytes_(o.bytes), busy_(o.connections) {
+    if (!o.http.empty()) {
+      request_ = fmt::format("GET {} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", o.http);
+      learn_answer(static_cast<std::uint16_t>(o.port));
+    }
     open_ring();
     std::size_t const all = busy_ + (o.slow != 0 ? 1 : 0);
     messages_.resize(all * bytes_);
@@ -144,7 +156,8 @@ class load {
     for (std::size_t i = 0; i < connections_.size(); ++i) {
       connection& c = connections_[i];
       c.message = messages_.data() + i * bytes_;
-      for (std::size_t b = 0; b < bytes_; ++b) c.message[b] = static_cast<char>(i * 7 + b * 13);
+      for (std::size_t b = 0; b < bytes_; ++b)
+        c.message[b] = request_.empty() ? static_cast<char>(i * 7 + b * 13) : request_[b];
       c.fd = connect_to(static_cast<std::uint16_t>(o.port));
       receive(i);
     }
@@ -246,6 +259,27 @@ class load {
     return fd;
   }
 
+  // Asks once, before all others.
+  void learn_answer(std::uint16_t port) {
+    bytes_ = request_.size();
+    int const fd = connect_to(port);
+    if (::send(fd, request_.data(), request_.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(request_.size()))
+      fail("send", errno);
+    for (std::size_t wanted = 0; wanted == 0 || answer_.size() < wanted;) {
+      char part[buffer_size];
+      ssize_t const n = ::recv(fd, part, sizeof part, 0);
+      if (n < 0) fail("recv", errno);
+      if (n == 0) throw std::runtime_error("the server closed a connection before it had answered");
+      answer_.append(part, static_cast<std::size_t>(n));
+      wanted = benchmarks::size_of_http_answer(answer_);
+      if (answer_.size() > max_bytes) throw std::runtime_error("the answer has no end");
+    }
+    ::close(fd);
+  }
+  [[nodiscard]] std::string_view answer_to(connection const& c) const {
+    return answer_.empty() ? std::string_view(c.message, bytes_) : answer_;
+  }
+
   io_uring_sqe* entry() {
     io_uring_sqe* sqe = io_uring_get_sqe(&ring_);
     while (sqe == nullptr) {
@@ -279,7 +313,7 @@ class load {
   void ask(std::size_t i, clock_type::time_point now) {
     connection& c = connections_[i];
     ++c.number;
-    std::memcpy(c.message, &c.number, std::min(sizeof c.number, bytes_));
+    if (answer_.empty()) std::memcpy(c.message, &c.number, std::min(sizeof c.number, bytes_));
     c.arrived = 0;
     c.asked = now;
     c.is_asking = true;
@@ -328,14 +362,15 @@ class load {
     if (n > 0) {
       unsigned const b = flags >> IORING_CQE_BUFFER_SHIFT;
       auto const bytes = static_cast<std::size_t>(n);
-      if (bytes > bytes_ - c.arrived) throw std::runtime_error("more came back than was sent");
-      if (std::memcmp(c.message + c.arrived, memory_.data() + std::size_t{b} * buffer_size, bytes) != 0)
-        throw std::runtime_error("something else came back than was sent");
+      std::string_view const rest = answer_to(c).substr(c.arrived);
+      if (bytes > rest.size()) throw std::runtime_error("more came back than was wanted");
+      if (std::memcmp(rest.data(), memory_.data() + std::size_t{b} * buffer_size, bytes) != 0)
+        throw std::runtime_error("something else came back than was wanted");
       give_back(b);
       c.arrived += bytes;
     }
     if ((flags & IORING_CQE_F_MORE) == 0) receive(i);
-    if (n > 0 && c.arrived == bytes_) {
+    if (n > 0 && c.arrived == answer_to(c).size()) {
       ++c.answers;
       last_answer_ = now;
       note(i, now);
@@ -349,7 +384,9 @@ class load {
     return now;
   }
 
-  std::size_t bytes_;
+  std::size_t bytes_;   // of a message
+  std::string request_; // with --http: the message, and what comes back
+  std::string answer_;
   io_uring ring_{};
   io_uring_buf_ring* offered_ = nullptr; // until the program ends: the kernel may still look at it
   std::vector<char> memory_;
@@ -388,10 +425,11 @@ options options_from(int argc, char** argv) {
                        {"--slow", o.slow, 1, 3'600'000}};
   for (int i = 1; i < argc; i += 2) {
     bool found = false;
-    if (std::string_view(argv[i]) == "--timer" && i + 1 < argc) {
-      o.timer = argv[i + 1];
-      continue;
-    }
+    std::string_view const name(argv[i]);
+    if (name == "--calls") o.counts_calls = true;
+    if (name == "--timer" && i + 1 < argc) o.timer = argv[i + 1];
+    if (name == "--http" && i + 1 < argc) o.http = argv[i + 1];
+    if (name == "--timer" || name == "--http" || name == "--calls") continue;
     for (known const& k : all) {
       if (k.name != argv[i]) continue;
       found = true;
@@ -421,10 +459,13 @@ void measure(options const& o) {
   auto const pid = static_cast<pid_t>(o.server_pid);
   load l(o);
   l.run_until(clock_type::now() + milliseconds(o.warm_up));
+  std::optional<benchmarks::counted_calls> calls;
+  if (o.counts_calls) calls.emplace(pid);
   auto const begin = clock_type::now();
   double const own_before = own_time();
   times const before = times_of(pid);
   l.run_until(begin + milliseconds(o.milliseconds));
+  std::uint64_t const called = calls ? calls->end() : 0;
   times const after = times_of(pid);
   double const own = own_time() - own_before;
   auto const end = clock_type::now();
@@ -452,6 +493,7 @@ void measure(options const& o) {
   if (o.every != 0)
     fmt::print("\tmax µs={}\tworst connection's p99 µs={}",
                static_cast<double>(l.latencies().largest_ns()) / 1000, l.worst_p99_ns() / 1000);
+  if (calls) fmt::print("\tsystem calls={}", static_cast<double>(called) / requests);
   if (o.slow != 0) fmt::print("\tslow p99 µs={}", l.slow_latencies().percentile_ns(99) / 1000);
   fmt::print("\n");
 }

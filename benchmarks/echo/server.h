@@ -1,14 +1,15 @@
 /* What the echo servers that unio is compared with have in common: the size of a connection's buffer, one
    option of its socket, and how they say where they listen. Each is started as `PROGRAM PORT [VARIANT]
-   [--timer FILE] [--threads N] [--one-each] [--busy MS]` (port 0: any) and serves until a signal ends it.
-   They are measured from outside, by echo_load.
+   [--timer FILE] [--threads N] [--one-each] [--strands] [--busy MS]` (port 0: any) and serves until a signal
+   ends it. They are measured from outside, by echo_load.
 
    With `--timer FILE` a server also has a timer of 1 ms, which it arms again each time that it has fired, and
    appends a line to FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
 
    With `--threads N` a server has so many threads, if it can have several: they share one context, or, with
    `--one-each`, each has its own, and a socket that listens on the same port. With `--busy MS` a timer keeps
-   the thread on which it fires busy for so long, then waits as long.
+   the thread on which it fires busy for so long, then waits as long. With `--strands` each connection of Asio's
+   servers has a strand.
 
    The buffer is twice the largest message, so that a full one never hides that everything has been read. */
 #ifndef UNIO_BENCHMARKS_ECHO_SERVER_H

@@ -51,6 +51,8 @@ std::string port_of(std::string const& line) {
 sample run(echo_server const& what, std::string const& load_program, echo_load const& l, processors where,
            std::uint64_t ms) {
   std::vector<std::string> server = what.command;
+  if (!what.unio_driver.empty()) // env becomes the server
+    server.insert(server.begin(), {"env", "UNIO_DRIVER=" + what.unio_driver});
   std::vector<std::string> load = {load_program};
   std::optional<shared_file> lateness;
   if (l.has_timer) {
@@ -60,6 +62,8 @@ sample run(echo_server const& what, std::string const& load_program, echo_load c
   }
   if (l.busy_ms != 0) server.insert(server.end(), {"--busy", std::to_string(l.busy_ms)});
   if (l.every_ms != 0) load.insert(load.end(), {"--every", std::to_string(l.every_ms)});
+  if (!l.http.empty()) load.insert(load.end(), {"--http", l.http});
+  if (counted_in_programs() == counting::system_calls) load.insert(load.end(), {"--calls", "yes"});
   if (l.slow_ms != 0) load.insert(load.end(), {"--slow", std::to_string(l.slow_ms)});
   child_program serving(server, where.server);
   const std::string port = port_of(serving.read_line(longest_start));

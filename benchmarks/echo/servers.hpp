@@ -23,6 +23,7 @@ struct echo_server {
   std::string subject;
   std::string driver; // what it waits with: "epoll", "io_uring"
   std::vector<std::string> command;
+  std::string unio_driver = {}; // UNIO_DRIVER of a program that has no option for it; empty: not set
 };
 
 std::vector<echo_server> echo_servers(settings const& s);
@@ -41,6 +42,7 @@ struct echo_load {
   bool anywhere = false;      // both ends on all processors
   std::uint64_t every_ms = 0; // each connection asks that often only; 0: again at once
   std::uint64_t busy_ms = 0;  // a thread of the server computes so long of each twice as long
+  std::string http = {};      // an HTTP server is asked for this; empty: an echo server
 };
 
 struct processors {
@@ -50,7 +52,8 @@ struct processors {
 
 processors places(settings const& s, echo_load const& l);
 
-/// A run of it lasts `run_ms`, and gives what echo_load says.
+/// A run of it lasts `run_ms`, and gives what echo_load says. Where a run counts system calls they are the
+/// server's for each message, and the other figures mean nothing.
 benchmark_case echo_case(settings const& s, echo_server const& server, echo_load const& l,
                          std::uint64_t run_ms, std::vector<parameter> parameters);
 

@@ -187,6 +187,7 @@ sample sample_from(std::string const& line) {
 }
 
 void count_in_programs(counting what) { counted = what; }
+counting counted_in_programs() { return counted; }
 
 bool is_ours(std::string const& subject) { return subject.starts_with("unio"); }
 

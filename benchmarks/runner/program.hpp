@@ -47,5 +47,7 @@ sample sample_from(std::string const& line);
 
 /// The counting of the run to come, for cases that are of a program.
 void count_in_programs(counting what);
+/// The same, for cases that are of several programs.
+counting counted_in_programs();
 
 } // namespace benchmarks

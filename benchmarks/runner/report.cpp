@@ -76,6 +76,16 @@ row const* best_peer_of(report const& r, row const& of) {
   return best;
 }
 
+std::optional<verdict> verdict_on(report const& r, row const& line) {
+  if (!r.of->wanted) return std::nullopt;
+  const std::optional<budget> wanted = r.of->wanted(line.subject, line.parameters);
+  if (!wanted) return std::nullopt;
+  row const* const peer = wanted->is_to_best ? best_peer_of(r, line) : reference_of(r, line);
+  const std::optional<double> is = peer != nullptr ? ratio(r, line, *peer) : std::nullopt;
+  if (!is) return std::nullopt;
+  return verdict{.wanted = *wanted, .peer = peer, .ratio = *is};
+}
+
 std::vector<std::vector<row const*>> grouped(report const& r) {
   std::vector<std::vector<row const*>> groups;
   for (row const& line : r.rows) {
@@ -143,7 +153,7 @@ std::vector<std::string> cells(report const& r, columns const& all, row const& l
   }
   out.push_back(line.subject);
   if (line.runs.empty()) {
-    out.insert(out.end(), 4 + all.extra.size(), "-");
+    out.insert(out.end(), 4 + (r.of->wanted ? 1 : 0) + all.extra.size(), "-");
     out.push_back("not available: " + line.unavailable);
     return out;
   }
@@ -151,12 +161,20 @@ std::vector<std::string> cells(report const& r, columns const& all, row const& l
   out.push_back(short_number(lowest(line.runs)) + " - " + short_number(highest(line.runs)));
   out.push_back(ratio_cell(r, line, reference_of(r, line)));
   out.push_back(ratio_cell(r, line, best_peer_of(r, line)));
+  const std::optional<verdict> judged = verdict_on(r, line);
+  if (r.of->wanted)
+    out.push_back(
+        judged ? fmt::format("{:.2f}{}", judged->wanted.ratio, judged->wanted.is_to_best ? " to best" : "")
+               : "-");
   for (std::string const& name : all.extra) {
     const auto e = std::ranges::find(line.extra, name, &extra_column::name);
     out.push_back(e != line.extra.end() ? short_number(median(e->runs)) : "-");
   }
   const double apart = spread(line.runs);
-  out.push_back(apart > spread_worth_a_flag ? fmt::format("spread {:.0f} %", apart * 100) : "");
+  const bool is_missed = judged && judged->is_missed();
+  out.emplace_back(is_missed ? "missed" : "");
+  if (apart > spread_worth_a_flag)
+    out.back() += fmt::format("{}spread {:.0f} %", is_missed ? ", " : "", apart * 100);
   return out;
 }
 
@@ -192,6 +210,7 @@ void print_table(report const& r) {
   const std::size_t keys = all.parameters.size();
   std::vector<std::string> head = all.parameters;
   head.insert(head.end(), {"subject", "median", "min - max", "ratio", "to best"});
+  if (r.of->wanted) head.emplace_back("wanted");
   head.insert(head.end(), all.extra.begin(), all.extra.end());
   head.emplace_back();
   const auto groups = grouped(r);
@@ -267,9 +286,13 @@ std::string object(report const& r, row const& line) {
   const std::string start = fmt::format("{{\"subject\": {}, \"params\": {}, \"unit\": {}, ",
                                         quoted(line.subject), object(line.parameters), quoted(r.of->unit));
   if (line.runs.empty()) return start + fmt::format("\"unavailable\": {}}}", quoted(line.unavailable));
-  return start + fmt::format("\"median\": {}, \"min\": {}, \"max\": {}, \"runs\": [{}], \"extra\": {}}}",
+  std::string wanted;
+  if (const std::optional<verdict> v = verdict_on(r, line))
+    wanted = fmt::format(", \"wanted\": {{\"to\": {}, \"ratio\": {}, \"is\": {}}}", quoted(v->peer->subject),
+                         number(v->wanted.ratio), number(v->ratio));
+  return start + fmt::format("\"median\": {}, \"min\": {}, \"max\": {}, \"runs\": [{}], \"extra\": {}{}}}",
                              number(median(line.runs)), number(lowest(line.runs)), number(highest(line.runs)),
-                             list(line.runs, number), extras(line));
+                             list(line.runs, number), extras(line), wanted);
 }
 
 void add_ratio(std::vector<std::string>& to, report const& r, row const& of, row const* peer) {

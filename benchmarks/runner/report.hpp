@@ -46,6 +46,15 @@ std::optional<double> ratio(report const& r, row const& of, row const& to);
 row const* reference_of(report const& r, row const& of);
 row const* best_peer_of(report const& r, row const& of);
 
+/// What is wanted of a row, and what it has. None: nothing is, or it cannot be said.
+struct verdict {
+  budget wanted;
+  row const* peer;
+  double ratio;
+  [[nodiscard]] bool is_missed() const { return ratio < wanted.ratio; }
+};
+std::optional<verdict> verdict_on(report const& r, row const& line);
+
 /// Rows with the same parameters together, groups in the order in which they were given, the best of each
 /// first and what is not available last.
 std::vector<std::vector<row const*>> grouped(report const& r);

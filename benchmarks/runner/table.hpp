@@ -1,5 +1,6 @@
 // A published table: its cases, and how it reads.
 //
+//   budget         what is wanted of a row
 //   settings       what the command line asks for and every table must know
 //   table          the cases, the unit, the peer that the ratios refer to
 //   program_cases  the cases of a program of this directory
@@ -8,11 +9,18 @@
 
 #include "support/subject.hpp"
 
+#include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 namespace benchmarks {
+
+struct budget {
+  double ratio;            // this at least
+  bool is_to_best = false; // to the best peer; else to the reference
+};
 
 struct settings {
   bool quick = false;                  // few cases and short runs: to see that it works
@@ -35,6 +43,8 @@ struct table {
   double run_ms = 20;                        // how long a run is to last
   int rounds = 11;
   std::vector<std::string> notes = {}; // printed below
+  /// What is wanted of the row of a subject with these parameters. Empty: of none.
+  std::function<std::optional<budget>(std::string const&, std::vector<parameter> const&)> wanted = {};
   std::vector<benchmark_case> cases = {};
 };
 

@@ -27,6 +27,7 @@ table locks_table(settings const&);
 table trees_table(settings const&);
 table process_table(settings const&);
 table threads_table(settings const&);
+table asio_table(settings const&);
 
 std::span<table_entry const> tables() {
   static const std::array all = {
@@ -66,6 +67,7 @@ std::span<table_entry const> tables() {
       table_entry{"process", "a child that ends at once: launched, and waited for", process_table},
       table_entry{"threads", "two threads together: tasks on a pool, posts from thread to thread",
                   threads_table},
+      table_entry{"asio", "programs of Asio's on its own reactors and on unio's; the adapter", asio_table},
   };
   return all;
 }
