@@ -8,7 +8,7 @@
 
 namespace benchmarks {
 
-/// What a summary of strace's says: its last line that ends with "total". Throws if there is none.
+/// What a summary of strace's says: the number before "total". Throws if there is none.
 std::uint64_t total_of_calls(std::istream& summary);
 
 /// Counts from when this is made, on all threads of the process, until end().
