@@ -1,5 +1,5 @@
-// An echo server of Asio's coroutines on unio's sockets: <unio/asio.hpp>. But for the types of its sockets and
-// its context it does what echo/asio.cpp does by coroutines.
+// An echo server of Asio's coroutines on unio's sockets: <unio/asio.hpp>. But for the types of its sockets
+// and its context it does what echo/asio.cpp does by coroutines.
 
 #include "echo/server.h"
 

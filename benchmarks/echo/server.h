@@ -8,8 +8,8 @@
 
    With `--threads N` a server has so many threads, if it can have several: they share one context, or, with
    `--one-each`, each has its own, and a socket that listens on the same port. With `--busy MS` a timer keeps
-   the thread on which it fires busy for so long, then waits as long. With `--strands` each connection of Asio's
-   servers has a strand.
+   the thread on which it fires busy for so long, then waits as long. With `--strands` each connection of
+   Asio's servers has a strand.
 
    The buffer is twice the largest message, so that a full one never hides that everything has been read. */
 #ifndef UNIO_BENCHMARKS_ECHO_SERVER_H
