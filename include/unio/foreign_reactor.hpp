@@ -1,11 +1,12 @@
 // unio/foreign_reactor.hpp: unio's drivers for an event loop that was written for epoll(7) or poll(2).
 //
-//   foreign_watch    one descriptor, as the reactor knows it; a part of the loop's own object
-//   foreign_event    what a watch has reported
-//   foreign_reactor  waits for all of them, on io_uring or on epoll: chosen as every multiplexer is
+//   foreign_watch     one descriptor, as the reactor knows it; a part of the loop's own object
+//   foreign_transfer  one read or write of a file, for which readiness means nothing
+//   foreign_event     what a watch has reported, or that a transfer is over
+//   foreign_reactor   waits for all of them, on io_uring or on epoll: chosen as every multiplexer is
 //
 // A foreign loop makes its own system calls and owns its descriptors; the reactor only says when to try
-// again. It belongs to no thread: whichever thread of the loop has nothing else to do runs it, one at a time,
+// again. Transfers of files it makes itself: a ring does, or threads that may block. It belongs to no thread: whichever thread of the loop has nothing else to do runs it, one at a time,
 // and all others may add, arm and remove watches and interrupt it.
 //
 // This header is C++11, for loops that are. It includes nothing of unio.
@@ -20,13 +21,16 @@
 
 #define UNIO_API __attribute__((visibility("default"))) // as in config.hpp
 
+struct iovec; // of readv(2)
+
 namespace unio {
 inline namespace v0_1 {
 
 class foreign_reactor;
 namespace driver {
 struct foreign_access;
-}
+class foreign_transfers;
+} // namespace driver
 
 /// What a watch waits for, and what it reports: a set of bits. The values are those of poll(2).
 namespace foreign {
@@ -69,9 +73,49 @@ class foreign_watch {
   bool can_wait_ = false;
 };
 
+/// One read or write of a file. It may be a base class.
+///
+/// Thread safety  distinct: yes; shared: what is said at foreign_reactor
+/// Lifetime       from start() until it is over it stays at its place, as its buffers do; it may be destroyed
+///                before it is started, and after
+/// Moved-from     cannot be moved
+class foreign_transfer {
+ public:
+  enum direction : std::uint8_t { reads, writes };
+  static constexpr std::int64_t at_position = -1;
+
+  /// Of `fd`, at `offset` or at the file's position, which it then moves. `buffers`: as readv(2) has them.
+  foreign_transfer(direction d, int fd, ::iovec const* buffers, int n, std::int64_t offset) noexcept
+      : buffers_(buffers), offset_(offset), place_(0), fd_(fd), count_(n), direction_(d) {}
+  foreign_transfer(foreign_transfer const&) = delete;
+  foreign_transfer& operator=(foreign_transfer const&) = delete;
+
+  /// The bytes that it moved, or a negative errno; -ECANCELED if it was cancelled before it moved any.
+  /// Preconditions: it is over.
+  std::int64_t result() const noexcept { return result_; }
+
+ private:
+  friend struct driver::foreign_access;
+  foreign_transfer* next_transfer_ = nullptr; // of all that are under way
+  foreign_transfer* previous_transfer_ = nullptr;
+  foreign_transfer* next_queued_ = nullptr; // of those that the ring is to be told of, or that are over
+  driver::foreign_transfers* owner_ = nullptr;
+  ::iovec const* buffers_;
+  std::int64_t offset_;
+  std::int64_t result_ = 0;
+  std::uint64_t worker_place_ = 0;
+  std::atomic<std::uint32_t> place_;
+  int fd_;
+  int count_;
+  direction direction_;
+  bool is_cancelled_ = false;
+};
+
+/// What run() has collected: of a watch, or, where that is null, of a transfer.
 struct foreign_event {
   foreign_watch* watch;
-  unsigned what; ///< bits of `foreign`
+  unsigned what;              ///< bits of `foreign`
+  foreign_transfer* transfer; ///< it is over
 };
 
 /// Waits for descriptors, for a time, and for an interruption.
@@ -89,8 +133,8 @@ struct foreign_event {
 /// waits, where a ring brings it to the thread that had asked. If UNIO_DRIVER is uring it goes on with a
 /// ring.
 ///
-/// Thread safety  run(): one thread at a time, any thread; interrupt(), add(), arm(), remove() and
-///                remove_before_close(): any thread, also while another runs; for one watch: one at a time
+/// Thread safety  run() and end_transfers(): one thread at a time, any thread; all others: any thread, also
+///                while another runs; for one watch or transfer: one at a time
 /// Outlives       nothing; what it has watched outlives it
 /// Moved-from     cannot be moved
 class UNIO_API foreign_reactor {
@@ -98,7 +142,8 @@ class UNIO_API foreign_reactor {
   foreign_reactor() noexcept : state_(nullptr) {}
   foreign_reactor(foreign_reactor const&) = delete;
   foreign_reactor& operator=(foreign_reactor const&) = delete;
-  /// Closes what it has opened. Descriptors that were watched stay open.
+  /// Closes what it has opened. Descriptors that were watched stay open. Preconditions: no transfer is under
+  /// way.
   ~foreign_reactor();
 
   /// Chooses the driver.
@@ -148,6 +193,44 @@ class UNIO_API foreign_reactor {
   ///               that thread up to a millisecond to drop it.
   /// Cost          epoll none; io_uring one system call for each direction that was armed
   void remove_before_close(foreign_watch& watch) noexcept;
+
+  /// Has a transfer made.
+  ///
+  /// Effects       the bytes move while other things happen; run() reports when it is over. `may_try`: what is
+  ///               in the page cache is read here and now, unless a ring makes the transfers, which takes all
+  ///               of a turn in one call. Not for descriptors that are open with O_DIRECT.
+  /// Returns       true: it is over, and will not be reported
+  /// Preconditions the descriptor is a file, for which readiness means nothing (foreign_watch::can_wait)
+  /// Buffers       the caller's; untouched by others until it is over
+  /// Concurrency   any thread. Transfers that are under way at the same time move their bytes in any order.
+  /// Cost          no allocation; one system call if it tries; on a ring none but one that wakes a thread
+  ///               that waits
+  /// Runs as       epoll preadv2(2), pwritev2(2) on a thread of the library's · io_uring READV, WRITEV with
+  ///               the next run()
+  bool start(foreign_transfer& transfer, bool may_try) noexcept;
+
+  /// Asks a transfer to end soon. It is reported in any case; what it had moved by then is its result.
+  ///
+  /// Returns       whether the number of its descriptor may be closed or given away. False: a thread is about
+  ///               to use it, or does; then not before the transfer is reported, or settle() has returned.
+  /// Preconditions it was started and is not reported
+  /// Concurrency   any thread; waits for no other
+  /// Cost          one system call at most, and one that wakes a thread that waits
+  bool cancel(foreign_transfer& transfer) noexcept;
+
+  /// Waits until the number of its descriptor may be closed or given away: as long as one call on that file
+  /// lasts.
+  ///
+  /// Preconditions it was started and is not reported
+  /// Concurrency   any thread; waits for a thread of the library's
+  void settle(foreign_transfer& transfer) noexcept;
+
+  /// Cancels all transfers and waits until they are over. Their results can be asked for; run() reports none
+  /// of them.
+  ///
+  /// Concurrency   as run(), and no transfer is started at the same time. Waits as long as the calls on those
+  ///               files last.
+  void end_transfers() noexcept;
 
   /// Collects what is ready. Where nothing is, waits until something is, for `timeout`, or until interrupt().
   /// A timeout of 0: does not wait; below 0: for ever.

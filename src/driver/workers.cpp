@@ -1,6 +1,7 @@
 #include "driver/workers.hpp"
 
 #include "driver/engine.hpp"
+#include "driver/foreign/transfers.hpp"
 #include "driver/job_protocol.hpp"
 #include "driver/patience.hpp"
 #include "sys/fork.hpp"
@@ -40,15 +41,15 @@ class pool {
   bool give(io_operation& op) noexcept {
     unsigned const lane =
         op.faces().changes_directory ? static_cast<unsigned>(op.fd()) % lanes : jobs::no_lane;
-    if (!jobs_.give(reinterpret_cast<std::uintptr_t>(&op), lane, op.links.worker_place)) return false;
-    while (started_.load(std::memory_order_relaxed) == 0 && starting_.load(std::memory_order_acquire))
-      sys::sched_yield();
-    // Not one thread could be made: the caller's has to block.
-    if (started_.load(std::memory_order_relaxed) == 0 && take_back(op)) perform(op);
-    return true;
+    return give(job_of(op), lane, op.links.worker_place);
   }
-  bool take_back(io_operation& op) noexcept {
-    return jobs_.take_back(reinterpret_cast<std::uintptr_t>(&op), op.links.worker_place);
+  bool take_back(io_operation& op) noexcept { return jobs_.take_back(job_of(op), op.links.worker_place); }
+
+  bool give(foreign_transfer& t) noexcept {
+    return give(job_of(t), jobs::no_lane, foreign_access::worker_place(t));
+  }
+  bool take_back(foreign_transfer& t) noexcept {
+    return jobs_.take_back(job_of(t), foreign_access::worker_place(t));
   }
 
  private:
@@ -60,7 +61,27 @@ class pool {
     patience waits{};
   };
 
-  static void perform(io_operation& op) noexcept {
+  // A job is an address; a transfer's has one bit more.
+  static constexpr std::uint64_t of_transfer = 1;
+  static std::uint64_t job_of(io_operation& op) noexcept { return reinterpret_cast<std::uintptr_t>(&op); }
+  static std::uint64_t job_of(foreign_transfer& t) noexcept {
+    return reinterpret_cast<std::uintptr_t>(&t) | of_transfer;
+  }
+
+  bool give(jobs::job j, unsigned lane, std::uint64_t& place) noexcept {
+    if (!jobs_.give(j, lane, place)) return false;
+    while (started_.load(std::memory_order_relaxed) == 0 && starting_.load(std::memory_order_acquire))
+      sys::sched_yield();
+    // Not one thread could be made: the caller's has to block.
+    if (started_.load(std::memory_order_relaxed) == 0 && jobs_.take_back(j, place)) perform(j);
+    return true;
+  }
+
+  static void perform(jobs::job j) noexcept {
+    auto const address = static_cast<std::uintptr_t>(j & ~of_transfer);
+    if ((j & of_transfer) != 0)
+      return foreign_transfers::make_now(*reinterpret_cast<foreign_transfer*>(address));
+    auto& op = *reinterpret_cast<io_operation*>(address);
     op.set_outcome(op.faces().perform(op, attempt::blocking));
     static_cast<engine&>(*op.multiplexer()).worker_done(op);
   }
@@ -69,7 +90,7 @@ class pool {
 
   void run(jobs::job j) noexcept {
     taken_.fetch_add(1, std::memory_order_relaxed);
-    perform(*reinterpret_cast<io_operation*>(static_cast<std::uintptr_t>(j)));
+    perform(j);
   }
   bool may_linger(std::size_t self) noexcept { return starts_[self].waits.is_worth_it(); }
   template <class Came> void linger(std::size_t self, Came came) noexcept {
@@ -171,5 +192,9 @@ pool& workers() noexcept {
 bool give_to_worker(io_operation& op) noexcept { return workers().give(op); }
 
 bool take_from_workers(io_operation& op) noexcept { return workers().take_back(op); }
+
+bool give_to_worker(foreign_transfer& t) noexcept { return workers().give(t); }
+
+bool take_from_workers(foreign_transfer& t) noexcept { return workers().take_back(t); }
 
 } // namespace unio::driver

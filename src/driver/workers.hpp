@@ -1,12 +1,16 @@
 // src/driver/workers.hpp: threads that may block, for what readiness means nothing for.
 //
 // As many as there are processors, and more, of which there are four in all, while calls take long. They are
-// made when first needed, and end with the process. A job is an operation; performing it is a blocking system
-// call. A forked child makes its own.
+// made when first needed, and end with the process. A job is an operation or a transfer of a foreign_reactor's;
+// performing it is a blocking system call. A forked child makes its own.
 
 #pragma once
 
 #include <unio/operation.hpp>
+
+namespace unio::inline v0_1 {
+class foreign_transfer;
+}
 
 namespace unio::inline v0_1::driver {
 
@@ -18,5 +22,9 @@ bool give_to_worker(io_operation& op) noexcept;
 
 /// Takes an operation back that no worker has begun. False: one has; it will be done.
 bool take_from_workers(io_operation& op) noexcept;
+
+/// The same for a transfer, which is made by foreign_transfers::make_now().
+bool give_to_worker(foreign_transfer& t) noexcept;
+bool take_from_workers(foreign_transfer& t) noexcept;
 
 } // namespace unio::driver

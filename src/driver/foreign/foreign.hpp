@@ -13,8 +13,35 @@
 
 namespace unio::inline v0_1::driver {
 
-/// The members of foreign_watch. All but the generation are read and changed under the reactor's lock.
+class foreign_transfers;
+
+/// Where a transfer is. Changed under the reactor's lock, but by the worker that has it.
+enum class transfer_place : std::uint32_t {
+  idle,        ///< not started, or reported
+  queued,      ///< the ring is to be told of it
+  in_kernel,   ///< the ring has it
+  with_worker, ///< a worker has it, or will
+  awaited,     ///< the same, and a thread sleeps until it is over
+  over,        ///< it has its result, and is to be reported
+};
+
+/// The members of foreign_watch and of foreign_transfer. All but the generation and the place are read and
+/// changed under the reactor's lock, or by the one that has the transfer.
 struct foreign_access {
+  static foreign_transfer*& next(foreign_transfer& t) noexcept { return t.next_transfer_; }
+  static foreign_transfer*& previous(foreign_transfer& t) noexcept { return t.previous_transfer_; }
+  static foreign_transfer*& next_queued(foreign_transfer& t) noexcept { return t.next_queued_; }
+  static foreign_transfers*& owner(foreign_transfer& t) noexcept { return t.owner_; }
+  static iovec const* buffers(foreign_transfer const& t) noexcept { return t.buffers_; }
+  static int count(foreign_transfer const& t) noexcept { return t.count_; }
+  static int fd(foreign_transfer const& t) noexcept { return t.fd_; }
+  static std::int64_t offset(foreign_transfer const& t) noexcept { return t.offset_; }
+  static bool writes(foreign_transfer const& t) noexcept { return t.direction_ == foreign_transfer::writes; }
+  static std::int64_t& result(foreign_transfer& t) noexcept { return t.result_; }
+  static std::uint64_t& worker_place(foreign_transfer& t) noexcept { return t.worker_place_; }
+  static std::atomic<std::uint32_t>& place(foreign_transfer& t) noexcept { return t.place_; }
+  static bool& is_cancelled(foreign_transfer& t) noexcept { return t.is_cancelled_; }
+
   static foreign_watch*& next(foreign_watch& w) noexcept { return w.next_; }
   static foreign_watch*& previous(foreign_watch& w) noexcept { return w.previous_; }
   static foreign_watch*& next_waiting(foreign_watch& w) noexcept { return w.next_waiting_; }
@@ -47,8 +74,22 @@ class foreign_tag {
     return g == static_cast<std::uint16_t>(tag) ? w : nullptr;
   }
   static unsigned extra(std::uint64_t tag) noexcept { return static_cast<unsigned>(tag >> 16) & 7; }
+
+  /// A transfer is reported before its address may be another's, and so needs no generation.
+  static std::uint64_t make(foreign_transfer& t) noexcept {
+    auto const address = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(&t));
+    return address << 16 | std::uint64_t{of_transfer} << 16;
+  }
+  /// Null: it is of a watch.
+  static foreign_transfer* find_transfer(std::uint64_t tag) noexcept {
+    if ((extra(tag) & of_transfer) == 0) return nullptr;
+    return reinterpret_cast<foreign_transfer*>(static_cast<std::uintptr_t>(tag >> 19 << 3));
+  }
+
+ private:
+  static constexpr unsigned of_transfer = 4;
 };
-static_assert(alignof(foreign_watch) >= 8);
+static_assert(alignof(foreign_watch) >= 8 && alignof(foreign_transfer) >= 8);
 
 /// What a ring was asked to drop, where another thread of the program has to do it.
 struct foreign_removal {
@@ -73,18 +114,37 @@ class foreign_driver {
   /// The generation has changed already; `tag` is of the one before. Returns what another thread has to do
   /// yet.
   virtual foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool closes) noexcept = 0;
-  /// Whether what was added or armed waits for wait() to be called. By other threads too.
+  /// Whether it makes transfers, by the two functions that follow. Otherwise workers do.
+  [[nodiscard]] virtual bool makes_transfers() const noexcept { return false; }
+  /// Its place becomes `queued`.
+  virtual void start(foreign_transfer&) noexcept {}
+  /// Its place is `queued` or `in_kernel`. True: the kernel will not be told of it. Otherwise it is over soon,
+  /// as every transfer that the kernel has.
+  virtual bool cancel(foreign_transfer&) noexcept { return false; }
+  /// Whether what was added, armed or started waits for wait() to be called. By other threads too.
   [[nodiscard]] virtual bool has_orders() const noexcept { return false; }
   /// Collects up to `n` events into `events`, waits if there is none. timeout_ns < 0: for ever. Returns 0 or
   /// -errno.
   virtual int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
                    std::size_t& found) noexcept = 0;
-  /// Another takes its place: nothing of it keeps a descriptor open.
+  /// Another takes its place: nothing of it keeps a descriptor open, and of the transfers that it had each is
+  /// over, or `queued` for the other.
   virtual void leave() noexcept {}
   /// Whether it works best while the same thread waits each time.
   [[nodiscard]] virtual bool prefers_one_thread() const noexcept { return false; }
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
   [[nodiscard]] virtual char const* name() const noexcept = 0;
+};
+
+/// The thread that waits, and who wakes it.
+struct foreign_sleeper {
+  int doorbell = -1;
+  std::atomic<bool> asleep{false};
+  /// Preceded by what it is woken for, in the order that reactor.cpp describes.
+  void wake_if_asleep() noexcept {
+    if (asleep.load(std::memory_order_seq_cst)) wake();
+  }
+  void wake() noexcept;
 };
 
 /// Who runs the reactor.

@@ -3,11 +3,12 @@
 //
 // Waking. A thread that is about to wait says so (asleep_) and then looks whether it was interrupted and
 // whether the driver has orders; another thread first says what it wants and then looks whether one is
-// asleep. Both in the one order of sequentially consistent operations, so that one of them sees the other.
+// asleep. Both in the one order of sequentially consistent operations, so that one of them sees the other. A
+// transfer that is over is in an inbox, whose operations are in that order too.
 
 #include "core/thread_token.hpp"
 #include "driver/choose.hpp"
-#include "driver/foreign/foreign.hpp"
+#include "driver/foreign/transfers.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
@@ -30,7 +31,9 @@ static_assert(foreign::readable == POLLIN && foreign::exceptional == POLLPRI &&
 using driver::foreign_access;
 using driver::foreign_driver;
 using driver::foreign_removal;
+using driver::foreign_sleeper;
 using driver::foreign_tag;
+using driver::foreign_transfers;
 using driver::foreign_use;
 
 struct foreign_reactor::state {
@@ -38,17 +41,22 @@ struct foreign_reactor::state {
   std::unique_ptr<foreign_driver> driver;
   foreign_watch* first = nullptr;
   void const* runner = nullptr;
-  int doorbell = -1;
   unsigned fork_generation = sys::fork_generation();
-  std::atomic<bool> asleep{false};
+  foreign_sleeper sleeper;
   std::atomic<bool> interrupted{false};
+  std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
+  foreign_transfers transfers{sleeper};
 
   ~state() {
+    if (in_child()) transfers.leave_parent();
     driver.reset();
-    if (doorbell >= 0) sys::close(doorbell);
+    if (sleeper.doorbell >= 0) sys::close(sleeper.doorbell);
   }
 
+  [[nodiscard]] bool in_child() const noexcept { return fork_generation != sys::fork_generation(); }
+
   std::error_code open(foreign_use use) noexcept {
+    int& doorbell = sleeper.doorbell;
     if (doorbell < 0) doorbell = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (doorbell < 0) return detail::to_error_code(std::exchange(doorbell, -1));
     result<std::unique_ptr<foreign_driver>> made = driver::best_foreign_driver(use, doorbell, lock);
@@ -60,32 +68,34 @@ struct foreign_reactor::state {
   /// Under the lock. What cannot be watched any more, because its number was closed without a word, reports
   /// nothing.
   void go_on_with(std::unique_ptr<foreign_driver> next) noexcept {
-    if (driver != nullptr && fork_generation == sys::fork_generation()) driver->leave();
+    if (in_child()) {
+      transfers.leave_parent();
+    } else if (driver != nullptr) {
+      driver->leave();
+    }
     driver = std::move(next);
+    by_ring.store(driver->makes_transfers(), std::memory_order_relaxed);
     for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w)) {
       foreign_access::armed(*w) = 0;
       foreign_access::is_waiting(*w) = false;
       if (w->can_wait()) (void)driver->add(*w);
     }
+    transfers.begin_again(*driver);
   }
 
   std::error_code leave_parent() noexcept {
     std::scoped_lock const guard(lock);
-    sys::close(std::exchange(doorbell, -1)); // the parent's too
-    asleep.store(false, std::memory_order_relaxed);
+    sys::close(std::exchange(sleeper.doorbell, -1)); // the parent's too
+    sleeper.asleep.store(false, std::memory_order_relaxed);
     runner = nullptr;
     std::error_code const e = open(foreign_use::by_one_thread);
     if (!e) fork_generation = sys::fork_generation();
     return e;
   }
 
-  void wake() noexcept {
-    std::uint64_t const one = 1;
-    (void)sys::write(doorbell, &one, sizeof one);
-  }
   /// A thread that waits is to look at what the driver was ordered.
   void tell_sleeper() noexcept {
-    if (driver->has_orders() && asleep.load(std::memory_order_seq_cst)) wake();
+    if (driver->has_orders()) sleeper.wake_if_asleep();
   }
 
   /// Under the lock.
@@ -98,8 +108,17 @@ struct foreign_reactor::state {
     std::uint64_t const tag = foreign_tag::make(w);
     foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);
     // A child that has not said that it goes on does nothing to what it shares with its parent.
-    if (fork_generation != sys::fork_generation()) return {};
+    if (in_child()) return {};
     return driver->remove(w, tag, closes);
+  }
+
+  [[gnu::noinline]] std::size_t report(foreign_event* events, std::size_t n) noexcept {
+    std::scoped_lock const guard(lock);
+    return transfers.report(events, n);
+  }
+  [[nodiscard]] bool has_ended_transfers() noexcept {
+    std::scoped_lock const guard(lock);
+    return transfers.empty();
   }
 
   [[gnu::cold, gnu::noinline]] void other_runner(void const* thread) noexcept {
@@ -114,7 +133,8 @@ struct foreign_reactor::state {
   [[gnu::cold, gnu::noinline]] void failed_to_wait(int native_code) noexcept {
     if (native_code == -EINTR) return;
     std::scoped_lock const guard(lock);
-    std::unique_ptr<foreign_driver> next = driver::foreign_driver_after(*driver, native_code, doorbell);
+    std::unique_ptr<foreign_driver> next =
+        driver::foreign_driver_after(*driver, native_code, sleeper.doorbell);
     if (next != nullptr) {
       go_on_with(std::move(next));
     } else {
@@ -140,7 +160,7 @@ char const* foreign_reactor::driver() const noexcept {
 
 std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest) noexcept {
   state& s = *state_;
-  if (s.fork_generation != sys::fork_generation()) [[unlikely]]
+  if (s.in_child()) [[unlikely]]
     (void)s.leave_parent();
   std::scoped_lock const guard(s.lock);
   foreign_access::fd(w) = fd;
@@ -189,29 +209,69 @@ void foreign_reactor::remove_before_close(foreign_watch& w) noexcept {
 std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event* events,
                                  std::size_t n) noexcept {
   state& s = *state_;
-  if (s.fork_generation != sys::fork_generation()) [[unlikely]]
+  if (s.in_child()) [[unlikely]]
     (void)s.leave_parent();
   if (void const* const thread = this_thread_token(); thread != s.runner) [[unlikely]]
     s.other_runner(thread);
   std::int64_t wait_ns = timeout.count();
   bool const sleeps = wait_ns != 0;
   if (sleeps) {
-    s.asleep.store(true, std::memory_order_seq_cst);
-    if (s.interrupted.load(std::memory_order_seq_cst)) wait_ns = 0;
+    s.sleeper.asleep.store(true, std::memory_order_seq_cst);
+    if (s.interrupted.load(std::memory_order_seq_cst) || s.transfers.has_reports()) wait_ns = 0;
   }
   std::size_t found = 0;
   int const e = s.driver->wait(wait_ns, events, n, found);
-  if (sleeps) s.asleep.store(false, std::memory_order_relaxed);
+  if (sleeps) s.sleeper.asleep.store(false, std::memory_order_relaxed);
   if (s.interrupted.load(std::memory_order_relaxed)) s.interrupted.store(false, std::memory_order_relaxed);
   if (e < 0) [[unlikely]]
     s.failed_to_wait(e);
+  if (s.transfers.has_reports()) found += s.report(events + found, n - found);
   return found;
 }
 
 void foreign_reactor::interrupt() noexcept {
   state& s = *state_;
   s.interrupted.store(true, std::memory_order_seq_cst);
-  if (s.asleep.load(std::memory_order_seq_cst)) s.wake();
+  s.sleeper.wake_if_asleep();
+}
+
+bool foreign_reactor::start(foreign_transfer& t, bool may_try) noexcept {
+  state& s = *state_;
+  if (s.in_child()) [[unlikely]]
+    (void)s.leave_parent();
+  bool const tries = may_try && !s.by_ring.load(std::memory_order_relaxed);
+  if (tries && foreign_transfers::make_at_once(t)) return true;
+  std::unique_lock guard(s.lock);
+  bool const is_begun = s.transfers.begin(t, *s.driver);
+  if (is_begun) s.tell_sleeper();
+  guard.unlock();
+  if (!is_begun) [[unlikely]]
+    foreign_transfers::make_now(t);
+  return false;
+}
+
+bool foreign_reactor::cancel(foreign_transfer& t) noexcept {
+  state& s = *state_;
+  if (s.in_child()) [[unlikely]]
+    (void)s.leave_parent();
+  std::scoped_lock const guard(s.lock);
+  return s.transfers.cancel(t, *s.driver);
+}
+
+void foreign_reactor::settle(foreign_transfer& t) noexcept { foreign_transfers::settle(t); }
+
+void foreign_reactor::end_transfers() noexcept {
+  state& s = *state_;
+  if (std::scoped_lock const guard(s.lock); s.in_child()) {
+    s.transfers.leave_parent();
+    return;
+  }
+  {
+    std::scoped_lock const guard(s.lock);
+    s.transfers.cancel_all(*s.driver);
+  }
+  foreign_event unused[64];
+  while (!s.has_ended_transfers()) run(std::chrono::milliseconds(10), unused, std::size(unused));
 }
 
 std::error_code foreign_reactor::after_fork() noexcept { return state_->leave_parent(); }

@@ -1,12 +1,13 @@
 // A foreign_reactor's driver on io_uring: for each descriptor a request that reports edges until it is
-// removed (a multishot POLL_ADD), and one more for writing when that is first asked for.
+// removed (a multishot POLL_ADD), and one more for writing when that is first asked for; for each transfer a
+// READV or WRITEV (transfers.hpp).
 //
-// Only the thread that waits touches the submission queue. What others add and arm is in a list, which the
-// next wait() submits; a thread that waits already is woken for it.
+// Only the thread that waits touches the submission queue. What others add, arm and start is in a list, which
+// the next wait() submits; a thread that waits already is woken for it.
 //
 // A request belongs to the thread that submitted it: that thread does the kernel's part of its completions,
 // when it enters the kernel or is interrupted, and its end cancels it. A request that was cancelled though
-// its watch is there is made again.
+// its watch is there, or though nobody cancelled its transfer, is made again.
 //
 // A request keeps its descriptor open. So before foreign code closes the number the request has to be gone:
 // IORING_REGISTER_SYNC_CANCEL (Linux 6.0), from any thread. The thread that owns the request drops it on its
@@ -18,6 +19,7 @@
 #include "core/thread_token.hpp"
 #include "driver/poll_events.hpp"
 #include "driver/uring/ring.hpp"
+#include "driver/uring/transfers.hpp"
 #include "sys/calls.hpp"
 
 #include <poll.h>
@@ -47,13 +49,14 @@ constexpr unsigned poll_mask(unsigned mask) noexcept {
   return (mask & foreign::exceptional) != 0 ? mask | ring_poll_events(readiness::exceptional) : mask;
 }
 
-// Asks the ring to drop a request, of any thread's. -ENOENT: it has none, or no longer.
-int drop(int ring_fd, std::uint64_t tag, std::uint32_t flags = 0) noexcept {
+// Asks the ring to drop a request, of any thread's. -ENOENT: it has none, or no longer. `waits`: until a thread
+// of the kernel that is performing it has ended; otherwise it ends soon.
+int drop(int ring_fd, std::uint64_t tag, std::uint32_t flags = 0, bool waits = true) noexcept {
   io_uring_sync_cancel_reg order{};
   order.addr = tag;
   order.fd = -1;
   order.flags = flags;
-  order.timeout = {.tv_sec = -1, .tv_nsec = -1};
+  if (waits) order.timeout = {.tv_sec = -1, .tv_nsec = -1};
   return static_cast<int>(sys::io_uring_register(ring_fd, IORING_REGISTER_SYNC_CANCEL, &order, 1));
 }
 
@@ -74,6 +77,7 @@ class foreign_uring final : public foreign_driver {
   int add(foreign_watch& w) noexcept override {
     struct stat s{};
     if (std::int64_t const r = sys::fstat(foreign_access::fd(w), &s); r < 0) return static_cast<int>(r);
+    if (S_ISREG(s.st_mode)) return never_waits;
     if (!S_ISSOCK(s.st_mode) && !S_ISFIFO(s.st_mode) && !reports_readiness(foreign_access::fd(w)))
       return never_waits;
     order(w);
@@ -105,6 +109,17 @@ class foreign_uring final : public foreign_driver {
     return asked;
   }
 
+  [[nodiscard]] bool makes_transfers() const noexcept override { return true; }
+  void start(foreign_transfer& t) noexcept override {
+    transfers_.push(t);
+    has_orders_.store(true, std::memory_order_seq_cst);
+  }
+  bool cancel(foreign_transfer& t) noexcept override {
+    if (transfers_.withdraw(t)) return true;
+    drop(ring_.fd(), foreign_tag::make(t), 0, false);
+    return false;
+  }
+
   [[nodiscard]] bool has_orders() const noexcept override {
     return has_orders_.load(std::memory_order_seq_cst);
   }
@@ -125,7 +140,17 @@ class foreign_uring final : public foreign_driver {
     return e;
   }
 
-  void leave() noexcept override { drop(ring_.fd(), 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL); }
+  // A transfer's buffers are the kernel's until it has ended.
+  void leave() noexcept override {
+    transfers_.forget_queued();
+    drop(ring_.fd(), 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL, !transfers_.has_in_kernel());
+    while (transfers_.has_in_kernel()) {
+      if (ring_.peek() == nullptr && ring_.enter(1, 1'000'000) < 0) ring::pause();
+      for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance())
+        if (foreign_transfer* const t = foreign_tag::find_transfer(c->user_data); t != nullptr)
+          if (!transfers_.ended(*t, c->res)) ring_transfers::set_place(*t, transfer_place::queued);
+    }
+  }
   [[nodiscard]] bool prefers_one_thread() const noexcept override {
     return use_ == foreign_use::by_one_thread;
   }
@@ -154,7 +179,7 @@ class foreign_uring final : public foreign_driver {
     foreign_watch** at = &orders_;
     while (*at != &w) at = &foreign_access::next_waiting(**at);
     *at = foreign_access::next_waiting(w);
-    has_orders_.store(orders_ != nullptr, std::memory_order_relaxed);
+    has_orders_.store(orders_ != nullptr || transfers_.has_queued(), std::memory_order_relaxed);
   }
 
   // False: some are left.
@@ -177,8 +202,19 @@ class foreign_uring final : public foreign_driver {
       orders_ = foreign_access::next_waiting(w);
       foreign_access::is_waiting(w) = false;
     }
+    if (transfers_.has_queued()) {
+      bound_kernel_threads();
+      if (!transfers_.submit()) return false;
+    }
     has_orders_.store(false, std::memory_order_relaxed);
     return bell_is_armed_;
+  }
+
+  // Of the calling thread, which has its own.
+  void bound_kernel_threads() noexcept {
+    if (std::exchange(bounded_, this_thread_token()) == this_thread_token()) return;
+    constexpr unsigned as_they_are = 0;
+    ring_.bound_workers(max_workers, as_they_are);
   }
 
   // False: the kernel takes no more at the moment. What it has is submitted with the next wait().
@@ -207,6 +243,11 @@ class foreign_uring final : public foreign_driver {
         if (!goes_on) bell_is_armed_ = false;
         continue;
       }
+      if (foreign_transfer* const t = foreign_tag::find_transfer(tag); t != nullptr) {
+        std::scoped_lock const guard(lock_);
+        if (!transfers_.ended(*t, c->res)) start(*t);
+        continue;
+      }
       foreign_watch* const w = foreign_tag::find(tag);
       if (w == nullptr) continue;
       if (!goes_on) [[unlikely]]
@@ -229,9 +270,11 @@ class foreign_uring final : public foreign_driver {
   }
 
   ring ring_;
+  ring_transfers transfers_{ring_};
   std::mutex& lock_;
   foreign_watch* orders_ = nullptr;
   std::atomic<bool> has_orders_{false};
+  void const* bounded_ = nullptr; // the thread whose kernel threads were bounded last
   int doorbell_fd_;
   foreign_use use_;
   bool bell_is_armed_ = false; // of the thread that waits

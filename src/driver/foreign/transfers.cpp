@@ -1,0 +1,178 @@
+#include "driver/foreign/transfers.hpp"
+
+#include "driver/workers.hpp"
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+
+#include <linux/futex.h>
+#include <sys/uio.h>
+
+#include <cerrno>
+#include <utility>
+
+namespace unio::inline v0_1::driver {
+namespace {
+
+transfer_place place_of(foreign_transfer& t) noexcept {
+  return static_cast<transfer_place>(foreign_access::place(t).load(std::memory_order_acquire));
+}
+void set_place(foreign_transfer& t, transfer_place p) noexcept {
+  foreign_access::place(t).store(static_cast<std::uint32_t>(p), std::memory_order_relaxed);
+}
+std::uint32_t* word_of(foreign_transfer& t) noexcept {
+  return reinterpret_cast<std::uint32_t*>(&foreign_access::place(t));
+}
+
+std::int64_t make(foreign_transfer& t, int flags) noexcept {
+  auto const call = foreign_access::writes(t) ? sys::pwritev2 : sys::preadv2;
+  return sys::uninterrupted([&] {
+    return call(foreign_access::fd(t), foreign_access::buffers(t), foreign_access::count(t),
+                foreign_access::offset(t), flags);
+  });
+}
+
+} // namespace
+
+void foreign_sleeper::wake() noexcept {
+  std::uint64_t const one = 1;
+  (void)sys::write(doorbell, &one, sizeof one);
+}
+
+// The last worker may have reported and not left yet.
+foreign_transfers::~foreign_transfers() {
+  while (lent_.load(std::memory_order_acquire) != 0) sys::sched_yield();
+}
+
+bool foreign_transfers::make_at_once(foreign_transfer& t) noexcept {
+  if (foreign_access::writes(t)) return false;
+  std::int64_t const r = make(t, RWF_NOWAIT);
+  // Some filesystems (procfs, for one) cannot say whether they would wait.
+  if (r == -EAGAIN || r == -EOPNOTSUPP) return false;
+  foreign_access::result(t) = r;
+  return true;
+}
+
+bool foreign_transfers::begin(foreign_transfer& t, foreign_driver& d) noexcept {
+  foreign_access::owner(t) = this;
+  foreign_access::is_cancelled(t) = false;
+  add(t);
+  if (!d.makes_transfers()) return to_worker(t);
+  d.start(t);
+  return true;
+}
+
+bool foreign_transfers::cancel(foreign_transfer& t, foreign_driver& d) noexcept {
+  foreign_access::is_cancelled(t) = true;
+  switch (place_of(t)) {
+    case transfer_place::queued:
+    case transfer_place::in_kernel:
+      if (d.cancel(t)) finish(t, -ECANCELED);
+      return true;
+    case transfer_place::with_worker:
+    case transfer_place::awaited:
+      if (!take_from_workers(t)) return false;
+      finish(t, -ECANCELED);
+      lent_.fetch_sub(1, std::memory_order_relaxed);
+      return true;
+    default:
+      return true;
+  }
+}
+
+void foreign_transfers::begin_again(foreign_driver& d) noexcept {
+  foreign_transfer* next = nullptr;
+  for (foreign_transfer* t = first_; t != nullptr; t = next) {
+    next = foreign_access::next(*t);
+    if (place_of(*t) != transfer_place::queued) continue;
+    if (foreign_access::is_cancelled(*t)) {
+      finish(*t, -ECANCELED);
+    } else if (d.makes_transfers()) {
+      d.start(*t);
+    } else {
+      give_or_make(*t);
+    }
+  }
+}
+
+// What a worker was about to bring is not in the inbox, whatever its place says.
+void foreign_transfers::leave_parent() noexcept {
+  collect();
+  for (foreign_transfer* t = first_; t != nullptr; t = foreign_access::next(*t))
+    set_place(*t, transfer_place::queued);
+  for (foreign_transfer* t = reports_; t != nullptr; t = foreign_access::next_queued(*t))
+    set_place(*t, transfer_place::over);
+  lent_.store(0, std::memory_order_relaxed);
+}
+
+void foreign_transfers::cancel_all(foreign_driver& d) noexcept {
+  for (foreign_transfer* t = first_; t != nullptr; t = foreign_access::next(*t)) (void)cancel(*t, d);
+}
+
+std::size_t foreign_transfers::report(foreign_event* events, std::size_t n) noexcept {
+  collect();
+  std::size_t found = 0;
+  while (found != n && reports_ != nullptr) {
+    foreign_transfer& t = *reports_;
+    reports_ = foreign_access::next_queued(t);
+    remove(t);
+    set_place(t, transfer_place::idle);
+    events[found++] = {nullptr, 0, &t};
+  }
+  return found;
+}
+
+void foreign_transfers::finish(foreign_transfer& t, std::int64_t result) noexcept {
+  foreign_access::result(t) = result;
+  // Release: pairs with the acquire in place_of(), by which settle() sees that the call has ended.
+  std::uint32_t const was = foreign_access::place(t).exchange(
+      static_cast<std::uint32_t>(transfer_place::over), std::memory_order_acq_rel);
+  if (was == static_cast<std::uint32_t>(transfer_place::awaited)) [[unlikely]]
+    sys::kernel.futex(word_of(t), FUTEX_WAKE_PRIVATE, 1, nullptr);
+  over_.push(t);
+  sleeper_.wake_if_asleep();
+}
+
+void foreign_transfers::make_now(foreign_transfer& t) noexcept {
+  foreign_transfers& owner = *foreign_access::owner(t);
+  owner.finish(t, make(t, 0));
+  owner.lent_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
+}
+
+void foreign_transfers::settle(foreign_transfer& t) noexcept {
+  for (;;) {
+    auto is = static_cast<std::uint32_t>(transfer_place::with_worker);
+    auto const awaited = static_cast<std::uint32_t>(transfer_place::awaited);
+    if (!foreign_access::place(t).compare_exchange_strong(is, awaited, std::memory_order_acq_rel) &&
+        is != awaited)
+      return;
+    sys::kernel.futex(word_of(t), FUTEX_WAIT_BITSET_PRIVATE, awaited, nullptr);
+  }
+}
+
+void foreign_transfers::add(foreign_transfer& t) noexcept {
+  foreign_access::previous(t) = nullptr;
+  foreign_access::next(t) = first_;
+  if (first_ != nullptr) foreign_access::previous(*first_) = &t;
+  first_ = &t;
+}
+void foreign_transfers::remove(foreign_transfer& t) noexcept {
+  foreign_transfer* const next = foreign_access::next(t);
+  foreign_transfer* const previous = foreign_access::previous(t);
+  (previous != nullptr ? foreign_access::next(*previous) : first_) = next;
+  if (next != nullptr) foreign_access::previous(*next) = previous;
+}
+
+bool foreign_transfers::to_worker(foreign_transfer& t) noexcept {
+  set_place(t, transfer_place::with_worker);
+  lent_.fetch_add(1, std::memory_order_relaxed);
+  return give_to_worker(t);
+}
+
+void foreign_transfers::collect() noexcept {
+  foreign_transfer* const more = over_.take();
+  foreign_transfer** end = &reports_;
+  while (*end != nullptr) end = &foreign_access::next_queued(**end);
+  *end = more;
+}
+
+} // namespace unio::driver
