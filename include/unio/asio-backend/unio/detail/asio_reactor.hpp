@@ -144,6 +144,27 @@ class reactor_on_unio
 
   typedef watched* per_descriptor_data;
 
+  // A read or write of a file: made by the driver (asio_files.hpp), or, where readiness means something for the
+  // descriptor, as any other operation.
+  class transfer : public reactor_op, public unio::foreign_transfer {
+    friend class reactor_on_unio;
+
+   protected:
+    typedef void (*on_over)(transfer*, op_queue<operation>& ops);
+    transfer(failure const& success, perform_func_type perform, func_type complete, on_over over, direction d,
+             int fd, const ::iovec* buffers, std::size_t n, int64_t offset)
+        : reactor_op(success, perform, complete),
+          unio::foreign_transfer(d, fd, buffers, static_cast<int>(n), offset),
+          over_(over) {}
+
+   private:
+    on_over over_;
+  };
+  unio::foreign_reactor& driver() { return reactor_; }
+  static failure error_of(std::int64_t result) {
+    return failure(result < 0 ? static_cast<int>(-result) : 0, error::get_system_category());
+  }
+
   explicit reactor_on_unio(execution_context& context)
       : context_(context),
         scheduler_(use_service<scheduler>(context)),
@@ -328,6 +349,11 @@ class reactor_on_unio
         usec < 0 ? std::chrono::nanoseconds(-1) : std::chrono::nanoseconds(std::chrono::microseconds(usec)),
         events, sizeof events / sizeof *events);
     for (std::size_t i = 0; i < n; ++i) {
+      if (events[i].watch == 0) {
+        transfer* const t = static_cast<transfer*>(events[i].transfer);
+        t->over_(t, ops);
+        continue;
+      }
       watched* const w = static_cast<watched*>(events[i].watch);
       UNIO_ASIO(HANDLER_REACTOR_EVENTS)((context_, reinterpret_cast<uintmax_t>(w), tracked(events[i].what)));
       // The scheduler has run what was pushed here before this is called again.
