@@ -1,5 +1,5 @@
 // foreign_reactor.hpp, on the driver under test: edges, timeouts, interruptions, numbers that come again,
-// threads that come and go, a ring that is forbidden, fork.
+// transfers of files, threads that come and go, a ring that is forbidden, fork.
 
 #include "driver/choose.hpp"
 #include "support/drivers.hpp"
@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -126,6 +127,164 @@ TEST_F(foreign_loop, a_regular_file_never_waits) {
   EXPECT_FALSE(watch.can_wait());
   reactor.remove(watch);
   ::close(fd);
+}
+
+using unio::foreign_transfer;
+
+// Transfers of a file of 64 blocks, each of which says which it is.
+class foreign_files : public foreign_loop {
+ protected:
+  static constexpr std::size_t block = 4096, blocks = 64;
+  struct transfer {
+    transfer(int fd, std::size_t at, foreign_transfer::direction d = foreign_transfer::reads)
+        : bytes(block, '\0'), v{bytes.data(), bytes.size()}, t(d, fd, &v, 1, std::int64_t(at * block)) {}
+    std::string bytes;
+    iovec v;
+    foreign_transfer t;
+  };
+  foreign_files() {
+    char name[] = "/tmp/unio-foreign-XXXXXX";
+    fd = ::mkostemp(name, O_CLOEXEC);
+    ::unlink(name);
+    for (std::size_t i = 0; i < blocks; ++i)
+      EXPECT_EQ(::write(fd, std::string(block, char('A' + i % 64)).data(), block), ssize_t(block));
+  }
+  ~foreign_files() override { ::close(fd); }
+
+  void start_all(bool may_try) {
+    for (std::size_t i = 0; i < blocks; ++i) {
+      all.push_back(std::make_unique<transfer>(fd, i));
+      if (reactor.start(all.back()->t, may_try)) seen.insert(&all.back()->t);
+    }
+  }
+  void run_until_seen(std::size_t n) {
+    foreign_event events[5];
+    for (int turns = 0; turns < 2000 && seen.size() < n; ++turns) {
+      std::size_t const got = reactor.run(100ms, events, 5);
+      for (std::size_t i = 0; i < got; ++i)
+        if (events[i].watch == nullptr) EXPECT_TRUE(seen.insert(events[i].transfer).second);
+    }
+    EXPECT_GE(seen.size(), n);
+  }
+  void expect_all_read() {
+    for (std::size_t i = 0; i < blocks; ++i) {
+      EXPECT_EQ(all[i]->t.result(), std::int64_t(block));
+      EXPECT_EQ(all[i]->bytes, std::string(block, char('A' + i % 64)));
+    }
+  }
+  int fd = -1;
+  std::vector<std::unique_ptr<transfer>> all;
+  std::set<foreign_transfer*> seen;
+};
+
+TEST_F(foreign_files, all_are_made_and_each_is_reported_once) {
+  for (bool const may_try : {false, true}) {
+    all.clear();
+    seen.clear();
+    start_all(may_try);
+    run_until_seen(blocks);
+    expect_all_read();
+  }
+}
+
+TEST_F(foreign_files, a_transfer_of_another_thread_reaches_the_one_that_waits) {
+  for (int i = 0; i < 50; ++i) {
+    transfer one(fd, 7);
+    seen.clear();
+    std::thread t([&] {
+      if (i % 2 != 0) std::this_thread::sleep_for(1ms);
+      (void)reactor.start(one.t, false);
+    });
+    run_until_seen(1);
+    t.join();
+    EXPECT_EQ(one.t.result(), std::int64_t(block));
+  }
+}
+
+TEST_F(foreign_files, a_second_thread_finds_what_the_first_had_started) {
+  start_all(false);
+  run_until_seen(1); // all have begun
+  std::thread([&] { run_until_seen(blocks); }).join();
+  expect_all_read();
+}
+
+TEST_F(foreign_files, what_was_not_told_to_anyone_is_cancelled_and_the_number_is_free) {
+  transfer one(fd, 0);
+  (void)reactor.start(one.t, false);
+  if (reactor.cancel(one.t)) {
+    EXPECT_TRUE(one.t.result() == -ECANCELED || one.t.result() == std::int64_t(block));
+  } else {
+    reactor.settle(one.t);
+  }
+  run_until_seen(1);
+  EXPECT_TRUE(one.t.result() == -ECANCELED || one.t.result() == std::int64_t(block));
+}
+
+std::atomic<int> in_call, may_go_on;
+
+TEST_F(foreign_files, a_number_that_a_worker_uses_is_not_free) {
+  if (std::string_view(reactor.driver()) == "io_uring") GTEST_SKIP() << "the ring makes them";
+  failing_calls calls;
+  in_call = may_go_on = 0;
+  calls.answer<&table::preadv2>([](int f, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+    ++in_call;
+    while (may_go_on == 0) std::this_thread::yield();
+    return unio::sys::kernel.preadv2(f, v, n, at, flags);
+  });
+  transfer one(fd, 3);
+  EXPECT_FALSE(reactor.start(one.t, false));
+  while (in_call == 0) std::this_thread::yield();
+  EXPECT_FALSE(reactor.cancel(one.t));
+  std::thread later([] {
+    std::this_thread::sleep_for(5ms);
+    may_go_on = 1;
+  });
+  reactor.settle(one.t);
+  EXPECT_EQ(may_go_on, 1);
+  EXPECT_TRUE(reactor.cancel(one.t));
+  run_until_seen(1);
+  EXPECT_EQ(one.t.result(), std::int64_t(block)); // what has moved is not hidden
+  later.join();
+}
+
+TEST_F(foreign_files, ending_leaves_none_under_way) {
+  for (int i = 0; i < 20; ++i) {
+    all.clear();
+    start_all(false);
+    foreign_event e;
+    if (i % 2 != 0) (void)reactor.run(at_once, &e, 1);
+    reactor.end_transfers();
+    for (auto const& t : all)
+      EXPECT_TRUE(t->t.result() == -ECANCELED || t->t.result() == std::int64_t(block));
+  }
+  EXPECT_EQ(reported_now(watch), 0u);
+}
+
+TEST_F(foreign_files, goes_on_when_the_ring_is_forbidden) {
+  if (std::string_view(reactor.driver()) != "io_uring") GTEST_SKIP() << "there is no ring";
+  start_all(false);
+  {
+    failing_calls calls;
+    calls.fail<&table::io_uring_enter>(EPERM, {.times = which_calls::all});
+    run_until_seen(blocks);
+  }
+  expect_all_read();
+  EXPECT_STREQ(reactor.driver(), "epoll");
+}
+
+TEST_F(foreign_files, a_child_makes_what_its_parent_had_started) {
+  start_all(false);
+  pid_t const child = ::fork();
+  if (child == 0) {
+    run_until_seen(blocks);
+    expect_all_read();
+    ::_exit(HasFailure() ? 1 : 0);
+  }
+  run_until_seen(blocks);
+  expect_all_read();
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(foreign_loop, a_number_of_nothing_is_not_added) {

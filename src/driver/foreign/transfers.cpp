@@ -121,7 +121,7 @@ std::size_t foreign_transfers::report(foreign_event* events, std::size_t n) noex
   return found;
 }
 
-void foreign_transfers::finish(foreign_transfer& t, std::int64_t result) noexcept {
+void foreign_transfers::finish_awake(foreign_transfer& t, std::int64_t result) noexcept {
   foreign_access::result(t) = result;
   // Release: pairs with the acquire in place_of(), by which settle() sees that the call has ended.
   std::uint32_t const was = foreign_access::place(t).exchange(
@@ -129,7 +129,6 @@ void foreign_transfers::finish(foreign_transfer& t, std::int64_t result) noexcep
   if (was == static_cast<std::uint32_t>(transfer_place::awaited)) [[unlikely]]
     sys::kernel.futex(word_of(t), FUTEX_WAKE_PRIVATE, 1, nullptr);
   over_.push(t);
-  sleeper_.wake_if_asleep();
 }
 
 void foreign_transfers::make_now(foreign_transfer& t) noexcept {

@@ -45,7 +45,12 @@ class foreign_transfers {
   /// For the thread that runs the reactor. seq_cst: see inbox::empty().
   [[nodiscard]] bool has_reports() const noexcept { return reports_ != nullptr || !over_.empty(); }
   /// It is over, of whoever has it. From here on it may be gone.
-  void finish(foreign_transfer& t, std::int64_t result) noexcept;
+  void finish(foreign_transfer& t, std::int64_t result) noexcept {
+    finish_awake(t, result);
+    sleeper_.wake_if_asleep();
+  }
+  /// The same by the thread that runs the reactor, which needs no waking.
+  void finish_awake(foreign_transfer& t, std::int64_t result) noexcept;
   /// By a worker, or by the thread that found none.
   static void make_now(foreign_transfer& t) noexcept;
   /// Waits while a worker has it.

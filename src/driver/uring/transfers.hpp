@@ -75,7 +75,7 @@ class ring_transfers {
     if (result == -EAGAIN && !foreign_access::is_cancelled(t)) {
       owner.give_or_make(t);
     } else {
-      owner.finish(t, stopped ? -ECANCELED : result);
+      owner.finish_awake(t, stopped ? -ECANCELED : result);
     }
     return true;
   }
