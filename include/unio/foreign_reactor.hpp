@@ -6,8 +6,9 @@
 //   foreign_reactor   waits for all of them, on io_uring or on epoll: chosen as every multiplexer is
 //
 // A foreign loop makes its own system calls and owns its descriptors; the reactor only says when to try
-// again. Transfers of files it makes itself: a ring does, or threads that may block. It belongs to no thread: whichever thread of the loop has nothing else to do runs it, one at a time,
-// and all others may add, arm and remove watches and interrupt it.
+// again. Transfers of files it has made by a ring, or by threads that may block. It belongs to no thread:
+// whichever thread of the loop has nothing else to do runs it, one at a time, and all others may add, arm and
+// remove watches, start and cancel transfers, and interrupt it.
 //
 // This header is C++11, for loops that are. It includes nothing of unio.
 
@@ -196,9 +197,9 @@ class UNIO_API foreign_reactor {
 
   /// Has a transfer made.
   ///
-  /// Effects       the bytes move while other things happen; run() reports when it is over. `may_try`: what is
-  ///               in the page cache is read here and now, unless a ring makes the transfers, which takes all
-  ///               of a turn in one call. Not for descriptors that are open with O_DIRECT.
+  /// Effects       the bytes move while other things happen; run() reports when it is over. `may_try`: what
+  ///               is in the page cache is read here and now, unless a ring makes the transfers, which takes
+  ///               all of a turn in one call. Not for descriptors that are open with O_DIRECT.
   /// Returns       true: it is over, and will not be reported
   /// Preconditions the descriptor is a file, for which readiness means nothing (foreign_watch::can_wait)
   /// Buffers       the caller's; untouched by others until it is over

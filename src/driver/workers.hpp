@@ -1,8 +1,8 @@
 // src/driver/workers.hpp: threads that may block, for what readiness means nothing for.
 //
 // As many as there are processors, and more, of which there are four in all, while calls take long. They are
-// made when first needed, and end with the process. A job is an operation or a transfer of a foreign_reactor's;
-// performing it is a blocking system call. A forked child makes its own.
+// made when first needed, and end with the process. A job is an operation or a transfer of a
+// foreign_reactor's; performing it is a blocking system call. A forked child makes its own.
 
 #pragma once
 

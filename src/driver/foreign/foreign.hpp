@@ -118,8 +118,8 @@ class foreign_driver {
   [[nodiscard]] virtual bool makes_transfers() const noexcept { return false; }
   /// Its place becomes `queued`.
   virtual void start(foreign_transfer&) noexcept {}
-  /// Its place is `queued` or `in_kernel`. True: the kernel will not be told of it. Otherwise it is over soon,
-  /// as every transfer that the kernel has.
+  /// Its place is `queued` or `in_kernel`. True: the kernel will not be told of it. Otherwise it is over
+  /// soon, as every transfer that the kernel has.
   virtual bool cancel(foreign_transfer&) noexcept { return false; }
   /// Whether what was added, armed or started waits for wait() to be called. By other threads too.
   [[nodiscard]] virtual bool has_orders() const noexcept { return false; }

@@ -49,8 +49,8 @@ constexpr unsigned poll_mask(unsigned mask) noexcept {
   return (mask & foreign::exceptional) != 0 ? mask | ring_poll_events(readiness::exceptional) : mask;
 }
 
-// Asks the ring to drop a request, of any thread's. -ENOENT: it has none, or no longer. `waits`: until a thread
-// of the kernel that is performing it has ended; otherwise it ends soon.
+// Asks the ring to drop a request, of any thread's. -ENOENT: it has none, or no longer. `waits`: until a
+// thread of the kernel that is performing it has ended; otherwise it ends soon.
 int drop(int ring_fd, std::uint64_t tag, std::uint32_t flags = 0, bool waits = true) noexcept {
   io_uring_sync_cancel_reg order{};
   order.addr = tag;

@@ -1,5 +1,6 @@
-// asio/detail/io_uring_file_service.hpp: takes the place of Asio's file of that name, where its directory is first
-// on the include path: the files of standalone Asio, on unio's drivers.
+// asio/detail/io_uring_file_service.hpp: takes the place of Asio's file of that name,
+// where its directory is first on the include path:
+// the files of standalone Asio, on unio's drivers.
 
 #include "asio/detail/config.hpp"
 

@@ -1,6 +1,7 @@
-// asio/detail/io_uring_service.hpp: takes the place of Asio's file of that name, where its directory is first on
-// the include path. Files need no ring of their own here, and liburing.h is not included: what is left is the
-// registration of buffers, of which a ring could make use. These are used as all others are.
+// asio/detail/io_uring_service.hpp: takes the place of Asio's file of that name,
+// where its directory is first on the include path. Files need no ring of their own here, and liburing.h
+// is not included: what is left is the registration of buffers, of which a ring could make use. These are
+// used as all others are.
 //
 // A program that has no epoll by ASIO_DISABLE_EPOLL has Asio's own ring.
 

@@ -1,5 +1,5 @@
-// unio/detail/asio_files.hpp: Asio's files over unio::foreign_reactor. The two io_uring_file_service.hpp include
-// this, once for each namespace: there is no guard.
+// unio/detail/asio_files.hpp: Asio's files over unio::foreign_reactor. The two io_uring_file_service.hpp
+// include this, once for each namespace: there is no guard.
 //
 // A file is a queue for each direction. The driver has the first of a queue, and of a random-access file all
 // reads at once. What is no file (a pipe, a terminal) is tried and waited for by the reactor instead.

@@ -144,8 +144,8 @@ class reactor_on_unio
 
   typedef watched* per_descriptor_data;
 
-  // A read or write of a file: made by the driver (asio_files.hpp), or, where readiness means something for the
-  // descriptor, as any other operation.
+  // A read or write of a file: made by the driver (asio_files.hpp), or, where readiness means something for
+  // the descriptor, as any other operation.
   class transfer : public reactor_op, public unio::foreign_transfer {
     friend class reactor_on_unio;
 

@@ -1,5 +1,7 @@
-// asio/detail/impl/io_uring_descriptor_service.ipp: for programs that compile Asio apart (asio/impl/src.hpp). There is nothing to compile: no
-// service of that name is used.
+// asio/detail/impl/io_uring_descriptor_service.ipp: for programs that compile Asio
+// apart (asio/impl/src.hpp). There is nothing to compile:
+// that service is not used.
+// Asio's own, where it has no epoll.
 
 #include "asio/detail/config.hpp"
 

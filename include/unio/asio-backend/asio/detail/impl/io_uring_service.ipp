@@ -1,5 +1,7 @@
-// asio/detail/impl/io_uring_service.ipp: for programs that compile Asio apart (asio/impl/src.hpp). There is nothing to compile: the
-// service is in asio/detail/io_uring_service.hpp.
+// asio/detail/impl/io_uring_service.ipp: for programs that compile Asio
+// apart (asio/impl/src.hpp). There is nothing to compile:
+// the service is in asio/detail/io_uring_service.hpp.
+// Asio's own, where it has no epoll.
 
 #include "asio/detail/config.hpp"
 

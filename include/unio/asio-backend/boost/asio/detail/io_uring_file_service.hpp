@@ -1,5 +1,6 @@
-// boost/asio/detail/io_uring_file_service.hpp: takes the place of Boost's file of that name, where its directory is first
-// on the include path: the files of Boost.Asio, on unio's drivers.
+// boost/asio/detail/io_uring_file_service.hpp: takes the place of Boost's file of that name,
+// where its directory is first on the include path:
+// the files of Boost.Asio, on unio's drivers.
 
 #include <boost/asio/detail/config.hpp>
 

@@ -1,5 +1,7 @@
-// boost/asio/detail/impl/io_uring_file_service.ipp: for programs that compile Asio apart (boost/asio/impl/src.hpp). There is nothing to compile: the
-// service is in boost/asio/detail/io_uring_file_service.hpp.
+// boost/asio/detail/impl/io_uring_file_service.ipp: for programs that compile Asio
+// apart (boost/asio/impl/src.hpp). There is nothing to compile:
+// the service is in boost/asio/detail/io_uring_file_service.hpp.
+// Asio's own, where it has no epoll.
 
 #include <boost/asio/detail/config.hpp>
 
