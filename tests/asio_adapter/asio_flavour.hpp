@@ -12,9 +12,11 @@
 namespace asio = boost::asio;
 #else
 #include <asio.hpp>
-#include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/awaitable_operators.hpp>
+#if UNIO_ASIO_VERSION < 103000
+#include <asio/experimental/as_tuple.hpp>
 #include <asio/experimental/deferred.hpp>
+#endif
 #endif
 
 #include <gtest/gtest.h>
@@ -38,6 +40,11 @@ namespace asio_tests {
 
 using namespace std::chrono_literals;
 using unio::asio_error_code;
+#if UNIO_ASIO_VERSION < 103000
+namespace tokens = asio::experimental;
+#else
+namespace tokens = asio;
+#endif
 
 /// Two ends of a connection.
 struct ends {

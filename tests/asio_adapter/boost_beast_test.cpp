@@ -25,7 +25,7 @@ template <class Stream> asio::awaitable<void> serve(Stream s) {
   for (;;) {
     http::request<http::string_body> request;
     auto const [ec, n] =
-        co_await http::async_read(s, buffer, request, asio::experimental::as_tuple(asio::use_awaitable));
+        co_await http::async_read(s, buffer, request, tokens::as_tuple(asio::use_awaitable));
     if (ec) break;
     http::response<http::string_body> response(http::status::ok, request.version());
     response.body() = std::string(request.target()) + request.body();
@@ -98,7 +98,7 @@ template <class Stream> asio::awaitable<void> echo_messages(Stream& s, websocket
   co_await ws.async_accept(asio::use_awaitable);
   beast::flat_buffer buffer;
   for (;;) {
-    auto const [ec, n] = co_await ws.async_read(buffer, asio::experimental::as_tuple(asio::use_awaitable));
+    auto const [ec, n] = co_await ws.async_read(buffer, tokens::as_tuple(asio::use_awaitable));
     if (ec) break;
     co_await ws.async_write(buffer.data(), asio::use_awaitable);
     buffer.consume(buffer.size());

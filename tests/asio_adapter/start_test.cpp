@@ -158,7 +158,7 @@ TEST_F(asio_start, takes_use_future) {
 
 TEST_F(asio_start, takes_deferred_and_starts_it_when_it_is_called) {
   outcome o;
-  auto operation = unio::async_start(context, reads(), asio::experimental::deferred);
+  auto operation = unio::async_start(context, reads(), tokens::deferred);
   EXPECT_EQ(context.poll(), 0u);
   context.restart();
   send("abc");

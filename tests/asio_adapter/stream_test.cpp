@@ -282,7 +282,7 @@ TEST_F(asio_stream, echoes_between_coroutines) {
         std::array<char, 64> room;
         for (;;) {
           auto const [ec, n] = co_await e.a.async_read_some(
-              asio::buffer(room), asio::experimental::as_tuple(asio::use_awaitable));
+              asio::buffer(room), tokens::as_tuple(asio::use_awaitable));
           if (ec) break;
           co_await asio::async_write(e.a, asio::buffer(room.data(), n), asio::use_awaitable);
         }

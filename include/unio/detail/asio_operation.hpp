@@ -58,10 +58,15 @@ template <class Block, class Handler, class Executor> class asio_handler : publi
   using associated = net::associated_executor_t<Handler, Executor>;
   using slot_type = net::associated_cancellation_slot_t<Handler>;
   using immediate = typename asio_immediate_executor<Handler, Executor>::type;
-  /// Where an immediate executor was bound: its type is another than that of the default.
+  /// Whether it is another type than that of a handler that has none, with `Other` as the default.
+  template <class Other>
+  static constexpr bool has_immediate_beside =
+      !std::same_as<typename asio_immediate_executor<Handler, Other>::type,
+                    typename asio_immediate_executor<void (*)(), Other>::type>;
+  /// Where an immediate executor was bound. One of the default's own type is seen beside another default.
   static constexpr bool has_immediate =
       !std::is_void_v<immediate> &&
-      !std::same_as<immediate, typename asio_immediate_executor<void (*)(), Executor>::type>;
+      (has_immediate_beside<Executor> || has_immediate_beside<net::system_executor>);
 
  public:
   using handler_type = Handler;
