@@ -103,6 +103,9 @@ target_include_directories(unio_asio INTERFACE
 target_compile_options(unio_asio INTERFACE
   "SHELL:$<BUILD_INTERFACE:-iquote ${PROJECT_SOURCE_DIR}/include/unio/asio-backend>"
   "SHELL:$<INSTALL_INTERFACE:-iquote $<INSTALL_PREFIX>/${CMAKE_INSTALL_INCLUDEDIR}/unio/asio-backend>")
+if(UNIO_TRACK_PENDING)
+  target_compile_definitions(unio_asio INTERFACE UNIO_TRACK_PENDING=1) # it records what waits
+endif()
 # An installed one is given its library by unioConfig.cmake, which knows the kind.
 if(BUILD_SHARED_LIBS)
   target_link_libraries(unio_asio INTERFACE $<BUILD_INTERFACE:$<LINK_ONLY:unio_shared>>)

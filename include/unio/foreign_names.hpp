@@ -61,8 +61,8 @@ class UNIO_API foreign_asker {
   foreign_asker(foreign_asker const&) = delete;
   foreign_asker& operator=(foreign_asker const&) = delete;
   virtual ~foreign_asker();
-  /// Called once for each ask(), on a thread of unio's. It does not block, and tells the loop. Null: there was
-  /// no memory for an answer.
+  /// Called once for each ask(), on a thread of unio's. It does not block, and tells the loop. Null: there
+  /// was no memory for an answer.
   virtual void answered(std::unique_ptr<foreign_answer> answer) noexcept = 0;
 };
 
@@ -80,9 +80,9 @@ class UNIO_API foreign_look_up {
 /// Looks names up as unio::resolver does, and all else that getaddrinfo(3) knows as that does.
 ///
 /// Thread safety  all of it from any thread
-/// Errors         those of getaddrinfo(3), in the answer: EAI_NONAME for what has no address, EAI_AGAIN where no
-///                server answers or says that it cannot; std::bad_alloc; std::system_error where its thread
-///                cannot be started
+/// Errors         those of getaddrinfo(3), in the answer: EAI_NONAME for what has no address, EAI_AGAIN where
+///                no server answers or says that it cannot; std::bad_alloc; std::system_error where its
+///                thread cannot be started
 /// Lifetime       as long as the process
 /// Fork           in a child it starts anew: what is under way is the parent's
 /// Cost           one thread for the process, from the first ask() on, which runs all look-ups at once. See
@@ -95,8 +95,8 @@ class UNIO_API foreign_names {
   /// Cost         none
   static foreign_names* linked() noexcept;
 
-  /// Whether the answer is as getaddrinfo(3) would give it. Not for canonical names, nor for families and flags
-  /// that this does not know. Cost: none.
+  /// Whether the answer is as getaddrinfo(3) would give it. Not for canonical names, nor for families and
+  /// flags that this does not know. Cost: none.
   virtual bool can_answer(foreign_question const& question) const noexcept = 0;
   /// Looks it up. Preconditions: can_answer(). Returns the look-up, to cancel it.
   virtual std::shared_ptr<foreign_look_up> ask(foreign_question const& question,

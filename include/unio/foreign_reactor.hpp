@@ -10,17 +10,17 @@
 // whichever thread of the loop has nothing else to do runs it, one at a time, and all others may add, arm and
 // remove watches, start and cancel transfers, and interrupt it.
 //
-// This header is C++11, for loops that are. It includes nothing of unio.
+// This header is C++11, for loops that are. It includes nothing of unio but what is.
 
 #pragma once
+
+#include <unio/foreign_pending.hpp>
 
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <system_error>
-
-#define UNIO_API __attribute__((visibility("default"))) // as in config.hpp
 
 struct iovec; // of readv(2)
 
@@ -258,6 +258,13 @@ class UNIO_API foreign_reactor {
   /// Errors        as open()
   /// Cost          as open(), and a system call for each watch
   std::error_code after_fork() noexcept;
+
+  /// Has unio::dump_pending call `lister(loop, …)`, from the threads that call it. Null: no longer; then it
+  /// waits for a call that is under way.
+  ///
+  /// Preconditions it is open; the caller holds no lock that the lister takes
+  /// Cost          a lock of the process
+  void list_by(foreign_lister lister, void* loop) noexcept UNIO_FOREIGN_LAYOUT;
 
   /// "io_uring" or "epoll". Preconditions: it is open. Lifetime: static. Cost: none.
   char const* driver() const noexcept;

@@ -14,7 +14,10 @@ namespace unio::inline v0_1 {
 /// Writes what every multiplexer of the process waits for: for each pending operation its kind, its handle,
 /// what is left of its deadline, and, if the library was built with UNIO_TRACK_PENDING, its age and the chain
 /// of coroutines that awaits it, innermost first, each with its function and line. Then likewise, if
-/// built so, every coroutine that waits for others: for a lock, an event, a latch, a channel.
+/// built so, every coroutine that waits for others: for a lock, an event, a latch, a channel. Of a program of
+/// Asio's with unio::asio: each operation that waits for a descriptor, and in which direction; with
+/// UNIO_TRACK_PENDING, or compiled with ASIO_ENABLE_HANDLER_TRACKING, since when; with the latter the places
+/// that ASIO_HANDLER_LOCATION names. Timers, and a context without locks, are left out.
 ///
 /// Throws       std::bad_alloc; what `to` throws
 /// Effects      asks each thread that runs a multiplexer to list its own, between two turns of its loop; one

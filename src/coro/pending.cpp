@@ -1,6 +1,7 @@
 // unio::dump_pending: describes each operation in flight, to find out why nothing happens.
 
 #include "driver/engine.hpp"
+#include "driver/foreign/foreign.hpp"
 #include "driver/registry.hpp"
 #include "driver/shared/members.hpp"
 #include "driver/shared/unclaimed.hpp"
@@ -148,6 +149,45 @@ void describe_unclaimed(driver::unclaimed_operations& all, void* argument) {
   all.for_each([&](io_operation const& op) { describe(text, op, now_ns); });
 }
 
+// What loops that are not unio's wait for. Their operations are not unio's either: a descriptor, a direction
+// and, where the loop records them, the time and the places.
+class foreign_text final : public foreign_list {
+ public:
+  explicit foreign_text(std::string& text) noexcept : text_(text), now_(std::chrono::steady_clock::now()) {}
+  void add_loop(foreign_reactor const& r) {
+    text_.append("a foreign loop on ").append(r.driver()).append("\n");
+  }
+  void add(foreign_waiting const& w) override {
+    // Its loop may just begin to watch it.
+    int const fd = std::atomic_ref(driver::foreign_access::fd(const_cast<foreign_watch&>(*w.watch)))
+                       .load(std::memory_order_relaxed);
+    text_.append("  ").append(name_of(w.what)).append(" on descriptor ").append(std::to_string(fd));
+    text_ += target_of(fd);
+    if (w.since != std::chrono::steady_clock::time_point())
+      text_.append(", for ").append(duration(std::chrono::nanoseconds(now_ - w.since).count()));
+    text_ += "\n";
+    for (std::size_t i = 0; i != w.n_places; ++i) {
+      foreign_place const& at = w.places[i];
+      text_.append(i == 0 ? "    started by " : "    called by ").append(at.function).append(" at ");
+      text_.append(at.file).append(":").append(std::to_string(at.line)).append("\n");
+    }
+  }
+
+ private:
+  static char const* name_of(unsigned what) noexcept {
+    if (what == foreign::readable) return "read";
+    return what == foreign::writable ? "write or connect" : "out-of-band data";
+  }
+  std::string& text_;
+  std::chrono::steady_clock::time_point now_;
+};
+
+void describe_foreign(std::string& text) {
+  foreign_text list(text);
+  driver::foreign_loop::list_all(
+      [](foreign_list& l, foreign_reactor const& r) { static_cast<foreign_text&>(l).add_loop(r); }, list);
+}
+
 constinit std::atomic<int> dump_wanted_fd{-1};
 
 void want_dump(int) {
@@ -195,6 +235,7 @@ void dump_pending(std::ostream& to) {
   std::string text;
   driver::registry::ask_all(&describe_all, text);
   driver::members::for_each_unclaimed(&describe_unclaimed, &text);
+  describe_foreign(text);
   if (text.empty()) text = "no multiplexer\n";
   describe_waits<UNIO_TRACKS_PENDING>(text);
   if (!UNIO_TRACKS_PENDING) text += "(ages and coroutines: build unio with UNIO_TRACK_PENDING)\n";

@@ -3,8 +3,8 @@
 //   text of an address, no host ─► getaddrinfo(3), which then asks no server
 //   name ─► the service, by getaddrinfo(3) ─► the host, by a resolver ─► both together
 //
-// All look-ups of the process are coroutines on one thread, so that a loop needs nothing of unio's to wait. It
-// is a thread of its own because a loop may hand its waiting from thread to thread, and an engine stays.
+// All look-ups of the process are coroutines on one thread, so that a loop needs nothing of unio's to wait.
+// It is a thread of its own because a loop may hand its waiting from thread to thread, and an engine stays.
 
 #include "core/failed_with.hpp"
 #include "net/wire.hpp"

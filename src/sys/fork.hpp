@@ -38,6 +38,7 @@ enum class guarded : std::uint8_t {
   frames,              ///< coro/frames.cpp
   waits,               ///< coro/sync.cpp
   dumps,               ///< coro/pending.cpp
+  foreign_loops,       ///< driver/foreign/loops.cpp
   lock_files,          ///< fs/lock_file.cpp
 };
 inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::lock_files) + 1;

@@ -1,23 +1,15 @@
-// Immediate executors (Asio 1.30 and later): where the handler of an operation that ends inside of the function
-// that starts it is called.
+// Immediate executors (Asio 1.30 and later): where the handler of an operation that ends inside of the
+// function that starts it is called.
 
 #include "asio_flavour.hpp"
+#include "support/counting_executor.hpp"
 
 #if UNIO_ASIO_VERSION >= 103000
 
 namespace {
 
 using namespace asio_tests;
-
-/// An executor that counts what is given to it, and calls it here and now.
-struct counting_executor {
-  int* calls;
-  template <class F> void execute(F&& f) const {
-    ++*calls;
-    std::forward<F>(f)();
-  }
-  bool operator==(counting_executor const&) const noexcept = default;
-};
+using test::counting_executor;
 
 /// One end reads a byte inside of run(), by an operation that ends at once if the other end has written it.
 template <class Executor> struct reading {

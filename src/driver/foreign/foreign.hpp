@@ -147,6 +147,26 @@ struct foreign_sleeper {
   void wake() noexcept;
 };
 
+/// A loop that says what waits in it.
+class foreign_loop {
+ public:
+  explicit foreign_loop(foreign_reactor const& r) noexcept : reactor_(r) {}
+  foreign_loop(foreign_loop const&) = delete;
+  foreign_loop& operator=(foreign_loop const&) = delete;
+  ~foreign_loop() { list_by(nullptr, nullptr); }
+  /// Null: it says nothing, once this has returned.
+  void list_by(foreign_lister lister, void* loop) noexcept;
+  /// Calls `head` and then the lister of each.
+  static void list_all(void (*head)(foreign_list& list, foreign_reactor const& r), foreign_list& list);
+
+ private:
+  foreign_reactor const& reactor_;
+  foreign_lister lister_ = nullptr;
+  void* loop_ = nullptr;
+  foreign_loop* next_ = nullptr; // of all that have a lister
+  foreign_loop* previous_ = nullptr;
+};
+
 /// Who runs the reactor.
 enum class foreign_use : std::uint8_t { by_one_thread, by_several };
 

@@ -46,9 +46,14 @@ struct foreign_reactor::state {
   std::atomic<bool> interrupted{false};
   std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
   foreign_transfers transfers{sleeper};
+  driver::foreign_loop listed;
 
+  explicit state(foreign_reactor const& r) noexcept : listed(r) {}
+  state(state const&) = delete;
+  state& operator=(state const&) = delete;
   ~state() {
     if (in_child()) transfers.leave_parent();
+    listed.list_by(nullptr, nullptr);
     driver.reset();
     if (sleeper.doorbell >= 0) sys::close(sleeper.doorbell);
   }
@@ -146,7 +151,7 @@ struct foreign_reactor::state {
 foreign_reactor::~foreign_reactor() { delete state_; }
 
 std::error_code foreign_reactor::open() noexcept {
-  std::unique_ptr<state> s(new (std::nothrow) state);
+  std::unique_ptr<state> s(new (std::nothrow) state(*this));
   if (s == nullptr) return std::make_error_code(std::errc::not_enough_memory);
   if (std::error_code e = s->open(foreign_use::by_one_thread)) return e;
   state_ = s.release();
@@ -163,7 +168,8 @@ std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest
   if (s.in_child()) [[unlikely]]
     (void)s.leave_parent();
   std::scoped_lock const guard(s.lock);
-  foreign_access::fd(w) = fd;
+  // Relaxed: dump_pending may look, without the lock.
+  std::atomic_ref(foreign_access::fd(w)).store(fd, std::memory_order_relaxed);
   foreign_access::interest(w) = static_cast<std::uint8_t>(interest);
   foreign_access::armed(w) = 0;
   foreign_access::reports(w) = 0;
@@ -272,6 +278,10 @@ void foreign_reactor::end_transfers() noexcept {
   }
   foreign_event unused[64];
   while (!s.has_ended_transfers()) run(std::chrono::milliseconds(10), unused, std::size(unused));
+}
+
+void foreign_reactor::list_by(foreign_lister lister, void* loop) noexcept {
+  state_->listed.list_by(lister, loop);
 }
 
 std::error_code foreign_reactor::after_fork() noexcept { return state_->leave_parent(); }

@@ -1,6 +1,6 @@
 // asio/detail/resolver_service.hpp: takes the place of Asio's file of that name, where its directory is
-// first on the include path: the resolver of standalone Asio, answered by unio::net where the program has that. Asio's
-// own is included under another name.
+// first on the include path: the resolver of standalone Asio, answered by unio::net where the program has
+// that. Asio's own is included under another name.
 
 #ifndef UNIO_ASIO_RESOLVER_SERVICE_HPP
 #define resolver_service asio_resolver_service

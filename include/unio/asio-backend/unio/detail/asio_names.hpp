@@ -1,5 +1,5 @@
-// unio/detail/asio_names.hpp: the resolver of Asio over unio::foreign_names. The two resolver_service.hpp include
-// this, once for each namespace: there is no guard.
+// unio/detail/asio_names.hpp: the resolver of Asio over unio::foreign_names. The two resolver_service.hpp
+// include this, once for each namespace: there is no guard.
 //
 // A program that has unio::net is answered by that; in any other one, and for what unio does not answer as
 // getaddrinfo(3) does, Asio's own service is asked, which has the name asio_resolver_service here. What is

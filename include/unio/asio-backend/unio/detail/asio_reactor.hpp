@@ -11,6 +11,8 @@
 #error "unio::asio knows Asio 1.22.1, 1.38.2, Boost 1.74, 1.81; -DUNIO_ASIO_ANY=1 tries it with this one"
 #endif
 
+#include "unio/detail/asio_waiting.hpp"
+
 #include <unio/foreign_reactor.hpp>
 
 #include <atomic>
@@ -62,7 +64,7 @@ class reactor_on_unio
       for (int i = 0; i < max_ops; ++i) try_first_[i] = true;
     }
     void collect_all(op_queue<operation>& ops) {
-      for (int i = 0; i < max_ops; ++i) ops.push(queued_[i]);
+      for (int i = 0; i < max_ops; ++i) queued_[i].move_all(ops);
     }
     void abort_all(op_queue<operation>& ops) {
       for (int i = 0; i < max_ops; ++i) {
@@ -72,6 +74,12 @@ class reactor_on_unio
           ops.push(op);
         }
       }
+    }
+    void list(unio::foreign_list& all) {
+      static const unsigned what[max_ops] = {unio::foreign::readable, unio::foreign::writable,
+                                             unio::foreign::exceptional};
+      guard hold(lock_);
+      for (int i = 0; i < max_ops; ++i) queued_[i].list(*this, what[i], all);
     }
 
     static void run_ready(void* owner, operation* base, failure const& ec, std::size_t events) {
@@ -136,7 +144,7 @@ class reactor_on_unio
     reactor_on_unio& reactor_;
     watched* next_;
     watched* previous_;
-    op_queue<reactor_op> queued_[max_ops];
+    waiting_ops queued_[max_ops];
     bool try_first_[max_ops];
     bool watches_writing_;
     bool ended_; // closed, or the reactor was shut down
@@ -182,9 +190,11 @@ class reactor_on_unio
         is_shut_down_(false),
         has_timers_(false) {
     throw_error(translate(reactor_.open()), "unio::foreign_reactor");
+    if (io_locking_ && watches_lock_.enabled()) reactor_.list_by(&reactor_on_unio::list_waiting, this);
   }
 
   void end() {
+    reactor_.list_by(0, 0);
     guard hold(lock_);
     is_shut_down_ = true;
     hold.unlock();
@@ -256,19 +266,18 @@ class reactor_on_unio
   void cancel_ops_by_key(socket_type, per_descriptor_data& data, int direction, void* key) {
     if (!data) return;
     op_queue<operation> ops;
-    op_queue<reactor_op> others;
     guard hold(data->lock_);
-    op_queue<reactor_op>& queue = data->queued_[direction];
-    while (reactor_op* op = queue.front()) {
-      queue.pop();
+    waiting_ops& queue = data->queued_[direction];
+    for (std::size_t left = queue.size(); left != 0; --left) {
+      reactor_op* const op = queue.front();
       if (op->cancellation_key_ != key) {
-        others.push(op);
+        queue.rotate();
         continue;
       }
+      queue.pop();
       op->ec_ = error::operation_aborted;
       ops.push(op);
     }
-    queue.push(others);
     hold.unlock();
     scheduler_.post_deferred_completions(ops);
   }
@@ -374,6 +383,13 @@ class reactor_on_unio
   void interrupt() { reactor_.interrupt(); }
 
  private:
+  // For unio::dump_pending, on any thread.
+  static void list_waiting(void* loop, unio::foreign_list& all) {
+    reactor_on_unio& self = *static_cast<reactor_on_unio*>(loop);
+    guard hold(self.watches_lock_);
+    for (watched* w = self.watches_.live; w; w = w->next_) w->list(all);
+  }
+
   static void post_now(operation* op, bool is_continuation, const void* self) {
     static_cast<reactor_on_unio const*>(self)->post_immediate_completion(op, is_continuation);
   }

@@ -1,6 +1,6 @@
-// boost/asio/detail/resolver_service.hpp: takes the place of Boost's file of that name, where its directory is
-// first on the include path: the resolver of Boost.Asio, answered by unio::net where the program has that. Boost's
-// own is included under another name.
+// boost/asio/detail/resolver_service.hpp: takes the place of Boost's file of that name, where its directory
+// is first on the include path: the resolver of Boost.Asio, answered by unio::net where the program has that.
+// Boost's own is included under another name.
 
 #ifndef UNIO_BOOST_ASIO_RESOLVER_SERVICE_HPP
 #define resolver_service asio_resolver_service

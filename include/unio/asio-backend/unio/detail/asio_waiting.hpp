@@ -1,0 +1,100 @@
+// unio/detail/asio_waiting.hpp: the operations of a descriptor that wait for one direction, in their order.
+// Part of asio_reactor.hpp; there is no guard.
+//
+// Where unio or Asio records what waits (UNIO_TRACK_PENDING, ASIO_ENABLE_HANDLER_TRACKING), each has the time
+// and the places at which it began to; otherwise this is Asio's queue and no more.
+
+#include <unio/foreign_pending.hpp>
+
+#include <cstddef>
+
+#if (defined(UNIO_TRACK_PENDING) && UNIO_TRACK_PENDING) || defined(ASIO_ENABLE_HANDLER_TRACKING) || \
+    defined(BOOST_ASIO_ENABLE_HANDLER_TRACKING)
+#define UNIO_ASIO_RECORDS 1
+#include <chrono>
+#include <deque>
+#include <vector>
+#else
+#define UNIO_ASIO_RECORDS 0
+#endif
+
+UNIO_ASIO_BEGIN
+
+#if UNIO_ASIO_RECORDS
+
+class waiting_ops {
+  struct record {
+    record() : op(0) {}
+    reactor_op* op;
+    std::chrono::steady_clock::time_point since;
+    std::vector<unio::foreign_place> places;
+  };
+
+ public:
+  bool empty() const { return all_.empty(); }
+  std::size_t size() const { return all_.size(); }
+  reactor_op* front() { return all_.empty() ? 0 : all_.front().op; }
+  void push(reactor_op* op) {
+    all_.push_back(record());
+    record& r = all_.back();
+    r.op = op;
+    r.since = std::chrono::steady_clock::now();
+    for (unio::foreign_location const* l = unio::foreign_location::innermost(); l; l = l->outer())
+      r.places.push_back(l->place());
+  }
+  void pop() { all_.pop_front(); }
+  void rotate() {
+    all_.push_back(static_cast<record&&>(all_.front()));
+    all_.pop_front();
+  }
+  void move_all(op_queue<operation>& to) {
+    for (; !all_.empty(); all_.pop_front()) to.push(all_.front().op);
+  }
+  void list(unio::foreign_watch const& watch, unsigned what, unio::foreign_list& to) {
+    for (std::size_t i = 0; i < all_.size(); ++i) {
+      record const& r = all_[i];
+      unio::foreign_waiting const w = {&watch, what, r.since, r.places.data(), r.places.size()};
+      to.add(w);
+    }
+  }
+
+ private:
+  // A queue of Asio's destroys what is left; the reactor has taken all by then.
+  std::deque<record> all_;
+};
+
+#else
+
+class waiting_ops {
+ public:
+  bool empty() const { return all_.empty(); }
+  std::size_t size() {
+    std::size_t n = 0;
+    for (reactor_op* op = all_.front(); op; op = op_queue_access::next(op)) ++n;
+    return n;
+  }
+  reactor_op* front() { return all_.front(); }
+  void push(reactor_op* op) { all_.push(op); }
+  void pop() { all_.pop(); }
+  void rotate() {
+    reactor_op* const op = all_.front();
+    all_.pop();
+    all_.push(op);
+  }
+  void move_all(op_queue<operation>& to) { to.push(all_); }
+  void list(unio::foreign_watch const& watch, unsigned what, unio::foreign_list& to) {
+    for (reactor_op* op = all_.front(); op; op = op_queue_access::next(op)) {
+      unio::foreign_waiting const w = {&watch, what, std::chrono::steady_clock::time_point(), 0, 0};
+      to.add(w);
+    }
+  }
+
+ private:
+  op_queue<reactor_op> all_;
+};
+
+#endif
+
+UNIO_ASIO_END
+
+#undef UNIO_ASIO_RECORDS
