@@ -11,21 +11,19 @@ namespace {
 using namespace asio_tests;
 using test::counting_executor;
 
-/// One end reads a byte inside of run(), by an operation that ends at once if the other end has written it.
+/// One end reads a byte, by an operation that is started outside of run() and ends at once if the other end
+/// has written it. What a handler of the context starts ends in a later turn, so that handlers do not nest.
 template <class Executor> struct reading {
   explicit reading(unio::asio_context& c) : context(c), pair(c), stream(std::move(pair.a)) {}
   void operator()(auto bind) {
-    asio::post(context, [this, bind] {
-      auto const handler = [this](asio_error_code e, std::size_t n) {
-        EXPECT_FALSE(called);
-        EXPECT_FALSE(e);
-        EXPECT_EQ(n, 1U);
-        called = true;
-      };
-      stream.async_read_some(asio::buffer(&got, 1), bind(handler));
-      called_inside = called;
-    });
-    context.restart();
+    auto const handler = [this](asio_error_code e, std::size_t n) {
+      EXPECT_FALSE(called);
+      EXPECT_FALSE(e);
+      EXPECT_EQ(n, 1U);
+      called = true;
+    };
+    stream.async_read_some(asio::buffer(&got, 1), bind(handler));
+    called_inside = called;
     context.run();
     EXPECT_TRUE(called);
     EXPECT_EQ(got, 'x');
@@ -62,20 +60,19 @@ TYPED_TEST(asio_immediate, is_where_the_handler_is_called_at_once) {
   EXPECT_EQ(this->calls, 1);
 }
 
+TYPED_TEST(asio_immediate, may_be_of_the_type_of_the_default) {
+  asio::any_io_executor const here = asio::system_executor();
+  this->read.write();
+  this->read([&](auto const& handler) { return asio::bind_immediate_executor(here, handler); });
+  EXPECT_TRUE(this->read.called_inside);
+}
+
 TYPED_TEST(asio_immediate, may_be_the_contexts_own) {
   this->read.write();
   this->read([this](auto const& handler) {
     return asio::bind_immediate_executor(this->context.get_executor(), handler);
   });
-  EXPECT_TRUE(this->read.called_inside);
-}
-
-TYPED_TEST(asio_immediate, may_be_of_the_streams_type) {
-  this->read.write();
-  this->read([this](auto const& handler) {
-    return asio::bind_immediate_executor(asio::any_io_executor(this->context.get_executor()), handler);
-  });
-  EXPECT_TRUE(this->read.called_inside);
+  EXPECT_FALSE(this->read.called_inside); // not in run(): there it is called
 }
 
 TYPED_TEST(asio_immediate, is_seen_through_other_bindings) {
