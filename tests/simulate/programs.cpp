@@ -311,14 +311,14 @@ int refused(char const* what) {
   if (which == "fork") return ::fork() >= 0 ? 0 : 1;
   if (which == "system") return ::system("true");
   if (which == "exec") return ::execl("/bin/true", "true", nullptr);
-  if (which == "syscall") return static_cast<int>(::syscall(SYS_io_uring_setup, 8, nullptr));
+  if (which == "syscall") return static_cast<int>(::syscall(SYS_perf_event_open, nullptr, 0, -1, -1, 0));
   if (which == "inside") { // a socket that the C library opens for itself
     ifaddrs* all = nullptr;
     return ::getifaddrs(&all);
   }
   if (which == "direct") {
-    long r = SYS_socket;
-    __asm__ volatile("syscall" : "+a"(r) : "D"(AF_INET), "S"(SOCK_STREAM), "d"(0) : "rcx", "r11", "memory");
+    long r = SYS_inotify_init1;
+    __asm__ volatile("syscall" : "+a"(r) : "D"(0) : "rcx", "r11", "memory");
     return r >= 0 ? 0 : 1;
   }
   if (which == "name") {

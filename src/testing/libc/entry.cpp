@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <utility>
 
 namespace unio::inline v0_1::testing::libc {
 
@@ -16,6 +17,8 @@ constinit thread_local int depth = 0;
 constinit refused_here end_refused = nullptr;
 
 namespace {
+
+constinit thread_local void* real_caller = nullptr;
 
 struct number {
   file_pointer file;
@@ -131,12 +134,15 @@ void set_closes_on_exec(int fd, bool does) noexcept {
 
 entry::entry(char const* name, void* caller) noexcept
     : simulates_(depth++ == 0 && answering_world() != nullptr && this_thread_is_simulated()) {
-  if (simulates_) current_call = {name, caller};
+  if (simulates_) current_call = {name, real_caller != nullptr ? real_caller : caller};
 }
 
 entry::~entry() {
   if (--depth == 0) current_call = {};
 }
+
+calls_for::calls_for(void* from) noexcept : before_(std::exchange(real_caller, from)) {}
+calls_for::~calls_for() { real_caller = before_; }
 
 std::string describe_caller(void* address) {
   Dl_info where{};

@@ -88,6 +88,18 @@ struct calling {
 extern constinit thread_local calling current_call;
 extern constinit thread_local int depth;
 
+/// While one exists the calls of this thread's functions are those of `from`.
+class calls_for {
+ public:
+  explicit calls_for(void* from) noexcept;
+  calls_for(calls_for const&) = delete;
+  calls_for& operator=(calls_for const&) = delete;
+  ~calls_for();
+
+ private:
+  void* before_;
+};
+
 /// "main+0x12 in ./program"
 [[nodiscard]] std::string describe_caller(void* address);
 

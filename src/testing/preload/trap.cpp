@@ -1,7 +1,9 @@
-// A filter of system calls (seccomp(2)) that lets this library's own pass, by where they are made.
+// A filter of system calls (seccomp(2)) that lets this library's own pass, by where they are made. What a
+// program does without the C library, as unio's drivers do, is performed by what takes that one's place.
 
 #include "testing/preload/trap.hpp"
 
+#include "testing/libc/calls_by_number.hpp"
 #include "testing/libc/entry.hpp"
 
 #include <dlfcn.h>
@@ -59,6 +61,46 @@ constexpr forbidden_call forbidden[] = {
 };
 #undef UNIO_CALL
 
+// What is performed where neither the C library nor the dynamic linker makes it, of those that are not above.
+constexpr long performed[] = {
+    SYS_read,
+    SYS_write,
+    SYS_readv,
+    SYS_writev,
+    SYS_pread64,
+    SYS_pwrite64,
+    SYS_preadv,
+    SYS_pwritev,
+    SYS_preadv2,
+    SYS_pwritev2,
+    SYS_recvmmsg,
+    SYS_sendmmsg,
+    SYS_close,
+    SYS_shutdown,
+    SYS_getsockname,
+    SYS_getpeername,
+    SYS_getsockopt,
+    SYS_setsockopt,
+    SYS_epoll_ctl,
+    SYS_epoll_pwait2,
+    SYS_pipe,
+    SYS_pipe2,
+    SYS_dup,
+    SYS_dup2,
+    SYS_dup3,
+    SYS_fcntl,
+    SYS_ioctl,
+    SYS_lseek,
+    SYS_openat,
+    SYS_getrandom,
+    SYS_sched_yield,
+    SYS_futex,
+    SYS_clock_gettime,
+    SYS_timerfd_settime,
+    SYS_timerfd_gettime,
+    SYS_statx,
+};
+
 char const* name_of(long number) noexcept {
   for (forbidden_call const& c : forbidden)
     if (c.number == number) return c.name;
@@ -71,7 +113,7 @@ std::string_view last_part(char const* path) noexcept {
 }
 
 // The function of the C library that the program called, and where.
-void say(int, siginfo_t* information, void*) noexcept {
+void say(siginfo_t const* information) noexcept {
   ++libc::depth;
   Dl_info mine{}, maker{};
   (void)dladdr(reinterpret_cast<void*>(&say), &mine);
@@ -97,32 +139,68 @@ void say(int, siginfo_t* information, void*) noexcept {
 }
 
 struct text_range {
+  std::uint64_t of = 0; // an address in it
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
-int find_own_text(dl_phdr_info* o, std::size_t, void* p) noexcept {
-  auto const here = reinterpret_cast<std::uint64_t>(&find_own_text);
+int find_text(dl_phdr_info* o, std::size_t, void* p) noexcept {
+  auto& range = *static_cast<text_range*>(p);
   for (int i = 0; i != o->dlpi_phnum; ++i) {
     ElfW(Phdr) const& h = o->dlpi_phdr[i];
     std::uint64_t const begin = o->dlpi_addr + h.p_vaddr;
-    if (h.p_type != PT_LOAD || (h.p_flags & PF_X) == 0 || here < begin || here >= begin + h.p_memsz) continue;
-    *static_cast<text_range*>(p) = {begin, begin + h.p_memsz};
+    if (h.p_type != PT_LOAD || (h.p_flags & PF_X) == 0 || range.of < begin || range.of >= begin + h.p_memsz)
+      continue;
+    range.begin = begin;
+    range.end = begin + h.p_memsz;
     return 1;
   }
   return 0;
 }
 
+text_range text_around(void const* address) noexcept {
+  text_range r;
+  r.of = reinterpret_cast<std::uint64_t>(address);
+  (void)dl_iterate_phdr(find_text, &r);
+  return r;
+}
+
+constinit text_range c_library, linker;
+
+bool is_in(text_range const& r, std::uint64_t address) noexcept {
+  return address >= r.begin && address < r.end;
+}
+
+// Registers as the kernel takes them (AMD64 ABI, A.2.1), and in rax what it returns.
+void take(int, siginfo_t* information, void* context) noexcept {
+  greg_t* const registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  auto const from = static_cast<std::uint64_t>(registers[REG_RIP]);
+  if (!is_in(c_library, from) && !is_in(linker, from)) {
+    long const arguments[] = {registers[REG_RDI], registers[REG_RSI], registers[REG_RDX],
+                              registers[REG_R10], registers[REG_R8],  registers[REG_R9]};
+    libc::calls_for const caller(reinterpret_cast<void*>(from));
+    std::int64_t r = 0;
+    if (libc::perform_by_number(information->si_syscall, arguments, r)) {
+      registers[REG_RAX] = r;
+      return;
+    }
+  }
+  say(information);
+}
+
 } // namespace
 
 void watch_what_escapes() noexcept {
-  text_range own;
-  (void)dl_iterate_phdr(find_own_text, &own);
-  if (own.begin == 0 || own.begin >> 32 != own.end >> 32) return;
+  text_range const own = text_around(reinterpret_cast<void*>(&text_around));
+  c_library = text_around(dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
+  if (auto const* const map = reinterpret_cast<void const*>(_r_debug.r_brk); map != nullptr)
+    linker = text_around(map);
+  for (text_range const& r : {own, c_library, linker})
+    if (r.begin == 0 || r.begin >> 32 != r.end >> 32) return;
   void* first[1];
   (void)::backtrace(first, 1); // loads the unwinder now
   struct sigaction action{};
-  action.sa_sigaction = say;
+  action.sa_sigaction = take;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
   (void)sigaction(SIGSYS, &action, nullptr);
 
@@ -142,26 +220,40 @@ void watch_what_escapes() noexcept {
       load(offsetof(seccomp_data, arch)),
       jump(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
       end_with(SECCOMP_RET_ALLOW),
-      load(address + 4),
-      jump(BPF_JEQ, own.begin >> 32, 0, 4),
-      load(address),
-      jump(BPF_JGE, own.begin & 0xffffffff, 0, 2),
-      jump(BPF_JGE, own.end & 0xffffffff, 1, 0),
-      end_with(SECCOMP_RET_ALLOW),
-      load(number),
-      // Its flags are in memory that a filter cannot read: the C library falls back to the other one.
-      jump(BPF_JEQ, SYS_clone3, 0, 1),
-      end_with(SECCOMP_RET_ERRNO | ENOSYS),
-      jump(BPF_JEQ, SYS_clone, 0, 4),
-      load(offsetof(seccomp_data, args)),
-      jump(BPF_JSET, CLONE_THREAD, 1, 0),
-      end_with(SECCOMP_RET_TRAP),
-      end_with(SECCOMP_RET_ALLOW),
   };
-  for (forbidden_call const& c : forbidden) {
-    f.push_back(jump(BPF_JEQ, static_cast<std::uint64_t>(c.number), 0, 1));
+  auto const let_pass = [&](text_range const& r) {
+    f.insert(f.end(), {
+                          load(address + 4),
+                          jump(BPF_JEQ, r.begin >> 32, 0, 4),
+                          load(address),
+                          jump(BPF_JGE, r.begin & 0xffffffff, 0, 2),
+                          jump(BPF_JGE, r.end & 0xffffffff, 1, 0),
+                          end_with(SECCOMP_RET_ALLOW),
+                      });
+  };
+  auto const trap = [&](long call) {
+    f.push_back(jump(BPF_JEQ, static_cast<std::uint64_t>(call), 0, 1));
     f.push_back(end_with(SECCOMP_RET_TRAP));
-  }
+  };
+  let_pass(own);
+  f.insert(
+      f.end(),
+      {
+          load(number),
+          // Its flags are in memory that a filter cannot read: the C library falls back to the other one.
+          jump(BPF_JEQ, SYS_clone3, 0, 1),
+          end_with(SECCOMP_RET_ERRNO | ENOSYS),
+          jump(BPF_JEQ, SYS_clone, 0, 4),
+          load(offsetof(seccomp_data, args)),
+          jump(BPF_JSET, CLONE_THREAD, 1, 0),
+          end_with(SECCOMP_RET_TRAP),
+          end_with(SECCOMP_RET_ALLOW),
+      });
+  for (forbidden_call const& c : forbidden) trap(c.number);
+  let_pass(c_library);
+  let_pass(linker);
+  f.push_back(load(number));
+  for (long const c : performed) trap(c);
   f.push_back(end_with(SECCOMP_RET_ALLOW));
   sock_fprog const program{.len = static_cast<unsigned short>(f.size()), .filter = f.data()};
   if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
