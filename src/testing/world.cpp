@@ -441,14 +441,14 @@ std::size_t world::bounded(std::size_t n) noexcept {
 }
 
 std::int64_t world::read_channel(channel& c, iovec const* v, std::size_t n) noexcept {
-  std::size_t const bytes = bounded(std::min(n, c.size()));
+  std::size_t const bytes = bounded(c, std::min(n, c.size()));
   for_pieces(v, bytes, [&](std::byte* p, std::size_t size) { c.take(p, size); });
   return static_cast<std::int64_t>(bytes);
 }
 
 std::int64_t world::write_channel(description& d, iovec const* v, std::size_t n) noexcept {
   channel& c = *d.out;
-  std::size_t bytes = bounded(n);
+  std::size_t bytes = bounded(c, n);
   if (bytes > c.room()) bytes = bytes <= c.atomic() ? 0 : c.room();
   if (bytes == 0) return -EAGAIN;
   if (d.line != nullptr) {

@@ -274,6 +274,9 @@ class world {
   [[nodiscard]] std::uint64_t fingerprint() const noexcept { return fingerprint_; }
   /// Keeps it there as well, where another process sees it.
   void mirror_fingerprint(std::uint64_t* where) noexcept { mirror_ = where; }
+  /// Up to so many bytes go through a pipe whole, and a pipe with room takes what is written: many loops that
+  /// hand a number to themselves rely on it, and Linux does so.
+  void keep_whole_in_pipes(std::size_t bytes) noexcept { whole_ = bytes; }
   [[nodiscard]] std::string const& trace() const noexcept { return trace_; }
 
   // ---- system calls: >= 0 or -errno ----
@@ -387,6 +390,9 @@ class world {
   /// One step of a blocking call. False: nothing will ever happen.
   bool pass(std::int64_t until) noexcept;
   [[nodiscard]] std::size_t bounded(std::size_t n) noexcept;
+  [[nodiscard]] std::size_t bounded(channel const& c, std::size_t n) noexcept {
+    return c.atomic() > 1 && n <= whole_ ? n : bounded(n);
+  }
   std::int64_t read_channel(channel& c, iovec const* v, std::size_t n) noexcept;
   std::int64_t write_channel(description& d, iovec const* v, std::size_t n) noexcept;
   void send_over(line& l, channel& c, iovec const* v, std::size_t bytes) noexcept;
@@ -434,13 +440,16 @@ class world {
   std::array<std::uint64_t, static_cast<std::size_t>(call::count)> counts_{};
   std::uint64_t fingerprint_ = 0xcbf29ce484222325;
   std::uint64_t* mirror_ = nullptr;
+  std::size_t whole_ = 0;
   std::string trace_;
 };
 
 template <class F> std::int64_t world::on(call c, int fd, F f, bool waits) noexcept {
   description* const d = find(fd);
   if (d == nullptr) return leave(c, fd, -EBADF);
-  bool const never_again = (waits && d->kind == thing::file) || (d->kind == thing::event && writes(c));
+  bool const never_again =
+      (waits && d->kind == thing::file) ||
+      ((d->kind == thing::event || (d->kind == thing::pipe && whole_ != 0)) && writes(c));
   std::int64_t r = d->is_doorbell ? 0 : enter(c, fd);
   if (r == 0 || (r == -EAGAIN && never_again)) r = leave(c, fd, f(*d));
   if (r == -EAGAIN) pass_moment();

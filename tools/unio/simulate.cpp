@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/personality.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -121,6 +122,12 @@ std::string wrong_directory(std::string const& path) {
   return ::realpath(path.c_str(), whole) == nullptr ? std::string(std::strerror(errno)) : "";
 }
 
+std::string wrong_input(std::string const& path) {
+  struct stat s{};
+  if (::stat(path.c_str(), &s) != 0 || ::access(path.c_str(), R_OK) != 0) return std::strerror(errno);
+  return S_ISREG(s.st_mode) ? "" : "is not a regular file";
+}
+
 // ── the library ────────────────────────────────────────────────────────────────────────────────────────────
 
 constexpr char const* library_name = "libunio_simulate.so";
@@ -211,9 +218,9 @@ void runner::execute(std::string const& setting, int output, int report) const n
     libraries.append(":").append(others);
   (void)::setenv("LD_PRELOAD", libraries.c_str(), 1);
   (void)::setenv(preload::variable, setting.c_str(), 1);
-  int const nothing = ::open("/dev/null", O_RDONLY);
-  if (nothing >= 0) (void)::dup2(nothing, STDIN_FILENO);
-  if (nothing > STDERR_FILENO) ::close(nothing);
+  int const input = ::open(options_.input.value_or("/dev/null").c_str(), O_RDONLY);
+  if (input >= 0) (void)::dup2(input, STDIN_FILENO);
+  if (input > STDERR_FILENO) ::close(input);
   if (output >= 0) {
     (void)::dup2(output, STDOUT_FILENO);
     (void)::dup2(output, STDERR_FILENO);
@@ -379,6 +386,7 @@ std::string again(options const& o, std::uint64_t seed, std::string const& keep)
   if (o.faults) line += " --faults " + quoted(*o.faults);
   if (o.latency) line += " --latency " + quoted(*o.latency);
   for (std::string const& d : o.files) line += " --files " + quoted(d);
+  if (o.input) line += " --input " + quoted(*o.input);
   if (!keep.empty()) line += " --keep " + keep;
   line += " --";
   for (std::string const& word : o.command) line += " " + quoted(word);
@@ -417,7 +425,8 @@ void describe(CLI::App& app, options& o) {
       "Behind it all: -- PROGRAM ARGUMENTS…, what to run; several with :: between, the last of which ends "
       "it. Its sockets, files below --files, threads, clocks "
       "and "
-      "random bytes are\nsimulated, and its standard input is empty. Each line about a seed that failed has "
+      "random bytes are\nsimulated, and its standard input is empty or --input. Each line about a seed that "
+      "failed has "
       "the command that runs it again.\n\nFaults:\n" +
       list +
       "\nExit status: 0; 1 if PROGRAM failed for a seed, waits for ever, or does what is not simulated; 2 "
@@ -447,6 +456,10 @@ void describe(CLI::App& app, options& o) {
       ->type_name("DIRECTORY")
       ->allow_extra_args(false)
       ->check(wrong_directory);
+  app.add_option("--input", o.input,
+                 "What the programs read from standard input; each reads on where the one before has stopped")
+      ->type_name("FILE")
+      ->check(wrong_input);
 }
 
 namespace {

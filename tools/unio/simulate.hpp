@@ -20,6 +20,7 @@ struct options {
   std::optional<std::string> faults;  ///< none: the usual ones
   std::optional<std::string> latency; ///< none: 0..5ms
   std::vector<std::string> files;
+  std::optional<std::string> input; ///< a file; none: empty
   std::optional<std::string> keep; ///< decisions; none: all
   bool shrink = false;
 };

@@ -15,6 +15,7 @@
 #pragma once
 
 #include "sys/calls.hpp"
+#include "testing/thread_hooks.hpp"
 #include "testing/world.hpp"
 
 #include <cerrno>
@@ -127,6 +128,12 @@ std::int64_t wait_for(open_file const& f, int fd, short events, std::int64_t tim
 [[nodiscard]] short events_of(open_file const& f) noexcept;
 void sleep_for(std::int64_t ns) noexcept;
 
+/// An attempt would have waited, or has moved less than it could: who waits in an epoll looks again.
+inline void was_blocked(std::uint64_t& attempts) noexcept {
+  ++attempts;
+  if (simulated_threads != nullptr) simulated_threads->changed();
+}
+
 /// Repeats an attempt that would have waited, where the program waits for it.
 template <class Attempt>
 std::int64_t perform(open_file& f, int fd, short events, std::int64_t timeout_ns, bool waits,
@@ -136,7 +143,7 @@ std::int64_t perform(open_file& f, int fd, short events, std::int64_t timeout_ns
   for (;;) {
     std::int64_t const r = attempt();
     if (r != -EAGAIN) return r;
-    ++(events == 1 ? f.blocked_reads : f.blocked_writes);
+    was_blocked(events == 1 ? f.blocked_reads : f.blocked_writes);
     if (!waits) return r;
     std::int64_t const left = until == deadline::forever ? -1 : std::max<std::int64_t>(0, until - w->now());
     std::int64_t const n = wait_for(f, fd, events, left);

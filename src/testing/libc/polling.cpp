@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <csignal>
@@ -226,10 +227,20 @@ std::int64_t select_all(int n, fd_set* in, fd_set* out, fd_set* other, std::int6
   return count;
 }
 
+// A regular file, a directory, /dev/null: epoll(7) does not watch them.
+bool is_never_watched(int fd) noexcept {
+  struct stat s{};
+  if (raw(SYS_fstat, fd, &s) < 0) return false;
+  return S_ISREG(s.st_mode) || S_ISDIR(s.st_mode) || (S_ISCHR(s.st_mode) && s.st_rdev == ::makedev(1, 3));
+}
+
+std::int64_t refuse_real(int fd) noexcept {
+  return raw(SYS_fcntl, fd, 1, 0) < 0 ? -EBADF : refuse("epoll_ctl(2) with a real descriptor");
+}
+
 std::int64_t epoll_change(epoll_set& s, int op, int fd, epoll_event const* e) noexcept {
   file_pointer const f = find_file(fd);
-  if (f == nullptr)
-    return raw(SYS_fcntl, fd, 1, 0) < 0 ? -EBADF : refuse("epoll_ctl(2) with a real descriptor");
+  if (f == nullptr) return is_never_watched(fd) ? -EPERM : refuse_real(fd);
   if (f->epoll.get() == &s) return -EINVAL;
   std::erase_if(s.all, [](registration const& r) { return r.file.expired(); });
   auto const known =

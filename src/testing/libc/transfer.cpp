@@ -84,11 +84,14 @@ std::int64_t read_file(open_file& f, int fd, iovec const* v, std::size_t n, std:
     m.msg_iovlen = n;
     return receive(f, fd, m, 0);
   }
-  return perform(f, fd, POLLIN, f.receive_timeout, waits(f, 0), [&]() noexcept -> std::int64_t {
-    if (at >= 0) return sys::current->preadv2(f.in_world, v, static_cast<int>(n), at, 0);
-    if (n == 1) return sys::current->read(f.in_world, v->iov_base, v->iov_len);
-    return sys::current->readv(f.in_world, v, static_cast<int>(n));
-  });
+  std::int64_t const done =
+      perform(f, fd, POLLIN, f.receive_timeout, waits(f, 0), [&]() noexcept -> std::int64_t {
+        if (at >= 0) return sys::current->preadv2(f.in_world, v, static_cast<int>(n), at, 0);
+        if (n == 1) return sys::current->read(f.in_world, v->iov_base, v->iov_len);
+        return sys::current->readv(f.in_world, v, static_cast<int>(n));
+      });
+  if (done > 0 && static_cast<std::size_t>(done) < size_of(v, n)) was_blocked(f.blocked_reads);
+  return done;
 }
 
 std::int64_t write_file(open_file& f, int fd, iovec const* v, std::size_t n, std::int64_t at) noexcept {
@@ -107,7 +110,7 @@ std::int64_t write_file(open_file& f, int fd, iovec const* v, std::size_t n, std
       return sys::current->writev(f.in_world, p, static_cast<int>(count));
     });
   });
-  if (done >= 0 && static_cast<std::size_t>(done) < size_of(v, n)) ++f.blocked_writes;
+  if (done >= 0 && static_cast<std::size_t>(done) < size_of(v, n)) was_blocked(f.blocked_writes);
   tell_of_broken_pipe(done, 0);
   return done;
 }
@@ -133,6 +136,8 @@ std::int64_t receive(open_file& f, int fd, msghdr& m, int flags) noexcept {
       return r;
     });
   });
+  // On a stream that says that nothing is left (epoll(7)): what is left has arrived since.
+  if (!datagrams && done > 0 && static_cast<std::size_t>(done) < size_of(v, n)) was_blocked(f.blocked_reads);
   return done;
 }
 
@@ -152,7 +157,8 @@ std::int64_t send(open_file& f, int fd, msghdr const& m, int flags) noexcept {
           return sys::current->sendmsg(f.in_world, &one, MSG_NOSIGNAL);
         });
       });
-  if (done >= 0 && static_cast<std::size_t>(done) < size_of(m.msg_iov, m.msg_iovlen)) ++f.blocked_writes;
+  if (done >= 0 && static_cast<std::size_t>(done) < size_of(m.msg_iov, m.msg_iovlen))
+    was_blocked(f.blocked_writes);
   tell_of_broken_pipe(done, flags);
   return done;
 }

@@ -254,6 +254,7 @@ void tell(char const* what) noexcept {
   o.max_time = longest_run;
   threads::begin_run(o, w.seed, strategy, steps, shared->run);
   static world* const simulated = new world(options);
+  simulated->keep_whole_in_pipes(sizeof(std::uint64_t));
   simulated->mirror_fingerprint(&shared->fingerprint);
   for (std::string const& d : w.directories) {
     libc::simulate_directory(d);

@@ -1,11 +1,12 @@
 // Functions that make processes: refused by name. The C library blocks signals there, so that the trap
-// (trap.cpp) would have nothing to say.
+// (trap.cpp) would have nothing to say. And signals, which are this process's own.
 
 #include "testing/libc/entry.hpp"
 
 #include <dlfcn.h>
 #include <spawn.h>
 
+#include <csignal>
 #include <cstdio>
 
 namespace unio::inline v0_1::testing::preload {
@@ -24,6 +25,20 @@ template <class F> F* own(char const* name) noexcept { return reinterpret_cast<F
     (void)refuse(#name "()");                                         \
     return failure;                                                   \
   }
+
+// Its handler runs on the thread that sends it, which is the one that may run now.
+UNIO_IN_PLACE(int, kill, (pid_t pid, int signal)) {
+  auto const self = static_cast<pid_t>(raw(SYS_getpid));
+  {
+    entry const e("kill(2)", UNIO_CALLER);
+    if (!e.simulates() || signal == 0) return answer<int>(raw(SYS_kill, pid, signal));
+    if (pid != self) return answer<int>(refuse("kill(2) of another process"));
+  }
+  sigset_t blocked;
+  (void)::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  if (sigismember(&blocked, signal) == 1) return answer<int>(raw(SYS_kill, self, signal));
+  return answer<int>(raw(SYS_tgkill, self, static_cast<int>(raw(SYS_gettid)), signal));
+}
 
 // vfork(2) cannot be called from here: its child would return into this function's frame.
 UNIO_REFUSED(int, fork, -1, (), ())
