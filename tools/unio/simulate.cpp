@@ -228,8 +228,14 @@ void runner::execute(std::string const& setting, int output, int report) const n
   (void)::fcntl(memory_.fd, F_SETFD, 0);
   std::vector<char*> arguments;
   std::string const stage = library_.substr(0, library_.rfind('/') + 1) + stage_name;
-  if (std::ranges::find(options_.command, between) != options_.command.end())
+  if (std::ranges::find(options_.command, between) != options_.command.end()) {
     arguments.push_back(const_cast<char*>(stage.c_str()));
+    // Libraries of programs that are loaded late may want storage that is set aside at the start.
+    std::string tunables = "glibc.rtld.optional_static_tls=131072";
+    if (char const* const others = std::getenv("GLIBC_TUNABLES"); others != nullptr && *others != '\0')
+      tunables = std::string(others) + ":" + tunables;
+    (void)::setenv("GLIBC_TUNABLES", tunables.c_str(), 1);
+  }
   for (std::string const& a : options_.command) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
   (void)::execvp(arguments.front(), arguments.data());

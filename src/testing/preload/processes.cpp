@@ -5,6 +5,7 @@
 
 #include <dlfcn.h>
 #include <spawn.h>
+#include <sys/time.h>
 
 #include <csignal>
 #include <cstdio>
@@ -38,6 +39,16 @@ UNIO_IN_PLACE(int, kill, (pid_t pid, int signal)) {
   (void)::pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
   if (sigismember(&blocked, signal) == 1) return answer<int>(raw(SYS_kill, self, signal));
   return answer<int>(raw(SYS_tgkill, self, static_cast<int>(raw(SYS_gettid)), signal));
+}
+
+// A timer that is stopped stays so; none is started.
+UNIO_IN_PLACE(int, setitimer, (int which, itimerval const* next, itimerval* before)) {
+  entry const e("setitimer(2)", UNIO_CALLER);
+  if (!e.simulates()) return answer<int>(raw(SYS_setitimer, which, next, before));
+  if (next != nullptr && (next->it_value.tv_sec != 0 || next->it_value.tv_usec != 0))
+    return answer<int>(refuse("setitimer(2)"));
+  if (before != nullptr) *before = {};
+  return 0;
 }
 
 // vfork(2) cannot be called from here: its child would return into this function's frame.
