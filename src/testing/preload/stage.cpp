@@ -225,7 +225,8 @@ int unio_simulate_stage(int argc, char** argv) {
     pthread_t thread{};
     if (::pthread_create(&thread, nullptr, begin_program, p) != 0) cannot(p->path + ": no thread");
     while (!p->has_loaded) ::usleep(1000); // one at a time has the dynamic linker
-    if (p != programs().back()) ::sleep(1);
+    // In parts: threads may be slow, and time then goes on without one.
+    for (int i = 0; p != programs().back() && i != 20; ++i) ::usleep(50'000);
   }
   while (!programs().back()->has_ended) (void)current->block(need::program, nullptr, never);
   auto const failed = std::ranges::find_if(programs(), [](program const* p) { return p->status != 0; });
