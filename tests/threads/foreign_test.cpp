@@ -6,12 +6,12 @@
 #include <unio/foreign_reactor.hpp>
 
 #include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <system_error>
 #include <thread>
 
@@ -19,8 +19,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using namespace threads_tests;
-
-constexpr std::chrono::nanoseconds without_end(-1);
 
 /// An eventfd in a watch.
 struct bell : unio::foreign_watch {
@@ -35,7 +33,7 @@ struct bell : unio::foreign_watch {
 void open(unio::foreign_reactor& r) { require(!r.open(), "open"); }
 
 std::size_t run(unio::foreign_reactor& r, unio::foreign_event& event) {
-  return r.run(without_end, &event, 1);
+  return r.run(for_ever, &event, 1);
 }
 
 // What a loop does with what others give it: says so, and interrupts.
