@@ -3,9 +3,9 @@
 #include <unio/stop_token.hpp>
 
 namespace unio::inline v0_1 {
-// A bit of stop_source::state_: a thread waits for the lock. Only then is one notified: where any thread of the
-// program waits for any atomic object, std::atomic<>::notify_one() may be a system call (libstdc++ asks who
-// waits for one of a sixteenth of all addresses).
+// A bit of stop_source::state_: a thread waits for the lock. Only then is one notified: where any thread of
+// the program waits for any atomic object, std::atomic<>::notify_one() may be a system call (libstdc++ asks
+// who waits for one of a sixteenth of all addresses).
 constexpr std::uint32_t bit_awaited = 4;
 
 // Held for a few instructions, never while a callback runs.

@@ -58,8 +58,8 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
   delivered_ += (turn_.is_delivering() ? 0 : values) - own;
 }
 
-// For what the thread of this engine does with `op`. That thread may be away, or wait for this one in the same
-// way. So after a while this one takes the operation if it can, and otherwise goes on with what it runs
+// For what the thread of this engine does with `op`. That thread may be away, or wait for this one in the
+// same way. So after a while this one takes the operation if it can, and otherwise goes on with what it runs
 // itself. It does not take others: two threads could take them from each other for ever.
 void engine::wait_for_its_thread(io_operation const& op, int times) noexcept {
   if (times >= 64 && shared_ != nullptr) {

@@ -1,6 +1,7 @@
 // System calls by their number: those of syscall(2), and those that code makes by itself (the preloaded
-// library's filter sends them here). What the C library has a function for is that function's, which takes its
-// place here; io_uring is not there, as in a kernel without; what is harmless goes on, all else is refused.
+// library's filter sends them here). What the C library has a function for is that function's, which takes
+// its place here; io_uring is not there, as in a kernel without; what is harmless goes on, all else is
+// refused.
 
 #include "testing/libc/calls_by_number.hpp"
 

@@ -1,4 +1,5 @@
-/* uv_echo: an echo server and eight clients of libuv in one loop, each sends 5,000 bytes. Ends with 0 if all came back. */
+/* uv_echo: an echo server and eight clients of libuv in one loop, each sends 5,000 bytes. Ends with 0 if all
+   came back. */
 #include <stdlib.h>
 #include <string.h>
 #include <uv.h>
