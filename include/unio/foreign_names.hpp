@@ -55,25 +55,35 @@ struct UNIO_API foreign_answer {
 };
 
 /// Who is told an answer.
+///
+/// Thread safety  none: called once, on one thread
 class UNIO_API foreign_asker {
  public:
   foreign_asker() = default;
   foreign_asker(foreign_asker const&) = delete;
   foreign_asker& operator=(foreign_asker const&) = delete;
   virtual ~foreign_asker();
-  /// Called once for each ask(), on a thread of unio's. It does not block, and tells the loop. Null: there
-  /// was no memory for an answer.
+  /// Called once for each ask(). It does not block, and tells the loop. Null: there was no memory for an
+  /// answer.
+  ///
+  /// Concurrency  on a thread of unio's
+  /// Cost         the program's
   virtual void answered(std::unique_ptr<foreign_answer> answer) noexcept = 0;
 };
 
 /// A look-up that was begun. It goes on if this is given up.
+///
+/// Thread safety  any thread
 class UNIO_API foreign_look_up {
  public:
   foreign_look_up() = default;
   foreign_look_up(foreign_look_up const&) = delete;
   foreign_look_up& operator=(foreign_look_up const&) = delete;
   virtual ~foreign_look_up();
-  /// Asks it to end soon, with an answer all the same. From any thread; waits for nothing.
+  /// Asks it to end soon, with an answer all the same.
+  ///
+  /// Concurrency  any thread; waits for nothing
+  /// Cost         a system call if unio's thread sleeps
   virtual void cancel() noexcept = 0;
 };
 
@@ -101,7 +111,7 @@ class UNIO_API foreign_names {
   /// Looks it up. Preconditions: can_answer(). Returns the look-up, to cancel it.
   virtual std::shared_ptr<foreign_look_up> ask(foreign_question const& question,
                                                std::shared_ptr<foreign_asker> asker) = 0;
-  /// Looks it up, blocking. Preconditions: can_answer().
+  /// Looks it up, blocking. Preconditions: can_answer(). Returns the answer.
   virtual std::unique_ptr<foreign_answer> answer(foreign_question const& question) = 0;
   /// Look-ups that begin from now on ask `names`, or, null, resolver::of_the_system(). It must outlive them.
   virtual void use(resolver* names) noexcept = 0;

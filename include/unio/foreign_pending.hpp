@@ -36,8 +36,9 @@ struct foreign_place {
 
 /// Says, while it exists, where the calling thread starts operations.
 ///
-/// Lifetime  what file and function point to must outlive all that is started there
-/// Cost      three stores, and two of a thread-local variable
+/// Thread safety  of the thread that makes it
+/// Lifetime       what file and function point to must outlive all that is started there
+/// Cost           three stores, and two of a thread-local variable
 class foreign_location {
  public:
   foreign_location(char const* file, int line, char const* function) noexcept
@@ -71,8 +72,16 @@ struct foreign_waiting {
 };
 
 /// What unio::dump_pending collects.
+///
+/// Thread safety  none
 class foreign_list {
  public:
+  /// Adds one. The strings are copied.
+  ///
+  /// Effects      a line of the dump
+  /// Errors       throws std::bad_alloc
+  /// Concurrency  on the thread that dumps, within a foreign_lister
+  /// Cost         allocations
   virtual void add(foreign_waiting const& waiting) = 0;
 
  protected:

@@ -224,6 +224,7 @@ class UNIO_API foreign_reactor {
   ///
   /// Preconditions it was started and is not reported
   /// Concurrency   any thread; waits for a thread of the library's
+  /// Cost          none, or a system call that waits
   void settle(foreign_transfer& transfer) noexcept;
 
   /// Cancels all transfers and waits until they are over. Their results can be asked for; run() reports none
@@ -231,6 +232,7 @@ class UNIO_API foreign_reactor {
   ///
   /// Concurrency   as run(), and no transfer is started at the same time. Waits as long as the calls on those
   ///               files last.
+  /// Cost          as cancel() for each, and run() until they are over
   void end_transfers() noexcept;
 
   /// Collects what is ready. Where nothing is, waits until something is, for `timeout`, or until interrupt().

@@ -43,7 +43,7 @@ _unio() {
       echo) words='--port --address --mode --tls --driver --threads --shared --busy --timer' ;;
       lock) words='--shared --timeout --algorithm --entity --status --' ;;
       resolve) words='--server --timeout --ipv4 --ipv6 --explain' ;;
-      simulate) words='--seeds --from --faults --latency --shrink --keep --files --' ;;
+      simulate) words='--seeds --from --faults --latency --shrink --keep --files --input --' ;;
       walk) words='--summary --type --depth --threads --sort -0 --null --follow --cross-mounts' ;;
       cp) words='-f --replace --allow-incomplete --resume --durable --verify -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;
       rm) words='-r -R --recursive -f --force -n --dry-run -v --verbose --cross-mounts --threads --progress' ;;

@@ -43,6 +43,7 @@ complete -c unio -n '__fish_seen_subcommand_from simulate' -l latency -x -d 'How
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l shrink -d 'Find the fewest decisions that fail, and tell them'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l keep -x -d 'Only these decisions stand'
 complete -c unio -n '__fish_seen_subcommand_from simulate' -l files -x -a '(__fish_complete_directories)' -d 'A directory whose files are simulated'
+complete -c unio -n '__fish_seen_subcommand_from simulate' -l input -r -d 'Standard input of the programs'
 
 complete -c unio -n '__fish_seen_subcommand_from resolve' -l server -x -d 'Ask this name server'
 complete -c unio -n '__fish_seen_subcommand_from resolve' -l timeout -x -d 'Give up after this many seconds'
