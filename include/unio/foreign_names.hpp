@@ -113,7 +113,8 @@ class UNIO_API foreign_names {
                                                std::shared_ptr<foreign_asker> asker) = 0;
   /// Looks it up, blocking. Preconditions: can_answer(). Returns the answer.
   virtual std::unique_ptr<foreign_answer> answer(foreign_question const& question) = 0;
-  /// Look-ups that begin from now on ask `names`, or, null, resolver::of_the_system(). It must outlive them.
+  /// Look-ups that begin from now on ask `names`, or, null, resolver::of_the_system(). Waits until none asks
+  /// the one before, which may end then: cancel what may take long. Not on unio's thread.
   virtual void use(resolver* names) noexcept = 0;
 
  protected:

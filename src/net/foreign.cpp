@@ -315,11 +315,15 @@ class names_of_net final : public foreign_names {
   std::shared_ptr<foreign_look_up> ask(foreign_question const& q,
                                        std::shared_ptr<foreign_asker> asker) override {
     auto l = std::make_shared<look_up>(q, std::move(asker));
-    resolver* const chosen = resolver_.load(std::memory_order_acquire); // pairs with use()
+    thread_of_process& t = thread();
+    auto counted = std::make_shared<asking>(t);
+    // seq_cst: either this sees what use() has stored, or that sees that this was counted.
+    resolver* const chosen = resolver_.load(std::memory_order_seq_cst);
+    if (chosen == nullptr) counted.reset();
     resolver& names = chosen != nullptr ? *chosen : resolver::of_the_system();
     async_run(
-        thread().executor(), run_look_up(*l, names),
-        [l](task_outcome<std::unique_ptr<found_answer>> r) {
+        t.pool.executor(), run_look_up(*l, names),
+        [l, counted = std::move(counted)](task_outcome<std::unique_ptr<found_answer>> r) {
           std::exchange(l->asker, nullptr)->answered(outcome(std::move(r)));
         },
         run_options{.stop = l->stop.get_token()});
@@ -332,23 +336,43 @@ class names_of_net final : public foreign_names {
     ask(q, waiting);
     return waiting->wait();
   }
-  void use(resolver* names) noexcept override { resolver_.store(names, std::memory_order_release); }
+  void use(resolver* names) noexcept override {
+    resolver_.store(names, std::memory_order_seq_cst);
+    thread_of_process* const t = thread_.load(std::memory_order_acquire);
+    if (t == nullptr || t->generation != sys::fork_generation()) return;
+    for (int n; (n = t->asking.load(std::memory_order_seq_cst)) != 0;)
+      t->asking.wait(n, std::memory_order_relaxed);
+  }
 
  private:
   static bool is_known(int family) noexcept { return family == AF_INET || family == AF_INET6; }
 
   struct thread_of_process {
     unsigned const generation = sys::fork_generation();
+    std::atomic<int> asking{0}; // look-ups of a chosen resolver
     thread_pool pool{1};
   };
+  class asking {
+   public:
+    explicit asking(thread_of_process& t) noexcept : thread_(t) {
+      t.asking.fetch_add(1, std::memory_order_seq_cst);
+    }
+    asking(asking const&) = delete;
+    asking& operator=(asking const&) = delete;
+    ~asking() {
+      if (thread_.asking.fetch_sub(1, std::memory_order_seq_cst) == 1) thread_.asking.notify_all();
+    }
+
+   private:
+    thread_of_process& thread_;
+  };
   // Never destroyed: it may run while static objects end. A forked child has not its parent's.
-  thread_pool& thread() {
+  thread_of_process& thread() {
     thread_of_process* found = thread_.load(std::memory_order_acquire);
-    if (found != nullptr && found->generation == sys::fork_generation()) return found->pool;
+    if (found != nullptr && found->generation == sys::fork_generation()) return *found;
     auto made = std::make_unique<thread_of_process>();
-    if (thread_.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel))
-      return made.release()->pool;
-    return found->pool; // another thread was faster
+    if (thread_.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) return *made.release();
+    return *found; // another thread was faster
   }
 
   std::atomic<resolver*> resolver_{nullptr};
