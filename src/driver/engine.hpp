@@ -346,7 +346,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void expire_first_ones(bound const& b) noexcept;
   void take_messages() noexcept;
   void wait_for_others() noexcept;
-  void wait_for_its_thread(io_operation const& op, int times) noexcept;
+  void wait_for_its_thread(io_operation const& op, unsigned times) noexcept;
   void go_on_without(engine& other, io_operation const& op) noexcept;
   void end_what_stays() noexcept;
   bool ask_for_all_back(bool again) noexcept;

@@ -61,7 +61,7 @@ template <class Failed> void engine::take_to_end(io_operation& op, Failed failed
 // For what the thread of this engine does with `op`. That thread may be away, or wait for this one in the
 // same way. So after a while this one takes the operation if it can, and otherwise goes on with what it runs
 // itself. It does not take others: two threads could take them from each other for ever.
-void engine::wait_for_its_thread(io_operation const& op, int times) noexcept {
+void engine::wait_for_its_thread(io_operation const& op, unsigned times) noexcept {
   if (times >= 64 && shared_ != nullptr) {
     io_multiplexer& all = shared_->unclaimed->of();
     if (io_multiplexer& mine = all.of_this_thread(); &mine != &all)
@@ -82,7 +82,7 @@ void engine::go_on_without(engine& other, io_operation const& op) noexcept {
 void engine::finish(io_operation& op) noexcept {
   // Not this thread's: it is its own thread that takes it to its end.
   if (!on_own_thread()) {
-    for (int times = 0; !op.finished() && !inherited_by_fork(); ++times) {
+    for (unsigned times = 0; !op.finished() && !inherited_by_fork(); ++times) {
       if (is_elsewhere(op)) return op.multiplexer()->finish(op);
       wait_for_its_thread(op, times);
     }
@@ -116,7 +116,7 @@ void engine::abandon(io_operation& op) noexcept {
   if (inherited_by_fork()) return;
   inside const here(*this);
   cancel(op);
-  for (int times = 0; !op.finished(); ++times) {
+  for (unsigned times = 0; !op.finished(); ++times) {
     if (is_elsewhere(op)) return op.multiplexer()->abandon(op); // another thread has given it away
     if (on_own_thread()) break;
     wait_for_its_thread(op, times);
