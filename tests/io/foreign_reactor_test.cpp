@@ -162,7 +162,9 @@ class foreign_files : public foreign_loop {
     for (int turns = 0; turns < 2000 && seen.size() < n; ++turns) {
       std::size_t const got = reactor.run(100ms, events, 5);
       for (std::size_t i = 0; i < got; ++i)
-        if (events[i].watch == nullptr) EXPECT_TRUE(seen.insert(events[i].transfer).second);
+        if (events[i].watch == nullptr) {
+          EXPECT_TRUE(seen.insert(events[i].transfer).second);
+        }
     }
     EXPECT_GE(seen.size(), n);
   }
