@@ -11,9 +11,11 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <latch>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <semaphore>
@@ -293,6 +295,29 @@ TEST(simulated_threads, go_the_same_way_in_every_process) {
         return std::string(text);
       }());
   EXPECT_NE(explore({.first_seed = 1, .seeds = 100}, a_bit_of_everything).fingerprint, here.fingerprint);
+}
+
+// Which heap and which stack a thread has depends on those that have ended before.
+void what_depends_on_addresses() {
+  std::atomic<int> turns{0};
+  auto const work = [&] {
+    int const here = 0;
+    auto const memory = std::make_unique<int>(0);
+    for (void const* const p : {static_cast<void const*>(&here), static_cast<void const*>(memory.get())})
+      for (auto left = reinterpret_cast<std::uintptr_t>(p) / 64 % 61; left != 0; --left) ++turns;
+  };
+  for (int round = 0; round < 4; ++round) {
+    std::thread threads[4];
+    for (std::thread& t : threads) t = std::thread(work);
+    for (std::thread& t : threads) t.join();
+  }
+}
+
+TEST(simulated_threads, have_the_same_heap_and_stack_each_time) {
+  exploration const first = explore({.seeds = 20}, what_depends_on_addresses);
+  EXPECT_TRUE(first.passed()) << first.report;
+  for (int time = 0; time < 20; ++time)
+    ASSERT_EQ(explore({.seeds = 20}, what_depends_on_addresses).fingerprint, first.fingerprint) << time;
 }
 
 // Runs the seed that was found alone, and compares.

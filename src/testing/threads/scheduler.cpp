@@ -26,6 +26,7 @@ namespace {
 constexpr unsigned points_without_a_switch = 2000; // a loop that waits for another thread ends so
 constexpr unsigned yields_before_time_passes = 64;
 constexpr unsigned patient_yields = 16;
+constexpr unsigned tries_until_gone = 10'000; // half a second
 constexpr std::int64_t slow_by_at_most = 20'000'000;
 
 #define UNIO_NAME(name, parameters, arguments) #name,
@@ -81,6 +82,18 @@ scheduler::scheduler(thread_options const& o, std::uint64_t seed, strategy s, st
 void scheduler::take_baton(thread& t) noexcept {
   while (__atomic_exchange_n(&t.baton, 0, __ATOMIC_ACQUIRE) == 0)
     (void)sys::call(SYS_futex, &t.baton, FUTEX_WAIT_PRIVATE, 0, nullptr);
+  if (leaving_ != 0) await_end();
+}
+
+// The C library gives the heap and the stack of a thread that has ended to the next that begins, and where
+// objects lie decides which locks they share in some programs: so no thread goes on before they are given back.
+void scheduler::await_end() noexcept {
+  timespec const moment{0, 50'000};
+  for (unsigned tries = 0; tries != tries_until_gone; ++tries) { // a destructor of its may wait
+    if (sys::call(SYS_tgkill, ::getpid(), leaving_, 0) != 0) break;
+    (void)(tries < 100 ? sys::call(SYS_sched_yield) : sys::call(SYS_nanosleep, &moment, nullptr));
+  }
+  leaving_ = 0;
 }
 
 void scheduler::give_baton(thread& t) noexcept {
@@ -294,6 +307,7 @@ void scheduler::end_thread() noexcept {
   thread& next = next_to_run();
   note_turn(next);
   me = nullptr;
+  leaving_ = static_cast<int>(sys::call(SYS_gettid));
   give_baton(next);
 }
 

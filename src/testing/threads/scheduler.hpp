@@ -162,7 +162,8 @@ class scheduler {
   void note_turn(thread const& to) noexcept;
   void report_waiting(char const* title) noexcept;
   [[nodiscard]] int number_of(void const* what) noexcept;
-  static void take_baton(thread& t) noexcept;
+  void take_baton(thread& t) noexcept;
+  void await_end() noexcept;
   static void give_baton(thread& t) noexcept;
 
   thread_options const options_;
@@ -177,6 +178,7 @@ class scheduler {
   static constexpr std::int64_t lowered = -(std::int64_t{1} << 40);
   std::int64_t below_all_ = lowered; // a priority that no thread has had
   std::int64_t below_others_ = 0;
+  int leaving_ = 0; // the kernel's number of the thread that has ended last, until it is gone; 0: none
   unsigned in_a_row_ = 0;
   unsigned yields_in_a_row_ = 0; ///< of all threads, with nothing but loads in between
 };
