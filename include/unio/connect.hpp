@@ -7,7 +7,6 @@
 
 #pragma once
 
-#include <unio/detail/awaiting.hpp>
 #include <unio/executor.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/operation.hpp>
@@ -66,6 +65,37 @@ template <class Sender, class Receiver>
            receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
 [[nodiscard]] auto connect(Sender&& sender, Receiver&& receiver);
 
+namespace detail {
+
+/// The base of every io_awaitable: what an awaited operation needs beside itself, which is its coroutine and
+/// its stop callback. Not a template (src/driver/operation.cpp). It precedes the operation: see set_atomic().
+class awaiting : public stop_node {
+ public:
+  explicit awaiting(stop_node::function on_stop) noexcept : stop_node(on_stop) {}
+  awaiting& operator=(awaiting const&) = delete;
+
+  void bind(environment const& e) noexcept { environment_ = &e; }
+  [[nodiscard]] bool is_bound() const noexcept { return environment_ != nullptr; }
+  /// Starts it, unless a stop was requested or another thread must start it, which suspend() arranges. It may
+  /// have finished on return.
+  UNIO_API void start(io_operation& op) noexcept;
+  /// False: do not suspend, because the operation will not start.
+  UNIO_API bool suspend(io_operation& op, std::coroutine_handle<> h) noexcept;
+  /// The operation has ended: resumes the coroutine on its executor.
+  UNIO_API void notify(io_operation& op) noexcept;
+  /// A stop was requested.
+  UNIO_API static void stop(io_operation& op) noexcept;
+  /// Its coroutine is being destroyed: withdraws the resumption if it is queued.
+  UNIO_API void leave(io_operation& op) noexcept;
+
+ private:
+  std::coroutine_handle<> handle_;
+  environment const* environment_ = nullptr;
+  io_operation* next_message_ = nullptr; // for the operation, once it is atomic
+};
+
+} // namespace detail
+
 /// An operation as an awaitable. Starts in await_ready(); one that completes inline does not suspend.
 ///
 /// Resumes       on the executor of the coroutine's environment, once the operation has finished; without an
@@ -103,6 +133,72 @@ template <class Sender> class [[nodiscard]] io_awaitable : private detail::await
   static void on_stop(stop_node& n) noexcept;
 };
 
-} // namespace unio
+// ---- how an operation notifies its receiver, or the coroutine that awaits it ------------------------------
 
-#include <unio/detail/connect.hpp>
+template <class Sender, class Receiver>
+inline io_operation_connection<Sender, Receiver>::io_operation_connection(Sender sender, Receiver receiver)
+    : Sender(std::move(sender)), receiver_(std::move(receiver)) {
+  this->set_notification(&notify);
+}
+
+template <class Sender, class Receiver>
+  requires(std::derived_from<std::remove_cvref_t<Sender>, io_operation> &&
+           receiver_of<std::remove_cvref_t<Receiver>, std::remove_cvref_t<Sender>>)
+inline auto connect(Sender&& sender, Receiver&& receiver) {
+  return io_operation_connection<std::remove_cvref_t<Sender>, std::remove_cvref_t<Receiver>>(
+      std::forward<Sender>(sender), std::forward<Receiver>(receiver));
+}
+
+template <class Sender, class Receiver>
+inline void io_operation_connection<Sender, Receiver>::notify(io_operation& op, unsigned events) noexcept {
+  auto& self = static_cast<io_operation_connection&>(op);
+  if ((events & io_operation::value) != 0) self.receiver_.set_value(self.result());
+  if ((events & io_operation::done) != 0) {
+    // May destroy, move or restart the connection.
+    self.finish_with([&receiver = self.receiver_]() noexcept { receiver.set_done(); });
+  }
+}
+
+template <class Sender>
+template <class... Arguments>
+inline io_awaitable<Sender>::io_awaitable(std::in_place_t, Arguments&&... arguments)
+    : awaiting(&on_stop), Sender(static_cast<Arguments&&>(arguments)...) {
+  this->set_notification(&notify);
+}
+template <class Sender> inline io_awaitable<Sender>& io_awaitable<Sender>::operator=(io_awaitable&& other) {
+  static_cast<Sender&>(*this) = static_cast<Sender&&>(other);
+  return *this;
+}
+template <class Sender> inline io_awaitable<Sender>::~io_awaitable() {
+  this->abandon();
+  if (this->is_awaited()) awaiting::leave(*this);
+}
+
+template <class Sender> inline bool io_awaitable<Sender>::await_ready() noexcept {
+  if (awaiting::is_bound()) {
+    awaiting::start(*this);
+  } else {
+    this->set_quiet();
+    io_operation::start();
+  }
+  return this->is_marked_finished();
+}
+template <class Sender> inline bool io_awaitable<Sender>::await_ready(environment const& e) noexcept {
+  awaiting::bind(e);
+  awaiting::start(*this);
+  return this->is_marked_finished();
+}
+template <class Sender>
+inline typename io_awaitable<Sender>::result_type io_awaitable<Sender>::await_resume() noexcept {
+  this->set_awaited(false);
+  return this->result();
+}
+
+template <class Sender> inline void io_awaitable<Sender>::notify(io_operation& op, unsigned events) noexcept {
+  if ((events & io_operation::done) != 0) static_cast<io_awaitable&>(op).awaiting::notify(op);
+}
+template <class Sender> inline void io_awaitable<Sender>::on_stop(stop_node& n) noexcept {
+  awaiting::stop(static_cast<io_awaitable&>(n));
+}
+
+} // namespace unio

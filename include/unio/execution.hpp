@@ -40,8 +40,8 @@
 #pragma once
 
 #include <unio/detail/execution.hpp>
+#include <unio/detail/operations.hpp>
 #include <unio/detail/standard_sender.hpp>
-#include <unio/detail/verbs.hpp>
 #include <unio/executor.hpp>
 #include <unio/run.hpp>
 #include <unio/task.hpp>

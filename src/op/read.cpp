@@ -1,8 +1,8 @@
 // async_read: all of reading, for every driver.
 
 #include "op/access.hpp"
+#include "op/face.hpp"
 #include "op/registered.hpp"
-#include "op/stream.hpp"
 
 #include <sys/socket.h>
 

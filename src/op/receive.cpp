@@ -21,7 +21,7 @@
 
 #include "handle/pool_state.hpp"
 #include "op/access.hpp"
-#include "op/stream.hpp"
+#include "op/face.hpp"
 #include "sys/multishot.hpp"
 
 #include <unio/multiplexer.hpp>

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <unio/datagram.hpp>
-#include <unio/detail/verbs.hpp>
+#include <unio/detail/operations.hpp>
 
 #include <span>
 

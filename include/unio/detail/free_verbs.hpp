@@ -1,13 +1,13 @@
 // unio/detail/free_verbs.hpp: the spellings of an operation that no handle has as members: operations on
 // names, which begin at a directory and a path.
 //
-// Here because every such operation has the same ones. As UNIO_VERB_FORMS (detail/verbs.hpp), but functions:
-// verb(arguments…, deadline = {}), try_verb, try_verb_for, try_verb_until, co_verb, try_co_verb,
+// Here because every such operation has the same ones. As UNIO_VERB_FORMS (detail/operations.hpp), but
+// functions: verb(arguments…, deadline = {}), try_verb, try_verb_for, try_verb_until, co_verb, try_co_verb,
 // try_co_verb_for, try_co_verb_until.
 
 #pragma once
 
-#include <unio/detail/verbs.hpp>
+#include <unio/detail/operations.hpp>
 
 #define UNIO_FREE_VERB_FORMS(verb, sender, parameters, ...)                                            \
   inline sender::result_type verb(UNIO_LIST parameters deadline d = {}) noexcept {                     \

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/detail/verbs.hpp>
+#include <unio/detail/operations.hpp>
 
 #include <array>
 #include <concepts>
