@@ -184,6 +184,11 @@ struct operation_faces {
   /// Whether its call changes the directory fd(), whose lock the kernel holds meanwhile: workers make such
   /// calls on one directory one after the other.
   bool changes_directory = false;
+
+  /// Nothing of what few need: it has one descriptor, which stays the same, waits for that or for nothing,
+  /// and ends with its value. Asked once, where each of these would be.
+  bool is_simple = begin == nullptr && for_each_descriptor == nullptr && moment == nullptr &&
+                   member == nullptr && resource == nullptr && !lends_buffers && !waits_in_line;
 };
 
 /// Where an operation is. `move()` in src/driver/life.hpp changes it, and the table there says what each

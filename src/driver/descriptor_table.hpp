@@ -97,8 +97,9 @@ class descriptor_table {
 
   /// What find() returned before, if that still holds; otherwise null.
   descriptor* find_known(int fd) noexcept {
+    if (fd < 0) return &none_;
     std::size_t const i = static_cast<std::uint32_t>(fd) & (entries_.size() - 1);
-    if (fd < 0 || i >= used_) [[unlikely]]
+    if (i >= used_) [[unlikely]]
       return nullptr;
     descriptor& d = entries_[i];
     return d.generation == sys::generation(fd) ? &d : nullptr;

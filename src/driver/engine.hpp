@@ -313,6 +313,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void tried(io_operation& op, descriptor& d, int res) noexcept;
   void fail(io_operation& op, int code) noexcept;
   void launch(io_operation& op, descriptor& d, attempted how) noexcept;
+  [[gnu::noinline]] void launch_with_care(io_operation& op, attempted how) noexcept;
   void arm(io_operation& op, attempted how, readiness wants) noexcept {
     op.links.is.wants = wants;
     backend_->arm(*this, op, how);
@@ -329,7 +330,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   int serve(bound const& b, int due_first, bool ticks) noexcept;
   void serve_due(bound const& b) noexcept;
   static void list(io_operation& op, descriptor& d) noexcept;
-  static void unlist(io_operation& op, descriptor& d) noexcept;
+  void unlist(io_operation& op, int fd) noexcept;
   void relist(io_operation& op, int old_fd) noexcept;
   descriptor& unready(io_operation& op, descriptor& d) noexcept;
   void restart(io_operation& op) noexcept;

@@ -21,6 +21,11 @@ void engine::start(io_operation& op) noexcept {
     ++statistics.started;
     return f.perform_then(op, &tried_bytes, this);
   }
+  if (f.tries == inline_attempt::never && f.is_simple && d != nullptr && op.deadline().is_none() && open_ &&
+      !inherited_by_fork()) { // the driver's from the start
+    ++statistics.started;
+    return launch(op, *d, attempted::no);
+  }
   begin(op, d);
 }
 
@@ -112,12 +117,12 @@ void engine::list(io_operation& op, descriptor& d) noexcept {
   d.in_flight = &op;
 }
 
-void engine::unlist(io_operation& op, descriptor& d) noexcept {
+void engine::unlist(io_operation& op, int fd) noexcept {
   operation_links& l = op.links;
   if (l.previous_on_handle != nullptr) {
     l.previous_on_handle->links.next_on_handle = l.next_on_handle;
   } else {
-    d.in_flight = l.next_on_handle;
+    descriptors_.find(fd)->in_flight = l.next_on_handle;
   }
   if (l.next_on_handle != nullptr) l.next_on_handle->links.previous_on_handle = l.previous_on_handle;
 }
@@ -125,16 +130,24 @@ void engine::unlist(io_operation& op, descriptor& d) noexcept {
 void engine::relist(io_operation& op, int old_fd) noexcept {
   if (op.fd() == old_fd || !op.links.in_flight()) [[likely]]
     return;
-  unlist(op, *descriptors_.find(old_fd));
+  unlist(op, old_fd);
   list(op, *descriptors_.find(op.fd()));
 }
 
 void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
-  operation_links& l = op.links;
+  operation_faces const& f = op.faces();
   move(op, place::at_hand);
   ++in_flight_;
-  if (shared_ != nullptr) shared_->count(1);
   list(op, d);
+  if (!f.is_simple || !op.deadline().is_none() || shared_ != nullptr) return launch_with_care(op, how);
+  sys::enter_flight(op.fd());
+  op.links.due = forever;
+  arm(op, how, f.wants(op));
+}
+
+void engine::launch_with_care(io_operation& op, attempted how) noexcept {
+  operation_links& l = op.links;
+  if (shared_ != nullptr) shared_->count(1);
   if (op.faces().for_each_descriptor == nullptr) [[likely]] {
     sys::enter_flight(op.fd());
   } else {
@@ -196,9 +209,11 @@ void engine::process(io_operation& op, int res, unsigned flags) noexcept {
   int const fd = op.fd();
   outcome const o = op.faces().complete(op, res, flags);
   relist(op, fd);
+  if (o == outcome::finished) [[likely]]
+    return settle(op, all_events);
   switch (o) {
-    case outcome::finished:
-      return settle(op, io_operation::value | io_operation::done);
+    case outcome::finished: // above
+      return;
     case outcome::released:
       return settle(op, io_operation::done);
     case outcome::holding:
@@ -228,7 +243,7 @@ inline void engine::land(io_operation& op) noexcept {
   move(op, place::landed);
   --in_flight_;
   if (shared_ != nullptr) ++landed_;
-  unlist(op, *descriptors_.find(op.fd()));
+  unlist(op, op.fd());
   if (l.is.in_heap) deadlines_.remove(op);
   if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
 }

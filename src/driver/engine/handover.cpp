@@ -154,7 +154,7 @@ void engine::give_away(io_operation& op, operation_queue& batch) noexcept {
   operation_links& l = op.links;
   if (l.in_flight()) {
     --in_flight_;
-    unlist(op, *descriptors_.find(op.fd()));
+    unlist(op, op.fd());
     if (l.is.in_heap) deadlines_.remove(op);
     if (op.faces().for_each_descriptor != nullptr) --several_descriptors_;
     if (has_arrived(op)) backend_->leave_what_arrived();

@@ -166,6 +166,7 @@ result<int> engine::do_invoke_posted(int max_items, std::int64_t until) noexcept
 
 // `woken`, if it is not null, becomes true if wake() has ended this.
 result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) noexcept {
+  inside const here(*this);
   if (int const e = ensure_bound(); e != 0) return detail::to_error_code(e);
   bool const outer = turn_.is_delivering();
   bool const outer_wake = std::exchange(took_wake_, false);
@@ -177,7 +178,6 @@ result<int> engine::run_turns(int max_items, std::int64_t until, bool* woken) no
 }
 
 result<int> engine::do_run(int max_items, std::int64_t until) noexcept {
-  inside const here(*this);
   return run_turns(max_items, until, nullptr);
 }
 

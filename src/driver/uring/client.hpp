@@ -192,6 +192,14 @@ template <ring_kernel Kernel> class ring_client : public backend {
       unsigned const flags = cqe->flags;
       if (tag != cancel_tag && tag != doorbell_tag) {
         io_operation* const op = slots_.find(tag);
+        if (op != nullptr && has_simply_ended(*op, res, flags)) [[likely]] {
+          kernel_.advance();
+          ++e.statistics.completions;
+          sys::kernel_gives_back(op);
+          free_slot(*op);
+          e.process(*op, res, flags);
+          continue;
+        }
         if (op != nullptr && keeps_arrivals(*op)) {
           kernel_.advance();
           ++e.statistics.completions;
@@ -329,6 +337,13 @@ template <ring_kernel Kernel> class ring_client : public backend {
   }
 
   static bool goes_on(unsigned flags) noexcept { return (flags & IORING_CQE_F_MORE) != 0; }
+
+  // The kernel has performed it, it is not asked to end, and has no other value: the common case of
+  // completed().
+  static bool has_simply_ended(io_operation const& op, int res, unsigned flags) noexcept {
+    return op.faces().is_simple && !op.is_multishot() && op.links.is.where == place::in_kernel && res >= 0 &&
+           flags == 0 && !is_queued(op);
+  }
 
   // A cancel that was not asked for: the kernel got no thread for it, as while signals keep coming
   // (io_uring/io-wq.c, WORKER_INIT_LIMIT). It was not begun.

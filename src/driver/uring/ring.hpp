@@ -141,21 +141,13 @@ inline void ring::advance() noexcept {
 
 inline int ring::enter(unsigned wait_for, std::int64_t timeout_ns) noexcept {
   unsigned flags = IORING_ENTER_GETEVENTS;
-  __kernel_timespec timeout{};
+  if (wait_for != 0) flags |= no_iowait_ * sys::enter_no_iowait;
+  if (wait_for == 0 || timeout_ns < 0) return enter(wait_for, flags, nullptr, 0);
+  __kernel_timespec const timeout{.tv_sec = timeout_ns / 1'000'000'000,
+                                  .tv_nsec = timeout_ns % 1'000'000'000};
   io_uring_getevents_arg argument{};
-  void const* extra = nullptr;
-  std::size_t size = 0;
-  if (wait_for != 0) {
-    if (no_iowait_) flags |= sys::enter_no_iowait;
-    if (timeout_ns >= 0) {
-      timeout = {.tv_sec = timeout_ns / 1'000'000'000, .tv_nsec = timeout_ns % 1'000'000'000};
-      argument.ts = reinterpret_cast<std::uintptr_t>(&timeout);
-      flags |= IORING_ENTER_EXT_ARG;
-      extra = &argument;
-      size = sizeof argument;
-    }
-  }
-  return enter(wait_for, flags, extra, size);
+  argument.ts = reinterpret_cast<std::uintptr_t>(&timeout);
+  return enter(wait_for, flags | IORING_ENTER_EXT_ARG, &argument, sizeof argument);
 }
 
 inline int ring::submit() noexcept { return enter(0, 0, nullptr, 0); }
@@ -165,7 +157,7 @@ inline int ring::enter(unsigned wait_for, unsigned flags, void const* extra, std
   unsigned const n = unsubmitted();
   // Release: pairs with the kernel's acquire of the tail; the entries are written before it.
   std::atomic_ref(*sq.ktail).store(sq.sqe_tail, std::memory_order_release);
-  if (registered_) flags |= IORING_ENTER_REGISTERED_RING;
+  flags |= registered_ * IORING_ENTER_REGISTERED_RING; // no branch: g++ would multiply the paths
   std::int64_t const r = sys::current == &sys::kernel
                              ? sys::kernel_calls::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size)
                              : sys::io_uring_enter(enter_fd_, n, wait_for, flags, extra, size);
