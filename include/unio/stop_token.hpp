@@ -90,7 +90,7 @@ class stop_source {
  private:
   friend class stop_node;
   friend class detail::kept_environment;
-  /// Preconditions: none is in progress.
+  /// Preconditions: none is in progress; locked.
   void forget_request() noexcept { state_.fetch_and(~bit_requested, std::memory_order_relaxed); }
   static constexpr std::uint32_t bit_locked = 1, bit_requested = 2;
   void lock() noexcept;

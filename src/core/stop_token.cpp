@@ -2,25 +2,26 @@
 
 #include <unio/stop_token.hpp>
 
-namespace unio::inline v0_1 {
-// A bit of stop_source::state_: a thread waits for the lock. Only then is one notified: where any thread of
-// the program waits for any atomic object, std::atomic<>::notify_one() may be a system call (libstdc++ asks
-// who waits for one of a sixteenth of all addresses).
-constexpr std::uint32_t bit_awaited = 4;
+#include <thread>
 
-// Held for a few instructions, never while a callback runs.
+namespace unio::inline v0_1 {
+// Held for a few instructions, never while a callback runs. The thread that holds it is the only one that changes
+// the state, so that a plain store unlocks: a read-modify-write was half of what attach() and detach() cost.
+// Hence none can sleep for it: a thread that waits long lets the holder run.
 void stop_source::lock() noexcept {
-  for (;;) {
-    std::uint32_t before = state_.fetch_or(bit_locked, std::memory_order_acquire); // pairs: unlock()
-    if ((before & bit_locked) == 0) return;
-    before = state_.fetch_or(bit_awaited, std::memory_order_relaxed);
-    if ((before & bit_locked) != 0) state_.wait(before | bit_awaited, std::memory_order_relaxed);
+  for (int spins = 0;; ++spins) {
+    std::uint32_t s = state_.load(std::memory_order_relaxed);
+    if ((s & bit_locked) != 0) {
+      if (spins >= 64) std::this_thread::yield(); // the holder was preempted
+    } else if (state_.compare_exchange_weak(s, s | bit_locked,
+                                            std::memory_order_acquire)) { // pairs: unlock()
+      return;
+    }
   }
 }
 
 void stop_source::unlock() noexcept {
-  std::uint32_t const before = state_.fetch_and(~(bit_locked | bit_awaited), std::memory_order_release);
-  if ((before & bit_awaited) != 0) state_.notify_all();
+  state_.store(state_.load(std::memory_order_relaxed) & ~bit_locked, std::memory_order_release);
 }
 
 bool stop_node::attach(stop_token token) noexcept {
@@ -59,7 +60,7 @@ void stop_node::detach(stop_token token) noexcept {
 bool stop_source::request_stop() noexcept {
   lock();
   if (stop_requested()) return unlock(), false;
-  state_.fetch_or(bit_requested, std::memory_order_release);
+  state_.store(bit_locked | bit_requested, std::memory_order_release);
   runner_ = this_thread_token();
   while (first_ != nullptr) {
     stop_node& n = *first_;

@@ -16,7 +16,11 @@ void kept_environment::follow(environment const& e) noexcept {
   environment_ = e;
   environment_.stop = source_.get_token();
   from_ = e.stop;
-  if (state_.load(std::memory_order_acquire) == resting) source_.forget_request();
+  if (state_.load(std::memory_order_acquire) == resting) {
+    source_.lock(); // another thread may be ending what listens to it
+    source_.forget_request();
+    source_.unlock();
+  }
   if (from_.stop_possible() && !attach(from_)) pass_on();
 }
 
