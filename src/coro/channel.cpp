@@ -6,11 +6,20 @@
 //                                    place is taken
 //   closed          =>               no sender waits; receivers wait only for values that are kept, and may
 //                                    be returned
+//   a value is there that is not kept, or a sender waits  =>  bit_available
+//
+// By the bit a receiver sees without the lock that it has to wait. Whatever ends with settle() sets it anew.
 
 #include <unio/channel.hpp>
 
 namespace unio::inline v0_1::detail {
 namespace {
+
+constexpr std::uint32_t bit_available = 2 * wait_queue::unit; // in the word
+
+std::uint32_t marked(std::uint32_t word, bool is_available) noexcept {
+  return (word & ~bit_available) | (is_available ? bit_available : 0);
+}
 
 bool is_over_aligned(channel_values const& v) noexcept {
   return v.alignment > __STDCPP_DEFAULT_NEW_ALIGNMENT__;
@@ -104,21 +113,30 @@ wait_outcome channel_queue::receive_now(void* to, std::uint32_t word, waiter_lis
 
 wait_outcome channel_queue::try_send(void* value) noexcept {
   wait_outcome o = wait_outcome::none;
-  locked([&](std::uint32_t word, waiter_list& woken) { o = send_now(value, word, woken); });
+  locked([&](std::uint32_t& word, waiter_list& woken) {
+    o = send_now(value, word, woken);
+    word = marked(word, kept_ < count_ || !senders_.empty());
+  });
   return o;
 }
 
 wait_outcome channel_queue::try_receive(void* to) noexcept {
+  // Acquire; pairs with unlock_word(). What another thread is about to send is not there yet.
+  if ((word_.load(std::memory_order_acquire) & (bit_available | unit)) == 0) return wait_outcome::none;
   wait_outcome o = wait_outcome::none;
-  locked([&](std::uint32_t word, waiter_list& woken) { o = receive_now(to, word, woken); });
+  locked([&](std::uint32_t& word, waiter_list& woken) {
+    o = receive_now(to, word, woken);
+    word = marked(word, kept_ < count_ || !senders_.empty());
+  });
   return o;
 }
 
 void channel_queue::receive_kept(void* to) noexcept {
-  locked([this, to](std::uint32_t word, waiter_list& woken) {
+  locked([this, to](std::uint32_t& word, waiter_list& woken) {
     --kept_;
     take(to);
     settle(word, woken);
+    word = marked(word, kept_ < count_ || !senders_.empty());
   });
 }
 
@@ -138,23 +156,27 @@ std::size_t channel_queue::size() noexcept {
 
 bool channel_queue::admit(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
   bool const is_send = w.amount == sends;
-  if (w.yields && !is_send) { // it takes its value when it resumes, which may never happen
+  bool const yields_to_receive = w.yields && !is_send;
+  if (yields_to_receive) { // it takes its value when it resumes, which may never happen
     w.outcome = wait_outcome::waiting;
     waiters_.push(w);
     settle(word, woken);
-    return false;
+  } else {
+    w.outcome = is_send ? send_now(w.place, word, woken) : receive_now(w.place, word, woken);
+    if (w.outcome == wait_outcome::none) {
+      w.outcome = wait_outcome::waiting;
+      (is_send ? senders_ : waiters_).push(w);
+    }
   }
-  w.outcome = is_send ? send_now(w.place, word, woken) : receive_now(w.place, word, woken);
-  if (w.outcome != wait_outcome::none) return true;
-  w.outcome = wait_outcome::waiting;
-  (is_send ? senders_ : waiters_).push(w);
-  return false;
+  word = marked(word, kept_ < count_ || !senders_.empty());
+  return w.outcome != wait_outcome::waiting && !yields_to_receive;
 }
 
 void channel_queue::give_back(waiter& w, std::uint32_t& word, waiter_list& woken) noexcept {
   if (w.amount == sends) return;
   --kept_;
   settle(word, woken);
+  word = marked(word, kept_ < count_ || !senders_.empty());
 }
 
 } // namespace unio::detail
