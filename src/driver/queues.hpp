@@ -10,6 +10,7 @@
 #include <unio/operation.hpp>
 
 #include <atomic>
+#include <cstdint>
 
 namespace unio::inline v0_1::driver {
 
@@ -25,9 +26,7 @@ class operation_queue {
   [[nodiscard]] io_operation* first() const noexcept { return first_; }
   [[nodiscard]] io_operation* last() const noexcept { return last_; }
   [[nodiscard]] int size() const noexcept { return size_; }
-  [[nodiscard]] bool contains(io_operation const& op) const noexcept {
-    return op.links.is.queue == name_;
-  }
+  [[nodiscard]] bool contains(io_operation const& op) const noexcept { return op.links.is.queue == name_; }
 
   void push(io_operation& op) noexcept {
     op.links.is.queue = name_;
@@ -177,20 +176,27 @@ class work_queue {
 };
 
 /// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that
-/// links them.
+/// links them. The lowest bit of the head says that its item is the only one; nobody has to look at the item,
+/// which another thread may have taken, to know that.
 template <class T, class Link, template <class> class Atomic = std::atomic> class inbox {
+  static_assert(alignof(T) > 1);
+
  public:
   void push(T& item) noexcept {
     T* head = head_.load(std::memory_order_relaxed);
-    do Link::next(item) = head;
-    while (!head_.compare_exchange_weak(head, &item, std::memory_order_seq_cst, std::memory_order_relaxed));
+    T* pushed = nullptr;
+    do {
+      Link::next(item) = item_of(head);
+      pushed = head == nullptr ? only(item) : &item;
+    } while (
+        !head_.compare_exchange_weak(head, pushed, std::memory_order_seq_cst, std::memory_order_relaxed));
   }
   /// seq_cst on both sides: pairs with the sleeper's flag (mailbox.hpp, wake_gate.hpp), so that either the
   /// sleeper sees the item or the pusher sees the sleeper.
   [[nodiscard]] bool empty() const noexcept { return head_.load(std::memory_order_seq_cst) == nullptr; }
   [[nodiscard]] T* take() noexcept {
     if (head_.load(std::memory_order_relaxed) == nullptr) return nullptr;
-    T* item = head_.exchange(nullptr, std::memory_order_acq_rel); // release: see work_slot::collect
+    T* item = item_of(head_.exchange(nullptr, std::memory_order_acq_rel)); // release: see work_slot::collect
     T* reversed = nullptr;
     while (item != nullptr) {
       T* const next = Link::next(*item);
@@ -200,8 +206,23 @@ template <class T, class Link, template <class> class Atomic = std::atomic> clas
     }
     return reversed;
   }
+  /// The only item. Null: there are more, or none. From any thread.
+  [[nodiscard]] T* take_only() noexcept {
+    T* head = head_.load(std::memory_order_relaxed);
+    if (head == item_of(head)) return nullptr;
+    bool const taken =
+        head_.compare_exchange_strong(head, nullptr, std::memory_order_acq_rel, std::memory_order_relaxed);
+    return taken ? item_of(head) : nullptr;
+  }
 
  private:
+  static T* only(T& item) noexcept {
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(&item) | 1);
+  }
+  static T* item_of(T* head) noexcept {
+    return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(head) & ~std::uintptr_t{1});
+  }
+
   Atomic<T*> head_{nullptr};
 };
 

@@ -216,6 +216,9 @@ template <class T> class atomic {
     return compare_exchange(expected, desired, o, false, w);
   }
   /// `failure` is relaxed, or of the strength of `o`.
+  bool compare_exchange_strong(T& expected, T desired, order o, order failure, where w = where::current()) {
+    return compare_exchange(expected, desired, o, failure == std::memory_order_relaxed, w);
+  }
   bool compare_exchange_weak(T& expected, T desired, order o, order failure, where w = where::current()) {
     return compare_exchange(expected, desired, o, failure == std::memory_order_relaxed, w);
   }

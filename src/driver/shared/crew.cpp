@@ -408,8 +408,9 @@ int slot::run_posted(int at_most) noexcept {
     all.call_one();
     return 0;
   }
-  int left = 0;
-  work* w = pop(&left);
+  int left = 1;
+  work* w = pop_only();
+  if (w == nullptr) w = pop(&left);
   if (left > 1) all.call_one();
   int n = 0;
   // No more than there were: what they post is for the next turn.
