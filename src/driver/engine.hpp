@@ -190,7 +190,9 @@ class engine final : public io_multiplexer, public leaves_remains {
 
   // Where several threads run a multiplexer, another one may take operations from this engine while its
   // thread is away: in receivers and posted work, or doing something else. `inside_` is held while the thread
-  // is in the engine, also while it sleeps there. What is done without it is what a receiver might do.
+  // is in the engine, also while it sleeps there. What is done without it is what a receiver might do. Where there
+  // is nothing to take it stays locked, until the receiver or the posted work uses the engine: to unlock it and to
+  // lock it again was a tenth of what it costs to resume a coroutine.
 
   /// Around what the engine's thread does with it. Others that ask something of it are not kept out: they
   /// leave messages.
@@ -198,7 +200,7 @@ class engine final : public io_multiplexer, public leaves_remains {
    public:
     explicit inside(engine& e) noexcept
         : engine_(e.shared_ != nullptr && e.on_own_thread() && !e.inherited_by_fork() ? &e : nullptr) {
-      if (engine_ != nullptr && engine_->depth_++ == 0) engine_->inside_.lock();
+      if (engine_ != nullptr && engine_->depth_++ == 0) engine_->lock();
     }
     inside(inside const&) = delete;
     inside& operator=(inside const&) = delete;
@@ -364,12 +366,27 @@ class engine final : public io_multiplexer, public leaves_remains {
     if (depth == 0) return 0;
     if (std::exchange(has_woken_, false)) shared_->goes_away();
     trips_.store(trips_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-    inside_.unlock();
+    if (is_idle() && !turn_.has_inline()) {
+      keeps_lock_.store(true, std::memory_order_relaxed);
+    } else {
+      inside_.unlock();
+    }
     return depth;
   }
   void come_back(unsigned depth) noexcept {
-    if (!inherited_by_fork()) inside_.lock(); // a child of fork finds it as another thread had it
+    if (keeps_lock_.load(std::memory_order_relaxed)) {
+      keeps_lock_.store(false, std::memory_order_relaxed);
+    } else if (!inherited_by_fork()) { // a child of fork finds it as another thread had it
+      inside_.lock();
+    }
     depth_ = depth;
+  }
+  // seq_cst; with the load in take_from(): a thread that has seen it kept, and sleeps, is woken if it has to look
+  // again (goes_away).
+  void lock() noexcept {
+    if (keeps_lock_.load(std::memory_order_relaxed))
+      return keeps_lock_.store(false, std::memory_order_seq_cst);
+    inside_.lock();
   }
   void give_away_all(operation_queue& batch) noexcept;
   void give_away_posted() noexcept;
@@ -436,6 +453,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
   alignas(64) std::atomic<void const*> owner_{nullptr};
   sys::short_lock inside_;
+  std::atomic<bool> keeps_lock_{
+      false}; ///< its thread is outside, and has nothing here: `inside_` stays locked
   std::atomic<unsigned> trips_{0};
   unsigned fork_generation_;
   closing_member in_registry_{*this};

@@ -85,7 +85,8 @@ bool engine::has_some_for_others() noexcept {
 
 // Or only the one that is given, if it is there.
 engine::found engine::take_from(engine& away, io_operation const* only) noexcept {
-  if (!away.inside_.try_lock()) return found::its_thread;
+  if (!away.inside_.try_lock())
+    return away.keeps_lock_.load(std::memory_order_seq_cst) ? found::nothing : found::its_thread;
   operation_queue taken(queue_name::none);
   found what = away.has_some_for_others() ? found::waits : found::nothing;
   if (what == found::waits && away.has_news()) {
