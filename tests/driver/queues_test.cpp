@@ -102,6 +102,26 @@ struct numbered : unio::work {
   int number = 0;
 };
 
+TEST(inbox, gives_its_only_item_and_none_of_several) {
+  inbox<unio::work, work_link> box;
+  EXPECT_EQ(box.take_only(), nullptr);
+  numbered a, b;
+  box.push(a);
+  EXPECT_FALSE(box.empty());
+  EXPECT_EQ(box.take_only(), &a);
+  EXPECT_TRUE(box.empty());
+  box.push(a);
+  box.push(b);
+  EXPECT_EQ(box.take_only(), nullptr);
+  unio::work* const all = box.take();
+  ASSERT_EQ(all, &a);
+  EXPECT_EQ(all->next, &b);
+  EXPECT_EQ(b.next, nullptr);
+  box.push(b);
+  EXPECT_EQ(box.take(), &b);
+  EXPECT_EQ(box.take_only(), nullptr);
+}
+
 TEST(inbox, keeps_each_threads_order_and_loses_nothing) {
   constexpr int each = 50'000;
   inbox<unio::work, work_link> box;
