@@ -8,6 +8,8 @@
 //   when_all_succeed(tasks)
 //   when_any(a, b, …)            the first that succeeds; the others are asked to stop
 //   when_any(tasks)
+//   race(a, b, …)                the first that ends, with or without success; the others are asked to stop
+//   race(tasks)
 //   take_outcome(task)           the outcome of one task of a range
 //
 // Each takes tasks and other awaitables, and resumes when all of them have ended.
@@ -86,8 +88,9 @@ template <detail::task_range R>
 /// Success  no exception; if the value is a result, an io_result or another std::expected, a value in it
 /// Returns  when_any_result<T...>: which was first, and all outcomes: one that could no longer be stopped has
 ///          its value there, so bytes that it has read are not lost
-/// Errors   if none succeeds, the first failure: its exception is thrown, or its value returned
-/// Source   P0159 §2.9, where the first to end wins, with or without success
+/// Errors   if none succeeds, the first failure: its exception is thrown, or its value returned. So it goes on
+///          after a time limit that was exceeded: `race` does not
+/// Source   P2300 §4.20.12, where an error is no value; P0159 §2.9 for the name
 template <detail::can_be_awaited... A>
   requires(sizeof...(A) > 0)
 [[nodiscard]] auto when_any(A&&... a);
@@ -101,11 +104,33 @@ template <detail::task_range R>
   requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
 [[nodiscard]] auto when_any(R&& tasks);
 
-/// What when_any(a, b, …) yields.
+/// Waits for the first of them that ends, whether it succeeds or fails, asks the others to stop, and waits for
+/// them. Otherwise as when_all.
+///
+///   auto const first = co_await race(timeout(grace, connections.join()), signals.co_wait());
+///
+/// Returns  when_any_result<T...>: which ended first, and all outcomes: one that could no longer be stopped has
+///          its value there, so bytes that it has read are not lost
+/// Errors   an exception of the first to end is thrown; an error in its result is a value
+/// Source   P0159 §2.9; JavaScript's Promise.race and tokio's select! for the meaning
+template <detail::can_be_awaited... A>
+  requires(sizeof...(A) > 0)
+[[nodiscard]] auto race(A&&... a);
+
+/// The same for tasks in a container or a span, which stay there: take_outcome() gives the others' outcomes.
+///
+/// Returns        when_any_of_result<T>: which ended first, and its value
+/// Preconditions  the range is not empty
+/// Cost           one block from the frame pool
+template <detail::task_range R>
+  requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
+[[nodiscard]] auto race(R&& tasks);
+
+/// What when_any(a, b, …) and race(a, b, …) yield.
 ///
 /// Thread safety  distinct: safe; shared: any number of readers
 template <class... T> struct when_any_result {
-  std::size_t index;                       ///< of the first to succeed; if none did, of the first to fail
+  std::size_t index; ///< of the first to succeed, or, if none did, to fail; race: to end
   std::tuple<task_outcome<T>...> outcomes; ///< of all, also of those that were asked to stop
 
   /// Calls `f(value)` with the value at `index`, `f()` if that is void. Returns what `f` does, of one type
@@ -123,7 +148,8 @@ template <class... T> struct when_any_result {
 /// of it. Dereferencing moves a value out, once.
 template <class Iterator, class T> class task_values;
 
-/// What when_any(tasks) yields: the index and value of the first task to succeed; if none did, to fail.
+/// What when_any(tasks) and race(tasks) yield: the index of the first task, as in when_any_result, and its
+/// value.
 template <class T> struct when_any_of_result {
   std::size_t index;
   T value;

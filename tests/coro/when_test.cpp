@@ -1,5 +1,5 @@
-// unio/when.hpp: when_all, when_all_outcomes, when_all_succeed and when_any, of tasks, other awaitables and
-// ranges.
+// unio/when.hpp: when_all, when_all_outcomes, when_all_succeed, when_any and race, of tasks, other awaitables
+// and ranges.
 
 #include "coro/waiting.hpp"
 #include "support/other_thread.hpp"
@@ -278,6 +278,10 @@ task<result<>> sleeps_until_stopped(bool& stopped) {
   co_return r;
 }
 std::error_code const broken = std::make_error_code(std::errc::io_error);
+task<result<>> ends_badly() {
+  (co_await co_no_op()).value();
+  co_return broken;
+}
 
 TEST(when_all_succeed, yields_the_values_in_the_results) {
   run([]() -> task<> {
@@ -494,6 +498,74 @@ TEST(when_any, keeps_the_bytes_that_a_loser_has_read) {
         total += more.bytes_transferred();
     EXPECT_EQ(total, 7u);
   }(r1, w1, r2, w2));
+}
+
+TEST(race, is_won_by_the_first_to_end_with_or_without_success) {
+  run([]() -> task<> {
+    auto const lost = co_await race(until_stopped(), fails(broken));
+    EXPECT_EQ(lost.index, 1u);
+    EXPECT_EQ(std::get<1>(lost.outcomes).value().error(), broken);
+    EXPECT_TRUE(std::get<0>(lost.outcomes).value()); // it was asked to stop, and waited for
+    auto const won = co_await race(until_stopped(), later(2));
+    EXPECT_EQ(won.index, 1u);
+    EXPECT_EQ(std::get<1>(won.outcomes).value(), 2);
+    auto const none = co_await race(nothing_later());
+    EXPECT_EQ(none.index, 0u);
+  }());
+}
+
+TEST(race, throws_what_the_first_to_end_has_thrown_once_all_have_ended) {
+  run([]() -> task<> {
+    bool stopped = false;
+    std::string what;
+    try {
+      (void)co_await race(sleeps_until_stopped(stopped), throws_later("first"));
+    } catch (std::runtime_error const& e) {
+      what = e.what();
+    }
+    EXPECT_EQ(what, "first");
+    EXPECT_TRUE(stopped);
+    auto const r = co_await race(later(1), throws_later("too late"), ready(3));
+    EXPECT_EQ(r.index, 2u);
+    EXPECT_FALSE(std::get<1>(r.outcomes).has_value());
+  }());
+}
+
+// when_any would wait for a signal that does not come.
+TEST(race, ends_with_a_time_limit) {
+  run([]() -> task<> {
+    bool stopped = false;
+    auto const r = co_await race(timeout(1ms, sleeps_until_stopped(stopped)), co_sleep(1h));
+    EXPECT_EQ(r.index, 0u);
+    EXPECT_TRUE(stopped);
+    EXPECT_FALSE(std::get<0>(r.outcomes).value().has_value());
+    EXPECT_EQ(std::get<1>(r.outcomes).value().error(), condition::canceled);
+  }());
+}
+
+TEST(race, of_a_range_leaves_what_the_losers_did_in_their_tasks) {
+  run([]() -> task<> {
+    std::vector<task<result<>>> tasks;
+    bool stopped = false;
+    tasks.push_back(sleeps_until_stopped(stopped));
+    tasks.push_back(ends_badly());
+    auto const r = co_await race(tasks);
+    EXPECT_EQ(r.index, 1u);
+    EXPECT_EQ(r.value.error(), broken);
+    EXPECT_TRUE(stopped);
+    EXPECT_EQ(take_outcome(tasks[0]).value().error(), condition::canceled);
+  }());
+}
+
+TEST(race, passes_a_stop_on) {
+  run([]() -> task<> {
+    bool a = false, b = false;
+    auto const both = [&]() -> task<result<>> {
+      co_return (co_await race(sleeps_until_stopped(a), sleeps_until_stopped(b))).value();
+    };
+    EXPECT_FALSE((co_await timeout(1ms, both())).has_value());
+    EXPECT_TRUE(a && b);
+  }());
 }
 
 } // namespace

@@ -12,7 +12,7 @@
 
 namespace unio::inline v0_1::detail {
 
-enum class waiting_for : unsigned char { values, outcomes, successes, first };
+enum class waiting_for : unsigned char { values, outcomes, successes, first_success, first_end };
 
 template <class T> bool has_succeeded(task_state<T>& s) noexcept {
   if (s.has_failed()) return false;
@@ -49,7 +49,7 @@ template <class T> failure error_in(task_state<T>& s) noexcept {
   }
 }
 
-/// Records which task was first to succeed or fail.
+/// Records which task was first to succeed, to fail, or to end.
 class gatherer : public children {
  public:
   template <waiting_for What, class T> std::coroutine_handle<> ended(task_state<T>& s) noexcept {
@@ -59,7 +59,9 @@ class gatherer : public children {
     } else if constexpr (What == waiting_for::successes) {
       if (!has_succeeded(s) && is_first(first_failed_, s)) [[unlikely]]
         ask_to_stop();
-    } else if constexpr (What == waiting_for::first) {
+    } else if constexpr (What == waiting_for::first_end) {
+      if (is_first(first_, s)) ask_to_stop();
+    } else if constexpr (What == waiting_for::first_success) {
       if (!has_succeeded(s)) {
         is_first(first_failed_, s);
       } else if (is_first(first_, s)) {
@@ -70,7 +72,7 @@ class gatherer : public children {
   }
 
  protected:
-  /// The first that succeeded; if none did, the first that failed. Throws its exception.
+  /// The first that succeeded, or ended; if none succeeded, the first that failed. Throws its exception.
   [[nodiscard]] promise_base* first() const {
     promise_base* p = first_.load(std::memory_order_relaxed);
     if (p == nullptr) p = first_failed_.load(std::memory_order_relaxed);
@@ -90,7 +92,7 @@ class gatherer : public children {
 
 template <waiting_for What, class Task> class gathered : public child<gathered<What, Task>, Task> {
  public:
-  static constexpr char const* what = "when_all or when_any";
+  static constexpr char const* what = "when_all, when_any or race";
   using child<gathered, Task>::child;
   std::coroutine_handle<> prepare(gatherer& of, environment const& e) noexcept {
     of_ = &of;
@@ -320,13 +322,25 @@ inline auto when_all_succeed(R&& tasks) {
 template <detail::can_be_awaited... A>
   requires(sizeof...(A) > 0)
 inline auto when_any(A&&... a) {
-  return detail::gather<detail::waiting_for::first>(static_cast<A&&>(a)...);
+  return detail::gather<detail::waiting_for::first_success>(static_cast<A&&>(a)...);
 }
 template <detail::task_range R>
   requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
 inline auto when_any(R&& tasks) {
   UNIO_EXPECTS(std::begin(tasks) != std::end(tasks), "when_any of no task at all would wait for ever");
-  return detail::gather_range<detail::waiting_for::first>(tasks);
+  return detail::gather_range<detail::waiting_for::first_success>(tasks);
+}
+
+template <detail::can_be_awaited... A>
+  requires(sizeof...(A) > 0)
+inline auto race(A&&... a) {
+  return detail::gather<detail::waiting_for::first_end>(static_cast<A&&>(a)...);
+}
+template <detail::task_range R>
+  requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
+inline auto race(R&& tasks) {
+  UNIO_EXPECTS(std::begin(tasks) != std::end(tasks), "race of no task at all would wait for ever");
+  return detail::gather_range<detail::waiting_for::first_end>(tasks);
 }
 
 // What cannot be awaited: an error that says what to write.
@@ -348,7 +362,12 @@ inline auto when_all_succeed(A&&... a) {
 template <class... A>
   requires(!(detail::can_be_awaited<A> && ...))
 inline auto when_any(A&&... a) {
-  return detail::gather_mistaken<detail::waiting_for::first>(static_cast<A&&>(a)...);
+  return detail::gather_mistaken<detail::waiting_for::first_success>(static_cast<A&&>(a)...);
+}
+template <class... A>
+  requires(!(detail::can_be_awaited<A> && ...))
+inline auto race(A&&... a) {
+  return detail::gather_mistaken<detail::waiting_for::first_end>(static_cast<A&&>(a)...);
 }
 
 template <class... T>
