@@ -72,6 +72,7 @@ class foreign_watch {
   bool is_waiting_ = false;
   bool is_added_ = false;
   bool can_wait_ = false;
+  bool is_kept_ = false; // a ring that was given up may have a request
 };
 
 /// One read or write of a file. It may be a base class.
@@ -130,9 +131,10 @@ struct foreign_event {
 /// A watch reports edges: what a descriptor is ready for when it is added or armed, and each change after
 /// that. It may report more than there is, so a loop has descriptors that never block. Which driver: as
 /// unio::capabilities says; UNIO_DRIVER names one. A ring needs Linux 6.0 and is used while one thread runs
-/// the reactor: with the second thread it goes on with epoll, which brings what is ready to whichever thread
-/// waits, where a ring brings it to the thread that had asked. If UNIO_DRIVER is uring it goes on with a
-/// ring.
+/// the reactor; when that thread has ended, the next may have one too. It goes on with epoll for good once a
+/// second thread runs it, and, from Linux 6.10 on, once another thread than the one that runs it has to take
+/// something back from the kernel: there the kernel does its part of a completion when that one thread enters,
+/// and interrupts nobody. If UNIO_DRIVER is uring it goes on with a ring that any thread may use.
 ///
 /// Thread safety  run() and end_transfers(): one thread at a time, any thread; all others: any thread, also
 ///                while another runs; for one watch or transfer: one at a time
@@ -182,7 +184,7 @@ class UNIO_API foreign_reactor {
   ///
   /// Effects       nothing that run() collects afterwards is of this watch. What another thread is collecting
   ///               at the moment may be.
-  /// Concurrency   any thread; waits for no other
+  /// Concurrency   any thread; waits for no handler, as remove_before_close()
   /// Cost          one system call
   void remove(foreign_watch& watch) noexcept;
 
@@ -190,9 +192,10 @@ class UNIO_API foreign_reactor {
   /// again and be added with another watch at once, and the close has its effects when it is made, as no
   /// driver keeps the descriptor open.
   ///
-  /// Concurrency   any thread; waits for no handler. Where another thread had armed a ring's request it gives
-  ///               that thread up to a millisecond to drop it.
-  /// Cost          epoll none; io_uring one system call for each direction that was armed
+  /// Concurrency   any thread; waits for no handler. Once in the life of a reactor, where another thread runs it
+  ///               on a ring and is not waiting, it waits until the kernel has given that ring up: some 40 ms.
+  ///               Where UNIO_DRIVER is uring it gives that thread up to a millisecond to drop the request.
+  /// Cost          epoll none; io_uring one system call if it was armed
   void remove_before_close(foreign_watch& watch) noexcept;
 
   /// Has a transfer made.

@@ -39,6 +39,7 @@ enum class guarded : std::uint8_t {
   waits,               ///< coro/sync.cpp
   dumps,               ///< coro/pending.cpp
   foreign_loops,       ///< driver/foreign/loops.cpp
+  foreign_runners,     ///< driver/foreign/runner.cpp
   lock_files,          ///< fs/lock_file.cpp
 };
 inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::lock_files) + 1;

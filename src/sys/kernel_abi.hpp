@@ -23,6 +23,7 @@ inline constexpr std::uint32_t setup_no_sqarray = 1u << 16;
 
 /// Linux 6.15, include/uapi/linux/io_uring.h: io_uring_enter is not accounted as waiting for a disk.
 inline constexpr std::uint32_t enter_no_iowait = 1u << 7;
+inline constexpr std::uint32_t feature_recvsend_bundle = 1u << 14; // Linux 6.10
 inline constexpr std::uint32_t feature_no_iowait = 1u << 17;
 
 /// Linux 6.0, include/uapi/linux/io_uring.h (IORING_OP_SEND_ZC): for capabilities::zero_copy_send.

@@ -19,7 +19,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
+#include <semaphore>
 #include <set>
 #include <string>
 #include <string_view>
@@ -402,19 +404,151 @@ TEST_F(foreign_loop, many_events_come_one_after_the_other) {
   for (std::size_t i = 0; i < n; ++i) many.remove_before_close(watches[i]);
 }
 
+bool a_ring_was_asked_for() {
+  char const* const wanted = std::getenv("UNIO_DRIVER");
+  return wanted != nullptr && std::string_view(wanted) == "uring";
+}
+
+/// A thread that does what it is given, and ends with this.
+class helper_thread {
+ public:
+  helper_thread() = default;
+  helper_thread(helper_thread const&) = delete;
+  helper_thread& operator=(helper_thread const&) = delete;
+  ~helper_thread() {
+    (*this)(nullptr);
+    thread_.join();
+  }
+  /// Returns once it is done.
+  void operator()(std::function<void()> const& what) {
+    what_ = &what;
+    given_.release();
+    done_.acquire();
+  }
+
+ private:
+  void work() {
+    for (bool goes_on = true; goes_on;) {
+      given_.acquire();
+      goes_on = *what_ != nullptr;
+      if (goes_on) (*what_)();
+      done_.release();
+    }
+  }
+  std::function<void()> const* what_ = nullptr;
+  std::binary_semaphore given_{0};
+  std::binary_semaphore done_{0};
+  std::thread thread_{[this] { work(); }};
+};
+
+bool has_ended(int fd, int timeout_ms) {
+  pollfd p{.fd = fd, .events = POLLIN, .revents = 0};
+  return ::poll(&p, 1, timeout_ms) == 1 && (p.revents & POLLHUP) != 0;
+}
+
 TEST_F(foreign_loop, goes_on_with_another_thread) {
   pair_of_sockets s;
+  helper_thread first;
   ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
-  std::thread([&] { EXPECT_EQ(reported_now(watch), 0u); }).join(); // what it had asked for ends with it
+  first([&] { EXPECT_EQ(reported_now(watch), 0u); });
   s.send();
   EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  s.receive();
+  first([&] {
+    s.send();
+    EXPECT_NE(reported(watch) & foreign::readable, 0u);
+  });
   reactor.remove(watch);
   // One thread may keep a ring. Several have epoll, unless a ring was asked for.
-  char const* const wanted = std::getenv("UNIO_DRIVER");
-  if (wanted != nullptr && std::string_view(wanted) == "uring") {
-    EXPECT_STREQ(reactor.driver(), "io_uring");
-  } else {
-    EXPECT_STREQ(reactor.driver(), "epoll");
+  EXPECT_STREQ(reactor.driver(), a_ring_was_asked_for() ? "io_uring" : "epoll");
+}
+
+TEST_F(foreign_loop, a_thread_that_has_ended_leaves_nothing_behind) {
+  std::string const driver = reactor.driver();
+  for (int i = 0; i != 3; ++i) {
+    pair_of_sockets closed;
+    pair_of_sockets kept;
+    ASSERT_FALSE(reactor.add(watch, closed.fds[0], foreign::readable));
+    ASSERT_FALSE(reactor.add(other, kept.fds[0], foreign::readable));
+    std::thread([&] { EXPECT_EQ(reported_now(watch), 0u); }).join();
+    reactor.remove_before_close(watch);
+    closed.close_first();
+    EXPECT_TRUE(has_ended(closed.fds[1], 0));
+    std::thread([&] {
+      kept.send();
+      EXPECT_NE(reported(other) & foreign::readable, 0u);
+    }).join();
+    EXPECT_EQ(reactor.driver(), driver); // one at a time: each may have a ring
+    reactor.remove_before_close(other);
+  }
+}
+
+TEST_F(foreign_loop, a_close_has_its_effect_though_the_thread_that_runs_it_is_away) {
+  pair_of_sockets s;
+  pair_of_sockets kept;
+  helper_thread runs;
+  ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+  ASSERT_FALSE(reactor.add(other, kept.fds[0], foreign::readable));
+  runs([&] { EXPECT_EQ(reported_now(watch), 0u); });
+  reactor.remove_before_close(watch); // which is in a handler, for all that anyone knows
+  s.close_first();
+  EXPECT_TRUE(has_ended(s.fds[1], 1000));
+  runs([&] {
+    kept.send();
+    EXPECT_NE(reported(other) & foreign::readable, 0u);
+  });
+  reactor.remove_before_close(other);
+}
+
+TEST_F(foreign_loop, closes_by_another_thread_lose_nothing_of_what_is_watched) {
+  constexpr int rounds = 200;
+  pair_of_sockets kept;
+  ASSERT_FALSE(reactor.add(other, kept.fds[0], foreign::readable));
+  std::atomic<bool> over = false;
+  std::atomic<int> received = 0;
+  std::thread runs([&] {
+    while (!over) {
+      foreign_event e[4];
+      std::size_t const n = reactor.run(1s, e, 4);
+      for (std::size_t i = 0; i != n; ++i)
+        if (e[i].watch == &other && (e[i].what & foreign::readable) != 0)
+          for (char byte; ::read(kept.fds[0], &byte, 1) == 1;) ++received;
+    }
+  });
+  for (int i = 0; i != rounds; ++i) {
+    kept.send();
+    pair_of_sockets s;
+    ASSERT_FALSE(reactor.add(watch, s.fds[0], foreign::readable));
+    if (i % 3 != 0) std::this_thread::sleep_for(100us);
+    reactor.remove_before_close(watch);
+    s.close_first();
+    EXPECT_TRUE(has_ended(s.fds[1], 1000)) << i;
+    for (int waits = 0; received != i + 1 && waits != 10'000; ++waits) std::this_thread::sleep_for(100us);
+    ASSERT_EQ(received, i + 1);
+  }
+  over = true;
+  reactor.interrupt();
+  runs.join();
+  reactor.remove_before_close(other);
+}
+
+TEST_F(foreign_loop, a_close_has_its_effect_among_many_events) {
+  constexpr std::size_t n = 300;
+  auto const watches = std::make_unique<foreign_watch[]>(n);
+  foreign_reactor many; // ends before they do
+  ASSERT_FALSE(many.open());
+  std::vector<std::unique_ptr<pair_of_sockets>> sockets;
+  for (std::size_t i = 0; i != n; ++i) {
+    sockets.push_back(std::make_unique<pair_of_sockets>());
+    ASSERT_FALSE(many.add(watches[i], sockets[i]->fds[0], foreign::readable));
+  }
+  foreign_event e;
+  EXPECT_EQ(many.run(at_once, &e, 1), 0u);
+  for (auto const& s : sockets) s->send(); // all of them are under way
+  for (std::size_t i = n; i-- != 0;) {
+    many.remove_before_close(watches[i]);
+    sockets[i]->close_first();
+    EXPECT_TRUE(has_ended(sockets[i]->fds[1], 0)) << i;
   }
 }
 

@@ -54,6 +54,7 @@ struct foreign_access {
   static bool& is_waiting(foreign_watch& w) noexcept { return w.is_waiting_; }
   static bool& is_added(foreign_watch& w) noexcept { return w.is_added_; }
   static bool& can_wait(foreign_watch& w) noexcept { return w.can_wait_; }
+  static bool& is_kept(foreign_watch& w) noexcept { return w.is_kept_; }
 };
 
 /// A name for a watch, as it is now, in 64 bits: 45 of its address, 16 of its generation, and 3 for the
@@ -93,6 +94,7 @@ static_assert(alignof(foreign_watch) >= 8 && alignof(foreign_transfer) >= 8);
 
 /// What a ring was asked to drop, where another thread of the program has to do it.
 struct foreign_removal {
+  bool by_runner = false;  ///< only the thread that runs it can; else `ring` says which ring was asked
   int ring = -1;           ///< none: nothing
   std::uint64_t tags[2]{}; ///< 0: none
 };
@@ -127,22 +129,27 @@ class foreign_driver {
   /// -errno.
   virtual int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
                    std::size_t& found) noexcept = 0;
-  /// Another takes its place: nothing of it keeps a descriptor open, and of the transfers that it had each is
-  /// over, or `queued` for the other.
-  virtual void leave() noexcept {}
+  /// Another takes its place: of the transfers that it had each is over, or `queued` for the other. True:
+  /// nothing of it keeps a descriptor open. False: not before has_left().
+  virtual bool leave() noexcept { return true; }
+  virtual bool has_left() noexcept { return true; }
+  /// Whether only another thread, which runs it, can take back what the kernel has of it. That thread's wait()
+  /// is the only one that works.
+  [[nodiscard]] virtual bool is_of_another() const noexcept { return false; }
   /// Whether it works best while the same thread waits each time.
   [[nodiscard]] virtual bool prefers_one_thread() const noexcept { return false; }
   [[nodiscard]] virtual bool is_ring() const noexcept { return false; }
   [[nodiscard]] virtual char const* name() const noexcept = 0;
 };
 
-/// The thread that waits, and who wakes it.
+/// The thread that runs the reactor, and who wakes it.
 struct foreign_sleeper {
+  enum place : std::uint8_t { away, inside, asleep }; ///< not in the driver; there; there, and may wait
   int doorbell = -1;
-  std::atomic<bool> asleep{false};
+  std::atomic<place> runner{away};
   /// Preceded by what it is woken for, in the order that reactor.cpp describes.
   void wake_if_asleep() noexcept {
-    if (asleep.load(std::memory_order_seq_cst)) wake();
+    if (runner.load(std::memory_order_seq_cst) == asleep) wake();
   }
   void wake() noexcept;
 };

@@ -1,152 +1,19 @@
 // unio/foreign_reactor.hpp: what both drivers share: the list of watches, waking, and going on with another
 // driver.
-//
-// Waking. A thread that is about to wait says so (asleep_) and then looks whether it was interrupted and
-// whether the driver has orders; another thread first says what it wants and then looks whether one is
-// asleep. Both in the one order of sequentially consistent operations, so that one of them sees the other. A
-// transfer that is over is in an inbox, whose operations are in that order too.
 
 #include "core/thread_token.hpp"
-#include "driver/choose.hpp"
-#include "driver/foreign/transfers.hpp"
+#include "driver/foreign/state.hpp"
 #include "sys/calls.hpp"
-#include "sys/descriptors.hpp"
-#include "sys/fork.hpp"
-
-#include <unio/error.hpp>
 
 #include <poll.h>
-#include <sys/eventfd.h>
 
 #include <cerrno>
-#include <mutex>
 #include <new>
-#include <utility>
 
 namespace unio::inline v0_1 {
 
 static_assert(foreign::readable == POLLIN && foreign::exceptional == POLLPRI &&
               foreign::writable == POLLOUT && foreign::failed == (POLLERR | POLLHUP));
-
-using driver::foreign_access;
-using driver::foreign_driver;
-using driver::foreign_removal;
-using driver::foreign_sleeper;
-using driver::foreign_tag;
-using driver::foreign_transfers;
-using driver::foreign_use;
-
-struct foreign_reactor::state {
-  std::mutex lock;
-  std::unique_ptr<foreign_driver> driver;
-  foreign_watch* first = nullptr;
-  void const* runner = nullptr;
-  unsigned fork_generation = sys::fork_generation();
-  foreign_sleeper sleeper;
-  std::atomic<bool> interrupted{false};
-  std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
-  foreign_transfers transfers{sleeper};
-  driver::foreign_loop listed;
-
-  explicit state(foreign_reactor const& r) noexcept : listed(r) {}
-  state(state const&) = delete;
-  state& operator=(state const&) = delete;
-  ~state() {
-    if (in_child()) transfers.leave_parent();
-    listed.list_by(nullptr, nullptr);
-    driver.reset();
-    if (sleeper.doorbell >= 0) sys::close(sleeper.doorbell);
-  }
-
-  [[nodiscard]] bool in_child() const noexcept { return fork_generation != sys::fork_generation(); }
-
-  std::error_code open(foreign_use use) noexcept {
-    int& doorbell = sleeper.doorbell;
-    if (doorbell < 0) doorbell = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    if (doorbell < 0) return detail::to_error_code(std::exchange(doorbell, -1));
-    result<std::unique_ptr<foreign_driver>> made = driver::best_foreign_driver(use, doorbell, lock);
-    if (!made.has_value()) return made.error();
-    go_on_with(std::move(*made));
-    return {};
-  }
-
-  /// Under the lock. What cannot be watched any more, because its number was closed without a word, reports
-  /// nothing.
-  void go_on_with(std::unique_ptr<foreign_driver> next) noexcept {
-    if (in_child()) {
-      transfers.leave_parent();
-    } else if (driver != nullptr) {
-      driver->leave();
-    }
-    driver = std::move(next);
-    by_ring.store(driver->makes_transfers(), std::memory_order_relaxed);
-    for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w)) {
-      foreign_access::armed(*w) = 0;
-      foreign_access::is_waiting(*w) = false;
-      if (w->can_wait()) (void)driver->add(*w);
-    }
-    transfers.begin_again(*driver);
-  }
-
-  std::error_code leave_parent() noexcept {
-    std::scoped_lock const guard(lock);
-    sys::close(std::exchange(sleeper.doorbell, -1)); // the parent's too
-    sleeper.asleep.store(false, std::memory_order_relaxed);
-    runner = nullptr;
-    std::error_code const e = open(foreign_use::by_one_thread);
-    if (!e) fork_generation = sys::fork_generation();
-    return e;
-  }
-
-  /// A thread that waits is to look at what the driver was ordered.
-  void tell_sleeper() noexcept {
-    if (driver->has_orders()) sleeper.wake_if_asleep();
-  }
-
-  /// Under the lock.
-  foreign_removal remove(foreign_watch& w, bool closes) noexcept {
-    if (!std::exchange(foreign_access::is_added(w), false)) return {};
-    foreign_watch* const next = foreign_access::next(w);
-    foreign_watch* const previous = foreign_access::previous(w);
-    (previous != nullptr ? foreign_access::next(*previous) : first) = next;
-    if (next != nullptr) foreign_access::previous(*next) = previous;
-    std::uint64_t const tag = foreign_tag::make(w);
-    foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);
-    // A child that has not said that it goes on does nothing to what it shares with its parent.
-    if (in_child()) return {};
-    return driver->remove(w, tag, closes);
-  }
-
-  [[gnu::noinline]] std::size_t report(foreign_event* events, std::size_t n) noexcept {
-    std::scoped_lock const guard(lock);
-    return transfers.report(events, n);
-  }
-  [[nodiscard]] bool has_ended_transfers() noexcept {
-    std::scoped_lock const guard(lock);
-    return transfers.empty();
-  }
-
-  [[gnu::cold, gnu::noinline]] void other_runner(void const* thread) noexcept {
-    bool const is_first = runner == nullptr;
-    runner = thread;
-    if (is_first || !driver->prefers_one_thread()) return;
-    std::scoped_lock const guard(lock);
-    // Where none can be made this one goes on: it is right with any thread, and only slower.
-    (void)open(foreign_use::by_several);
-  }
-
-  [[gnu::cold, gnu::noinline]] void failed_to_wait(int native_code) noexcept {
-    if (native_code == -EINTR) return;
-    std::scoped_lock const guard(lock);
-    std::unique_ptr<foreign_driver> next =
-        driver::foreign_driver_after(*driver, native_code, sleeper.doorbell);
-    if (next != nullptr) {
-      go_on_with(std::move(next));
-    } else {
-      sys::pause(); // short of memory: it may come back
-    }
-  }
-};
 
 foreign_reactor::~foreign_reactor() { delete state_; }
 
@@ -174,6 +41,7 @@ std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest
   foreign_access::armed(w) = 0;
   foreign_access::reports(w) = 0;
   foreign_access::is_waiting(w) = false;
+  foreign_access::is_kept(w) = false;
   int const r = s.driver->add(w);
   if (r < 0) return detail::to_error_code(r);
   foreign_access::can_wait(w) = r != foreign_driver::never_waits;
@@ -200,13 +68,19 @@ std::error_code foreign_reactor::arm(foreign_watch& w, unsigned interest) noexce
 }
 
 void foreign_reactor::remove(foreign_watch& w) noexcept {
-  std::scoped_lock const guard(state_->lock);
-  state_->remove(w, false);
+  std::unique_lock guard(state_->lock);
+  foreign_removal const asked = state_->remove(w, false);
+  if (asked.by_runner) [[unlikely]]
+    state_->call_runner(guard);
 }
 
 void foreign_reactor::remove_before_close(foreign_watch& w) noexcept {
   std::unique_lock guard(state_->lock);
   foreign_removal const asked = state_->remove(w, true);
+  if (asked.by_runner) [[unlikely]]
+    state_->call_runner(guard);
+  if (asked.by_runner || foreign_access::is_kept(w)) [[unlikely]]
+    state_->await_left(guard);
   guard.unlock();
   if (asked.ring >= 0) [[unlikely]]
     driver::await_removal(asked);
@@ -217,20 +91,26 @@ std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event
   state& s = *state_;
   if (s.in_child()) [[unlikely]]
     (void)s.leave_parent();
-  if (void const* const thread = this_thread_token(); thread != s.runner) [[unlikely]]
-    s.other_runner(thread);
   std::int64_t wait_ns = timeout.count();
-  bool const sleeps = wait_ns != 0;
-  if (sleeps) {
-    s.sleeper.asleep.store(true, std::memory_order_seq_cst);
+  s.sleeper.runner.store(wait_ns != 0 ? foreign_sleeper::asleep : foreign_sleeper::inside,
+                         std::memory_order_seq_cst);
+  if (s.is_called.load(std::memory_order_seq_cst)) [[unlikely]]
+    s.answer_call();
+  bool can_wait = true;
+  if (void const* const thread = this_thread_token(); thread != s.runner.load(std::memory_order_relaxed))
+      [[unlikely]]
+    can_wait = s.other_runner(thread);
+  if (wait_ns != 0)
     if (s.interrupted.load(std::memory_order_seq_cst) || s.transfers.has_reports()) wait_ns = 0;
-  }
   std::size_t found = 0;
-  int const e = s.driver->wait(wait_ns, events, n, found);
-  if (sleeps) s.sleeper.asleep.store(false, std::memory_order_relaxed);
-  if (s.interrupted.load(std::memory_order_relaxed)) s.interrupted.store(false, std::memory_order_relaxed);
+  int const e = can_wait ? s.driver->wait(wait_ns, events, n, found) : -EAGAIN;
   if (e < 0) [[unlikely]]
     s.failed_to_wait(e);
+  if (s.is_called.load(std::memory_order_relaxed)) [[unlikely]]
+    s.answer_call();
+  // Release: pairs with the seq_cst load in call_runner(), after which another thread changes the driver.
+  s.sleeper.runner.store(foreign_sleeper::away, std::memory_order_release);
+  if (s.interrupted.load(std::memory_order_relaxed)) s.interrupted.store(false, std::memory_order_relaxed);
   if (s.transfers.has_reports()) found += s.report(events + found, n - found);
   return found;
 }
@@ -260,8 +140,17 @@ bool foreign_reactor::cancel(foreign_transfer& t) noexcept {
   state& s = *state_;
   if (s.in_child()) [[unlikely]]
     (void)s.leave_parent();
-  std::scoped_lock const guard(s.lock);
-  return s.transfers.cancel(t, *s.driver);
+  std::unique_lock guard(s.lock);
+  // Another thread's ring cancels it when that thread runs next, which is also when it would be reported.
+  bool const is_of_another =
+      foreign_access::place(t).load(std::memory_order_relaxed) == std::uint32_t(transfer_place::in_kernel) &&
+      s.driver->is_of_another();
+  bool const is_free = s.transfers.cancel(t, *s.driver);
+  if (!is_of_another) return is_free;
+  s.is_called.store(true, std::memory_order_seq_cst);
+  guard.unlock();
+  s.sleeper.wake_if_asleep();
+  return is_free;
 }
 
 void foreign_reactor::settle(foreign_transfer& t) noexcept { foreign_transfers::settle(t); }

@@ -7,18 +7,13 @@
 //
 // A request belongs to the thread that submitted it: that thread does the kernel's part of its completions,
 // when it enters the kernel or is interrupted, and its end cancels it. A request that was cancelled though
-// its watch is there, or though nobody cancelled its transfer, is made again.
-//
-// A request keeps its descriptor open. So before foreign code closes the number the request has to be gone:
-// IORING_REGISTER_SYNC_CANCEL (Linux 6.0), from any thread. The thread that owns the request drops it on its
-// way back to user space. Where that is the caller, it has done so when the call returns; otherwise within
-// microseconds, or at its next tick if it is computing, and await_foreign_removal() gives it a millisecond.
+// its watch is there, or though nobody cancelled its transfer, is made again. How requests are taken back:
+// foreign_ring.hpp.
 
 #include "driver/uring/foreign.hpp"
 
 #include "core/thread_token.hpp"
-#include "driver/poll_events.hpp"
-#include "driver/uring/ring.hpp"
+#include "driver/uring/foreign_ring.hpp"
 #include "driver/uring/transfers.hpp"
 #include "sys/calls.hpp"
 
@@ -45,34 +40,12 @@ constexpr unsigned mask_of(unsigned direction, unsigned interest) noexcept {
   constexpr unsigned both = foreign::readable | foreign::exceptional;
   return interest & (direction == reads ? both : foreign::writable);
 }
-constexpr unsigned poll_mask(unsigned mask) noexcept {
-  return (mask & foreign::exceptional) != 0 ? mask | ring_poll_events(readiness::exceptional) : mask;
-}
-
-// Asks the ring to drop a request, of any thread's. -ENOENT: it has none, or no longer. `waits`: until a
-// thread of the kernel that is performing it has ended; otherwise it ends soon.
-int drop(int ring_fd, std::uint64_t tag, std::uint32_t flags = 0, bool waits = true) noexcept {
-  io_uring_sync_cancel_reg order{};
-  order.addr = tag;
-  order.fd = -1;
-  order.flags = flags;
-  if (waits) order.timeout = {.tv_sec = -1, .tv_nsec = -1};
-  return static_cast<int>(sys::io_uring_register(ring_fd, IORING_REGISTER_SYNC_CANCEL, &order, 1));
-}
-
 class foreign_uring final : public foreign_driver {
  public:
   foreign_uring(int doorbell_fd, std::mutex& lock, foreign_use use) noexcept
       : lock_(lock), doorbell_fd_(doorbell_fd), use_(use) {}
 
-  int open() noexcept {
-    if (int const e = ring_.open_for_any_thread(entries, use_ == foreign_use::by_one_thread); e < 0) return e;
-    // A filter may allow one call and not the other.
-    if (int const e = ring_.enter(0, -1); e < 0) return e;
-    // Nothing has a tag of all ones.
-    int const e = drop(ring_.fd(), ~std::uint64_t{0});
-    return e == -ENOENT ? 0 : e;
-  }
+  int open() noexcept { return requests_.open(entries, use_); }
 
   int add(foreign_watch& w) noexcept override {
     struct stat s{};
@@ -99,12 +72,19 @@ class foreign_uring final : public foreign_driver {
   foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool) noexcept override {
     withdraw(w);
     foreign_removal asked;
-    for (unsigned const direction : {reads, writes}) {
-      if ((foreign_access::armed(w) & bit_of(direction)) == 0) continue;
-      std::uint64_t const request = tag | std::uint64_t{direction} << 16;
-      if (drop(ring_.fd(), request) == 0) asked.tags[direction] = request;
+    unsigned const armed = std::exchange(foreign_access::armed(w), std::uint8_t{0});
+    if (armed == 0) return asked;
+    std::uint64_t const of[] = {tag, tag | std::uint64_t{writes} << 16};
+    if (requests_.is_deferred()) {
+      // Both are in one system call; the second is mostly none.
+      asked.by_runner = requests_.is_of_another();
+      if (!asked.by_runner && armed == bit_of(reads)) (void)requests_.drop({of[reads]});
+      if (!asked.by_runner && armed != bit_of(reads)) (void)requests_.drop({of[reads], of[writes]});
+      return asked;
     }
-    foreign_access::armed(w) = 0;
+    for (unsigned const direction : {reads, writes})
+      if ((armed & bit_of(direction)) != 0 && foreign_ring::drop_of(ring_.fd(), of[direction]) == 0)
+        asked.tags[direction] = of[direction];
     if (foreign_access::armed_by(w) != this_thread_token()) asked.ring = ring_.fd();
     return asked;
   }
@@ -116,9 +96,10 @@ class foreign_uring final : public foreign_driver {
   }
   bool cancel(foreign_transfer& t) noexcept override {
     if (transfers_.withdraw(t)) return true;
-    drop(ring_.fd(), foreign_tag::make(t), 0, false);
+    if (!requests_.is_of_another()) (void)requests_.drop_soon(foreign_tag::make(t));
     return false;
   }
+  [[nodiscard]] bool is_of_another() const noexcept override { return requests_.is_of_another(); }
 
   [[nodiscard]] bool has_orders() const noexcept override {
     return has_orders_.load(std::memory_order_seq_cst);
@@ -127,8 +108,10 @@ class foreign_uring final : public foreign_driver {
   int wait(std::int64_t timeout_ns, foreign_event* events, std::size_t n,
            std::size_t& found) noexcept override {
     // From here on whoever gives an order sees that this thread is to be woken, or this sees the order.
-    if (has_orders_.load(std::memory_order_seq_cst) || !bell_is_armed_) [[unlikely]]
+    if (has_orders_.load(std::memory_order_seq_cst) || !bell_is_armed_) [[unlikely]] {
+      if (int const e = requests_.begin(); e < 0) return e;
       if (!submit_orders(events, n, found) || found != 0) timeout_ns = 0;
+    }
     if (ring_.peek() != nullptr) {
       timeout_ns = 0;
       if (ring_.unsubmitted() == 0 && !ring_.has_overflown()) return collect(events, n, found);
@@ -140,17 +123,27 @@ class foreign_uring final : public foreign_driver {
     return e;
   }
 
-  // A transfer's buffers are the kernel's until it has ended.
-  void leave() noexcept override {
+  // A transfer's buffers are the kernel's until it has ended. What another thread runs is given up: the kernel
+  // drops the requests later, which shows when nothing of the ring is left.
+  bool leave() noexcept override {
     transfers_.forget_queued();
-    drop(ring_.fd(), 0, IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL, !transfers_.has_in_kernel());
-    while (transfers_.has_in_kernel()) {
-      if (ring_.peek() == nullptr && ring_.enter(1, 1'000'000) < 0) ring::pause();
-      for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance())
-        if (foreign_transfer* const t = foreign_tag::find_transfer(c->user_data); t != nullptr)
-          if (!transfers_.ended(*t, c->res)) ring_transfers::set_place(*t, transfer_place::queued);
+    bool const is_deferred = requests_.is_deferred();
+    bool const asked = !requests_.is_of_another() && requests_.drop_all(!transfers_.has_in_kernel()) == 0;
+    while (asked || !is_deferred) {
+      if (!transfers_.has_in_kernel()) return true;
+      if (ring_.peek() == nullptr && ring_.enter(1, 1'000'000) < 0) {
+        if (is_deferred) break;
+        ring::pause();
+      }
+      collect_transfers();
     }
+    ring_.leave();
+    if (!transfers_.has_in_kernel()) return false;
+    while (!ring_.has_ended()) ring::pause();
+    collect_transfers();
+    return true;
   }
+  bool has_left() noexcept override { return ring_.has_ended(); }
   [[nodiscard]] bool prefers_one_thread() const noexcept override {
     return use_ == foreign_use::by_one_thread;
   }
@@ -185,13 +178,13 @@ class foreign_uring final : public foreign_driver {
   // False: some are left.
   [[gnu::noinline]] bool submit_orders(foreign_event* events, std::size_t n, std::size_t& found) noexcept {
     std::scoped_lock const guard(lock_);
-    if (!bell_is_armed_) bell_is_armed_ = request(doorbell_fd_, foreign::readable, doorbell_tag);
+    if (!bell_is_armed_) bell_is_armed_ = requests_.watch(doorbell_fd_, foreign::readable, doorbell_tag);
     while (orders_ != nullptr) {
       foreign_watch& w = *orders_;
       for (unsigned const direction : {reads, writes}) {
         unsigned const mask = mask_of(direction, foreign_access::interest(w));
         if (mask == 0 || (foreign_access::armed(w) & bit_of(direction)) != 0) continue;
-        if (!request(foreign_access::fd(w), mask, foreign_tag::make(w, direction))) return false;
+        if (!requests_.watch(foreign_access::fd(w), mask, foreign_tag::make(w, direction))) return false;
         foreign_access::armed(w) |= bit_of(direction);
         foreign_access::armed_by(w) = this_thread_token();
       }
@@ -207,7 +200,9 @@ class foreign_uring final : public foreign_driver {
       if (!transfers_.submit()) return false;
     }
     has_orders_.store(false, std::memory_order_relaxed);
-    return bell_is_armed_;
+    // Where any thread may drop a request, the kernel has it before the lock opens.
+    if (!requests_.is_deferred()) (void)ring_.submit();
+    return bell_is_armed_ && (requests_.is_deferred() || ring_.unsubmitted() == 0);
   }
 
   // Of the calling thread, which has its own.
@@ -217,22 +212,15 @@ class foreign_uring final : public foreign_driver {
     ring_.bound_workers(max_workers, as_they_are);
   }
 
-  // False: the kernel takes no more at the moment. What it has is submitted with the next wait().
-  bool request(int fd, unsigned mask, std::uint64_t tag) noexcept {
-    io_uring_sqe* e = ring_.get();
-    if (e == nullptr && ring_.submit() == 0) e = ring_.get();
-    if (e == nullptr) return false;
-    e->opcode = IORING_OP_POLL_ADD;
-    e->fd = fd;
-    e->len = IORING_POLL_ADD_MULTI;
-    e->poll32_events = poll_mask(mask);
-    e->user_data = tag;
-    return true;
-  }
-
   // Whether entering without waiting would bring something.
   [[nodiscard]] bool has_news() const noexcept {
     return ring_.has_overflown() || (ring_.has(IORING_SETUP_TASKRUN_FLAG) && ring_.has_more());
+  }
+
+  void collect_transfers() noexcept {
+    for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance())
+      if (foreign_transfer* const t = foreign_tag::find_transfer(c->user_data); t != nullptr)
+        if (!transfers_.ended(*t, c->res)) ring_transfers::set_place(*t, transfer_place::queued);
   }
 
   int collect(foreign_event* events, std::size_t n, std::size_t& found) noexcept {
@@ -269,7 +257,8 @@ class foreign_uring final : public foreign_driver {
     order(w);
   }
 
-  ring ring_;
+  foreign_ring requests_;
+  ring& ring_ = requests_.kernel;
   ring_transfers transfers_{ring_};
   std::mutex& lock_;
   foreign_watch* orders_ = nullptr;
@@ -293,7 +282,8 @@ result<std::unique_ptr<foreign_driver>> make_foreign_uring(foreign_use use, int 
 void await_foreign_removal(foreign_removal const& asked) noexcept {
   std::int64_t const until = sys::steady_now() + 1'000'000;
   for (std::uint64_t const tag : asked.tags)
-    while (tag != 0 && drop(asked.ring, tag) == 0 && sys::steady_now() < until) sys::sched_yield();
+    while (tag != 0 && foreign_ring::drop_of(asked.ring, tag) == 0 && sys::steady_now() < until)
+      sys::sched_yield();
 }
 
 } // namespace unio::driver

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::uint32_t always = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
 
-// From the best to the most modest. A kernel that does not know a flag says EINVAL; versions are not asked,
+// From the best to the most modest; the first two are deferred. A kernel that does not know a flag says EINVAL; versions are not asked,
 // for features are backported and broken independently of them.
 constexpr std::uint32_t wishes[] = {
     always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
@@ -51,6 +51,9 @@ constexpr std::uint32_t common_wishes[] = {
 // are in Linux 5.11.
 constexpr std::uint32_t needed =
     IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
+
+// From that Linux on the pages of the queues can be kept (ring::keep_results()), which has no feature of its own.
+constexpr std::uint32_t keeps_results = sys::feature_recvsend_bundle;
 
 constexpr unsigned completions_per_entry = 4;
 constexpr unsigned fewest_entries = 8;
@@ -98,13 +101,20 @@ int ring::unregister() noexcept {
   return 0;
 }
 
-int ring::open(unsigned entries) noexcept { return open_as(wishes, entries); }
+int ring::open(unsigned entries) noexcept { return open_as(wishes, entries, needed); }
 
 int ring::open_for_any_thread(unsigned entries, bool cooperates) noexcept {
-  return open_as(cooperates ? std::span(cooperative_wishes) : std::span(common_wishes), entries);
+  return open_as(cooperates ? std::span(cooperative_wishes) : std::span(common_wishes), entries, needed);
 }
 
-int ring::open_as(std::span<std::uint32_t const> wishes_in_order, unsigned entries) noexcept {
+int ring::open_deferred(unsigned entries) noexcept {
+  int const e = open_as(std::span(wishes).first(2), entries, needed | keeps_results);
+  if (e == -EINVAL) return -EOPNOTSUPP;
+  return e < 0 ? e : prepare_end();
+}
+
+int ring::open_as(std::span<std::uint32_t const> wishes_in_order, unsigned entries,
+                  std::uint32_t features) noexcept {
   int last = -EINVAL;
   for (std::uint32_t const wish : wishes_in_order) {
     for (unsigned n = entries;; n /= 2) {
@@ -114,7 +124,7 @@ int ring::open_as(std::span<std::uint32_t const> wishes_in_order, unsigned entri
       last = sys::above_standard(sys::io_uring_setup(n, &p));
       if (last >= 0) {
         int const fd = last;
-        if ((p.features & needed) != needed) {
+        if ((p.features & features) != features) {
           sys::close(fd);
           return -EOPNOTSUPP;
         }
@@ -154,7 +164,7 @@ int ring::enable() noexcept {
   io_uring_rsrc_update update{};
   update.offset = ~0u;
   update.data = static_cast<std::uint64_t>(ring_.ring_fd);
-  if (has(IORING_SETUP_DEFER_TASKRUN) &&
+  if (has(IORING_SETUP_DEFER_TASKRUN) && end_fd_ < 0 &&
       sys::io_uring_register(ring_.ring_fd, IORING_REGISTER_RING_FDS, &update, 1) == 1) {
     registered_ = true;
     registered_by_ = this_threads_number();

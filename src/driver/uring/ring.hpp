@@ -35,6 +35,9 @@ class ring {
   /// The same, for a ring that any thread may enter, one at a time, and that needs no enable(). `cooperates`:
   /// mostly the same one does, so that nobody is interrupted for what it will find when it enters.
   int open_for_any_thread(unsigned entries, bool cooperates) noexcept;
+  /// As open(), but -EOPNOTSUPP unless completions are deferred until its thread enters, and what has completed
+  /// is kept when the ring is given up (leave()), which is prepared.
+  int open_deferred(unsigned entries) noexcept;
   /// From the thread that will use it from now on.
   int enable() noexcept;
   /// How many threads the kernel may have at most, for what the ring of the calling thread cannot do at once.
@@ -96,7 +99,7 @@ class ring {
 
  private:
   int enter(unsigned wait_for, unsigned flags, void const* extra, std::size_t size) noexcept;
-  int open_as(std::span<std::uint32_t const> wishes, unsigned entries) noexcept;
+  int open_as(std::span<std::uint32_t const> wishes, unsigned entries, std::uint32_t features) noexcept;
   int unregister() noexcept;
   void keep_results() noexcept;
 

@@ -1,0 +1,142 @@
+#include "driver/foreign/state.hpp"
+
+#include "core/thread_token.hpp"
+#include "sys/calls.hpp"
+#include "sys/descriptors.hpp"
+
+#include <unio/error.hpp>
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+
+namespace unio::inline v0_1 {
+
+foreign_reactor::state::~state() {
+  bound.end();
+  if (in_child()) transfers.leave_parent();
+  listed.list_by(nullptr, nullptr);
+  driver.reset();
+  if (sleeper.doorbell >= 0) sys::close(sleeper.doorbell);
+}
+
+std::error_code foreign_reactor::state::open(foreign_use use) noexcept {
+  int& doorbell = sleeper.doorbell;
+  if (doorbell < 0) doorbell = sys::above_standard(sys::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (doorbell < 0) return detail::to_error_code(std::exchange(doorbell, -1));
+  result<std::unique_ptr<foreign_driver>> made = driver::best_foreign_driver(use, doorbell, lock);
+  if (!made.has_value()) return made.error();
+  go_on_with(std::move(*made));
+  return {};
+}
+
+void foreign_reactor::state::go_on_with(std::unique_ptr<foreign_driver> next) noexcept {
+  bool keeps = false;
+  if (in_child()) {
+    transfers.leave_parent();
+    left.reset();
+  } else if (driver != nullptr) {
+    keeps = !driver->leave();
+  }
+  if (keeps) left = std::move(driver);
+  driver = std::move(next);
+  by_ring.store(driver->makes_transfers(), std::memory_order_relaxed);
+  for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w)) {
+    if (keeps && foreign_access::armed(*w) != 0) foreign_access::is_kept(*w) = true;
+    foreign_access::armed(*w) = 0;
+    foreign_access::is_waiting(*w) = false;
+    if (w->can_wait()) (void)driver->add(*w);
+  }
+  transfers.begin_again(*driver);
+}
+
+std::error_code foreign_reactor::state::leave_parent() noexcept {
+  std::scoped_lock const guard(lock);
+  sys::close(std::exchange(sleeper.doorbell, -1)); // the parent's too
+  sleeper.runner.store(foreign_sleeper::away, std::memory_order_relaxed);
+  is_called.store(false, std::memory_order_relaxed);
+  runner.store(nullptr, std::memory_order_relaxed);
+  std::error_code const e = open(foreign_use::by_one_thread);
+  if (!e) fork_generation = sys::fork_generation();
+  return e;
+}
+
+foreign_removal foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
+  if (!std::exchange(foreign_access::is_added(w), false)) return {};
+  foreign_watch* const next = foreign_access::next(w);
+  foreign_watch* const previous = foreign_access::previous(w);
+  (previous != nullptr ? foreign_access::next(*previous) : first) = next;
+  if (next != nullptr) foreign_access::previous(*next) = previous;
+  std::uint64_t const tag = foreign_tag::make(w);
+  foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);
+  // A child that has not said that it goes on does nothing to what it shares with its parent.
+  if (in_child()) return {};
+  return driver->remove(w, tag, closes);
+}
+
+void foreign_reactor::state::call_runner(std::unique_lock<std::mutex>& guard) noexcept {
+  is_called.store(true, std::memory_order_seq_cst);
+  while (is_called.load(std::memory_order_relaxed)) {
+    if (sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away) {
+      (void)open(foreign_use::by_several);
+      is_called.store(false, std::memory_order_seq_cst);
+      return;
+    }
+    guard.unlock();
+    sleeper.wake_if_asleep();
+    sys::sched_yield();
+    guard.lock();
+  }
+}
+
+void foreign_reactor::state::await_left(std::unique_lock<std::mutex>& guard) noexcept {
+  constexpr int at_most_ms = 300;
+  for (int i = 0; left != nullptr && !left->has_left() && i != at_most_ms; ++i) {
+    guard.unlock();
+    sys::pause();
+    guard.lock();
+  }
+  left.reset();
+}
+
+bool foreign_reactor::state::other_runner(void const* thread) noexcept {
+  if (driver->prefers_one_thread()) {
+    std::scoped_lock const guard(lock);
+    bool const is_first = runner.load(std::memory_order_relaxed) == nullptr && bound.bind();
+    // Where none can be made this one goes on if it is right with any thread, and only slower.
+    if (!is_first && open(foreign_use::by_several) && driver->is_of_another()) return false;
+    if (!is_first) bound.unbind();
+  }
+  runner.store(thread, std::memory_order_relaxed);
+  return true;
+}
+
+void foreign_reactor::state::answer_call() noexcept {
+  std::scoped_lock const guard(lock);
+  if (is_called.exchange(false, std::memory_order_relaxed)) (void)open(foreign_use::by_several);
+}
+
+void foreign_reactor::state::failed_to_wait(int native_code) noexcept {
+  if (native_code == -EINTR) return;
+  std::scoped_lock const guard(lock);
+  std::unique_ptr<foreign_driver> next = driver::foreign_driver_after(*driver, native_code, sleeper.doorbell);
+  if (next != nullptr) {
+    go_on_with(std::move(next));
+  } else {
+    sys::pause(); // short of memory: it may come back
+  }
+}
+
+void foreign_reactor::state::runner_ends(void* self) noexcept {
+  state& s = *static_cast<state*>(self);
+  std::scoped_lock const guard(s.lock);
+  if (s.in_child() || s.runner.load(std::memory_order_relaxed) != this_thread_token()) return;
+  if (!s.driver->prefers_one_thread()) return;
+  bool const was_called = s.is_called.exchange(true, std::memory_order_seq_cst);
+  // Another one that is in there already makes the change.
+  bool const is_away = s.sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away;
+  if (is_away && !s.open(foreign_use::by_one_thread)) s.runner.store(nullptr, std::memory_order_relaxed);
+  s.is_called.store(was_called && !is_away, std::memory_order_seq_cst);
+}
+
+} // namespace unio

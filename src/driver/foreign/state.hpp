@@ -1,0 +1,104 @@
+// src/driver/foreign/state.hpp: what a foreign_reactor has, and how its driver is changed.
+//
+// Waking. A thread that is about to wait says so (foreign_sleeper) and then looks whether it was interrupted,
+// whether it is called and whether the driver has orders; another thread first says what it wants and then
+// looks where the first is. Both in the one order of sequentially consistent operations, so that one of them
+// sees the other. A transfer that is over is in an inbox, whose operations are in that order too.
+//
+// Another driver takes the place of one only by the thread that runs it, or while none does. A deferred ring
+// works for one thread alone (uring/foreign_ring.hpp). If another thread has to take something back from it, it
+// calls for the change: the thread that runs it makes that, at once where it waits; where it is away, in a
+// handler or for good, the caller does.
+//
+//   caller, under the lock                          the thread that runs
+//     is_called = true                                runner = inside or asleep
+//     runner == away: changes, is_called = false      is_called: takes the lock; if it still is: changes
+//     otherwise wakes it, and looks again             … waits, collects; is_called: likewise; runner = away
+
+#pragma once
+
+#include "driver/choose.hpp"
+#include "driver/foreign/runner.hpp"
+#include "driver/foreign/transfers.hpp"
+#include "sys/fork.hpp"
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <utility>
+
+namespace unio::inline v0_1 {
+
+using driver::foreign_access;
+using driver::foreign_driver;
+using driver::foreign_removal;
+using driver::foreign_sleeper;
+using driver::foreign_tag;
+using driver::foreign_transfers;
+using driver::foreign_use;
+using driver::transfer_place;
+
+struct foreign_reactor::state {
+  std::mutex lock;
+  std::unique_ptr<foreign_driver> driver;
+  std::unique_ptr<foreign_driver> left; // the one before, until nothing of it keeps a descriptor open
+  foreign_watch* first = nullptr;
+  std::atomic<void const*> runner{nullptr}; // the last
+  std::atomic<bool> is_called{false};
+  unsigned fork_generation = sys::fork_generation();
+  foreign_sleeper sleeper;
+  std::atomic<bool> interrupted{false};
+  std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
+  foreign_transfers transfers{sleeper};
+  driver::foreign_loop listed;
+  driver::foreign_runner bound;
+
+  explicit state(foreign_reactor const& r) noexcept : listed(r), bound(&state::runner_ends, this) {}
+  state(state const&) = delete;
+  state& operator=(state const&) = delete;
+  ~state();
+
+  [[nodiscard]] bool in_child() const noexcept { return fork_generation != sys::fork_generation(); }
+
+  std::error_code leave_parent() noexcept;
+
+  /// A thread that waits is to look at what the driver was ordered.
+  void tell_sleeper() noexcept {
+    if (driver->has_orders()) sleeper.wake_if_asleep();
+  }
+
+  // Under the lock.
+
+  /// Chooses a driver and goes on with that.
+  std::error_code open(foreign_use use) noexcept;
+  /// What cannot be watched any more, because its number was closed without a word, reports nothing.
+  void go_on_with(std::unique_ptr<foreign_driver> next) noexcept;
+  foreign_removal remove(foreign_watch& w, bool closes) noexcept;
+
+  // By another thread than the one that runs it.
+
+  void call_runner(std::unique_lock<std::mutex>& guard) noexcept;
+  /// Until the kernel has dropped what a ring had that was given up, but not for ever.
+  void await_left(std::unique_lock<std::mutex>& guard) noexcept;
+
+  // By the thread that runs it, without the lock.
+
+  /// False: it cannot run it.
+  bool other_runner(void const* thread) noexcept;
+  void answer_call() noexcept;
+  void failed_to_wait(int native_code) noexcept;
+  /// What the thread had asked of the kernel would end with it. The next may have a ring of its own.
+  static void runner_ends(void* self) noexcept;
+
+  [[gnu::noinline]] std::size_t report(foreign_event* events, std::size_t n) noexcept {
+    std::scoped_lock const guard(lock);
+    return transfers.report(events, n);
+  }
+  [[nodiscard]] bool has_ended_transfers() noexcept {
+    std::scoped_lock const guard(lock);
+    return transfers.empty();
+  }
+};
+
+} // namespace unio
