@@ -49,7 +49,7 @@ result<std::unique_ptr<backend>> try_uring(unsigned entries) noexcept {
 int probe(std::array<bool, 256>& known) noexcept { return probe_uring(known); }
 
 result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use use, int doorbell_fd,
-                                                          std::mutex& lock) noexcept {
+                                                          foreign_lock& lock) noexcept {
   return make_foreign_uring(use, doorbell_fd, lock);
 }
 void await_removal_from_ring(foreign_removal const& asked) noexcept { await_foreign_removal(asked); }
@@ -91,7 +91,7 @@ result<std::unique_ptr<backend>> try_uring(unsigned) noexcept {
 
 int probe(std::array<bool, 256>&) noexcept { return -ENOSYS; }
 
-result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use, int, std::mutex&) noexcept {
+result<std::unique_ptr<foreign_driver>> try_foreign_uring(foreign_use, int, foreign_lock&) noexcept {
   return std::make_error_code(std::errc::function_not_supported);
 }
 void await_removal_from_ring(foreign_removal const&) noexcept {}
@@ -169,7 +169,7 @@ std::unique_ptr<backend> backend_after(backend& current, int native_code, int do
 }
 
 result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int doorbell_fd,
-                                                            std::mutex& lock) noexcept {
+                                                            foreign_lock& lock) noexcept {
   std::string_view const name = setting("UNIO_DRIVER");
   if (!is_driver(name)) return error::unknown_driver;
   // With a ring of several threads the kernel interrupts the thread that had asked, to bring what another

@@ -5,11 +5,11 @@
 #include "driver/backend.hpp"
 #include "driver/foreign/foreign.hpp"
 
+#include <unio/foreign_lock.hpp>
 #include <unio/result.hpp>
 
 #include <array>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <system_error>
 
@@ -54,7 +54,7 @@ bool means_unavailable(int native_code) noexcept;
 ///
 /// Errors  as best_backend()
 result<std::unique_ptr<foreign_driver>> best_foreign_driver(foreign_use use, int doorbell_fd,
-                                                            std::mutex& lock) noexcept;
+                                                            foreign_lock& lock) noexcept;
 /// Epoll, when a ring may not be entered any more for the reason `native_code`; otherwise null.
 std::unique_ptr<foreign_driver> foreign_driver_after(foreign_driver& current, int native_code,
                                                      int doorbell_fd) noexcept;

@@ -259,10 +259,14 @@ struct look_up final : foreign_look_up {
   look_up(look_up const&) = delete;
   look_up& operator=(look_up const&) = delete;
   ~look_up() override = default;
-  void cancel() noexcept override { stop.request_stop(); }
+  // A child of fork has nobody that could be stopped, and what it shares with its parent goes on.
+  void cancel() noexcept override {
+    if (generation == sys::fork_generation()) stop.request_stop();
+  }
 
   question const what;
   std::shared_ptr<foreign_asker> asker;
+  unsigned const generation = sys::fork_generation();
   stop_source stop;
 };
 

@@ -1,11 +1,43 @@
 #include "sys/fork.hpp"
 
+#include <unio/foreign_lock.hpp>
+
 #include <pthread.h>
 
 #include <ranges>
 #include <type_traits>
 
-namespace unio::inline v0_1::sys {
+namespace unio::inline v0_1 {
+
+// Taken before the locks of the process: a thread that holds one of these may take one of those.
+struct foreign_locks {
+  static constinit inline std::mutex of_list;
+  static constinit inline foreign_lock* first = nullptr;
+
+  static void take() noexcept {
+    of_list.lock();
+    for (foreign_lock* l = first; l != nullptr; l = l->next_) l->lock();
+  }
+  static void leave() noexcept {
+    for (foreign_lock* l = first; l != nullptr; l = l->next_) l->unlock();
+    of_list.unlock();
+  }
+};
+
+foreign_lock::foreign_lock() : previous_(nullptr) {
+  std::scoped_lock const held(foreign_locks::of_list);
+  next_ = foreign_locks::first;
+  if (next_ != nullptr) next_->previous_ = this;
+  foreign_locks::first = this;
+}
+
+foreign_lock::~foreign_lock() {
+  std::scoped_lock const held(foreign_locks::of_list);
+  (previous_ != nullptr ? previous_->next_ : foreign_locks::first) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+}
+
+namespace sys {
 
 constinit std::atomic<unsigned> fork_count{0};
 
@@ -16,11 +48,13 @@ constinit std::array<locks::one, guarded_count> locks::all{};
 namespace {
 
 void take_all() noexcept {
+  foreign_locks::take();
   for (locks::one& l : locks::all) l.mutex.lock();
 }
 
 void leave_all() noexcept {
   for (locks::one& l : locks::all | std::views::reverse) l.mutex.unlock();
+  foreign_locks::leave();
 }
 
 void begin_as_child() noexcept {
@@ -37,4 +71,5 @@ void begin_as_child() noexcept {
 }
 
 } // namespace
-} // namespace unio::sys
+} // namespace sys
+} // namespace unio

@@ -333,4 +333,29 @@ TEST_F(asio_names, are_asked_again_in_a_child_of_fork) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+// Unio's thread answers at any moment, and has the list of look-ups then.
+TEST_F(asio_names, a_child_of_fork_ends_its_context_while_names_are_answered) {
+  constexpr int forks = 60;
+  for (int i = 0; i != forks; ++i) {
+    auto own = std::make_unique<asio::io_context>();
+    auto r = std::make_unique<tcp::resolver>(*own);
+    int ended = 0;
+    for (int n = 0; n != 20; ++n)
+      r->async_resolve(n % 2 != 0 ? "four.test" : "slow.test", "80", [&](failure, auto const&) { ++ended; });
+    pid_t const child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      r.reset();
+      own.reset();
+      ::_exit(0);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status)) << i;
+    r->cancel();
+    own->run();
+    EXPECT_EQ(ended, 20);
+  }
+}
+
 } // namespace

@@ -6,6 +6,8 @@
 #include "support/kernel.hpp"
 #include "sys/fork.hpp"
 
+#include <unio/foreign_lock.hpp>
+#include <unio/foreign_reactor.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
@@ -15,6 +17,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 
@@ -51,6 +54,27 @@ TEST(process_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
   }
 }
 
+TEST(foreign_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
+  unio::foreign_lock lock;
+  std::atomic<bool> is_half_changed = false;
+  std::thread changes([&] {
+    std::lock_guard const held(lock);
+    is_half_changed = true;
+    std::this_thread::sleep_for(20ms);
+    is_half_changed = false;
+  });
+  while (!is_half_changed) std::this_thread::yield();
+  EXPECT_EQ(in_child([&] {
+              ::alarm(hangs_s);
+              if (is_half_changed) return 1;
+              std::lock_guard const held(lock);
+              return 0;
+            }),
+            0);
+  changes.join();
+  std::lock_guard const held(lock); // nor does the parent keep it
+}
+
 TEST(process_lock, has_children_make_what_it_guards_their_own) {
   static std::atomic<int> called = 0;
   sys::process_lock lock(sys::guarded::map_guard); // which has no such function
@@ -84,6 +108,35 @@ void fork_beside(std::function<void()> const& busy, std::function<int()> const& 
         << "fork " << i;
   over = true;
   other.join();
+}
+
+// It does not go on with the loop.
+ISOLATED_TEST(kernel_fork_locks, a_child_ends_a_foreign_reactor_that_another_thread_uses) {
+  namespace foreign = unio::foreign;
+  int fds[2];
+  ASSERT_EQ(::pipe(fds), 0);
+  unio::foreign_watch mine;
+  unio::foreign_watch others;
+  auto reactor = std::make_unique<unio::foreign_reactor>();
+  ASSERT_FALSE(reactor->open());
+  ASSERT_FALSE(reactor->add(mine, fds[0], foreign::readable));
+  unio::foreign_event e;
+  ASSERT_EQ(reactor->run(0ns, &e, 1), 0U);
+  fork_beside(
+      [&] {
+        if (!reactor->add(others, fds[1], foreign::writable)) reactor->remove(others);
+      },
+      [&] {
+        reactor->remove_before_close(mine);
+        reactor.reset();
+        return 0;
+      });
+  // Its parent is disturbed in nothing.
+  EXPECT_EQ(::write(fds[1], "x", 1), 1);
+  EXPECT_EQ(reactor->run(10s, &e, 1), 1U);
+  reactor->remove_before_close(mine);
+  ::close(fds[0]);
+  ::close(fds[1]);
 }
 
 int waits_for_a_timer() {

@@ -26,8 +26,7 @@ std::error_code foreign_reactor::open() noexcept {
 }
 
 char const* foreign_reactor::driver() const noexcept {
-  std::scoped_lock const guard(state_->lock);
-  return state_->driver->name();
+  return state_->name.load(std::memory_order_relaxed);
 }
 
 std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest) noexcept {

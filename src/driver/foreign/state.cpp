@@ -41,6 +41,7 @@ void foreign_reactor::state::go_on_with(std::unique_ptr<foreign_driver> next) no
   if (keeps) left = std::move(driver);
   driver = std::move(next);
   by_ring.store(driver->makes_transfers(), std::memory_order_relaxed);
+  name.store(driver->name(), std::memory_order_relaxed);
   for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w)) {
     if (keeps && foreign_access::armed(*w) != 0) foreign_access::is_kept(*w) = true;
     foreign_access::armed(*w) = 0;
@@ -74,7 +75,7 @@ foreign_removal foreign_reactor::state::remove(foreign_watch& w, bool closes) no
   return driver->remove(w, tag, closes);
 }
 
-void foreign_reactor::state::call_runner(std::unique_lock<std::mutex>& guard) noexcept {
+void foreign_reactor::state::call_runner(std::unique_lock<foreign_lock>& guard) noexcept {
   is_called.store(true, std::memory_order_seq_cst);
   while (is_called.load(std::memory_order_relaxed)) {
     if (sleeper.runner.load(std::memory_order_seq_cst) == foreign_sleeper::away) {
@@ -89,7 +90,7 @@ void foreign_reactor::state::call_runner(std::unique_lock<std::mutex>& guard) no
   }
 }
 
-void foreign_reactor::state::await_left(std::unique_lock<std::mutex>& guard) noexcept {
+void foreign_reactor::state::await_left(std::unique_lock<foreign_lock>& guard) noexcept {
   constexpr int at_most_ms = 300;
   for (int i = 0; left != nullptr && !left->has_left() && i != at_most_ms; ++i) {
     guard.unlock();

@@ -22,6 +22,8 @@
 #include "driver/foreign/transfers.hpp"
 #include "sys/fork.hpp"
 
+#include <unio/foreign_lock.hpp>
+
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -40,7 +42,7 @@ using driver::foreign_use;
 using driver::transfer_place;
 
 struct foreign_reactor::state {
-  std::mutex lock;
+  foreign_lock lock;
   std::unique_ptr<foreign_driver> driver;
   std::unique_ptr<foreign_driver> left; // the one before, until nothing of it keeps a descriptor open
   foreign_watch* first = nullptr;
@@ -49,7 +51,8 @@ struct foreign_reactor::state {
   unsigned fork_generation = sys::fork_generation();
   foreign_sleeper sleeper;
   std::atomic<bool> interrupted{false};
-  std::atomic<bool> by_ring{false}; // whether the driver makes the transfers
+  std::atomic<bool> by_ring{false};  // whether the driver makes the transfers
+  std::atomic<char const*> name{""}; // the driver's
   foreign_transfers transfers{sleeper};
   driver::foreign_loop listed;
   driver::foreign_runner bound;
@@ -78,9 +81,9 @@ struct foreign_reactor::state {
 
   // By another thread than the one that runs it.
 
-  void call_runner(std::unique_lock<std::mutex>& guard) noexcept;
+  void call_runner(std::unique_lock<foreign_lock>& guard) noexcept;
   /// Until the kernel has dropped what a ring had that was given up, but not for ever.
-  void await_left(std::unique_lock<std::mutex>& guard) noexcept;
+  void await_left(std::unique_lock<foreign_lock>& guard) noexcept;
 
   // By the thread that runs it, without the lock.
 

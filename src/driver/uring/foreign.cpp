@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 
 #include <cerrno>
+#include <mutex>
 #include <new>
 #include <utility>
 
@@ -42,7 +43,7 @@ constexpr unsigned mask_of(unsigned direction, unsigned interest) noexcept {
 }
 class foreign_uring final : public foreign_driver {
  public:
-  foreign_uring(int doorbell_fd, std::mutex& lock, foreign_use use) noexcept
+  foreign_uring(int doorbell_fd, foreign_lock& lock, foreign_use use) noexcept
       : lock_(lock), doorbell_fd_(doorbell_fd), use_(use) {}
 
   int open() noexcept { return requests_.open(entries, use_); }
@@ -260,7 +261,7 @@ class foreign_uring final : public foreign_driver {
   foreign_ring requests_;
   ring& ring_ = requests_.kernel;
   ring_transfers transfers_{ring_};
-  std::mutex& lock_;
+  foreign_lock& lock_;
   foreign_watch* orders_ = nullptr;
   std::atomic<bool> has_orders_{false};
   void const* bounded_ = nullptr; // the thread whose kernel threads were bounded last
@@ -272,7 +273,7 @@ class foreign_uring final : public foreign_driver {
 } // namespace
 
 result<std::unique_ptr<foreign_driver>> make_foreign_uring(foreign_use use, int doorbell_fd,
-                                                           std::mutex& lock) noexcept {
+                                                           foreign_lock& lock) noexcept {
   std::unique_ptr<foreign_uring> made(new (std::nothrow) foreign_uring(doorbell_fd, lock, use));
   if (made == nullptr) return std::make_error_code(std::errc::not_enough_memory);
   if (int const e = made->open(); e < 0) return detail::to_error_code(e);

@@ -4,15 +4,16 @@
 
 #include "driver/foreign/foreign.hpp"
 
+#include <unio/foreign_lock.hpp>
+
 #include <memory>
-#include <mutex>
 
 namespace unio::inline v0_1::driver {
 
 /// Errors  what io_uring_setup(2), _register(2) and _enter(2) said: -EINVAL, as a filter's would be, before
 ///         Linux 6.0
 result<std::unique_ptr<foreign_driver>> make_foreign_uring(foreign_use use, int doorbell_fd,
-                                                           std::mutex& lock) noexcept;
+                                                           foreign_lock& lock) noexcept;
 void await_foreign_removal(foreign_removal const& asked) noexcept;
 
 } // namespace unio::driver

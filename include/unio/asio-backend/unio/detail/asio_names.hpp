@@ -13,6 +13,7 @@
 //
 // C++11, as Asio is.
 
+#include <unio/foreign_lock.hpp>
 #include <unio/foreign_names.hpp>
 
 #include <netdb.h>
@@ -116,8 +117,6 @@ class names_on_unio {
   // Unio's thread is the parent's, so the child asks again.
   void after_fork(execution_context::fork_event event) {
     if (!names_) return;
-    if (event == execution_context::fork_prepare) return shared_->lock_.lock();
-    shared_->lock_.unlock();
     if (event != execution_context::fork_child) return;
     for (names_op* op = shared_->first_; op; op = op->next_) begin(op, false);
   }
@@ -150,7 +149,7 @@ class names_on_unio {
 
  private:
   friend class names_op;
-  typedef std::lock_guard<std::mutex> hold;
+  typedef std::lock_guard<unio::foreign_lock> hold;
 
   // Outlives the context while unio has an asker.
   struct shared {
@@ -168,7 +167,7 @@ class names_on_unio {
     void take(names_op* op, names_op*& taken);
 
     scheduler& scheduler_;
-    std::mutex lock_; // of the list, and of each asker's operation
+    unio::foreign_lock lock_; // of the list, and of each asker's operation
     names_op* first_;
   };
 
