@@ -30,32 +30,7 @@ namespace sys = unio::sys;
 // A child that waits for ever is ended by SIGALRM, and counts as killed.
 constexpr unsigned hangs_s = 30;
 
-TEST(process_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
-  for (std::size_t i = 0; i != sys::guarded_count; ++i) {
-    sys::process_lock lock(static_cast<sys::guarded>(i));
-    std::atomic<bool> is_half_changed = false;
-    std::thread changes([&] {
-      std::lock_guard const held(lock);
-      is_half_changed = true;
-      std::this_thread::sleep_for(20ms);
-      is_half_changed = false;
-    });
-    while (!is_half_changed) std::this_thread::yield();
-    EXPECT_EQ(in_child([&] {
-                ::alarm(hangs_s);
-                if (is_half_changed) return 1;
-                std::lock_guard const held(lock);
-                return 0;
-              }),
-              0)
-        << "lock " << i;
-    changes.join();
-    std::lock_guard const held(lock); // nor does the parent keep it
-  }
-}
-
-TEST(foreign_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
-  unio::foreign_lock lock;
+template <class Lock> void is_open_in_a_child(Lock& lock, std::size_t number) {
   std::atomic<bool> is_half_changed = false;
   std::thread changes([&] {
     std::lock_guard const held(lock);
@@ -70,9 +45,22 @@ TEST(foreign_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
               std::lock_guard const held(lock);
               return 0;
             }),
-            0);
+            0)
+      << "lock " << number;
   changes.join();
   std::lock_guard const held(lock); // nor does the parent keep it
+}
+
+TEST(process_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
+  for (std::size_t i = 0; i != sys::guarded_count; ++i) {
+    sys::process_lock lock(static_cast<sys::guarded>(i));
+    is_open_in_a_child(lock, i);
+  }
+}
+
+TEST(foreign_lock, is_open_in_a_child_and_what_it_guards_is_whole) {
+  unio::foreign_lock locks[3];
+  for (std::size_t i = 0; i != std::size(locks); ++i) is_open_in_a_child(locks[i], i);
 }
 
 TEST(process_lock, has_children_make_what_it_guards_their_own) {
