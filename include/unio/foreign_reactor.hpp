@@ -133,7 +133,7 @@ struct foreign_event {
 /// unio::capabilities says; UNIO_DRIVER names one. A ring needs Linux 6.0 and is used while one thread runs
 /// the reactor; when that thread has ended, the next may have one too. It goes on with epoll for good once a
 /// second thread runs it, and, from Linux 6.10 on, once another thread than the one that runs it has to take
-/// something back from the kernel: there the kernel does its part of a completion when that one thread enters,
+/// something back from the kernel: there the kernel does its part of a completion when that thread enters,
 /// and interrupts nobody. If UNIO_DRIVER is uring it goes on with a ring that any thread may use.
 ///
 /// Thread safety  run() and end_transfers(): one thread at a time, any thread; all others: any thread, also
@@ -192,9 +192,9 @@ class UNIO_API foreign_reactor {
   /// again and be added with another watch at once, and the close has its effects when it is made, as no
   /// driver keeps the descriptor open.
   ///
-  /// Concurrency   any thread; waits for no handler. Once in the life of a reactor, where another thread runs it
-  ///               on a ring and is not waiting, it waits until the kernel has given that ring up: some 40 ms.
-  ///               Where UNIO_DRIVER is uring it gives that thread up to a millisecond to drop the request.
+  /// Concurrency   any thread; waits for no handler. Once in the life of a reactor, where another thread runs
+  ///               it on a ring and is not waiting, it waits until nothing of that ring is left: some 40 ms,
+  ///               300 at most. Later, if UNIO_DRIVER is uring, it gives a thread a millisecond to drop it.
   /// Cost          epoll none; io_uring one system call if it was armed
   void remove_before_close(foreign_watch& watch) noexcept;
 

@@ -133,8 +133,8 @@ class foreign_driver {
   /// nothing of it keeps a descriptor open. False: not before has_left().
   virtual bool leave() noexcept { return true; }
   virtual bool has_left() noexcept { return true; }
-  /// Whether only another thread, which runs it, can take back what the kernel has of it. That thread's wait()
-  /// is the only one that works.
+  /// Whether only another thread, which runs it, can take back what the kernel has of it. No wait() but that
+  /// thread's works.
   [[nodiscard]] virtual bool is_of_another() const noexcept { return false; }
   /// Whether it works best while the same thread waits each time.
   [[nodiscard]] virtual bool prefers_one_thread() const noexcept { return false; }

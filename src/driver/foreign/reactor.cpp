@@ -25,9 +25,7 @@ std::error_code foreign_reactor::open() noexcept {
   return {};
 }
 
-char const* foreign_reactor::driver() const noexcept {
-  return state_->name.load(std::memory_order_relaxed);
-}
+char const* foreign_reactor::driver() const noexcept { return state_->name.load(std::memory_order_relaxed); }
 
 std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest) noexcept {
   state& s = *state_;

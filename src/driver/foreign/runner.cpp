@@ -14,8 +14,8 @@ constinit sys::process_lock mutex(sys::guarded::foreign_runners);
 
 } // namespace
 
-// Objects of the thread that are destroyed later than this has ended may run a reactor: it is never destroyed,
-// and takes no more.
+// Objects of the thread that are destroyed after this has ended may run a reactor: it is never destroyed, and
+// takes no more.
 struct foreign_runner::of_thread {
   struct ender {
     bool is_made = false;

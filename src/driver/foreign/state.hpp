@@ -6,8 +6,8 @@
 // sees the other. A transfer that is over is in an inbox, whose operations are in that order too.
 //
 // Another driver takes the place of one only by the thread that runs it, or while none does. A deferred ring
-// works for one thread alone (uring/foreign_ring.hpp). If another thread has to take something back from it, it
-// calls for the change: the thread that runs it makes that, at once where it waits; where it is away, in a
+// works for one thread alone (uring/foreign_ring.hpp). If another thread has to take something back from it,
+// it calls for the change: the thread that runs it makes that, at once where it waits; where it is away, in a
 // handler or for good, the caller does.
 //
 //   caller, under the lock                          the thread that runs

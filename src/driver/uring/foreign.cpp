@@ -124,8 +124,8 @@ class foreign_uring final : public foreign_driver {
     return e;
   }
 
-  // A transfer's buffers are the kernel's until it has ended. What another thread runs is given up: the kernel
-  // drops the requests later, which shows when nothing of the ring is left.
+  // A transfer's buffers are the kernel's until it has ended. What another thread runs is given up: the
+  // kernel drops the requests later, which shows when nothing of the ring is left.
   bool leave() noexcept override {
     transfers_.forget_queued();
     bool const is_deferred = requests_.is_deferred();

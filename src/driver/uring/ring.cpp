@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::uint32_t always = IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
 
-// From the best to the most modest; the first two are deferred. A kernel that does not know a flag says EINVAL; versions are not asked,
-// for features are backported and broken independently of them.
+// From the best to the most modest; the first two are deferred. A kernel that does not know a flag says
+// EINVAL; versions are not asked, for features are backported and broken independently of them.
 constexpr std::uint32_t wishes[] = {
     always | IORING_SETUP_R_DISABLED | IORING_SETUP_SUBMIT_ALL | IORING_SETUP_SINGLE_ISSUER |
         IORING_SETUP_DEFER_TASKRUN | IORING_SETUP_TASKRUN_FLAG | sys::setup_no_sqarray,
@@ -52,7 +52,8 @@ constexpr std::uint32_t common_wishes[] = {
 constexpr std::uint32_t needed =
     IORING_FEAT_NODROP | IORING_FEAT_SINGLE_MMAP | IORING_FEAT_EXT_ARG | IORING_FEAT_FAST_POLL;
 
-// From that Linux on the pages of the queues can be kept (ring::keep_results()), which has no feature of its own.
+// From that Linux on the pages of the queues can be kept (ring::keep_results()), which has no feature of its
+// own.
 constexpr std::uint32_t keeps_results = sys::feature_recvsend_bundle;
 
 constexpr unsigned completions_per_entry = 4;

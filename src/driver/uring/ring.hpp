@@ -35,8 +35,8 @@ class ring {
   /// The same, for a ring that any thread may enter, one at a time, and that needs no enable(). `cooperates`:
   /// mostly the same one does, so that nobody is interrupted for what it will find when it enters.
   int open_for_any_thread(unsigned entries, bool cooperates) noexcept;
-  /// As open(), but -EOPNOTSUPP unless completions are deferred until its thread enters, and what has completed
-  /// is kept when the ring is given up (leave()), which is prepared.
+  /// As open(), but -EOPNOTSUPP unless completions are deferred until its thread enters, and what has
+  /// completed is kept when the ring is given up (leave()), which is prepared.
   int open_deferred(unsigned entries) noexcept;
   /// From the thread that will use it from now on.
   int enable() noexcept;
