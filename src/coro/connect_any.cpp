@@ -59,9 +59,9 @@ int weight(std::error_code e) noexcept {
 }
 
 // What the attempts share. On an executor with several threads they may end at once.
-class race {
+class attempts_at_once {
  public:
-  explicit race(std::vector<connect_attempt>* report) noexcept : report_(report) {}
+  explicit attempts_at_once(std::vector<connect_attempt>* report) noexcept : report_(report) {}
 
   // Room for the report is made before the attempt starts: what follows does not throw.
   std::size_t begins(endpoint const& to) {
@@ -110,15 +110,15 @@ class race {
   bool won_ = false;
 };
 
-task<> attempt(race& r, endpoint const& to, deadline d, detail::connector connect, void* context,
+task<> attempt(attempts_at_once& r, endpoint const& to, deadline d, detail::connector connect, void* context,
                std::size_t number) {
   r.ends(number, co_await connect(context, to, d));
 }
 
 // Sets `is_late` if there was no time for an address.
-task<> attempt_in_turns(race& r, task_group& attempts, std::span<endpoint const> to, detail::time_limit limit,
-                        std::chrono::milliseconds delay, detail::connector connect, void* context,
-                        bool& is_late) {
+task<> attempt_in_turns(attempts_at_once& r, task_group& attempts, std::span<endpoint const> to,
+                        detail::time_limit limit, std::chrono::milliseconds delay, detail::connector connect,
+                        void* context, bool& is_late) {
   environment const& here = co_await this_coro::environment;
   in_turns order(to);
   endpoint const* next = order.next();
@@ -171,7 +171,7 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   }
 
   environment const& here = co_await this_coro::environment;
-  race r(options.attempts);
+  attempts_at_once r(options.attempts);
   task_group attempts(here);
   bool is_late = false;
   attempts.start(

@@ -106,8 +106,8 @@ TEST(dump_pending, follows_the_chain_through_what_waits_for_several) {
     s.request_stop();
     (co_await co_no_op()).value();
   }(text, stop));
-  for (char const* const part : {"inner_reader", "in timeout", "limited_reader", "in when_all, when_any or race",
-                                 "read_both", "in async_run"})
+  for (char const* const part : {"inner_reader", "in timeout", "limited_reader",
+                                 "in when_all, when_any or race", "read_both", "in async_run"})
     EXPECT_TRUE(contains(text, part)) << part << " is not in\n" << text;
   while (this_thread::multiplexer().try_run().value_or(0) > 0) {
   }
