@@ -5,8 +5,8 @@
 #include <thread>
 
 namespace unio::inline v0_1 {
-// Held for a few instructions, never while a callback runs. The thread that holds it is the only one that changes
-// the state, so that a plain store unlocks: a read-modify-write was half of what attach() and detach() cost.
+// Held for a few instructions, never while a callback runs. The thread that holds it is the only one that
+// changes the state, so that a plain store unlocks; attach() and detach() cost one read-modify-write each.
 // Hence none can sleep for it: a thread that waits long lets the holder run.
 void stop_source::lock() noexcept {
   for (int spins = 0;; ++spins) {

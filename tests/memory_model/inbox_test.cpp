@@ -1,7 +1,7 @@
-// What a thread posts to itself (driver/queues.hpp, driver/shared/work_slot.hpp): it takes the only item without
-// the lock under which others take some. In the executions that the memory model allows, each item is taken
-// once, in the order in which they were posted if one thread takes them, the links are no data race, and a
-// thread that sees nothing there sees what was counted before.
+// What a thread posts to itself (driver/queues.hpp, driver/shared/work_slot.hpp): it takes the only item
+// without the lock under which others take some. In the executions that the memory model allows, each item is
+// taken once, in the order in which they were posted if one thread takes them, no link is a data race, and
+// a thread that sees nothing there sees what was counted before.
 
 #include "driver/queues.hpp"
 #include "memory_model/checker.hpp"

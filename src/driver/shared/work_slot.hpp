@@ -14,8 +14,8 @@
 namespace unio::inline v0_1::driver {
 
 /// An inbox, into which any thread pushes with one compare-and-exchange, and behind it a queue under a lock
-/// that is held for a few instructions. Beside them a stack, onto which its thread pushes. A thread that posts
-/// one thing at a time to itself takes it without the lock.
+/// that is held for a few instructions. Beside them a stack, onto which its thread pushes. A thread that
+/// posts one thing at a time to itself takes it without the lock.
 class alignas(64) work_slot {
  public:
   /// From any thread. seq_cst by the inbox.
@@ -39,7 +39,7 @@ class alignas(64) work_slot {
     if (w != nullptr) queued_.store(n - 1, std::memory_order_relaxed);
     return w;
   }
-  /// On its thread, the only one that pushes here: what was posted, if that is all that was, without the lock.
+  /// On its thread, the only one that pushes here: what was posted, if that is all. Without the lock.
   work* pop_only() noexcept { return queued() == 0 ? inbox_.take_only() : nullptr; }
   /// The first that was posted, if `wanted(n)` of n; that is called under the lock.
   template <class Wanted> work* pop_if(Wanted wanted) noexcept {
