@@ -1,14 +1,16 @@
 // unio/foreign_reactor.hpp: unio's drivers for an event loop that was written for epoll(7) or poll(2).
 //
 //   foreign_watch     one descriptor, as the reactor knows it; a part of the loop's own object
-//   foreign_transfer  one read or write of a file, for which readiness means nothing
+//   foreign_transfer  one operation that is made for the loop: a read or write of a file, or what an entry says
+//   foreign_entry     that: an entry as io_uring has it
 //   foreign_event     what a watch has reported, or that a transfer is over
 //   foreign_reactor   waits for all of them, on io_uring or on epoll: chosen as every multiplexer is
 //
 // A foreign loop makes its own system calls and owns its descriptors; the reactor only says when to try
-// again. Transfers of files it has made by a ring, or by threads that may block. It belongs to no thread:
-// whichever thread of the loop has nothing else to do runs it, one at a time, and all others may add, arm and
-// remove watches, start and cancel transfers, and interrupt it.
+// again. Or it has them made: transfers of files, by a ring or by threads that may block; what a loop that was
+// written for completions would submit to a ring, by a ring or on readiness. It belongs to no thread: whichever
+// thread of the loop has nothing else to do runs it, one at a time, and all others may add, arm and remove
+// watches, start and cancel transfers, and interrupt it.
 //
 // This header is C++11, for loops that are. It includes nothing of unio but what is.
 
@@ -28,6 +30,7 @@ namespace unio {
 inline namespace v0_1 {
 
 class foreign_reactor;
+class foreign_transfer;
 namespace driver {
 struct foreign_access;
 class foreign_transfers;
@@ -63,6 +66,7 @@ class foreign_watch {
   foreign_watch* next_ = nullptr; // of all that are added
   foreign_watch* previous_ = nullptr;
   foreign_watch* next_waiting_ = nullptr; // of those that the ring is to be told of
+  foreign_transfer* transfers_ = nullptr; // that wait for it to be ready
   void const* armed_by_ = nullptr;        // the thread that told it last
   int fd_ = -1;
   std::atomic<std::uint16_t> generation_; // how often it was removed
@@ -70,12 +74,33 @@ class foreign_watch {
   std::uint8_t armed_ = 0;   // directions that the ring has a request for
   std::uint8_t reports_ = 0; // what was ready when it was asked for, to be reported next
   bool is_waiting_ = false;
-  bool is_added_ = false;
+  std::atomic<bool> is_added_{false};
   bool can_wait_ = false;
   bool is_kept_ = false; // a ring that was given up may have a request
+  bool carries_ = false;                  // transfers: it is the reactor's to add
+  bool expects_ = true;                   // when something was received last there was more
+  std::uint8_t kind_ = 0;                 // what is known of the descriptor
+  std::atomic<std::uint8_t> unready_{0};  // what it was not ready for, and has not reported since
+  std::atomic<std::uint32_t> changes_{0}; // how often it has reported
 };
 
-/// One read or write of a file. It may be a base class.
+/// What a transfer does, as the kernel is told of it: the layout and the values are those of io_uring_sqe, in
+/// <linux/io_uring.h>. `user_data` is the reactor's.
+struct foreign_entry {
+  std::uint8_t opcode;
+  std::uint8_t flags;
+  std::uint16_t priority;
+  std::int32_t fd;
+  std::uint64_t offset;
+  std::uint64_t address;
+  std::uint32_t length;
+  std::uint32_t operation_flags;
+  std::uint64_t user_data;
+  std::uint64_t more[3];
+};
+
+/// One operation that is made for the loop: a read or write of a file, or what an entry says. It may be a base
+/// class.
 ///
 /// Thread safety  distinct: yes; shared: what is said at foreign_reactor
 /// Lifetime       from start() until it is over it stays at its place, as its buffers do; it may be destroyed
@@ -88,12 +113,23 @@ class foreign_transfer {
 
   /// Of `fd`, at `offset` or at the file's position, which it then moves. `buffers`: as readv(2) has them.
   foreign_transfer(direction d, int fd, ::iovec const* buffers, int n, std::int64_t offset) noexcept
-      : buffers_(buffers), offset_(offset), place_(0), fd_(fd), count_(n), direction_(d) {}
+      : entry_(), place_(0) {
+    entry_.opcode = d == writes ? 2 : 1; // WRITEV, READV
+    entry_.fd = fd;
+    entry_.offset = static_cast<std::uint64_t>(offset);
+    entry_.address = reinterpret_cast<std::uintptr_t>(buffers);
+    entry_.length = static_cast<std::uint32_t>(n);
+  }
+  /// As an entry says that is set before it is started.
+  foreign_transfer() noexcept : entry_(), place_(0) {}
   foreign_transfer(foreign_transfer const&) = delete;
   foreign_transfer& operator=(foreign_transfer const&) = delete;
 
-  /// The bytes that it moved, or a negative errno; -ECANCELED if it was cancelled before it moved any.
-  /// Preconditions: it is over.
+  /// What it does when it is started next. Preconditions: it is not under way.
+  void set_entry(foreign_entry const& e) noexcept { entry_ = e; }
+
+  /// The bytes that it moved, or what else its operation returns, or a negative errno; -ECANCELED if it was
+  /// cancelled before it had done anything. Preconditions: it is over.
   std::int64_t result() const noexcept { return result_; }
 
  private:
@@ -102,15 +138,13 @@ class foreign_transfer {
   foreign_transfer* previous_transfer_ = nullptr;
   foreign_transfer* next_queued_ = nullptr; // of those that the ring is to be told of, or that are over
   driver::foreign_transfers* owner_ = nullptr;
-  ::iovec const* buffers_;
-  std::int64_t offset_;
+  foreign_watch* watch_ = nullptr; // of its descriptor; null: a file's
+  foreign_entry entry_;
   std::int64_t result_ = 0;
   std::uint64_t worker_place_ = 0;
   std::atomic<std::uint32_t> place_;
-  int fd_;
-  int count_;
-  direction direction_;
   bool is_cancelled_ = false;
+  bool is_connecting_ = false;
 };
 
 /// What run() has collected: of a watch, or, where that is null, of a transfer.
@@ -209,9 +243,31 @@ class UNIO_API foreign_reactor {
   /// Concurrency   any thread. Transfers that are under way at the same time move their bytes in any order.
   /// Cost          no allocation; one system call if it tries; on a ring none but one that wakes a thread
   ///               that waits
-  /// Runs as       epoll preadv2(2), pwritev2(2) on a thread of the library's · io_uring READV, WRITEV with
-  ///               the next run()
+  /// Runs as       epoll preadv2(2), pwritev2(2) on a thread of the library's, in a simulation at once · io_uring
+  ///               READV, WRITEV with the next run()
   bool start(foreign_transfer& transfer, bool may_try) noexcept;
+
+  /// Has a transfer made on a descriptor that may have to be waited for.
+  ///
+  /// Effects       a ring is given the entry as it is, with all others of the turn in one call; run() reports
+  ///               when it is over. With epoll the call is made without waiting, here and whenever `watch`
+  ///               is ready, until it does not block. For that a descriptor may be put into non-blocking mode,
+  ///               where its call has no flag that says so. A file's is made as the function above does it.
+  /// Returns       true: it is over, and will not be reported
+  /// Errors        in its result: what its call returned, as the kernel's entry would. With epoll EOPNOTSUPP: an
+  ///               opcode other than NOP, POLL_ADD (of one event), READV, WRITEV, READ, WRITE, READ_FIXED,
+  ///               WRITE_FIXED, SEND, RECV, SENDMSG, RECVMSG, ACCEPT and CONNECT, or flags of the entry.
+  ///               Registered buffers are used as any others.
+  /// Preconditions `watch` is of this descriptor, and the loop has not added it: the reactor does where it needs
+  ///               it. It is removed, by one of the functions above, before the descriptor is closed or given
+  ///               away, after its transfers were cancelled.
+  /// Buffers       what the entry points to is the caller's; untouched by others until it is over
+  /// Concurrency   any thread. Transfers of one direction that are under way at the same time end in any order.
+  /// Cost          no allocation; on a ring none but a system call that wakes a thread that waits; epoll: that
+  ///               of the operation; when a descriptor is first used one or two more
+  /// Runs as       io_uring the entry, with the next run() · epoll recvmsg(2), sendmsg(2), accept4(2),
+  ///               connect(2), preadv2(2), pwritev2(2), poll(2)
+  bool start(foreign_transfer& transfer, foreign_watch& watch) noexcept;
 
   /// Asks a transfer to end soon. It is reported in any case; what it had moved by then is its result.
   ///
@@ -254,6 +310,13 @@ class UNIO_API foreign_reactor {
   /// Concurrency   any thread
   /// Cost          one system call if a thread is waiting, otherwise none
   void interrupt() noexcept;
+
+  /// Before a fork after which the child goes on to use the loop: takes back the transfers that the kernel has, so
+  /// that in neither process one of them is made before that process calls run().
+  ///
+  /// Concurrency   as run()
+  /// Cost          epoll none; io_uring as open()
+  void before_fork() noexcept;
 
   /// In a child of fork that goes on to use the loop: watches all descriptors that were, with kernel objects
   /// of its own. run() does the same if it finds itself in a child. Without it the child disturbs its parent

@@ -20,27 +20,26 @@ enum class transfer_place : std::uint32_t {
   idle,        ///< not started, or reported
   queued,      ///< the ring is to be told of it
   in_kernel,   ///< the ring has it
+  waiting,     ///< for its descriptor to be ready
   with_worker, ///< a worker has it, or will
   awaited,     ///< the same, and a thread sleeps until it is over
   over,        ///< it has its result, and is to be reported
 };
 
-/// The members of foreign_watch and of foreign_transfer. All but the generation and the place are read and
-/// changed under the reactor's lock, or by the one that has the transfer.
+/// The members of foreign_watch and of foreign_transfer. All but those that are atomic are read and changed under
+/// the reactor's lock, or by the one that has the transfer.
 struct foreign_access {
   static foreign_transfer*& next(foreign_transfer& t) noexcept { return t.next_transfer_; }
   static foreign_transfer*& previous(foreign_transfer& t) noexcept { return t.previous_transfer_; }
   static foreign_transfer*& next_queued(foreign_transfer& t) noexcept { return t.next_queued_; }
   static foreign_transfers*& owner(foreign_transfer& t) noexcept { return t.owner_; }
-  static iovec const* buffers(foreign_transfer const& t) noexcept { return t.buffers_; }
-  static int count(foreign_transfer const& t) noexcept { return t.count_; }
-  static int fd(foreign_transfer const& t) noexcept { return t.fd_; }
-  static std::int64_t offset(foreign_transfer const& t) noexcept { return t.offset_; }
-  static bool writes(foreign_transfer const& t) noexcept { return t.direction_ == foreign_transfer::writes; }
+  static foreign_watch*& watch(foreign_transfer& t) noexcept { return t.watch_; }
+  static foreign_entry& entry(foreign_transfer& t) noexcept { return t.entry_; }
   static std::int64_t& result(foreign_transfer& t) noexcept { return t.result_; }
   static std::uint64_t& worker_place(foreign_transfer& t) noexcept { return t.worker_place_; }
   static std::atomic<std::uint32_t>& place(foreign_transfer& t) noexcept { return t.place_; }
   static bool& is_cancelled(foreign_transfer& t) noexcept { return t.is_cancelled_; }
+  static bool& is_connecting(foreign_transfer& t) noexcept { return t.is_connecting_; }
 
   static foreign_watch*& next(foreign_watch& w) noexcept { return w.next_; }
   static foreign_watch*& previous(foreign_watch& w) noexcept { return w.previous_; }
@@ -52,9 +51,15 @@ struct foreign_access {
   static std::uint8_t& armed(foreign_watch& w) noexcept { return w.armed_; }
   static std::uint8_t& reports(foreign_watch& w) noexcept { return w.reports_; }
   static bool& is_waiting(foreign_watch& w) noexcept { return w.is_waiting_; }
-  static bool& is_added(foreign_watch& w) noexcept { return w.is_added_; }
+  static std::atomic<bool>& is_added(foreign_watch& w) noexcept { return w.is_added_; }
   static bool& can_wait(foreign_watch& w) noexcept { return w.can_wait_; }
   static bool& is_kept(foreign_watch& w) noexcept { return w.is_kept_; }
+  static bool& carries(foreign_watch& w) noexcept { return w.carries_; }
+  static foreign_transfer*& transfers(foreign_watch& w) noexcept { return w.transfers_; }
+  static std::uint8_t& kind(foreign_watch& w) noexcept { return w.kind_; }
+  static bool& expects(foreign_watch& w) noexcept { return w.expects_; }
+  static std::atomic<std::uint8_t>& unready(foreign_watch& w) noexcept { return w.unready_; }
+  static std::atomic<std::uint32_t>& changes(foreign_watch& w) noexcept { return w.changes_; }
 };
 
 /// A name for a watch, as it is now, in 64 bits: 45 of its address, 16 of its generation, and 3 for the
@@ -116,7 +121,8 @@ class foreign_driver {
   /// The generation has changed already; `tag` is of the one before. Returns what another thread has to do
   /// yet.
   virtual foreign_removal remove(foreign_watch& w, std::uint64_t tag, bool closes) noexcept = 0;
-  /// Whether it makes transfers, by the two functions that follow. Otherwise workers do.
+  /// Whether it makes transfers, by the two functions that follow. Otherwise they wait for their watch, and a
+  /// file's are made by workers.
   [[nodiscard]] virtual bool makes_transfers() const noexcept { return false; }
   /// Its place becomes `queued`.
   virtual void start(foreign_transfer&) noexcept {}

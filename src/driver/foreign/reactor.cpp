@@ -34,19 +34,8 @@ std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest
   std::scoped_lock const guard(s.lock);
   // Relaxed: dump_pending may look, without the lock.
   std::atomic_ref(foreign_access::fd(w)).store(fd, std::memory_order_relaxed);
-  foreign_access::interest(w) = static_cast<std::uint8_t>(interest);
-  foreign_access::armed(w) = 0;
-  foreign_access::reports(w) = 0;
-  foreign_access::is_waiting(w) = false;
-  foreign_access::is_kept(w) = false;
-  int const r = s.driver->add(w);
-  if (r < 0) return detail::to_error_code(r);
-  foreign_access::can_wait(w) = r != foreign_driver::never_waits;
-  foreign_access::is_added(w) = true;
-  foreign_access::previous(w) = nullptr;
-  foreign_access::next(w) = s.first;
-  if (s.first != nullptr) foreign_access::previous(*s.first) = &w;
-  s.first = &w;
+  foreign_access::carries(w) = false;
+  if (int const r = s.add(w, interest); r < 0) return detail::to_error_code(r);
   s.tell_sleeper();
   return {};
 }
@@ -108,6 +97,7 @@ std::size_t foreign_reactor::run(std::chrono::nanoseconds timeout, foreign_event
   // Release: pairs with the seq_cst load in call_runner(), after which another thread changes the driver.
   s.sleeper.runner.store(foreign_sleeper::away, std::memory_order_release);
   if (s.interrupted.load(std::memory_order_relaxed)) s.interrupted.store(false, std::memory_order_relaxed);
+  if (found != 0 && !s.by_ring.load(std::memory_order_relaxed)) found = s.carry(events, found);
   if (s.transfers.has_reports()) found += s.report(events + found, n - found);
   return found;
 }
@@ -124,13 +114,19 @@ bool foreign_reactor::start(foreign_transfer& t, bool may_try) noexcept {
     (void)s.leave_parent();
   bool const tries = may_try && !s.by_ring.load(std::memory_order_relaxed);
   if (tries && foreign_transfers::make_at_once(t)) return true;
-  std::unique_lock guard(s.lock);
-  bool const is_begun = s.transfers.begin(t, *s.driver);
-  if (is_begun) s.tell_sleeper();
-  guard.unlock();
-  if (!is_begun) [[unlikely]]
-    foreign_transfers::make_now(t);
-  return false;
+  return s.begin(t);
+}
+
+bool foreign_reactor::start(foreign_transfer& t, foreign_watch& w) noexcept {
+  state& s = *state_;
+  if (s.in_child()) [[unlikely]]
+    (void)s.leave_parent();
+  // Relaxed: dump_pending may look, without the lock.
+  std::atomic_ref(foreign_access::fd(w)).store(foreign_access::entry(t).fd, std::memory_order_relaxed);
+  foreign_access::watch(t) = &w;
+  foreign_access::carries(w) = true;
+  foreign_access::is_connecting(t) = false;
+  return s.start(t, w);
 }
 
 bool foreign_reactor::cancel(foreign_transfer& t) noexcept {
@@ -138,12 +134,17 @@ bool foreign_reactor::cancel(foreign_transfer& t) noexcept {
   if (s.in_child()) [[unlikely]]
     (void)s.leave_parent();
   std::unique_lock guard(s.lock);
-  // Another thread's ring cancels it when that thread runs next, which is also when it would be reported.
   bool const is_of_another =
       foreign_access::place(t).load(std::memory_order_relaxed) == std::uint32_t(transfer_place::in_kernel) &&
       s.driver->is_of_another();
   bool const is_free = s.transfers.cancel(t, *s.driver);
   if (!is_of_another) return is_free;
+  // What waits for a peer, and keeps its descriptor open, is taken back now. That of a file ends by itself: its
+  // ring cancels it when its thread runs next, which is also when it would be reported.
+  if (foreign_access::watch(t) != nullptr) {
+    s.call_runner(guard);
+    return is_free;
+  }
   s.is_called.store(true, std::memory_order_seq_cst);
   guard.unlock();
   s.sleeper.wake_if_asleep();
@@ -168,6 +169,15 @@ void foreign_reactor::end_transfers() noexcept {
 
 void foreign_reactor::list_by(foreign_lister lister, void* loop) noexcept {
   state_->listed.list_by(lister, loop);
+}
+
+void foreign_reactor::before_fork() noexcept {
+  state& s = *state_;
+  std::unique_lock guard(s.lock);
+  if (!s.driver->makes_transfers() || s.transfers.empty()) return;
+  // What is queued in a ring begins with the next run().
+  if (s.driver->is_of_another()) return s.call_runner(guard);
+  (void)s.open(s.driver->prefers_one_thread() ? foreign_use::by_one_thread : foreign_use::by_several);
 }
 
 std::error_code foreign_reactor::after_fork() noexcept { return state_->leave_parent(); }

@@ -1,6 +1,7 @@
 #include "driver/foreign/state.hpp"
 
 #include "core/thread_token.hpp"
+#include "driver/foreign/perform.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 
@@ -42,13 +43,54 @@ void foreign_reactor::state::go_on_with(std::unique_ptr<foreign_driver> next) no
   driver = std::move(next);
   by_ring.store(driver->makes_transfers(), std::memory_order_relaxed);
   name.store(driver->name(), std::memory_order_relaxed);
-  for (foreign_watch* w = first; w != nullptr; w = foreign_access::next(*w)) {
+  foreign_watch* next_watch = nullptr;
+  for (foreign_watch* w = first; w != nullptr; w = next_watch) {
+    next_watch = foreign_access::next(*w);
     if (keeps && foreign_access::armed(*w) != 0) foreign_access::is_kept(*w) = true;
     foreign_access::armed(*w) = 0;
     foreign_access::is_waiting(*w) = false;
-    if (w->can_wait()) (void)driver->add(*w);
+    if (foreign_access::carries(*w)) {
+      forget(*w);
+      foreign_transfers::withdraw(*w);
+    } else if (w->can_wait()) {
+      (void)driver->add(*w);
+    }
   }
-  transfers.begin_again(*driver);
+  transfers.begin_again(*driver, [this](foreign_watch& w) { return add_carrying(w); });
+}
+
+int foreign_reactor::state::add(foreign_watch& w, unsigned interest) noexcept {
+  foreign_access::interest(w) = static_cast<std::uint8_t>(interest);
+  foreign_access::armed(w) = 0;
+  foreign_access::reports(w) = 0;
+  foreign_access::is_waiting(w) = false;
+  foreign_access::is_kept(w) = false;
+  int const r = driver->add(w);
+  if (r < 0) return r;
+  foreign_access::can_wait(w) = r != foreign_driver::never_waits;
+  foreign_access::previous(w) = nullptr;
+  foreign_access::next(w) = first;
+  if (first != nullptr) foreign_access::previous(*first) = &w;
+  first = &w;
+  foreign_access::is_added(w).store(true, std::memory_order_release);
+  return 0;
+}
+
+int foreign_reactor::state::add_carrying(foreign_watch& w) noexcept {
+  if (foreign_access::is_added(w).load(std::memory_order_relaxed)) return 0;
+  foreign_access::unready(w).store(0, std::memory_order_relaxed);
+  int const r = add(w, foreign::readable | foreign::exceptional);
+  if (r == 0) driver::find_kind(w);
+  return r;
+}
+
+void foreign_reactor::state::forget(foreign_watch& w) noexcept {
+  foreign_access::is_added(w).store(false, std::memory_order_relaxed);
+  foreign_watch* const next = foreign_access::next(w);
+  foreign_watch* const previous = foreign_access::previous(w);
+  (previous != nullptr ? foreign_access::next(*previous) : first) = next;
+  if (next != nullptr) foreign_access::previous(*next) = previous;
+  foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);
 }
 
 std::error_code foreign_reactor::state::leave_parent() noexcept {
@@ -63,13 +105,12 @@ std::error_code foreign_reactor::state::leave_parent() noexcept {
 }
 
 foreign_removal foreign_reactor::state::remove(foreign_watch& w, bool closes) noexcept {
-  if (!std::exchange(foreign_access::is_added(w), false)) return {};
-  foreign_watch* const next = foreign_access::next(w);
-  foreign_watch* const previous = foreign_access::previous(w);
-  (previous != nullptr ? foreign_access::next(*previous) : first) = next;
-  if (next != nullptr) foreign_access::previous(*next) = previous;
+  // The next descriptor that it has may be of another kind.
+  foreign_access::kind(w) = 0;
+  foreign_access::expects(w) = true;
+  if (!foreign_access::is_added(w).load(std::memory_order_relaxed)) return {};
   std::uint64_t const tag = foreign_tag::make(w);
-  foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);
+  forget(w);
   // A child that has not said that it goes on does nothing to what it shares with its parent.
   if (in_child()) return {};
   return driver->remove(w, tag, closes);

@@ -75,9 +75,20 @@ struct foreign_reactor::state {
 
   /// Chooses a driver and goes on with that.
   std::error_code open(foreign_use use) noexcept;
-  /// What cannot be watched any more, because its number was closed without a word, reports nothing.
+  /// What cannot be watched any more, because its number was closed without a word, reports nothing. What
+  /// carries transfers is added where they need it.
   void go_on_with(std::unique_ptr<foreign_driver> next) noexcept;
+  int add(foreign_watch& w, unsigned interest) noexcept;
+  /// Of a watch that carries transfers; it may have been added.
+  int add_carrying(foreign_watch& w) noexcept;
   foreign_removal remove(foreign_watch& w, bool closes) noexcept;
+
+  // By any thread, without the lock (carrying.cpp).
+
+  /// Whether it is over.
+  bool start(foreign_transfer& t, foreign_watch& w) noexcept;
+  /// False: it will be reported.
+  bool begin(foreign_transfer& t) noexcept;
 
   // By another thread than the one that runs it.
 
@@ -86,6 +97,9 @@ struct foreign_reactor::state {
   void await_left(std::unique_lock<foreign_lock>& guard) noexcept;
 
   // By the thread that runs it, without the lock.
+
+  /// What was found may be of watches that carry transfers: then it is for these. Returns how many are left.
+  std::size_t carry(foreign_event* events, std::size_t found) noexcept;
 
   /// False: it cannot run it.
   bool other_runner(void const* thread) noexcept;
@@ -102,6 +116,9 @@ struct foreign_reactor::state {
     std::scoped_lock const guard(lock);
     return transfers.empty();
   }
+
+ private:
+  void forget(foreign_watch& w) noexcept;
 };
 
 } // namespace unio

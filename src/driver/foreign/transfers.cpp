@@ -1,5 +1,7 @@
 #include "driver/foreign/transfers.hpp"
 
+#include "driver/choose.hpp"
+#include "driver/foreign/perform.hpp"
 #include "driver/workers.hpp"
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
@@ -23,12 +25,11 @@ std::uint32_t* word_of(foreign_transfer& t) noexcept {
   return reinterpret_cast<std::uint32_t*>(&foreign_access::place(t));
 }
 
-std::int64_t make(foreign_transfer& t, int flags) noexcept {
-  auto const call = foreign_access::writes(t) ? sys::pwritev2 : sys::preadv2;
-  return sys::uninterrupted([&] {
-    return call(foreign_access::fd(t), foreign_access::buffers(t), foreign_access::count(t),
-                foreign_access::offset(t), flags);
-  });
+// Its link in the list of those that wait for the same watch.
+foreign_transfer** find_in(foreign_watch& w, foreign_transfer& t) noexcept {
+  foreign_transfer** at = &foreign_access::transfers(w);
+  while (*at != &t) at = &foreign_access::next_queued(**at);
+  return at;
 }
 
 } // namespace
@@ -44,8 +45,8 @@ foreign_transfers::~foreign_transfers() {
 }
 
 bool foreign_transfers::make_at_once(foreign_transfer& t) noexcept {
-  if (foreign_access::writes(t)) return false;
-  std::int64_t const r = make(t, RWF_NOWAIT);
+  if (writes(t)) return false;
+  std::int64_t const r = perform_on_file(t, RWF_NOWAIT);
   // Some filesystems (procfs, for one) cannot say whether they would wait.
   if (r == -EAGAIN || r == -EOPNOTSUPP) return false;
   foreign_access::result(t) = r;
@@ -61,9 +62,66 @@ bool foreign_transfers::begin(foreign_transfer& t, foreign_driver& d) noexcept {
   return true;
 }
 
+int foreign_transfers::wait(foreign_transfer& t, foreign_driver& d) noexcept {
+  foreign_watch& w = *foreign_access::watch(t);
+  unsigned const wanted = readiness_of(t);
+  unsigned const had = foreign_access::interest(w);
+  if (unsigned const news = wanted & ~had; news != 0) {
+    foreign_access::interest(w) = static_cast<std::uint8_t>(had | news);
+    if (int const e = d.arm(w, news, news); e < 0) {
+      foreign_access::interest(w) = static_cast<std::uint8_t>(had);
+      return e;
+    }
+  }
+  foreign_access::unready(w).fetch_or(static_cast<std::uint8_t>(wanted), std::memory_order_relaxed);
+  foreign_access::owner(t) = this;
+  foreign_access::is_cancelled(t) = false;
+  foreign_access::next_queued(t) = nullptr;
+  set_place(t, transfer_place::waiting);
+  add(t);
+  foreign_transfer** end = &foreign_access::transfers(w);
+  while (*end != nullptr) end = &foreign_access::next_queued(**end);
+  *end = &t;
+  return 0;
+}
+
+void foreign_transfers::ready(foreign_watch& w, unsigned what) noexcept {
+  if ((what & foreign::failed) != 0) what |= foreign::readable | foreign::exceptional | foreign::writable;
+  std::atomic<std::uint8_t>& unready = foreign_access::unready(w);
+  unready.fetch_and(static_cast<std::uint8_t>(~what), std::memory_order_relaxed);
+  // Release: pairs with the acquire of who makes a call outside of the lock.
+  foreign_access::changes(w).fetch_add(1, std::memory_order_release);
+  for (foreign_transfer** at = &foreign_access::transfers(w); *at != nullptr;) {
+    foreign_transfer& t = **at;
+    unsigned const wanted = readiness_of(t);
+    std::int64_t r = -EAGAIN;
+    if ((wanted & what & ~unready.load(std::memory_order_relaxed)) != 0) {
+      r = perform_unwaiting(t);
+      if (r == -EAGAIN || has_emptied(t, r))
+        unready.fetch_or(static_cast<std::uint8_t>(wanted), std::memory_order_relaxed);
+    }
+    if (r == -EAGAIN) {
+      at = &foreign_access::next_queued(t);
+    } else {
+      *at = foreign_access::next_queued(t);
+      finish_awake(t, r);
+    }
+  }
+}
+
+void foreign_transfers::withdraw(foreign_watch& w) noexcept {
+  for (foreign_transfer* t = foreign_access::transfers(w); t != nullptr; t = foreign_access::next_queued(*t))
+    set_place(*t, transfer_place::queued);
+  foreign_access::transfers(w) = nullptr;
+}
+
 bool foreign_transfers::cancel(foreign_transfer& t, foreign_driver& d) noexcept {
   foreign_access::is_cancelled(t) = true;
   switch (place_of(t)) {
+    case transfer_place::waiting:
+      *find_in(*foreign_access::watch(t), t) = foreign_access::next_queued(t);
+      finish(t, -ECANCELED);
+      return true;
     case transfer_place::queued:
     case transfer_place::in_kernel:
       if (d.cancel(t)) finish(t, -ECANCELED);
@@ -79,19 +137,36 @@ bool foreign_transfers::cancel(foreign_transfer& t, foreign_driver& d) noexcept 
   }
 }
 
-void foreign_transfers::begin_again(foreign_driver& d) noexcept {
-  foreign_transfer* next = nullptr;
-  for (foreign_transfer* t = first_; t != nullptr; t = next) {
-    next = foreign_access::next(*t);
-    if (place_of(*t) != transfer_place::queued) continue;
-    if (foreign_access::is_cancelled(*t)) {
-      finish(*t, -ECANCELED);
-    } else if (d.makes_transfers()) {
-      d.start(*t);
-    } else {
-      give_or_make(*t);
-    }
+bool foreign_transfers::is_to_begin_again(foreign_transfer& t, foreign_driver& d) noexcept {
+  transfer_place const place = place_of(t);
+  if (place == transfer_place::in_kernel) { // of a ring that was given up, and that could not keep results
+    finish(t, -ENOTRECOVERABLE);
+    return false;
   }
+  if (place != transfer_place::queued) return false;
+  if (foreign_access::is_cancelled(t)) {
+    finish(t, -ECANCELED);
+  } else if (d.makes_transfers()) {
+    d.start(t);
+  } else if (foreign_access::watch(t) == nullptr) {
+    give_or_make(t);
+  } else {
+    return true;
+  }
+  return false;
+}
+
+// A watch that was added just now reports what it is ready for.
+void foreign_transfers::wait_again(foreign_transfer& t, foreign_driver& d, int added) noexcept {
+  if (added >= 0 && !foreign_access::watch(t)->can_wait()) {
+    if (is_of_file(t)) return give_or_make(t);
+    return finish(t, perform_unwaiting(t));
+  }
+  remove(t);
+  int const e = added < 0 ? added : wait(t, d);
+  if (e == 0) return;
+  add(t);
+  finish(t, e);
 }
 
 // What a worker was about to bring is not in the inbox, whatever its place says.
@@ -131,9 +206,16 @@ void foreign_transfers::finish_awake(foreign_transfer& t, std::int64_t result) n
   over_.push(t);
 }
 
+foreign_event foreign_transfers::finish_reported(foreign_transfer& t, std::int64_t result) noexcept {
+  foreign_access::result(t) = result;
+  remove(t);
+  set_place(t, transfer_place::idle);
+  return {nullptr, 0, &t};
+}
+
 void foreign_transfers::make_now(foreign_transfer& t) noexcept {
   foreign_transfers& owner = *foreign_access::owner(t);
-  owner.finish(t, make(t, 0));
+  owner.finish(t, perform_on_file(t, 0));
   owner.lent_.fetch_sub(1, std::memory_order_release); // pairs with the acquire in the destructor
 }
 
@@ -164,7 +246,8 @@ void foreign_transfers::remove(foreign_transfer& t) noexcept {
 bool foreign_transfers::to_worker(foreign_transfer& t) noexcept {
   set_place(t, transfer_place::with_worker);
   lent_.fetch_add(1, std::memory_order_relaxed);
-  return give_to_worker(t);
+  // A simulated file has no call that takes long, and its threads are no others.
+  return simulated_backend == nullptr && give_to_worker(t);
 }
 
 void foreign_transfers::collect() noexcept {

@@ -2,7 +2,12 @@
 //
 //             ┌── queued ──► in_kernel ──┐
 //   idle ──►──┤   (a driver that can)    ├──► over ──► idle
-//             └────── with_worker ───────┘    reported
+//             ├──────── waiting ─────────┤    reported
+//             └────── with_worker ───────┘
+//
+// `waiting`: its call was made, and would have blocked; it is made again when the watch of its descriptor
+// reports. Between a call and the list of those that wait, which it joins under the lock, the watch may report:
+// the count of its changes tells, and the call is made again.
 //
 // A driver that goes back before a transfer is over leaves it `queued`, for the next. What is over is in an
 // inbox, which any thread fills and the one that runs the reactor empties.
@@ -22,15 +27,28 @@ class foreign_transfers {
   foreign_transfers& operator=(foreign_transfers const&) = delete;
   ~foreign_transfers();
 
-  /// It is under way. False: no worker takes it, and the caller makes it, by make_now(), not under the lock.
+  /// It is under way, of a file where no driver makes it. False: no worker takes it, and the caller makes it, by
+  /// make_now(), not under the lock.
   bool begin(foreign_transfer& t, foreign_driver& d) noexcept;
+  /// It waits for its watch, which is added. Returns 0, or -errno; then it is not under way.
+  int wait(foreign_transfer& t, foreign_driver& d) noexcept;
+  /// The watch has reported: what waits for that has its call made.
+  void ready(foreign_watch& w, unsigned what) noexcept;
+  /// Those of a watch that is to be added to another driver are `queued`.
+  static void withdraw(foreign_watch& w) noexcept;
   bool cancel(foreign_transfer& t, foreign_driver& d) noexcept;
   /// A worker makes it; if none takes it, the caller.
   void give_or_make(foreign_transfer& t) noexcept {
     if (!to_worker(t)) make_now(t);
   }
-  /// After the driver has changed: what was `queued` begins again.
-  void begin_again(foreign_driver& d) noexcept;
+  /// After the driver has changed: what was `queued` begins again. `add`: its watch.
+  template <class F> void begin_again(foreign_driver& d, F add) noexcept {
+    foreign_transfer* next = nullptr;
+    for (foreign_transfer* t = first_; t != nullptr; t = next) {
+      next = foreign_access::next(*t);
+      begin_again(*t, d, add);
+    }
+  }
   /// In a child of fork: nothing is with the kernel or a worker. What is not over becomes `queued`.
   void leave_parent() noexcept;
   void cancel_all(foreign_driver& d) noexcept;
@@ -51,6 +69,8 @@ class foreign_transfers {
   }
   /// The same by the thread that runs the reactor, which needs no waking.
   void finish_awake(foreign_transfer& t, std::int64_t result) noexcept;
+  /// The same, under the lock, by one that reports it itself.
+  foreign_event finish_reported(foreign_transfer& t, std::int64_t result) noexcept;
   /// By a worker, or by the thread that found none.
   static void make_now(foreign_transfer& t) noexcept;
   /// Waits while a worker has it.
@@ -64,6 +84,11 @@ class foreign_transfers {
   void remove(foreign_transfer& t) noexcept;
   bool to_worker(foreign_transfer& t) noexcept;
   void collect() noexcept;
+  bool is_to_begin_again(foreign_transfer& t, foreign_driver& d) noexcept;
+  void wait_again(foreign_transfer& t, foreign_driver& d, int added) noexcept;
+  template <class F> void begin_again(foreign_transfer& t, foreign_driver& d, F add) noexcept {
+    if (is_to_begin_again(t, d)) wait_again(t, d, add(*foreign_access::watch(t)));
+  }
 
   foreign_sleeper& sleeper_;
   foreign_transfer* first_ = nullptr;

@@ -1,6 +1,6 @@
 // A foreign_reactor's driver on io_uring: for each descriptor a request that reports edges until it is
-// removed (a multishot POLL_ADD), and one more for writing when that is first asked for; for each transfer a
-// READV or WRITEV (transfers.hpp).
+// removed (a multishot POLL_ADD), and one more for writing when that is first asked for; for each transfer its
+// entry (transfers.hpp).
 //
 // Only the thread that waits touches the submission queue. What others add, arm and start is in a list, which
 // the next wait() submits; a thread that waits already is woken for it.
@@ -97,6 +97,7 @@ class foreign_uring final : public foreign_driver {
   }
   bool cancel(foreign_transfer& t) noexcept override {
     if (transfers_.withdraw(t)) return true;
+    transfers_.await_taken();
     if (!requests_.is_of_another()) (void)requests_.drop_soon(foreign_tag::make(t));
     return false;
   }
@@ -120,6 +121,8 @@ class foreign_uring final : public foreign_driver {
       return 0;
     }
     int const e = ring_.enter(timeout_ns == 0 ? 0 : 1, timeout_ns);
+    if (!transfers_.entered()) [[unlikely]]
+      take_back();
     collect(events, n, found);
     return e;
   }
@@ -198,7 +201,7 @@ class foreign_uring final : public foreign_driver {
     }
     if (transfers_.has_queued()) {
       bound_kernel_threads();
-      if (!transfers_.submit()) return false;
+      if (!transfers_.fill()) return false;
     }
     has_orders_.store(false, std::memory_order_relaxed);
     // Where any thread may drop a request, the kernel has it before the lock opens.
@@ -219,12 +222,24 @@ class foreign_uring final : public foreign_driver {
   }
 
   void collect_transfers() noexcept {
-    for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance())
-      if (foreign_transfer* const t = foreign_tag::find_transfer(c->user_data); t != nullptr)
-        if (!transfers_.ended(*t, c->res)) ring_transfers::set_place(*t, transfer_place::queued);
+    for (io_uring_cqe* c; (c = ring_.peek()) != nullptr; ring_.advance()) {
+      foreign_transfer* const t = foreign_tag::find_transfer(c->user_data);
+      if (t == nullptr) continue;
+      std::int64_t result = c->res;
+      ring_transfers::outcome const how = transfers_.ended(*t, result, c->flags);
+      if (how == ring_transfers::outcome::again) ring_transfers::set_place(*t, transfer_place::queued);
+      if (how == ring_transfers::outcome::over) foreign_access::owner(*t)->finish_awake(*t, result);
+    }
+  }
+
+  [[gnu::cold, gnu::noinline]] void take_back() noexcept {
+    std::scoped_lock const guard(lock_);
+    transfers_.take_back();
+    has_orders_.store(true, std::memory_order_relaxed);
   }
 
   int collect(foreign_event* events, std::size_t n, std::size_t& found) noexcept {
+    std::unique_lock guard(lock_, std::defer_lock);
     for (io_uring_cqe* c; found != n && (c = ring_.peek()) != nullptr; ring_.advance()) {
       std::uint64_t const tag = c->user_data;
       bool const goes_on = (c->flags & IORING_CQE_F_MORE) != 0;
@@ -233,10 +248,20 @@ class foreign_uring final : public foreign_driver {
         continue;
       }
       if (foreign_transfer* const t = foreign_tag::find_transfer(tag); t != nullptr) {
-        std::scoped_lock const guard(lock_);
-        if (!transfers_.ended(*t, c->res)) start(*t);
+        if (!guard.owns_lock()) guard.lock();
+        std::int64_t result = c->res;
+        switch (transfers_.ended(*t, result, c->flags)) {
+          case ring_transfers::outcome::again:
+            start(*t);
+            break;
+          case ring_transfers::outcome::given:
+            break;
+          case ring_transfers::outcome::over:
+            events[found++] = foreign_access::owner(*t)->finish_reported(*t, result);
+        }
         continue;
       }
+      if (guard.owns_lock()) guard.unlock();
       foreign_watch* const w = foreign_tag::find(tag);
       if (w == nullptr) continue;
       if (!goes_on) [[unlikely]]

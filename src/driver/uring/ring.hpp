@@ -55,7 +55,19 @@ class ring {
 
   /// A submission entry, zeroed, or null if the queue is full. It is submitted unless put_back() follows.
   io_uring_sqe* get() noexcept;
+  /// The same, of which the caller writes every byte.
+  io_uring_sqe* get_for_all() noexcept;
   void put_back() noexcept { --ring_.sq.sqe_tail; }
+  /// The user_data of what put_back() would take.
+  [[nodiscard]] std::uint64_t last_unsubmitted() const noexcept {
+    return ring_.sq.sqes[(ring_.sq.sqe_tail - 1) & ring_.sq.ring_mask].user_data;
+  }
+  [[nodiscard]] unsigned end_of_entries() const noexcept { return ring_.sq.sqe_tail; }
+  /// Whether the kernel has taken all before such an end. From any thread.
+  [[nodiscard]] bool has_taken(unsigned end) const noexcept {
+    unsigned const head = std::atomic_ref(*ring_.sq.khead).load(std::memory_order_acquire);
+    return static_cast<int>(head - end) >= 0;
+  }
   [[nodiscard]] unsigned unsubmitted() const noexcept { return ring_.sq.sqe_tail - ring_.sq.sqe_head; }
 
   /// Publishes what was got, submits it, and waits for `wait_for` completions, at most for `timeout_ns` (< 0:
@@ -120,12 +132,17 @@ class ring {
 // For each operation or turn: worth inlining.
 
 inline io_uring_sqe* ring::get() noexcept {
+  io_uring_sqe* const e = get_for_all();
+  if (e != nullptr) std::memset(e, 0, sizeof *e);
+  return e;
+}
+
+inline io_uring_sqe* ring::get_for_all() noexcept {
   io_uring_sq& sq = ring_.sq;
   unsigned const head = std::atomic_ref(*sq.khead).load(std::memory_order_acquire);
   if (sq.sqe_tail - head >= sq.ring_entries) return nullptr;
   io_uring_sqe* const e = &sq.sqes[sq.sqe_tail & sq.ring_mask];
   ++sq.sqe_tail;
-  std::memset(e, 0, sizeof *e);
   return e;
 }
 

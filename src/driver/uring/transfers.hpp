@@ -1,21 +1,28 @@
 // src/driver/uring/transfers.hpp: the transfers of a foreign_reactor's that its ring makes.
 //
-// The kernel looks for a descriptor's file when it takes the entry. Until then the number must not be closed:
-// so entries are submitted under the reactor's lock, and what is not submitted is in a list, from which
-// cancelling takes it back.
+// The kernel looks for a descriptor's file when it takes the entry. Until then the number must not be closed. So
+// what is not filled in is in a list, from which cancelling takes it back; and a thread that cancels what another
+// has filled in waits until the kernel was entered: the same call submits, and waits for completions.
 
 #pragma once
 
 #include "driver/foreign/transfers.hpp"
+#include "driver/poll_events.hpp"
 #include "driver/uring/ring.hpp"
 #include "driver/workers.hpp"
 #include "sys/sanitizer.hpp"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 namespace unio::inline v0_1::driver {
 
-/// All is called under the reactor's lock, submit() and ended() by the thread that waits.
+/// All is called under the reactor's lock, but what says otherwise; fill() and what follows it by the thread that
+/// waits.
 class ring_transfers {
  public:
   explicit ring_transfers(ring& r) noexcept : ring_(r) {}
@@ -43,41 +50,79 @@ class ring_transfers {
   /// They stay `queued`.
   void forget_queued() noexcept { first_ = last_ = nullptr; }
 
-  /// False: the kernel does not take all at the moment.
-  bool submit() noexcept {
+  /// Fills in what is queued. False: some are left, as the kernel takes no more at the moment.
+  bool fill() noexcept {
     while (first_ != nullptr) {
-      unsigned filled = 0;
-      for (foreign_transfer* t = first_; t != nullptr && fill(*t); t = foreign_access::next_queued(*t))
-        ++filled;
-      unsigned const before = ring_.unsubmitted();
-      (void)ring_.submit();
-      unsigned const left = std::min(ring_.unsubmitted(), filled);
-      for (unsigned i = 0; i != left; ++i) ring_.put_back();
-      for (unsigned i = left; i != filled; ++i) {
-        set_place(*first_, transfer_place::in_kernel);
-        first_ = foreign_access::next_queued(*first_);
-        ++in_kernel_;
+      foreign_transfer& t = *first_;
+      if (!fill(t)) {
+        if (ring_.submit() != 0 || !fill(t)) return false;
       }
-      if (left != 0 || ring_.unsubmitted() == before) return false;
+      set_place(t, transfer_place::in_kernel);
+      ++in_kernel_;
+      ++filled_;
+      first_ = foreign_access::next_queued(t);
+      until_.store(ring_.end_of_entries(), std::memory_order_relaxed);
+      is_entering_.store(true, std::memory_order_relaxed);
     }
     last_ = nullptr;
     return true;
   }
+  /// Not under the lock: the kernel was entered after fill(). True: it has taken all.
+  bool entered() noexcept {
+    unsigned const left = std::min(ring_.unsubmitted(), std::exchange(filled_, 0U));
+    if (left == 0) [[likely]]
+      is_entering_.store(false, std::memory_order_release);
+    return left == 0;
+  }
+  /// It has not.
+  [[gnu::cold, gnu::noinline]] void take_back() noexcept {
+    is_entering_.store(false, std::memory_order_relaxed);
+    while (ring_.unsubmitted() != 0) {
+      foreign_transfer* const t = foreign_tag::find_transfer(ring_.last_unsubmitted());
+      if (t == nullptr) break; // a watch's: these came before
+      ring_.put_back();
+      --in_kernel_;
+      foreign_transfer& owned = *t;
+      sys::kernel_gives_back(&owned);
+      if (foreign_access::is_cancelled(owned)) {
+        foreign_access::owner(owned)->finish_awake(owned, -ECANCELED);
+        continue;
+      }
+      set_place(owned, transfer_place::queued);
+      foreign_access::next_queued(owned) = first_;
+      if (first_ == nullptr) last_ = &owned;
+      first_ = &owned;
+    }
+  }
+  /// For a thread that cancels: until the kernel was told of all that is filled in, after which it looks for no
+  /// descriptor by its number. At most as long as it takes another thread to submit them.
+  void await_taken() noexcept {
+    while (is_entering_.load(std::memory_order_acquire) &&
+           !ring_.has_taken(until_.load(std::memory_order_relaxed)))
+      sys::sched_yield();
+  }
 
-  /// The kernel has it no longer. False: it has ended though nobody cancelled it, and is to be made again.
-  bool ended(foreign_transfer& t, int result) noexcept {
+  enum class outcome : std::uint8_t { again, given, over };
+  /// The kernel has it no longer. `again`: it has ended though nobody cancelled it, and is to be made again;
+  /// `given`: a worker has it; `over`: with this `result`.
+  outcome ended(foreign_transfer& t, std::int64_t& result, unsigned flags) noexcept {
     --in_kernel_;
     sys::kernel_gives_back(&t);
-    bool const stopped = result == -ECANCELED || result == -EINTR;
-    if (stopped && !foreign_access::is_cancelled(t)) return false;
-    foreign_transfers& owner = *foreign_access::owner(t);
-    // Of a file that is open with O_NONBLOCK the kernel refuses what is not in the page cache.
-    if (result == -EAGAIN && !foreign_access::is_cancelled(t)) {
-      owner.give_or_make(t);
-    } else {
-      owner.finish_awake(t, stopped ? -ECANCELED : result);
+    bool const is_cancelled = foreign_access::is_cancelled(t);
+    if (result == -ECANCELED || result == -EINTR) {
+      if (!is_cancelled) return outcome::again;
+      result = -ECANCELED;
     }
-    return true;
+    if (foreign_watch* const w = foreign_access::watch(t); w != nullptr) {
+      // Of a descriptor that does not block: whoever started it knows that.
+      if (receives(foreign_access::entry(t)))
+        foreign_access::expects(*w) = (flags & IORING_CQE_F_SOCK_NONEMPTY) != 0;
+    } else if (result == -EAGAIN && !is_cancelled) {
+      // Of a file that is open with O_NONBLOCK the kernel refuses what is not in the page cache.
+      foreign_access::owner(t)->give_or_make(t);
+      return outcome::given;
+    }
+    return outcome::over;
   }
 
   static void set_place(foreign_transfer& t, transfer_place p) noexcept {
@@ -85,23 +130,52 @@ class ring_transfers {
   }
 
  private:
+  static bool receives(foreign_entry const& e) noexcept {
+    return e.opcode == IORING_OP_RECVMSG || e.opcode == IORING_OP_RECV;
+  }
+
   bool fill(foreign_transfer& t) noexcept {
-    io_uring_sqe* const e = ring_.get();
+    io_uring_sqe* const e = ring_.get_for_all();
     if (e == nullptr) return false;
-    e->opcode = foreign_access::writes(t) ? IORING_OP_WRITEV : IORING_OP_READV;
-    e->fd = foreign_access::fd(t);
-    e->off = static_cast<std::uint64_t>(foreign_access::offset(t));
-    e->addr = reinterpret_cast<std::uintptr_t>(foreign_access::buffers(t));
-    e->len = static_cast<std::uint32_t>(foreign_access::count(t));
+    std::memcpy(static_cast<void*>(e), &foreign_access::entry(t), sizeof *e);
     e->user_data = foreign_tag::make(t);
+    foreign_watch const* const w = foreign_access::watch(t);
+    if (w == nullptr) {
+      // A file's: as it is.
+    } else if (receives(foreign_access::entry(t))) {
+      // Where there was no more the last time a first attempt is for nothing.
+      if (!foreign_access::expects(*foreign_access::watch(t)) && e->msg_flags == 0)
+        e->ioprio |= IORING_RECVSEND_POLL_FIRST;
+    } else if (e->opcode == IORING_OP_POLL_ADD) {
+      if ((e->poll32_events & POLLPRI) != 0) e->poll32_events |= ring_poll_events(readiness::exceptional);
+    } else if (e->opcode == IORING_OP_READ_FIXED || e->opcode == IORING_OP_WRITE_FIXED) {
+      // No memory is registered with this ring.
+      e->opcode = e->opcode == IORING_OP_READ_FIXED ? IORING_OP_READ : IORING_OP_WRITE;
+      e->buf_index = 0;
+    } else if (e->opcode == IORING_OP_SENDMSG) {
+      send_plainly(*e);
+    }
     sys::kernel_takes(&t);
     return true;
+  }
+
+  // One buffer, and nothing else: the kernel has less to read.
+  static void send_plainly(io_uring_sqe& e) noexcept {
+    msghdr const& m = *reinterpret_cast<msghdr const*>(static_cast<std::uintptr_t>(e.addr));
+    if (m.msg_iovlen != 1 || m.msg_name != nullptr || m.msg_control != nullptr) return;
+    if (m.msg_iov->iov_len > 0x7fff'ffff) return;
+    e.opcode = IORING_OP_SEND;
+    e.addr = reinterpret_cast<std::uintptr_t>(m.msg_iov->iov_base);
+    e.len = static_cast<std::uint32_t>(m.msg_iov->iov_len);
   }
 
   ring& ring_;
   foreign_transfer* first_ = nullptr;
   foreign_transfer* last_ = nullptr;
   unsigned in_kernel_ = 0;
+  unsigned filled_ = 0; // since the kernel was entered
+  std::atomic<bool> is_entering_{false};
+  std::atomic<unsigned> until_{0}; // the end of what is filled in
 };
 
 } // namespace unio::driver
