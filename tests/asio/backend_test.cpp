@@ -257,6 +257,8 @@ TEST(asio_backend, reads_and_writes_descriptors) {
   EXPECT_EQ(text, "line\n");
 }
 
+// By completions a file is always ready, and a number that is no descriptor is refused by each operation.
+#if !UNIO_TESTS_COMPLETIONS
 TEST(asio_backend, refuses_to_wait_for_a_regular_file) {
   asio::io_context c;
   std::FILE* const file = std::tmpfile();
@@ -279,6 +281,8 @@ TEST(asio_backend, refuses_a_number_that_is_no_descriptor) {
   d.assign(1 << 20, why);
   EXPECT_EQ(why, asio::error::bad_descriptor);
 }
+
+#endif
 
 TEST(asio_backend, connects_unix_sockets) {
   asio::io_context c;

@@ -3,13 +3,70 @@
 // is not included: what is left is the registration of buffers, of which a ring could make use. These are
 // used as all others are.
 //
-// A program that has no epoll by ASIO_DISABLE_EPOLL has Asio's own ring.
+// A program that has no epoll by ASIO_DISABLE_EPOLL has its sockets and descriptors on this service, by completions:
+// then it is the context's only one, for timers too.
 
 #include "asio/detail/config.hpp"
 
 #if defined(ASIO_HAS_IO_URING_AS_DEFAULT)
-#pragma GCC system_header // for include_next
-#include_next "asio/detail/io_uring_service.hpp"
+
+// Before the guard: the scheduler includes this file again, and needs the class complete at its own end.
+#include "asio/detail/scheduler.hpp"
+
+#ifndef ASIO_DETAIL_IO_URING_SERVICE_HPP
+#define ASIO_DETAIL_IO_URING_SERVICE_HPP
+
+#include "asio/detail/concurrency_hint.hpp"
+#include "asio/detail/conditionally_enabled_mutex.hpp"
+#include "asio/detail/io_uring_operation.hpp"
+#include "asio/detail/op_queue.hpp"
+#include "asio/detail/reactor_op.hpp"
+#include "asio/detail/scheduler_task.hpp"
+#include "asio/detail/throw_error.hpp"
+#include "asio/detail/timer_queue_base.hpp"
+#include "asio/detail/timer_queue_set.hpp"
+#include "asio/detail/wait_op.hpp"
+#include "asio/error.hpp"
+#include "asio/execution_context.hpp"
+#include "asio/version.hpp"
+#if ASIO_VERSION >= 103800
+#include "asio/detail/slim_mutex.hpp"
+#endif
+
+// Asio's operations fill in entries by its inline functions. What liburing's library has is not needed.
+#include <liburing.h>
+
+#define UNIO_ASIO(name) ASIO_##name
+#define UNIO_ASIO_VERSION ASIO_VERSION
+#define UNIO_ASIO_IS_KNOWN (ASIO_VERSION == 102201 || ASIO_VERSION == 103802)
+#define UNIO_ASIO_MARK_NAME(function) unio_asio_marks_##function
+#define UNIO_ASIO_MANGLED "_ZN4asio6detail16io_uring_service"
+#define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS0_8op_queueINS0_19scheduler_operationEEE"
+#define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
+#if ASIO_VERSION < 103800
+#define UNIO_ASIO_BEGIN namespace asio { namespace detail {
+#define UNIO_ASIO_END } }
+#else
+#define UNIO_ASIO_BEGIN namespace asio { ASIO_INLINE_NAMESPACE_BEGIN namespace detail {
+#define UNIO_ASIO_END } ASIO_INLINE_NAMESPACE_END }
+#endif
+
+#include "asio/detail/push_options.hpp"
+#include "unio/detail/asio_completions.hpp"
+#include "asio/detail/pop_options.hpp"
+
+#undef UNIO_ASIO
+#undef UNIO_ASIO_VERSION
+#undef UNIO_ASIO_IS_KNOWN
+#undef UNIO_ASIO_MARK_NAME
+#undef UNIO_ASIO_MANGLED
+#undef UNIO_ASIO_MANGLED_RUN
+#undef UNIO_ASIO_MANGLED_INTERRUPT
+#undef UNIO_ASIO_BEGIN
+#undef UNIO_ASIO_END
+
+#endif
+
 #elif !defined(ASIO_DETAIL_IO_URING_SERVICE_HPP)
 #define ASIO_DETAIL_IO_URING_SERVICE_HPP
 

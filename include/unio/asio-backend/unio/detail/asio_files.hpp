@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <type_traits>
 
 UNIO_ASIO_BEGIN
@@ -231,7 +232,9 @@ class files_on_unio {
     if (!i.watch_->can_wait()) {
       reactor_.deregister_descriptor(fd, i.watch_, false);
       reactor_.cleanup_descriptor_data(i.watch_);
-      i.file_ = add(new file(*this, fd, i.is_stream_));
+      file* const f = new (std::nothrow) file(*this, fd, i.is_stream_);
+      if (!f) return ec = failure(ENOMEM, error::get_system_category());
+      i.file_ = add(f);
     }
     i.descriptor_ = fd;
     i.state_ = descriptor_ops::possible_dup;

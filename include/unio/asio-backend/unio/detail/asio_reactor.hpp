@@ -7,44 +7,23 @@
 //
 // C++11, as Asio is.
 
-#if !UNIO_ASIO_IS_KNOWN && !defined(UNIO_ASIO_ANY)
-#error "unio::asio knows Asio 1.22.1, 1.38.2, Boost 1.74, 1.81; -DUNIO_ASIO_ANY=1 tries it with this one"
-#endif
-
+#include "unio/detail/asio_loop.hpp"
 #include "unio/detail/asio_waiting.hpp"
 
-#include <unio/foreign_reactor.hpp>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
 #include <cstddef>
-#include <limits>
-#include <system_error>
 
 UNIO_ASIO_BEGIN
 
 // All but what makes it a service of the context. A class of its own, because functions of it then have other
 // names than Asio's.
-class reactor_on_unio
-#if UNIO_ASIO_VERSION >= 101900
-    : public scheduler_task
-#endif
-{
-  typedef decltype(reactor_op::ec_) failure;
-#if UNIO_ASIO_VERSION >= 103800
-  typedef conditionally_enabled_mutex<slim_mutex> mutex;
-#else
-  typedef conditionally_enabled_mutex mutex;
-#endif
-  typedef mutex::scoped_lock guard;
-
+class reactor_on_unio : public loop_on_unio {
  public:
   enum op_types { read_op = 0, write_op = 1, connect_op = 1, except_op = 2, max_ops = 3 };
 
   // A descriptor. As an operation it is what the scheduler runs when the descriptor is ready.
   class watched : public operation, public unio::foreign_watch {
     friend class reactor_on_unio;
+    friend struct objects_on_unio<watched>;
 
     explicit watched(reactor_on_unio& r)
         : operation(&watched::run_ready),
@@ -144,7 +123,7 @@ class reactor_on_unio
     reactor_on_unio& reactor_;
     watched* next_;
     watched* previous_;
-    waiting_ops queued_[max_ops];
+    waiting_ops<reactor_op> queued_[max_ops];
     bool try_first_[max_ops];
     bool watches_writing_;
     bool ended_; // closed, or the reactor was shut down
@@ -168,36 +147,14 @@ class reactor_on_unio
    private:
     on_over over_;
   };
-  unio::foreign_reactor& driver() { return reactor_; }
-  static failure error_of(std::int64_t result) {
-    return failure(result < 0 ? static_cast<int>(-result) : 0, error::get_system_category());
-  }
-
   explicit reactor_on_unio(execution_context& context)
-      : context_(context),
-        scheduler_(use_service<scheduler>(context)),
-#if UNIO_ASIO_VERSION >= 103800
-        lock_(config(context).get("reactor", "registration_locking", true),
-              config(context).get("reactor", "registration_locking_spin_count", 0)),
-        io_locking_(config(context).get("reactor", "io_locking", true)),
-        io_spins_(config(context).get("reactor", "io_locking_spin_count", 0)),
-        watches_lock_(lock_.enabled(), lock_.spin_count()),
-#else
-        lock_(UNIO_ASIO(CONCURRENCY_HINT_IS_LOCKING)(REACTOR_REGISTRATION, scheduler_.concurrency_hint())),
-        io_locking_(UNIO_ASIO(CONCURRENCY_HINT_IS_LOCKING)(REACTOR_IO, scheduler_.concurrency_hint())),
-        watches_lock_(lock_.enabled()),
-#endif
-        is_shut_down_(false),
-        has_timers_(false) {
-    throw_error(translate(reactor_.open()), "unio::foreign_reactor");
-    if (io_locking_ && watches_lock_.enabled()) reactor_.list_by(&reactor_on_unio::list_waiting, this);
+      : loop_on_unio(context, new objects_on_unio<watched>),
+        watches_(static_cast<objects_on_unio<watched>&>(kept())) {
+    list_by(&reactor_on_unio::list_waiting, this);
   }
 
   void end() {
-    reactor_.list_by(0, 0);
-    guard hold(lock_);
-    is_shut_down_ = true;
-    hold.unlock();
+    begin_shutdown();
     op_queue<operation> ops;
     while (watched* w = watches_.live) {
       w->collect_all(ops);
@@ -208,13 +165,6 @@ class reactor_on_unio
     timers_.get_all_timers(ops);
     scheduler_.abandon_operations(ops);
   }
-
-  void after_fork(execution_context::fork_event event) {
-    if (event == execution_context::fork_child)
-      throw_error(translate(reactor_.after_fork()), "unio::foreign_reactor after fork");
-  }
-
-  void init_task() { scheduler_.init_task(); }
 
   // Returns 0 or errno, as the two below.
   int register_descriptor(socket_type descriptor, per_descriptor_data& data) {
@@ -230,9 +180,6 @@ class reactor_on_unio
     source = 0;
   }
 
-  void post_immediate_completion(operation* op, bool is_continuation) const {
-    scheduler_.post_immediate_completion(op, is_continuation);
-  }
   void start_op(int direction, socket_type descriptor, per_descriptor_data& data, reactor_op* op,
                 bool is_continuation, bool may_try) {
     start_op(direction, descriptor, data, op, is_continuation, may_try, &reactor_on_unio::post_now, this);
@@ -267,7 +214,7 @@ class reactor_on_unio
     if (!data) return;
     op_queue<operation> ops;
     guard hold(data->lock_);
-    waiting_ops& queue = data->queued_[direction];
+    waiting_ops<reactor_op>& queue = data->queued_[direction];
     for (std::size_t left = queue.size(); left != 0; --left) {
       reactor_op* const op = queue.front();
       if (op->cancellation_key_ != key) {
@@ -296,107 +243,35 @@ class reactor_on_unio
     data = 0;
   }
 
-  template <class Queue> void add_timer_queue(Queue& queue) {
-    guard hold(lock_);
-    timers_.insert(&queue);
-  }
-  template <class Queue> void remove_timer_queue(Queue& queue) {
-    guard hold(lock_);
-    timers_.erase(&queue);
-  }
-
-  template <class Queue, class Time>
-  void schedule_timer(Queue& queue, const Time& time, typename Queue::per_timer_data& timer, wait_op* op) {
-    guard hold(lock_);
-    if (is_shut_down_) return scheduler_.post_immediate_completion(op, false);
-    bool const is_earliest = queue.enqueue_timer(time, timer, op);
-    has_timers_.store(true, std::memory_order_relaxed);
-    scheduler_.work_started();
-    // A thread that waits has to wait for less.
-    if (is_earliest) reactor_.interrupt();
-  }
-
-  template <class Queue>
-  std::size_t cancel_timer(Queue& queue, typename Queue::per_timer_data& timer,
-                           std::size_t most = (std::numeric_limits<std::size_t>::max)()) {
-    op_queue<operation> ops;
-    guard hold(lock_);
-    std::size_t const n = queue.cancel_timer(timer, ops, most);
-    hold.unlock();
-    scheduler_.post_deferred_completions(ops);
-    return n;
-  }
-
-#if UNIO_ASIO_VERSION >= 101900
-  template <class Queue>
-  void cancel_timer_by_key(Queue& queue, typename Queue::per_timer_data* timer, void* key) {
-    op_queue<operation> ops;
-    guard hold(lock_);
-    queue.cancel_timer_by_key(timer, ops, key);
-    hold.unlock();
-    scheduler_.post_deferred_completions(ops);
-  }
-#endif
-
-  template <class Queue>
-  void move_timer(Queue& queue, typename Queue::per_timer_data& target,
-                  typename Queue::per_timer_data& source) {
-    op_queue<operation> ops;
-    guard hold(lock_);
-    queue.cancel_timer(target, ops);
-    queue.move_timer(target, source);
-    hold.unlock();
-    scheduler_.post_deferred_completions(ops);
-  }
-
   void run(long usec, op_queue<operation>& ops) {
-    // A timer that is scheduled after this look interrupts the driver.
-    bool const has_timers = has_timers_.load(std::memory_order_relaxed);
-    if (has_timers && usec != 0) usec = time_to_timer(usec);
-    unio::foreign_event events[128];
-    std::size_t const n = reactor_.run(
-        usec < 0 ? std::chrono::nanoseconds(-1) : std::chrono::nanoseconds(std::chrono::microseconds(usec)),
-        events, sizeof events / sizeof *events);
-    for (std::size_t i = 0; i < n; ++i) {
-      if (events[i].watch == 0) {
-        transfer* const t = static_cast<transfer*>(events[i].transfer);
+    run_driver(usec, ops, [this, &ops](unio::foreign_event const& event) {
+      if (event.watch == 0) {
+        transfer* const t = static_cast<transfer*>(event.transfer);
         t->over_(t, ops);
-        continue;
+        return;
       }
-      watched* const w = static_cast<watched*>(events[i].watch);
-      UNIO_ASIO(HANDLER_REACTOR_EVENTS)((context_, reinterpret_cast<uintmax_t>(w), tracked(events[i].what)));
+      watched* const w = static_cast<watched*>(event.watch);
+      UNIO_ASIO(HANDLER_REACTOR_EVENTS)((context_, reinterpret_cast<uintmax_t>(w), tracked(event.what)));
       // The scheduler has run what was pushed here before this is called again.
       if (!ops.is_enqueued(w)) {
-        w->task_result_ = events[i].what;
+        w->task_result_ = event.what;
         ops.push(w);
       } else {
-        w->task_result_ |= events[i].what;
+        w->task_result_ |= event.what;
       }
-    }
-    if (has_timers) {
-      guard hold(lock_);
-      timers_.get_ready_timers(ops);
-      if (timers_.all_empty()) has_timers_.store(false, std::memory_order_relaxed);
-    }
+    });
   }
-
-  void interrupt() { reactor_.interrupt(); }
 
  private:
   // For unio::dump_pending, on any thread.
   static void list_waiting(void* loop, unio::foreign_list& all) {
     reactor_on_unio& self = *static_cast<reactor_on_unio*>(loop);
-    guard hold(self.watches_lock_);
+    guard hold(self.objects_lock_);
     for (watched* w = self.watches_.live; w; w = w->next_) w->list(all);
   }
 
   static void post_now(operation* op, bool is_continuation, const void* self) {
     static_cast<reactor_on_unio const*>(self)->post_immediate_completion(op, is_continuation);
-  }
-
-  static failure translate(std::error_code const& e) {
-    bool const is_errno = e.category() == std::system_category() || e.category() == std::generic_category();
-    return failure(is_errno ? e.value() : e ? EINVAL : 0, error::get_system_category());
   }
 
   // Nothing is queued yet. False: it is done, one way or the other.
@@ -466,32 +341,12 @@ class reactor_on_unio
   }
 
   watched* take() {
-    guard hold(watches_lock_);
-    watched* w = watches_.free;
-    if (w) {
-      watches_.free = w->next_;
-    } else {
-      w = new watched(*this);
-    }
-    w->previous_ = 0;
-    w->next_ = watches_.live;
-    if (watches_.live) watches_.live->previous_ = w;
-    watches_.live = w;
-    return w;
+    guard hold(objects_lock_);
+    return watches_.take(*this);
   }
-  // The memory stays, for an event of it may be under way.
   void give_back(watched* w) {
-    guard hold(watches_lock_);
-    (w->previous_ ? w->previous_->next_ : watches_.live) = w->next_;
-    if (w->next_) w->next_->previous_ = w->previous_;
-    w->next_ = watches_.free;
-    watches_.free = w;
-  }
-  long time_to_timer(long usec) {
-    // A clock that is set is noticed within five minutes.
-    const long most = 5L * 60 * 1000 * 1000;
-    guard hold(lock_);
-    return timers_.wait_duration_usec(usec < 0 || usec > most ? most : usec);
+    guard hold(objects_lock_);
+    watches_.give_back(w);
   }
 
 #if defined(ASIO_ENABLE_HANDLER_TRACKING) || defined(BOOST_ASIO_ENABLE_HANDLER_TRACKING)
@@ -504,34 +359,7 @@ class reactor_on_unio
   }
 #endif
 
-  execution_context& context_;
-  scheduler& scheduler_;
-  mutex lock_; // of the timers
-  bool io_locking_;
-#if UNIO_ASIO_VERSION >= 103800
-  int io_spins_;
-#endif
-  mutex watches_lock_; // of the two lists
-  bool is_shut_down_;
-  std::atomic<bool> has_timers_;
-  timer_queue_set timers_;
-  struct lists {
-    lists() : live(0), free(0) {}
-    ~lists() {
-      delete_all(live);
-      delete_all(free);
-    }
-    static void delete_all(watched* w) {
-      while (w) {
-        watched* const next = w->next_;
-        delete w;
-        w = next;
-      }
-    }
-    watched* live;
-    watched* free;
-  } watches_;
-  unio::foreign_reactor reactor_; // ends before the watches do
+  objects_on_unio<watched>& watches_;
 };
 
 class epoll_reactor : public execution_context_service_base<epoll_reactor>, public reactor_on_unio {
@@ -548,15 +376,4 @@ class epoll_reactor : public execution_context_service_base<epoll_reactor>, publ
 
 UNIO_ASIO_END
 
-// Each object that was compiled with Asio's own reactor has functions of these names, at every level of
-// optimisation. Here they are thread-local variables, and no linker takes one for the other: a program has
-// either kind of reactor, never half of each. The linker's message names the section.
-extern "C" {
-#define UNIO_ASIO_MARK \
-  __attribute__((weak, used, section(".tbss.objects_with_unio_asio_and_with_stock_asio_in_one_program")))
-extern __thread char UNIO_ASIO_MARK UNIO_ASIO_MARK_NAME(run) __asm__(UNIO_ASIO_MANGLED_RUN);
-extern __thread char UNIO_ASIO_MARK UNIO_ASIO_MARK_NAME(interrupt) __asm__(UNIO_ASIO_MANGLED_INTERRUPT);
-}
-__thread char UNIO_ASIO_MARK_NAME(run);
-__thread char UNIO_ASIO_MARK_NAME(interrupt);
-#undef UNIO_ASIO_MARK
+#include "unio/detail/asio_marks.hpp"

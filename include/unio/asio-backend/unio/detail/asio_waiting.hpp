@@ -1,5 +1,5 @@
 // unio/detail/asio_waiting.hpp: the operations of a descriptor that wait for one direction, in their order.
-// Part of asio_reactor.hpp; there is no guard.
+// Part of asio_reactor.hpp and of asio_completions.hpp; there is no guard.
 //
 // Where unio or Asio records what waits (UNIO_TRACK_PENDING, ASIO_ENABLE_HANDLER_TRACKING), each has the time
 // and the places at which it began to; otherwise this is Asio's queue and no more.
@@ -22,10 +22,10 @@ UNIO_ASIO_BEGIN
 
 #if UNIO_ASIO_RECORDS
 
-class waiting_ops {
+template <class Op> class waiting_ops {
   struct record {
     record() : op(0) {}
-    reactor_op* op;
+    Op* op;
     std::chrono::steady_clock::time_point since;
     std::vector<unio::foreign_place> places;
   };
@@ -33,8 +33,8 @@ class waiting_ops {
  public:
   bool empty() const { return all_.empty(); }
   std::size_t size() const { return all_.size(); }
-  reactor_op* front() { return all_.empty() ? 0 : all_.front().op; }
-  void push(reactor_op* op) {
+  Op* front() { return all_.empty() ? 0 : all_.front().op; }
+  void push(Op* op) {
     all_.push_back(record());
     record& r = all_.back();
     r.op = op;
@@ -65,32 +65,32 @@ class waiting_ops {
 
 #else
 
-class waiting_ops {
+template <class Op> class waiting_ops {
  public:
   bool empty() const { return all_.empty(); }
   std::size_t size() {
     std::size_t n = 0;
-    for (reactor_op* op = all_.front(); op; op = op_queue_access::next(op)) ++n;
+    for (Op* op = all_.front(); op; op = op_queue_access::next(op)) ++n;
     return n;
   }
-  reactor_op* front() { return all_.front(); }
-  void push(reactor_op* op) { all_.push(op); }
+  Op* front() { return all_.front(); }
+  void push(Op* op) { all_.push(op); }
   void pop() { all_.pop(); }
   void rotate() {
-    reactor_op* const op = all_.front();
+    Op* const op = all_.front();
     all_.pop();
     all_.push(op);
   }
   void move_all(op_queue<operation>& to) { to.push(all_); }
   void list(unio::foreign_watch const& watch, unsigned what, unio::foreign_list& to) {
-    for (reactor_op* op = all_.front(); op; op = op_queue_access::next(op)) {
+    for (Op* op = all_.front(); op; op = op_queue_access::next(op)) {
       unio::foreign_waiting const w = {&watch, what, std::chrono::steady_clock::time_point(), 0, 0};
       to.add(w);
     }
   }
 
  private:
-  op_queue<reactor_op> all_;
+  op_queue<Op> all_;
 };
 
 #endif

@@ -3,13 +3,62 @@
 // is not included: what is left is the registration of buffers, of which a ring could make use. These are
 // used as all others are.
 //
-// A program that has no epoll by BOOST_ASIO_DISABLE_EPOLL has Asio's own ring.
+// A program that has no epoll by BOOST_ASIO_DISABLE_EPOLL has its sockets and descriptors on this service, by completions:
+// then it is the context's only one, for timers too.
 
 #include <boost/asio/detail/config.hpp>
 
 #if defined(BOOST_ASIO_HAS_IO_URING_AS_DEFAULT)
-#pragma GCC system_header // for include_next
-#include_next <boost/asio/detail/io_uring_service.hpp>
+
+// Before the guard: the scheduler includes this file again, and needs the class complete at its own end.
+#include <boost/asio/detail/scheduler.hpp>
+
+#ifndef BOOST_ASIO_DETAIL_IO_URING_SERVICE_HPP
+#define BOOST_ASIO_DETAIL_IO_URING_SERVICE_HPP
+
+#include <boost/asio/detail/concurrency_hint.hpp>
+#include <boost/asio/detail/conditionally_enabled_mutex.hpp>
+#include <boost/asio/detail/io_uring_operation.hpp>
+#include <boost/asio/detail/op_queue.hpp>
+#include <boost/asio/detail/reactor_op.hpp>
+#include <boost/asio/detail/scheduler_task.hpp>
+#include <boost/asio/detail/throw_error.hpp>
+#include <boost/asio/detail/timer_queue_base.hpp>
+#include <boost/asio/detail/timer_queue_set.hpp>
+#include <boost/asio/detail/wait_op.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/version.hpp>
+
+// Asio's operations fill in entries by its inline functions. What liburing's library has is not needed.
+#include <liburing.h>
+
+#define UNIO_ASIO(name) BOOST_ASIO_##name
+#define UNIO_ASIO_VERSION BOOST_ASIO_VERSION
+#define UNIO_ASIO_IS_KNOWN (BOOST_ASIO_VERSION == 101800 || BOOST_ASIO_VERSION == 102600)
+#define UNIO_ASIO_MARK_NAME(function) unio_boost_asio_marks_##function
+#define UNIO_ASIO_MANGLED "_ZN5boost4asio6detail16io_uring_service"
+#define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS1_8op_queueINS1_19scheduler_operationEEE"
+#define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
+#define UNIO_ASIO_BEGIN namespace boost { namespace asio { namespace detail {
+#define UNIO_ASIO_END } } }
+
+#include <boost/asio/detail/push_options.hpp>
+#include "unio/detail/asio_completions.hpp"
+#include <boost/asio/detail/pop_options.hpp>
+
+#undef UNIO_ASIO
+#undef UNIO_ASIO_VERSION
+#undef UNIO_ASIO_IS_KNOWN
+#undef UNIO_ASIO_MARK_NAME
+#undef UNIO_ASIO_MANGLED
+#undef UNIO_ASIO_MANGLED_RUN
+#undef UNIO_ASIO_MANGLED_INTERRUPT
+#undef UNIO_ASIO_BEGIN
+#undef UNIO_ASIO_END
+
+#endif
+
 #elif !defined(BOOST_ASIO_DETAIL_IO_URING_SERVICE_HPP)
 #define BOOST_ASIO_DETAIL_IO_URING_SERVICE_HPP
 

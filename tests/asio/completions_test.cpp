@@ -1,0 +1,112 @@
+// Asio's sockets and descriptors by completions (ASIO_HAS_IO_URING and ASIO_DISABLE_EPOLL): what differs from the
+// reactor, whose tests run on it too.
+
+#include "asio.hpp"
+
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+namespace {
+
+using namespace test;
+
+/// How many completions the only ring of the process has brought; -1: there is none.
+long completions() {
+  for (int fd = 3; fd != 64; ++fd) {
+    char name[64] = {};
+    std::string const number = std::to_string(fd);
+    if (::readlink(("/proc/self/fd/" + number).c_str(), name, sizeof name - 1) < 0) continue;
+    if (std::string(name) != "anon_inode:[io_uring]") continue;
+    std::ifstream info("/proc/self/fdinfo/" + number);
+    for (std::string line; std::getline(info, line);)
+      if (line.rfind("CqTail:", 0) == 0) return std::stol(line.substr(7));
+  }
+  return -1;
+}
+
+// The canary: with a reactor's readiness a message has one completion at most, and a system call for each half.
+TEST(asio_completions, both_halves_of_a_message_are_made_by_the_ring) {
+  asio::io_context c(1);
+  connection pair(c);
+  auto& service = asio::use_service<asio::detail::io_uring_service>(c);
+  if (std::string(service.driver().driver()) != "io_uring") GTEST_SKIP() << "there is no ring";
+  constexpr int messages = 50;
+  long const before = completions();
+  char byte = 0;
+  for (int i = 0; i != messages; ++i) {
+    bool sent = false;
+    bool received = false;
+    pair.there.async_read_some(asio::buffer(&byte, 1), [&](failure e, std::size_t) { received = !e; });
+    pair.here.async_write_some(asio::buffer("x", 1), [&](failure e, std::size_t) { sent = !e; });
+    c.restart();
+    c.run();
+    ASSERT_TRUE(sent && received);
+  }
+  if (before < 0) GTEST_SKIP() << "the kernel does not tell how many completions a ring has had";
+  EXPECT_GE(completions() - before, 2 * messages);
+}
+
+TEST(asio_completions, bytes_that_have_arrived_are_lost_by_no_cancel) {
+  asio::io_context c;
+  connection pair(c);
+  for (int i = 0; i != 200; ++i) {
+    char got[2] = {};
+    std::size_t n = 0;
+    pair.there.async_read_some(asio::buffer(got, 1), [&](failure e, std::size_t bytes) {
+      if (e) {
+        EXPECT_EQ(e, asio::error::operation_aborted);
+        EXPECT_EQ(bytes, 0U);
+      }
+      n = bytes;
+    });
+    c.restart();
+    if (i % 2 == 0) c.poll();
+    asio::write(pair.here, asio::buffer("x", 1));
+    if (i % 3 == 0) c.poll();
+    pair.there.cancel();
+    c.run();
+    if (n == 0) n = pair.there.read_some(asio::buffer(got, 1));
+    ASSERT_EQ(n, 1U);
+    ASSERT_EQ(got[0], 'x');
+  }
+}
+
+TEST(asio_completions, cancel_ends_an_operation_on_a_descriptor_that_does_not_block) {
+  asio::io_context c;
+  connection pair(c);
+  pair.there.non_blocking(true);
+  char byte = 0;
+  failure why;
+  pair.there.async_read_some(asio::buffer(&byte, 1), [&](failure e, std::size_t) { why = e; });
+  c.poll();
+  c.poll(); // it waits for readiness by now
+  pair.there.cancel();
+  c.restart();
+  c.run_for(5s);
+  EXPECT_EQ(why, asio::error::operation_aborted);
+}
+
+TEST(asio_completions, an_object_is_used_again_after_one_was_closed_with_all_directions_pending) {
+  asio::io_context c;
+  int ended = 0;
+  for (int i = 0; i != 50; ++i) {
+    connection pair(c);
+    char bytes[2];
+    auto const end = [&](failure e, std::size_t) { ended += e == asio::error::operation_aborted; };
+    pair.there.async_read_some(asio::buffer(bytes, 1), end);
+    pair.there.async_read_some(asio::buffer(bytes + 1, 1), end);
+    pair.there.async_wait(tcp::socket::wait_error, [&](failure e) { end(e, 0); });
+    c.restart();
+    if (i % 2 == 0) c.poll();
+    pair.there.close();
+    c.run();
+  }
+  EXPECT_EQ(ended, 150);
+}
+
+} // namespace
