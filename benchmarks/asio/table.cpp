@@ -42,7 +42,8 @@ std::vector<echo_server> servers_of(settings const& s, std::string const& name,
   };
   return {one("asio, epoll", "epoll", ""), one("asio, io_uring", "io_uring", "_uring"),
           one("unio asio, epoll", "epoll", "_unio", "epoll"),
-          one("unio asio, io_uring", "io_uring", "_unio", "uring")};
+          one("unio asio, io_uring", "io_uring", "_unio", "uring"),
+          one("unio asio, completions", "io_uring", "_completions", "uring")};
 }
 
 std::vector<echo_server> adapters(settings const& s) {
@@ -72,7 +73,8 @@ table asio_table(settings const& s) {
       .rounds = s.quick ? 1 : 7,
       .notes =
           {"asio: the reactor that comes with it, on epoll and on its io_uring. unio asio: the same "
-           "source, compiled with unio::asio. unio adapter: coroutines of Asio's on unio's sockets.",
+           "source, compiled with unio::asio; completions: with the macros of Asio's io_uring too. unio "
+           "adapter: coroutines of Asio's on unio's sockets.",
            fmt::format("echo: 64 bytes, one thread; server and load generator are pinned, to two "
                        "processors. {}: {} threads in run(), each connection has a strand; on all "
                        "processors. {}: Beast, a request of Boost.Asio's and keep-alive.",
