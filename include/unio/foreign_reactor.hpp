@@ -1,16 +1,16 @@
 // unio/foreign_reactor.hpp: unio's drivers for an event loop that was written for epoll(7) or poll(2).
 //
 //   foreign_watch     one descriptor, as the reactor knows it; a part of the loop's own object
-//   foreign_transfer  one operation that is made for the loop: a read or write of a file, or what an entry says
+//   foreign_transfer  one operation that is made for the loop: on a file, or what an entry says
 //   foreign_entry     that: an entry as io_uring has it
 //   foreign_event     what a watch has reported, or that a transfer is over
 //   foreign_reactor   waits for all of them, on io_uring or on epoll: chosen as every multiplexer is
 //
 // A foreign loop makes its own system calls and owns its descriptors; the reactor only says when to try
-// again. Or it has them made: transfers of files, by a ring or by threads that may block; what a loop that was
-// written for completions would submit to a ring, by a ring or on readiness. It belongs to no thread: whichever
-// thread of the loop has nothing else to do runs it, one at a time, and all others may add, arm and remove
-// watches, start and cancel transfers, and interrupt it.
+// again. Or it has them made: transfers of files, by a ring or by threads that may block; what a loop that
+// was written for completions would submit to a ring, by a ring or on readiness. It belongs to no thread:
+// whichever thread of the loop has nothing else to do runs it, one at a time, and all others may add, arm
+// and remove watches, start and cancel transfers, and interrupt it.
 //
 // This header is C++11, for loops that are. It includes nothing of unio but what is.
 
@@ -99,12 +99,13 @@ struct foreign_entry {
   std::uint64_t more[3];
 };
 
-/// One operation that is made for the loop: a read or write of a file, or what an entry says. It may be a base
-/// class.
+/// One operation that is made for the loop: a read or write of a file, or what an entry says. It may be a
+/// base class.
 ///
 /// Thread safety  distinct: yes; shared: what is said at foreign_reactor
 /// Lifetime       from start() until it is over it stays at its place, as its buffers do; it may be destroyed
 ///                before it is started, and after
+/// Cost           of its functions: none
 /// Moved-from     cannot be moved
 class foreign_transfer {
  public:
@@ -243,28 +244,30 @@ class UNIO_API foreign_reactor {
   /// Concurrency   any thread. Transfers that are under way at the same time move their bytes in any order.
   /// Cost          no allocation; one system call if it tries; on a ring none but one that wakes a thread
   ///               that waits
-  /// Runs as       epoll preadv2(2), pwritev2(2) on a thread of the library's, in a simulation at once · io_uring
-  ///               READV, WRITEV with the next run()
+  /// Runs as       epoll preadv2(2), pwritev2(2) on a thread of the library's, in a simulation at once ·
+  ///               io_uring READV, WRITEV with the next run()
   bool start(foreign_transfer& transfer, bool may_try) noexcept;
 
   /// Has a transfer made on a descriptor that may have to be waited for.
   ///
   /// Effects       a ring is given the entry as it is, with all others of the turn in one call; run() reports
   ///               when it is over. With epoll the call is made without waiting, here and whenever `watch`
-  ///               is ready, until it does not block. For that a descriptor may be put into non-blocking mode,
-  ///               where its call has no flag that says so. A file's is made as the function above does it.
+  ///               is ready, until it does not block. For that a descriptor may be put into non-blocking
+  ///               mode, where its call has no flag that says so. A file's is made as the function above
+  ///               does it.
   /// Returns       true: it is over, and will not be reported
-  /// Errors        in its result: what its call returned, as the kernel's entry would. With epoll EOPNOTSUPP: an
-  ///               opcode other than NOP, POLL_ADD (of one event), READV, WRITEV, READ, WRITE, READ_FIXED,
-  ///               WRITE_FIXED, SEND, RECV, SENDMSG, RECVMSG, ACCEPT and CONNECT, or flags of the entry.
-  ///               Registered buffers are used as any others.
-  /// Preconditions `watch` is of this descriptor, and the loop has not added it: the reactor does where it needs
-  ///               it. It is removed, by one of the functions above, before the descriptor is closed or given
-  ///               away, after its transfers were cancelled.
+  /// Errors        in its result: what its call returned, as the kernel's entry would. With epoll
+  ///               EOPNOTSUPP: an opcode other than NOP, POLL_ADD (not multishot), READV, WRITEV, READ,
+  ///               WRITE, READ_FIXED, WRITE_FIXED, SEND, RECV, SENDMSG, RECVMSG, ACCEPT and CONNECT, or
+  ///               flags of the entry. Registered buffers are used as any others.
+  /// Preconditions `watch` is of this descriptor, and the loop has not added it: the reactor does where it
+  ///               needs it. It is removed, by one of the functions above, before the descriptor is closed
+  ///               or given away, after its transfers were cancelled.
   /// Buffers       what the entry points to is the caller's; untouched by others until it is over
-  /// Concurrency   any thread. Transfers of one direction that are under way at the same time end in any order.
-  /// Cost          no allocation; on a ring none but a system call that wakes a thread that waits; epoll: that
-  ///               of the operation; when a descriptor is first used one or two more
+  /// Concurrency   any thread. Transfers of one direction that are under way at the same time end in any
+  ///               order.
+  /// Cost          no allocation; on a ring none but a system call that wakes a thread that waits; epoll:
+  ///               that of the operation; when a descriptor is first used one or two more
   /// Runs as       io_uring the entry, with the next run() · epoll recvmsg(2), sendmsg(2), accept4(2),
   ///               connect(2), preadv2(2), pwritev2(2), poll(2)
   bool start(foreign_transfer& transfer, foreign_watch& watch) noexcept;
@@ -311,8 +314,8 @@ class UNIO_API foreign_reactor {
   /// Cost          one system call if a thread is waiting, otherwise none
   void interrupt() noexcept;
 
-  /// Before a fork after which the child goes on to use the loop: takes back the transfers that the kernel has, so
-  /// that in neither process one of them is made before that process calls run().
+  /// Before a fork after which the child goes on to use the loop: takes back the transfers that the kernel
+  /// has, so that in neither process one of them is made before that process calls run().
   ///
   /// Concurrency   as run()
   /// Cost          epoll none; io_uring as open()

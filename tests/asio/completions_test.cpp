@@ -1,5 +1,5 @@
-// Asio's sockets and descriptors by completions (ASIO_HAS_IO_URING and ASIO_DISABLE_EPOLL): what differs from the
-// reactor, whose tests run on it too.
+// Asio's sockets and descriptors by completions (ASIO_HAS_IO_URING and ASIO_DISABLE_EPOLL): what differs
+// from the reactor, whose tests run on it too.
 
 #include "asio.hpp"
 
@@ -29,7 +29,8 @@ long completions() {
   return -1;
 }
 
-// The canary: with a reactor's readiness a message has one completion at most, and a system call for each half.
+// The canary: with a reactor's readiness a message has one completion at most, and a system call for each
+// half.
 TEST(asio_completions, both_halves_of_a_message_are_made_by_the_ring) {
   asio::io_context c(1);
   connection pair(c);

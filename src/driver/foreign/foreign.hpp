@@ -26,8 +26,8 @@ enum class transfer_place : std::uint32_t {
   over,        ///< it has its result, and is to be reported
 };
 
-/// The members of foreign_watch and of foreign_transfer. All but those that are atomic are read and changed under
-/// the reactor's lock, or by the one that has the transfer.
+/// The members of foreign_watch and of foreign_transfer. All but those that are atomic are read and changed
+/// under the reactor's lock, or by the one that has the transfer.
 struct foreign_access {
   static foreign_transfer*& next(foreign_transfer& t) noexcept { return t.next_transfer_; }
   static foreign_transfer*& previous(foreign_transfer& t) noexcept { return t.previous_transfer_; }

@@ -1,5 +1,5 @@
-// Each case is what io_uring/opdef.c does with an entry of that opcode. Where no flag of a call says that it is
-// not to wait, the descriptor is put into non-blocking mode.
+// Each case is what io_uring/opdef.c does with an entry of that opcode. Where no flag of a call says that it
+// is not to wait, the descriptor is put into non-blocking mode.
 
 #include "driver/foreign/perform.hpp"
 

@@ -18,8 +18,8 @@ std::int64_t perform_on_file(foreign_transfer& t, int flags) noexcept;
 std::int64_t perform_unwaiting(foreign_transfer& t) noexcept;
 unsigned readiness_of(foreign_transfer& t) noexcept;
 
-/// After `result` bytes were received, and fewer than there was room for: whether nothing more can be there. Of
-/// a stream of TCP's that has no urgent data.
+/// After `result` bytes were received, and fewer than there was room for: whether nothing more can be there.
+/// Of a stream of TCP's that has no urgent data.
 bool has_emptied(foreign_transfer& t, std::int64_t result) noexcept;
 /// Finds out what has_emptied() needs to know of a descriptor. Cost: a system call.
 void find_kind(foreign_watch& w) noexcept;

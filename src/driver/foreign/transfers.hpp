@@ -6,8 +6,8 @@
 //             └────── with_worker ───────┘
 //
 // `waiting`: its call was made, and would have blocked; it is made again when the watch of its descriptor
-// reports. Between a call and the list of those that wait, which it joins under the lock, the watch may report:
-// the count of its changes tells, and the call is made again.
+// reports. Between a call and the list of those that wait, which it joins under the lock, the watch may
+// report: the count of its changes tells, and the call is made again.
 //
 // A driver that goes back before a transfer is over leaves it `queued`, for the next. What is over is in an
 // inbox, which any thread fills and the one that runs the reactor empties.
@@ -27,8 +27,8 @@ class foreign_transfers {
   foreign_transfers& operator=(foreign_transfers const&) = delete;
   ~foreign_transfers();
 
-  /// It is under way, of a file where no driver makes it. False: no worker takes it, and the caller makes it, by
-  /// make_now(), not under the lock.
+  /// It is under way, of a file where no driver makes it. False: no worker takes it, and the caller makes
+  /// it, by make_now(), not under the lock.
   bool begin(foreign_transfer& t, foreign_driver& d) noexcept;
   /// It waits for its watch, which is added. Returns 0, or -errno; then it is not under way.
   int wait(foreign_transfer& t, foreign_driver& d) noexcept;

@@ -1,8 +1,9 @@
 // src/driver/uring/transfers.hpp: the transfers of a foreign_reactor's that its ring makes.
 //
-// The kernel looks for a descriptor's file when it takes the entry. Until then the number must not be closed. So
-// what is not filled in is in a list, from which cancelling takes it back; and a thread that cancels what another
-// has filled in waits until the kernel was entered: the same call submits, and waits for completions.
+// The kernel looks for a descriptor's file when it takes the entry. Until then the number must not be
+// closed. So what is not filled in is in a list, from which cancelling takes it back; and a thread that
+// cancels what another has filled in waits until the kernel was entered: the same call submits, and waits
+// for completions.
 
 #pragma once
 
@@ -21,8 +22,8 @@
 
 namespace unio::inline v0_1::driver {
 
-/// All is called under the reactor's lock, but what says otherwise; fill() and what follows it by the thread that
-/// waits.
+/// All is called under the reactor's lock, but what says otherwise; fill() and what follows it by the thread
+/// that waits.
 class ring_transfers {
  public:
   explicit ring_transfers(ring& r) noexcept : ring_(r) {}
@@ -94,8 +95,8 @@ class ring_transfers {
       first_ = &owned;
     }
   }
-  /// For a thread that cancels: until the kernel was told of all that is filled in, after which it looks for no
-  /// descriptor by its number. At most as long as it takes another thread to submit them.
+  /// For a thread that cancels: until the kernel was told of all that is filled in, after which it looks for
+  /// no descriptor by its number. At most as long as it takes another thread to submit them.
   void await_taken() noexcept {
     while (is_entering_.load(std::memory_order_acquire) &&
            !ring_.has_taken(until_.load(std::memory_order_relaxed)))

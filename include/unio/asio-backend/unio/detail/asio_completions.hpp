@@ -1,9 +1,10 @@
 // unio/detail/asio_completions.hpp: the service under Asio's sockets and descriptors for io_uring, over
-// unio::foreign_reactor. The two io_uring_service.hpp include this, once for each namespace: there is no guard.
+// unio::foreign_reactor. The two io_uring_service.hpp include this, once for each namespace: there is no
+// guard.
 //
-// Asio's operations fill in entries as for a ring of Asio's own. Each goes to the driver: a ring takes all of a
-// turn in one call; with epoll the call that the entry stands for is made on readiness. An object has a queue for
-// each direction; the driver has the first of a queue.
+// Asio's operations fill in entries as for a ring of Asio's own. Each goes to the driver: a ring takes all
+// of a turn in one call; with epoll the call that the entry stands for is made on readiness. An object has a
+// queue for each direction; the driver has the first of a queue.
 //
 // C++11, as Asio is.
 
@@ -212,8 +213,8 @@ class completions_on_unio : public loop_on_unio {
     objects_.give_back(o);
   }
 
-  // Under the object's lock, as those that follow. The first of a queue, which the driver has not, is given to it;
-  // what is over at once is taken out, and the next is first.
+  // Under the object's lock, as those that follow. The first of a queue, which the driver has not, is given
+  // to it; what is over at once is taken out, and the next is first.
   void begin(io_object::queue& q, op_queue<operation>& ops) {
     while (io_uring_operation* op = q.ops.front()) {
       ::io_uring_sqe sqe;

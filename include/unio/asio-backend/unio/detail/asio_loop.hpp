@@ -1,6 +1,6 @@
-// unio/detail/asio_loop.hpp: what the two services of Asio's over unio::foreign_reactor have in common: opening and
-// waiting, timers, fork, and the memory that lives as long as the driver does. Part of asio_reactor.hpp and of
-// asio_completions.hpp; there is no guard.
+// unio/detail/asio_loop.hpp: what the two services of Asio's over unio::foreign_reactor have in common:
+// opening and waiting, timers, fork, and the memory that lives as long as the driver does. Part of
+// asio_reactor.hpp and of asio_completions.hpp; there is no guard.
 
 #if !UNIO_ASIO_IS_KNOWN && !defined(UNIO_ASIO_ANY)
 #error "unio::asio knows Asio 1.22.1, 1.38.2, Boost 1.74, 1.81; -DUNIO_ASIO_ANY=1 tries it with this one"
@@ -22,7 +22,8 @@ struct kept_on_unio {
   virtual ~kept_on_unio() {}
 };
 
-// Objects that the driver knows of. Their memory stays until it has ended, for an event of one may be under way.
+// Objects that the driver knows of. Their memory stays until it has ended, for an event of one may be under
+// way.
 template <class Object> struct objects_on_unio : kept_on_unio {
   objects_on_unio() : live(0), free(0) {}
   ~objects_on_unio() {

@@ -1,5 +1,5 @@
-// unio/detail/asio_marks.hpp: what keeps objects that were compiled with Asio's own reactor out of a program. Part of
-// asio_reactor.hpp and of asio_completions.hpp; there is no guard.
+// unio/detail/asio_marks.hpp: what keeps objects that were compiled with Asio's own reactor out of a
+// program. Part of asio_reactor.hpp and of asio_completions.hpp; there is no guard.
 
 // Each object that was compiled with Asio's own reactor has functions of these names, at every level of
 // optimisation. Here they are thread-local variables, and no linker takes one for the other: a program has

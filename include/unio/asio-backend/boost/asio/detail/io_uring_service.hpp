@@ -3,8 +3,8 @@
 // is not included: what is left is the registration of buffers, of which a ring could make use. These are
 // used as all others are.
 //
-// A program that has no epoll by BOOST_ASIO_DISABLE_EPOLL has its sockets and descriptors on this service, by completions:
-// then it is the context's only one, for timers too.
+// A program that has no epoll by BOOST_ASIO_DISABLE_EPOLL has its sockets and descriptors on this service,
+// by completions: then it is the context's only one, for timers too.
 
 #include <boost/asio/detail/config.hpp>
 
