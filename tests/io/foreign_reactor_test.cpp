@@ -609,4 +609,60 @@ TEST(foreign_loops, says_why_it_does_not_open) {
   EXPECT_EQ(r.open(), unio::error::unknown_driver);
 }
 
+// Entries: what a loop that was written for completions would submit to a ring.
+
+TEST(foreign_entries, are_made_when_their_descriptor_is_ready) {
+  int ends[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  unio::foreign_watch watch;
+  unio::foreign_transfer transfer;
+  unio::foreign_reactor reactor;
+  ASSERT_FALSE(reactor.open());
+  char byte = 0;
+  unio::foreign_entry entry{};
+  entry.opcode = 27; // RECV
+  entry.fd = ends[0];
+  entry.address = reinterpret_cast<std::uintptr_t>(&byte);
+  entry.length = 1;
+  transfer.set_entry(entry);
+  EXPECT_FALSE(reactor.start(transfer, watch));
+  unio::foreign_event events[4];
+  EXPECT_EQ(reactor.run(std::chrono::nanoseconds(0), events, 4), 0U);
+  ASSERT_EQ(::write(ends[1], "x", 1), 1);
+  std::size_t n = 0;
+  for (int i = 0; i != 100 && n == 0; ++i) n = reactor.run(std::chrono::milliseconds(50), events, 4);
+  ASSERT_EQ(n, 1U);
+  EXPECT_EQ(events[0].transfer, &transfer);
+  EXPECT_EQ(transfer.result(), 1);
+  EXPECT_EQ(byte, 'x');
+  EXPECT_FALSE(reactor.start(transfer, watch));
+  EXPECT_TRUE(reactor.cancel(transfer));
+  n = 0;
+  for (int i = 0; i != 100 && n == 0; ++i) n = reactor.run(std::chrono::milliseconds(50), events, 4);
+  ASSERT_EQ(n, 1U);
+  EXPECT_EQ(transfer.result(), -ECANCELED);
+  reactor.remove_before_close(watch);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+TEST(foreign_entries, that_no_call_can_make_are_refused_without_a_ring) {
+  unio::foreign_watch watch;
+  unio::foreign_transfer transfer;
+  unio::foreign_reactor reactor;
+  ASSERT_FALSE(reactor.open());
+  if (std::string_view(reactor.driver()) != "epoll") GTEST_SKIP() << "a ring refuses what it does not know";
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  unio::foreign_entry entry{};
+  entry.opcode = 200;
+  entry.fd = ends[0];
+  transfer.set_entry(entry);
+  EXPECT_TRUE(reactor.start(transfer, watch));
+  EXPECT_EQ(transfer.result(), -EOPNOTSUPP);
+  reactor.remove_before_close(watch);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
 } // namespace
