@@ -76,7 +76,7 @@ class foreign_watch {
   bool is_waiting_ = false;
   std::atomic<bool> is_added_{false};
   bool can_wait_ = false;
-  bool is_kept_ = false; // a ring that was given up may have a request
+  bool is_kept_ = false;                  // a ring that was given up may have a request
   bool carries_ = false;                  // transfers: it is the reactor's to add
   bool expects_ = true;                   // when something was received last there was more
   std::uint8_t kind_ = 0;                 // what is known of the descriptor

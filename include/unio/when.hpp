@@ -88,8 +88,8 @@ template <detail::task_range R>
 /// Success  no exception; if the value is a result, an io_result or another std::expected, a value in it
 /// Returns  when_any_result<T...>: which was first, and all outcomes: one that could no longer be stopped has
 ///          its value there, so bytes that it has read are not lost
-/// Errors   if none succeeds, the first failure: its exception is thrown, or its value returned. So it goes on
-///          after a time limit that was exceeded: `race` does not
+/// Errors   if none succeeds, the first failure: its exception is thrown, or its value returned. So it goes
+///          on after a time limit that was exceeded: `race` does not
 /// Source   P2300 §4.20.12, where an error is no value; P0159 §2.9 for the name
 template <detail::can_be_awaited... A>
   requires(sizeof...(A) > 0)
@@ -104,13 +104,13 @@ template <detail::task_range R>
   requires(std::is_lvalue_reference_v<R> || std::is_trivially_copyable_v<std::remove_cvref_t<R>>)
 [[nodiscard]] auto when_any(R&& tasks);
 
-/// Waits for the first of them that ends, whether it succeeds or fails, asks the others to stop, and waits for
-/// them. Otherwise as when_all.
+/// Waits for the first of them that ends, whether it succeeds or fails, asks the others to stop, and waits
+/// for them. Otherwise as when_all.
 ///
 ///   auto const first = co_await race(timeout(grace, connections.join()), signals.co_wait());
 ///
-/// Returns  when_any_result<T...>: which ended first, and all outcomes: one that could no longer be stopped has
-///          its value there, so bytes that it has read are not lost
+/// Returns  when_any_result<T...>: which ended first, and all outcomes: one that could no longer be stopped
+///          has its value there, so bytes that it has read are not lost
 /// Errors   an exception of the first to end is thrown; an error in its result is a value
 /// Source   P0159 §2.9; JavaScript's Promise.race and tokio's select! for the meaning
 template <detail::can_be_awaited... A>

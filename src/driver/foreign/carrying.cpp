@@ -1,5 +1,5 @@
-// Transfers of a foreign_reactor that are of a watch: their calls are made here and now, and again when the watch
-// reports. A ring makes them itself.
+// Transfers of a foreign_reactor that are of a watch: their calls are made here and now, and again when the
+// watch reports. A ring makes them itself.
 
 #include "driver/foreign/perform.hpp"
 #include "driver/foreign/state.hpp"

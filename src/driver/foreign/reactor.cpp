@@ -139,8 +139,8 @@ bool foreign_reactor::cancel(foreign_transfer& t) noexcept {
       s.driver->is_of_another();
   bool const is_free = s.transfers.cancel(t, *s.driver);
   if (!is_of_another) return is_free;
-  // What waits for a peer, and keeps its descriptor open, is taken back now. That of a file ends by itself: its
-  // ring cancels it when its thread runs next, which is also when it would be reported.
+  // What waits for a peer, and keeps its descriptor open, is taken back now. That of a file ends by itself:
+  // its ring cancels it when its thread runs next, which is also when it would be reported.
   if (foreign_access::watch(t) != nullptr) {
     s.call_runner(guard);
     return is_free;

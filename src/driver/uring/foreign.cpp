@@ -1,6 +1,6 @@
 // A foreign_reactor's driver on io_uring: for each descriptor a request that reports edges until it is
-// removed (a multishot POLL_ADD), and one more for writing when that is first asked for; for each transfer its
-// entry (transfers.hpp).
+// removed (a multishot POLL_ADD), and one more for writing when that is first asked for; for each transfer
+// its entry (transfers.hpp).
 //
 // Only the thread that waits touches the submission queue. What others add, arm and start is in a list, which
 // the next wait() submits; a thread that waits already is woken for it.

@@ -86,10 +86,11 @@ void scheduler::take_baton(thread& t) noexcept {
 }
 
 // The C library gives the heap and the stack of a thread that has ended to the next that begins, and where
-// objects lie decides which locks they share in some programs: so no thread goes on before they are given back.
+// objects lie decides which locks they share in some programs. So no thread goes on before they are given
+// back.
 void scheduler::await_end() noexcept {
   timespec const moment{0, 50'000};
-  for (unsigned tries = 0; tries != tries_until_gone; ++tries) { // a destructor of its may wait
+  for (unsigned tries = 0; tries != tries_until_gone; ++tries) { // its destructors may wait
     if (sys::call(SYS_tgkill, ::getpid(), leaving_, 0) != 0) break;
     (void)(tries < 100 ? sys::call(SYS_sched_yield) : sys::call(SYS_nanosleep, &moment, nullptr));
   }
