@@ -30,28 +30,13 @@
 #include "asio/file_base.hpp"
 #include "asio/version.hpp"
 
-#define UNIO_ASIO(name) ASIO_##name
-#if ASIO_VERSION < 103800
-#define UNIO_ASIO_IS_CONTINUATION asio_handler_cont_helpers::is_continuation
-#else
-#define UNIO_ASIO_IS_CONTINUATION ASIO_VERSIONED_NAME(handler_cont_helpers)::is_continuation
-#endif
-#if ASIO_VERSION < 103800
-#define UNIO_ASIO_BEGIN namespace asio { namespace detail {
-#define UNIO_ASIO_END } }
-#else
-#define UNIO_ASIO_BEGIN namespace asio { ASIO_INLINE_NAMESPACE_BEGIN namespace detail {
-#define UNIO_ASIO_END } ASIO_INLINE_NAMESPACE_END }
-#endif
+#include "unio/detail/asio_frame.hpp"
 
 #include "asio/detail/push_options.hpp"
 #include "unio/detail/asio_files.hpp"
 #include "asio/detail/pop_options.hpp"
 
-#undef UNIO_ASIO
-#undef UNIO_ASIO_IS_CONTINUATION
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif // defined(ASIO_HAS_FILE) && defined(ASIO_HAS_IO_URING)
 

@@ -36,34 +36,14 @@
 // Asio's operations fill in entries by its inline functions. What liburing's library has is not needed.
 #include <liburing.h>
 
-#define UNIO_ASIO(name) ASIO_##name
-#define UNIO_ASIO_VERSION ASIO_VERSION
-#define UNIO_ASIO_IS_KNOWN (ASIO_VERSION == 102201 || ASIO_VERSION == 103802)
-#define UNIO_ASIO_MARK_NAME(function) unio_asio_marks_##function
-#define UNIO_ASIO_MANGLED "_ZN4asio6detail16io_uring_service"
-#define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS0_8op_queueINS0_19scheduler_operationEEE"
-#define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
-#if ASIO_VERSION < 103800
-#define UNIO_ASIO_BEGIN namespace asio { namespace detail {
-#define UNIO_ASIO_END } }
-#else
-#define UNIO_ASIO_BEGIN namespace asio { ASIO_INLINE_NAMESPACE_BEGIN namespace detail {
-#define UNIO_ASIO_END } ASIO_INLINE_NAMESPACE_END }
-#endif
+#define UNIO_ASIO_SERVICE "16io_uring_service"
+#include "unio/detail/asio_frame.hpp"
 
 #include "asio/detail/push_options.hpp"
 #include "unio/detail/asio_completions.hpp"
 #include "asio/detail/pop_options.hpp"
 
-#undef UNIO_ASIO
-#undef UNIO_ASIO_VERSION
-#undef UNIO_ASIO_IS_KNOWN
-#undef UNIO_ASIO_MARK_NAME
-#undef UNIO_ASIO_MANGLED
-#undef UNIO_ASIO_MANGLED_RUN
-#undef UNIO_ASIO_MANGLED_INTERRUPT
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif
 
@@ -77,13 +57,7 @@
 
 #include <sys/uio.h>
 
-#if ASIO_VERSION < 103800
-#define UNIO_ASIO_BEGIN namespace asio { namespace detail {
-#define UNIO_ASIO_END } }
-#else
-#define UNIO_ASIO_BEGIN namespace asio { ASIO_INLINE_NAMESPACE_BEGIN namespace detail {
-#define UNIO_ASIO_END } ASIO_INLINE_NAMESPACE_END }
-#endif
+#include "unio/detail/asio_frame.hpp"
 
 #include "asio/detail/push_options.hpp"
 
@@ -102,8 +76,7 @@ UNIO_ASIO_END
 
 #include "asio/detail/pop_options.hpp"
 
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif // defined(ASIO_HAS_IO_URING)
 

@@ -39,23 +39,12 @@
 #include <new>
 #include <string>
 
-#define UNIO_ASIO(name) ASIO_##name
-#define UNIO_ASIO_VERSION ASIO_VERSION
-#if ASIO_VERSION < 103800
-#define UNIO_ASIO_BEGIN namespace asio { namespace detail {
-#define UNIO_ASIO_END } }
-#else
-#define UNIO_ASIO_BEGIN namespace asio { ASIO_INLINE_NAMESPACE_BEGIN namespace detail {
-#define UNIO_ASIO_END } ASIO_INLINE_NAMESPACE_END }
-#endif
+#include "unio/detail/asio_frame.hpp"
 
 #include "asio/detail/push_options.hpp"
 #include "unio/detail/asio_names.hpp"
 #include "asio/detail/pop_options.hpp"
 
-#undef UNIO_ASIO
-#undef UNIO_ASIO_VERSION
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif // UNIO_ASIO_RESOLVER_SERVICE_HPP

@@ -24,29 +24,14 @@
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/version.hpp>
 
-#define UNIO_ASIO(name) BOOST_ASIO_##name
-#define UNIO_ASIO_VERSION BOOST_ASIO_VERSION
-#define UNIO_ASIO_IS_KNOWN (BOOST_ASIO_VERSION == 101800 || BOOST_ASIO_VERSION == 102600)
-#define UNIO_ASIO_MARK_NAME(function) unio_boost_asio_marks_##function
-#define UNIO_ASIO_MANGLED "_ZN5boost4asio6detail13epoll_reactor"
-#define UNIO_ASIO_MANGLED_RUN UNIO_ASIO_MANGLED "3runElRNS1_8op_queueINS1_19scheduler_operationEEE"
-#define UNIO_ASIO_MANGLED_INTERRUPT UNIO_ASIO_MANGLED "9interruptEv"
-#define UNIO_ASIO_BEGIN namespace boost { namespace asio { namespace detail {
-#define UNIO_ASIO_END } } }
+#define UNIO_ASIO_SERVICE "13epoll_reactor"
+#include "unio/detail/boost_asio_frame.hpp"
 
 #include <boost/asio/detail/push_options.hpp>
 #include "unio/detail/asio_reactor.hpp"
 #include <boost/asio/detail/pop_options.hpp>
 
-#undef UNIO_ASIO
-#undef UNIO_ASIO_VERSION
-#undef UNIO_ASIO_IS_KNOWN
-#undef UNIO_ASIO_MARK_NAME
-#undef UNIO_ASIO_MANGLED
-#undef UNIO_ASIO_MANGLED_RUN
-#undef UNIO_ASIO_MANGLED_INTERRUPT
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif // defined(BOOST_ASIO_HAS_EPOLL)
 

@@ -30,19 +30,13 @@
 #include <boost/asio/file_base.hpp>
 #include <boost/asio/version.hpp>
 
-#define UNIO_ASIO(name) BOOST_ASIO_##name
-#define UNIO_ASIO_IS_CONTINUATION boost_asio_handler_cont_helpers::is_continuation
-#define UNIO_ASIO_BEGIN namespace boost { namespace asio { namespace detail {
-#define UNIO_ASIO_END } } }
+#include "unio/detail/boost_asio_frame.hpp"
 
 #include <boost/asio/detail/push_options.hpp>
 #include "unio/detail/asio_files.hpp"
 #include <boost/asio/detail/pop_options.hpp>
 
-#undef UNIO_ASIO
-#undef UNIO_ASIO_IS_CONTINUATION
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif // defined(BOOST_ASIO_HAS_FILE) && defined(BOOST_ASIO_HAS_IO_URING)
 

@@ -39,18 +39,12 @@
 #include <new>
 #include <string>
 
-#define UNIO_ASIO(name) BOOST_ASIO_##name
-#define UNIO_ASIO_VERSION BOOST_ASIO_VERSION
-#define UNIO_ASIO_BEGIN namespace boost { namespace asio { namespace detail {
-#define UNIO_ASIO_END } } }
+#include "unio/detail/boost_asio_frame.hpp"
 
 #include <boost/asio/detail/push_options.hpp>
 #include "unio/detail/asio_names.hpp"
 #include <boost/asio/detail/pop_options.hpp>
 
-#undef UNIO_ASIO
-#undef UNIO_ASIO_VERSION
-#undef UNIO_ASIO_BEGIN
-#undef UNIO_ASIO_END
+#include "unio/detail/asio_frame_end.hpp"
 
 #endif // UNIO_BOOST_ASIO_RESOLVER_SERVICE_HPP
