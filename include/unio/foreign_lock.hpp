@@ -27,7 +27,12 @@ class UNIO_API foreign_lock {
   foreign_lock& operator=(foreign_lock const&) = delete;
   ~foreign_lock();
 
+  /// Effects  waits until no thread holds it; the caller does from then on
+  /// Errors   those of std::mutex::lock(), by exception
   void lock() { mutex_.lock(); }
+  /// Effects  no thread holds it any more
+  /// Errors   none
+  /// Preconditions the caller holds it
   void unlock() { mutex_.unlock(); }
 
  private:
