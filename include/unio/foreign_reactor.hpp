@@ -77,7 +77,7 @@ class foreign_watch {
   std::atomic<bool> is_added_{false};
   bool can_wait_ = false;
   bool is_kept_ = false;                  // a ring that was given up may have a request
-  bool carries_ = false;                  // transfers: it is the reactor's to add
+  std::atomic<bool> carries_{false};      // transfers: it is the reactor's to add
   bool expects_ = true;                   // when something was received last there was more
   std::uint8_t kind_ = 0;                 // what is known of the descriptor
   std::atomic<std::uint8_t> unready_{0};  // what it was not ready for, and has not reported since

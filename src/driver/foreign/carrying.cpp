@@ -59,7 +59,7 @@ std::size_t foreign_reactor::state::carry(foreign_event* events, std::size_t fou
   std::size_t others = 0;
   for (std::size_t i = 0; i != found; ++i) {
     foreign_watch* const w = events[i].watch;
-    if (w == nullptr || !foreign_access::carries(*w)) {
+    if (w == nullptr || !foreign_access::carries(*w).load(std::memory_order_relaxed)) {
       events[others++] = events[i];
       continue;
     }

@@ -34,7 +34,7 @@ std::error_code foreign_reactor::add(foreign_watch& w, int fd, unsigned interest
   std::scoped_lock const guard(s.lock);
   // Relaxed: dump_pending may look, without the lock.
   std::atomic_ref(foreign_access::fd(w)).store(fd, std::memory_order_relaxed);
-  foreign_access::carries(w) = false;
+  foreign_access::carries(w).store(false, std::memory_order_relaxed);
   if (int const r = s.add(w, interest); r < 0) return detail::to_error_code(r);
   s.tell_sleeper();
   return {};
@@ -124,7 +124,7 @@ bool foreign_reactor::start(foreign_transfer& t, foreign_watch& w) noexcept {
   // Relaxed: dump_pending may look, without the lock.
   std::atomic_ref(foreign_access::fd(w)).store(foreign_access::entry(t).fd, std::memory_order_relaxed);
   foreign_access::watch(t) = &w;
-  foreign_access::carries(w) = true;
+  foreign_access::carries(w).store(true, std::memory_order_relaxed);
   foreign_access::is_connecting(t) = false;
   return s.start(t, w);
 }

@@ -49,7 +49,7 @@ void foreign_reactor::state::go_on_with(std::unique_ptr<foreign_driver> next) no
     if (keeps && foreign_access::armed(*w) != 0) foreign_access::is_kept(*w) = true;
     foreign_access::armed(*w) = 0;
     foreign_access::is_waiting(*w) = false;
-    if (foreign_access::carries(*w)) {
+    if (foreign_access::carries(*w).load(std::memory_order_relaxed)) {
       forget(*w);
       foreign_transfers::withdraw(*w);
     } else if (w->can_wait()) {
