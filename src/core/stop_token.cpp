@@ -2,6 +2,7 @@
 
 #include <unio/stop_token.hpp>
 
+#include <chrono>
 #include <thread>
 
 namespace unio::inline v0_1 {
@@ -12,7 +13,13 @@ void stop_source::lock() noexcept {
   for (int spins = 0;; ++spins) {
     std::uint32_t s = state_.load(std::memory_order_relaxed);
     if ((s & bit_locked) != 0) {
-      if (spins >= 64) std::this_thread::yield(); // the holder was preempted
+      // The holder was preempted; by this thread, if that has a higher priority of real time: then a yield
+      // does not let it run.
+      if (spins >= 1024) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50));
+      } else if (spins >= 64) {
+        std::this_thread::yield();
+      }
     } else if (state_.compare_exchange_weak(s, s | bit_locked,
                                             std::memory_order_acquire)) { // pairs: unlock()
       return;

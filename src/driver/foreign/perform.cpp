@@ -85,18 +85,12 @@ std::int64_t move_bytes(foreign_transfer& t, foreign_entry const& e) noexcept {
 
 std::int64_t perform_once(foreign_transfer& t, foreign_entry const& e) noexcept {
   constexpr int unwaiting = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (is_of_file(t)) return move_bytes(t, e);
   switch (e.opcode) {
     case IORING_OP_NOP:
       return 0;
     case IORING_OP_POLL_ADD:
       return e.length == 0 ? poll_now(e.fd, polled(e)) : -EOPNOTSUPP;
-    case IORING_OP_READV:
-    case IORING_OP_WRITEV:
-    case IORING_OP_READ:
-    case IORING_OP_WRITE:
-    case IORING_OP_READ_FIXED:
-    case IORING_OP_WRITE_FIXED:
-      return move_bytes(t, e);
     case IORING_OP_SENDMSG:
       return sys::sendmsg(e.fd, pointer<msghdr const>(e.address), flags_of(e) | unwaiting);
     case IORING_OP_RECVMSG:
