@@ -169,7 +169,7 @@ struct foreign_event {
 /// the reactor; when that thread has ended, the next may have one too. It goes on with epoll for good once a
 /// second thread runs it, and, from Linux 6.10 on, once another thread than the one that runs it has to take
 /// something back from the kernel: there the kernel does its part of a completion when that thread enters,
-/// and interrupts nobody. If UNIO_DRIVER is uring it goes on with a ring that any thread may use.
+/// and interrupts no thread. If UNIO_DRIVER is uring it goes on with a ring that any thread may use.
 ///
 /// Thread safety  run() and end_transfers(): one thread at a time, any thread; all others: any thread, also
 ///                while another runs; for one watch or transfer: one at a time

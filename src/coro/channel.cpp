@@ -17,7 +17,9 @@ namespace {
 
 constexpr std::uint32_t bit_available = 2 * wait_queue::unit; // in the word
 
-std::uint32_t marked(std::uint32_t word, bool is_available) noexcept {
+std::uint32_t marked(std::uint32_t word, std::size_t kept, std::size_t count,
+                     waiter_list const& senders) noexcept {
+  bool const is_available = kept < count || !senders.empty();
   return (word & ~bit_available) | (is_available ? bit_available : 0);
 }
 
@@ -115,7 +117,7 @@ wait_outcome channel_queue::try_send(void* value) noexcept {
   wait_outcome o = wait_outcome::none;
   locked([&](std::uint32_t& word, waiter_list& woken) {
     o = send_now(value, word, woken);
-    word = marked(word, kept_ < count_ || !senders_.empty());
+    word = marked(word, kept_, count_, senders_);
   });
   return o;
 }
@@ -126,7 +128,7 @@ wait_outcome channel_queue::try_receive(void* to) noexcept {
   wait_outcome o = wait_outcome::none;
   locked([&](std::uint32_t& word, waiter_list& woken) {
     o = receive_now(to, word, woken);
-    word = marked(word, kept_ < count_ || !senders_.empty());
+    word = marked(word, kept_, count_, senders_);
   });
   return o;
 }
@@ -136,7 +138,7 @@ void channel_queue::receive_kept(void* to) noexcept {
     --kept_;
     take(to);
     settle(word, woken);
-    word = marked(word, kept_ < count_ || !senders_.empty());
+    word = marked(word, kept_, count_, senders_);
   });
 }
 
@@ -168,7 +170,7 @@ bool channel_queue::admit(waiter& w, std::uint32_t& word, waiter_list& woken) no
       (is_send ? senders_ : waiters_).push(w);
     }
   }
-  word = marked(word, kept_ < count_ || !senders_.empty());
+  word = marked(word, kept_, count_, senders_);
   return w.outcome != wait_outcome::waiting && !yields_to_receive;
 }
 
@@ -176,7 +178,7 @@ void channel_queue::give_back(waiter& w, std::uint32_t& word, waiter_list& woken
   if (w.amount == sends) return;
   --kept_;
   settle(word, woken);
-  word = marked(word, kept_ < count_ || !senders_.empty());
+  word = marked(word, kept_, count_, senders_);
 }
 
 } // namespace unio::detail

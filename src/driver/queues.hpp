@@ -176,8 +176,8 @@ class work_queue {
 };
 
 /// Many threads push, one takes all at once, in the order of the pushes. `Link::next` is the member that
-/// links them. The lowest bit of the head says that its item is the only one; nobody has to look at the item,
-/// which another thread may have taken, to know that.
+/// links them. The lowest bit of the head says that its item is the only one: to know that no thread has to
+/// look at the item, which another one may have taken.
 template <class T, class Link, template <class> class Atomic = std::atomic> class inbox {
   static_assert(alignof(T) > 1);
 

@@ -7,7 +7,7 @@
 //
 // A request belongs to the thread that submitted it: that thread does the kernel's part of its completions,
 // when it enters the kernel or is interrupted, and its end cancels it. A request that was cancelled though
-// its watch is there, or though nobody cancelled its transfer, is made again. How requests are taken back:
+// its watch is there, or though its transfer was not cancelled, is made again. How requests are taken back:
 // foreign_ring.hpp.
 
 #include "driver/uring/foreign.hpp"
@@ -271,7 +271,7 @@ class foreign_uring final : public foreign_driver {
     return 0;
   }
 
-  // The kernel ended a request that nobody dropped: its thread has ended, or memory was short.
+  // The kernel ended a request that was not dropped: its thread has ended, or memory was short.
   [[gnu::cold, gnu::noinline]] void ended(foreign_watch& w, std::uint64_t tag, int result) noexcept {
     std::scoped_lock const guard(lock_);
     if (foreign_tag::find(tag) != &w) return;

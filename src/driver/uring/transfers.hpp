@@ -104,7 +104,7 @@ class ring_transfers {
   }
 
   enum class outcome : std::uint8_t { again, given, over };
-  /// The kernel has it no longer. `again`: it has ended though nobody cancelled it, and is to be made again;
+  /// The kernel has it no longer. `again`: it has ended though it was not cancelled, and is to be made again;
   /// `given`: a worker has it; `over`: with this `result`.
   outcome ended(foreign_transfer& t, std::int64_t& result, unsigned flags) noexcept {
     --in_kernel_;
