@@ -69,9 +69,10 @@ struct contents {
   int verdict = 0; // as check()
 };
 
-int look(int fd, contents& found) noexcept {
+int look(lock_file const& file, contents& found) noexcept {
+  int const fd = file.fd();
   struct stat s;
-  if (auto const e = sys::fstat(fd, &s); e < 0) return static_cast<int>(e);
+  if (int const e = file.status(s); e < 0) return e;
   ranges_header h = {};
   iovec const v{.iov_base = &h, .iov_len = sizeof h};
   auto const n = sys::uninterrupted([&] { return sys::preadv2(fd, &v, 1, 0, 0); });
@@ -81,9 +82,10 @@ int look(int fd, contents& found) noexcept {
 }
 
 // With the lock on `making_byte`. The process may be killed after any step.
-int make(int fd) noexcept {
+int make(lock_file const& file) noexcept {
+  int const fd = file.fd();
   contents found;
-  if (int const e = look(fd, found); e != 0) return e;
+  if (int const e = look(file, found); e != 0) return e;
   if (found.size == 0) {
     hooks::step("byte_ranges.empty");
     ranges_header const h = our_header();
@@ -131,7 +133,7 @@ struct byte_ranges::state {
 int byte_ranges::state::prepare(detail::waiting how) noexcept {
   int const fd = file.fd();
   contents found;
-  if (int const e = look(fd, found); e != 0) return e;
+  if (int const e = look(file, found); e != 0) return e;
   bool is_ready = found.verdict == 0 && found.size <= static_cast<std::int64_t>(file_bytes);
   lock_file beside;
   if (is_ready && !file.is_remote()) {
@@ -154,7 +156,7 @@ int byte_ranges::state::prepare(detail::waiting how) noexcept {
     return file.is_remote() ? 0 : map(beside);
   }
   e = file.refresh();
-  if (e == 0) e = make(fd);
+  if (e == 0) e = make(file);
   if (e == 0 && !file.is_remote()) e = make_notes();
   byte_lock::unlock_all(fd);
   return e;

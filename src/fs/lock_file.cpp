@@ -327,6 +327,8 @@ int lock_file::opened() noexcept {
   device_ = s.st_dev;
   inode_ = s.st_ino;
   is_remote_ = remote == 1;
+  // Pages that are read ahead may arrive when what is in them has changed, after refresh() dropped the rest.
+  if (is_remote_) (void)sys::fadvise(fd_, 0, 0, POSIX_FADV_RANDOM);
   return 0;
 }
 
@@ -439,20 +441,40 @@ bool lock_file::is_inherited() const noexcept { return generation_ != sys::fork_
 // Stale sizes, removed files, pages that were written elsewhere: FUSE trusts its cache for as long as its
 // server said, and a lock does not change that; NFS asks again when a file is opened or locked (nfs(5),
 // "Close-to-open cache consistency").
+namespace {
+// 0; 1: there is no such call; or a negative errno.
+int ask_the_server(int fd, struct statx& answer) noexcept {
+  auto const r = sys::uninterrupted(
+      [&] { return sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &answer); });
+  // EPERM: sandboxes that do not know the call
+  return r == -ENOSYS || r == -EPERM ? 1 : static_cast<int>(r);
+}
+} // namespace
+
 int lock_file::refresh(int fd) noexcept {
   struct statx ignored;
-  auto const r = sys::uninterrupted(
-      [&] { return sys::statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &ignored); });
-  if (r < 0 && r != -ENOSYS && r != -EPERM)
-    return static_cast<int>(r); // EPERM: sandboxes that do not know the call
+  if (int const e = ask_the_server(fd, ignored); e < 0) return e;
   (void)sys::fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  return 0;
+}
+
+int lock_file::status(int fd, struct stat& s) const noexcept {
+  struct statx now;
+  int const e = is_remote_ ? ask_the_server(fd, now) : 1;
+  if (e < 0) return e;
+  if (auto const r = sys::fstat(fd, &s); r < 0 || e == 1) return static_cast<int>(r);
+  s.st_mode = now.stx_mode;
+  s.st_nlink = now.stx_nlink;
+  s.st_uid = now.stx_uid;
+  s.st_gid = now.stx_gid;
+  s.st_size = static_cast<off_t>(now.stx_size);
   return 0;
 }
 
 int lock_file::is_still_named() const noexcept {
   struct stat s;
   if (is_remote_) { // the name may be cached, too
-    if (auto const r = sys::fstat(fd_, &s); r < 0) return r == -ESTALE ? 0 : static_cast<int>(r);
+    if (int const e = status(s); e < 0) return e == -ESTALE ? 0 : e;
     if (s.st_nlink == 0) return 0;
     if (int const e = refresh(directory_); e != 0) return e;
   }

@@ -139,10 +139,15 @@ class lock_file {
   [[nodiscard]] bool is_remote() const noexcept { return is_remote_; }
   /// Whether the process has forked since. Then this is the child's copy, whose descriptors are closed.
   [[nodiscard]] bool is_inherited() const noexcept;
-  /// On a remote filesystem, makes fstat() and read_at() see what the server has now, whatever is cached
-  /// here. 0, or a negative errno.
+  /// On a remote filesystem, makes read_at() see what the server has now, whatever is cached here; unless
+  /// another process is reading the same pages. 0, or a negative errno.
   [[nodiscard]] int refresh() const noexcept { return is_remote_ ? refresh(fd_) : 0; }
   static int refresh(int fd) noexcept;
+  /// fstat(2) of a file in the same filesystem: on a remote one, what the server answers to this call. What
+  /// the kernel keeps after it may be older: of two answers that cross it keeps the first that arrives. 0, or
+  /// a negative errno.
+  int status(int fd, struct stat& s) const noexcept;
+  int status(struct stat& s) const noexcept { return status(fd_, s); }
   /// Whether `name` in the directory it was opened from still leads to this inode. 1, 0, or a negative errno.
   [[nodiscard]] int is_still_named() const noexcept;
 

@@ -103,7 +103,6 @@ struct lock_files::state {
 
   [[nodiscard]] int dir() const noexcept { return directory.fd(); }
   void discard(int fd) const noexcept;
-  int look_at(int fd, struct stat& s) const noexcept;
   int open_existing(char const* name) const noexcept;
   int is_named(char const* name, struct stat const& s) const noexcept;
   void remove(char const* name, int fd) const noexcept;
@@ -158,13 +157,6 @@ void lock_files::state::give_back(request& r) noexcept {
 void lock_files::state::discard(int fd) const noexcept {
   if (directory.is_remote()) byte_lock::unlock_all(fd);
   lock_file::close_remembered(fd);
-}
-
-// fstat(2), of the current state: a previous holder may have marked or removed it.
-int lock_files::state::look_at(int fd, struct stat& s) const noexcept {
-  if (directory.is_remote())
-    if (int const e = lock_file::refresh(fd); e != 0) return e;
-  return static_cast<int>(sys::fstat(fd, &s));
 }
 
 // A descriptor. -ENOENT: it no longer exists, or was replaced.
@@ -246,7 +238,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
     }
     hooks::step("lock_files.locked");
     struct stat s;
-    int named = look_at(fd, s);
+    int named = directory.status(fd, s); // a previous holder may have marked or removed it
     if (named == 0) {
       f = {.fd = fd, .was_marked = is_marked(s), .was_told = false};
       if (is_removed(s)) {
@@ -274,7 +266,7 @@ int lock_files::state::mark(entity e, locked_file& f, bool& owner_died) const no
   int const code = byte_lock::try_lock(f.fd, told_byte, lock_kind::exclusive);
   if (code != 0) return code == -EAGAIN ? 0 : code;
   struct stat s;
-  if (int const failed = look_at(f.fd, s); failed != 0) return failed;
+  if (int const failed = directory.status(f.fd, s); failed != 0) return failed;
   f.was_told = is_marked(s); // false if a sharer got the report and has unlocked since we looked
   if (!f.was_told) byte_lock::unlock(f.fd, told_byte);
   owner_died = owner_died || f.was_told;
@@ -297,7 +289,8 @@ void lock_files::state::unlock(entity e, locked_file& f, bool was_owned) const n
 
 void lock_files::state::unlock_exclusive(char const* name, locked_file const& f) const noexcept {
   struct stat s;
-  if (look_at(f.fd, s) != 0 || s.st_nlink == 0) return; // removed by others: another file is there now
+  // Removed by others: another file is there now.
+  if (directory.status(f.fd, s) != 0 || s.st_nlink == 0) return;
   int const named = directory.is_remote() || is_removed(s) ? is_named(name, s) : 1;
   if (named == 1) remove(name, f.fd);
   if (named < 0) (void)sys::fchmod(f.fd, unmarked); // it stays, which is no death
@@ -312,7 +305,7 @@ void lock_files::state::unlock_shared(char const* name, locked_file const& f) co
   }
   hooks::step("lock_files.shared_alone");
   struct stat s;
-  if (e != 0 || look_at(f.fd, s) != 0 || is_marked(s)) return;
+  if (e != 0 || directory.status(f.fd, s) != 0 || is_marked(s)) return;
   if (is_named(name, s) == 1) remove(name, f.fd);
 }
 

@@ -18,7 +18,7 @@ inline constexpr char magic[16] = "unio memory_map";
 inline constexpr std::uint32_t version = 2;
 
 inline constexpr std::uint64_t lock_base = std::uint64_t{1} << 62;
-inline constexpr std::uint64_t sync_byte = lock_base + 3;     // taken and released: NFS looks again
+inline constexpr std::uint64_t sync_byte = lock_base + 3;     // exclusive: reads the map from afar
 inline constexpr std::uint64_t user_bytes = lock_base + 16;   // + number of the user, exclusive: it is alive
 inline constexpr std::uint64_t slot_bytes = lock_base + 4096; // + number of the slot: degraded
 

@@ -181,7 +181,7 @@ int detail::memory_map_base::state::open(path_handle const& base, path_view name
 // Checks the lock file's header, completely, before using any of it.
 int detail::memory_map_base::state::check_header(bool alone, bool& fresh) noexcept {
   struct stat s;
-  if (auto const r = sys::fstat(file.fd(), &s); r < 0) return static_cast<int>(r);
+  if (int const e = file.status(s); e < 0) return e;
   fresh = s.st_size == 0;
   if (fresh) return 0;
   if (static_cast<std::size_t>(s.st_size) < sizeof(map_header)) return native(error::not_a_lock_file);
@@ -254,7 +254,7 @@ int detail::memory_map_base::state::open_map(bool alone) noexcept {
 // user that is not alone must have the map that the others have.
 int detail::memory_map_base::state::check_map(bool alone, bool& is_ours) noexcept {
   struct stat s;
-  if (auto const r = sys::fstat(map_file.fd(), &s); r < 0) return static_cast<int>(r);
+  if (int const e = map_file.status(s); e < 0) return e;
   int const unfinished =
       is_unfinished(map_file.fd(), static_cast<std::uint64_t>(s.st_size), layout::file_size(p_.slots));
   if (unfinished != 0) return std::min(unfinished, 0);
@@ -397,13 +397,15 @@ int detail::memory_map_base::state::lock_in_kernel(holding& held, waiting how, u
   return 0;
 }
 
-// Taking and releasing a lock makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE
-// needs an explicit request.
+// Taking a lock makes NFS ask the server again (nfs(5), "Using file locks with NFS"); FUSE needs an explicit
+// request. It is held meanwhile: the pages that another process here has asked for, which may be older, are
+// not dropped.
 int detail::memory_map_base::state::read_from_afar(void* to, std::size_t n, std::uint64_t at) noexcept {
   if (int const e = byte_lock::lock(map_file.fd(), layout::sync_byte, lock_kind::exclusive); e != 0) return e;
+  int e = map_file.refresh();
+  if (e == 0) e = read_at(map_file.fd(), to, n, at);
   byte_lock::unlock(map_file.fd(), layout::sync_byte);
-  if (int const e = map_file.refresh(); e != 0) return e;
-  return read_at(map_file.fd(), to, n, at);
+  return e;
 }
 
 // A holder of the slot in the map has held it since before the epoch changed. This user cannot write there,

@@ -8,7 +8,7 @@
 //
 //   holder killed        the kernel releases at once; owner_died is reported once, to the next owner
 //   power loss           nothing is held afterwards; owner_died is reported if the file had been written back
-//   NFS                  as reliable as its locks; nineteen system calls for each entity, to bypass caches
+//   NFS                  as reliable as its locks; seventeen system calls for each entity, to bypass caches
 //   threads of one process  exclude each other like processes, also through two objects
 //   fork                 the child holds nothing and gets error::inherited_by_fork
 //   another descriptor on the inode closed  no effect: these are locks of open descriptions

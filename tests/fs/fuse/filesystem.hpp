@@ -43,6 +43,11 @@ struct switches {
   std::atomic<long> room{
       -1}; // how many bytes may still be written: what is beyond is cut off; -1: any number
 
+  // How many answers about attributes to machine 0 are kept until it asks again, about the same file: then
+  // they come first, and are old.
+  std::atomic<int> answers_to_keep{0};
+  std::atomic<int> answers_kept{0};
+
   // What the server was asked for: each request, and those for locks.
   std::atomic<long> requests{0};
   std::atomic<long> lock_requests{0};
