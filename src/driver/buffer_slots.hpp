@@ -8,6 +8,21 @@
 // and says which slot it stood in; the caller gets the buffer, and the slot another one from the pool.
 // Buffers never come back to a ring by themselves (netty#14788), so that they may be dropped on any thread:
 // only the ring's thread touches its slots.
+//
+// * Slots are on top of what a pool lends. Buffers in them are free by definition: no ring keeps one from
+//   another, and none has to be asked back. What the kernel has filled is lent when fewer than count() are;
+//   otherwise the operation asks the kernel to stop and waits in the pool's queue, with its bytes.
+// * An empty ring of buffers is no error. -ENOBUFS means that the operation reads by itself, into a buffer
+//   of the pool; if there is none, it queues. The same for every error that is the ring's and not the
+//   stream's.
+// * Values do not hold up others: a completion for an operation with an undelivered value is appended to
+//   what has arrived for it; the receiver gets one after the other, in its turns.
+// * Bytes beat stops, even where all buffers are lent: then the count is exceeded for a while.
+// * One request for many values is used where a trial, once per process, has brought the bytes and the end,
+//   in both orders (uring/choosing.cpp); it never polls first, because Linux 6.18 then brings the bytes of a
+//   Unix socket and never its end.
+// * Only rings with deferred task work have slots: their kernel reads nothing while no thread enters, so
+//   that a ring that is forbidden has told all that it has read.
 
 #pragma once
 

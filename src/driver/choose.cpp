@@ -1,4 +1,8 @@
 // Which backend: the one place that knows all of them.
+//
+// io_uring if a ring can be made and entered (a seccomp filter may allow one and not the other), else epoll,
+// with one line that says why (capabilities().why). Setup flags are tried from the best to the most modest,
+// and operations are probed.
 
 #include "driver/choose.hpp"
 

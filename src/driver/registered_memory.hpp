@@ -10,6 +10,19 @@
 //
 // A piece goes only when nothing uses its memory. The kernel keeps the pages of a piece that was given up
 // until the operations that it had begun have ended.
+//
+// * The lookup is made when the entry is, and the operation decides which entry becomes which
+//   (use_registered in its table): the same operation runs on a ring that has the memory, on one that may
+//   not have it, and on epoll. Before anything is offered it costs no instruction: the first offer changes
+//   the marks by which each ring knows the entries of its kernel.
+// * What came and went a ring learns by a version, before it looks anything up. So memory that lies where a
+//   pool's lay that has ended is never taken for it.
+// * What is refused is any memory: by RLIMIT_MEMLOCK, a filter, or a kernel before 5.19. It is counted, and
+//   tried again when the list has changed, not before: an attempt brings all of the piece into memory.
+// * An option when the pool is made, not a member that is called later: buffers that are lent would lie in
+//   memory that has been offered and in memory that has not, and their order of use would decide which.
+// * Not for what a socket receives or sends with a copy: the kernel copies anyway, WRITE_FIXED on a socket
+//   raises SIGPIPE, and READ_FIXED cannot leave out the attempt that is known to fail.
 
 #pragma once
 

@@ -1,4 +1,9 @@
 // Beginning a child, and what the child does before it is its program.
+//
+// The child shares this process's memory until it executes its program: the thread that launched it sleeps,
+// and the child only makes system calls and writes into its plan, which says in the end what failed. All is
+// put together before, in the parent. Where a filter refuses such a child, and under sanitizers, a forked
+// one runs the same code and reports through a socket.
 
 #include "handle/launch.hpp"
 

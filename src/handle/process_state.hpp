@@ -1,5 +1,7 @@
 // src/handle/process_state.hpp: what is known of the end of a process, and who removes a child that nobody
 // waits for.
+//
+// The status belongs to the process, not to a wait: the first that asks the kernel gets it, for all.
 
 #pragma once
 

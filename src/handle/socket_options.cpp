@@ -1,4 +1,7 @@
 // The options of sockets: one table, and the few ways in which a value is told to the kernel.
+//
+// What has to be said before a socket is bound, listens or connects is in the options of the functions that
+// make it, and goes through the same table. An option that IPv4 and IPv6 have under two names is one row.
 
 #include "core/escaped.hpp"
 #include "handle/sockets.hpp"

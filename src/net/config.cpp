@@ -1,3 +1,7 @@
+// What the system's files say of looking up names, and whether we can do that without the C library.
+//
+// direct_or_libc() is the rule by which the C library is asked.
+
 #include "net/config.hpp"
 
 #include "net/names.hpp"

@@ -1,6 +1,10 @@
 // Each name is asked for on a socket of its own, which is connected to the server: the kernel chooses another
 // port each time and drops what comes from elsewhere (RFC 5452 §9). What arrives nevertheless must have the
 // id and the question. Both questions of a name (A, AAAA) go at once and are answered in any order.
+//
+// c-ares writes the questions and reads the records of the answers (wire.cpp). Its channels are not used: a
+// channel belongs to one thread, has timers of its own, cancels all of its queries or none, and waits for
+// both families. Deadlines, stops, drivers, the simulation and threads come from the floors below.
 
 #include "net/query.hpp"
 

@@ -1,3 +1,9 @@
+// The system's files about names, read once for all look-ups.
+//
+// What is read is an immutable value that look-ups share; the files are looked at again every five seconds.
+// One look-up reads for all, a piece of 16 KiB at a time, and lets others run in between: a hosts file may
+// have 100,000 lines.
+
 #include "net/system_files.hpp"
 
 #include "net/names.hpp"

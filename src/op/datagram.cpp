@@ -1,4 +1,21 @@
 // What the operations of datagram sockets share.
+//
+// A stream's operation needs nothing but the caller's buffers; a message has a header. struct msghdr, the
+// list of buffers, the name and the control messages lie in the operation (message_memory), are written when
+// it is given to the kernel, and are pinned with it.
+//
+// * What a kernel may refuse is left out when it refuses: perform() sends the segments of a refused send
+//   singly, or without the mark of congestion, and notes that for the number of the descriptor
+//   (sys/descriptors.hpp), not in the handle, which may have moved. A ring's entry is the first attempt; its
+//   error leads to perform().
+// * Batches are not a ring's: one recvmmsg(2) or sendmmsg(2) for 32 datagrams costs less than 32 entries, so
+//   they wait for readiness on every driver.
+// * A queue of errors ends every wait at once, because the kernel reports POLLERR until it is empty. So an
+//   operation on such a socket is not given to the ring's own wait, and while an error lies there it is
+//   tried again after pauses (readiness::retry), as is a send to a Unix peer whose queue is full.
+// * Handles that were received close themselves (passed_handles), also when their message was truncated or
+//   the operation is destroyed. Without them the kernel is given no room for control messages, and drops
+//   them.
 
 #include "op/datagram.hpp"
 

@@ -3,6 +3,10 @@
 // What it means only the kernel knows. So it may be performed while no thread enters the ring, waits for
 // nothing that another driver could see, and is never performed by a system call of ours: where a ring would
 // be needed and is not there, perform() says so.
+//
+// prepare() looks whether the entry takes from the ring what unio's operations stand on. When its ring is
+// lost, it ends with std::errc::state_not_recoverable. It has no multishot form: the engine's own learns
+// from the first one that is refused, for all.
 
 #include "op/face.hpp"
 #include "sys/multishot.hpp"

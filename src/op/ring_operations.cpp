@@ -1,8 +1,8 @@
 // ring_operations(): the operations of io_uring up to Linux 6.19, in the order of their numbers
 // (include/uapi/linux/io_uring.h), with what unio does with each.
 //
-// A ring performs a call on names by one of the kernel's threads, which is slower than one of ours
-// (ARCHITECTURE.md, "Names of files").
+// A ring performs a call on names by one of the kernel's threads, which is slower than one of ours: see
+// op/call.hpp.
 
 #include "op/ring_operations.hpp"
 

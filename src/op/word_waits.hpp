@@ -10,6 +10,13 @@
 //
 // One that leaves does not wait for the thread, in whose call its word still stands. A wake-up that comes
 // there meanwhile is given to the next that waits on the word, here or anywhere else.
+//
+// To the engine such a wait is one for a resource, like that for a buffer of a pool: it joins, is granted
+// from elsewhere, or leaves. The kernel names only one of several words that were woken, so who wakes must
+// have changed the word before. The first wait of a process for a word of its own goes to the thread on a
+// ring too: a ring's wait that began before the process had a second thread is never woken. Where
+// futex_waitv is missing (before Linux 5.16, a filter) and where all places are taken, the word is looked at
+// as a lock on a file is, every 1, 2, 4, then 8 ms: late, but without a thread and without a bound.
 
 #pragma once
 

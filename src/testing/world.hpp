@@ -2,6 +2,16 @@
 //
 // The world knows nothing of operations and multiplexers: the table of system calls (table.cpp) asks it, and
 // the simulated kernel (kernel.cpp) performs operations by making the same calls.
+//
+// * Every entry of the table is decided. A call on a descriptor is the world's if the number is, else the
+//   system's; a call that opens or names something is the world's on its thread; what nothing has answered,
+//   a new entry of the table too, is refused with a line that names it. Nothing reaches the kernel by
+//   omission.
+// * There is one machine, which has every address. Latency, loss and errors belong to routes. A stream's
+//   bytes are `under_way` until an arrival, which is the world's own event and no work of the program's,
+//   puts them where they are read. The ends of a connection learn of each other's end by the same way.
+// * Time moves when nothing else can: when each kernel of the world has nothing to do, to the next deadline,
+//   event or arrival. A look that finds nothing takes a microsecond while something is under way.
 
 #pragma once
 

@@ -1,4 +1,10 @@
 // A backend that may not go on, and the one that takes its place while operations are in flight.
+//
+// Operations that the ring never took, or performs only when it is entered (sockets, pipes), are armed again
+// on epoll. Operations that the kernel may have begun (files, open, zero-copy sends) are never performed
+// again: the engine closes the ring, is notified of its end by a pipe whose far end the ring holds, and only
+// then ends these operations, with the kernel's result, or with std::errc::state_not_recoverable if that is
+// lost: each may have been done, or not.
 
 #include "driver/choose.hpp"
 #include "driver/engine/rooms.hpp"
