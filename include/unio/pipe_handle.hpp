@@ -13,6 +13,8 @@ struct anonymous_pipe;
 class UNIO_API pipe_handle : public io_handle {
  public:
   pipe_handle() = default;
+  pipe_handle(pipe_handle&&) = default; // declared, so that a copy is one error
+  pipe_handle& operator=(pipe_handle&&) = default;
 
   /// A new pipe. Errors: EMFILE, ENFILE.
   static result<anonymous_pipe> anonymous() noexcept;

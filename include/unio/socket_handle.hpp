@@ -103,6 +103,8 @@ class UNIO_API socket_handle : public io_handle {
   using side = socket_side;
 
   socket_handle() = default;
+  socket_handle(socket_handle&&) = default; // declared, so that a copy is one error
+  socket_handle& operator=(socket_handle&&) = default;
 
   /// A socket that is not connected. Errors: EMFILE, ENFILE, EAFNOSUPPORT.
   static result<socket_handle> create(address_family family) noexcept;
@@ -195,6 +197,8 @@ struct listen_options {
 class UNIO_API listening_socket_handle : public handle {
  public:
   listening_socket_handle() = default;
+  listening_socket_handle(listening_socket_handle&&) = default; // declared, so that a copy is one error
+  listening_socket_handle& operator=(listening_socket_handle&&) = default;
   /// Binds and listens. A Unix path must not exist.
   ///
   /// Effects  while the address is in use: the thread sleeps 1, 2, 4 and then 8 ms and tries again, until

@@ -14,7 +14,25 @@ struct tell_nobody {
   void operator()(std::error_code) const noexcept {}
 };
 
+/// What the compiler says of what cannot be called, as what_to_await.
+template <class F> struct what_is_called {
+  static_assert(std::invocable<F&, socket_handle>,
+                "for_each_connection calls this with a socket: write [](unio::socket_handle s) { ... }");
+};
+struct no_handler {
+  template <class F>
+    requires(!std::invocable<F&, socket_handle>)
+  no_handler(F&&) { // NOLINT: implicit
+    (void)what_is_called<F>();
+  }
+};
+
 } // namespace detail
+
+template <class... OnShortage>
+task<result<void>> for_each_connection(listening_socket_handle&, detail::no_handler, OnShortage&&...) {
+  __builtin_unreachable();
+}
 
 template <class F, class OnShortage>
   requires(std::invocable<F&, socket_handle> && std::invocable<OnShortage&, std::error_code>)

@@ -32,6 +32,26 @@ struct no_awaitable {
   }
 };
 
+/// In place of an executor, likewise.
+template <class E>
+concept is_place =
+    is_executor<std::remove_cvref_t<E>> || std::derived_from<std::remove_cvref_t<E>, io_multiplexer>;
+template <class E>
+concept has_executor = requires(E& e) {
+  { e.executor() } -> is_executor;
+};
+template <class E> struct where_to_run {
+  static_assert(!has_executor<E>, "this is no executor, but has one: write pool.executor() in place of pool");
+  static_assert(has_executor<E>, "this is neither an executor nor a multiplexer");
+};
+struct no_executor {
+  template <class E>
+    requires(!is_place<E>)
+  no_executor(E&&) { // NOLINT: implicit
+    (void)where_to_run<E>();
+  }
+};
+
 /// Stands for the value of what cannot be awaited.
 struct value_of_nothing {};
 

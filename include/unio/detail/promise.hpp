@@ -194,6 +194,9 @@ template <class T>
 concept is_function = requires(T& t) {
   { t() } -> can_be_awaited;
 };
+/// One with parameters.
+template <class T>
+concept has_parameters = std::is_function_v<std::remove_pointer_t<T>> || requires { &T::operator(); };
 template <class T>
 concept holds_tasks = requires(T& t) {
   typename std::remove_cvref_t<decltype(*t.begin())>::promise_type;
@@ -210,7 +213,7 @@ template <class A> consteval not_awaited why_not_awaited() noexcept {
   if (can_be_awaited<type>) return not_awaited::unmoved;
   if (is_time<type>) return not_awaited::time;
   if (is_operation<type>) return not_awaited::operation;
-  if (is_function<type>) return not_awaited::function;
+  if (is_function<type> || has_parameters<type>) return not_awaited::function;
   if (holds_tasks<type>) return not_awaited::tasks;
   if (is_result<type>) return not_awaited::result;
   return is_sender<type> ? not_awaited::sender : not_awaited::other;

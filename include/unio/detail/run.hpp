@@ -215,6 +215,12 @@ template <is_executor Executor, detail::startable A> auto run_on(Executor execut
 // What cannot be awaited: an error that says what to write.
 template <is_executor Executor, class... Rest> void async_run(Executor, detail::no_awaitable, Rest&&...) {}
 template <class... Rest> void async_run(io_multiplexer&, detail::no_awaitable, Rest&&...) {}
+template <detail::startable A, class... Rest> void async_run(detail::no_executor, A&&, Rest&&...) {}
+template <detail::startable A>
+detail::task_value_t<A> sync_wait(detail::no_executor, A&&, run_options const& = {}) {
+  __builtin_unreachable();
+}
+template <detail::startable A> detail::not_awaitable<A> run_on(detail::no_executor, A&&) { return {}; }
 template <class = void>
 detail::any_value run(io_multiplexer&, detail::no_awaitable, run_options const& = {}) {
   return {};
