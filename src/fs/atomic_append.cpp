@@ -465,7 +465,6 @@ int atomic_append::state::bury(request const& r, found const& dead, detail::wait
     seen before;
     if (e == 0) e = look(as_it, its, before);
     if (before.obstacle.at != 0) becomes = layout::done; // it was still waiting: states only grow
-    if (hooks::defect("untold")) becomes = layout::done;
     if (e == 0) e = write_state(r.fd, dead.at, becomes);
     hooks::step("bury.buried");
   }
@@ -508,7 +507,6 @@ int atomic_append::state::take_notes(request const& r, detail::entity_list const
           told |= bit;
           died = true;
         }
-        if (hooks::defect("told again")) told = c.told;
         if (told != c.told) failed = write_at(r.fd, &told, sizeof told, at + offsetof(cell, told));
         hooks::step("notes.told");
         std::uint64_t const all = (std::uint64_t{1} << c.count) - 1;
@@ -537,9 +535,8 @@ int atomic_append::state::note_told(request const& r, detail::entity_list const&
 // If it cannot be marked as done (EIO) the next in line takes it for dead: a report too many, but nothing
 // hangs.
 void atomic_append::state::finish(request const& r) noexcept {
-  int const e = r.at != 0 ? write_state(r.fd, r.at, layout::done) : 0; // 0: the file was cut off
+  if (r.at != 0) (void)write_state(r.fd, r.at, layout::done); // 0: the file was cut off
   hooks::step("unlock.done");
-  if (e != 0 && hooks::defect("L8")) return; // pretends that it is done
   byte_lock::unlock_all(r.fd);
   hooks::step("unlock.unlocked");
 }
@@ -627,8 +624,6 @@ int atomic_append::state::lock(detail::holding& held, detail::waiting how) noexc
     more.give_back(r.fd);
     return e;
   }
-  if (hooks::defect("L5")) byte_lock::unlock_all(r.fd); // pretends that the lock is for waiting only
-  if (hooks::defect("L6")) r.at = first.load(std::memory_order_relaxed);
   held.words[0] = static_cast<std::uint64_t>(r.fd);
   held.words[1] = r.at;
   return 0;

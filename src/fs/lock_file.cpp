@@ -32,12 +32,11 @@ int lock(int fd, std::uint64_t at, lock_kind kind) noexcept {
 }
 
 int lock_until(int fd, std::uint64_t at, lock_kind kind, detail::waiting how) noexcept {
-  if (hooks::defect("L3") && how.never()) return lock(fd, at, kind);
-  bool const sleeps = how.due_ns == deadline::forever && !how.spin && !hooks::defect("L4");
+  bool const sleeps = how.due_ns == deadline::forever && !how.spin;
   pause wait(how);
   for (;;) {
     int const e = try_lock(fd, at, kind);
-    if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;
+    if (e != -EAGAIN) return e;
     if (sleeps) return lock(fd, at, kind);
     if (int const stop = wait.next(); stop != 0) return stop;
   }
@@ -401,7 +400,7 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, detai
     if (int const e = f->refresh(); e != 0) return to_error_code(e);
     int const named = f->is_still_named();
     if (named < 0) return to_error_code(named);
-    if (named == 0 && !hooks::defect("L14")) continue; // others will join another file
+    if (named == 0) continue; // others will join another file
     int const e = byte_lock::try_lock(f->fd(), in_use_byte, lock_kind::exclusive);
     if (e != 0 && e != -EAGAIN) return to_error_code(e);
     alone = e == 0;
@@ -414,7 +413,6 @@ result<lock_file> lock_file::join(path_handle const& base, path_view name, detai
 int lock_file::joined() noexcept {
   // Replaces the exclusive lock by a shared one atomically (fcntl_locking(2)).
   if (int const e = byte_lock::lock(fd_, in_use_byte, lock_kind::shared); e != 0) return e;
-  if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);
   hooks::step("join.in_use");
   byte_lock::unlock(fd_, init_byte);
   hooks::step("join.done");
@@ -506,7 +504,6 @@ int descriptions::take(lock_file const& of) noexcept {
     std::lock_guard const alone(mutex_);
     if (count_ != 0) return free_[--count_];
   }
-  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // shares the open description
   result<int> const fd = of.open_description();
   return fd ? *fd : to_native(fd.error());
 }

@@ -248,7 +248,6 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
       named = is_mine && !directory.is_remote() ? s.st_nlink != 0 : is_named(name.text, s);
     }
     if (named == -ESTALE && ++stale != most_stale) named = 0;
-    if (hooks::defect("unverified")) named = 1;
     if (named == 1) return 0;
     discard(fd);
     if (named < 0) return named;

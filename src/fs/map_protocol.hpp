@@ -42,7 +42,7 @@
 //                                      its number. 0; -EAGAIN: it lives, or another user is recovering it;
 //                                      another negative errno
 //   forget(user)                       nothing of it is left
-//   step(name), defect(id)             hooks.hpp
+//   step(name)                         hooks.hpp
 
 #pragma once
 
@@ -230,7 +230,7 @@ template <class Environment> class protocol {
         if (s.word.compare_exchange_weak(word, (word & ~told_mask) | died_bit, std::memory_order_seq_cst))
           env::step("recover.told");
       }
-      if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0 && !env::defect("L13")) {
+      if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0) {
         s.readers[part].fetch_and(~bit, std::memory_order_seq_cst);
         env::step("recover.reader");
         wake(s.drain, INT_MAX);
@@ -401,7 +401,7 @@ template <class Environment> class protocol {
     int const recovered = probe(s, false);
     if (recovered == 1) return 0;
     if (stop == 0 && recovered == 0) return 0;
-    if (w.has_slept() && !env::defect("leaves silently")) wake(s.turn, 1); // it may have been reserved for me
+    if (w.has_slept()) wake(s.turn, 1); // it may have been reserved for me
     return recovered < 0 ? recovered : stop;
   }
 
@@ -411,7 +411,7 @@ template <class Environment> class protocol {
       if (int const e = await_release(slots_[i], w); e != 0) return e;
     }
     // The next sleeper may share, too.
-    if (w.has_slept() && !env::defect("shares silently")) wake(slots_[i].turn, 1);
+    if (w.has_slept()) wake(slots_[i].turn, 1);
     return 0;
   }
 
@@ -429,7 +429,7 @@ template <class Environment> class protocol {
       env::step("share.before_noting");
       bits.fetch_or(bit, std::memory_order_seq_cst);
       env::step("share.before_owner");
-      if (!env::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);
+      word = s.word.load(std::memory_order_seq_cst);
       got = owner_of(word) == 0;
       owner_waits = !got;
       if (!got) bits.fetch_and(~bit, std::memory_order_seq_cst);
@@ -510,10 +510,6 @@ template <class Environment> class protocol {
   }
 
   [[gnu::noinline]] bool take_notes(detail::holding& held) noexcept {
-    if (env::defect("told again"))
-      return std::ranges::any_of(held.entities, [&](entity e) {
-        return has_notes(slots_[e.value].word.load(std::memory_order_relaxed));
-      });
     bool died = false;
     for (entity const e : held.entities) died |= take_any(held, e);
     std::span<entity const> const asked = held.entities.asked();
@@ -554,12 +550,12 @@ template <class Environment> class protocol {
     slot_notes& n = notes_[i];
     for (std::size_t k = 0; k != std::size(n.dead); ++k) {
       std::uint64_t const is = n.dead[k].load(std::memory_order_relaxed);
-      if (is != note && !(is != 0 && env::defect("told by slot"))) continue;
+      if (is != note) continue;
       n.dead[k].store(0, std::memory_order_relaxed);
       env::step("notes.taken");
       // This very request also asked to share it, and got the report then.
       bool const was_told = teller_of(n.told_of.load(std::memory_order_relaxed), k) != 0;
-      if (was_told && !env::defect("teller stays")) untell_one(i, k);
+      if (was_told) untell_one(i, k);
       return true;
     }
     return false;
@@ -575,7 +571,7 @@ template <class Environment> class protocol {
         if (!n.told_of.compare_exchange_weak(told, told | teller(me_, k), std::memory_order_seq_cst))
           continue;
         env::step("notes.shared");
-        if (n.dead[k].load(std::memory_order_relaxed) == note || env::defect("no third look")) return true;
+        if (n.dead[k].load(std::memory_order_relaxed) == note) return true;
         untell_one(i, k);
         return false;
       }
@@ -629,7 +625,7 @@ template <class Environment> class protocol {
     slot_notes& n = notes_[i];
     std::uint64_t told = n.told_of.load(std::memory_order_seq_cst);
     for (std::size_t k = 0; k != std::size(n.dead); ++k) {
-      while (teller_of(told, k) == user && !env::defect("told stays")) {
+      while (teller_of(told, k) == user) {
         if (!n.told_of.compare_exchange_weak(told, told & ~teller(owner_mask, k), std::memory_order_seq_cst))
           continue;
         told &= ~teller(owner_mask, k);
@@ -642,7 +638,7 @@ template <class Environment> class protocol {
   // steps.
   void disown_for_dead(std::size_t i, std::uint64_t user) noexcept {
     slot& s = slots_[i];
-    std::uint64_t const noted = env::defect("untold") ? 0 : copy_owned(i);
+    std::uint64_t const noted = copy_owned(i);
     std::uint64_t word = s.word.load(std::memory_order_seq_cst);
     while ((word & noted) != noted)
       if (s.word.compare_exchange_weak(word, word | noted, std::memory_order_seq_cst)) break;

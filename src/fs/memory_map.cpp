@@ -65,20 +65,17 @@ struct map_machine {
   }
 
   static void step(char const* name) noexcept { hooks::step(name); }
-  static bool defect(char const* id) noexcept { return hooks::defect(id); }
 
   int is_alive(std::uint64_t user) noexcept {
     if (user == me) return 1; // its own locks do not conflict
     if (user > layout::users) return native(error::damaged_lock_file);
-    if (defect("stolen")) return 0; // takes slow users for dead
     return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);
   }
   // Holding its byte: no other user recovers it, or takes the number meanwhile.
   template <class F> int alone_with(std::uint64_t user, F undo) noexcept {
     int const fd = more.take(file);
     if (fd < 0) return fd;
-    int e = 0;
-    if (!defect("stolen")) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);
+    int const e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);
     if (e == 0) undo();
     byte_lock::unlock_all(fd);
     more.give_back(fd);

@@ -520,12 +520,10 @@ int update_files::state::commit(deadline until) noexcept {
   hooks::step("update.names_synced");
   int e = take_turn(detail::waiting_for(until));
   if (e != 0) return e;
-  if (!hooks::defect("update.undecided")) {
-    decision others; // their maker has died, since the turn is mine
-    e = others.load(root());
-    if (e == 0 && others.is_there()) e = complete(root(), others);
-    if (e == 0) e = decide(d);
-  }
+  decision others; // their maker has died, since the turn is mine
+  e = others.load(root());
+  if (e == 0 && others.is_there()) e = complete(root(), others);
+  if (e == 0) e = decide(d);
   if (e == 0) {
     for (file& f : files) f.is_prepared = false; // whatever happens now
     decided = e = complete(root(), d);

@@ -1,0 +1,299 @@
+"""What is planted into the library's sources, which themselves know nothing of it, and which test has to find it.
+
+Each fault: what is wrong, what finds it, and (file below src/, the text that stands there exactly once, what is planted
+instead). scripts/check-planted plants them and says which have lost their place.
+
+    RING, THREADS   one at a time, by scripts/check-planted: in the ring's client and in lending; between threads, those
+                    that have been there, with the test that finds each
+    LOCKS           all at once, while the tests are built, with the test that switches each on. L1 ... L14 are defects
+                    of published implementations
+"""
+
+# The first of RING and of THREADS changes nothing, and nothing may find it.
+RING = [
+    ("nothing is", "*", [
+        ("driver/uring/slots.hpp", "++s.generation;", "++s.generation;")]),
+    ("a generation is not counted", "*", [
+        ("driver/uring/slots.hpp", "++s.generation;", "")]),
+    ("a slot is free while its operation goes on", "*", [
+        ("driver/uring/client.hpp", "if (!goes_on(flags)) free_slot(op);", "free_slot(op);")]),
+    ("a full queue drops a cancel", "*", [
+        ("driver/uring/client.hpp", "return; // never dropped", "return (void)to_cancel_.pop(); //")]),
+    ("a full queue drops an entry", "*", [
+        ("driver/uring/client.hpp",
+         "return;\n      (void)to_submit_",
+         "return (void)to_submit_.pop(); (void)to_submit_")]),
+    ("readiness is taken for the result", "*", [
+        ("driver/uring/client.hpp", "if (performed) {\n      if (op", "if (true) {\n      if (op")]),
+    ("a value is put on another", "*", [
+        ("driver/uring/client.hpp", "engine::has_undelivered(*op) && (flags", "false && (flags")]),
+    ("the doorbell is not armed again", "*", [
+        ("driver/uring/client.hpp", "&& !goes_on(flags)) doorbell_armed_ = false;", ") {}")]),
+    ("it sleeps without the doorbell", "*", [
+        ("driver/uring/client.hpp", "may_sleep && doorbell_armed_ &&", "may_sleep &&")]),
+    ("it sleeps over what is not submitted", "*", [
+        ("driver/uring/client.hpp", "to_submit_.empty() && to_cancel_", "to_cancel_")]),
+    ("it sleeps over a cancel", "*", [
+        ("driver/uring/client.hpp", "to_submit_.empty() && to_cancel_.empty() &&", "to_submit_.empty() &&")]),
+    ("it sleeps over a result", "*", [
+        ("driver/uring/client.hpp", "if (sleeps && e.has_ready()) {", "if (false) {")]),
+    ("it sleeps over a moment", "*", [
+        ("driver/uring/client.hpp", "until = sleeps ? e.sleeps_until(until) : 0;", "")]),
+    ("it does not enter for completions", "*", [
+        ("driver/uring/client.hpp", " || kernel_.needs_enter()", "")]),
+    ("a shortage is an error", "*", [
+        ("driver/uring/client.hpp", "if (!is_shortage(error)) return", "return")]),
+    ("a cancel is not repeated after a value", "*", [
+        ("driver/uring/client.hpp", "goes_on(flags) && !engine::has_undelivered(op)) ask", "false) ask")]),
+    ("an unknown multishot outlives its cancel", "*", [
+        ("driver/uring/client.hpp", "is_to_end(op) ? e.process(op, -ECANCELED, 0) :", "")]),
+    ("a refused entry stays in the queue", "*", [
+        ("driver/uring/client.hpp",
+         "kernel_.put_back();\n        move(*op, place::at_hand);\n        without",
+         "without")]),
+    ("a buffer that is waited for is free", "*", [
+        ("handle/buffer_pool.cpp", "w = first_; w != nullptr", "w = nullptr; w != nullptr")]),
+    ("a buffer on its way is lost with a cancel", "*", [
+        ("op/receive.cpp", "if (res < 0 && res != -EAGAIN)", "if (false)")]),
+    ("an attempt in vain keeps its buffer", "*", [
+        ("op/receive.cpp", "    pool.give_back(buffer);\n", "")]),
+    ("what is cancelled stays in the queue", "*", [
+        ("op/receive.cpp", "pool(op).dequeue(w) ||", "pool(op).count() ||")]),
+    ("what was read before a stop is lost", "*", [
+        ("op/receive.cpp", "return take_arrived(op, true);", "a.slots = nullptr;")]),
+    ("the end overtakes what was read", "*", [
+        ("op/receive.cpp",
+         "if (op::access::waiter(op).arrived.slots != nullptr) {",
+         "if (!has_end(op) && op::access::waiter(op).arrived.slots != nullptr) {")]),
+    ("what was read comes in another order", "*", [
+        ("op/receive.cpp", "    slots->in(a.last).next = last;\n", "")]),
+    ("what was read waits for more", "*", [
+        ("op/receive.cpp",
+         "    waits_for = readiness::resource;\n    return -EAGAIN;",
+         "    return -EAGAIN;")]),
+    ("a request that has ended is not made again", "*", [
+        ("driver/uring/client.hpp", "if (!more) move(op, place::yielded);", ";")]),
+    ("what cannot be lent now is forgotten", "*", [
+        ("driver/engine/waits.cpp", "  (void)backend_->disarm(*this, op);\n", "")]),
+    ("memory that has gone is taken for what lies there now", "*", [
+        ("driver/registered_memory.cpp",
+         "if (version_ != offered_memory::version()) look_again();",
+         "if (version_ == 0) look_again();")]),
+    ("the number of other memory is told", "*", [
+        ("driver/registered_memory.cpp", "      last_ = i;\n", "")]),
+    ("memory that was not registered is used", "*", [
+        ("driver/registered_memory.cpp",
+         "state_ == table_state::refused || table_.set(table_.kernel, number, p.at, p.bytes) != 0",
+         "table_.set(table_.kernel, number, p.at, p.bytes) > 0")]),
+    ("what is posted is not taken back", "*", [
+        ("op/receive.cpp", "  while (!op.multiplexer()->withdraw(w)) sys::sched_yield();", "")]),
+]
+
+THREADS = [
+    ("nothing is", "*", [
+        ("driver/shared/crew.cpp",
+         "  wakes_.exchange(true, std::memory_order_seq_cst);",
+         "  wakes_.exchange(true, std::memory_order_seq_cst);")]),
+    ("a foreign reactor's interruption wakes no thread",
+     "an_interruption_is_not_lost_while_the_thread_lies_down", [
+        ("driver/foreign/reactor.cpp",
+         "std::memory_order_seq_cst);\n  s.sleeper.wake_if_asleep();",
+         "std::memory_order_seq_cst);")]),
+    ("a foreign reactor looks before it lies down",
+     "an_interruption_is_not_lost_while_the_thread_lies_down", [
+        ("driver/foreign/reactor.cpp",
+         "  s.sleeper.runner.store(wait_ns != 0 ? foreign_sleeper::asleep : foreign_sleeper::inside,\n"
+         "                         std::memory_order_seq_cst);\n",
+         ""),
+        ("driver/foreign/reactor.cpp",
+         "s.transfers.has_reports()) wait_ns = 0;",
+         "s.transfers.has_reports()) wait_ns = 0;\n"
+         "  s.sleeper.runner.store(foreign_sleeper::asleep, std::memory_order_seq_cst);")]),
+    ("a foreign reactor's interruption looks for a sleeper first",
+     "an_interruption_is_not_lost_while_the_thread_lies_down", [
+        ("driver/foreign/reactor.cpp",
+         "  s.interrupted.store(true, std::memory_order_seq_cst);\n  s.sleeper.wake_if_asleep();",
+         "  s.sleeper.wake_if_asleep();\n  s.interrupted.store(true, std::memory_order_seq_cst);")]),
+    ("a foreign reactor reports what was removed", "what_was_removed_is_not_reported_afterwards", [
+        ("driver/foreign/state.cpp",
+         "foreign_access::generation(w).fetch_add(1, std::memory_order_relaxed);",
+         "")]),
+    ("run() sleeps though the last operation has just ended",
+     "run_returns_when_another_thread_has_finished_the_last_operation", [
+        ("driver/shared/crew.cpp",
+         "if (!all.stays_ && all.pending_.load(std::memory_order_seq_cst) == landed) return true;",
+         "(void)landed;")]),
+    ("a wake is lost while another thread pokes", "a_wake_is_not_lost_while_another_thread_posts", [
+        ("driver/shared/crew.cpp",
+         "if (s.missed.exchange(false, std::memory_order_seq_cst)) wake_sleeper();",
+         "")]),
+    ("a wake goes to a thread that does not run", "a_wake_is_for_a_thread_that_runs", [
+        ("driver/shared/crew.cpp",
+         "e != nullptr && e->is_asleep() && take_wake()",
+         "e != nullptr && take_wake()")]),
+    ("what ends with its handle stays pending",
+     "run_returns_when_another_thread_has_closed_the_last_handle", [
+        ("driver/engine/loop.cpp", "deliver(op); });\n  count_landed();", "deliver(op); });")]),
+    ("what ends with its thread stays pending",
+     "nothing_is_pending_after_the_thread_of_the_last_operation_has_ended", [
+        ("driver/engine/loop.cpp", "deliver(op); });\n  count_landed();", "deliver(op); });"),
+        ("driver/engine/closing.cpp", "if (landed_ != 0) discount_landed();", ""),
+        ("driver/engine/handover.cpp", "count_landed();\n  give_away_posted();", "give_away_posted();")]),
+    ("try_run_for() says that nothing is pending",
+     "try_run_for_says_that_another_thread_has_something_pending", [
+        ("driver/engine/loop.cpp",
+         "(until == 0 || now() >= until)) return is_done()",
+         "(until == 0 || now() >= until)) return is_idle()")]),
+    ("a cancel that overtakes the start is lost", "a_stop_that_overtakes_the_start_is_not_lost", [
+        ("driver/engine/mailbox.cpp",
+         "has_begun ? cancel(*op) : op->keep_request(io_operation::request_cancel);",
+         "if (has_begun) cancel(*op);")]),
+    ("an operation finishes before set_done()", "an_operation_has_finished_when_its_receiver_has_returned", [
+        ("driver/operation.cpp",
+         "op.set(bit_completed | bit_ending);",
+         "op.set(bit_completed | bit_finished), op_ = nullptr;")]),
+    ("what is destroyed does not wait for set_done()",
+     "destroying_an_operation_in_flight_waits_for_its_receiver", [
+        ("driver/operation.cpp",
+         "op.set(bit_completed | bit_ending);",
+         "op.set(bit_completed | bit_finished), op_ = nullptr;")]),
+    ("a thread that lies down does not look at the work", "a_post_is_not_lost_while_the_thread_lies_down", [
+        ("driver/shared/crew.cpp", "if (all.has_posted() || all.wakes_", "if (all.wakes_")]),
+    ("a thread that lies down does not look at what is new",
+     "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
+        ("driver/shared/crew.cpp",
+         "if (leaves_until_ == deadline::forever && all.new_.has_work()) return true;",
+         "")]),
+    ("what is left to others is never looked at again",
+     "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
+        ("driver/shared/crew.cpp",
+         "return std::min(leaves_until_, next_look_);",
+         "return deadline::forever;")]),
+    ("a thread leaves run() with what it was called for",
+     "a_post_is_not_lost_with_a_thread_that_leaves_run", [
+        ("driver/shared/crew.cpp", "  if (has_work()) all.call_one();\n", "")]),
+    ("a thread waits for one that waits for it", "two_threads_destroy_what_the_other_one_runs", [
+        ("driver/engine/closing.cpp", "if (times >= 64 && shared_ != nullptr) {", "if (times < 0) {")]),
+    ("what was posted and runs is not pending", "run_says_0_only_when_what_was_posted_has_run", [
+        ("driver/shared/crew.cpp", "if (!all.stays_) own_engine()->count_work();", "")]),
+    ("the kernel is not told to forget what was taken", "the_byte_after_that_is_for_the_next_read", [
+        ("driver/uring/client.hpp", "stale_[stale_count_++] = slots_.user_data(op.links.slot);", ";")]),
+    ("nobody is called for what is new",
+     "what_is_spawned_begins_though_the_thread_with_least_to_do_does_not_run", [
+        ("driver/shared/crew.cpp", "call_one_of(slots_from(slots(), first));", "(void)first;")]),
+    ("a thread begins more than its share", "threads_that_answer_begin_the_same_number_of_sessions", [
+        ("driver/shared/crew.cpp",
+         "all.share_of_new(*this, n) == 0) return false;",
+         "false) return false;")]),
+    ("a close overlooks what moves meanwhile", "closing_ends_what_a_thread_hands_over_meanwhile", [
+        ("driver/registry.cpp",
+         "if (sys::in_flight(fd) == 0 || c.moves == unclaimed_operations::moves()) return;",
+         "return;")]),
+    ("a close overlooks a thread that begins to run", "closing_ends_what_another_thread_polls", [
+        ("driver/shared/shared.cpp", "e->begin_to_run();", "")]),
+    ("a thread that ends keeps a wake", "a_wake_is_not_lost_while_a_thread_ends", [
+        ("driver/engine/handover.cpp", "if (mail_.take_wake()) shared_->give_wake();", "")]),
+    ("a thread that ends waits for what it has",
+     "the_multiplexer_is_destroyed_when_a_thread_has_handed_over", [
+        ("driver/engine/handover.cpp", "came_back(op);\n          return false;", "came_back(op);")]),
+]
+
+# Each stands behind its switch, so that one program has all of them. The first is what they are switched by.
+LOCKS = [
+    ("the switch of the others", "crash/hook_modes.cpp", [
+        ("fs/hooks.hpp", "void step(char const* name) noexcept; // the test program's",
+         "void step(char const* name) noexcept; // the test program's\n"
+         "bool defect(char const* id) noexcept; // the test program's: whether it switched this one on"),
+        ("fs/memory_map.cpp", "static void step(char const* name) noexcept { hooks::step(name); }",
+         "static void step(char const* name) noexcept { hooks::step(name); }\n"
+         "  static bool defect(char const* id) noexcept { return hooks::defect(id); }"),
+        ("fs/shared_fs_mutex.cpp", '#include "sys/due.hpp"', '#include "fs/hooks.hpp"\n#include "sys/due.hpp"')]),
+    ("L1", "crash/lock_crash_test.cpp", [
+        ("fs/lock_file.cpp", '  hooks::step("join.in_use");',
+         '  if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);\n  hooks::step("join.in_use");')]),
+    ("L2", "crash/lock_crash_test.cpp", [
+        ("fs/shared_fs_mutex.cpp", "first[kept].exclusive |= first[i].exclusive;",
+         "first[kept].exclusive |= first[i].exclusive;\n"
+         '      if (hooks::defect("L2")) break; // forgets the others')]),
+    ("L3", "crash/lock_crash_test.cpp", [
+        ("fs/lock_file.cpp", "  bool const sleeps = how.due_ns ==",
+         '  if (hooks::defect("L3") && how.never()) return lock(fd, at, kind);\n  bool const sleeps = how.due_ns ==')]),
+    ("L4", "crash/lock_crash_test.cpp", [
+        ("fs/lock_file.cpp", "deadline::forever && !how.spin;", 'deadline::forever && !how.spin && !hooks::defect("L4");'),
+        ("fs/lock_file.cpp", "if (e != -EAGAIN) return e;\n    if (sleeps)",
+         'if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;\n    if (sleeps)')]),
+    ("L5", "crash/lock_crash_test.cpp", [
+        ("fs/atomic_append.cpp", "  held.words[0] = static_cast<std::uint64_t>(r.fd);",
+         '  if (hooks::defect("L5")) byte_lock::unlock_all(r.fd); // pretends that the lock is for waiting only\n'
+         "  held.words[0] = static_cast<std::uint64_t>(r.fd);")]),
+    ("L6", "crash/lock_crash_test.cpp", [
+        ("fs/atomic_append.cpp", "  held.words[1] = r.at;",
+         '  if (hooks::defect("L6")) r.at = first.load(std::memory_order_relaxed);\n  held.words[1] = r.at;')]),
+    ("L8", "crash/lock_crash_test.cpp", [
+        ("fs/atomic_append.cpp", 'if (r.at != 0) (void)write_state(r.fd, r.at, layout::done); // 0: the file was cut off\n'
+         '  hooks::step("unlock.done");',
+         "int const e = r.at != 0 ? write_state(r.fd, r.at, layout::done) : 0; // 0: the file was cut off\n"
+         '  hooks::step("unlock.done");\n'
+         '  if (e != 0 && hooks::defect("L8")) return; // pretends that it is done')]),
+    ("L9", "crash/lock_crash_test.cpp", [
+        ("fs/shared_fs_mutex.cpp", "  sort(first, size_);", '  if (!hooks::defect("L9")) sort(first, size_);')]),
+    ("L10", "crash/lock_crash_test.cpp", [
+        ("fs/lock_file.cpp", "  result<int> const fd = of.open_description();",
+         '  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // shares the open description\n'
+         "  result<int> const fd = of.open_description();")]),
+    ("L13", "crash/lock_crash_test.cpp", [
+        ("fs/map_protocol.hpp", "if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0) {",
+         'if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0 && !env::defect("L13")) {')]),
+    ("L14", "crash/lock_crash_test.cpp", [
+        ("fs/lock_file.cpp", "if (named == 0) continue;", 'if (named == 0 && !hooks::defect("L14")) continue;')]),
+    ("untold", "crash/lock_crash_test.cpp", [
+        ("fs/atomic_append.cpp", "if (before.obstacle.at != 0) becomes",
+         'if (before.obstacle.at != 0 || hooks::defect("untold")) becomes'),
+        ("fs/map_protocol.hpp", "std::uint64_t const noted = copy_owned(i);",
+         'std::uint64_t const noted = env::defect("untold") ? 0 : copy_owned(i);')]),
+    ("told again", "crash/lock_crash_test.cpp", [
+        ("fs/atomic_append.cpp", "        if (told != c.told) failed =",
+         '        if (hooks::defect("told again")) told = c.told;\n        if (told != c.told) failed ='),
+        ("fs/map_protocol.hpp", "bool take_notes(detail::holding& held) noexcept {\n",
+         "bool take_notes(detail::holding& held) noexcept {\n"
+         '    if (env::defect("told again"))\n'
+         "      return std::ranges::any_of(held.entities, [&](entity e) {\n"
+         "        return has_notes(slots_[e.value].word.load(std::memory_order_relaxed));\n"
+         "      });\n")]),
+    ("told by slot", "crash/lock_crash_test.cpp", [
+        ("fs/map_protocol.hpp", "if (is != note) continue;",
+         'if (is != note && !(is != 0 && env::defect("told by slot"))) continue;')]),
+    ("stolen", "crash/lock_crash_test.cpp", [
+        ("fs/memory_map.cpp", "    return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);",
+         '    if (defect("stolen")) return 0; // takes slow users for dead\n'
+         "    return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);"),
+        ("fs/memory_map.cpp", "int const e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);\n"
+         "    if (e == 0) undo();",
+         "int e = 0;\n"
+         '    if (!defect("stolen")) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);\n'
+         "    if (e == 0) undo();")]),
+    ("no second look", "crash/lock_crash_test.cpp", [
+        ("fs/map_protocol.hpp", "word = s.word.load(std::memory_order_seq_cst);\n      got =",
+         'if (!env::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);\n      got =')]),
+    ("unverified", "crash/lock_crash_test.cpp", [
+        ("fs/lock_files.cpp", "if (named == 1) return 0;", 'if (named == 1 || hooks::defect("unverified")) return 0;')]),
+    ("leaves silently", "memory_model/map_test.cpp", [
+        ("fs/map_protocol.hpp", "if (w.has_slept()) wake(s.turn, 1); // it may",
+         'if (w.has_slept() && !env::defect("leaves silently")) wake(s.turn, 1); // it may')]),
+    ("shares silently", "memory_model/map_test.cpp", [
+        ("fs/map_protocol.hpp", "if (w.has_slept()) wake(slots_[i].turn, 1);",
+         'if (w.has_slept() && !env::defect("shares silently")) wake(slots_[i].turn, 1);')]),
+    ("teller stays", "memory_model/map_test.cpp", [
+        ("fs/map_protocol.hpp", "if (was_told) untell_one(i, k);",
+         'if (was_told && !env::defect("teller stays")) untell_one(i, k);')]),
+    ("told stays", "memory_model/map_test.cpp", [
+        ("fs/map_protocol.hpp", "while (teller_of(told, k) == user) {",
+         'while (teller_of(told, k) == user && !env::defect("told stays")) {')]),
+    ("no third look", "memory_model/map_test.cpp", [
+        ("fs/map_protocol.hpp", "if (n.dead[k].load(std::memory_order_relaxed) == note) return true;",
+         'if (n.dead[k].load(std::memory_order_relaxed) == note || env::defect("no third look")) return true;')]),
+    ("update.undecided", "fs/update_files_test.cpp", [
+        ("fs/update_files.cpp", "  e = others.load(root());",
+         '  bool const decides = !hooks::defect("update.undecided");\n  e = decides ? others.load(root()) : 0;'),
+        ("fs/update_files.cpp", "if (e == 0) e = decide(d);", "if (e == 0 && decides) e = decide(d);")]),
+]
