@@ -1,17 +1,58 @@
-# The libraries beside unio::unio, each of which needs one that the rest of unio does not, and what programs
-# of another library are compiled with.
+# The libraries beside unio::unio, which a program links if it uses them, and what programs of another library
+# are compiled with. tls and net need a library that the rest of unio does not.
 #
-#   unio::asio  Asio's programs on unio's drivers: headers that come before Asio's own. Asio is the program's.
-#   unio::tls   OpenSSL; UNIO_TLS: is it compiled? (as a setting: ON, OFF, AUTO)
-#   unio::net   c-ares; UNIO_NET likewise
+#   unio::locks  locks between processes, several files replaced as one
+#   unio::fs     directory trees
+#   unio::asio   Asio's programs on unio's drivers: headers that come before Asio's own, which the program
+#                has
+#   unio::tls    OpenSSL; UNIO_TLS: is it compiled? (as a setting: ON, OFF, AUTO)
+#   unio::net    c-ares; UNIO_NET likewise
 #   unio::asio_adapter   the headers of Asio or Boost.Asio, which the program has; is headers alone
 
 set(UNIO_OPENSSL_VERSION 3.0)
 set(UNIO_CARES_VERSION 1.18.1)
 
+# unio_part(NAME [target of another library]): src/NAME/*.cpp become unio::NAME, static or shared as
+# unio::unio is, both from one compilation.
+function(unio_part name)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
+  set(objects unio_${name}_objects)
+  add_library(${objects} OBJECT ${sources})
+  set_target_properties(${objects} PROPERTIES
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden)
+  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_compile_options(${objects} PRIVATE -ffunction-sections -fdata-sections -fno-semantic-interposition)
+  target_link_libraries(${objects} PRIVATE unio_build Threads::Threads ${ARGN})
+  if(UNIO_TRACK_PENDING)
+    target_compile_definitions(${objects} PUBLIC UNIO_TRACK_PENDING=1)
+  endif()
+
+  add_library(unio_${name}_static STATIC $<TARGET_OBJECTS:${objects}>)
+  add_library(unio_${name}_shared SHARED $<TARGET_OBJECTS:${objects}>)
+  foreach(kind IN ITEMS static shared)
+    set(library unio_${name}_${kind})
+    add_library(unio::${library} ALIAS ${library})
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME unio_${name} LINKER_LANGUAGE CXX)
+    target_link_libraries(${library} PUBLIC unio_${kind} PRIVATE ${ARGN})
+  endforeach()
+  set_target_properties(unio_${name}_shared PROPERTIES
+    VERSION ${PROJECT_VERSION} SOVERSION ${UNIO_ABI})
+  if(NOT UNIO_SANITIZE)
+    target_link_options(unio_${name}_shared PRIVATE LINKER:--no-undefined)
+  endif()
+
+  unio_build_if_used(${objects} unio_${name}_static unio_${name}_shared)
+
+  if(BUILD_SHARED_LIBS)
+    add_library(unio::${name} ALIAS unio_${name}_shared)
+  else()
+    add_library(unio::${name} ALIAS unio_${name}_static)
+  endif()
+endfunction()
+
 # unio_component(NAME FOUND is-it-there NEEDS "what, as people call it" PACKAGE name LIBRARY target)
-# src/NAME/*.cpp become unio::NAME, static or shared as unio::unio is, both from one compilation. Without
-# LIBRARY it is left out, with a line that says why.
+# unio_part() of what needs a LIBRARY. Without that it is left out, with a line that says why.
 function(unio_component name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "FOUND;NEEDS;PACKAGE;LIBRARY" "")
   string(TOUPPER UNIO_${name} is_wanted)
@@ -35,42 +76,11 @@ function(unio_component name)
     return()
   endif()
   message(STATUS "unio: unio::${name}: ${arg_NEEDS}")
-
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/${name}/*.cpp")
-  set(objects unio_${name}_objects)
-  add_library(${objects} OBJECT ${sources})
-  set_target_properties(${objects} PROPERTIES
-    POSITION_INDEPENDENT_CODE ON
-    CXX_VISIBILITY_PRESET hidden)
-  target_include_directories(${objects} PRIVATE ${PROJECT_SOURCE_DIR}/include)
-  target_compile_options(${objects} PRIVATE -ffunction-sections -fdata-sections)
-  target_link_libraries(${objects} PRIVATE unio_build ${arg_LIBRARY})
-  if(UNIO_TRACK_PENDING)
-    target_compile_definitions(${objects} PUBLIC UNIO_TRACK_PENDING=1)
-  endif()
-
-  add_library(unio_${name}_static STATIC $<TARGET_OBJECTS:${objects}>)
-  add_library(unio_${name}_shared SHARED $<TARGET_OBJECTS:${objects}>)
-  foreach(kind IN ITEMS static shared)
-    set(library unio_${name}_${kind})
-    add_library(unio::${library} ALIAS ${library})
-    set_target_properties(${library} PROPERTIES OUTPUT_NAME unio_${name} LINKER_LANGUAGE CXX)
-    target_link_libraries(${library} PUBLIC unio_${kind} PRIVATE ${arg_LIBRARY})
-  endforeach()
-  set_target_properties(unio_${name}_shared PROPERTIES
-    VERSION ${PROJECT_VERSION} SOVERSION ${UNIO_ABI})
-  if(NOT UNIO_SANITIZE)
-    target_link_options(unio_${name}_shared PRIVATE LINKER:--no-undefined)
-  endif()
-
-  unio_build_if_used(${objects} unio_${name}_static unio_${name}_shared)
-
-  if(BUILD_SHARED_LIBS)
-    add_library(unio::${name} ALIAS unio_${name}_shared)
-  else()
-    add_library(unio::${name} ALIAS unio_${name}_static)
-  endif()
+  unio_part(${name} ${arg_LIBRARY})
 endfunction()
+
+unio_part(locks)
+unio_part(fs)
 
 find_package(OpenSSL ${UNIO_OPENSSL_VERSION} QUIET GLOBAL)
 unio_component(tls FOUND "${OPENSSL_FOUND}" NEEDS "OpenSSL >= ${UNIO_OPENSSL_VERSION}" PACKAGE libssl-dev

@@ -1,7 +1,9 @@
 # Debian packages: `cpack -G DEB` in the build directory of a build with CMAKE_INSTALL_PREFIX=/usr, as
 # scripts/check-deb makes one.
 #
-#   libunio0.1, libunio-tls0.1, libunio-net0.1   the shared libraries, apart because of what they need
+#   libunio0.1                                   the shared library
+#   libunio-locks0.1, libunio-fs0.1              locks between processes, directory trees
+#   libunio-tls0.1, libunio-net0.1               apart because of what they need
 #   libunio-dev                                  headers, static libraries, CMake and pkg-config
 #   unio                                         the command, its manual page and its completions
 
@@ -75,6 +77,13 @@ endif()
 unio_debian_package(runtime libunio${UNIO_ABI} libs
   ABOUT "one I/O over io_uring and epoll: shared library"
   TEXT "${about}")
+unio_debian_package(runtime_locks libunio-locks${UNIO_ABI} libs DEPENDS "libunio${UNIO_ABI} ${same}"
+  ABOUT "one I/O over io_uring and epoll: locks between processes"
+  TEXT "${about}\nThis locks what processes share, and replaces several files as one.")
+unio_debian_package(runtime_fs libunio-fs${UNIO_ABI} libs DEPENDS "libunio${UNIO_ABI} ${same}"
+  ABOUT "one I/O over io_uring and epoll: directory trees"
+  TEXT "${about}\nThis walks, compares, copies and removes trees of files.")
+string(APPEND libraries ", libunio-locks${UNIO_ABI} ${same}, libunio-fs${UNIO_ABI} ${same}")
 if(TARGET unio_tls_shared)
   unio_debian_package(runtime_tls libunio-tls${UNIO_ABI} libs DEPENDS "libunio${UNIO_ABI} ${same}"
     ABOUT "one I/O over io_uring and epoll: TLS"

@@ -4,8 +4,8 @@
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED GLOBAL) # who links the static library needs it as well
 
-set(unio_source_folders core handle op driver driver/engine driver/epoll driver/foreign driver/shared sys coro
-  fs)
+set(unio_source_folders core handle op driver driver/engine driver/epoll driver/foreign driver/shared sys
+  coro)
 if(UNIO_URING)
   list(APPEND unio_source_folders driver/uring)
 endif()

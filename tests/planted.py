@@ -201,99 +201,99 @@ THREADS = [
 # Each stands behind its switch, so that one program has all of them. The first is what they are switched by.
 LOCKS = [
     ("the switch of the others", "crash/hook_modes.cpp", [
-        ("fs/hooks.hpp", "void step(char const* name) noexcept; // the test program's",
+        ("locks/hooks.hpp", "void step(char const* name) noexcept; // the test program's",
          "void step(char const* name) noexcept; // the test program's\n"
          "bool defect(char const* id) noexcept; // the test program's: whether it switched this one on"),
-        ("fs/memory_map.cpp", "static void step(char const* name) noexcept { hooks::step(name); }",
+        ("locks/memory_map.cpp", "static void step(char const* name) noexcept { hooks::step(name); }",
          "static void step(char const* name) noexcept { hooks::step(name); }\n"
          "  static bool defect(char const* id) noexcept { return hooks::defect(id); }"),
-        ("fs/shared_fs_mutex.cpp", '#include "sys/due.hpp"', '#include "fs/hooks.hpp"\n#include "sys/due.hpp"')]),
+        ("locks/shared_fs_mutex.cpp", '#include "sys/due.hpp"', '#include "locks/hooks.hpp"\n#include "sys/due.hpp"')]),
     ("L1", "crash/lock_crash_test.cpp", [
-        ("fs/lock_file.cpp", '  hooks::step("join.in_use");',
+        ("locks/lock_file.cpp", '  hooks::step("join.in_use");',
          '  if (hooks::defect("L1")) byte_lock::unlock(fd_, in_use_byte);\n  hooks::step("join.in_use");')]),
     ("L2", "crash/lock_crash_test.cpp", [
-        ("fs/shared_fs_mutex.cpp", "first[kept].exclusive |= first[i].exclusive;",
+        ("locks/shared_fs_mutex.cpp", "first[kept].exclusive |= first[i].exclusive;",
          "first[kept].exclusive |= first[i].exclusive;\n"
          '      if (hooks::defect("L2")) break; // forgets the others')]),
     ("L3", "crash/lock_crash_test.cpp", [
-        ("fs/lock_file.cpp", "  bool const sleeps = how.due_ns ==",
+        ("locks/lock_file.cpp", "  bool const sleeps = how.due_ns ==",
          '  if (hooks::defect("L3") && how.never()) return lock(fd, at, kind);\n  bool const sleeps = how.due_ns ==')]),
     ("L4", "crash/lock_crash_test.cpp", [
-        ("fs/lock_file.cpp", "deadline::forever && !how.spin;", 'deadline::forever && !how.spin && !hooks::defect("L4");'),
-        ("fs/lock_file.cpp", "if (e != -EAGAIN) return e;\n    if (sleeps)",
+        ("locks/lock_file.cpp", "deadline::forever && !how.spin;", 'deadline::forever && !how.spin && !hooks::defect("L4");'),
+        ("locks/lock_file.cpp", "if (e != -EAGAIN) return e;\n    if (sleeps)",
          'if (e != -EAGAIN && !(hooks::defect("L4") && e != 0)) return e;\n    if (sleeps)')]),
     ("L5", "crash/lock_crash_test.cpp", [
-        ("fs/atomic_append.cpp", "  held.words[0] = static_cast<std::uint64_t>(r.fd);",
+        ("locks/atomic_append.cpp", "  held.words[0] = static_cast<std::uint64_t>(r.fd);",
          '  if (hooks::defect("L5")) byte_lock::unlock_all(r.fd); // pretends that the lock is for waiting only\n'
          "  held.words[0] = static_cast<std::uint64_t>(r.fd);")]),
     ("L6", "crash/lock_crash_test.cpp", [
-        ("fs/atomic_append.cpp", "  held.words[1] = r.at;",
+        ("locks/atomic_append.cpp", "  held.words[1] = r.at;",
          '  if (hooks::defect("L6")) r.at = first.load(std::memory_order_relaxed);\n  held.words[1] = r.at;')]),
     ("L8", "crash/lock_crash_test.cpp", [
-        ("fs/atomic_append.cpp", 'if (r.at != 0) (void)write_state(r.fd, r.at, layout::done); // 0: the file was cut off\n'
+        ("locks/atomic_append.cpp", 'if (r.at != 0) (void)write_state(r.fd, r.at, layout::done); // 0: the file was cut off\n'
          '  hooks::step("unlock.done");',
          "int const e = r.at != 0 ? write_state(r.fd, r.at, layout::done) : 0; // 0: the file was cut off\n"
          '  hooks::step("unlock.done");\n'
          '  if (e != 0 && hooks::defect("L8")) return; // pretends that it is done')]),
     ("L9", "crash/lock_crash_test.cpp", [
-        ("fs/shared_fs_mutex.cpp", "  sort(first, size_);", '  if (!hooks::defect("L9")) sort(first, size_);')]),
+        ("locks/shared_fs_mutex.cpp", "  sort(first, size_);", '  if (!hooks::defect("L9")) sort(first, size_);')]),
     ("L10", "crash/lock_crash_test.cpp", [
-        ("fs/lock_file.cpp", "  result<int> const fd = of.open_description();",
+        ("locks/lock_file.cpp", "  result<int> const fd = of.open_description();",
          '  if (hooks::defect("L10")) return ::fcntl(of.fd(), F_DUPFD_CLOEXEC, 3); // shares the open description\n'
          "  result<int> const fd = of.open_description();")]),
     ("L13", "crash/lock_crash_test.cpp", [
-        ("fs/map_protocol.hpp", "if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0) {",
+        ("locks/map_protocol.hpp", "if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0) {",
          'if ((s.readers[part].load(std::memory_order_relaxed) & bit) != 0 && !env::defect("L13")) {')]),
     ("L14", "crash/lock_crash_test.cpp", [
-        ("fs/lock_file.cpp", "if (named == 0) continue;", 'if (named == 0 && !hooks::defect("L14")) continue;')]),
+        ("locks/lock_file.cpp", "if (named == 0) continue;", 'if (named == 0 && !hooks::defect("L14")) continue;')]),
     ("untold", "crash/lock_crash_test.cpp", [
-        ("fs/atomic_append.cpp", "if (before.obstacle.at != 0) becomes",
+        ("locks/atomic_append.cpp", "if (before.obstacle.at != 0) becomes",
          'if (before.obstacle.at != 0 || hooks::defect("untold")) becomes'),
-        ("fs/map_protocol.hpp", "std::uint64_t const noted = copy_owned(i);",
+        ("locks/map_protocol.hpp", "std::uint64_t const noted = copy_owned(i);",
          'std::uint64_t const noted = env::defect("untold") ? 0 : copy_owned(i);')]),
     ("told again", "crash/lock_crash_test.cpp", [
-        ("fs/atomic_append.cpp", "        if (told != c.told) failed =",
+        ("locks/atomic_append.cpp", "        if (told != c.told) failed =",
          '        if (hooks::defect("told again")) told = c.told;\n        if (told != c.told) failed ='),
-        ("fs/map_protocol.hpp", "bool take_notes(detail::holding& held) noexcept {\n",
+        ("locks/map_protocol.hpp", "bool take_notes(detail::holding& held) noexcept {\n",
          "bool take_notes(detail::holding& held) noexcept {\n"
          '    if (env::defect("told again"))\n'
          "      return std::ranges::any_of(held.entities, [&](entity e) {\n"
          "        return has_notes(slots_[e.value].word.load(std::memory_order_relaxed));\n"
          "      });\n")]),
     ("told by slot", "crash/lock_crash_test.cpp", [
-        ("fs/map_protocol.hpp", "if (is != note) continue;",
+        ("locks/map_protocol.hpp", "if (is != note) continue;",
          'if (is != note && !(is != 0 && env::defect("told by slot"))) continue;')]),
     ("stolen", "crash/lock_crash_test.cpp", [
-        ("fs/memory_map.cpp", "    return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);",
+        ("locks/memory_map.cpp", "    return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);",
          '    if (defect("stolen")) return 0; // takes slow users for dead\n'
          "    return sys::ofd_is_locked(file.fd(), layout::user_bytes + user);"),
-        ("fs/memory_map.cpp", "int const e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);\n"
+        ("locks/memory_map.cpp", "int const e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);\n"
          "    if (e == 0) undo();",
          "int e = 0;\n"
          '    if (!defect("stolen")) e = byte_lock::try_lock(fd, layout::user_bytes + user, lock_kind::exclusive);\n'
          "    if (e == 0) undo();")]),
     ("no second look", "crash/lock_crash_test.cpp", [
-        ("fs/map_protocol.hpp", "word = s.word.load(std::memory_order_seq_cst);\n      got =",
+        ("locks/map_protocol.hpp", "word = s.word.load(std::memory_order_seq_cst);\n      got =",
          'if (!env::defect("no second look")) word = s.word.load(std::memory_order_seq_cst);\n      got =')]),
     ("unverified", "crash/lock_crash_test.cpp", [
-        ("fs/lock_files.cpp", "if (named == 1) return 0;", 'if (named == 1 || hooks::defect("unverified")) return 0;')]),
+        ("locks/lock_files.cpp", "if (named == 1) return 0;", 'if (named == 1 || hooks::defect("unverified")) return 0;')]),
     ("leaves silently", "memory_model/map_test.cpp", [
-        ("fs/map_protocol.hpp", "if (w.has_slept()) wake(s.turn, 1); // it may",
+        ("locks/map_protocol.hpp", "if (w.has_slept()) wake(s.turn, 1); // it may",
          'if (w.has_slept() && !env::defect("leaves silently")) wake(s.turn, 1); // it may')]),
     ("shares silently", "memory_model/map_test.cpp", [
-        ("fs/map_protocol.hpp", "if (w.has_slept()) wake(slots_[i].turn, 1);",
+        ("locks/map_protocol.hpp", "if (w.has_slept()) wake(slots_[i].turn, 1);",
          'if (w.has_slept() && !env::defect("shares silently")) wake(slots_[i].turn, 1);')]),
     ("teller stays", "memory_model/map_test.cpp", [
-        ("fs/map_protocol.hpp", "if (was_told) untell_one(i, k);",
+        ("locks/map_protocol.hpp", "if (was_told) untell_one(i, k);",
          'if (was_told && !env::defect("teller stays")) untell_one(i, k);')]),
     ("told stays", "memory_model/map_test.cpp", [
-        ("fs/map_protocol.hpp", "while (teller_of(told, k) == user) {",
+        ("locks/map_protocol.hpp", "while (teller_of(told, k) == user) {",
          'while (teller_of(told, k) == user && !env::defect("told stays")) {')]),
     ("no third look", "memory_model/map_test.cpp", [
-        ("fs/map_protocol.hpp", "if (n.dead[k].load(std::memory_order_relaxed) == note) return true;",
+        ("locks/map_protocol.hpp", "if (n.dead[k].load(std::memory_order_relaxed) == note) return true;",
          'if (n.dead[k].load(std::memory_order_relaxed) == note || env::defect("no third look")) return true;')]),
-    ("update.undecided", "fs/update_files_test.cpp", [
-        ("fs/update_files.cpp", "  e = others.load(root());",
+    ("update.undecided", "locks/update_files_test.cpp", [
+        ("locks/update_files.cpp", "  e = others.load(root());",
          '  bool const decides = !hooks::defect("update.undecided");\n  e = decides ? others.load(root()) : 0;'),
-        ("fs/update_files.cpp", "if (e == 0) e = decide(d);", "if (e == 0 && decides) e = decide(d);")]),
+        ("locks/update_files.cpp", "if (e == 0) e = decide(d);", "if (e == 0 && decides) e = decide(d);")]),
 ]

@@ -3,10 +3,10 @@
 #include "primitives.hpp"
 #include "users.hpp"
 
-#include <unio/fs/atomic_append.hpp>
-#include <unio/fs/byte_ranges.hpp>
-#include <unio/fs/lock_files.hpp>
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/atomic_append.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/lock_files.hpp>
+#include <unio/locks/memory_map.hpp>
 
 #include <array>
 #include <concepts>

@@ -4,7 +4,7 @@
 //           which each record begins with. A barrier makes what was written durable, for all that was written
 //           before it.
 // Run       build/release/examples/example_append_log
-// Read next <unio/file_handle.hpp>; for a queue that survives a crash: <unio/fs/atomic_append.hpp>
+// Read next <unio/file_handle.hpp>; for a queue that survives a crash: <unio/locks/atomic_append.hpp>
 
 #include <unio/unio.hpp>
 

@@ -2,7 +2,7 @@
 //           also after a crash: write a new file beside it, make that durable, and only then put it in the
 //           place of the old one. (creation::always_new replaces the file first: for what need not be whole.)
 // Run       build/release/examples/example_atomic_replacement
-// Read next <unio/file_handle.hpp>; for several files at once: <unio/fs/update_files.hpp>
+// Read next <unio/file_handle.hpp>; for several files at once: <unio/locks/update_files.hpp>
 
 #include <unio/unio.hpp>
 

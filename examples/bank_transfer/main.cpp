@@ -3,12 +3,12 @@
 // Run       build/release/examples/example_bank_transfer [FOLDER [TRANSFERS]]
 //           build/release/examples/example_bank_transfer --kill TIMES   a child transfers and is killed,
 //                                                                       TIMES times; the total stays
-// Read next include/unio/fs/update_files.hpp
+// Read next include/unio/locks/update_files.hpp
 
 #include "killing.hpp"
 
-#include <unio/fs/byte_ranges.hpp>
-#include <unio/fs/update_files.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/update_files.hpp>
 #include <unio/unio.hpp>
 
 #include <array>

@@ -1,9 +1,9 @@
 // Shows     many names locked as one between processes, and the report to the next owner after one was
 //           killed.
 // Run       build/release/examples/example_named_locks [PATH]
-// Read next include/unio/fs/shared_fs_mutex.hpp, examples/bank_transfer
+// Read next include/unio/locks/shared_fs_mutex.hpp, examples/bank_transfer
 
-#include <unio/fs/byte_ranges.hpp>
+#include <unio/locks/byte_ranges.hpp>
 
 #include <sys/wait.h>
 #include <unistd.h>

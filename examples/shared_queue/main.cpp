@@ -3,7 +3,7 @@
 //           writer blocks, the reader is a coroutine beside others. A system call is made only to wait and to
 //           wake; a change that comes between looking and waiting ends the wait at once.
 // Run       build/release/examples/example_shared_queue
-// Read next <unio/futex.hpp>; for locks that survive a crash: <unio/fs/memory_map.hpp>
+// Read next <unio/futex.hpp>; for locks that survive a crash: <unio/locks/memory_map.hpp>
 
 #include <unio/map_handle.hpp>
 #include <unio/unio.hpp>

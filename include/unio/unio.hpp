@@ -1,5 +1,5 @@
-// unio/unio.hpp: what most programs need. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs, and
-// unio/adopt.hpp, unio/process_handle.hpp, unio/terminate.hpp, unio/raw_ring.hpp.
+// unio/unio.hpp: what most programs need. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs,
+// unio/locks, and unio/adopt.hpp, unio/process_handle.hpp, unio/terminate.hpp, unio/raw_ring.hpp.
 
 #pragma once
 

@@ -62,7 +62,11 @@ struct identity {
   }
   int save(int fd) const noexcept {
     auto const e = sys::ftruncate(fd, 0);
-    return e < 0 ? static_cast<int>(e) : write_at(fd, text, size, 0);
+    if (e < 0) return static_cast<int>(e);
+    iovec const v{const_cast<char*>(text), size};
+    auto const n = sys::uninterrupted([&] { return sys::pwritev2(fd, &v, 1, 0, 0); });
+    if (n < 0) return static_cast<int>(n);
+    return static_cast<std::size_t>(n) == size ? 0 : -ENOSPC;
   }
   [[nodiscard]] bool is_known() const noexcept { return inode.starts_with(beginning); }
   [[nodiscard]] bool is_of(identity const& o) const noexcept {
@@ -73,13 +77,13 @@ struct identity {
 } // namespace
 
 partial::~partial() {
-  if (of_ >= 0) lock_file::close_remembered(of_);
+  if (of_ >= 0) sys::close_unshared(of_);
 }
 
 int partial::lock() noexcept {
   constexpr int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   for (int attempts = 0; attempts != 100; ++attempts) {
-    of_ = lock_file::open_remembered(folder_, of_name_, flags, 0600);
+    of_ = sys::open_unshared(folder_, of_name_, flags, 0600);
     if (of_ < 0) return of_;
     struct stat s;
     struct stat named;
@@ -93,7 +97,7 @@ int partial::lock() noexcept {
     if (sys::fstatat(folder_, of_name_, &named, AT_SYMLINK_NOFOLLOW) == 0 && named.st_dev == s.st_dev &&
         named.st_ino == s.st_ino)
       return 0;
-    lock_file::close_remembered(std::exchange(of_, -1));
+    sys::close_unshared(std::exchange(of_, -1));
   }
   return -EBUSY;
 }
@@ -146,7 +150,7 @@ int partial::take(int folder, char const* target, int source, bool resume) noexc
 void partial::forget() noexcept {
   if (of_ < 0) return;
   sys::unlinkat(folder_, of_name_, 0);
-  lock_file::close_remembered(std::exchange(of_, -1));
+  sys::close_unshared(std::exchange(of_, -1));
 }
 
 int take_over(int directory) noexcept {

@@ -13,7 +13,6 @@
 
 #pragma once
 
-#include "fs/lock_file.hpp"
 #include "fs/tree.hpp"
 
 namespace unio::inline v0_1::fs::trees {

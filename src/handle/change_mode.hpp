@@ -8,6 +8,6 @@ namespace unio::inline v0_1::detail {
 
 /// Sets the mode of what has the name, without following a link there. Returns 0 or a negative code:
 /// EOPNOTSUPP for a link.
-int change_mode(int directory, char const* name, unsigned mode) noexcept;
+UNIO_API int change_mode(int directory, char const* name, unsigned mode) noexcept;
 
 } // namespace unio::detail

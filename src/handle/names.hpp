@@ -30,7 +30,7 @@ struct path_buffer {
 int directory_of(path_handle const& base) noexcept;
 
 /// openat(2), close-on-exec, with a descriptor above 2. Returns it, or a negative code.
-int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
+UNIO_API int open_at(int directory, char const* name, int flags, unsigned permissions) noexcept;
 /// Opens what `fd` leads to anew: a description of its own, with its own flags and position. Returns a
 /// close-on-exec descriptor above 2, or a negative code: EACCES where this process may not open it, though it
 /// has it open.
@@ -39,14 +39,14 @@ int reopen(int fd, int flags) noexcept;
 /// Closes its descriptor, which is above 2.
 class descriptor {
  public:
-  explicit descriptor(std::int64_t fd = -1) noexcept;
+  UNIO_API explicit descriptor(std::int64_t fd = -1) noexcept;
   descriptor(descriptor const&) = delete;
   descriptor& operator=(descriptor const&) = delete;
   ~descriptor() { reset(-1); }
   /// It, or the negative code for which there is none.
   [[nodiscard]] int get() const noexcept { return fd_; }
   [[nodiscard]] int release() noexcept { return std::exchange(fd_, -1); }
-  void reset(std::int64_t fd) noexcept;
+  UNIO_API void reset(std::int64_t fd) noexcept;
 
  private:
   int fd_;
@@ -54,10 +54,10 @@ class descriptor {
 
 /// fsync(2) of a file or a directory, where there is something to be made durable: the one place that decides
 /// which of its errors say that there is nothing. Returns 0 or a negative code.
-int make_durable(int fd) noexcept;
+UNIO_API int make_durable(int fd) noexcept;
 /// The same of the names in a folder, which may be opened by O_PATH. Returns 0 or a negative code: EACCES for
 /// one that may not be read.
-int sync_folder(int folder) noexcept;
+UNIO_API int sync_folder(int folder) noexcept;
 /// What direct I/O on `fd` has to be aligned to: 1; 0 if the kernel does not say; or -errno.
 int look_up_direct_alignment(int fd, io_alignment& found) noexcept;
 
@@ -70,7 +70,7 @@ struct path_parts {
   std::string_view folder;
   std::string_view name;
 };
-path_parts parts_of(std::string_view path) noexcept;
+UNIO_API path_parts parts_of(std::string_view path) noexcept;
 
 /// A path as a directory and a name in it. Both are copied.
 struct split_path {
@@ -79,17 +79,17 @@ struct split_path {
   bool has_slash = false; ///< the path ends in one
 
   /// 0; or -EINVAL for what has no name of its own: "/", "." and "..", at the end of a path, too.
-  int set(path_view path) noexcept;
+  UNIO_API int set(path_view path) noexcept;
 };
 
 /// openat2(2) with RESOLVE_… flags, asked again while something else in the system is renamed (EAGAIN);
 /// where there is no such call, by walking part by part. Otherwise as open_at().
-int open_resolved(int directory, char const* name, int flags, unsigned permissions,
-                  std::uint64_t resolve) noexcept;
+UNIO_API int open_resolved(int directory, char const* name, int flags, unsigned permissions,
+                           std::uint64_t resolve) noexcept;
 
 /// The path of a descriptor below /proc, which leads to what it has open, whatever its name is.
 struct descriptor_path {
-  explicit descriptor_path(int fd) noexcept;
+  UNIO_API explicit descriptor_path(int fd) noexcept;
   char text[32];
 };
 /// Writes that path, with a NUL. Returns its length.
@@ -123,19 +123,20 @@ int unlink_current(int fd) noexcept;
 ///                          if this process is killed in it
 ///
 /// An empty directory that another process has exchanged for that one is replaced.
-int rename(int from_directory, char const* from, int to_directory, char const* to, relink_mode how) noexcept;
+UNIO_API int rename(int from_directory, char const* from, int to_directory, char const* to,
+                    relink_mode how) noexcept;
 
 /// Gives what is open, which may have no name, the name `to`. Never replaces: EEXIST. Returns 0 or a negative
 /// code: ENOENT for a file whose names were all removed, and without CAP_DAC_READ_SEARCH where /proc is not
 /// mounted.
-int link_open_file(int fd, int to_directory, char const* to) noexcept;
+UNIO_API int link_open_file(int fd, int to_directory, char const* to) noexcept;
 
 /// The current path of `fd`. Returns the length, or a negative code.
-int path_of(int fd, path_buffer& out) noexcept;
+UNIO_API int path_of(int fd, path_buffer& out) noexcept;
 
 /// Writes `before` (at most 239 bytes), 64 random bits in hexadecimal, and a NUL. Returns 0 or a negative
 /// code; then the name is empty.
-int random_name(char (&to)[longest_name + 1], std::string_view before) noexcept;
+UNIO_API int random_name(char (&to)[longest_name + 1], std::string_view before) noexcept;
 
 /// Writes 64 random bits in hexadecimal, and a NUL, behind the first `n` bytes of `out`. Returns 0 or a
 /// negative code: ENAMETOOLONG if there is no room.

@@ -66,7 +66,8 @@ UNIO_API int copy_extents(extents_copy& c) noexcept;
 /// Finds the first data from `at` on: from `first` to `last`, at most to `end`; both are `end` if there is
 /// none. Moves the position of `fd`. Returns 0; 1 if the filesystem cannot tell: then all of it may be data;
 /// or -errno.
-int next_data(int fd, std::int64_t at, std::int64_t end, std::int64_t& first, std::int64_t& last) noexcept;
+UNIO_API int next_data(int fd, std::int64_t at, std::int64_t end, std::int64_t& first,
+                       std::int64_t& last) noexcept;
 
 /// Makes a range, which begins at an offset that a file may have, read as zero up to the end of the file, and
 /// gives its storage back if the filesystem can. Returns 0 or -errno.

@@ -21,7 +21,7 @@ namespace unio::inline v0_1::sys {
 
 /// Takes a fresh descriptor, or a negative code, which it returns. Returns the descriptor, moved if it was 0,
 /// 1 or 2; if it cannot be moved it is closed and the code says why.
-int above_standard(std::int64_t fd) noexcept;
+UNIO_API int above_standard(std::int64_t fd) noexcept;
 
 // Plain numbers, accessed through std::atomic_ref: compilers that give up on evaluating a million std::atomic
 // constructors would fill the array at run time.

@@ -40,9 +40,9 @@ enum class guarded : std::uint8_t {
   dumps,               ///< coro/pending.cpp
   foreign_loops,       ///< driver/foreign/loops.cpp
   foreign_runners,     ///< driver/foreign/runner.cpp
-  lock_files,          ///< fs/lock_file.cpp
+  lock_descriptors,    ///< sys/ofd_lock.cpp
 };
-inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::lock_files) + 1;
+inline constexpr std::size_t guarded_count = static_cast<std::size_t>(guarded::lock_descriptors) + 1;
 
 namespace locks {
 struct alignas(64) one {

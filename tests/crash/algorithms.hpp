@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <cstdint>
 #include <memory>

@@ -1,9 +1,9 @@
-// The test program's half of fs/hooks.hpp.
+// The test program's half of locks/hooks.hpp.
 
 #include "crash/hook_modes.hpp"
 
 #include "crash/oracle.hpp"
-#include "fs/hooks.hpp"
+#include "locks/hooks.hpp"
 
 #include <cstring>
 

@@ -7,7 +7,7 @@
 #include "crash/oracle.hpp"
 #include "crash/processes.hpp"
 #include "crash/worker.hpp"
-#include "fs/hooks.hpp"
+#include "locks/hooks.hpp"
 #include "support/temporary_directory.hpp"
 
 #include <array>

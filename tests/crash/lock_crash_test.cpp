@@ -14,7 +14,7 @@
 #include "crash/harness.hpp"
 #include "crash/hook_modes.hpp"
 #include "crash/processes.hpp"
-#include "fs/lock_file.hpp"
+#include "locks/lock_file.hpp"
 
 #include <gtest/gtest.h>
 

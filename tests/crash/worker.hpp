@@ -5,7 +5,7 @@
 #include "crash/algorithms.hpp"
 #include "crash/oracle.hpp"
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <chrono>
 #include <memory>

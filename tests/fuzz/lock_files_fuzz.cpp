@@ -4,9 +4,9 @@
 
 #include "support/temporary_directory.hpp"
 
-#include <unio/fs/atomic_append.hpp>
-#include <unio/fs/byte_ranges.hpp>
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/atomic_append.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/memory_map.hpp>
 
 #include <fcntl.h>
 #include <unistd.h>

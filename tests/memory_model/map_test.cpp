@@ -1,6 +1,6 @@
-// memory_map's slots (src/fs/map_protocol.hpp, and the quick way of include/unio/detail) in every execution
-// that the memory model of C++ allows: the same templates as in the library, over the atomics, the futex and
-// the deaths of checker.hpp.
+// memory_map's slots (src/locks/map_protocol.hpp, and the quick way of include/unio/detail) in every
+// execution that the memory model of C++ allows: the same templates as in the library, over the atomics, the
+// futex and the deaths of checker.hpp.
 //
 // What is claimed in each execution:
 //
@@ -15,7 +15,7 @@
 //
 // The mutants, weaker orders and forgotten steps, must each be found out in some case.
 
-#include "fs/map_protocol.hpp"
+#include "locks/map_protocol.hpp"
 #include "memory_model/checker.hpp"
 
 #include <gtest/gtest.h>

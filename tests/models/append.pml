@@ -1,4 +1,4 @@
-/* The queue of atomic_append (src/fs/atomic_append.cpp), one entity: asking, waiting, burying the dead, being told, letting go.
+/* The queue of atomic_append (src/locks/atomic_append.cpp), one entity: asking, waiting, burying the dead, being told, letting go.
  *
  * Three users, the first SHARERS of which share the entity while the others are alone with it, are served once each; up to DEATHS of them
  * die, between any two steps, while they bury another among them. What becomes of notes later is shown by carry.pml.

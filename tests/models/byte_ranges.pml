@@ -1,4 +1,4 @@
-/* The notes of byte_ranges (src/fs/byte_ranges.cpp): two entities, whose notes want the same words of one bucket.
+/* The notes of byte_ranges (src/locks/byte_ranges.cpp): two entities, whose notes want the same words of one bucket.
  *
  * N users; each asks ROUNDS times for one or both entities, to share each or to be alone with it: all such requests are tried. Up to
  * DEATHS die, between any two steps; another process then does what the dead one had still to do. One request may fail while it waits.

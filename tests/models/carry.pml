@@ -1,4 +1,4 @@
-/* What becomes of the note of a death in the queue of atomic_append (src/fs/atomic_append.cpp): told, buried, carried to the end.
+/* What becomes of the note of a death in the queue of atomic_append (src/locks/atomic_append.cpp): told, buried, carried to the end.
  *
  * At first there is one record, of somebody who died with two entities. Each user asks once, for one of them or both, alone; meanwhile
  * somebody who has let go carries the first note that counts to the end, CARRIES times. Up to DEATHS deaths, between any two steps, of

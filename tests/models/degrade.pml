@@ -1,4 +1,4 @@
-/* A user that cannot see the map of memory_map comes and goes (src/fs/memory_map.cpp, degrading): one slot.
+/* A user that cannot see the map of memory_map comes and goes (src/locks/memory_map.cpp, degrading): one slot.
  *
  * Users 0 and 1 see the map, 2 does not. Each opens the file, locks the slot, alone or shared, closes the file, ROUNDS times, the first
  * LOCKS times each; up to DEATHS die between any two steps. How the slot is locked in the map is shown by map.pml; here it is waiting

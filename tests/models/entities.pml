@@ -1,4 +1,4 @@
-/* Several entities as one: sort_and_merge() (src/fs/shared_fs_mutex.cpp) and the loops of all four implementations. Three users, each with
+/* Several entities as one: sort_and_merge() (src/locks/shared_fs_mutex.cpp) and the loops of all four implementations. Three users, each with
  * a request for some of three entities, unsorted, with duplicates, shared or not; all or none. One may give up.
  *
  *   all locked    who is inside has each entity of its request, alone if that was asked for once

@@ -1,4 +1,4 @@
-/* lock_files (src/fs/lock_files.cpp): one entity, whose file is made, locked, looked at, marked and removed.
+/* lock_files (src/locks/lock_files.cpp): one entity, whose file is made, locked, looked at, marked and removed.
  *
  * Users below SHARERS share the entity, the others are alone with it; each ROUNDS times. Up to DEATHS die, between any two calls, and
  * one may give up what it has locked.

@@ -1,4 +1,4 @@
-/* One slot of memory_map (src/fs/map_protocol.hpp): owners, sharers, sleepers, deaths and who undoes them.
+/* One slot of memory_map (src/locks/map_protocol.hpp): owners, sharers, sleepers, deaths and who undoes them.
  *
  * N users, the first SHARERS of which share the slot while the others own it; each gets in once or, with GIVES_UP, one of them gives up.
  * Up to DEATHS of them die, between any two steps, while they recover another among them; with OTHERS_COME another process may then

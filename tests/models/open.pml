@@ -1,4 +1,4 @@
-/* Joining and leaving a lock file (src/fs/lock_file.cpp, join() and joined()): whoever makes the map anew is alone with it.
+/* Joining and leaving a lock file (src/locks/lock_file.cpp, join() and joined()): whoever makes the map anew is alone with it.
  *
  * Three processes open, use and close the file, ROUNDS times; up to DEATHS of them die, between any two steps. While nobody uses the file,
  * or is about to, it may be removed once, as by who cleans a directory; the next makes another. A process that uses the map must use the

@@ -14,13 +14,13 @@
 #include <unio/buffered_stream.hpp>
 #include <unio/callback.hpp>
 #include <unio/connect_any.hpp>
-#include <unio/fs/byte_ranges.hpp>
 #include <unio/fs/compare.hpp>
 #include <unio/fs/copy.hpp>
 #include <unio/fs/reduce.hpp>
-#include <unio/fs/update_files.hpp>
 #include <unio/fs/walk.hpp>
 #include <unio/link.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/update_files.hpp>
 #include <unio/receiving.hpp>
 #include <unio/strand.hpp>
 #include <unio/unio.hpp>

@@ -8,12 +8,12 @@
 
 #include "complain.hpp"
 #include "lock.hpp"
-#include "src/fs/append_layout.hpp"
-#include "src/fs/map_layout.hpp"
-#include "src/fs/ranges_layout.hpp"
+#include "src/locks/append_layout.hpp"
+#include "src/locks/map_layout.hpp"
+#include "src/locks/ranges_layout.hpp"
 #include "tools/support/output.hpp"
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <fmt/format.h>
 
@@ -418,7 +418,7 @@ void show_atomic_append(lock_file const& f, table& t) {
   }
 }
 
-// An entity is a file of that name (src/fs/lock_files.cpp): its owner has byte 0 locked; it is executable
+// An entity is a file of that name (src/locks/lock_files.cpp): its owner has byte 0 locked; it is executable
 // while the owner is exclusive.
 void show_lock_files(std::string const& path, table& t) {
   input const folder(AT_FDCWD, path);

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <unio/deadline.hpp>
-#include <unio/fs/entity.hpp>
+#include <unio/locks/entity.hpp>
 
 #include <atomic>
 #include <span>

@@ -1,6 +1,6 @@
 // unio/detail/map_slot.hpp: a slot of memory_map's file, and how to own a free one. Here because that should
-// cost a few instructions at the caller; all else is in src/fs/map_protocol.hpp, the file's other parts in
-// src/fs/map_layout.hpp.
+// cost a few instructions at the caller; all else is in src/locks/map_protocol.hpp, the file's other parts in
+// src/locks/map_layout.hpp.
 
 #pragma once
 
@@ -15,7 +15,7 @@ inline constexpr std::uint32_t users = 320;
 
 /// `Atomic` is std::atomic, but for the tests that try every interleaving (tests/memory_model).
 template <template <class> class Atomic, std::uint32_t Users> struct alignas(64) basic_slot {
-  Atomic<std::uint64_t> word;  // see src/fs/map_protocol.hpp
+  Atomic<std::uint64_t> word;  // see src/locks/map_protocol.hpp
   Atomic<std::uint64_t> held;  // a note of the entity that the owner has locked; 0: none
   Atomic<std::uint32_t> turn;  // changes at each release that may have to wake a sleeper
   Atomic<std::uint32_t> drain; // changes when a reader leaves that an owner waits for

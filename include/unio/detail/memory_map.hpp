@@ -4,7 +4,7 @@
 
 #include <unio/detail/map_slot.hpp>
 #include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <memory>
 

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/memory_map.hpp>
 
 namespace unio::inline v0_1::fs {
 

@@ -1,4 +1,4 @@
-// unio/fs/tree.hpp: what the algorithms on directory trees have in common.
+// unio/fs/tree.hpp: what the algorithms on directory trees have in common. Link with unio::fs.
 //
 //   tree_failure    a name that something could not be done with, and why
 //   tree_failures   the first of them, kept

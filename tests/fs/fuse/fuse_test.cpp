@@ -2,16 +2,16 @@
 // own, and that a lock is a lock there. memory_map changes over by itself on it.
 
 #include "fs/fuse/filesystem.hpp"
-#include "fs/lock_file_fixture.hpp"
-#include "fs/map_layout.hpp"
+#include "locks/lock_file_fixture.hpp"
+#include "locks/map_layout.hpp"
 #include "support/failing_calls.hpp"
 #include "support/process.hpp"
 
 #include <unio/file_handle.hpp>
-#include <unio/fs/atomic_append.hpp>
-#include <unio/fs/byte_ranges.hpp>
-#include <unio/fs/lock_files.hpp>
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/atomic_append.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/lock_files.hpp>
+#include <unio/locks/memory_map.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// unio/fs/update_files.hpp: replaces several files of a tree as one: all or none, even after a crash.
+// unio/locks/update_files.hpp: replaces several files of a tree as one: all or none, even after a crash.
 //
 //   update_files   locks some files, reads them, prepares their replacements, and commits
 //
@@ -31,7 +31,7 @@
 #pragma once
 
 #include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <memory>
 #include <span>

@@ -1,4 +1,4 @@
-// unio/fs/lock_files.hpp: a shared_fs_mutex whose entities are files: `ls` shows what is locked.
+// unio/locks/lock_files.hpp: a shared_fs_mutex whose entities are files: `ls` shows what is locked.
 //
 //   lock_files   an entity is a file named by its value in hexadecimal, while it is held
 //
@@ -26,7 +26,7 @@
 #pragma once
 
 #include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <memory>
 

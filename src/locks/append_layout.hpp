@@ -1,4 +1,4 @@
-// src/fs/append_layout.hpp: the lock file of atomic_append (docs/explanation/shared-fs-mutexes.md).
+// src/locks/append_layout.hpp: the lock file of atomic_append (docs/explanation/shared-fs-mutexes.md).
 //
 //   0        append_header, one page
 //   4096     cells of 128 bytes; a request is one or more that follow each other
@@ -7,7 +7,7 @@
 
 #pragma once
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 namespace unio::inline v0_1::fs::append_layout {
 

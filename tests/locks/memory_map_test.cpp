@@ -1,14 +1,14 @@
 // memory_map: which files it accepts, its users, deaths in the map, and users that cannot see it. What all
 // mutexes have in common is in shared_fs_mutex_test.cpp.
 
-#include "fs/lock_file_fixture.hpp"
-#include "fs/map_layout.hpp"
+#include "locks/lock_file_fixture.hpp"
+#include "locks/map_layout.hpp"
 #include "support/failing_calls.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/work.hpp"
 
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/memory_map.hpp>
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 
 #include "sys/due.hpp"
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 #include <unio/timeout.hpp>
 
 #include <algorithm>

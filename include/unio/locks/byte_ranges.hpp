@@ -1,4 +1,4 @@
-// unio/fs/byte_ranges.hpp: a shared_fs_mutex whose entities are locked bytes of one file.
+// unio/locks/byte_ranges.hpp: a shared_fs_mutex whose entities are locked bytes of one file.
 //
 //   byte_ranges   an entity is one byte of the file, at the offset that is its value; the kernel locks it
 //
@@ -34,7 +34,7 @@
 #pragma once
 
 #include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <memory>
 

@@ -18,12 +18,12 @@
 // A cell lies within one page and appending is atomic on local filesystems, so a cell is seen whole or not at
 // all. A request of several cells may be seen in part for a moment.
 
-#include "fs/append_layout.hpp"
-#include "fs/hooks.hpp"
-#include "fs/lock_file.hpp"
+#include "locks/append_layout.hpp"
+#include "locks/hooks.hpp"
+#include "locks/lock_file.hpp"
 #include "sys/descriptors.hpp"
 
-#include <unio/fs/atomic_append.hpp>
+#include <unio/locks/atomic_append.hpp>
 
 #include <fcntl.h>
 #include <sys/uio.h>

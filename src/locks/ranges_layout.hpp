@@ -1,4 +1,4 @@
-// src/fs/ranges_layout.hpp: the lock file of byte_ranges (docs/explanation/shared-fs-mutexes.md).
+// src/locks/ranges_layout.hpp: the lock file of byte_ranges (docs/explanation/shared-fs-mutexes.md).
 //
 //   0        ranges_header, one page, never changed. Anything more is the notes of earlier versions
 //
@@ -12,7 +12,7 @@
 
 #pragma once
 
-#include <unio/fs/byte_ranges.hpp>
+#include <unio/locks/byte_ranges.hpp>
 
 namespace unio::inline v0_1::fs::ranges_layout {
 

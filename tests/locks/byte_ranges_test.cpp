@@ -1,15 +1,15 @@
 // byte_ranges: which files it accepts, what it makes of them, its notes of deaths and their bounds. What all
 // mutexes have in common is in shared_fs_mutex_test.cpp.
 
-#include "fs/lock_file_fixture.hpp"
-#include "fs/ranges_layout.hpp"
+#include "locks/lock_file_fixture.hpp"
+#include "locks/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/failing_calls.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 #include "sys/ofd_lock.hpp"
 
-#include <unio/fs/byte_ranges.hpp>
+#include <unio/locks/byte_ranges.hpp>
 
 #include <gtest/gtest.h>
 

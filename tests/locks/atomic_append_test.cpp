@@ -1,14 +1,14 @@
 // atomic_append: its calls, its queue, what is told of deaths however long it takes, and which files it
 // accepts. What all mutexes have in common is in shared_fs_mutex_test.cpp.
 
-#include "fs/append_layout.hpp"
-#include "fs/lock_file_fixture.hpp"
+#include "locks/append_layout.hpp"
+#include "locks/lock_file_fixture.hpp"
 #include "support/failing_calls.hpp"
 #include "support/file_size.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/fs/atomic_append.hpp>
+#include <unio/locks/atomic_append.hpp>
 
 #include <gtest/gtest.h>
 

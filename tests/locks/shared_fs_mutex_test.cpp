@@ -1,20 +1,20 @@
 // What every shared_fs_mutex promises, for each of them: exclusion, sharing, trying, deadlines, deaths,
 // forks. Another algorithm takes part by a line in `algorithms`.
 
-#include "fs/append_layout.hpp"
-#include "fs/lock_file.hpp"
-#include "fs/map_layout.hpp"
-#include "fs/ranges_layout.hpp"
+#include "locks/append_layout.hpp"
+#include "locks/lock_file.hpp"
+#include "locks/map_layout.hpp"
+#include "locks/ranges_layout.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 #include "support/work.hpp"
 
-#include <unio/fs/atomic_append.hpp>
-#include <unio/fs/byte_ranges.hpp>
-#include <unio/fs/lock_files.hpp>
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/atomic_append.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/lock_files.hpp>
+#include <unio/locks/memory_map.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
 #include <unio/timeout.hpp>

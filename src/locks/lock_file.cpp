@@ -1,8 +1,8 @@
 // Opening lock files safely, locks on bytes, open descriptions, forks.
 
-#include "fs/lock_file.hpp"
+#include "locks/lock_file.hpp"
 
-#include "fs/hooks.hpp"
+#include "locks/hooks.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 #include "sys/ofd_lock.hpp"
@@ -128,66 +128,6 @@ int check_magic(char const* found, char const* ours) noexcept {
   return native(is_unios ? error::different_lock_file : error::not_a_lock_file);
 }
 
-// ── children of fork ───────────────────────────────────────────────────────────────────────────────────────
-
-namespace {
-
-// All descriptors opened here, by their number. A child closes them before it does anything else: it would
-// hold its parent's locks.
-class open_descriptors {
- public:
-  sys::process_lock mutex{sys::guarded::lock_files}; // of the calls below
-
-  /// False: no memory.
-  bool add(int fd) noexcept {
-    auto const at = static_cast<std::size_t>(fd);
-    if (at >= size_) {
-      std::size_t const size = std::max(2 * size_, at + 64);
-      auto* const more = new (std::nothrow) bool[size]();
-      if (more == nullptr) return false;
-      std::copy_n(are_ours_, size_, more);
-      delete[] std::exchange(are_ours_, more);
-      size_ = size;
-    }
-    are_ours_[at] = true;
-    return true;
-  }
-  void remove(int fd) noexcept {
-    if (auto const at = static_cast<std::size_t>(fd); at < size_) are_ours_[at] = false;
-  }
-  void close_all() noexcept {
-    for (std::size_t fd = 0; fd != size_; ++fd)
-      if (std::exchange(are_ours_[fd], false)) ::close(static_cast<int>(fd));
-  }
-
- private:
-  bool* are_ours_ = nullptr;
-  std::size_t size_ = 0;
-};
-
-// Without a destructor: it must outlive every static object that has a mutex.
-constinit open_descriptors all_open;
-static_assert(std::is_trivially_destructible_v<open_descriptors>);
-
-} // namespace
-
-int lock_file::open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept {
-  std::lock_guard const alone(all_open.mutex); // no fork between the call and the entry
-  all_open.mutex.in_child([]() noexcept { all_open.close_all(); });
-  int const fd = sys::above_standard(
-      sys::uninterrupted([&] { return sys::openat(dir, name, flags | O_CLOEXEC, mode); }));
-  if (fd < 0 || all_open.add(fd)) return fd;
-  sys::close(fd);
-  return -ENOMEM;
-}
-
-void lock_file::close_remembered(int fd) noexcept {
-  if (fd < 0) return;
-  std::lock_guard const alone(all_open.mutex);
-  all_open.remove(fd);
-  sys::close(fd);
-}
-
 // ── opening ────────────────────────────────────────────────────────────────────────────────────────────────
 
 namespace {
@@ -248,16 +188,16 @@ void share_like(int fd, struct stat const& lock) noexcept {
 // name once more, compared afterwards.
 int reopen(int path_fd, int flags, int dir, char const* name) noexcept {
   unio::detail::descriptor_path const anew(path_fd);
-  int const fd = lock_file::open_remembered(AT_FDCWD, anew.text, flags, 0);
+  int const fd = sys::open_unshared(AT_FDCWD, anew.text, flags, 0);
   if (fd != -ENOENT && fd != -ENOTDIR) return fd;
-  int const again = lock_file::open_remembered(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  int const again = sys::open_unshared(dir, name, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (again < 0) return again;
   struct stat a;
   struct stat b;
   if (sys::fstat(path_fd, &a) == 0 && sys::fstat(again, &b) == 0 && a.st_dev == b.st_dev &&
       a.st_ino == b.st_ino)
     return again;
-  lock_file::close_remembered(again);
+  sys::close_unshared(again);
   return native(error::not_a_lock_file);
 }
 
@@ -301,7 +241,7 @@ int lock_file::open_existing(bool wants_directory, struct stat const* beside) no
 }
 
 int lock_file::create(struct stat const* beside) noexcept {
-  fd_ = open_remembered(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
+  fd_ = sys::open_unshared(directory_, name_, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0600);
   if (fd_ < 0) return fd_;
   if (beside != nullptr) share_like(fd_, *beside);
   return 0;
@@ -351,7 +291,7 @@ result<lock_file> lock_file::open(path_handle const& base, path_view name, lock_
   if (int const e = copy(last, f.name_); e != 0) return to_error_code(e);
   if (int const e = copy(folder, folder_path.text); e != 0) return to_error_code(e);
   int const anchor = base.is_open() ? base.native_handle() : AT_FDCWD;
-  f.directory_ = open_remembered(anchor, folder_path.text, O_PATH | O_DIRECTORY, 0);
+  f.directory_ = sys::open_unshared(anchor, folder_path.text, O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return to_error_code(f.directory_);
   if (!w.may_be_remote && lies_remote(f.directory_) == 1)
     return std::error_code(EOPNOTSUPP, std::system_category());
@@ -368,7 +308,7 @@ result<lock_file> lock_file::open_beside(char const* what, bool* made) const noe
   if (n < 0 || static_cast<std::size_t>(n) >= sizeof f.name_) return to_error_code(-ENAMETOOLONG);
   struct stat s;
   if (auto const e = sys::fstat(fd_, &s); e < 0) return to_error_code(static_cast<int>(e));
-  f.directory_ = open_remembered(directory_, ".", O_PATH | O_DIRECTORY, 0);
+  f.directory_ = sys::open_unshared(directory_, ".", O_PATH | O_DIRECTORY, 0);
   if (f.directory_ < 0) return to_error_code(f.directory_);
   int e = -EEXIST;
   for (int attempts = 0; e == -EEXIST && attempts != 1000; ++attempts) {
@@ -494,7 +434,7 @@ void lock_file::close() noexcept {
   if (is_inherited()) return;
   // A FUSE server that only knows POSIX locks would keep them.
   if (is_remote_ && fds[0] >= 0) byte_lock::unlock_all(fds[0]);
-  for (int const fd : fds) close_remembered(fd);
+  for (int const fd : fds) sys::close_unshared(fd);
 }
 
 // ── descriptions ───────────────────────────────────────────────────────────────────────────────────────────
@@ -524,12 +464,12 @@ void descriptions::give_back(int fd) noexcept {
       return;
     }
   }
-  lock_file::close_remembered(fd);
+  sys::close_unshared(fd);
 }
 
 void descriptions::close(bool inherited) noexcept {
   for (; count_ != 0; --count_)
-    if (!inherited) lock_file::close_remembered(free_[count_ - 1]);
+    if (!inherited) sys::close_unshared(free_[count_ - 1]);
 }
 
 } // namespace unio::fs

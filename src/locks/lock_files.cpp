@@ -28,11 +28,12 @@
 // first says so in its mode. A user that gets the lock of such a file begins again; if the name still leads
 // to it, the remover has died, and the file is removed first.
 
-#include "fs/hooks.hpp"
-#include "fs/lock_file.hpp"
+#include "locks/hooks.hpp"
+#include "locks/lock_file.hpp"
 #include "sys/descriptors.hpp"
+#include "sys/ofd_lock.hpp"
 
-#include <unio/fs/lock_files.hpp>
+#include <unio/locks/lock_files.hpp>
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -156,7 +157,7 @@ void lock_files::state::give_back(request& r) noexcept {
 // Closes it, and thereby unlocks it. Some FUSE servers need an explicit unlock.
 void lock_files::state::discard(int fd) const noexcept {
   if (directory.is_remote()) byte_lock::unlock_all(fd);
-  lock_file::close_remembered(fd);
+  sys::close_unshared(fd);
 }
 
 // A descriptor. -ENOENT: it no longer exists, or was replaced.
@@ -164,7 +165,7 @@ int lock_files::state::open_existing(char const* name) const noexcept {
   struct stat s;
   if (auto const r = sys::fstatat(dir(), name, &s, AT_SYMLINK_NOFOLLOW); r < 0) return static_cast<int>(r);
   if (int const r = check(s); r != 0) return r;
-  int const fd = lock_file::open_remembered(dir(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
+  int const fd = sys::open_unshared(dir(), name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0);
   if (fd < 0) return fd;
   struct stat opened;
   auto const e = sys::fstat(fd, &opened);
@@ -211,7 +212,7 @@ int lock_files::state::lock(entity e, detail::waiting how, locked_file& f) const
       }
     }
     hooks::step("lock_files.before_open");
-    int fd = lock_file::open_remembered(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, unmarked);
+    int fd = sys::open_unshared(dir(), name.text, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, unmarked);
     // If it was removed between making and locking, its mode or its link count says so.
     bool is_mine = fd >= 0;
     if (fd == -EEXIST) {

@@ -1,15 +1,15 @@
-// src/fs/hooks.hpp: named points of the locks' protocols, where tests kill, stop or reorder processes.
+// src/locks/hooks.hpp: named points of the locks' protocols, where tests kill, stop or reorder processes.
 //
 //   step("name")    a point between two steps that other processes can see
 //
-// Does nothing in the library. The tests compile src/fs a second time with UNIO_FS_HOOKS and link it before
-// the library; tests/planted.py has the defects that they plant into it.
+// Does nothing in the library. The tests compile src/locks a second time with UNIO_LOCKS_HOOKS, and with the
+// defects that tests/planted.py has.
 
 #pragma once
 
 namespace unio::inline v0_1::fs::hooks {
 
-#if defined(UNIO_FS_HOOKS)
+#if defined(UNIO_LOCKS_HOOKS)
 inline constexpr bool are_compiled = true;
 void step(char const* name) noexcept; // the test program's
 #else

@@ -6,14 +6,14 @@
 // docs/explanation/shared-fs-mutexes.md describes how users live, die, and change over to kernel locks
 // ("degrading").
 
-#include "fs/hooks.hpp"
-#include "fs/lock_file.hpp"
-#include "fs/map_protocol.hpp"
+#include "locks/hooks.hpp"
+#include "locks/lock_file.hpp"
+#include "locks/map_protocol.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
 #include "sys/ofd_lock.hpp"
 
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/memory_map.hpp>
 
 #include <linux/futex.h>
 #include <sys/mman.h>

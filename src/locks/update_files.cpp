@@ -8,14 +8,14 @@
 //              it to .unio-update, to the disk: decided. complete() does the rest, and may be repeated
 
 #include "core/failed_with.hpp"
-#include "fs/hooks.hpp"
-#include "fs/lock_file.hpp"
 #include "handle/names.hpp"
+#include "locks/hooks.hpp"
+#include "locks/lock_file.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/due.hpp"
 #include "sys/fork.hpp"
 
-#include <unio/fs/update_files.hpp>
+#include <unio/locks/update_files.hpp>
 
 #include <fcntl.h>
 #include <sys/uio.h>

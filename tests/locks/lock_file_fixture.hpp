@@ -5,7 +5,7 @@
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// unio/fs/memory_map.hpp: a shared_fs_mutex in shared memory: a few nanoseconds, no system call.
+// unio/locks/memory_map.hpp: a shared_fs_mutex in shared memory: a few nanoseconds, no system call.
 //
 //   memory_map<Hash, Slots, Spinlock>   the mutex: Slots cache lines in a hidden file beside the lock file
 //   fibonacci_hash, fnv1a_hash, adaptive_spin   what its parameters may be

@@ -1,6 +1,7 @@
-// unio/fs/shared_fs_mutex.hpp: a mutex over many names at once, shared by all processes that can open a path.
+// unio/locks/shared_fs_mutex.hpp: a mutex over many names at once, shared by all processes that can open
+// a path. Link with unio::locks.
 //
-//   entity            what is locked: a number that the program chooses (unio/fs/entity.hpp)
+//   entity            what is locked: a number that the program chooses (unio/locks/entity.hpp)
 //   entities_guard    holds some entities; unlocks them in its destructor
 //   shared_fs_mutex   the abstract base of lock_files, byte_ranges, atomic_append and memory_map
 //   co_lock           the awaited form
@@ -26,7 +27,7 @@
 
 #include <unio/deadline.hpp>
 #include <unio/detail/holding.hpp>
-#include <unio/fs/entity.hpp>
+#include <unio/locks/entity.hpp>
 #include <unio/result.hpp>
 #include <unio/task.hpp>
 

@@ -1,4 +1,4 @@
-// src/fs/map_layout.hpp: the lock file of memory_map, on disk and in memory. Shared only by little-endian
+// src/locks/map_layout.hpp: the lock file of memory_map, on disk and in memory. Shared only by little-endian
 // machines (docs/explanation/shared-fs-mutexes.md).
 //
 //   0        map_header, one page

@@ -1,4 +1,4 @@
-// unio/fs/atomic_append.hpp: a shared_fs_mutex that is a queue in a file: a request appends a record and
+// unio/locks/atomic_append.hpp: a shared_fs_mutex that is a queue in a file: a request appends a record and
 // waits for earlier ones.
 //
 //   atomic_append   the mutex
@@ -35,7 +35,7 @@
 #pragma once
 
 #include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <memory>
 

@@ -1,4 +1,4 @@
-// src/fs/lock_file.hpp: what the four mutexes share: a file that is opened safely, and kernel locks on its
+// src/locks/lock_file.hpp: what the four mutexes share: a file that is opened safely, and kernel locks on its
 // bytes.
 //
 //   lock_file     an open lock file: its owner, its place, what may be trusted
@@ -8,8 +8,8 @@
 //   pause         the next wait of a user that can only retry
 //
 // A lock belongs to an open description. It ends when the last descriptor of that is closed: when the process
-// dies, unless a child shares it. So children of fork close what they inherit (process_lock::in_child), and
-// all is close-on-exec. Descriptors from here are never given to a ring: locks were seen to outlive a killed
+// dies, unless a child shares it. So children of fork close what they inherit (sys::open_unshared), and all
+// is close-on-exec. Descriptors from here are never given to a ring: locks were seen to outlive a killed
 // process that way.
 
 #pragma once
@@ -18,7 +18,7 @@
 #include "sys/calls.hpp"
 
 #include <unio/file_handle.hpp>
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <sys/types.h>
 
@@ -153,11 +153,6 @@ class lock_file {
 
   /// A description of its own. Errors: EMFILE, …
   [[nodiscard]] result<int> open_description(int more_flags = 0) const noexcept;
-  /// openat(2), close-on-exec, above 2. The descriptor is closed in children of fork, until
-  /// close_remembered(). A negative errno.
-  static int open_remembered(int dir, char const* name, int flags, unsigned mode) noexcept;
-  static void close_remembered(int fd) noexcept;
-
   void close() noexcept;
 
  private:

@@ -1,14 +1,14 @@
 // What lies at a lock's path while an attacker changes it all the time: no file of another is touched,
 // nothing hangs. And users in other pid namespaces, whose numbers mean nothing here.
 
-#include "fs/lock_file_fixture.hpp"
+#include "locks/lock_file_fixture.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/fs/atomic_append.hpp>
-#include <unio/fs/byte_ranges.hpp>
-#include <unio/fs/lock_files.hpp>
-#include <unio/fs/memory_map.hpp>
+#include <unio/locks/atomic_append.hpp>
+#include <unio/locks/byte_ranges.hpp>
+#include <unio/locks/lock_files.hpp>
+#include <unio/locks/memory_map.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// src/fs/map_protocol.hpp: the slots of memory_map: owning, sharing, sleeping, and recovering after a
+// src/locks/map_protocol.hpp: the slots of memory_map: owning, sharing, sleeping, and recovering after a
 // holder's death.
 //
 // A slot's word:    owner (16 bits: the number of a user, 0: none)
@@ -46,9 +46,9 @@
 
 #pragma once
 
-#include "fs/map_layout.hpp"
+#include "locks/map_layout.hpp"
 
-#include <unio/fs/shared_fs_mutex.hpp>
+#include <unio/locks/shared_fs_mutex.hpp>
 
 #include <algorithm>
 #include <cerrno>

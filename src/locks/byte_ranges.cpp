@@ -18,12 +18,12 @@
 // Notes are written when all entities of a request are locked. A process that dies earlier has owned nothing
 // and leaves the notes of others as they were; so does a request that fails.
 
-#include "fs/hooks.hpp"
-#include "fs/lock_file.hpp"
-#include "fs/ranges_layout.hpp"
+#include "locks/hooks.hpp"
+#include "locks/lock_file.hpp"
+#include "locks/ranges_layout.hpp"
 #include "sys/descriptors.hpp"
 
-#include <unio/fs/byte_ranges.hpp>
+#include <unio/locks/byte_ranges.hpp>
 
 #include <sys/mman.h>
 #include <sys/uio.h>

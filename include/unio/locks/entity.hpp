@@ -1,4 +1,4 @@
-// unio/fs/entity.hpp: what a shared_fs_mutex locks.
+// unio/locks/entity.hpp: what a shared_fs_mutex locks.
 //
 //   entity          63 bits that the program chooses, and whether they are locked exclusively
 //   entity_of       the entity of a name

@@ -1,16 +1,16 @@
-// unio/fs/update_files.hpp: several files replaced as one, wherever a process dies, whatever fails.
+// unio/locks/update_files.hpp: several files replaced as one, wherever a process dies, whatever fails.
 //
-// Built with UNIO_FS_HOOKS it also has a process killed at each step of an update, and who recovers it at
+// Built with UNIO_LOCKS_HOOKS it also has a process killed at each step of an update, and who recovers it at
 // each step of that.
 
-#include "fs/hooks.hpp"
+#include "locks/hooks.hpp"
 #include "support/calls.hpp"
 #include "support/file_size.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/fs/atomic_append.hpp>
-#include <unio/fs/update_files.hpp>
+#include <unio/locks/atomic_append.hpp>
+#include <unio/locks/update_files.hpp>
 
 #include <gtest/gtest.h>
 
@@ -451,7 +451,7 @@ TEST_F(update_files_, conserves_a_sum_whoever_is_killed) {
   }
 }
 
-#if defined(UNIO_FS_HOOKS)
+#if defined(UNIO_LOCKS_HOOKS)
 
 // ── killed at each step ────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,12 +1,12 @@
 // lock_files: what lies in the directory and when, what it refuses there. What all mutexes have in common is
 // in shared_fs_mutex_test.cpp.
 
-#include "fs/lock_file_fixture.hpp"
+#include "locks/lock_file_fixture.hpp"
 #include "support/failing_calls.hpp"
 #include "support/process.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/fs/lock_files.hpp>
+#include <unio/locks/lock_files.hpp>
 
 #include <gtest/gtest.h>
 
