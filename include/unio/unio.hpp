@@ -1,60 +1,80 @@
-// unio/unio.hpp: what most programs need. Beside it: unio/testing.hpp, unio/execution.hpp, unio/fs,
-// unio/locks, and unio/adopt.hpp, unio/process_handle.hpp, unio/terminate.hpp, unio/raw_ring.hpp.
+// unio/unio.hpp: what most programs need, in the order in which it is best read.
+//
+// Beside it: unio/fs (directory trees), unio/locks (locks between processes), unio/process_handle.hpp and
+// unio/terminate.hpp, unio/adopt.hpp (descriptors made elsewhere), unio/raw_ring.hpp, unio/execution.hpp (the
+// standard's senders), unio/testing.hpp.
 
 #pragma once
 
-#include <unio/accept_loop.hpp>
-#include <unio/async_generator.hpp>
+// clang-format off
+
+// what a call takes and yields
 #include <unio/buffer.hpp>
-#include <unio/buffer_pool.hpp>
-#include <unio/buffered_stream.hpp>
-#include <unio/callback.hpp>
-#include <unio/channel.hpp>
-#include <unio/clock.hpp>
-#include <unio/connect.hpp>
-#include <unio/datagram.hpp>
-#include <unio/datagram_handle.hpp>
 #include <unio/deadline.hpp>
-#include <unio/directory_handle.hpp>
+#include <unio/clock.hpp>
 #include <unio/endpoint.hpp>
 #include <unio/error.hpp>
-#include <unio/event_handle.hpp>
-#include <unio/executor.hpp>
+#include <unio/result.hpp>
+#include <unio/io_request.hpp>
+#include <unio/stop_token.hpp>
+
+// what owns a descriptor, and what can be done with it
+#include <unio/handle.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/file_lock.hpp>
-#include <unio/frames.hpp>
-#include <unio/futex.hpp>
-#include <unio/generator.hpp>
-#include <unio/handle.hpp>
-#include <unio/inherited_handles.hpp>
-#include <unio/io_request.hpp>
-#include <unio/link.hpp>
 #include <unio/mapped_file_handle.hpp>
-#include <unio/multiplexer.hpp>
-#include <unio/operation.hpp>
-#include <unio/passed_handles.hpp>
-#include <unio/pending.hpp>
+#include <unio/directory_handle.hpp>
+#include <unio/symlink_handle.hpp>
+#include <unio/tail_handle.hpp>
+#include <unio/watch_handle.hpp>
 #include <unio/pipe_handle.hpp>
-#include <unio/receiving.hpp>
-#include <unio/result.hpp>
-#include <unio/run.hpp>
-#include <unio/signal_handle.hpp>
-#include <unio/sigpipe.hpp>
+#include <unio/standard_streams.hpp>
+
+// the network
 #include <unio/socket_handle.hpp>
 #include <unio/socket_options.hpp>
+#include <unio/datagram.hpp>
+#include <unio/datagram_handle.hpp>
+#include <unio/passed_handles.hpp>
+#include <unio/inherited_handles.hpp>
 #include <unio/splice.hpp>
-#include <unio/standard_streams.hpp>
-#include <unio/stop_token.hpp>
-#include <unio/strand.hpp>
-#include <unio/stream.hpp>
-#include <unio/symlink_handle.hpp>
-#include <unio/sync.hpp>
-#include <unio/tail_handle.hpp>
-#include <unio/task.hpp>
-#include <unio/task_group.hpp>
-#include <unio/thread_pool.hpp>
-#include <unio/timeout.hpp>
+
+// moments, events, signals, words of memory
 #include <unio/timer_handle.hpp>
-#include <unio/watch_handle.hpp>
-#include <unio/when.hpp>
+#include <unio/event_handle.hpp>
+#include <unio/signal_handle.hpp>
+#include <unio/sigpipe.hpp>
+#include <unio/futex.hpp>
+
+// coroutines, and where they run
+#include <unio/task.hpp>
+#include <unio/run.hpp>
+#include <unio/executor.hpp>
+#include <unio/thread_pool.hpp>
+#include <unio/strand.hpp>
 #include <unio/yield.hpp>
+#include <unio/frames.hpp>
+
+// several at once
+#include <unio/when.hpp>
+#include <unio/timeout.hpp>
+#include <unio/task_group.hpp>
+#include <unio/sync.hpp>
+#include <unio/channel.hpp>
+#include <unio/accept_loop.hpp>
+
+// streams and sequences
+#include <unio/stream.hpp>
+#include <unio/buffered_stream.hpp>
+#include <unio/generator.hpp>
+#include <unio/async_generator.hpp>
+
+// below coroutines: operations, their receivers, what runs them
+#include <unio/operation.hpp>
+#include <unio/connect.hpp>
+#include <unio/callback.hpp>
+#include <unio/link.hpp>
+#include <unio/receiving.hpp>
+#include <unio/buffer_pool.hpp>
+#include <unio/multiplexer.hpp>
+#include <unio/pending.hpp>
