@@ -342,7 +342,9 @@ struct at_work {
       auto const before = m.counters().submissions;
       for (int i = 0; i < 10 && m.counters().submissions == before; ++i) (void)m.try_run();
     } while (append->ended());
-    std::this_thread::sleep_for(20ms); // the kernel has done it, and the driver has not looked
+    // The kernel has done it, and the driver has not looked.
+    for (int i = 0; i != 10'000 && size() == 0; ++i) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(1ms); // from the file to the end of the operation
   }
   [[nodiscard]] std::uintmax_t size() const { return std::filesystem::file_size(name); }
 
