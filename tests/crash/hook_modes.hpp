@@ -1,4 +1,4 @@
-// What src/fs's named points (locks/hooks.hpp) do in this program.
+// What src/locks's named points (locks/hooks.hpp) do in this program.
 
 #pragma once
 
