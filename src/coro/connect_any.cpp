@@ -171,15 +171,25 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   }
 
   environment const& here = co_await this_coro::environment;
-  attempts_at_once r(options.attempts);
-  task_group attempts(here);
-  bool is_late = false;
-  attempts.start(
-      attempt_in_turns(r, attempts, to, time_limit(d), options.attempt_delay, connect, context, is_late));
-  (void)co_await attempts.join();
-
-  if (r.won()) co_return std::move(r.winner());
-  failure error = is_late ? failed(-ETIMEDOUT, "connect") : r.error();
+  failure error;
+  if (to.size() == 1) { // no other is to be stopped, so nothing is shared, and no group needed
+    if (!here.stop.stop_requested()) {
+      if (options.attempts != nullptr) options.attempts->push_back({to[0], failure()});
+      result<socket_handle> alone = co_await connect(context, to[0], time_limit(d).next());
+      if (alone.has_value()) co_return alone;
+      if (options.attempts != nullptr) options.attempts->back().why = alone.error();
+      if (weight(alone.error()) != 0) error = alone.error();
+    }
+  } else {
+    attempts_at_once r(options.attempts);
+    task_group attempts(here);
+    bool is_late = false;
+    attempts.start(
+        attempt_in_turns(r, attempts, to, time_limit(d), options.attempt_delay, connect, context, is_late));
+    (void)co_await attempts.join();
+    if (r.won()) co_return std::move(r.winner());
+    error = is_late ? failed(-ETIMEDOUT, "connect") : r.error();
+  }
   if (here.stop.stop_requested() || !error) error = failed(-ECANCELED, "connect");
   if (options.why != nullptr) *options.why = to_string(std::span<connect_attempt const>(*options.attempts));
   co_return error;
