@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -180,17 +181,21 @@ template <class Number> bool parse_number(std::string_view text, Number most, Nu
   return failed == std::errc() && end == text.data() + text.size() && out <= most;
 }
 
+bool is_digits(std::string_view text, char or_this = '0') noexcept {
+  return std::ranges::all_of(text, [or_this](char c) { return (c >= '0' && c <= '9') || c == or_this; });
+}
+
 // Each of these returns what is wrong with the text, or null.
 
 char const* parse_port(std::string_view text, std::uint16_t& port) noexcept {
   if (text.empty()) return "the port is missing";
-  if (text.find_first_not_of("0123456789") != text.npos) return "the port is not a number";
+  if (!is_digits(text)) return "the port is not a number";
   if (text.size() > 1 && text[0] == '0') return "the port begins with a zero";
   return parse_number<std::uint16_t>(text, 65535, port) ? nullptr : "the port is over 65535";
 }
 
 char const* parse_ipv4(std::string_view text, std::uint8_t (&address)[4]) noexcept {
-  if (text.empty() || text.find_first_not_of("0123456789.") != text.npos)
+  if (text.empty() || !is_digits(text, '.'))
     return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
   for (int i = 0; i < 4; ++i) {
     std::size_t const dot = text.find('.');
@@ -206,7 +211,7 @@ char const* parse_ipv4(std::string_view text, std::uint8_t (&address)[4]) noexce
 
 char const* parse_scope(std::string_view text, std::uint32_t& scope) noexcept {
   if (text.empty()) return "the scope after % is empty";
-  if (text.find_first_not_of("0123456789") == text.npos) {
+  if (is_digits(text)) {
     bool const taken = parse_number<std::uint32_t>(text, std::numeric_limits<std::uint32_t>::max(), scope);
     return taken && scope != 0 ? nullptr : "the scope after % is not the number of an interface";
   }
