@@ -121,8 +121,23 @@ THREADS = [
     ("run() sleeps though the last operation has just ended",
      "run_returns_when_another_thread_has_finished_the_last_operation", [
         ("driver/shared/crew.cpp",
-         "if (!all.stays_ && all.pending_.load(std::memory_order_seq_cst) == landed) return true;",
+         "if (!all.stays_ && own_engine()->in_flight() == 0 && all.pending() == landed) return true;",
          "(void)landed;")]),
+    ("the last operation that ends wakes no thread",
+     "run_returns_when_another_thread_has_finished_the_last_operation", [
+        ("driver/shared/crew.cpp",
+         "  counts.end_all(static_cast<unsigned>(n));\n  all.look_for_the_end();",
+         "  counts.end_all(static_cast<unsigned>(n));")]),
+    ("what has begun meanwhile is overlooked",
+     "run_does_not_say_0_while_what_was_posted_before_the_last_end_is_on_its_way", [
+        ("driver/shared/crew.cpp",
+         " || all.begun() != begun_",
+         "")]),
+    ("a thread that sleeps in a receiver is overlooked",
+     "run_inside_a_receiver_returns_when_another_thread_has_finished_the_last_operation", [
+        ("driver/shared/crew.cpp",
+         "if (left == s.landed_.load(std::memory_order_relaxed)) with_engine",
+         "if (left == 0) with_engine")]),
     ("a wake is lost while another thread pokes", "a_wake_is_not_lost_while_another_thread_posts", [
         ("driver/shared/crew.cpp",
          "if (s.missed.exchange(false, std::memory_order_seq_cst)) wake_sleeper();",

@@ -21,6 +21,7 @@
 #include "driver/queues.hpp"
 #include "driver/registry.hpp"
 #include "driver/remains.hpp"
+#include "driver/shared/tally.hpp"
 #include "driver/turn.hpp"
 #include "sys/fork.hpp"
 #include "sys/short_lock.hpp"
@@ -58,9 +59,11 @@ class shared_state {
   virtual void leaves(bool has_in_flight) noexcept = 0;
   /// When a thread that sleeps must look again at the latest.
   [[nodiscard]] virtual std::int64_t look_again() noexcept = 0;
-  /// Operations taken (+1) and ended (-1); and how many there are in all engines together.
-  virtual void count(int change) noexcept = 0;
-  virtual int pending() noexcept = 0;
+  /// `n` have ended, and nothing of this thread's is left.
+  virtual void ended_all(int n) noexcept = 0;
+  /// How much is pending in all engines together and outside of them: no less than there was at some moment.
+  /// has_shared() then says as well whether anything has begun since.
+  virtual std::int64_t pending() noexcept = 0;
   /// A wake() that found no thread asleep: true for the one that takes it.
   virtual bool take_wake() noexcept = 0;
   /// A wake() that was taken, but not by a run().
@@ -75,6 +78,7 @@ class shared_state {
   virtual void give_work(work& w) noexcept = 0;
 
   unclaimed_operations* unclaimed = nullptr; ///< what no thread runs yet
+  tally<> counts;                            ///< changed under the engine's lock
 
  protected:
   ~shared_state() = default;
@@ -182,7 +186,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   void count_work() noexcept {
     if (std::exchange(counts_work_, true)) return;
     ++landed_;
-    shared_->count(1);
+    shared_->counts.begin(1);
   }
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_alone) noexcept { turn_.begin_work(is_alone); }
@@ -399,7 +403,9 @@ class engine final : public io_multiplexer, public leaves_remains {
   void count_landed() noexcept;
   void discount_landed() noexcept {
     counts_work_ = false;
-    shared_->count(-std::exchange(landed_, 0));
+    int const n = std::exchange(landed_, 0);
+    if (in_flight_ != 0) return shared_->counts.end(static_cast<unsigned>(n));
+    shared_->ended_all(n);
   }
   int run_posted(bound const& b, int at_most) noexcept;
   int run_posted_again(bound const& b) noexcept;

@@ -133,6 +133,63 @@ TEST_P(threads_on, run_says_0_only_when_what_was_posted_has_run) {
   });
 }
 
+// What is posted is there before the last operation ends, so that something is posted, pending or running until
+// it has run.
+TEST_P(threads_on, run_does_not_say_0_while_what_was_posted_before_the_last_end_is_on_its_way) {
+  expect_no_failure([] {
+    auto const m = multiplexer(2);
+    unio::timer_handle never(for_ever, m.get());
+    auto op = unio::connect(unio::atomic_async_wait(never), ignoring<void>{});
+    op.start();
+    std::atomic<bool> has_run{false};
+    auto const run_all = [&] {
+      while (m->run().value_or(0) != 0) {
+      }
+      require(has_run, "something is posted or runs");
+    };
+    std::thread other(run_all), third(run_all);
+    (void)m->post([&] { has_run = true; });
+    op.cancel();
+    other.join();
+    third.join();
+  });
+}
+
+// Its own receiver is not what it waits for.
+TEST_P(threads_on, run_inside_a_receiver_returns_when_another_thread_has_finished_the_last_operation) {
+  expect_no_failure([] {
+    auto const m = multiplexer(3);
+    auto const run_all = [&] {
+      while (m->run().value_or(0) != 0) {
+      }
+    };
+    std::latch begun(3);
+    std::atomic<bool> has_returned{false};
+    auto const begin_with = [&](std::chrono::milliseconds after, auto then) {
+      (void)m->try_run();
+      unio::timer_handle t(after);
+      unio::start(*m, unio::async_wait(t), [then](auto) { then(); });
+      begun.arrive_and_wait();
+      run_all();
+    };
+    std::thread inside([&] {
+      begin_with(1ms, [&] {
+        run_all();
+        has_returned = true;
+      });
+    });
+    std::thread last([&] { begin_with(100ms, [] {}); });
+    std::thread waits([&] {
+      begun.arrive_and_wait();
+      run_all();
+      require(has_returned, "a receiver still runs");
+    });
+    inside.join();
+    last.join();
+    waits.join();
+  });
+}
+
 // Each waits for the other, which runs what it has started.
 TEST_P(threads_on, two_threads_destroy_what_the_other_one_runs) {
   expect_no_failure([] {

@@ -147,7 +147,7 @@ void engine::launch(io_operation& op, descriptor& d, attempted how) noexcept {
 
 void engine::launch_with_care(io_operation& op, attempted how) noexcept {
   operation_links& l = op.links;
-  if (shared_ != nullptr) shared_->count(1);
+  if (shared_ != nullptr) shared_->counts.begin(1);
   if (op.faces().for_each_descriptor == nullptr) [[likely]] {
     sys::enter_flight(op.fd());
   } else {

@@ -162,7 +162,7 @@ void engine::give_away(io_operation& op, operation_queue& batch) noexcept {
   } else if (l.is.where == place::landed) {
     --landed_;
   } else {
-    shared_->count(1);
+    shared_->counts.begin(1);
     op.for_each_descriptor(&sys::enter_flight);
     if (l.is.where == place::idle) move(op, place::at_hand);
   }

@@ -230,8 +230,7 @@ void crew::wake_sleeper() noexcept {
 }
 
 bool crew::is_quiet() const noexcept {
-  if (gate_.sleepers() < static_cast<std::uint32_t>(threads_) ||
-      pending_.load(std::memory_order_acquire) != 0 || new_.has_work())
+  if (gate_.sleepers() < static_cast<std::uint32_t>(threads_) || pending() != 0 || new_.has_work())
     return false;
   return std::ranges::all_of(slots(), [](slot const& s) {
     if (!s.is_pools) return true; // a thread that came by
@@ -261,7 +260,7 @@ void crew::start_unclaimed(io_operation& op) noexcept {
   if (op.faces().begin != nullptr) op.faces().begin(op);
   op.links.due = moment_of(op, op.faces().wants(op));
   op.for_each_descriptor(&sys::enter_flight);
-  count(1);
+  begin_beside();
   unclaimed_.add(op); // from here on it may end
   call_one();
 }
@@ -291,14 +290,42 @@ void crew::end_unclaimed(operation_queue& ops) noexcept {
     move(*op, place::idle);
     l.is.undelivered = 0;
     op->deliver(ends); // it may be gone now
-    count(-1);
+    end_beside();
   }
 }
 
-void crew::count(int change) noexcept {
-  if (pending_.fetch_add(change, std::memory_order_seq_cst) + change != 0 || stays_) return;
-  for (slot& s : slots()) // the last has ended: those that sleep are done
-    with_engine(s, [](engine& e) { e.poke(); });
+// ---- what is pending (tally.hpp) --------------------------------------------------------------------------
+
+template <class F> void crew::for_each_tally(F f) const noexcept {
+  f(beside_);
+  for (slot const& s : slots()) f(s.counts); // one that is new here has ended nothing when it is missed
+}
+
+std::uint64_t crew::begun() const noexcept {
+  return tally<>::all_begun([this](auto f) { for_each_tally(f); });
+}
+
+std::int64_t crew::pending(std::uint64_t* begun) const noexcept {
+  auto const each = [this](auto f) { for_each_tally(f); };
+  (void)tally<>::all_ended(each); // brings what is read below
+  std::uint64_t const ended = tally<>::all_ended(each);
+  std::uint64_t const all = this->begun();
+  if (begun != nullptr) *begun = all;
+  return static_cast<std::int64_t>(all - ended);
+}
+
+// The last may have ended: then those that sleep are done. What has ended on one of them in whose receiver it
+// sleeps is not what it waits for.
+void crew::look_for_the_end() noexcept {
+  if (stays_ || gate_.sleepers() == 0) return;
+  std::int64_t const left = pending();
+  for (slot& s : slots())
+    if (left == s.landed_.load(std::memory_order_relaxed)) with_engine(s, [](engine& e) { e.poke(); });
+}
+
+void crew::end_beside() noexcept {
+  beside_.end_by_any(1);
+  look_for_the_end();
 }
 
 // ---- threads that are away (taking.cpp) -------------------------------------------------------------------
@@ -442,17 +469,19 @@ int slot::run_forked(int at_most) noexcept {
   return n;
 }
 
-bool slot::has_shared() noexcept { return !all.is_over() && all.has_work(); }
+// What was begun since nothing was pending may be what was in a queue then, and has left it.
+bool slot::has_shared() noexcept { return !all.is_over() && (all.has_work() || all.begun() != begun_); }
 
 bool slot::before_sleep(int landed) noexcept {
   next_look_ = deadline::forever;
   if (all.is_over() || is_ending()) return false; // only waits for what it has cancelled
   sleeps_.store(true, std::memory_order_relaxed);
+  landed_.store(landed, std::memory_order_relaxed); // seen by who sees this thread counted at the gate
   all.gate_.lie_down(sleeper);
   if (all.has_posted() || all.wakes_.load(std::memory_order_seq_cst)) return true;
   if (leaves_until_ == deadline::forever && all.new_.has_work()) return true; // since its turn
   // The last operation may have ended since this thread looked, and its thread not have seen this one asleep.
-  if (!all.stays_ && all.pending_.load(std::memory_order_seq_cst) == landed) return true;
+  if (!all.stays_ && own_engine()->in_flight() == 0 && all.pending() == landed) return true;
   if (all.phase_.load(std::memory_order_seq_cst) == crew::phase::closing && all.is_quiet()) {
     all.end();
     return true;
@@ -476,7 +505,10 @@ void slot::after_sleep() noexcept {
   }
 }
 
-void slot::count(int change) noexcept { all.count(change); }
+void slot::ended_all(int n) noexcept {
+  counts.end_all(static_cast<unsigned>(n));
+  all.look_for_the_end();
+}
 
 bool slot::take_wake() noexcept { return all.take_wake(); }
 
@@ -496,8 +528,8 @@ void slot::give_work(work& w) noexcept { all.everybodys_.push(w); }
 
 void slot::start_unclaimed(io_operation& op) noexcept { all.start_unclaimed(op); }
 
-int slot::pending() noexcept {
-  return all.pending_.load(std::memory_order_acquire) + (all.stays_ && !all.is_over() ? 1 : 0);
+std::int64_t slot::pending() noexcept {
+  return all.pending(&begun_) + (all.stays_ && !all.is_over() ? 1 : 0);
 }
 
 } // namespace unio::driver

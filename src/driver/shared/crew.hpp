@@ -63,8 +63,8 @@ class slot final : public shared_state, public work_slot {
   void goes_away() noexcept override;
   void leaves(bool has_in_flight) noexcept override;
   std::int64_t look_again() noexcept override;
-  void count(int change) noexcept override;
-  int pending() noexcept override;
+  void ended_all(int n) noexcept override;
+  std::int64_t pending() noexcept override;
   bool take_wake() noexcept override;
   void give_wake() noexcept override;
   void poke() noexcept override;
@@ -128,10 +128,12 @@ class slot final : public shared_state, public work_slot {
   alignas(64) std::atomic<unsigned> turns_{0};
   std::atomic<int> load_{0};
   std::atomic<bool> sleeps_{false};
+  std::atomic<int> landed_{0}; // of what is pending, what has ended here, when it lay down last
   std::int64_t leaves_until_ = deadline::forever; // it leaves what is new to others that have less to do
   bool leaves_longer_ = false;                    // to those that were asleep
   std::int64_t next_look_ = deadline::forever;    // when it looks at what others do, while it sleeps
   int looks_left_ = 0;
+  std::uint64_t begun_ = 0; // what all had begun when it asked what is pending
 };
 
 /// Grows at its end, while other threads walk through it.
@@ -262,6 +264,11 @@ class crew {
 
  protected:
   slot_list slots_;
+
+  /// Something is pending, or not any more, that is no thread's. From any thread.
+  void begin_beside() noexcept { beside_.begin_by_any(1); }
+  void end_beside() noexcept;
+
   std::atomic<int> present_{0};
   unclaimed_operations unclaimed_;
 
@@ -290,7 +297,12 @@ class crew {
   template <class F> bool any_from(slot const* s, F f) noexcept;
   template <class Slots> void call_one_of(Slots&& from) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
-  void count(int change) noexcept;
+  template <class F> void for_each_tally(F f) const noexcept;
+  /// `begun`, if given, becomes how much has begun, which is more whenever it is asked for later and something
+  /// has begun, been posted or spawned say, and left its queue.
+  [[nodiscard]] std::int64_t pending(std::uint64_t* begun = nullptr) const noexcept;
+  [[nodiscard]] std::uint64_t begun() const noexcept;
+  void look_for_the_end() noexcept;
   bool look_at_others(slot& s) noexcept;
   void wake_sleeper() noexcept;
   bool take_wake() noexcept { return wakes_.load(std::memory_order_relaxed) && wakes_.exchange(false); }
@@ -307,7 +319,7 @@ class crew {
   std::atomic<bool> wakes_{false};    // a wake() that no thread has taken yet
   std::atomic<bool> watches_{false};  // a thread that sleeps will look at what others do
   std::atomic<slot*> woken_{nullptr}; // whom the last one found asleep
-  alignas(64) std::atomic<int> pending_{0};
+  alignas(64) tally<> beside_;        // what is pending of no slot
 };
 
 } // namespace unio::driver

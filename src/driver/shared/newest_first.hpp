@@ -40,7 +40,8 @@ template <class T, class Link, template <class> class Atomic = std::atomic> clas
   /// By its thread: the newest.
   T* pop() noexcept {
     T* const newest = head_.load(std::memory_order_relaxed); // its own thread has pushed it
-    if (newest != nullptr) head_.store(Link::next(*newest), std::memory_order_relaxed);
+    // Release: a thread that sees nothing here sees what was counted before.
+    if (newest != nullptr) head_.store(Link::next(*newest), std::memory_order_release);
     return newest;
   }
   /// Takes the oldest, `share(n)` of n. Returns them linked, the oldest first.

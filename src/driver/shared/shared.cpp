@@ -180,10 +180,10 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
       unlock(s);
       e->rest();
     }
-    s.count(1); // for what is in neither queue for a moment
+    begin_beside(); // for what is in neither queue for a moment
     while (s.give(everybodys(), 1, 1024) || s.give_oldest(everybodys())) {
     }
-    s.count(-1);
+    end_beside();
     present_.fetch_sub(1, std::memory_order_relaxed);
     s.taken.store(false, std::memory_order_release); // pairs with the acquire in mine()
     call_one();

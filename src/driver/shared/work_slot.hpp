@@ -36,7 +36,7 @@ class alignas(64) work_slot {
     work* const w = queue_.pop();
     int const n = queued_.load(std::memory_order_relaxed);
     if (left != nullptr) *left = n;
-    if (w != nullptr) queued_.store(n - 1, std::memory_order_relaxed);
+    if (w != nullptr) queued_.store(n - 1, std::memory_order_release);
     return w;
   }
   /// On its thread, the only one that pushes here: what was posted, if that is all. Without the lock.
@@ -47,7 +47,7 @@ class alignas(64) work_slot {
     collect();
     int const n = queued_.load(std::memory_order_relaxed);
     if (n == 0 || !wanted(n)) return nullptr;
-    queued_.store(n - 1, std::memory_order_relaxed);
+    queued_.store(n - 1, std::memory_order_release);
     return queue_.pop();
   }
   /// How many of what was posted wait: a hint as soon as it is known.
@@ -72,7 +72,7 @@ class alignas(64) work_slot {
       int const here = queued_.load(std::memory_order_relaxed);
       for (int const wanted = std::min(most, (here + parts - 1) / parts); n < wanted; ++n)
         moving.push(*queue_.pop());
-      queued_.store(here - n, std::memory_order_relaxed);
+      queued_.store(here - n, std::memory_order_release);
     }
     return to.receive(moving, n);
   }
@@ -158,7 +158,9 @@ class alignas(64) work_slot {
   inbox<work, work_link> inbox_;
   alignas(64) sys::short_lock lock_;
   work_queue queue_;
-  std::atomic<int> queued_{0}; // how many are in queue_; changed under the lock
+  // How many are in queue_; changed under the lock. Release, where some leave it: a thread that sees them gone
+  // sees that who took them counts as pending (count_work).
+  std::atomic<int> queued_{0};
   newest_first<work, work_link> forked_;
 };
 
