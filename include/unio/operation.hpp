@@ -108,6 +108,8 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// The last that the thread that has started it does with it: from here on another thread that runs its
   /// multiplexer may take it over, while this one computes. Preconditions: is_atomic(), started.
   void let_be_taken() noexcept { state().fetch_or(bit_takeable, std::memory_order_acq_rel); }
+  /// The same where no other thread can have asked anything of it yet.
+  void let_be_taken_unasked() noexcept { add(bit_takeable); }
   /// Acquire; pairs with the release in let_be_taken().
   [[nodiscard]] bool may_be_taken() const noexcept { return (load() & bit_takeable) != 0; }
   /// True when nobody is to be told of an inline completion because the caller looks for it itself
@@ -129,7 +131,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   /// Tells the receiver: `value`, `done` or both. After `done` the operation may no longer exist.
   void deliver(unsigned stages) noexcept;
   /// For the receiver's side of deliver(): from here on state and buffers belong to the caller again.
-  void mark_finished() noexcept { set(bit_completed | bit_finished); }
+  /// Called once nothing that another thread asks of it has an effect any more, or before another thread
+  /// knows it.
+  void mark_finished() noexcept { add(bit_completed | bit_finished); }
   /// The same around `f`, which may destroy, move or reset it: inside `f` it has finished for this thread.
   /// For other threads an atomic form finishes when `f` has returned, because they may then destroy what `f`
   /// uses.
@@ -158,9 +162,9 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   void keep_request(request r) noexcept { state().fetch_or(r, std::memory_order_acq_rel); }
   /// Whether that was asked and not yet taken.
   [[nodiscard]] bool has_request(request r) const noexcept { return (load() & r) != 0; }
-  /// By the multiplexer before it delivers `done`. False: a request is outstanding; deliver after
-  /// take_requests().
-  bool close_to_requests() noexcept;
+  /// By the multiplexer before it delivers `done`, with all `stages` that it is about to deliver. False: a
+  /// request is outstanding; deliver `done` after take_requests().
+  bool close_to_requests(unsigned stages) noexcept;
 
   driver::operation_links links;
 
@@ -249,6 +253,10 @@ class UNIO_API io_operation : public detail::tracked_operation<UNIO_TRACKS_PENDI
   }
   // A single thread needs no read-modify-write; the atomic forms must not lose another thread's request.
   void set(std::uint32_t bits) noexcept;
+  // What another thread adds meanwhile may be lost.
+  void add(std::uint32_t bits) noexcept {
+    state().store(state().load(std::memory_order_relaxed) | bits, std::memory_order_release);
+  }
   [[nodiscard]] std::atomic_ref<std::uint32_t> state() const noexcept { return std::atomic_ref(state_); }
   [[nodiscard]] std::uint32_t load() const noexcept { return state().load(std::memory_order_acquire); }
   [[nodiscard]] std::atomic_ref<io_multiplexer*> runner() const noexcept {
@@ -288,8 +296,12 @@ inline void io_operation::reset() noexcept {
 }
 
 inline void io_operation::deliver(unsigned stages) noexcept {
-  if ((stages & value) != 0) set(bit_completed);
-  if (is_atomic() && (load() & bit_abandoned) != 0) [[unlikely]]
+  if (!is_atomic()) [[likely]] {
+    if ((stages & value) != 0) add(bit_completed);
+    return notify_(*this, stages);
+  }
+  if ((stages & value) != 0 && !completed()) state().fetch_or(bit_completed, std::memory_order_acq_rel);
+  if ((load() & bit_abandoned) != 0) [[unlikely]]
     return told_after_abandon(*this, stages);
   notify_(*this, stages);
 }
@@ -303,9 +315,11 @@ inline std::uint32_t io_operation::take_requests() noexcept {
   return state().fetch_and(~(bit_asked | request_start | request_cancel), std::memory_order_acq_rel);
 }
 
-inline bool io_operation::close_to_requests() noexcept {
+// One step with that of deliver().
+inline bool io_operation::close_to_requests(unsigned stages) noexcept {
   if (!is_atomic()) return true;
-  std::uint32_t const before = state().fetch_or(bit_closing, std::memory_order_acq_rel);
+  std::uint32_t const completed = (stages & value) != 0 ? bit_completed : 0U;
+  std::uint32_t const before = state().fetch_or(bit_closing | completed, std::memory_order_acq_rel);
   if ((before & bit_asked) == 0) return true;
   state().fetch_and(~bit_closing, std::memory_order_acq_rel);
   return false;
@@ -338,11 +352,8 @@ inline void io_operation::set_atomic(io_operation*& link) noexcept {
 }
 
 inline void io_operation::set(std::uint32_t bits) noexcept {
-  if (is_atomic()) {
-    state().fetch_or(bits, std::memory_order_acq_rel);
-  } else {
-    state().store(state().load(std::memory_order_relaxed) | bits, std::memory_order_release);
-  }
+  if (!is_atomic()) return add(bits);
+  state().fetch_or(bits, std::memory_order_acq_rel);
 }
 
 } // namespace unio

@@ -198,13 +198,15 @@ void awaiting::start(io_operation& op) noexcept {
     op.set_atomic(next_message_);
   }
   io_multiplexer& m = choose(op.own_multiplexer_, e.multiplexer);
+  io_multiplexer* here = &m;
   if (&m != shortcut.get()) [[unlikely]] {
-    bool const elsewhere = m.runs_elsewhere();
+    if (m.is_shared()) here = &m.of_this_thread(); // which finds the thread's place there, once
+    bool const elsewhere = here == &m && m.runs_elsewhere();
     if (elsewhere || m.is_shared()) op.set_atomic(next_message_);
     if (elsewhere) return op.set_quiet(false);
   }
   op.set_quiet();
-  op.start_on(m);
+  op.start_on(*here);
 }
 
 bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
@@ -221,7 +223,8 @@ bool awaiting::suspend(io_operation& op, std::coroutine_handle<> h) noexcept {
     return true;
   }
   if (stopped) op.cancel();
-  if (op.is_atomic()) op.let_be_taken(); // and resumed, at any moment
+  if (!op.is_atomic()) return true;
+  stop.stop_possible() ? op.let_be_taken() : op.let_be_taken_unasked(); // and resumed, at any moment
   return true;
 }
 

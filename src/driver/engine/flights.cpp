@@ -30,12 +30,12 @@ void engine::start(io_operation& op) noexcept {
 }
 
 void engine::start_with_care(io_operation& op) noexcept {
-  inside const here(*this);
-  if (op.is_atomic() && !on_own_thread()) {
+  if (!on_own_thread()) {
     if (shared_ != nullptr) return shared_->start_unclaimed(op);
     if (op.ask(io_operation::request_start)) mail_.send(op);
     return;
   }
+  inside const here(*this);
   begin(op, nullptr);
 }
 

@@ -228,7 +228,7 @@ void engine::deliver_with_care(io_operation& op) noexcept {
   if (l.is.where == place::landed) leave_flight(op);
   if (l.is.where == place::ready) move(op, place::idle);
   // Another thread's request for an atomic form is on its way: the end waits for it (take_messages).
-  if ((events & io_operation::done) != 0 && !op.close_to_requests()) events &= ~io_operation::done;
+  if ((events & io_operation::done) != 0 && !op.close_to_requests(events)) events &= ~io_operation::done;
   if (events != l.is.undelivered) ++deferred_;
   l.is.undelivered = static_cast<std::uint8_t>(l.is.undelivered & ~events);
   if (events == 0) return;
