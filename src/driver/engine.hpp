@@ -17,6 +17,7 @@
 #include "driver/backend.hpp"
 #include "driver/life.hpp"
 #include "driver/mailbox.hpp"
+#include "driver/owners_lock.hpp"
 #include "driver/patience.hpp"
 #include "driver/queues.hpp"
 #include "driver/registry.hpp"
@@ -24,7 +25,6 @@
 #include "driver/shared/tally.hpp"
 #include "driver/turn.hpp"
 #include "sys/fork.hpp"
-#include "sys/short_lock.hpp"
 
 #include <unio/multiplexer.hpp>
 
@@ -195,8 +195,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   // Where several threads run a multiplexer, another one may take operations from this engine while its
   // thread is away: in receivers and posted work, or doing something else. `inside_` is held while the thread
   // is in the engine, also while it sleeps there. What is done without it is what a receiver might do.
-  // Where there is nothing to take it stays locked, until the receiver or the posted work uses the engine:
-  // without the lock seven read-modify-writes pass a value to a coroutine by a channel.
+  // Where there is nothing to take it stays locked, until the receiver or the posted work uses the engine.
 
   /// Around what the engine's thread does with it. Others that ask something of it are not kept out: they
   /// leave messages.
@@ -458,7 +457,7 @@ class engine final : public io_multiplexer, public leaves_remains {
   // What other threads write shares no cache line with what only the engine's own does.
   alignas(64) mailbox<> mail_; ///< its doorbell is the backends', and stays the same when they change
   alignas(64) std::atomic<void const*> owner_{nullptr};
-  sys::short_lock inside_;
+  owners_lock<> inside_;
   std::atomic<bool> keeps_lock_{false}; ///< its thread is outside, with nothing to take: `inside_` is locked
   std::atomic<unsigned> trips_{0};
   unsigned fork_generation_;

@@ -210,6 +210,7 @@ constinit table const kernel = {
     .inotify_init = direct<SYS_inotify_init1>,
     .inotify_add_watch = direct<SYS_inotify_add_watch>,
     .inotify_rm_watch = direct<SYS_inotify_rm_watch>,
+    .membarrier = direct<SYS_membarrier>,
 };
 
 constinit table const* current = &kernel;

@@ -142,7 +142,8 @@ struct waited_word;
   X(signalfd, (int fd, std::uint64_t const* signals), (fd, signals))                                         \
   X(inotify_init, (int flags), (flags))                                                                      \
   X(inotify_add_watch, (int fd, char const* path, std::uint32_t events), (fd, path, events))                 \
-  X(inotify_rm_watch, (int fd, int watch), (fd, watch))
+  X(inotify_rm_watch, (int fd, int watch), (fd, watch))                                                      \
+  X(membarrier, (int command, unsigned flags), (command, flags))
 
 struct table {
 #define UNIO_MEMBER(name, parameters, arguments) std::int64_t(*name) parameters noexcept;

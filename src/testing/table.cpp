@@ -163,6 +163,7 @@ sys::table made() noexcept {
 #undef UNIO_REFUSED
   t.sched_yield = before->sched_yield;
   t.futex = before->futex;
+  t.membarrier = before->membarrier;
   t.munmap = before->munmap;
   t.mmap = [](void* at, std::size_t n, int protection, int flags, int fd, std::int64_t offset) noexcept {
     if (!simulated(fd)) return before->mmap(at, n, protection, flags, fd, offset);

@@ -13,7 +13,10 @@
 namespace unio::inline v0_1::driver {
 
 engine::engine(std::unique_ptr<backend> b, shared_state* shared) noexcept
-    : backend_(std::move(b)), shared_(shared), mail_(backend_->give_doorbell()) {
+    : backend_(std::move(b)),
+      shared_(shared),
+      mail_(backend_->give_doorbell()),
+      inside_(shared != nullptr && sys::has_barriers()) {
   fork_generation_ = sys::fork_generation();
   registry::enlist(in_registry_);
 }

@@ -85,7 +85,7 @@ bool engine::has_some_for_others() noexcept {
 
 // Or only the one that is given, if it is there.
 engine::found engine::take_from(engine& away, io_operation const* only) noexcept {
-  if (!away.inside_.try_lock())
+  if (!away.inside_.try_take())
     return away.keeps_lock_.load(std::memory_order_seq_cst) ? found::nothing : found::its_thread;
   operation_queue taken(queue_name::none);
   found what = away.has_some_for_others() ? found::waits : found::nothing;
@@ -101,7 +101,7 @@ engine::found engine::take_from(engine& away, io_operation const* only) noexcept
       away.pass_on_messages();
     });
   }
-  away.inside_.unlock();
+  away.inside_.give_back();
   if (!taken.empty()) what = found::taken;
   while (io_operation* const op = taken.pop()) take_over(*op);
   return what;

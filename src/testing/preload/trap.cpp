@@ -94,6 +94,7 @@ constexpr long performed[] = {
     SYS_openat,
     SYS_getrandom,
     SYS_sched_yield,
+    SYS_membarrier,
     SYS_futex,
     SYS_clock_gettime,
     SYS_timerfd_settime,
