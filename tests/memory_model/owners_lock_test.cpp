@@ -1,6 +1,6 @@
 // The lock of an engine that its thread takes all the time, and others hardly ever
-// (src/driver/owners_lock.hpp): in the executions that the memory model allows, only one has it, and sees what
-// was done under it before; also where the kernel's barriers cannot be had any more.
+// (src/driver/owners_lock.hpp): in the executions that the memory model allows, only one has it, and sees
+// what was done under it before; also where the kernel's barriers cannot be had any more.
 
 #include "driver/owners_lock.hpp"
 

@@ -133,8 +133,8 @@ TEST_P(threads_on, run_says_0_only_when_what_was_posted_has_run) {
   });
 }
 
-// What is posted is there before the last operation ends, so that something is posted, pending or running until
-// it has run.
+// What is posted is there before the last operation ends, so that something is posted, pending or running
+// until it has run.
 TEST_P(threads_on, run_does_not_say_0_while_what_was_posted_before_the_last_end_is_on_its_way) {
   expect_no_failure([] {
     auto const m = multiplexer(2);

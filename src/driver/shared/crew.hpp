@@ -298,8 +298,8 @@ class crew {
   template <class Slots> void call_one_of(Slots&& from) noexcept;
   template <class F> void with_engine(slot& s, F f) noexcept;
   template <class F> void for_each_tally(F f) const noexcept;
-  /// `begun`, if given, becomes how much has begun, which is more whenever it is asked for later and something
-  /// has begun, been posted or spawned say, and left its queue.
+  /// `begun`, if given, becomes what begun() says, which is more as soon as something else has begun, or has
+  /// left the queue in which it was posted.
   [[nodiscard]] std::int64_t pending(std::uint64_t* begun = nullptr) const noexcept;
   [[nodiscard]] std::uint64_t begun() const noexcept;
   void look_for_the_end() noexcept;

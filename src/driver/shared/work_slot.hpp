@@ -158,8 +158,8 @@ class alignas(64) work_slot {
   inbox<work, work_link> inbox_;
   alignas(64) sys::short_lock lock_;
   work_queue queue_;
-  // How many are in queue_; changed under the lock. Release, where some leave it: a thread that sees them gone
-  // sees that who took them counts as pending (count_work).
+  // How many are in queue_; changed under the lock. Release, where some leave it: a thread that sees them
+  // gone sees that they count as pending (count_work).
   std::atomic<int> queued_{0};
   newest_first<work, work_link> forked_;
 };
