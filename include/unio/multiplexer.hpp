@@ -263,6 +263,13 @@ class UNIO_API io_multiplexer {
   /// If so: makes the calling thread one of them, as its first run() would. Cost: then that of
   /// best_available().
   virtual void join_in() noexcept {}
+  /// What the calling thread starts may wait until it has started more: see held_starts, which calls both.
+  /// Returns false if that is for nothing: then release_starts() is not called. Cost: none.
+  virtual bool hold_starts() noexcept;
+  /// As often as hold_starts() has returned true, by the same thread. With the last: all that waits goes to
+  /// the kernel, unless a receiver or posted work is running, behind which the turn has it go. Calls no
+  /// receiver. Cost: one system call, if there is anything.
+  virtual void release_starts() noexcept;
 
  protected:
   explicit io_multiplexer(bool is_shared) noexcept : is_shared_(is_shared) {}

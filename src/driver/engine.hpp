@@ -105,6 +105,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   void finish(io_operation& op) noexcept override;
   void abandon(io_operation& op) noexcept override;
   void member_ended(io_operation& chain) noexcept override;
+  bool hold_starts() noexcept override;
+  void release_starts() noexcept override;
 
   /// From here on the calling thread is known to run it.
   void begin_to_run() noexcept { (void)ensure_bound(); }
@@ -165,6 +167,8 @@ class engine final : public io_multiplexer, public leaves_remains {
   [[nodiscard]] bool has_ready() const noexcept { return turn_.has_ready(); }
   /// A receiver is running, and others were ready when its turn began.
   [[nodiscard]] bool has_company() const noexcept { return turn_.has_company(); }
+  /// The thread has said that it starts more, before it waits or runs this.
+  [[nodiscard]] bool holds_starts() const noexcept { return turn_.holds_starts(); }
   /// Whether a blocking call that has to wait drives this. On its own thread.
   [[nodiscard]] bool has_to_move() noexcept {
     if (closing_ || fails_ || (is_idle() && !turn_.has_inline() && !has_posted())) return false;

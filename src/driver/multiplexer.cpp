@@ -29,6 +29,9 @@ void io_multiplexer::member_ended(io_operation&) noexcept {}
 
 io_multiplexer& io_multiplexer::of_this_thread() noexcept { return *this; }
 
+bool io_multiplexer::hold_starts() noexcept { return false; }
+void io_multiplexer::release_starts() noexcept {}
+
 result<std::unique_ptr<io_multiplexer>> io_multiplexer::best_available(int threads) noexcept {
   UNIO_EXPECTS(threads >= 1, "a multiplexer is for at least one thread");
   if (threads > 1) return driver::make_shared_multiplexer(threads);

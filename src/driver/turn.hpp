@@ -96,7 +96,20 @@ class turn {
   /// A receiver is running: what completes inline is queued.
   [[nodiscard]] bool is_delivering() const noexcept { return delivering_; }
   /// A receiver is running, and others were ready when its turn began.
-  [[nodiscard]] bool has_company() const noexcept { return delivering_ && !alone_; }
+  [[nodiscard]] bool has_company() const noexcept { return delivering_ && !was_alone_; }
+  /// The thread has more to start: what it starts goes with others, as if they were ready.
+  void hold() noexcept {
+    ++holds_;
+    alone_ = false;
+  }
+  /// True: nothing holds them any more, and no turn is under way, which would go on with them.
+  [[nodiscard]] bool release() noexcept {
+    if (holds_ == 0 || --holds_ != 0) return false;
+    alone_ = was_alone_;
+    return !delivering_;
+  }
+  void forget_holds() noexcept { holds_ = 0; }
+  [[nodiscard]] bool holds_starts() const noexcept { return holds_ != 0; }
   /// The coroutine that runs may complete one without being suspended, which is counted.
   [[nodiscard]] bool take_quiet() noexcept {
     if (quiet_ <= 0) return false;
@@ -132,7 +145,7 @@ class turn {
   /// Counts the turns that may not serve all: who begins.
   [[nodiscard]] unsigned rotate() noexcept { return rotation_++; }
   /// All is fetched that the kernel has.
-  void fetched() noexcept { alone_ = waiting() + due_.size() <= 1; }
+  void fetched() noexcept { set_alone(waiting() + due_.size() <= 1); }
   /// Posted work begins: what a coroutine that it resumes may complete inline.
   void begin_work(bool is_alone) noexcept { quiet_ = is_alone ? budget_ : inline_beside_others; }
 
@@ -169,7 +182,7 @@ class turn {
   /// receiver starts.
   template <class Deliver> void deliver_inline(Deliver deliver) noexcept {
     delivering_ = true;
-    alone_ = true;
+    set_alone(true);
     round_left_ = 1;
     serve_alone([] { return true; }, deliver);
     while (budget_ > 0 && has_results()) serve_one(*pop(), deliver);
@@ -180,7 +193,7 @@ class turn {
   template <class Bound, class Deliver> void serve_due(Bound const& b, Deliver deliver) noexcept {
     if (due_.empty()) return;
     delivering const scope(*this);
-    alone_ = false;
+    set_alone(false);
     for (int left = due_.size(); left > 0 && !due_.empty() && b.take(); --left)
       serve_one(*due_.pop(), deliver);
   }
@@ -216,7 +229,7 @@ class turn {
       // The round is long, or the time is over. Timers that are always due must not hold up the kernel.
       bool const only_due = round_left_ <= 0 || waiting() == 0;
       if (!ticks || only_due || b.is_over()) break;
-      alone_ = false;
+      set_alone(false);
       left = 0;
       int const round = round_left_;
       is_long = true;
@@ -231,6 +244,11 @@ class turn {
  private:
   /// Results in the queue, but for those that are due.
   [[nodiscard]] int waiting() const noexcept { return ready_.size() + (next_inline_ != nullptr ? 1 : 0); }
+
+  void set_alone(bool on) noexcept {
+    was_alone_ = on;
+    alone_ = on && holds_ == 0;
+  }
 
   // The next result to deliver. Due ones come first, but no more than their share.
   io_operation* pop() noexcept {
@@ -287,7 +305,9 @@ class turn {
   int quiet_ = turn_budget;  // of these, what the coroutine that runs may complete without being suspended
   int due_first_ = 0;        // results of due_ that are served before those of ready_
   unsigned rotation_ = 0;
-  bool alone_ = true;       // nothing else was ready when this turn began
+  unsigned holds_ = 0;      // that have begun and not ended
+  bool alone_ = true;       // nothing else was ready when this turn began, and nothing is held
+  bool was_alone_ = true;   // the same without what is held
   bool delivering_ = false; // a receiver is running
 };
 

@@ -40,7 +40,7 @@ void simulated_backend::arm(engine& e, io_operation& op, driver::attempted how) 
 }
 
 bool simulated_backend::prefers_batch(engine& e, io_operation const&) noexcept {
-  return world_.options.inline_attempts && e.has_company() && world_.random.one_in(2);
+  return world_.options.inline_attempts && (e.has_company() || e.holds_starts()) && world_.random.one_in(2);
 }
 
 bool simulated_backend::disarm(engine& e, io_operation& op) noexcept {

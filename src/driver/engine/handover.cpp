@@ -228,6 +228,7 @@ void engine::open_again(std::unique_ptr<backend> b) noexcept {
   bind_error_ = 0;
   delivered_ = 0;
   notified_end_ = took_wake_ = false;
+  turn_.forget_holds(); // of the thread that has ended
   turn_.begin();
   turn_.fetched();
   (void)mail_.take_wake();

@@ -7,6 +7,7 @@
 //   fallback.cpp  another backend takes the place of one that may not go on
 //   handover.cpp  operations that come from another thread, and go to one
 //   taking.cpp    what a thread has that is away, computing
+//   holding.cpp   starts that go to the kernel together, outside of a turn
 //   closing.cpp   descriptors that are closed, operations that are destroyed, the end
 
 #pragma once

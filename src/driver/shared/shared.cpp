@@ -116,6 +116,14 @@ class shared_multiplexer final : public pool_multiplexer, public leaves_remains,
     return e != nullptr ? static_cast<io_multiplexer&>(*e) : *this;
   }
   void join_in() noexcept override { (void)mine(); }
+  // What a thread starts that does not run this goes to one that does.
+  bool hold_starts() noexcept override {
+    engine* const e = my_engine();
+    return e != nullptr && e->hold_starts();
+  }
+  void release_starts() noexcept override {
+    if (engine* const e = my_engine(); e != nullptr) e->release_starts();
+  }
 
   // What follows concerns what is unclaimed: the rest is its engine's.
 

@@ -66,11 +66,13 @@ template <ring_kernel Kernel> class ring_client : public backend {
   explicit ring_client(int doorbell_fd, Arguments&... arguments) noexcept
       : backend(doorbell_fd), kernel_(arguments...) {}
 
-  void arm(engine&, io_operation& op, attempted how) noexcept override {
+  void arm(engine& e, io_operation& op, attempted how) noexcept override {
     bool const untried = how == attempted::with_others;
     move(op, untried ? place::to_try : place::to_submit);
     untried_waits_ = untried_waits_ || untried;
     to_submit_.push(op);
+    if (fills_queue() && e.holds_starts()) [[unlikely]]
+      submit(e);
   }
 
   void park(engine&, io_operation& op) noexcept override {
@@ -235,6 +237,10 @@ template <ring_kernel Kernel> class ring_client : public backend {
   // Slots never reach these numbers.
   static constexpr std::uint64_t doorbell_tag = ~std::uint64_t{0};
   static constexpr std::uint64_t cancel_tag = ~std::uint64_t{0} - 1;
+
+  [[nodiscard]] bool fills_queue() const noexcept {
+    return static_cast<std::size_t>(to_submit_.size()) >= kernel_.entries();
+  }
 
   void free_slot(io_operation& op) noexcept {
     slots_.give_back(op.links.slot);

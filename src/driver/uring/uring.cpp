@@ -147,7 +147,8 @@ class uring_backend final : public ring_client<uring_kernel> {
   // their descriptors.
   bool prefers_batch(engine& e, io_operation const& op) noexcept override {
     direction const flow = op.faces().flow;
-    return flow != direction::either && (e.has_company() || (flow == direction::out && !to_submit_.empty()));
+    if (flow == direction::either) return false;
+    return e.has_company() || e.holds_starts() || (flow == direction::out && !to_submit_.empty());
   }
 
   void describe(capabilities& c) const noexcept override {
