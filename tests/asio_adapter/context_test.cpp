@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <deque>
 
 namespace {
 
@@ -345,6 +346,36 @@ TEST(asio_executor, knows_where_it_runs) {
   EXPECT_FALSE(e.running_in_this_thread());
   asio::post(context, [&] { EXPECT_TRUE(e.running_in_this_thread()); });
   context.run();
+}
+
+// The driver's turn has not begun when they run: only the context knows that one follows another.
+TEST(asio_context, gives_what_posted_handlers_start_to_a_ring_together) {
+  unio::asio_context context;
+  std::deque<ends> all;
+  constexpr unsigned n = 16;
+  for (unsigned i = 0; i < n; ++i) all.emplace_back(context);
+  context.poll();
+  context.restart();
+  unsigned written = 0;
+  for (ends& e : all)
+    asio::post(context, [&] {
+      e.a.async_write_some(asio::buffer("abc", 3), [&](asio_error_code ec, std::size_t bytes) {
+        written += !ec && bytes == 3 ? 1 : 0;
+      });
+    });
+  unio::counters const before = context.multiplexer().counters();
+  context.run();
+  unio::counters const after = context.multiplexer().counters();
+  EXPECT_EQ(written, n);
+  bool const is_ring = std::string_view(context.multiplexer().capabilities().driver) == "io_uring";
+  EXPECT_EQ(after.inline_hits - before.inline_hits, is_ring ? 1 : n);
+  if (is_ring) {
+    EXPECT_EQ(after.submissions - before.submissions, n - 1);
+  }
+  for (ends& e : all) {
+    std::array<char, 8> got{};
+    EXPECT_EQ(e.b.read_some(asio::buffer(got)), 3u);
+  }
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "asio_flavour.hpp"
 
+#include <deque>
 #include <future>
 
 namespace {
@@ -510,6 +511,44 @@ TEST_F(asio_start, completes_a_hundred_thousand_operations_in_constant_stack) {
   loop{context, pair.first, left}(asio_error_code(), 0);
   context.run();
   EXPECT_EQ(left, 0);
+}
+
+// Handlers of Asio's own context, on the thread that runs the multiplexer too.
+TEST_F(asio_start, goes_to_a_ring_together_where_another_loop_says_that_more_follows) {
+  asio::io_context io;
+  unio::io_multiplexer& m = unio::this_thread::multiplexer();
+  constexpr unsigned n = 16;
+  std::deque<unio::socket_pair> pairs;
+  for (unsigned i = 0; i < n; ++i) {
+    pairs.push_back(unio::socket_handle::pair().value());
+    pairs.back().first.set_multiplexer(&m);
+  }
+  (void)m.try_run();
+  unsigned written = 0;
+  for (unio::socket_pair& p : pairs)
+    asio::co_spawn(
+        io,
+        [&]() -> asio::awaitable<void> {
+          std::size_t const bytes = co_await unio::async_start(
+              io.get_executor(), unio::async_write(p.first, unio::const_buffer("abc", 3)),
+              asio::use_awaitable);
+          written += bytes == 3 ? 1 : 0;
+        },
+        asio::detached);
+  unio::counters const before = m.counters();
+  {
+    unio::held_starts const together(m);
+    io.poll();
+  }
+  unio::counters const held = m.counters();
+  bool const is_ring = std::string_view(m.capabilities().driver) == "io_uring";
+  EXPECT_EQ(held.turns - before.turns, is_ring ? 1 : 0);
+  EXPECT_EQ(held.inline_hits - before.inline_hits, is_ring ? 0 : n);
+  while (written != n) {
+    (void)m.try_run();
+    io.restart();
+    io.poll();
+  }
 }
 
 } // namespace

@@ -19,6 +19,7 @@
 
 #include <unio/detail/asio_config.hpp>
 #include <unio/frames.hpp>
+#include <unio/held_starts.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/run.hpp>
 
@@ -216,6 +217,7 @@ class asio_frame {
   /// Calls its handler. Preconditions: may_call().
   void call(asio_node& n) noexcept {
     may_call_ = false;
+    was_posted_ = false;
     try {
       n.functions->call(n);
     } catch (...) {
@@ -225,6 +227,17 @@ class asio_frame {
     may_call_ = executed_ < limit_ && !exception_ && !service_->is_stopped();
     if (deferred_ != nullptr && may_call_) [[unlikely]]
       flush();
+  }
+  /// The same of what was posted, strands and coroutines of Asio's among it: the driver does not see that
+  /// these start operations. Where one follows another, what they start goes to the kernel together.
+  void call_posted(asio_node& n) noexcept {
+    if (was_posted_) {
+      held_starts const together(*service_->multiplexer());
+      call(n);
+    } else {
+      call(n);
+    }
+    was_posted_ = true;
   }
   /// Once the handler that runs has returned.
   void call_later(asio_node& n) noexcept {
@@ -255,6 +268,7 @@ class asio_frame {
   std::size_t limit_; // of handlers
   std::size_t executed_ = 0;
   bool may_call_ = true;
+  bool was_posted_ = false; // what was called last
   std::exception_ptr exception_;
   work* deferred_ = nullptr;
   work* last_deferred_ = nullptr;
@@ -323,7 +337,7 @@ inline void asio_node::turn(work& w, bool run) noexcept {
   if (!run || s.is_closing()) return n.functions->drop(n);
   if (n.nests) return n.functions->call(n);
   asio_frame* const f = asio_frame::innermost;
-  if (f != nullptr && f->is_of(s)) return f->may_call() ? f->call(n) : s.call_later(n);
+  if (f != nullptr && f->is_of(s)) return f->may_call() ? f->call_posted(n) : s.call_later(n);
   s.wait_for_run(n);
 }
 
