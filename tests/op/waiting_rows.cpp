@@ -7,6 +7,7 @@
 #include "support/spellings.hpp"
 #include "support/temporary_directory.hpp"
 
+#include <unio/foreign_handle.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <new>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace {
@@ -111,6 +113,63 @@ struct poll_exceptional : test::fixture {
   void close() { ASSERT_TRUE(ends.source.close()); }
 };
 
+std::string names_of(unio::readiness_set is) {
+  std::string names;
+  for (auto const& [one, name] : {std::pair(unio::readiness_set::readable, "readable "),
+                                  std::pair(unio::readiness_set::writable, "writable "),
+                                  std::pair(unio::readiness_set::exceptional, "exceptional "),
+                                  std::pair(unio::readiness_set::error, "error "),
+                                  std::pair(unio::readiness_set::hang_up, "hang_up ")})
+    if (has(is, one)) names.append(name);
+  return names;
+}
+
+// A descriptor that the waiting handle does not own, for a set of readiness.
+template <class Ends, bool HangsUp> struct wait_readable : test::fixture {
+  static ending value() { return {"readable "}; }
+  static ending at_end() { return {HangsUp ? "hang_up " : "readable "}; }
+  Ends ends;
+  unio::foreign_handle foreign = unio::foreign_handle::watch(ends.source.native_handle()).value();
+  static constexpr auto what = unio::readiness_set::readable | unio::readiness_set::exceptional;
+
+  wait_readable(io_multiplexer* m, script) { foreign.set_multiplexer(m); }
+  UNIO_SPELLINGS(async_wait_ready, foreign, wait, what)
+  void make_ready() { put(ends.sink, text); }
+  void end() { ASSERT_TRUE(ends.sink.close()); }
+  void close() { ASSERT_TRUE(foreign.close()); }
+  static ending reduce(sender::result_type const& r) {
+    return r.has_value() ? ending{names_of(*r)} : test::failure(r.error());
+  }
+};
+
+// The peer of a full pipe goes away: nothing is wanted of that, and it is reported all the same.
+struct wait_writable : test::fixture {
+  static ending value() { return {"writable "}; }
+  static ending at_end() { return {"error "}; }
+  pipe_ends ends;
+  unio::foreign_handle foreign = unio::foreign_handle::watch(ends.sink.native_handle()).value();
+  std::size_t filled = 0;
+  bool goes = false;
+
+  wait_writable(io_multiplexer* m, script s) : goes(s == script::peer_ends) {
+    foreign.set_multiplexer(m);
+    filled = fill(ends.sink, ends.source);
+  }
+  [[nodiscard]] unio::readiness_set what() const {
+    return goes ? unio::readiness_set::none : unio::readiness_set::writable;
+  }
+  UNIO_SPELLINGS(async_wait_ready, foreign, wait, what())
+  void make_ready() {
+    EXPECT_EQ(take(ends.source, filled).size(), filled);
+    filled = 0;
+  }
+  void end() { ASSERT_TRUE(ends.source.close()); }
+  void close() { ASSERT_TRUE(foreign.close()); }
+  static ending reduce(sender::result_type const& r) {
+    return r.has_value() ? ending{names_of(*r)} : test::failure(r.error());
+  }
+};
+
 // A word in memory of its own.
 class mapped_word {
  public:
@@ -185,6 +244,9 @@ std::vector<test::row> test::waiting_rows() {
       row_of<poll_writable<pipe_ends>>("poll_writable_pipe"),
       row_of<poll_writable<unix_ends>>("poll_writable_unix_socket"),
       row_of<poll_exceptional>("poll_exceptional"),
+      row_of<wait_readable<pipe_ends, true>>("wait_ready_readable_pipe"),
+      row_of<wait_readable<tcp_ends, false>>("wait_ready_readable_tcp_socket"),
+      row_of<wait_writable>("wait_ready_writable_pipe"),
       row_of<wait_on_word<unio::futex_scope::this_process>>("wait_on_word"),
       row_of<wait_on_word<unio::futex_scope::processes>>("wait_on_shared_word"),
       row_of<wait_on_read_only_word>("wait_on_read_only_word"),
