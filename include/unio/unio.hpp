@@ -1,8 +1,9 @@
 // unio/unio.hpp: what most programs need, in the order in which it is best read.
 //
 // Beside it: unio/fs (directory trees), unio/locks (locks between processes), unio/process_handle.hpp and
-// unio/terminate.hpp, unio/adopt.hpp (descriptors made elsewhere), unio/held_starts.hpp (beside another loop),
-// unio/raw_ring.hpp, unio/execution.hpp (the standard's senders), unio/testing.hpp.
+// unio/terminate.hpp, unio/adopt.hpp and unio/foreign_handle.hpp (descriptors made elsewhere),
+// unio/held_starts.hpp (beside another loop), unio/raw_ring.hpp, unio/execution.hpp (the standard's senders),
+// unio/testing.hpp.
 
 #pragma once
 

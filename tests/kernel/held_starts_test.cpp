@@ -6,6 +6,7 @@
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
 
+#include <unio/held_starts.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>
