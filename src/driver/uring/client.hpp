@@ -71,8 +71,8 @@ template <ring_kernel Kernel> class ring_client : public backend {
     move(op, untried ? place::to_try : place::to_submit);
     untried_waits_ = untried_waits_ || untried;
     to_submit_.push(op);
-    if (fills_queue() && e.holds_starts()) [[unlikely]]
-      submit(e);
+    if (fills_queue()) [[unlikely]]
+      submit_if_held(e);
   }
 
   void park(engine&, io_operation& op) noexcept override {
@@ -240,6 +240,10 @@ template <ring_kernel Kernel> class ring_client : public backend {
 
   [[nodiscard]] bool fills_queue() const noexcept {
     return static_cast<std::size_t>(to_submit_.size()) >= kernel_.entries();
+  }
+  // Out of line: arm() needs no registers then.
+  [[gnu::cold, gnu::noinline]] void submit_if_held(engine& e) noexcept {
+    if (e.holds_starts()) submit(e);
   }
 
   void free_slot(io_operation& op) noexcept {
