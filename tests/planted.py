@@ -128,11 +128,6 @@ THREADS = [
         ("driver/shared/crew.cpp",
          "  counts.end_all(static_cast<unsigned>(n));\n  all.look_for_the_end();",
          "  counts.end_all(static_cast<unsigned>(n));")]),
-    ("what has begun meanwhile is overlooked",
-     "run_does_not_say_0_while_what_was_posted_before_the_last_end_is_on_its_way", [
-        ("driver/shared/crew.cpp",
-         " || all.begun() != begun_",
-         "")]),
     ("a thread that sleeps in a receiver is overlooked",
      "run_inside_a_receiver_returns_when_another_thread_has_finished_the_last_operation", [
         ("driver/shared/crew.cpp",
