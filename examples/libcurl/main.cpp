@@ -160,11 +160,11 @@ unio::task<> serve(unio::socket_handle socket) {
   std::array<char, 1024> room;
   for (;;) {
     for (std::size_t end = 0; (end = request.find("\r\n\r\n")) != std::string::npos;) {
-      std::string const body = "page " + request.substr(4, request.find(' ', 4) - 4);
+      std::string const body = std::string("page ").append(request, 4, request.find(' ', 4) - 4);
       request.erase(0, end + 4);
       (void)co_await unio::co_sleep(20ms); // so that libcurl has to wait
-      std::string const answer =
-          "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+      std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: ";
+      answer.append(std::to_string(body.size())).append("\r\n\r\n").append(body);
       if (!co_await unio::write(socket, answer)) co_return;
     }
     auto const got = co_await socket.co_read(room, 30s);
