@@ -7,7 +7,7 @@
 
 int main() {
   auto const here = unio::path_handle::path(".");
-  if (!here || !unio::fs::summarize(*here, ".", {.depth = 1})) return 1;
+  if (!here || !unio::fs::summarize(*here, ".", {})) return 1;
   auto const version = unio::version_string();
   std::printf("%.*s\n", static_cast<int>(version.size()), version.data());
 }
