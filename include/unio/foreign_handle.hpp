@@ -8,8 +8,8 @@
 //   if (has(is.value(), unio::readiness_set::readable)) …
 //
 // For what a library has (sockets of libcurl or libpq), and for kinds that unio has no handle for (netlink,
-// packets, ICMP, perf). A descriptor that the program may give away: unio/adopt.hpp. unio/unio.hpp does not
-// include this header.
+// packets, ICMP, perf). A descriptor that the program may give away: unio/adopt.hpp. How another loop waits
+// for unio: unio/outer_loop.hpp. unio/unio.hpp does not include this header.
 
 #pragma once
 

@@ -8,6 +8,7 @@
 
 #include <unio/multiplexer.hpp>
 
+#include <cerrno>
 #include <utility>
 
 namespace unio::inline v0_1::driver {
@@ -66,6 +67,13 @@ class backend {
   virtual int reap(engine&, std::int64_t until) noexcept = 0;
   /// Gives the kernel what is armed and takes nothing in, where a turn is long.
   virtual void submit(engine&) noexcept {}
+  /// For a loop that waits where reap() would: a descriptor that is readable when reap() would bring
+  /// something, or the doorbell is rung. Or -errno; -EOPNOTSUPP: there is none. Asked before the reap() after
+  /// which that loop waits: each time.
+  [[nodiscard]] virtual int wait_descriptor() noexcept { return -EOPNOTSUPP; }
+  /// After that reap(): whether that descriptor says all that comes from now on. The kernel has been given
+  /// everything, the doorbell too, and has brought what it had.
+  [[nodiscard]] virtual bool is_told(engine&) noexcept { return true; }
   /// Looks for the completion of one operation. Returns 0, or the code that says that this backend cannot go
   /// on.
   virtual int look_at(engine&, io_operation& op) noexcept = 0;

@@ -235,6 +235,15 @@ class engine final : public io_multiplexer, public leaves_remains {
     unsigned depth_;
   };
 
+  /// How a loop of another kind may wait where this would sleep.
+  struct outer_wait {
+    int error;          ///< 0, or a negative native code
+    int descriptor;     ///< becomes readable with what comes; unless `until` is 0
+    std::int64_t until; ///< at most until then: steady clock, ns; 0: there is something to do
+  };
+  /// Gives the kernel what was started; from then on what comes makes the descriptor readable. On its thread.
+  outer_wait before_outer_wait() noexcept;
+
   [[nodiscard]] std::uint64_t in_flight() const noexcept { return in_flight_; }
   /// On its own thread.
   template <class F> void for_each_in_flight(F f) {

@@ -76,6 +76,13 @@ void registry::delist(closing_member& m) noexcept {
   sys::tell_closing_threads(); // who may have waited for its answer
 }
 
+engine* registry::find(io_multiplexer const& m) noexcept {
+  std::lock_guard const lock(mutex);
+  for (closing_member* each = first; each != nullptr; each = each->next_)
+    if (static_cast<io_multiplexer*>(&each->self_) == &m) return &each->self_;
+  return nullptr;
+}
+
 // ---- descriptors that are closed --------------------------------------------------------------------------
 
 // Lists a closing and asks every engine that has been used. Under the lock.

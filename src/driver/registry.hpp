@@ -52,6 +52,8 @@ class registry {
   /// more and no engine is busy with it. Meanwhile it does for the calling thread's engines what other
   /// threads ask of them.
   static void forget_in_all(int fd) noexcept;
+  /// The engine that `m` is, or null: one of several threads, or one that is not of this library.
+  [[nodiscard]] static engine* find(io_multiplexer const& m) noexcept;
   /// Has every engine described, on its own thread.
   using describer = void (*)(engine&, std::string& text);
   static void ask_all(describer describe, std::string& text);

@@ -8,6 +8,7 @@
 //   handover.cpp  operations that come from another thread, and go to one
 //   taking.cpp    what a thread has that is away, computing
 //   holding.cpp   starts that go to the kernel together, outside of a turn
+//   outer.cpp     another loop waits where this would sleep
 //   closing.cpp   descriptors that are closed, operations that are destroyed, the end
 
 #pragma once

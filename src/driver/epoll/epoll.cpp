@@ -93,6 +93,8 @@ class epoll_backend final : public backend {
     return n == events_per_call ? 1 : 0;
   }
 
+  [[nodiscard]] int wait_descriptor() noexcept override { return epoll_fd_; }
+
   int look_at(engine& e, io_operation& op) noexcept override {
     if (op.links.submitted()) return 0; // the ring that was here before has it
     move(op, place::at_hand);

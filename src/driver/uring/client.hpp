@@ -145,6 +145,11 @@ template <ring_kernel Kernel> class ring_client : public backend {
     return 0;
   }
 
+  [[nodiscard]] bool is_told(engine&) noexcept override {
+    return doorbell_armed_ && to_cancel_.empty() && to_submit_.empty() && stale_count_ == 0 &&
+           kernel_.unsubmitted() == 0 && !completions_waiting();
+  }
+
   void submit(engine& e) noexcept override {
     submit_stale(e);
     submit_cancels(e);

@@ -5,6 +5,7 @@
 #include "driver/registered_memory.hpp"
 #include "driver/uring/choosing.hpp"
 #include "driver/uring/client.hpp"
+#include "driver/uring/news.hpp"
 #include "driver/uring/ring.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/sigpipe.hpp"
@@ -167,6 +168,14 @@ class uring_backend final : public ring_client<uring_kernel> {
 
   [[nodiscard]] bool is_ring() const noexcept override { return true; }
 
+  [[nodiscard]] int wait_descriptor() noexcept override {
+    return is_deferred() ? news_.descriptor(kernel_, doorbell_fd()) : kernel_.fd();
+  }
+  [[nodiscard]] bool is_told(engine& e) noexcept override {
+    if (is_deferred() && !news_.renew(kernel_, doorbell_fd(), e.statistics.turns)) return false;
+    return ring_client::is_told(e);
+  }
+
   void leave_what_arrived() noexcept override { kernel_.leave_slots(); }
 
   void leave(engine&) noexcept override {
@@ -204,7 +213,10 @@ class uring_backend final : public ring_client<uring_kernel> {
   }
 
  private:
+  [[nodiscard]] bool is_deferred() const noexcept { return kernel_.has(IORING_SETUP_DEFER_TASKRUN); }
+
   share_of_workers workers_;
+  ring_news news_;
 };
 
 // Setting a ring up may be allowed and entering it not (a seccomp filter), so this enters one, which it then
