@@ -3,6 +3,7 @@
 // it.
 
 #include "support/drivers.hpp"
+#include "support/tiny_rings.hpp"
 
 #include <unio/splice.hpp>
 #include <unio/unio.hpp>
@@ -14,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -23,6 +23,7 @@
 
 namespace {
 
+using test::are_tiny;
 using namespace std::chrono_literals;
 using unio::io_multiplexer;
 using unio::socket_handle;
@@ -174,11 +175,6 @@ class fairness_in : public fairness {
 
 INSTANTIATE_TEST_SUITE_P(driver, fairness_in, testing::Values("uring", "epoll"),
                          [](auto const& of) { return of.param; });
-
-bool are_tiny() { // so that each turn takes in what fits
-  char const* const entries = std::getenv("UNIO_RING_ENTRIES");
-  return entries != nullptr && std::string_view(entries) == "1";
-}
 
 TEST_P(fairness_in, coroutines_each_connection_gets_as_much) {
   if (are_tiny() && GetParam() == "uring") GTEST_SKIP() << "a turn of a ring of one entry is one operation";
