@@ -115,11 +115,11 @@ struct poll_exceptional : test::fixture {
 
 std::string names_of(unio::readiness_set is) {
   std::string names;
-  for (auto const& [one, name] : {std::pair(unio::readiness_set::readable, "readable "),
-                                  std::pair(unio::readiness_set::writable, "writable "),
-                                  std::pair(unio::readiness_set::exceptional, "exceptional "),
-                                  std::pair(unio::readiness_set::error, "error "),
-                                  std::pair(unio::readiness_set::hang_up, "hang_up ")})
+  for (auto const& [one, name] :
+       {std::pair(unio::readiness_set::readable, "readable "),
+        std::pair(unio::readiness_set::writable, "writable "),
+        std::pair(unio::readiness_set::exceptional, "exceptional "),
+        std::pair(unio::readiness_set::error, "error "), std::pair(unio::readiness_set::hang_up, "hang_up ")})
     if (has(is, one)) names.append(name);
   return names;
 }
