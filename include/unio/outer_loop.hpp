@@ -82,8 +82,6 @@ class UNIO_API outer_loop {
   result<std::chrono::nanoseconds> before_wait() noexcept;
 
  private:
-  void close() noexcept;
-
   io_multiplexer* multiplexer_ = nullptr;
   int epoll_fd_ = -1;
   int timer_fd_ = -1;

@@ -34,22 +34,19 @@ outer_loop::outer_loop(outer_loop&& other) noexcept
       moment_(other.moment_) {}
 
 outer_loop& outer_loop::operator=(outer_loop&& other) noexcept {
-  outer_loop old(std::move(*this));
-  multiplexer_ = std::exchange(other.multiplexer_, nullptr);
-  epoll_fd_ = std::exchange(other.epoll_fd_, -1);
-  timer_fd_ = std::exchange(other.timer_fd_, -1);
-  driver_fd_ = std::exchange(other.driver_fd_, -1);
-  has_moment_ = std::exchange(other.has_moment_, false);
-  moment_ = other.moment_;
+  outer_loop taken(std::move(other)); // which may be this one
+  std::swap(multiplexer_, taken.multiplexer_);
+  std::swap(epoll_fd_, taken.epoll_fd_);
+  std::swap(timer_fd_, taken.timer_fd_);
+  std::swap(driver_fd_, taken.driver_fd_);
+  std::swap(has_moment_, taken.has_moment_);
+  std::swap(moment_, taken.moment_);
   return *this;
 }
 
-outer_loop::~outer_loop() { close(); }
-
-void outer_loop::close() noexcept {
+outer_loop::~outer_loop() {
   if (epoll_fd_ >= 0) sys::close(epoll_fd_);
   if (timer_fd_ >= 0) sys::close(timer_fd_);
-  epoll_fd_ = timer_fd_ = driver_fd_ = -1;
 }
 
 result<outer_loop> outer_loop::create(io_multiplexer& m) noexcept {
