@@ -73,7 +73,7 @@ int detail::take_over_file(int fd) noexcept {
   std::int64_t flags = 0;
   int const own = take_over(fd, true, flags);
   if (own < 0) return own;
-  if ((flags & O_DIRECT) != 0) sys::note_direct(own);
+  sys::note_file_flags(own, flags);
   if ((flags & O_NONBLOCK) != 0) sys::note_nonblocking(own);
   return own;
 }

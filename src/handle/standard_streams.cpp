@@ -74,7 +74,7 @@ result<io_handle> shared_stream(int fd) noexcept {
   if (own < 0) return detail::failed(own, "standard stream", fd);
   auto const number = static_cast<int>(own);
   if (kind == handle_kind::named_pipe) sys::note_shared_blocking(number);
-  if (kind == handle_kind::file && (flags & O_DIRECT) != 0) sys::note_direct(number);
+  if (kind == handle_kind::file) sys::note_file_flags(number, flags);
   if (kind == handle_kind::file && (flags & O_NONBLOCK) != 0) sys::note_nonblocking(number);
   return made_handle(number, kind);
 }

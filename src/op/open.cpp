@@ -68,7 +68,7 @@ handle_kind take_in(int fd, int flags) noexcept {
     return (flags & O_ACCMODE) == O_RDONLY ? handle_kind::named_pipe : handle_kind::pipe;
   bool const is_device = known && S_ISCHR(s.stx_mode);
   if (is_device && sys::lseek(fd, 0, SEEK_CUR) == -ESPIPE) return handle_kind::pipe;
-  if ((flags & O_DIRECT) != 0) sys::note_direct(fd);
+  sys::note_file_flags(fd, flags);
   // A device waits or does not as its driver says; of anything else a ring must not believe that it never
   // waits.
   if (may_be_other && !is_device && (!known || sys::fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0))

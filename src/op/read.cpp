@@ -3,6 +3,7 @@
 #include "op/access.hpp"
 #include "op/face.hpp"
 #include "op/registered.hpp"
+#include "sys/unwaiting.hpp"
 
 #include <sys/socket.h>
 
@@ -48,10 +49,9 @@ int read_file(io_operation const& op, io_request<mutable_buffers> const& request
   auto const at = static_cast<std::int64_t>(request.offset); // no_offset is -1: the file's position
   if (how == attempt::blocking)
     return op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data(), v.count(), at, 0); });
-  if (sys::is_direct(op.fd())) return -EAGAIN;
-  int const r = op::uninterrupted([&] { return sys::preadv2(op.fd(), v.data(), v.count(), at, RWF_NOWAIT); });
-  // Some filesystems (procfs, for one) cannot say whether they would wait.
-  return r == -EOPNOTSUPP ? -EAGAIN : r;
+  // What is only tried is content with what there is.
+  auto const read = op.deadline().is_zero() ? sys::read_some_unwaiting : sys::read_unwaiting;
+  return static_cast<int>(read(op.fd(), v.data(), v.count(), at));
 }
 
 // Whether the short paths apply: see kernel_calls.

@@ -4,6 +4,7 @@
 #include "op/registered.hpp"
 #include "sys/shared_streams.hpp"
 #include "sys/sigpipe.hpp"
+#include "sys/unwaiting.hpp"
 
 #include <unio/handle.hpp>
 
@@ -75,10 +76,9 @@ int write_file(io_operation const& op, io_request<const_buffers> const& request,
   auto const at = static_cast<std::int64_t>(request.offset);
   if (how == attempt::blocking)
     return op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), at, 0); });
-  if (sys::is_direct(op.fd())) return -EAGAIN;
-  int const r =
-      op::uninterrupted([&] { return sys::pwritev2(op.fd(), v.data(), v.count(), at, RWF_NOWAIT); });
-  return r == -EOPNOTSUPP ? -EAGAIN : r;
+  // What is only tried is content with less.
+  auto const write = op.deadline().is_zero() ? sys::write_some_unwaiting : sys::write_unwaiting;
+  return static_cast<int>(write(op.fd(), v.data(), v.count(), at));
 }
 
 int write_pipe(io_operation const& op, const_buffers const& all) noexcept {

@@ -15,6 +15,8 @@
 #include "sys/calls.hpp"
 #include "sys/fork.hpp"
 
+#include <fcntl.h>
+
 #include <atomic>
 
 namespace unio::inline v0_1::sys {
@@ -68,7 +70,6 @@ inline void note_waited(int fd, std::uint32_t direction_bit, bool waited) noexce
 /// Whether its bytes bypass the page cache (O_DIRECT): then each attempt waits for the device, RWF_NOWAIT or
 /// not. Noted when a handle is made, cleared with the number.
 inline constexpr std::uint32_t direct_bit = 1U << 31;
-inline void note_direct(int fd) noexcept { note_waited(fd, direct_bit, true); }
 inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
 
 /// Whether it is a file that was adopted with O_NONBLOCK: a ring then assumes that its filesystem never
@@ -77,6 +78,17 @@ inline bool is_direct(int fd) noexcept { return last_waited(fd, direct_bit); }
 inline constexpr std::uint32_t nonblocking_bit = 1U << 30;
 inline void note_nonblocking(int fd) noexcept { note_waited(fd, nonblocking_bit, true); }
 inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking_bit); }
+
+/// Whether a write goes to the end of the file, wherever it says (O_APPEND): so it cannot be made again. Noted
+/// and cleared likewise.
+inline constexpr std::uint32_t appending_bit = 1U << 26;
+inline bool is_appending(int fd) noexcept { return last_waited(fd, appending_bit); }
+
+/// Notes what `flags` (O_) say of a file's descriptor, all but O_NONBLOCK.
+inline void note_file_flags(int fd, std::int64_t flags) noexcept {
+  if ((flags & O_DIRECT) != 0) note_waited(fd, direct_bit, true);
+  if ((flags & O_APPEND) != 0) note_waited(fd, appending_bit, true);
+}
 
 /// What was learnt of a datagram socket: that it cannot cut a send into segments, that it refuses to mark
 /// congestion, and that it queues the errors of what it has sent. Noted and cleared likewise.
@@ -87,7 +99,7 @@ inline constexpr std::uint32_t queues_errors_bit = 1U << 27;
 /// `copy` is a duplicate of `original`.
 inline void note_duplicate(int copy, int original) noexcept {
   for (std::uint32_t const bit :
-       {direct_bit, nonblocking_bit, sends_singly_bit, refuses_ecn_bit, queues_errors_bit})
+       {direct_bit, nonblocking_bit, appending_bit, sends_singly_bit, refuses_ecn_bit, queues_errors_bit})
     if (last_waited(original, bit)) note_waited(copy, bit, true);
 }
 

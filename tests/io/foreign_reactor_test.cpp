@@ -2,6 +2,7 @@
 // transfers of files, threads that come and go, a ring that is forbidden, fork.
 
 #include "driver/choose.hpp"
+#include "support/calls.hpp"
 #include "support/drivers.hpp"
 #include "support/failing_calls.hpp"
 
@@ -188,6 +189,16 @@ TEST_F(foreign_files, all_are_made_and_each_is_reported_once) {
     start_all(may_try);
     run_until_seen(blocks);
     expect_all_read();
+  }
+}
+
+TEST_F(foreign_files, what_is_cached_in_part_is_read_to_the_end) {
+  attempts_stop_half_way const attempts;
+  start_all(true);
+  run_until_seen(blocks);
+  expect_all_read();
+  if (std::string_view(reactor.driver()) == "epoll") {
+    EXPECT_GT(attempts.count, 0) << "the canary";
   }
 }
 

@@ -1,5 +1,6 @@
 // Files and what else readiness means nothing for: cases 39, 61, 62, 63, 65.
 
+#include "support/calls.hpp"
 #include "support/direct_io.hpp"
 #include "support/isolated.hpp"
 #include "support/kernel.hpp"
@@ -466,6 +467,47 @@ DRIVER_TEST(kernel_file, has_a_position_and_refuses_impossible_offsets) {
     }
   }
   f.file.set_multiplexer(nullptr);
+}
+
+DRIVER_TEST(kernel_file, that_is_cached_in_part_is_read_and_written_to_the_end) {
+  file_there f(std::filesystem::temp_directory_path().string());
+  f.file.set_multiplexer(&m);
+  std::string const bytes = pattern(10'000);
+  attempts_stop_half_way const attempts;
+  for (bool const at_position : {false, true}) {
+    SCOPED_TRACE(at_position);
+    unio::extent_type const at = at_position ? unio::no_offset : 0;
+    ASSERT_EQ(::lseek(f.file.native_handle(), 0, SEEK_SET), 0);
+    EXPECT_EQ(f.file.write({unio::const_buffer(bytes), at}, 20s).bytes_transferred(), bytes.size());
+    ASSERT_EQ(::lseek(f.file.native_handle(), 0, SEEK_SET), 0);
+    std::string memory(20'000, '.');
+    auto const r = f.file.read({unio::mutable_buffer(memory.data(), 9000), at}, 20s);
+    EXPECT_TRUE(memory.substr(0, r.bytes_transferred()) == bytes.substr(0, 9000)) << r.bytes_transferred();
+    auto const rest = f.file.read({unio::mutable_buffer(memory), at_position ? at : 9000}, 20s);
+    EXPECT_TRUE(memory.substr(0, rest.bytes_transferred()) == bytes.substr(9000)) << rest.bytes_transferred();
+  }
+  f.file.set_multiplexer(nullptr);
+  std::array<char, 8> some{};
+  EXPECT_EQ(f.file.try_read({unio::mutable_buffer(some), 0}).bytes_transferred(), 4u) << "what there is";
+  EXPECT_GT(attempts.count, 0) << "the canary";
+}
+
+DRIVER_TEST(kernel_file, is_appended_to_once) {
+  temporary_directory const directory;
+  std::string const bytes = pattern(10'000);
+  {
+    attempts_stop_half_way const attempts;
+    auto opened =
+        unio::file_handle::file(directory.handle(), "log", mode::append, creation::if_needed).value();
+    unio::file_handle copy = opened.clone().value();
+    unio::file_handle taken = unio::file_handle::adopt(::dup(opened.native_handle())).value();
+    for (unio::file_handle* const f : {&opened, &copy, &taken}) {
+      f->set_multiplexer(&m);
+      EXPECT_EQ(f->write({unio::const_buffer(bytes), 0}, 20s).bytes_transferred(), bytes.size());
+      f->set_multiplexer(nullptr);
+    }
+  }
+  EXPECT_TRUE(directory.read("log") == bytes + bytes + bytes) << directory.read("log").size();
 }
 
 } // namespace

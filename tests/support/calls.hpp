@@ -4,6 +4,11 @@
 
 #include "sys/calls.hpp"
 
+#include <sys/uio.h>
+
+#include <atomic>
+#include <cstdint>
+
 namespace test {
 
 /// While it lives, the table is this copy of the kernel's, of which the test may change entries.
@@ -19,6 +24,32 @@ class replaced_calls {
  private:
   unio::sys::table const* before_ = unio::sys::current;
   unio::sys::table table_ = *before_;
+};
+
+/// While it lives, a read or a write of a file that may not wait (RWF_NOWAIT) does half of what it was asked
+/// for, as where the page cache has no more.
+class attempts_stop_half_way {
+ public:
+  attempts_stop_half_way() {
+    count = 0;
+    calls_->preadv2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+      return half(unio::sys::kernel.preadv2, fd, v, n, at, flags);
+    };
+    calls_->pwritev2 = [](int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+      return half(unio::sys::kernel.pwritev2, fd, v, n, at, flags);
+    };
+  }
+  static inline std::atomic<int> count = 0; ///< attempts
+
+ private:
+  template <class Call>
+  static std::int64_t half(Call call, int fd, iovec const* v, int n, std::int64_t at, int flags) noexcept {
+    if ((flags & RWF_NOWAIT) == 0) return call(fd, v, n, at, flags);
+    ++count;
+    iovec const first{v->iov_base, (v->iov_len + 1) / 2};
+    return call(fd, &first, 1, at, 0);
+  }
+  replaced_calls calls_;
 };
 
 } // namespace test

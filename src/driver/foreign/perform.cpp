@@ -6,6 +6,7 @@
 #include "sys/calls.hpp"
 #include "sys/descriptors.hpp"
 #include "sys/kernel_abi.hpp"
+#include "sys/unwaiting.hpp"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -39,6 +40,24 @@ template <class T> T* pointer(std::uint64_t address) noexcept {
   return reinterpret_cast<T*>(static_cast<std::uintptr_t>(address));
 }
 int flags_of(foreign_entry const& e) noexcept { return static_cast<int>(e.operation_flags); }
+
+// The memory of one that reads or writes as a file's does.
+class pieces {
+ public:
+  explicit pieces(foreign_entry const& e) noexcept
+      : one_{.iov_base = pointer<void>(e.address), .iov_len = e.length} {
+    if (e.opcode != IORING_OP_READV && e.opcode != IORING_OP_WRITEV) return;
+    many_ = pointer<iovec const>(e.address);
+    count_ = static_cast<int>(e.length);
+  }
+  [[nodiscard]] iovec const* data() const noexcept { return many_ != nullptr ? many_ : &one_; }
+  [[nodiscard]] int count() const noexcept { return count_; }
+
+ private:
+  iovec one_;
+  iovec const* many_ = nullptr;
+  int count_ = 1;
+};
 
 // The kernel has the halves of this word the other way round where the low byte is not the first.
 unsigned polled(foreign_entry const& e) noexcept {
@@ -132,15 +151,19 @@ bool writes(foreign_transfer& t) noexcept {
 
 std::int64_t perform_on_file(foreign_transfer& t, int flags) noexcept {
   foreign_entry const& e = foreign_access::entry(t);
-  bool const is_vector = e.opcode == IORING_OP_READV || e.opcode == IORING_OP_WRITEV;
-  iovec const one{.iov_base = pointer<void>(e.address), .iov_len = e.length};
-  iovec const* const v = is_vector ? pointer<iovec const>(e.address) : &one;
-  int const n = is_vector ? static_cast<int>(e.length) : 1;
+  pieces const p(e);
   // What can be waited for has no positions; a ring looks at none there.
   foreign_watch const* const w = foreign_access::watch(t);
   std::int64_t const at = w != nullptr && w->can_wait() ? -1 : static_cast<std::int64_t>(e.offset);
   auto const call = writes(t) ? sys::pwritev2 : sys::preadv2;
-  return sys::uninterrupted([&] { return call(e.fd, v, n, at, flags_of(e) | flags); });
+  return sys::uninterrupted([&] { return call(e.fd, p.data(), p.count(), at, flags_of(e) | flags); });
+}
+
+std::int64_t read_cached(foreign_transfer& t) noexcept {
+  foreign_entry const& e = foreign_access::entry(t);
+  if (writes(t) || flags_of(e) != 0) return -EAGAIN;
+  pieces const p(e);
+  return sys::read_unwaiting(e.fd, p.data(), p.count(), static_cast<std::int64_t>(e.offset));
 }
 
 std::int64_t perform_unwaiting(foreign_transfer& t) noexcept {

@@ -13,6 +13,9 @@ bool writes(foreign_transfer& t) noexcept;
 /// The call of one that is of a file, which waits as long as the file has it. `flags`: RWF_ of preadv2(2).
 std::int64_t perform_on_file(foreign_transfer& t, int flags) noexcept;
 
+/// The same for a read, of what is in the page cache; -EAGAIN: it would have to wait.
+std::int64_t read_cached(foreign_transfer& t) noexcept;
+
 /// The call of any, which does not wait. -EAGAIN: it would have; then once its descriptor is ready for one of
 /// readiness_of(). -EOPNOTSUPP: there is no such call.
 std::int64_t perform_unwaiting(foreign_transfer& t) noexcept;

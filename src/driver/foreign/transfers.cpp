@@ -7,7 +7,6 @@
 #include "sys/descriptors.hpp"
 
 #include <linux/futex.h>
-#include <sys/uio.h>
 
 #include <cerrno>
 #include <utility>
@@ -45,10 +44,8 @@ foreign_transfers::~foreign_transfers() {
 }
 
 bool foreign_transfers::make_at_once(foreign_transfer& t) noexcept {
-  if (writes(t)) return false;
-  std::int64_t const r = perform_on_file(t, RWF_NOWAIT);
-  // Some filesystems (procfs, for one) cannot say whether they would wait.
-  if (r == -EAGAIN || r == -EOPNOTSUPP) return false;
+  std::int64_t const r = read_cached(t);
+  if (r == -EAGAIN) return false;
   foreign_access::result(t) = r;
   return true;
 }
