@@ -251,12 +251,14 @@ class server {
 
 // ---- operations and their receivers -----------------------------------------------------------------------
 
-/// Reads, writes back what it read, reads again. It ends, and destroys itself, when the stream does.
-class peer : connection {
+/// Reads, writes back what it read, reads again. It ends, and destroys itself, when the stream does. Where
+/// threads share the multiplexer both are atomic forms: another thread goes on with what one that computes
+/// has.
+template <class Read, class Write> class peer : connection {
  public:
   peer(unio::socket_handle s, connections& all) : connection(std::move(s), all) {
-    read_ = unio::connect(unio::async_read(socket, room_), after_read{this});
-    write_ = unio::connect(unio::async_write(socket, {}), after_write{this});
+    read_ = unio::connect(Read(socket, room_), after_read{this});
+    write_ = unio::connect(Write(socket, unio::const_buffer()), after_write{this});
     read_.start();
   }
 
@@ -302,8 +304,8 @@ class peer : connection {
   std::array<char, buffer_size> room_;
   std::string_view rest_;
   bool is_broken_ = false;
-  unio::io_operation_connection<unio::async_read, after_read> read_;
-  unio::io_operation_connection<unio::async_write, after_write> write_;
+  unio::io_operation_connection<Read, after_read> read_;
+  unio::io_operation_connection<Write, after_write> write_;
 };
 
 /// Connections are objects. Where threads share the multiplexer each begins on the thread that serves it.
@@ -336,7 +338,13 @@ class multiplexed_server final : public object_server {
   using object_server::object_server;
 
  private:
-  void make(unio::socket_handle socket) override { new peer(std::move(socket), open()); }
+  void make(unio::socket_handle socket) override {
+    if (where().is_shared) {
+      new peer<unio::atomic_async_read, unio::atomic_async_write>(std::move(socket), open());
+    } else {
+      new peer<unio::async_read, unio::async_write>(std::move(socket), open());
+    }
+  }
 };
 
 // ---- lent buffers -----------------------------------------------------------------------------------------
