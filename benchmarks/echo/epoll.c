@@ -112,18 +112,20 @@ static void add_timer(int epoll) {
   arm_timer();
 }
 
-int main(int argc, char** argv) {
-  int const listening = echo_listen(echo_port(argc, argv));
-  int const epoll = epoll_create1(EPOLL_CLOEXEC);
+static int has_timer;
+static _Thread_local int epoll;
+
+static void open_all(int listening) {
+  epoll = epoll_create1(EPOLL_CLOEXEC);
   if (epoll < 0) echo_fail("epoll_create1", errno);
   struct epoll_event what = {.events = EPOLLIN, .data.ptr = NULL};
   if (epoll_ctl(epoll, EPOLL_CTL_ADD, listening, &what) != 0) echo_fail("epoll_ctl", errno);
-  is_splicing = echo_variant(argc, argv, "spliced");
-  if (is_splicing) signal(SIGPIPE, SIG_IGN); /* splice(2) knows no MSG_NOSIGNAL */
-  if (echo_timer_wanted(argc, argv)) add_timer(epoll);
-  echo_announce(listening);
+  if (has_timer) add_timer(epoll);
+}
+
+static void run(int listening) {
   for (;;) {
-    static struct epoll_event events[events_per_turn];
+    static _Thread_local struct epoll_event events[events_per_turn];
     int const n = epoll_wait(epoll, events, events_per_turn, -1);
     if (n < 0 && errno != EINTR) echo_fail("epoll_wait", errno);
     for (int i = 0; i < n; ++i) {
@@ -137,4 +139,11 @@ int main(int argc, char** argv) {
       }
     }
   }
+}
+
+int main(int argc, char** argv) {
+  is_splicing = echo_variant(argc, argv, "spliced");
+  if (is_splicing) signal(SIGPIPE, SIG_IGN); /* splice(2) knows no MSG_NOSIGNAL */
+  has_timer = echo_timer_wanted(argc, argv);
+  echo_serve(argc, argv, open_all, run);
 }

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,11 +38,13 @@ void echo_fail(char const* call, int error) {
   exit(1);
 }
 
-int echo_listen(unsigned short port) {
+int echo_listen(unsigned short port, int is_one_of_several) {
   int const fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) echo_fail("socket", errno);
   int const on = 1;
   if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0) echo_fail("setsockopt", errno);
+  if (is_one_of_several && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on) != 0)
+    echo_fail("setsockopt", errno);
   struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(port)};
   at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (bind(fd, (struct sockaddr*)&at, sizeof at) != 0) echo_fail("bind", errno);
@@ -49,13 +52,46 @@ int echo_listen(unsigned short port) {
   return fd;
 }
 
-void echo_announce(int listening) {
-  prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts it may be killed */
+static unsigned short port_of(int listening) {
   struct sockaddr_in at;
   socklen_t size = sizeof at;
   if (getsockname(listening, (struct sockaddr*)&at, &size) != 0) echo_fail("getsockname", errno);
-  printf("listening on 127.0.0.1:%u\n", ntohs(at.sin_port));
+  return ntohs(at.sin_port);
+}
+
+void echo_announce(int listening) {
+  prctl(PR_SET_PDEATHSIG, SIGTERM); /* who starts it may be killed */
+  printf("listening on 127.0.0.1:%u\n", port_of(listening));
   fflush(stdout);
+}
+
+struct another {
+  unsigned short port;
+  void (*open)(int listening);
+  void (*run)(int listening);
+};
+
+static void* serve_too(void* of) {
+  struct another const* const a = of;
+  int const listening = echo_listen(a->port, 1);
+  a->open(listening);
+  a->run(listening);
+  return NULL;
+}
+
+void echo_serve(int argc, char** argv, void (*open)(int listening), void (*run)(int listening)) {
+  int const threads = echo_number(argc, argv, "--threads", 1);
+  int const listening = echo_listen(echo_port(argc, argv), threads > 1);
+  open(listening);
+  static struct another others;
+  others = (struct another){.port = port_of(listening), .open = open, .run = run};
+  for (int i = 1; i < threads; ++i) {
+    pthread_t one;
+    int const e = pthread_create(&one, NULL, serve_too, &others);
+    if (e != 0) echo_fail("pthread_create", e);
+  }
+  echo_announce(listening);
+  run(listening);
 }
 
 void echo_no_delay(int connection) {

@@ -7,7 +7,7 @@
    appends a line to FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
 
    With `--threads N` a server has so many threads, if it can have several: they share one context, or, with
-   `--one-each`, each has its own, and a socket that listens on the same port. With `--busy MS` a timer keeps
+   `--one-each`, as always in C, each has its own, and a socket that listens on the same port. With `--busy MS` a timer keeps
    the thread on which it fires busy for so long, then waits as long. With `--strands` each connection of
    Asio's servers has a strand.
 
@@ -34,7 +34,10 @@ int echo_flag(int argc, char** argv, char const* name);
 /* Computes for so long. */
 void echo_compute(int milliseconds);
 /* A non-blocking socket that listens on 127.0.0.1. Ends the program if there can be none. */
-int echo_listen(unsigned short port);
+int echo_listen(unsigned short port, int is_one_of_several);
+/* Serves with as many threads as are asked for: on each a socket that listens, `open`, then `run`, which does
+   not return. The first announces when it has opened. */
+void echo_serve(int argc, char** argv, void (*open)(int listening), void (*run)(int listening));
 /* Says where `listening` listens, as the load generator and its starter expect it. */
 void echo_announce(int listening);
 void echo_no_delay(int connection);

@@ -118,10 +118,11 @@ std::vector<echo_server> echo_servers(settings const& s) {
 
 std::optional<echo_server> on_threads(echo_server one, int threads, bool is_shared) {
   const bool is_asio = one.subject.starts_with("asio");
-  if (!is_asio && !is_ours(one.subject)) return std::nullopt;
+  const bool has_one_each = one.subject == "epoll, C" || one.subject == "liburing, C, multishot";
+  if (!is_asio && !is_ours(one.subject) && (is_shared || !has_one_each)) return std::nullopt;
   one.command.insert(one.command.end(), {"--threads", std::to_string(threads)});
   if (is_asio && !is_shared) one.command.emplace_back("--one-each");
-  if (!is_asio && is_shared) one.command.emplace_back("--shared");
+  if (is_ours(one.subject) && is_shared) one.command.emplace_back("--shared");
   return one;
 }
 

@@ -29,7 +29,7 @@ struct echo_server {
 std::vector<echo_server> echo_servers(settings const& s);
 
 /// `one` on so many threads: they share its multiplexer or context, or each has its own. None where it knows
-/// only one thread. Keeps the subject's name.
+/// only one thread, or cannot share. Keeps the subject's name.
 std::optional<echo_server> on_threads(echo_server one, int threads, bool is_shared);
 
 struct echo_load {

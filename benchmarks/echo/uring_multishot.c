@@ -26,12 +26,12 @@ struct connection {
   struct connection* next; /* of those that found no buffer */
 };
 
-static struct io_uring ring;
-static struct io_uring_buf_ring* offered;
-static char* memory;
-static unsigned sizes[buffers]; /* of the answer in each */
-static int next_waiting[buffers];
-static struct connection* starved;
+static _Thread_local struct io_uring ring;
+static _Thread_local struct io_uring_buf_ring* offered;
+static _Thread_local char* memory;
+static _Thread_local unsigned sizes[buffers]; /* of the answer in each */
+static _Thread_local int next_waiting[buffers];
+static _Thread_local struct connection* starved;
 
 /* user_data: the buffer's number in the upper 16 bits, the connection's address, in its lowest bit what it
    is. */
@@ -135,13 +135,16 @@ static void offer_buffers(void) {
   for (int b = 0; b < buffers; ++b) give_back(b);
 }
 
-int main(int argc, char** argv) {
-  int const listening = echo_listen(echo_port(argc, argv));
+static int has_timer;
+
+static void open_all(int listening) {
   uring_open(&ring);
   offer_buffers();
   uring_accept(&ring, listening);
-  if (echo_timer_wanted(argc, argv)) uring_arm_timer(&ring);
-  echo_announce(listening);
+  if (has_timer) uring_arm_timer(&ring);
+}
+
+static void run(int listening) {
   for (;;) {
     uring_submit_and_wait(&ring);
     struct io_uring_cqe* cqe;
@@ -164,4 +167,9 @@ int main(int argc, char** argv) {
     }
     io_uring_cq_advance(&ring, n);
   }
+}
+
+int main(int argc, char** argv) {
+  has_timer = echo_timer_wanted(argc, argv);
+  echo_serve(argc, argv, open_all, run);
 }

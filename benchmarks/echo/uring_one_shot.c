@@ -84,7 +84,7 @@ static void has_written(struct io_uring* ring, struct connection* c, int n) {
 
 int main(int argc, char** argv) {
   linked = echo_variant(argc, argv, "linked");
-  int const listening = echo_listen(echo_port(argc, argv));
+  int const listening = echo_listen(echo_port(argc, argv), 0);
   struct io_uring ring;
   uring_open(&ring);
   uring_accept(&ring, listening);

@@ -106,6 +106,8 @@ TEST(servers, are_told_whether_their_threads_share) {
   EXPECT_EQ(options_of("unio awaited, epoll", true), (all{"--threads", "2", "--shared"}));
   EXPECT_EQ(options_of("unio awaited, epoll", false), (all{"--threads", "2"}));
   EXPECT_EQ(options_of("libuv", true), all{"none"});
+  EXPECT_EQ(options_of("epoll, C", true), all{"none"});
+  EXPECT_EQ(options_of("epoll, C", false), (all{"--threads", "2"}));
 }
 
 TEST(servers, need_every_figure_that_is_asked_for) {

@@ -57,7 +57,8 @@ void add_server(std::vector<benchmark_case>& to, settings const& s, echo_server 
 
 bool is_wanted(echo_server const& one) {
   const auto has = [&](std::string_view what) { return one.subject.starts_with(what); };
-  return has("asio") || has("unio awaited") || has("unio multiplexed");
+  return has("asio") || has("unio awaited") || has("unio multiplexed") || has("epoll, C") ||
+         has("liburing, C");
 }
 
 void add_servers(std::vector<benchmark_case>& to, settings const& s) {
@@ -86,10 +87,11 @@ void add_servers(std::vector<benchmark_case>& to, settings const& s) {
   };
   for (echo_server const& one : echo_servers(s)) {
     if (!is_wanted(one)) continue;
-    add_shared(on_threads(one, threads_bench::threads, true).value());
-    echo_server each = on_threads(one, threads_bench::threads, false).value();
-    each.subject += ", one each";
-    add_server(to, s, each, requests);
+    if (const auto shared = on_threads(one, threads_bench::threads, true)) add_shared(*shared);
+    auto each = on_threads(one, threads_bench::threads, false);
+    if (!each) continue;
+    each->subject += ", one each";
+    add_server(to, s, *each, requests);
   }
   add_shared(
       {.subject = "tokio",
