@@ -79,8 +79,8 @@ inline constexpr std::uint32_t nonblocking_bit = 1U << 30;
 inline void note_nonblocking(int fd) noexcept { note_waited(fd, nonblocking_bit, true); }
 inline bool is_nonblocking(int fd) noexcept { return last_waited(fd, nonblocking_bit); }
 
-/// Whether a write goes to the end of the file, wherever it says (O_APPEND): so it cannot be made again. Noted
-/// and cleared likewise.
+/// Whether each write goes to the end of the file (O_APPEND), so that it cannot be made again. Noted and
+/// cleared likewise.
 inline constexpr std::uint32_t appending_bit = 1U << 26;
 inline bool is_appending(int fd) noexcept { return last_waited(fd, appending_bit); }
 

@@ -3,10 +3,10 @@
 //   read_some_unwaiting, write_some_unwaiting    what there is, in the page cache
 //   read_unwaiting, write_unwaiting              all that a call that may wait would move, or nothing
 //
-// The kernel stops where the page cache does and reports what it has moved (mm/filemap.c, filemap_read), which
-// looks as the end of the file does; a ring makes the same read to its end. So a read that fell short is whole
-// only if nothing follows. If it is not, a call that may wait makes it again from its beginning. What has no
-// offset, or appends, cannot be made again, and is not begun.
+// The kernel stops where the page cache does and reports what it has moved (mm/filemap.c, filemap_read), as
+// it does at the end of the file. So a read that fell short is whole only if nothing follows. If something
+// does, a call that may wait makes the read again from its beginning. A descriptor that has no offset, or
+// appends, cannot repeat a call, so nothing is begun there.
 
 #pragma once
 
@@ -21,8 +21,8 @@
 
 namespace unio::inline v0_1::sys {
 
-// Each returns bytes or a negative errno; -EAGAIN: only a call that may wait can tell. procfs, for one, cannot
-// say whether it would wait, and a descriptor that bypasses the page cache always does.
+// Each returns bytes or a negative errno; -EAGAIN: only a call that may wait can tell. procfs, for one,
+// cannot say whether it would wait, and a descriptor that bypasses the page cache always waits.
 
 inline std::int64_t read_some_unwaiting(int fd, iovec const* v, int n, std::int64_t at) noexcept {
   if (is_direct(fd)) return -EAGAIN;
