@@ -3,6 +3,21 @@
 //   in flight ──taken back──► unclaimed ──► take_over, by one engine for all that were given away together
 //       │                         ▲
 //       └─ the kernel has done it ┘ with its result, which its receiver gets there
+//
+// A thread that ends gives away all that its engine has (hand_over). First, in turns as always, what no other
+// thread can go on with ends as canceled: chains, and sends whose buffers the kernel has. From then on no
+// receiver is called, with one exception: the second value of an operation that yields many can be taken from
+// the ring only when the first was delivered. The engine asks the kernel to cancel the others and waits for
+// each final completion, because only that says whether an operation was done or comes back. Jobs that no
+// worker has begun come back too; the engine waits for those that one has.
+//
+// All becomes unclaimed as one group, which one engine takes in its order: plain operations of a connection
+// must not come to two threads. What was posted and forked becomes everybody's. Destructors of the thread
+// that run later may run the multiplexer again; then the last thing that the thread does is to hand over once
+// more (shared/members.cpp).
+//
+// The engine that takes over an operation whose descriptor is being closed ends it: it may have answered the
+// closing thread before.
 
 #include "driver/engine/rooms.hpp"
 #include "driver/registry.hpp"

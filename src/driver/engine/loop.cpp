@@ -1,4 +1,7 @@
 // A turn: what the kernel has is fetched, and receivers are notified. Whose turn it is, turn.hpp says.
+//
+// A turn of more than 64 deliveries gives the ring what its receivers have started after each 64, and at its
+// end. It fetches nothing new then: what the kernel reads then would find no slot.
 
 #include "core/thread_token.hpp"
 #include "driver/engine/rooms.hpp"

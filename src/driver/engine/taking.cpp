@@ -1,10 +1,24 @@
 // Operations of a thread that is away, which another one takes over.
 //
-// A thread that computes, in a receiver or outside of the engine, goes on with nothing. What it has in flight
-// and what waits for receivers behind the one that runs is taken from it, if only the driver has to do with
-// that any more (io_operation::let_be_taken). With epoll nothing stands against it. A ring with deferred task
-// work reads nothing for what waits in it until its thread enters; the thread then has the kernel forget what
-// was taken first (backend::release). Where the kernel might do something meanwhile, the operation stays.
+// A thread that computes, in a receiver or outside of the engine, goes on with nothing. After a millisecond
+// its operations in flight, and results that wait until its receiver has returned, are taken from it, if only
+// the driver refers to them any more (io_operation::let_be_taken, which is the last that suspend(), say, does
+// with one). Which of the other threads looks, and how often, says shared/crew.cpp.
+//
+// The lock (owners_lock.hpp). The engine's thread holds it while it is inside, also asleep, and not around
+// receivers and posted work, unless the engine has nothing that could be taken: then it keeps the lock until
+// the receiver uses the engine. So what another thread does with the engine is what a receiver might do, and
+// every loop of the engine is made for that.
+//
+// With epoll any thread may wait for an operation. A ring with deferred task work does nothing for what waits
+// in it before its thread enters; the thread then has the kernel forget what was taken before anything else
+// (backend::release). So no more is taken than fits into its submission queue, nothing while the ring holds
+// completions or entries, and nothing that the kernel may perform by itself. That is why a ring of several
+// threads is asked to say when a connection can be accepted, and not to accept it: those that wait to accept
+// are woken one at a time, and the one that was forgotten would be.
+//
+// What is with a worker, waits for a buffer or for members of a chain, reads of files, and operations whose
+// form is not atomic stay.
 
 #include "driver/engine/rooms.hpp"
 
