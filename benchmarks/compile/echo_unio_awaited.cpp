@@ -15,7 +15,8 @@ unio::task<> echo(unio::socket_handle socket) {
   for (;;) {
     auto const got = co_await socket.co_read(room);
     if (!got || got->empty()) co_return;
-    auto const sent = co_await unio::write(socket, unio::const_buffer(room.data(), got.bytes_transferred()));
+    auto const sent =
+        co_await unio::co_write(socket, unio::const_buffer(room.data(), got.bytes_transferred()));
     if (!sent) co_return;
   }
 }

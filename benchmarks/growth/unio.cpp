@@ -99,7 +99,7 @@ unio::task<> echo(unio::io_handle s, progress& all) {
   for (;;) {
     auto const got = co_await s.co_read(room);
     if (!got || got->empty()) co_return;
-    if (!co_await unio::write(s, unio::const_buffer(room.data(), got.bytes_transferred()))) co_return;
+    if (!co_await unio::co_write(s, unio::const_buffer(room.data(), got.bytes_transferred()))) co_return;
     ++all.done;
   }
 }

@@ -74,7 +74,7 @@ template <std::size_t Size> unio::task<> echo(unio::socket_handle s) {
     for (;;) {
       const auto got = co_await s.co_read(buffer);
       if (!got || got->empty()) co_return;
-      const auto sent = co_await unio::write(s, std::string_view(buffer.data(), got.bytes_transferred()));
+      const auto sent = co_await unio::co_write(s, std::string_view(buffer.data(), got.bytes_transferred()));
       if (!sent) co_return;
     }
   }
@@ -98,7 +98,7 @@ unio::task<> echo_lent(unio::socket_handle s, unio::buffer_pool& pool) {
   for (;;) {
     const auto got = co_await s.co_receive(pool);
     if (!got || !*got) co_return;
-    const auto sent = co_await unio::write(s, unio::const_buffer(got->data(), got->size()));
+    const auto sent = co_await unio::co_write(s, unio::const_buffer(got->data(), got->size()));
     if (!sent) co_return;
   }
 }

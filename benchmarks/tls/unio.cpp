@@ -38,7 +38,7 @@ class server final : public tls_server {
   void send(int socket, std::uint64_t bytes) override {
     with(socket, [this, bytes](tls_stream& s) -> task<> {
       for (std::uint64_t left = bytes; left != 0; left -= block_.size())
-        (co_await unio::write(s, block_)).value();
+        (co_await unio::co_write(s, block_)).value();
       (co_await s.co_shutdown()).value();
     });
   }
@@ -51,7 +51,7 @@ class server final : public tls_server {
     auto const body = [](tls_stream& s, F& rest) -> task<> {
       auto const met = co_await s.co_handshake();
       met.value();
-      auto const written = co_await unio::write(s, std::string_view("x"));
+      auto const written = co_await unio::co_write(s, std::string_view("x"));
       written.value();
       co_await rest(s);
     };

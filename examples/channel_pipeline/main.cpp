@@ -66,7 +66,7 @@ task<> writes(unio::pipe_handle to) {
   std::string_view const text = "what is sent is received once and in order whoever waits for it ";
   for (int i = 0; i != 100; ++i) {
     unio::const_buffer const bytes(text.data(), text.size());
-    (co_await unio::write(to, bytes)).value();
+    (co_await unio::co_write(to, bytes)).value();
   }
 }
 

@@ -25,7 +25,8 @@ unio::task<> serve(unio::socket_handle socket, unio::semaphore& places, observed
   o.most = std::max(o.most, ++o.now);
   std::array<char, 64> room;
   auto const got = co_await socket.co_read(room, 10s);
-  if (got) (void)co_await unio::write(socket, unio::const_buffer(room.data(), got.bytes_transferred()), 10s);
+  if (got)
+    (void)co_await unio::co_write(socket, unio::const_buffer(room.data(), got.bytes_transferred()), 10s);
   --o.now;
   ++o.served;
   places.release();
@@ -49,7 +50,7 @@ unio::task<> ask(unio::endpoint there) {
   auto socket = unio::socket_handle::create(there.family()).value();
   (co_await socket.co_connect(there)).value();
   (co_await unio::co_sleep(1ms)).value();
-  (co_await unio::write(socket, unio::const_buffer("hello", 5))).value();
+  (co_await unio::co_write(socket, unio::const_buffer("hello", 5))).value();
   std::array<char, 64> room;
   (co_await socket.co_read(room)).value();
 }

@@ -13,7 +13,7 @@ namespace {
 unio::task<> exchange(unio::socket_handle& a, unio::socket_handle& b, int times) {
   std::array<char, 64> room;
   for (int i = 0; i != times; ++i) {
-    (co_await unio::write(a, unio::const_buffer("hello", 5))).value();
+    (co_await unio::co_write(a, unio::const_buffer("hello", 5))).value();
     (co_await b.co_read(room)).value();
   }
 }

@@ -11,7 +11,7 @@ unio::task<> echo(unio::socket_handle socket) {
   std::array<char, 4096> room;
   while (auto const got = co_await socket.co_read(room, std::chrono::seconds(30))) {
     if (got->empty()) co_return; // the peer has left
-    auto const sent = co_await unio::write(socket, *got, std::chrono::seconds(30));
+    auto const sent = co_await unio::co_write(socket, *got, std::chrono::seconds(30));
     if (!sent) co_return;
   }
 }

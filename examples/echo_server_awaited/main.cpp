@@ -40,7 +40,7 @@ unio::task<> echo(unio::socket_handle socket) {
   for (;;) {
     auto const got = co_await socket.co_read(room, 30s);
     if (!got || got->empty()) co_return;
-    auto const sent = co_await unio::write(socket, *got, 30s);
+    auto const sent = co_await unio::co_write(socket, *got, 30s);
     if (!sent) co_return;
   }
 }

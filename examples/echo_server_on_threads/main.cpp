@@ -60,7 +60,7 @@ class server {
       auto const got = co_await socket.co_read(room, 30s);
       if (!got || got->empty()) co_return;
       std::size_t const n = got->bytes();
-      if (!co_await unio::write(socket, *got, 30s)) co_return;
+      if (!co_await unio::co_write(socket, *got, 30s)) co_return;
       co_await unio::run_on(counting_, count(n));
     }
   }

@@ -25,7 +25,9 @@ struct connection {
   unio::path_handle const& root;
 
   // False, as below: the connection cannot go on.
-  unio::task<bool> say(std::string head) { co_return (co_await unio::write(socket, head, 30s)).has_value(); }
+  unio::task<bool> say(std::string head) {
+    co_return (co_await unio::co_write(socket, head, 30s)).has_value();
+  }
 
   unio::task<bool> send(unio::file_handle& file, http::part p) {
     while (p.begin < p.end) {
@@ -102,7 +104,8 @@ unio::task<> serve(unio::socket_handle socket, unio::path_handle const& root) {
   connection c{std::move(socket), std::move(*pipe), root};
   std::string text;
   for (;;) {
-    auto const end = co_await unio::read_until(c.socket, unio::dynamic_buffer(text, 8192), "\r\n\r\n", 30s);
+    auto const end =
+        co_await unio::co_read_until(c.socket, unio::dynamic_buffer(text, 8192), "\r\n\r\n", 30s);
     if (!end) co_return; // it has gone, says nothing, or says too much
     if (!co_await c.answer(std::string_view(text).substr(0, *end))) co_return;
     text.erase(0, *end);

@@ -25,14 +25,14 @@ struct tally {
 // One request, which takes its time, and one answer.
 unio::task<> serve(unio::socket_handle socket, std::chrono::milliseconds work, tally& all) {
   std::string request;
-  auto const asked = co_await unio::read_until(socket, unio::dynamic_buffer(request, 1024), "\n", 30s);
+  auto const asked = co_await unio::co_read_until(socket, unio::dynamic_buffer(request, 1024), "\n", 30s);
   if (!asked) co_return;
   auto const done = co_await unio::co_sleep(work); // in place of work
   if (!done) {
     ++all.stopped;
     co_return;
   }
-  auto const sent = co_await unio::write(socket, request, 5s);
+  auto const sent = co_await unio::co_write(socket, request, 5s);
   if (sent) ++all.served;
 }
 
@@ -61,9 +61,9 @@ unio::task<tally> serve_until(unio::signal_handle& signals, unio::listening_sock
 unio::task<bool> ask(unio::endpoint there, std::string_view text) {
   auto socket = unio::socket_handle::create(there.family()).value();
   if (!co_await socket.co_connect(there)) co_return false;
-  if (!co_await unio::write(socket, text)) co_return false;
+  if (!co_await unio::co_write(socket, text)) co_return false;
   std::string answer;
-  auto const got = co_await unio::read_until(socket, unio::dynamic_buffer(answer, 1024), "\n");
+  auto const got = co_await unio::co_read_until(socket, unio::dynamic_buffer(answer, 1024), "\n");
   co_return got.has_value();
 }
 

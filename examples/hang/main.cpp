@@ -19,13 +19,13 @@ namespace {
 unio::task<> polite_client(unio::socket_handle server) {
   std::array<char, 64> greeting;
   auto const got = co_await server.co_read(greeting);
-  if (got) (void)co_await unio::write(server, unio::const_buffer("HELO\n", 5));
+  if (got) (void)co_await unio::co_write(server, unio::const_buffer("HELO\n", 5));
 }
 
 unio::task<> polite_server(unio::socket_handle client) {
   std::array<char, 64> hello;
   auto const got = co_await client.co_read(hello);
-  if (got) (void)co_await unio::write(client, unio::const_buffer("220 ready\n", 10));
+  if (got) (void)co_await unio::co_write(client, unio::const_buffer("220 ready\n", 10));
 }
 
 unio::task<> converse() {

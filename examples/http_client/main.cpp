@@ -95,7 +95,7 @@ unio::task<std::string> get(http::url const& from, unio::tls_context const& trus
   unio::any_stream const wire = from.is_secure ? unio::any_stream(secure) : unio::any_stream(socket);
   std::string const request = "GET " + from.target + " HTTP/1.1\r\nHost: " + from.host +
                               "\r\nUser-Agent: unio\r\nConnection: close\r\n\r\n";
-  value(co_await unio::write(wire, request), "writing");
+  value(co_await unio::co_write(wire, request), "writing");
 
   unio::buffered_stream in(wire, 16'384);
   for (;;) {

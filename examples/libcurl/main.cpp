@@ -165,7 +165,7 @@ unio::task<> serve(unio::socket_handle socket) {
       (void)co_await unio::co_sleep(20ms); // so that libcurl has to wait
       std::string answer = "HTTP/1.1 200 OK\r\nContent-Length: ";
       answer.append(std::to_string(body.size())).append("\r\n\r\n").append(body);
-      if (!co_await unio::write(socket, answer)) co_return;
+      if (!co_await unio::co_write(socket, answer)) co_return;
     }
     auto const got = co_await socket.co_read(room, 30s);
     if (!got || got->empty()) co_return;

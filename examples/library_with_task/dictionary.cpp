@@ -17,10 +17,10 @@ unio::task<std::string> meaning_of(std::string word, std::string address) {
   connected.value();
 
   word += '\n';
-  auto const asked = co_await unio::write(socket, word, until);
+  auto const asked = co_await unio::co_write(socket, word, until);
   asked.value();
   auto answers = unio::lines(socket);
-  auto const answer = co_await answers.next(until);
+  auto const answer = co_await answers.co_next(until);
   if (!answer && answer.error() == unio::condition::end_of_stream) co_return std::string();
   co_return std::string(answer.value());
 }

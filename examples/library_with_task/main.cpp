@@ -21,10 +21,10 @@ unio::task<> serve(unio::listening_socket_handle& listening) {
     auto accepted = co_await listening.co_accept();
     unio::socket_handle connection = std::move(accepted).value();
     auto words = unio::lines(connection);
-    auto const word = co_await words.next();
+    auto const word = co_await words.co_next();
     if (word.value() != "echo") continue; // closes the connection
     std::string_view const answer = "a sound that comes back\n";
-    auto const sent = co_await unio::write(connection, answer);
+    auto const sent = co_await unio::co_write(connection, answer);
     sent.value();
   }
 }

@@ -19,7 +19,7 @@ constexpr std::size_t megabytes = 4;
 unio::task<> send(unio::socket_handle& to, std::size_t& sent) {
   std::string const text(4096, 'x');
   for (std::size_t i = 0; i != megabytes * 256; ++i) {
-    if (!co_await unio::write(to, text)) co_return;
+    if (!co_await unio::co_write(to, text)) co_return;
     sent += text.size();
   }
   (void)to.shutdown(unio::socket_handle::side::send);
@@ -29,7 +29,7 @@ unio::task<std::size_t> receive(unio::socket_handle& from, unio::buffer_pool& po
   unio::receiving in(from, pool, {.window = 64 * 1024});
   std::size_t bytes = 0, most = 0;
   for (int n = 0;; ++n) {
-    unio::lent_buffer const* const next = co_await in.next(10s);
+    unio::lent_buffer const* const next = co_await in.co_next(10s);
     if (next == nullptr) break;
     bytes += next->size();
     if (n % 64 == 0) (void)co_await unio::co_sleep(1ms); // is slow

@@ -28,12 +28,12 @@ using unio::task;
 task<> serves(unio::socket_handle connection) {
   std::string text;
   for (int sum = 0;;) {
-    auto const n = co_await unio::read_until(connection, unio::dynamic_buffer(text, 100), "\n", 10s);
+    auto const n = co_await unio::co_read_until(connection, unio::dynamic_buffer(text, 100), "\n", 10s);
     if (!n) co_return;
     int more = 0;
     std::from_chars(text.data(), text.data() + *n, more);
     text.erase(0, *n);
-    if (!co_await unio::write(connection, std::to_string(sum += more) + "\n", 10s)) co_return;
+    if (!co_await unio::co_write(connection, std::to_string(sum += more) + "\n", 10s)) co_return;
   }
 }
 
@@ -46,7 +46,7 @@ task<> serves_all(unio::listening_socket_handle& listening) {
 
 // The defect: it takes what one read brings for a line.
 task<unio::io_result<int>> asks_hastily(unio::socket_handle& server, std::string_view line) {
-  if (auto const sent = co_await unio::write(server, line, 10s); !sent) co_return sent.error();
+  if (auto const sent = co_await unio::co_write(server, line, 10s); !sent) co_return sent.error();
   std::array<char, 100> room;
   auto const got = co_await server.co_read(room, 10s);
   if (!got) co_return got.error();
@@ -56,9 +56,9 @@ task<unio::io_result<int>> asks_hastily(unio::socket_handle& server, std::string
 }
 
 task<unio::io_result<int>> asks(unio::socket_handle& server, std::string_view line) {
-  if (auto const sent = co_await unio::write(server, line, 10s); !sent) co_return sent.error();
+  if (auto const sent = co_await unio::co_write(server, line, 10s); !sent) co_return sent.error();
   std::string text;
-  auto const n = co_await unio::read_until(server, unio::dynamic_buffer(text, 100), "\n", 10s);
+  auto const n = co_await unio::co_read_until(server, unio::dynamic_buffer(text, 100), "\n", 10s);
   if (!n) co_return n.error();
   int answer = 0;
   std::from_chars(text.data(), text.data() + *n, answer);

@@ -37,7 +37,7 @@ int main() {
     std::string const text(sent, 'x');
     for (int i = 0; i != 4; ++i) {
       auto connection = listening.accept().value();
-      unio::run(unio::write(connection, text)).value();
+      unio::run(unio::co_write(connection, text)).value();
     }
   });
 

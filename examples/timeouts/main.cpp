@@ -33,7 +33,7 @@ task<io_result<void>> read_two(unio::pipe_handle& in) {
 
 task<> answer(unio::pipe_handle& out) {
   (co_await unio::co_sleep(1ms)).value();
-  (co_await unio::write(out, unio::const_buffer("ab", 2))).value();
+  (co_await unio::co_write(out, unio::const_buffer("ab", 2))).value();
 }
 
 task<int> count(int from) {

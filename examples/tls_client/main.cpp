@@ -24,7 +24,7 @@ unio::task<std::string> fetch(std::string host, std::string port, unio::tls_cont
   unio::tls_stream secure(socket, trust, host);
   if (!co_await secure.co_handshake()) throw std::runtime_error(secure.why());
   std::string const request = "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";
-  (co_await unio::write(secure, request)).value();
+  (co_await unio::co_write(secure, request)).value();
   std::string page;
   for (std::array<char, 4096> room;;) {
     auto const got = co_await secure.co_read(room);

@@ -24,13 +24,14 @@ unio::task<> serve(unio::socket_handle socket, unio::tls_context const& identity
     co_return;
   }
   std::string request;
-  auto const asked = co_await unio::read_until(secure, unio::dynamic_buffer(request, 8192), "\r\n\r\n", 10s);
+  auto const asked =
+      co_await unio::co_read_until(secure, unio::dynamic_buffer(request, 8192), "\r\n\r\n", 10s);
   if (!asked) co_return;
   std::string const text = "You speak " + std::string(secure.connection().cipher()) + ".\n";
   std::string const answer =
       "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: " + std::to_string(text.size()) + "\r\n\r\n" +
       text;
-  if (auto const sent = co_await unio::write(secure, answer, 10s); !sent) co_return;
+  if (auto const sent = co_await unio::co_write(secure, answer, 10s); !sent) co_return;
   (void)co_await secure.co_shutdown(unio::tls_stream::send, 1s);
 }
 

@@ -1,9 +1,9 @@
 // unio/async_generator.hpp: a sequence whose coroutine may await.
 //
 //   async_generator<T>   a coroutine that yields and awaits
-//   next()               the next item, awaited
+//   co_next()            the next item, awaited
 //
-//   while (std::string* line = co_await lines.next()) …
+//   while (std::string* line = co_await lines.co_next()) …
 
 #pragma once
 
@@ -20,7 +20,7 @@ template <class T> class next_awaitable;
 } // namespace detail
 
 /// A coroutine that yields items to the coroutine that asks for them, and may await in between. It begins
-/// with the first next(), and computes nothing ahead.
+/// with the first co_next(), and computes nothing ahead.
 ///
 /// Items          as of generator<T> and generator<T const&>: the consumer may move from the former. An item
 ///                lives until the next one is asked for
@@ -29,12 +29,12 @@ template <class T> class next_awaitable;
 /// Environment    what `co_await this_coro::environment` and `this_coro::stop_token` yield stays valid from
 ///                item to item, so a task_group may be held over a co_yield. It says that a stop was
 ///                requested if the coroutine that asks, or asked last, was asked to stop
-/// Errors         next() throws an exception that leaves the coroutine; the sequence has then ended
+/// Errors         co_next() throws an exception that leaves the coroutine; the sequence has then ended
 /// Destruction    on the thread it runs on: before the first item, after an item, or while it awaits an
 ///                operation, which is cancelled and its multiplexer driven until it has finished. Destroying
-///                a coroutine suspended in next() also destroys the generator's coroutine and leaves it empty
+///                a coroutine suspended in co_next() also destroys the generator's coroutine and leaves it empty
 /// Thread safety  distinct: safe; shared: no
-/// Moved-from     empty: may be assigned to and destroyed. Must not be moved while next() is awaited
+/// Moved-from     empty: may be assigned to and destroyed. Must not be moved while co_next() is awaited
 /// Cost           one frame from the pool, and a block once it asks for its environment or stop token; two
 ///                transfers and no heap allocation per item
 /// Size           8 bytes
@@ -52,12 +52,14 @@ template <class T> class [[nodiscard]] async_generator {
 
   explicit operator bool() const noexcept { return static_cast<bool>(handle_); }
 
-  /// `co_await g.next()` is the address of the next item, or null at the end and ever after.
+  /// `co_await g.co_next()` is the address of the next item, or null at the end and ever after.
   ///
   /// Throws         what leaves the coroutine, once
   /// Preconditions  not empty; one coroutine at a time asks; it has an environment, as a task has
   /// Cancellation   the coroutine sees the stop token of the asking one and decides: end, yield, or continue
-  [[nodiscard]] detail::next_awaitable<T> next() noexcept { return detail::next_awaitable<T>(handle_); }
+  [[nodiscard]] detail::next_awaitable<T> co_next() noexcept { return detail::next_awaitable<T>(handle_); }
+  /// The old name of co_next().
+  [[deprecated("use co_next"), nodiscard]] detail::next_awaitable<T> next() noexcept { return co_next(); }
 
  private:
   template <class, bool> friend class detail::async_generator_promise;

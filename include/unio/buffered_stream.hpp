@@ -6,9 +6,9 @@
 //   lines             a stream as lines of text
 //
 //   auto text = unio::lines(socket);
-//   while (auto line = co_await text.next()) use(*line);
+//   while (auto line = co_await text.co_next()) use(*line);
 //
-// They are streams themselves: read(), write() and copy() take them. Bytes already in memory are returned
+// They are streams themselves: co_read(), co_write() and co_copy() take them. Bytes already in memory are returned
 // without suspending and without a frame, except that every 64th call lets other coroutines run (yield.hpp).
 
 #pragma once
@@ -51,7 +51,7 @@ class UNIO_API buffered_reader {
   ///
   /// Returns  at least `bytes` bytes, valid until the next operation
   /// Errors   condition::end_of_stream or truncated if the stream ended first; std::errc::message_size for
-  ///          more than capacity(); otherwise as read(). bytes_transferred() is how many bytes are there
+  ///          more than capacity(); otherwise as co_read(). bytes_transferred() is how many bytes are there
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_peek> co_peek(std::size_t bytes = 1,
                                                                           deadline d = {}) noexcept;
 
@@ -59,7 +59,7 @@ class UNIO_API buffered_reader {
   ///
   /// Returns  the line without its "\n" or "\r\n", which the last may lack; valid until the next operation
   /// Errors   condition::end_of_stream after the last line; std::errc::message_size for a line that does not
-  ///          fit: see buffered() and consume(); otherwise as read(), and a partial line stays buffered
+  ///          fit: see buffered() and consume(); otherwise as co_read(), and a partial line stays buffered
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_read_line(deadline d = {}) noexcept;
 
  private:
@@ -110,7 +110,7 @@ class UNIO_API buffered_writer {
   /// Writes all that was taken.
   ///
   /// Returns  nothing; bytes_transferred() is how many were written, also beside an error; the rest stays
-  /// Errors   as write()
+  /// Errors   as co_write()
   [[nodiscard]] task<io_result<void>> co_flush(deadline d = {});
 
  private:
@@ -140,18 +140,23 @@ class line_reader : public buffered_reader {
  public:
   using buffered_reader::buffered_reader;
   /// See buffered_reader::co_read_line.
-  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(deadline d = {}) noexcept;
+  [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_next(deadline d = {}) noexcept;
+  /// The old name of co_next().
+  [[deprecated("use co_next"), nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(
+      deadline d = {}) noexcept {
+    return co_read_line(d);
+  }
 };
 /// A line_reader over a stream, in memory of its own or the caller's. See buffered_reader.
 [[nodiscard]] line_reader lines(any_read_stream from, std::size_t bytes = default_buffer_bytes);
 [[nodiscard]] line_reader lines(any_read_stream from, mutable_buffer memory) noexcept;
 
-/// As copy() from a stream; bytes that were read and could not be written stay in the reader.
+/// As co_copy() from a stream; bytes that were read and could not be written stay in the reader.
 ///
 /// Lifetime  the reader and the stream outlive the task
-UNIO_API task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to,
-                                           extent_type limit = no_limit, deadline d = {});
-task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d);
+UNIO_API task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to,
+                                              extent_type limit = no_limit, deadline d = {});
+task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to, deadline d);
 
 } // namespace unio
 

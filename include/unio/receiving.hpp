@@ -3,7 +3,7 @@
 //   receiving   reads ahead as far as its window, and pauses there
 //
 //   unio::receiving in(socket, pool, {.window = 64 * 1024});
-//   while (unio::lent_buffer* next = co_await in.next()) use(*next);
+//   while (unio::lent_buffer* next = co_await in.co_next()) use(*next);
 //   if (in.error()) …                                                  // otherwise the stream has ended
 
 #pragma once
@@ -16,18 +16,18 @@
 
 namespace unio::inline v0_1 {
 
-/// Receives from a stream for one coroutine. It begins with the first next(), goes on while the coroutine
+/// Receives from a stream for one coroutine. It begins with the first co_next(), goes on while the coroutine
 /// does something else, and keeps what has come until it is asked for. Once it keeps a window's worth of
 /// buffers it stops reading until half of them have been asked for: the peer has to wait then, nobody else.
 ///
 /// Values         each buffer has 1 byte or more. The coroutine may move it out; what it leaves goes home
-///                with the next call of next(), or with this
+///                with the next call of co_next(), or with this
 /// Thread safety  none: one coroutine at a time, on the thread that runs the stream's multiplexer. What was
 ///                moved out may be dropped on any
 /// Lifetime       stream and pool outlive it. Nothing else reads from the stream meanwhile. It does not move
 /// Destruction    gives back what it keeps: bytes that it has read ahead are lost. Cancels the operation and
 ///                drives its multiplexer until that has finished
-/// Cost           a block of the frame pool for each, and a frame for each next(); no heap allocation once
+/// Cost           a block of the frame pool for each, and a frame for each co_next(); no heap allocation once
 ///                the frame pool is warm. On a ring one request brings many buffers
 /// Source         docs/features.md X-08
 class UNIO_API receiving {
@@ -50,8 +50,10 @@ class UNIO_API receiving {
   /// Errors        error() has them
   /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call. A
   ///               call after a stop yields what is kept first, and has no more read meanwhile
-  [[nodiscard]] task<lent_buffer*> next(deadline d = {});
-  /// Why the last next() returned null: nothing at the end of the stream; condition::timed_out or canceled,
+  [[nodiscard]] task<lent_buffer*> co_next(deadline d = {});
+  /// The old name of co_next().
+  [[deprecated("use co_next"), nodiscard]] task<lent_buffer*> next(deadline d = {}) { return co_next(d); }
+  /// Why the last co_next() returned null: nothing at the end of the stream; condition::timed_out or canceled,
   /// after which it may be called again; otherwise the stream's error, for good.
   [[nodiscard]] failure error() const noexcept { return error_; }
   /// Buffers that have come and were not asked for.

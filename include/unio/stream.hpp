@@ -2,13 +2,13 @@
 //
 //   read_stream, write_stream, stream               types that can be read from, written to, both
 //   any_read_stream, any_write_stream, any_stream   a reference to any of them, in two words
-//   read, write                                     all of it
-//   read_until                                      up to a delimiter
-//   read_all                                        up to the end, and no more than a limit
-//   copy                                            from one stream to another
+//   co_read, co_write                               all of it
+//   co_read_until                                   up to a delimiter
+//   co_read_all                                     up to the end, and no more than a limit
+//   co_copy                                         from one stream to another
 //   dynamic_buffer                                  a container that grows as bytes come
 //
-//   unio::io_result<std::size_t> const copied = co_await unio::copy(file, socket);
+//   unio::io_result<std::size_t> const copied = co_await unio::co_copy(file, socket);
 //
 // The functions are no templates: each transfer on a stream that is no handle of unio's costs a frame, on a
 // handle none. For lines and buffering see unio/buffered_stream.hpp.
@@ -27,8 +27,8 @@ namespace unio::inline v0_1 {
 /// With room in the request a read waits until at least one byte has arrived. Then it yields
 ///
 ///   no error   the buffers that were filled: 1 byte … size of all. Perhaps not those passed in
-///   no error   and no byte: the end of the stream. Functions that need more bytes (read(), read_until(),
-///              co_peek()) report it as condition::end_of_stream
+///   no error   and no byte: the end of the stream. Functions that need more bytes (the free co_read(),
+///              co_read_until(), co_peek()) report it as condition::end_of_stream
 ///   an error   bytes_transferred() bytes, 0 … size of all, reached the request's buffers before it
 ///
 /// Without room it yields no byte and no error, at once. The handles of unio are read streams.
@@ -167,8 +167,8 @@ class dynamic_buffer {
 /// Buffers       the caller's, an array of buffers included
 /// Cancellation  by the environment's stop token, which the stream's reads see
 /// Cost          a frame from the pool; the stream's reads
-UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request,
-                                               deadline d = {});
+UNIO_API task<io_result<mutable_buffers>> co_read(any_read_stream from, io_request<mutable_buffers> request,
+                                                  deadline d = {});
 
 /// Writes all of the request's buffers.
 ///
@@ -176,9 +176,9 @@ UNIO_API task<io_result<mutable_buffers>> read(any_read_stream from, io_request<
 /// Returns       the request's buffers
 /// Errors        condition::timed_out, would_block, canceled; EIO if the stream takes nothing without an
 ///               error; the stream's own (EPIPE)
-/// Buffers, cancellation, cost  as read()
-UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request,
-                                              deadline d = {});
+/// Buffers, cancellation, cost  as co_read()
+UNIO_API task<io_result<const_buffers>> co_write(any_write_stream to, io_request<const_buffers> request,
+                                                 deadline d = {});
 
 /// Reads until `into` contains the delimiter. Searches the bytes that `into` already has, and may read beyond
 /// the delimiter: remove what was used before the next call.
@@ -186,17 +186,17 @@ UNIO_API task<io_result<const_buffers>> write(any_write_stream to, io_request<co
 /// Effects       appends what it reads, also if it fails later
 /// Returns       the size of `into` up to the end of the delimiter; bytes_transferred() is what was appended
 /// Errors        condition::end_of_stream if the stream ended and `into` is empty, truncated if it ended and
-///               `into` is not; std::errc::message_size at its max_size(); otherwise as read()
+///               `into` is not; std::errc::message_size at its max_size(); otherwise as co_read()
 /// Preconditions the delimiter is not empty
 /// Buffers       the delimiter's text must outlive the task
 /// Cost          a frame from the pool; the container's growth, none once its capacity suffices
-UNIO_API task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into,
-                                                 std::string_view delimiter, deadline d = {});
+UNIO_API task<io_result<std::size_t>> co_read_until(any_read_stream from, dynamic_buffer into,
+                                                    std::string_view delimiter, deadline d = {});
 
-/// The most that read_all() appends unless it is told another number: 16 MiB.
+/// The most that co_read_all() appends unless it is told another number: 16 MiB.
 inline constexpr std::size_t read_all_limit = std::size_t{16} << 20;
 
-/// Reads until the end of the stream: `unio::run(unio::read_all(file, text))`, with a std::string.
+/// Reads until the end of the stream: `unio::run(unio::co_read_all(file, text))`, with a std::string.
 ///
 /// Effects       appends what it reads, also if it fails later
 /// Returns       how many bytes were appended: 0 if the stream had ended before
@@ -204,29 +204,29 @@ inline constexpr std::size_t read_all_limit = std::size_t{16} << 20;
 ///               have (its max_size()): then all that is allowed was appended, and one byte more was read,
 ///               which is lost; timed_out, would_block, canceled; the stream's own. bytes_transferred() is
 ///               what was appended
-/// Cancellation  as read()
+/// Cancellation  as co_read()
 /// Cost          a frame from the pool; the container's growth, none once its capacity suffices and has 512
 ///               bytes more. Its resize() writes zeros where up to 16 KiB are to be read
-UNIO_API task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into,
-                                               std::size_t limit = read_all_limit, deadline d = {});
-task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into, deadline d);
+UNIO_API task<io_result<std::size_t>> co_read_all(any_read_stream from, dynamic_buffer into,
+                                                  std::size_t limit = read_all_limit, deadline d = {});
+task<io_result<std::size_t>> co_read_all(any_read_stream from, dynamic_buffer into, deadline d);
 
-/// copy() without a limit.
+/// co_copy() without a limit.
 inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 
 /// Copies until the end of `from`, or until `limit` bytes have moved. If both are handles and one of them is
 /// a pipe, the bytes stay in the kernel; otherwise it copies blocks of 64 KiB.
 ///
 /// Returns       how many bytes reached `to`: less than `limit` if `from` ended
-/// Errors        as read() and write(), except that the end of the stream is none. bytes_transferred() is
-///               what reached `to`. Up to one block may be read and not written; a buffered_reader keeps it
+/// Errors        as co_read() and co_write(), except that the end of the stream is none. bytes_transferred()
+///               is what reached `to`. Up to one block may be read and not written; a buffered_reader keeps it
 /// Concurrency   a read of `from` and a write of `to`, one at a time
 /// Cancellation  by the environment's stop token, which the reads and writes see
 /// Cost          a frame and, unless it splices, a block from the pool
 /// Runs as       splice(2) · reads and writes
-UNIO_API task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to,
-                                           extent_type limit = no_limit, deadline d = {});
-task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, deadline d);
+UNIO_API task<io_result<std::size_t>> co_copy(any_read_stream from, any_write_stream to,
+                                              extent_type limit = no_limit, deadline d = {});
+task<io_result<std::size_t>> co_copy(any_read_stream from, any_write_stream to, deadline d);
 
 } // namespace unio
 

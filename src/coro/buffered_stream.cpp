@@ -204,7 +204,8 @@ task<io_result<void>> buffered_writer::co_flush(deadline d) {
 
 // ---- copying ----------------------------------------------------------------------------------------------
 
-task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, extent_type limit, deadline d) {
+task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to, extent_type limit,
+                                     deadline d) {
   rounds time(d);
   std::size_t moved = 0;
   while (moved != limit) {

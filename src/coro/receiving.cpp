@@ -50,7 +50,7 @@ void receiving::pause() noexcept {
   operation_.cancel();
 }
 
-task<lent_buffer*> receiving::next(deadline d) {
+task<lent_buffer*> receiving::co_next(deadline d) {
   given_.reset();
   detail::time_limit const limit(d);
   environment const& with = co_await this_coro::environment;

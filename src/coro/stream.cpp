@@ -32,7 +32,8 @@ detail::stream_awaitable<async_write> any_write_stream::co_write(io_request<cons
   return detail::stream_awaitable<async_write>(operations_->write(object_, request, d));
 }
 
-task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_buffers> request, deadline d) {
+task<io_result<mutable_buffers>> co_read(any_read_stream from, io_request<mutable_buffers> request,
+                                         deadline d) {
   unmoved<mutable_buffer> rest(request.buffers);
   rounds limit(d);
   for (bool first = true; !rest.empty(); first = false) {
@@ -54,7 +55,7 @@ task<io_result<mutable_buffers>> read(any_read_stream from, io_request<mutable_b
   co_return {result<mutable_buffers>(request.buffers), rest.moved()};
 }
 
-task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffers> request, deadline d) {
+task<io_result<const_buffers>> co_write(any_write_stream to, io_request<const_buffers> request, deadline d) {
   unmoved<const_buffer> rest(request.buffers);
   rounds limit(d);
   for (bool first = true; !rest.empty(); first = false) {
@@ -72,7 +73,7 @@ task<io_result<const_buffers>> write(any_write_stream to, io_request<const_buffe
   co_return {result<const_buffers>(request.buffers), rest.moved()};
 }
 
-// ---- read_until, read_all ---------------------------------------------------------------------------------
+// ---- co_read_until, co_read_all ---------------------------------------------------------------------------
 
 namespace {
 
@@ -112,8 +113,8 @@ std::size_t find_end(dynamic_buffer const& in, std::string_view delimiter, std::
 
 } // namespace
 
-task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer into, std::string_view delimiter,
-                                        deadline d) {
+task<io_result<std::size_t>> co_read_until(any_read_stream from, dynamic_buffer into,
+                                           std::string_view delimiter, deadline d) {
   UNIO_EXPECTS(!delimiter.empty(), "an empty delimiter is everywhere");
   rounds limit(d);
   std::size_t count = 0;
@@ -148,8 +149,8 @@ task<io_result<std::size_t>> read_until(any_read_stream from, dynamic_buffer int
   }
 }
 
-task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into, std::size_t limit,
-                                      deadline d) {
+task<io_result<std::size_t>> co_read_all(any_read_stream from, dynamic_buffer into, std::size_t limit,
+                                         deadline d) {
   rounds time(d);
   std::size_t count = 0;
   for (bool first = true;; first = false) {
@@ -178,7 +179,7 @@ task<io_result<std::size_t>> read_all(any_read_stream from, dynamic_buffer into,
   }
 }
 
-// ---- copy -------------------------------------------------------------------------------------------------
+// ---- co_copy ----------------------------------------------------------------------------------------------
 
 namespace {
 
@@ -216,7 +217,8 @@ io_result<std::size_t> copied(std::size_t n) noexcept {
 
 } // namespace
 
-task<io_result<std::size_t>> copy(any_read_stream from, any_write_stream to, extent_type limit, deadline d) {
+task<io_result<std::size_t>> co_copy(any_read_stream from, any_write_stream to, extent_type limit,
+                                     deadline d) {
   rounds time(d);
   std::size_t moved = 0;
   if (may_splice(from, to)) {

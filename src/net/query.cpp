@@ -59,14 +59,14 @@ task<std::error_code> ask_by_tcp(endpoint const& server, asked& q, deadline unti
   message[0] = static_cast<std::byte>(q.q.bytes().size() >> 8);
   message[1] = static_cast<std::byte>(q.q.bytes().size() & 0xff);
   std::ranges::copy(q.q.bytes(), message.begin() + 2);
-  auto const sent = co_await write(*s, buffer_of(message), until);
+  auto const sent = co_await co_write(*s, buffer_of(message), until);
   if (!sent.has_value()) co_return sent.error();
   std::array<std::byte, 2> length;
   while (!has_passed(until)) {
-    auto got = co_await read(*s, mutable_buffer(length.data(), length.size()), until);
+    auto got = co_await co_read(*s, mutable_buffer(length.data(), length.size()), until);
     if (!got.has_value()) co_return got.error();
     message.resize((std::to_integer<std::size_t>(length[0]) << 8) | std::to_integer<std::size_t>(length[1]));
-    got = co_await read(*s, mutable_buffer(message.data(), message.size()), until);
+    got = co_await co_read(*s, mutable_buffer(message.data(), message.size()), until);
     if (!got.has_value()) co_return got.error();
     verdict const v = q.q.judge(message);
     if (v == verdict::of_another) continue;

@@ -42,7 +42,7 @@ task<long long> consume(int rounds, costs& spent) {
   for (int round = 0; round != 2 * rounds; ++round) {
     if (round == rounds) before = test::costs_so_far();
     async_generator<int> g = waiting_below(100);
-    while (int const* i = co_await g.next()) sum += *i;
+    while (int const* i = co_await g.co_next()) sum += *i;
   }
   spent = test::costs_so_far() - before;
   co_return sum;

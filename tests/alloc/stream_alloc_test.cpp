@@ -80,8 +80,8 @@ TEST(stream_costs, of_read_and_write_are_none) {
   auto e = ends();
   std::array<char, 4096> out{}, in{};
   auto const round = [&]() -> task<bool> {
-    auto const w = co_await unio::write(e.first, out);
-    auto const r = co_await unio::read(e.second, in);
+    auto const w = co_await unio::co_write(e.first, out);
+    auto const r = co_await unio::co_read(e.second, in);
     co_return w.has_value() && r.has_value();
   };
   expect_free(round);
@@ -94,9 +94,9 @@ TEST(stream_costs, of_a_read_that_waits_are_none) {
   auto const answer = [](unio::socket_handle& from, unio::socket_handle& to,
                          std::array<char, 64>& room) -> task<> {
     for (;;) {
-      auto const r = co_await unio::read(from, room);
+      auto const r = co_await unio::co_read(from, room);
       if (!r) co_return;
-      auto const w = co_await unio::write(to, room);
+      auto const w = co_await unio::co_write(to, room);
       if (!w) co_return;
     }
   };
@@ -104,8 +104,8 @@ TEST(stream_costs, of_a_read_that_waits_are_none) {
   unio::async_run(unio::this_thread::multiplexer(), answer(there.second, back.second, c),
                   [&](unio::task_outcome<void>) { ended = true; });
   auto const round = [&]() -> task<bool> {
-    auto const w = co_await unio::write(there.first, a);
-    auto const r = co_await unio::read(back.first, b);
+    auto const w = co_await unio::co_write(there.first, a);
+    auto const r = co_await unio::co_read(back.first, b);
     co_return w.has_value() && r.has_value();
   };
   expect_free(round);
@@ -118,16 +118,16 @@ TEST(stream_costs, of_copying_are_none) {
   auto e = ends(), f = ends();
   std::array<char, 8192> text{};
   auto const spliced = [&]() -> task<bool> {
-    auto const w = co_await unio::write(p.writer, text);
-    auto const c = co_await unio::copy(p.reader, q.writer, text.size());
-    auto const r = co_await unio::read(q.reader, text);
+    auto const w = co_await unio::co_write(p.writer, text);
+    auto const c = co_await unio::co_copy(p.reader, q.writer, text.size());
+    auto const r = co_await unio::co_read(q.reader, text);
     co_return w.has_value() && c.has_value() && r.has_value();
   };
   expect_free(spliced);
   auto const buffered = [&]() -> task<bool> {
-    auto const w = co_await unio::write(e.first, text);
-    auto const c = co_await unio::copy(e.second, f.first, text.size());
-    auto const r = co_await unio::read(f.second, text);
+    auto const w = co_await unio::co_write(e.first, text);
+    auto const c = co_await unio::co_copy(e.second, f.first, text.size());
+    auto const r = co_await unio::co_read(f.second, text);
     co_return w.has_value() && c.has_value() && r.has_value();
   };
   expect_free(buffered);
@@ -138,18 +138,18 @@ TEST(stream_costs, of_lines_are_none) {
   auto text = unio::lines(e.second);
   std::string_view const written = "one line\nanother line\n";
   auto const round = [&]() -> task<bool> {
-    auto const w = co_await unio::write(e.first, written);
-    auto const first = co_await text.next();
+    auto const w = co_await unio::co_write(e.first, written);
+    auto const first = co_await text.co_next();
     bool const one = first.has_value() && *first == "one line";
-    auto const second = co_await text.next();
+    auto const second = co_await text.co_next();
     co_return w.has_value() && one&& second.has_value() && *second == "another line";
   };
   expect_free(round);
   auto const fresh = [&]() -> task<bool> { // a reader of its own each time: its block comes from the pool too
-    auto const w = co_await unio::write(e.first, written);
+    auto const w = co_await unio::co_write(e.first, written);
     auto own = unio::lines(e.second);
-    auto const first = co_await own.next();
-    auto const second = co_await own.next();
+    auto const first = co_await own.co_next();
+    auto const second = co_await own.co_next();
     co_return w.has_value() && first.has_value() && second.has_value();
   };
   expect_free(fresh);
@@ -161,10 +161,10 @@ TEST(stream_costs, of_buffers_and_delimiters_are_none) {
   std::string into;
   std::string_view const written = "a request\r\n\r\n";
   auto const round = [&]() -> task<bool> {
-    auto const w = co_await unio::write(first, written);
+    auto const w = co_await unio::co_write(first, written);
     auto const f = co_await first.co_flush();
     auto const p = co_await second.co_peek(written.size());
-    auto const u = co_await unio::read_until(second, into, "\r\n\r\n");
+    auto const u = co_await unio::co_read_until(second, into, "\r\n\r\n");
     into.clear();
     co_return w.has_value() && f.has_value() && p.has_value() && u.has_value() && *u == written.size();
   };
@@ -176,8 +176,8 @@ TEST(stream_costs, of_a_stream_of_somebody_elses_are_none) {
   std::array<char, 32> room{};
   auto text = unio::lines(s);
   auto const round = [&]() -> task<bool> {
-    auto const r = co_await unio::read(s, mutable_buffer(room.data(), 10));
-    auto const line = co_await text.next();
+    auto const r = co_await unio::co_read(s, mutable_buffer(room.data(), 10));
+    auto const line = co_await text.co_next();
     co_return r.has_value() && line.has_value();
   };
   expect_free(round);
@@ -226,7 +226,7 @@ TEST(stream_costs, of_receiving_through_a_window_are_none) {
     bool const sent = ends.sink.write(const_buffer(text)).has_value();
     std::size_t bytes = 0;
     while (bytes != text.size()) {
-      unio::lent_buffer const* const next = co_await in.next();
+      unio::lent_buffer const* const next = co_await in.co_next();
       if (next == nullptr) co_return false;
       bytes += next->size();
     }

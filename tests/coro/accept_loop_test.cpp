@@ -32,7 +32,7 @@ socket_handle client_of(listening_socket_handle const& l) {
 task<> echoes_once(socket_handle s) {
   std::array<char, 16> room;
   auto const got = co_await s.co_read(room);
-  auto const sent = co_await write(s, const_buffer(room.data(), got.bytes_transferred()));
+  auto const sent = co_await co_write(s, const_buffer(room.data(), got.bytes_transferred()));
   EXPECT_TRUE(sent.has_value());
 }
 
@@ -56,7 +56,7 @@ TEST(for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
       for (int i = 0; i != 3; ++i) {
         socket_handle c = client_of(at);
         std::array<char, 16> room;
-        (void)co_await write(c, std::string_view("abc"));
+        (void)co_await co_write(c, std::string_view("abc"));
         auto const got = co_await c.co_read(room);
         EXPECT_EQ(got.bytes_transferred(), 3u);
       }

@@ -55,11 +55,13 @@ TEST(buffered_reader, is_byte_exact_for_every_size_of_memory_request_and_transfe
         std::string all(25, '-');
         for (std::size_t at = 0; at < 25; at += request) {
           std::size_t const n = std::min<std::size_t>(request, 25 - at);
-          ASSERT_EQ(run_here(unio::read(reader, mutable_buffer(all.data() + at, n))).bytes_transferred(), n);
+          ASSERT_EQ(run_here(unio::co_read(reader, mutable_buffer(all.data() + at, n))).bytes_transferred(),
+                    n);
         }
         ASSERT_EQ(all, text);
         char more = 0;
-        ASSERT_EQ(run_here(unio::read(reader, mutable_buffer(&more, 1))).error(), condition::end_of_stream);
+        ASSERT_EQ(run_here(unio::co_read(reader, mutable_buffer(&more, 1))).error(),
+                  condition::end_of_stream);
       }
 }
 
@@ -93,11 +95,11 @@ TEST(buffered_reader, tells_an_error_after_the_bytes_that_came_with_it) {
   scripted s{.source = "abcdefgh", .reads = {{3, broken}}};
   unio::buffered_reader reader(s, 16);
   std::array<char, 2> room{};
-  EXPECT_EQ(text_of(run_here(unio::read(reader, room)).value()), "ab");
-  auto const r = run_here(unio::read(reader, room));
+  EXPECT_EQ(text_of(run_here(unio::co_read(reader, room)).value()), "ab");
+  auto const r = run_here(unio::co_read(reader, room));
   EXPECT_EQ(r.error(), broken);
   EXPECT_EQ(r.bytes_transferred(), 1U);
-  EXPECT_EQ(text_of(run_here(unio::read(reader, room)).value()), "de") << "it is told once";
+  EXPECT_EQ(text_of(run_here(unio::co_read(reader, room)).value()), "de") << "it is told once";
 }
 
 TEST(buffered_reader, keeps_what_had_come_when_it_is_stopped) {
@@ -121,7 +123,7 @@ TEST(buffered_reader, takes_views_of_a_stream_into_its_memory) {
   unio::buffered_reader reader(v, 10);
   std::string room(50, '-');
   for (std::size_t at = 0; at != 50; at += 5)
-    EXPECT_EQ(run_here(unio::read(reader, mutable_buffer(room.data() + at, 5))).bytes_transferred(), 5U);
+    EXPECT_EQ(run_here(unio::co_read(reader, mutable_buffer(room.data() + at, 5))).bytes_transferred(), 5U);
   EXPECT_EQ(room, v.source);
 }
 
@@ -130,7 +132,7 @@ TEST(buffered_reader, takes_views_of_a_stream_into_its_memory) {
 task<std::vector<std::string>> all_lines(unio::line_reader& from, std::error_code& why) {
   std::vector<std::string> all;
   for (;;) {
-    auto const line = co_await from.next();
+    auto const line = co_await from.co_next();
     if (!line.has_value()) {
       why = line.error();
       co_return all;
@@ -158,7 +160,7 @@ TEST(lines, come_in_a_loop_over_a_socket) {
   auto const body = [](unio::socket_handle& from) -> task<int> {
     auto text = unio::lines(from);
     int sum = 0;
-    while (auto line = co_await text.next()) sum += std::atoi(std::string(*line).c_str());
+    while (auto line = co_await text.co_next()) sum += std::atoi(std::string(*line).c_str());
     co_return sum;
   };
   beside summing(body(b));
@@ -171,7 +173,7 @@ TEST(lines, come_in_a_loop_over_a_socket) {
 }
 
 task<io_result<std::string_view>> next_line(unio::line_reader& r, deadline d = {}) {
-  co_return co_await r.next(d);
+  co_return co_await r.co_next(d);
 }
 
 TEST(lines, that_do_not_fit_are_refused_and_stay) {
@@ -234,7 +236,7 @@ TEST(buffered_writer, writes_small_pieces_together_when_it_is_flushed) {
   scripted s;
   unio::buffered_writer writer(s, 64);
   for (std::string_view const piece : {"a", "bc", "def"})
-    EXPECT_TRUE(run_here(unio::write(writer, piece)).has_value());
+    EXPECT_TRUE(run_here(unio::co_write(writer, piece)).has_value());
   EXPECT_EQ(s.calls, 0);
   EXPECT_EQ(text_of(writer.unwritten()), "abcdef");
   EXPECT_EQ(run_here(writer.co_flush()).bytes_transferred(), 6U);
@@ -253,7 +255,7 @@ TEST(buffered_writer, is_byte_exact_for_every_size_of_memory_piece_and_transfer)
         std::string place(memory, '\0');
         unio::buffered_writer writer(s, mutable_buffer(place));
         for (std::size_t at = 0; at < 25; at += piece)
-          ASSERT_TRUE(run_here(unio::write(writer, std::string_view(text).substr(at, piece))).has_value());
+          ASSERT_TRUE(run_here(unio::co_write(writer, std::string_view(text).substr(at, piece))).has_value());
         ASSERT_EQ(s.sink + std::string(text_of(writer.unwritten())), text);
         ASSERT_TRUE(run_here(writer.co_flush()).has_value());
         ASSERT_EQ(s.sink, text);
@@ -263,7 +265,7 @@ TEST(buffered_writer, is_byte_exact_for_every_size_of_memory_piece_and_transfer)
 TEST(buffered_writer, keeps_what_could_not_be_written) {
   scripted s{.writes = {{2}, {1, broken}}};
   unio::buffered_writer writer(s, 8);
-  EXPECT_TRUE(run_here(unio::write(writer, std::string_view("abcdefgh"))).has_value())
+  EXPECT_TRUE(run_here(unio::co_write(writer, std::string_view("abcdefgh"))).has_value())
       << "straight through: 2";
   // The first two bytes went straight to the stream, for they were as many as the memory; the rest waits.
   std::string all = s.sink + std::string(text_of(writer.unwritten()));
@@ -279,8 +281,8 @@ TEST(buffered_writer, keeps_what_could_not_be_written) {
 TEST(buffered_writer, that_cannot_flush_takes_none_of_the_next_piece) {
   scripted s{.writes = {{3, broken}}};
   unio::buffered_writer writer(s, 4);
-  EXPECT_EQ(run_here(unio::write(writer, std::string_view("abc"))).bytes_transferred(), 3U);
-  auto const r = run_here(unio::write(writer, std::string_view("defg")));
+  EXPECT_EQ(run_here(unio::co_write(writer, std::string_view("abc"))).bytes_transferred(), 3U);
+  auto const r = run_here(unio::co_write(writer, std::string_view("defg")));
   EXPECT_EQ(r.error(), broken);
   std::size_t const taken = r.bytes_transferred();
   EXPECT_EQ(taken, 1U) << "what still fitted";
@@ -291,7 +293,7 @@ TEST(buffered_writer, that_is_stopped_while_flushing_goes_on_where_it_was) {
   auto p = pipe();
   std::string const text = numbered(200'000);
   unio::buffered_writer writer(p.writer, text.size() + 1);
-  EXPECT_TRUE(run_here(unio::write(writer, text)).has_value());
+  EXPECT_TRUE(run_here(unio::co_write(writer, text)).has_value());
   unio::stop_source stop;
   {
     beside flushing(writer.co_flush(), {.stop = stop.get_token()});
@@ -304,7 +306,7 @@ TEST(buffered_writer, that_is_stopped_while_flushing_goes_on_where_it_was) {
   EXPECT_EQ(run_here(writer.co_flush(1ms)).error(), condition::timed_out);
   beside flushing(writer.co_flush());
   std::string room(text.size(), '-');
-  EXPECT_TRUE(run_here(unio::read(p.reader, room)).has_value());
+  EXPECT_TRUE(run_here(unio::co_read(p.reader, room)).has_value());
   EXPECT_EQ(room, text);
   EXPECT_TRUE(flushing.get().has_value());
 }
@@ -316,7 +318,7 @@ TEST(buffered_stream, answers_line_by_line) {
     int count = 0;
     while (auto line = co_await stream.co_read_line()) {
       std::string const answer = "<" + std::string(*line) + ">\n";
-      (co_await unio::write(stream, answer)).value();
+      (co_await unio::co_write(stream, answer)).value();
       (co_await stream.co_flush()).value();
       ++count;
     }
@@ -326,7 +328,7 @@ TEST(buffered_stream, answers_line_by_line) {
   for (std::string_view const line : {"one\n", "two\n"}) {
     a.write(line).value();
     std::string into;
-    EXPECT_TRUE(run_here(unio::read_until(a, into, "\n")).has_value());
+    EXPECT_TRUE(run_here(unio::co_read_until(a, into, "\n")).has_value());
     EXPECT_EQ(into, "<" + std::string(line.substr(0, 3)) + ">\n");
   }
   a.close().value();

@@ -75,28 +75,28 @@ template <class Result> ended end_of(Result const& r) {
 }
 
 task<ended> reads(endless& s, deadline d) {
-  co_return end_of(co_await unio::read(s, mutable_buffer(much().data(), much().size()), d));
+  co_return end_of(co_await unio::co_read(s, mutable_buffer(much().data(), much().size()), d));
 }
 task<ended> writes(endless& s, deadline d) {
-  co_return end_of(co_await unio::write(s, const_buffer(much().data(), much().size()), d));
+  co_return end_of(co_await unio::co_write(s, const_buffer(much().data(), much().size()), d));
 }
 task<ended> reads_until(endless& s, deadline d) {
   std::string text;
-  co_return end_of(co_await unio::read_until(s, text, "\n", d));
+  co_return end_of(co_await unio::co_read_until(s, text, "\n", d));
 }
 task<ended> reads_all(endless& s, deadline d) {
   std::string text;
-  co_return end_of(co_await unio::read_all(s, text, much().size(), d));
+  co_return end_of(co_await unio::co_read_all(s, text, much().size(), d));
 }
-task<ended> copies(endless& s, deadline d) { co_return end_of(co_await unio::copy(s, s, d)); }
+task<ended> copies(endless& s, deadline d) { co_return end_of(co_await unio::co_copy(s, s, d)); }
 task<ended> copies_blocks(endless& s, deadline d) {
   blocks from;
   from.until = s.until;
-  co_return end_of(co_await unio::copy(from, s, d));
+  co_return end_of(co_await unio::co_copy(from, s, d));
 }
 task<ended> copies_what_is_buffered(endless& s, deadline d) {
   unio::buffered_reader in(s, 100);
-  co_return end_of(co_await unio::copy(in, s, unio::no_limit, d));
+  co_return end_of(co_await unio::co_copy(in, s, unio::no_limit, d));
 }
 task<ended> peeks(endless& s, deadline d) {
   unio::buffered_reader in(s, mutable_buffer(much().data(), much().size()));
@@ -218,7 +218,7 @@ struct sockets {
 };
 
 task<ended> splices(sockets& from, unio::anonymous_pipe& to, deadline d) {
-  co_return end_of(co_await unio::copy(from.ends.first, to.writer, d));
+  co_return end_of(co_await unio::co_copy(from.ends.first, to.writer, d));
 }
 
 TEST(fed_for_ever_by_sockets, splicing_ends_by_its_deadline_and_by_a_stop) {
@@ -239,7 +239,7 @@ TEST(fed_for_ever_by_sockets, splicing_ends_by_its_deadline_and_by_a_stop) {
 
 task<ended> receives(unio::io_handle& from, unio::buffer_pool& pool) {
   unio::receiving in(from, pool);
-  while (co_await in.next()) {
+  while (co_await in.co_next()) {
   }
   co_return in.error();
 }

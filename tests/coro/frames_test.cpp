@@ -237,7 +237,7 @@ TEST(frame_allocator, of_a_parameter_gives_the_frame_of_an_async_generator) {
   int sum = 0;
   unio::run([](by_reference const& from, int& to) -> task<> {
     unio::async_generator<int> numbers = counts(from, 4);
-    while (int* const n = co_await numbers.next()) to += *n;
+    while (int* const n = co_await numbers.co_next()) to += *n;
   }(given, sum));
   EXPECT_EQ(sum, 6);
   EXPECT_EQ(a.taken, 2) << "the task's and the generator's";

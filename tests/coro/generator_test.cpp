@@ -221,10 +221,10 @@ TEST(async_generator, yields_its_items_in_order_and_then_null) {
   auto const body = []() -> task<std::vector<int>> {
     std::vector<int> seen;
     async_generator<int> ready = ready_below(3);
-    while (int const* i = co_await ready.next()) seen.push_back(*i);
+    while (int const* i = co_await ready.co_next()) seen.push_back(*i);
     async_generator<int> waiting = waiting_below(3);
-    while (int const* i = co_await waiting.next()) seen.push_back(*i);
-    int const* const after = co_await waiting.next();
+    while (int const* i = co_await waiting.co_next()) seen.push_back(*i);
+    int const* const after = co_await waiting.co_next();
     EXPECT_EQ(after, nullptr);
     co_return seen;
   };
@@ -234,9 +234,9 @@ TEST(async_generator, yields_its_items_in_order_and_then_null) {
 TEST(async_generator, of_nothing_yields_null) {
   auto const body = []() -> task<> {
     async_generator<int> g = ready_below(0);
-    int const* const first = co_await g.next();
+    int const* const first = co_await g.co_next();
     EXPECT_EQ(first, nullptr);
-    int const* const again = co_await g.next();
+    int const* const again = co_await g.co_next();
     EXPECT_EQ(again, nullptr);
   };
   unio::run(body());
@@ -268,7 +268,7 @@ TEST(async_generator, reads_and_yields_lines) {
   auto const body = [](unio::io_handle& h) -> task<std::vector<std::string>> {
     std::vector<std::string> all;
     async_generator<std::string> lines = lines_of(h);
-    while (std::string* line = co_await lines.next()) all.push_back(std::move(*line));
+    while (std::string* line = co_await lines.co_next()) all.push_back(std::move(*line));
     co_return all;
   };
   EXPECT_EQ(unio::run(body(reader)),
@@ -281,11 +281,11 @@ TEST(async_generator, copies_an_lvalue_of_values_and_refers_to_one_of_references
   std::string text = "a text that is longer than a short string may be";
   auto const body = [&]() -> task<> {
     async_generator<std::string> values = by_value(text);
-    std::string* const copy = co_await values.next();
+    std::string* const copy = co_await values.co_next();
     EXPECT_NE(copy, &text);
     EXPECT_EQ(*copy, text);
     async_generator<std::string const&> references = by_reference(text);
-    std::string const* const same = co_await references.next();
+    std::string const* const same = co_await references.co_next();
     EXPECT_EQ(same, &text);
   };
   unio::run(body());
@@ -304,7 +304,7 @@ async_generator<int> squares(int n) {
 
 async_generator<int> sums(async_generator<int> of) {
   int sum = 0;
-  while (int const* i = co_await of.next()) {
+  while (int const* i = co_await of.co_next()) {
     sum += *i;
     co_yield sum;
   }
@@ -314,7 +314,7 @@ TEST(async_generator, awaits_tasks_and_other_generators) {
   auto const body = []() -> task<std::vector<int>> {
     std::vector<int> seen;
     async_generator<int> g = sums(squares(4));
-    while (int const* i = co_await g.next()) seen.push_back(*i);
+    while (int const* i = co_await g.co_next()) seen.push_back(*i);
     co_return seen;
   };
   EXPECT_EQ(unio::run(body()), (std::vector{1, 5, 14, 30}));
@@ -328,16 +328,16 @@ TEST(async_generator, lets_an_exception_leave_next_and_has_ended_then) {
   };
   auto const body = [&]() -> task<> {
     async_generator<int> g = items();
-    int const* const one = co_await g.next();
+    int const* const one = co_await g.co_next();
     EXPECT_NE(one, nullptr);
     bool thrown = false;
     try {
-      (void)co_await g.next();
+      (void)co_await g.co_next();
     } catch (std::runtime_error const&) {
       thrown = true;
     }
     EXPECT_TRUE(thrown);
-    int const* const after = co_await g.next();
+    int const* const after = co_await g.co_next();
     EXPECT_EQ(after, nullptr);
   };
   unio::run(body());
@@ -363,17 +363,17 @@ TEST(async_generator, runs_where_the_coroutine_runs_that_asks) {
   seen_by_producer seen;
   unio::multiplexer_executor const here = unio::this_thread::multiplexer().executor();
   auto const elsewhere = [](async_generator<int>& g, std::thread::id expected) -> task<int> {
-    int const* const item = co_await g.next();
+    int const* const item = co_await g.co_next();
     EXPECT_EQ(std::this_thread::get_id(), expected);
     co_return *item;
   };
   auto const body = [&]() -> task<> {
     async_generator<int> g = reporting(seen, here);
-    int const* const first = co_await g.next();
+    int const* const first = co_await g.co_next();
     EXPECT_EQ(*first, 0);
     int const second = co_await unio::run_on(w.executor(), elsewhere(g, w.id()));
     EXPECT_EQ(second, 1);
-    int const* const third = co_await g.next();
+    int const* const third = co_await g.co_next();
     EXPECT_EQ(*third, 2);
   };
   unio::run(body());
@@ -396,7 +396,7 @@ TEST(async_generator, sees_the_stop_token_of_who_asks) {
   };
   auto const body = [&]() -> task<int> {
     async_generator<int> g = items(reader, why);
-    int const* const item = co_await g.next();
+    int const* const item = co_await g.co_next();
     co_return item != nullptr ? *item : 0;
   };
   unio::io_multiplexer& m = unio::this_thread::multiplexer();
@@ -421,7 +421,7 @@ TEST(async_generator, holds_a_task_group_from_item_to_item) {
     async_generator<int> g = items(done, ended);
     int sum = 0;
     for (;;) { // each timeout has a stop source of its own, which ends with it
-      unio::result<int*> const item = co_await unio::timeout(1h, g.next());
+      unio::result<int*> const item = co_await unio::timeout(1h, g.co_next());
       if (!item.has_value() || *item == nullptr) break;
       sum += 1 + **item;
     }
@@ -442,7 +442,7 @@ TEST(async_generator, is_destroyed_with_the_task_group_that_it_holds) {
   };
   auto const body = [&]() -> task<> {
     async_generator<int> g = items(stopped);
-    unio::result<int*> const item = co_await unio::timeout(1h, g.next());
+    unio::result<int*> const item = co_await unio::timeout(1h, g.co_next());
     EXPECT_TRUE(item.has_value());
   };
   unio::run(body());
@@ -469,9 +469,9 @@ TEST(async_generator, passes_the_stop_of_each_that_asks_to_what_it_holds) {
   auto const body = [&]() -> task<int> {
     async_generator<int> g = items(stopped, seen);
     int sum = 0;
-    sum += **co_await unio::timeout(1h, g.next());
-    sum += **co_await unio::timeout(1ms, g.next());
-    sum += **co_await unio::timeout(1h, g.next());
+    sum += **co_await unio::timeout(1h, g.co_next());
+    sum += **co_await unio::timeout(1ms, g.co_next());
+    sum += **co_await unio::timeout(1h, g.co_next());
     co_return sum;
   };
   EXPECT_EQ(unio::run(body()), 6) << "a value beats the timer";
@@ -508,7 +508,7 @@ TEST(async_generator, may_be_destroyed_inside_the_stop_that_it_passes_on) {
   int got = 0;
   auto const body = [&]() -> task<> {
     async_generator<int> g = items(test::counts_destruction(destroyed));
-    int const* const item = co_await g.next();
+    int const* const item = co_await g.co_next();
     got = item != nullptr ? *item : 0;
   };
   unio::async_run(unio::inline_executor(), body(), {.stop = source.get_token()});
@@ -529,12 +529,12 @@ TEST(async_generator, destroyed_before_it_began_or_between_items_destroys_what_i
   auto const body = [&]() -> task<> {
     async_generator<int> const never_begun = items(test::counts_destruction(destroyed));
     async_generator<int> g = items(test::counts_destruction(destroyed));
-    (void)co_await g.next();
-    (void)co_await g.next();
+    (void)co_await g.co_next();
+    (void)co_await g.co_next();
     EXPECT_EQ(destroyed, 0);
     async_generator<int> moved = std::move(g);
     EXPECT_FALSE(g); // NOLINT: what a moved-from one says
-    (void)co_await moved.next();
+    (void)co_await moved.co_next();
     moved = async_generator<int>();
     EXPECT_EQ(destroyed, 1);
   };
@@ -559,10 +559,10 @@ struct abandoned {
 // GCC 12 lays out the frame of a coroutine wrongly that awaits in a condition and declares no variable: hence
 // the item.
 task<> consume(async_generator<int> g) {
-  while (int const* i = co_await g.next()) (void)i;
+  while (int const* i = co_await g.co_next()) (void)i;
 }
 task<> consume_by_reference(async_generator<int>& g) {
-  while (int const* i = co_await g.next()) (void)i;
+  while (int const* i = co_await g.co_next()) (void)i;
 }
 
 // Starts a task by hand, so that it can be destroyed where it is suspended.
@@ -628,7 +628,7 @@ TEST(async_generator, of_a_million_items_uses_constant_stack) {
   auto const body = [&]() -> task<long long> {
     long long sum = 0;
     async_generator<int> g = items(stack);
-    while (int const* i = co_await g.next()) {
+    while (int const* i = co_await g.co_next()) {
       if (*i % 1024 == 1) stack.look();
       sum += *i;
     }
@@ -641,7 +641,7 @@ TEST(async_generator, of_a_million_items_uses_constant_stack) {
 TEST(async_generator_death_test, that_is_empty_cannot_be_asked) {
   auto const body = []() -> task<> {
     async_generator<int> g;
-    (void)co_await g.next();
+    (void)co_await g.co_next();
   };
   EXPECT_DEATH(unio::run(body()), "an empty async_generator");
 }

@@ -47,10 +47,10 @@ TEST_F(origins, of_an_operation_are_known) {
 TEST_F(origins, survive_whole_transfers) {
   unio::run([](origins& t) -> task<> {
     std::string text;
-    t.expect_failed((co_await read(t.p.writer, mutable_buffer(t.room))).error());
-    t.expect_failed((co_await read_until(t.p.writer, unio::dynamic_buffer(text), "\n")).error());
-    t.expect_failed((co_await read_all(t.p.writer, unio::dynamic_buffer(text), 100)).error());
-    t.expect_failed((co_await copy(t.p.writer, t.p.writer)).error());
+    t.expect_failed((co_await co_read(t.p.writer, mutable_buffer(t.room))).error());
+    t.expect_failed((co_await co_read_until(t.p.writer, unio::dynamic_buffer(text), "\n")).error());
+    t.expect_failed((co_await co_read_all(t.p.writer, unio::dynamic_buffer(text), 100)).error());
+    t.expect_failed((co_await co_copy(t.p.writer, t.p.writer)).error());
   }(*this));
 }
 

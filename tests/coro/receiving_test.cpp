@@ -49,7 +49,7 @@ INSTANTIATE_TEST_SUITE_P(on, receiving_range, testing::Values("uring", "epoll"),
                          [](auto const& of) { return of.param; });
 
 task<> sends(unio::socket_handle& to, std::string const& text) {
-  (void)co_await unio::write(to, unio::const_buffer(text.data(), text.size()));
+  (void)co_await unio::co_write(to, unio::const_buffer(text.data(), text.size()));
   (void)to.shutdown(unio::socket_handle::side::send);
 }
 
@@ -57,9 +57,9 @@ task<std::string> receives_all(unio::io_handle& from, buffer_pool& pool, receivi
                                std::error_code& error) {
   receiving in(from, pool, o);
   std::string text;
-  while (lent_buffer* next = co_await in.next()) text += text_of(*next);
+  while (lent_buffer* next = co_await in.co_next()) text += text_of(*next);
   error = in.error();
-  EXPECT_EQ(co_await in.next(), nullptr); // and ever after
+  EXPECT_EQ(co_await in.co_next(), nullptr); // and ever after
   EXPECT_EQ(in.error(), error);
   co_return text;
 }
@@ -98,13 +98,13 @@ TEST_P(receiving_range, stops_reading_at_its_window) {
   auto body = [&]() -> task<std::string> {
     receiving in(p.first, pool, {.window = 80});
     std::string text;
-    lent_buffer* next = co_await in.next();
+    lent_buffer* next = co_await in.co_next();
     std::size_t most = 0;
     while (next != nullptr) {
       for (int i = 0; i != 3; ++i) co_await unio::co_yield_now();
       most = std::max(most, in.kept());
       text += text_of(*next);
-      next = co_await in.next();
+      next = co_await in.co_next();
     }
     EXPECT_LE(most, 10u + 65u);
     EXPECT_FALSE(in.error());
@@ -119,12 +119,12 @@ TEST_P(receiving_range, may_be_asked_again_after_a_deadline_and_a_stop) {
   auto p = pair();
   receiving in(p.first, pool);
   auto timed = [&]() -> task<> {
-    EXPECT_EQ(co_await in.next(2ms), nullptr);
+    EXPECT_EQ(co_await in.co_next(2ms), nullptr);
     EXPECT_EQ(in.error(), condition::timed_out);
   };
   unio::run(*m_, timed());
   auto stopped = [&]() -> task<> {
-    EXPECT_EQ(co_await in.next(), nullptr);
+    EXPECT_EQ(co_await in.co_next(), nullptr);
     EXPECT_EQ(in.error(), condition::canceled);
   };
   auto both = [&]() -> task<> { (void)co_await unio::timeout(2ms, stopped()); };
@@ -133,7 +133,7 @@ TEST_P(receiving_range, may_be_asked_again_after_a_deadline_and_a_stop) {
   settle(); // it is kept, though nobody asks
   EXPECT_EQ(in.kept(), 1u);
   auto asks = [&]() -> task<std::string> {
-    lent_buffer* const next = co_await in.next(10s);
+    lent_buffer* const next = co_await in.co_next(10s);
     EXPECT_FALSE(in.error());
     co_return next != nullptr ? text_of(*next) : "nothing";
   };
@@ -148,7 +148,7 @@ TEST_P(receiving_range, lets_its_buffers_be_kept) {
   auto body = [&]() -> task<> {
     receiving in(p.first, pool);
     while (kept.size() != 2) {
-      lent_buffer* const next = co_await in.next(10s);
+      lent_buffer* const next = co_await in.co_next(10s);
       if (next == nullptr) co_return;
       kept.push_back(std::move(*next));
     }
@@ -166,7 +166,7 @@ TEST_P(receiving_range, that_is_dropped_gives_everything_back) {
     put(p.second, letters(50));
     auto body = [&]() -> task<> {
       receiving in(p.first, pool, {.window = 20});
-      for (int i = 0; i != asked; ++i) EXPECT_NE(co_await in.next(10s), nullptr);
+      for (int i = 0; i != asked; ++i) EXPECT_NE(co_await in.co_next(10s), nullptr);
     };
     unio::run(*m_, body());
     EXPECT_EQ(pool.lent(), 0u);
@@ -179,13 +179,13 @@ TEST_P(receiving_range, reports_errors_after_what_came_before_them) {
   put(p.second, "abcdefgh");
   auto body = [&]() -> task<> {
     receiving in(p.first, pool);
-    lent_buffer* const first = co_await in.next(10s);
+    lent_buffer* const first = co_await in.co_next(10s);
     EXPECT_NE(first, nullptr);
     EXPECT_TRUE(p.first.close().has_value());
-    lent_buffer* next = co_await in.next(10s);
-    while (next != nullptr) next = co_await in.next(10s);
+    lent_buffer* next = co_await in.co_next(10s);
+    while (next != nullptr) next = co_await in.co_next(10s);
     EXPECT_EQ(in.error(), condition::canceled);
-    EXPECT_EQ(co_await in.next(10s), nullptr);
+    EXPECT_EQ(co_await in.co_next(10s), nullptr);
     EXPECT_TRUE(in.error());
   };
   unio::run(*m_, body());

@@ -105,7 +105,7 @@ TEST(any_stream, suspends_until_a_handle_is_ready) {
 TEST(any_stream, goes_on_where_it_was_after_a_stream_that_completes_elsewhere) {
   from_elsewhere s;
   std::array<char, 3> room{};
-  EXPECT_EQ(text_of(run_here(unio::read(s, room)).value()), "xxx"); // run_here() checks the thread
+  EXPECT_EQ(text_of(run_here(unio::co_read(s, room)).value()), "xxx"); // run_here() checks the thread
 }
 
 // ---- read -------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ TEST(read, fills_the_buffer_however_short_the_transfers_are) {
     SCOPED_TRACE(most);
     scripted s{.source = text + "more", .most = most};
     std::string room(text.size(), '-');
-    auto const r = run_here(unio::read(s, room));
+    auto const r = run_here(unio::co_read(s, room));
     EXPECT_EQ(r.bytes_transferred(), text.size());
     EXPECT_EQ(text_of(r.value()), text);
     EXPECT_EQ(s.at, text.size()) << "not a byte more";
@@ -135,12 +135,12 @@ TEST(read, fills_several_buffers_split_anywhere) {
                                                  mutable_buffer(), // empty
                                                  mutable_buffer(room.data() + second, 12 - second)};
         scripted s{.source = text, .most = most};
-        auto const r = run_here(unio::read(s, mutable_buffers(list)));
+        auto const r = run_here(unio::co_read(s, mutable_buffers(list)));
         ASSERT_TRUE(r.has_value());
         ASSERT_EQ(room, text) << first << ' ' << second << ' ' << most;
         viewed v{.source = text, .most = most};
         room.assign(12, '-');
-        ASSERT_TRUE(run_here(unio::read(v, mutable_buffers(list))).has_value());
+        ASSERT_TRUE(run_here(unio::co_read(v, mutable_buffers(list))).has_value());
         ASSERT_EQ(room, text) << "from views: " << first << ' ' << second << ' ' << most;
       }
 }
@@ -152,21 +152,21 @@ TEST(read, fills_a_list_that_was_cut_and_nothing_behind_it) {
   for (std::size_t most = 1; most <= 10; ++most) {
     room.assign(10, '-');
     scripted s{.source = "abcdefghij", .most = most};
-    ASSERT_EQ(run_here(unio::read(s, mutable_buffers(list).first(7))).bytes_transferred(), 7U);
+    ASSERT_EQ(run_here(unio::co_read(s, mutable_buffers(list).first(7))).bytes_transferred(), 7U);
     ASSERT_EQ(room, "abcdefg---");
   }
 }
 
 TEST(read, of_nothing_asks_nothing) {
   scripted s;
-  auto const r = run_here(unio::read(s, mutable_buffers()));
+  auto const r = run_here(unio::co_read(s, mutable_buffers()));
   EXPECT_TRUE(r.has_value());
   EXPECT_EQ(r.bytes_transferred(), 0U);
   std::array<mutable_buffer, 2> const empties{};
-  EXPECT_TRUE(run_here(unio::read(s, mutable_buffers(empties))).has_value());
+  EXPECT_TRUE(run_here(unio::co_read(s, mutable_buffers(empties))).has_value());
   EXPECT_EQ(s.calls, 0);
   auto p = pipe(); // nothing is in the pipe
-  EXPECT_TRUE(run_here(unio::read(p.reader, mutable_buffers())).has_value());
+  EXPECT_TRUE(run_here(unio::co_read(p.reader, mutable_buffers())).has_value());
 }
 
 TEST(read, tells_how_far_it_came_when_the_stream_ends) {
@@ -174,7 +174,7 @@ TEST(read, tells_how_far_it_came_when_the_stream_ends) {
     for (std::size_t most = 1; most <= 10; ++most) {
       scripted s{.source = numbered(there), .most = most};
       std::string room(10, '-');
-      auto const r = run_here(unio::read(s, room));
+      auto const r = run_here(unio::co_read(s, room));
       EXPECT_EQ(r.error(), there == 0 ? condition::end_of_stream : condition::truncated);
       EXPECT_EQ(r.bytes_transferred(), there);
       EXPECT_EQ(room.substr(0, there), s.source);
@@ -188,7 +188,7 @@ TEST(read, tells_how_far_it_came_when_the_stream_fails_with_bytes_or_without) {
       if (before != 0) s.reads.push_back({before});
       s.reads.push_back({beside, broken});
       std::string room(9, '-');
-      auto const r = run_here(unio::read(s, room));
+      auto const r = run_here(unio::co_read(s, room));
       EXPECT_EQ(r.error(), broken);
       EXPECT_EQ(r.bytes_transferred(), before + beside);
       EXPECT_EQ(room.substr(0, before + beside), s.source.substr(0, before + beside));
@@ -198,7 +198,7 @@ TEST(read, tells_how_far_it_came_when_the_stream_fails_with_bytes_or_without) {
 TEST(read, succeeds_when_the_error_came_with_the_last_byte) {
   scripted s{.source = "abc", .reads = {{3, broken}}};
   std::array<char, 3> room{};
-  EXPECT_EQ(text_of(run_here(unio::read(s, room)).value()), "abc");
+  EXPECT_EQ(text_of(run_here(unio::co_read(s, room)).value()), "abc");
 }
 
 TEST(read, waits_for_all_of_it_on_pipes_and_sockets) {
@@ -207,8 +207,8 @@ TEST(read, waits_for_all_of_it_on_pipes_and_sockets) {
     auto p = pipe();
     auto [a, b] = unio::socket_handle::pair().value();
     std::string room(text.size(), '-'), other(text.size(), '-');
-    beside from_pipe(unio::read(p.reader, room));
-    beside from_socket(unio::read(b, other));
+    beside from_pipe(unio::co_read(p.reader, room));
+    beside from_socket(unio::co_read(b, other));
     for (std::size_t at = 0; at < text.size(); at += piece) {
       EXPECT_FALSE(from_pipe.done());
       p.writer.write(std::string_view(text).substr(at, piece)).value();
@@ -226,9 +226,9 @@ TEST(read, of_a_file_goes_on_from_its_offset_or_its_position) {
   std::string const text = numbered(100);
   file.write({const_buffer(text), 0}).value();
   std::string room(30, '-');
-  EXPECT_EQ(text_of(run_here(unio::read(file, {mutable_buffer(room), 50})).value()), text.substr(50, 30));
-  EXPECT_EQ(run_here(unio::read(file, {mutable_buffer(room), 90})).error(), condition::truncated);
-  EXPECT_EQ(run_here(unio::read(file, {mutable_buffer(room), 100})).error(), condition::end_of_stream);
+  EXPECT_EQ(text_of(run_here(unio::co_read(file, {mutable_buffer(room), 50})).value()), text.substr(50, 30));
+  EXPECT_EQ(run_here(unio::co_read(file, {mutable_buffer(room), 90})).error(), condition::truncated);
+  EXPECT_EQ(run_here(unio::co_read(file, {mutable_buffer(room), 100})).error(), condition::end_of_stream);
 }
 
 TEST(read, of_a_mapped_file_fills_the_buffers_that_it_was_given) {
@@ -241,7 +241,7 @@ TEST(read, of_a_mapped_file_fills_the_buffers_that_it_was_given) {
       .value();
   auto mapped = unio::mapped_file_handle::mapped_file({}, name).value();
   std::string room(30, '-');
-  EXPECT_EQ(run_here(unio::read(mapped, {mutable_buffer(room), 10})).bytes_transferred(), 30U);
+  EXPECT_EQ(run_here(unio::co_read(mapped, {mutable_buffer(room), 10})).bytes_transferred(), 30U);
   EXPECT_EQ(room, text.substr(10, 30));
 }
 
@@ -249,21 +249,21 @@ TEST(read, is_bounded_as_a_whole_by_its_deadline) {
   auto p = pipe();
   std::array<char, 10> room{};
   p.writer.write(std::string_view("abc")).value();
-  auto r = run_here(unio::read(p.reader, room, 2ms));
+  auto r = run_here(unio::co_read(p.reader, room, 2ms));
   EXPECT_EQ(r.error(), condition::timed_out);
   EXPECT_EQ(r.bytes_transferred(), 3U);
-  r = run_here(unio::read(p.reader, room, std::chrono::steady_clock::now() - 1s));
+  r = run_here(unio::co_read(p.reader, room, std::chrono::steady_clock::now() - 1s));
   EXPECT_EQ(r.error(), condition::timed_out);
   EXPECT_EQ(r.bytes_transferred(), 0U);
-  r = run_here(unio::read(p.reader, room, std::chrono::system_clock::now() + 1ms));
+  r = run_here(unio::co_read(p.reader, room, std::chrono::system_clock::now() + 1ms));
   EXPECT_EQ(r.error(), condition::timed_out);
   p.writer.write(std::string_view("abc")).value();
-  r = run_here(unio::read(p.reader, room, deadline::zero()));
+  r = run_here(unio::co_read(p.reader, room, deadline::zero()));
   EXPECT_EQ(r.error(), condition::would_block);
   EXPECT_EQ(r.bytes_transferred(), 3U);
   // A stream that knows no deadlines: it is looked at between its transfers.
   viewed v{.source = "abcdef", .most = 2};
-  r = run_here(unio::read(v, mutable_buffer(room.data(), 6), std::chrono::steady_clock::now() - 1s));
+  r = run_here(unio::co_read(v, mutable_buffer(room.data(), 6), std::chrono::steady_clock::now() - 1s));
   EXPECT_EQ(r.error(), condition::timed_out);
   EXPECT_EQ(r.bytes_transferred(), 2U);
 }
@@ -273,7 +273,7 @@ TEST(read, that_is_stopped_tells_how_far_it_came) {
   unio::stop_source stop;
   std::array<char, 10> room{};
   p.writer.write(std::string_view("abc")).value();
-  beside reading(unio::read(p.reader, room), {.stop = stop.get_token()});
+  beside reading(unio::co_read(p.reader, room), {.stop = stop.get_token()});
   reading.until_it_waits();
   EXPECT_FALSE(reading.done());
   stop.request_stop();
@@ -291,7 +291,7 @@ TEST(read, may_be_destroyed_while_it_waits) {
   unio::environment const e{.executor = executor, .multiplexer = &m};
   for (bool const through_a_buffer : {false, true}) {
     unio::buffered_reader buffered(p.reader, 16);
-    auto t = through_a_buffer ? unio::read(buffered, room) : unio::read(p.reader, room);
+    auto t = through_a_buffer ? unio::co_read(buffered, room) : unio::co_read(p.reader, room);
     t.child().promise().set_environment(e);
     t.child().promise().set_continuation(std::noop_coroutine());
     t.child().resume();
@@ -311,7 +311,7 @@ TEST(write, takes_everything_however_short_the_transfers_are) {
       std::array<const_buffer, 3> const list{const_buffer(text.data(), first), const_buffer(),
                                              const_buffer(text.data() + first, 12 - first)};
       scripted s{.most = most};
-      auto const r = run_here(unio::write(s, const_buffers(list)));
+      auto const r = run_here(unio::co_write(s, const_buffers(list)));
       ASSERT_EQ(r.bytes_transferred(), 12U);
       ASSERT_EQ(text_of(r.value()), text);
       ASSERT_EQ(s.sink, text);
@@ -320,7 +320,7 @@ TEST(write, takes_everything_however_short_the_transfers_are) {
 
 TEST(write, of_nothing_asks_nothing) {
   scripted s;
-  EXPECT_TRUE(run_here(unio::write(s, const_buffers())).has_value());
+  EXPECT_TRUE(run_here(unio::co_write(s, const_buffers())).has_value());
   EXPECT_EQ(s.calls, 0);
 }
 
@@ -331,18 +331,18 @@ TEST(write, tells_how_far_it_came_when_the_stream_fails) {
       if (before != 0) s.writes.push_back({before});
       s.writes.push_back({beside, broken});
       std::string const text = numbered(9);
-      auto const r = run_here(unio::write(s, text));
+      auto const r = run_here(unio::co_write(s, text));
       EXPECT_EQ(r.error(), broken);
       EXPECT_EQ(r.bytes_transferred(), before + beside);
       EXPECT_EQ(s.sink, text.substr(0, before + beside));
     }
   scripted s{.writes = {{3, broken}}};
-  EXPECT_TRUE(run_here(unio::write(s, std::string_view("abc"))).has_value()) << "nothing was missing";
+  EXPECT_TRUE(run_here(unio::co_write(s, std::string_view("abc"))).has_value()) << "nothing was missing";
 }
 
 TEST(write, does_not_ask_a_stream_for_ever_that_takes_nothing) {
   scripted s{.writes = {{2}, {0}}};
-  auto const r = run_here(unio::write(s, std::string_view("abc")));
+  auto const r = run_here(unio::co_write(s, std::string_view("abc")));
   EXPECT_EQ(r.error(), std::errc::io_error);
   EXPECT_EQ(r.bytes_transferred(), 2U);
 }
@@ -350,9 +350,9 @@ TEST(write, does_not_ask_a_stream_for_ever_that_takes_nothing) {
 TEST(write, of_more_than_a_pipe_holds_waits_for_its_reader) {
   auto p = pipe();
   std::string const text = numbered(300'000);
-  beside writing(unio::write(p.writer, text));
+  beside writing(unio::co_write(p.writer, text));
   std::string room(text.size(), '-');
-  EXPECT_EQ(run_here(unio::read(p.reader, room)).bytes_transferred(), text.size());
+  EXPECT_EQ(run_here(unio::co_read(p.reader, room)).bytes_transferred(), text.size());
   EXPECT_EQ(room, text);
   EXPECT_EQ(writing.get().bytes_transferred(), text.size());
 }
@@ -363,7 +363,7 @@ TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
   unio::stop_source stop;
   std::size_t written = 0;
   {
-    beside writing(unio::write(p.writer, text), {.stop = stop.get_token()});
+    beside writing(unio::co_write(p.writer, text), {.stop = stop.get_token()});
     writing.until_it_waits();
     stop.request_stop();
     EXPECT_EQ(writing.get().error(), condition::canceled);
@@ -371,9 +371,9 @@ TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
   }
   EXPECT_GT(written, 0U);
   std::string room(written, '-');
-  EXPECT_EQ(run_here(unio::read(p.reader, room, 10s)).bytes_transferred(), written);
+  EXPECT_EQ(run_here(unio::co_read(p.reader, room, 10s)).bytes_transferred(), written);
   EXPECT_EQ(room, text.substr(0, written));
-  auto const late = run_here(unio::write(p.writer, text, 2ms));
+  auto const late = run_here(unio::co_write(p.writer, text, 2ms));
   EXPECT_EQ(late.error(), condition::timed_out);
   EXPECT_GT(late.bytes_transferred(), 0U);
   EXPECT_EQ(p.reader.try_read(room).has_value(), true);
@@ -382,12 +382,12 @@ TEST(write, that_is_stopped_or_out_of_time_tells_how_far_it_came) {
 TEST(write, to_nobody_fails_without_a_signal) {
   auto p = pipe();
   p.reader.close().value();
-  EXPECT_EQ(run_here(unio::write(p.writer, std::string_view("abc"))).error(), std::errc::broken_pipe);
+  EXPECT_EQ(run_here(unio::co_write(p.writer, std::string_view("abc"))).error(), std::errc::broken_pipe);
 }
 
 TEST(write, to_a_file_goes_on_from_its_offset) {
   auto file = unio::file_handle::temp_inode().value();
-  EXPECT_TRUE(run_here(unio::write(file, {const_buffer("abc", 3), 5})).has_value());
+  EXPECT_TRUE(run_here(unio::co_write(file, {const_buffer("abc", 3), 5})).has_value());
   EXPECT_EQ(file.maximum_extent().value(), 8U);
 }
 
@@ -400,7 +400,7 @@ TEST(write, takes_what_a_read_has_returned) {
   auto const carry = [&](unio::io_handle& in, unio::socket_handle& out) -> task<std::size_t> {
     mutable_buffer const room[] = {first, second};
     auto const got = co_await in.co_read(room);
-    auto const whole = co_await unio::write(out, *got);
+    auto const whole = co_await unio::co_write(out, *got);
     auto const part = co_await out.co_write(*got);
     co_return whole.value().bytes() + part.value().bytes();
   };
@@ -429,14 +429,14 @@ TEST(write, takes_a_buffer_of_a_pool) {
   auto const lent = p.reader.receive(pool).value();
   auto to = unio::socket_handle::pair().value();
   EXPECT_EQ(to.first.write(lent).value().bytes(), 4U);
-  EXPECT_EQ(run_here(unio::write(to.first, lent)).value().bytes(), 4U);
+  EXPECT_EQ(run_here(unio::co_write(to.first, lent)).value().bytes(), 4U);
   std::array<char, 16> all{};
   EXPECT_EQ(text_of(to.second.read(all).value()), "lentlent");
 }
 
 TEST(write, of_a_string_literal_sends_no_nul) {
   auto p = pipe();
-  EXPECT_EQ(run_here(unio::write(p.writer, "hello")).value().bytes(), 5U);
+  EXPECT_EQ(run_here(unio::co_write(p.writer, "hello")).value().bytes(), 5U);
   EXPECT_EQ(p.writer.write(", you").value().bytes(), 5U);
   EXPECT_EQ(run_here([](unio::io_handle& h) -> task<std::size_t> {
               co_return (co_await h.co_write("\0!")).value().bytes();
@@ -453,7 +453,7 @@ TEST(read_until, finds_the_delimiter_wherever_the_transfers_are_split) {
   for (std::size_t most = 1; most <= text.size(); ++most) {
     scripted s{.source = text, .most = most};
     std::string into;
-    auto const r = run_here(unio::read_until(s, into, "\r\n\r\n"));
+    auto const r = run_here(unio::co_read_until(s, into, "\r\n\r\n"));
     ASSERT_TRUE(r.has_value()) << most;
     EXPECT_EQ(into.substr(0, *r), text.substr(0, text.size() - 4));
     EXPECT_EQ(r.bytes_transferred(), into.size());
@@ -464,7 +464,7 @@ TEST(read_until, finds_the_delimiter_wherever_the_transfers_are_split) {
 TEST(read_until, looks_at_what_is_there_first) {
   scripted s{.source = "never"};
   std::vector<char> into{'a', '\n', 'b'};
-  auto const r = run_here(unio::read_until(s, into, "\n"));
+  auto const r = run_here(unio::co_read_until(s, into, "\n"));
   EXPECT_EQ(r.value(), 2U);
   EXPECT_EQ(r.bytes_transferred(), 0U);
   EXPECT_EQ(s.calls, 0);
@@ -474,12 +474,12 @@ TEST(read_until, looks_at_what_is_there_first) {
 TEST(read_until, tells_the_end_from_what_was_cut_off) {
   scripted s{.source = "abc"};
   std::string into;
-  auto r = run_here(unio::read_until(s, into, "\n"));
+  auto r = run_here(unio::co_read_until(s, into, "\n"));
   EXPECT_EQ(r.error(), condition::truncated);
   EXPECT_EQ(r.bytes_transferred(), 3U);
   EXPECT_EQ(into, "abc");
   into.clear();
-  r = run_here(unio::read_until(s, into, "\n"));
+  r = run_here(unio::co_read_until(s, into, "\n"));
   EXPECT_EQ(r.error(), condition::end_of_stream);
   EXPECT_TRUE(into.empty());
 }
@@ -487,7 +487,7 @@ TEST(read_until, tells_the_end_from_what_was_cut_off) {
 TEST(read_until, is_bounded_by_the_size_that_is_allowed) {
   scripted s{.source = numbered(2000)};
   std::string into;
-  auto const r = run_here(unio::read_until(s, {into, 700}, "\n"));
+  auto const r = run_here(unio::co_read_until(s, {into, 700}, "\n"));
   EXPECT_EQ(r.error(), std::errc::message_size);
   EXPECT_EQ(into, s.source.substr(0, 700));
   EXPECT_EQ(s.at, 700U);
@@ -496,22 +496,23 @@ TEST(read_until, is_bounded_by_the_size_that_is_allowed) {
 TEST(read_until, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
   scripted s{.source = "abcdef", .reads = {{2}, {2, broken}}};
   std::string into = "0";
-  auto r = run_here(unio::read_until(s, into, "\n"));
+  auto r = run_here(unio::co_read_until(s, into, "\n"));
   EXPECT_EQ(r.error(), broken);
   EXPECT_EQ(r.bytes_transferred(), 4U);
   EXPECT_EQ(into, "0abcd");
 
   scripted last{.source = "ab\ncd", .reads = {{5, broken}}};
   into.clear();
-  EXPECT_EQ(run_here(unio::read_until(last, into, "\n")).value(), 3U) << "the delimiter came with the error";
+  EXPECT_EQ(run_here(unio::co_read_until(last, into, "\n")).value(), 3U)
+      << "the delimiter came with the error";
 
   auto p = pipe();
   p.writer.write(std::string_view("xyz")).value();
   into.clear();
-  EXPECT_EQ(run_here(unio::read_until(p.reader, into, "\n", 2ms)).error(), condition::timed_out);
+  EXPECT_EQ(run_here(unio::co_read_until(p.reader, into, "\n", 2ms)).error(), condition::timed_out);
   EXPECT_EQ(into, "xyz");
   unio::stop_source stop;
-  beside reading(unio::read_until(p.reader, into, "\n"), {.stop = stop.get_token()});
+  beside reading(unio::co_read_until(p.reader, into, "\n"), {.stop = stop.get_token()});
   reading.until_it_waits();
   stop.request_stop();
   EXPECT_EQ(reading.get().error(), condition::canceled);
@@ -525,21 +526,21 @@ TEST(read_all, reads_to_the_end_however_short_the_transfers_are) {
   for (std::size_t most = 1; most <= text.size(); ++most) {
     scripted s{.source = text, .most = most};
     std::string into = "0";
-    auto const r = run_here(unio::read_all(s, into));
+    auto const r = run_here(unio::co_read_all(s, into));
     EXPECT_EQ(r.value(), text.size());
     EXPECT_EQ(r.bytes_transferred(), text.size());
     EXPECT_EQ(into, "0" + text);
   }
   viewed v{.source = text, .most = 7};
   std::vector<std::byte> bytes;
-  EXPECT_EQ(run_here(unio::read_all(v, bytes)).value(), text.size());
+  EXPECT_EQ(run_here(unio::co_read_all(v, bytes)).value(), text.size());
   EXPECT_EQ(text_of(const_buffer(bytes)), text) << "of a stream that yields views, with another container";
 }
 
 TEST(read_all, of_a_stream_that_has_ended_appends_nothing) {
   scripted s;
   std::string into = "as it was";
-  EXPECT_EQ(run_here(unio::read_all(s, into)).value(), 0U);
+  EXPECT_EQ(run_here(unio::co_read_all(s, into)).value(), 0U);
   EXPECT_EQ(into, "as it was");
 }
 
@@ -551,7 +552,7 @@ TEST(read_all, is_bounded_by_its_limit_and_by_the_size_that_is_allowed) {
         scripted s{.source = text, .most = most};
         std::string into = "0";
         unio::dynamic_buffer const to = by_size ? unio::dynamic_buffer(into, limit + 1) : into;
-        auto const r = run_here(by_size ? unio::read_all(s, to) : unio::read_all(s, to, limit));
+        auto const r = run_here(by_size ? unio::co_read_all(s, to) : unio::co_read_all(s, to, limit));
         std::size_t const n = std::min(limit, text.size());
         ASSERT_EQ(r.has_value(), limit >= text.size()) << limit;
         if (!r) {
@@ -566,22 +567,22 @@ TEST(read_all, is_bounded_by_its_limit_and_by_the_size_that_is_allowed) {
 TEST(read_all, keeps_what_came_before_an_error_a_stop_or_a_deadline) {
   scripted s{.source = "abcdef", .reads = {{2}, {2, broken}}};
   std::string into;
-  auto const r = run_here(unio::read_all(s, into));
+  auto const r = run_here(unio::co_read_all(s, into));
   EXPECT_EQ(r.error(), broken);
   EXPECT_EQ(r.bytes_transferred(), 4U);
   EXPECT_EQ(into, "abcd");
   scripted at_limit{.source = "abc", .reads = {{3}, {0, broken}}};
   into.clear();
-  EXPECT_EQ(run_here(unio::read_all(at_limit, into, 3)).error(), broken);
+  EXPECT_EQ(run_here(unio::co_read_all(at_limit, into, 3)).error(), broken);
   EXPECT_EQ(into, "abc");
 
   auto p = pipe();
   p.writer.write("xyz").value();
   into.clear();
-  EXPECT_EQ(run_here(unio::read_all(p.reader, into, 2ms)).error(), condition::timed_out);
+  EXPECT_EQ(run_here(unio::co_read_all(p.reader, into, 2ms)).error(), condition::timed_out);
   EXPECT_EQ(into, "xyz");
   unio::stop_source stop;
-  beside reading(unio::read_all(p.reader, into), {.stop = stop.get_token()});
+  beside reading(unio::co_read_all(p.reader, into), {.stop = stop.get_token()});
   reading.until_it_waits();
   stop.request_stop();
   EXPECT_EQ(reading.get().error(), condition::canceled);
@@ -594,13 +595,13 @@ TEST(read_all, reads_files_pipes_and_sockets_to_their_ends) {
   d.write("file", text);
   auto file = unio::file_handle::file({}, d / "file").value();
   std::string into;
-  EXPECT_EQ(unio::run(unio::read_all(file, into)).value(), text.size());
+  EXPECT_EQ(unio::run(unio::co_read_all(file, into)).value(), text.size());
   EXPECT_EQ(into, text);
-  EXPECT_EQ(unio::run(unio::read_all(file, into)).value(), 0U) << "it goes on where it was";
+  EXPECT_EQ(unio::run(unio::co_read_all(file, into)).value(), 0U) << "it goes on where it was";
 
   auto p = pipe();
-  beside reading(unio::read_all(p.reader, into));
-  EXPECT_TRUE(run_here(unio::write(p.writer, text)));
+  beside reading(unio::co_read_all(p.reader, into));
+  EXPECT_TRUE(run_here(unio::co_write(p.writer, text)));
   p.writer = {};
   EXPECT_EQ(reading.get().value(), text.size());
   EXPECT_EQ(into, text + text);
@@ -613,7 +614,7 @@ TEST(copy, moves_everything_however_short_both_sides_are) {
   for (std::size_t in = 1; in <= text.size(); ++in)
     for (std::size_t out = 1; out <= text.size(); ++out) {
       scripted from{.source = text, .most = in}, to{.most = out};
-      auto const r = run_here(unio::copy(from, to));
+      auto const r = run_here(unio::co_copy(from, to));
       ASSERT_EQ(r.value(), text.size());
       ASSERT_EQ(to.sink, text);
     }
@@ -624,14 +625,14 @@ TEST(copy, stops_at_its_limit_and_reads_not_a_byte_more) {
   for (std::size_t limit = 0; limit <= 35; ++limit)
     for (std::size_t const most : {1U, 7U, 100U}) {
       scripted from{.source = text, .most = most}, to;
-      auto const r = run_here(unio::copy(from, to, limit));
+      auto const r = run_here(unio::co_copy(from, to, limit));
       EXPECT_EQ(r.value(), std::min<std::size_t>(limit, 30));
       EXPECT_EQ(from.at, *r);
       EXPECT_EQ(to.sink, text.substr(0, limit));
       auto a = pipe(), b = pipe(); // splices
       a.writer.write(text).value();
       a.writer.close().value();
-      EXPECT_EQ(run_here(unio::copy(a.reader, b.writer, limit)).value(), *r);
+      EXPECT_EQ(run_here(unio::co_copy(a.reader, b.writer, limit)).value(), *r);
       std::string room(40, '-');
       if (*r != 0) {
         EXPECT_EQ(text_of(b.reader.read(room).value()), to.sink);
@@ -645,7 +646,7 @@ TEST(copy, tells_what_arrived_when_either_side_fails) {
     scripted from{.source = text}, to;
     if (before != 0) from.reads.push_back({before});
     from.reads.push_back({3, broken});
-    auto r = run_here(unio::copy(from, to));
+    auto r = run_here(unio::co_copy(from, to));
     EXPECT_EQ(r.error(), broken);
     EXPECT_EQ(r.bytes_transferred(), before + 3);
     EXPECT_EQ(to.sink, text.substr(0, before + 3));
@@ -653,7 +654,7 @@ TEST(copy, tells_what_arrived_when_either_side_fails) {
     scripted again{.source = text}, refuses;
     if (before != 0) refuses.writes.push_back({before});
     refuses.writes.push_back({2, broken});
-    r = run_here(unio::copy(again, refuses));
+    r = run_here(unio::co_copy(again, refuses));
     EXPECT_EQ(r.error(), broken);
     EXPECT_EQ(r.bytes_transferred(), before + 2);
     EXPECT_EQ(refuses.sink, text.substr(0, before + 2));
@@ -663,13 +664,13 @@ TEST(copy, tells_what_arrived_when_either_side_fails) {
     if (before != 0) refusing.writes.push_back({before});
     refusing.writes.push_back({2, broken});
     unio::buffered_reader reader(kept, 64);
-    r = run_here(unio::copy(reader, refusing));
+    r = run_here(unio::co_copy(reader, refusing));
     EXPECT_EQ(r.error(), broken);
     EXPECT_EQ(r.bytes_transferred(), before + 2);
     EXPECT_EQ(refusing.sink + std::string(text_of(reader.buffered())), text);
   }
   scripted from{.source = text}, to{.writes = {{0}}};
-  EXPECT_EQ(run_here(unio::copy(from, to)).error(), std::errc::io_error);
+  EXPECT_EQ(run_here(unio::co_copy(from, to)).error(), std::errc::io_error);
 }
 
 // Every pair of kinds of handle, with and without a pipe between them.
@@ -689,7 +690,7 @@ TEST(copy, works_between_all_kinds_of_handles) {
       unio::io_handle* source = nullptr;
       unio::io_handle* sink = nullptr;
       std::optional<beside<io_result<const_buffers>>> feeding;
-      auto const feed = [&](unio::io_handle& into) { feeding.emplace(unio::write(into, text)); };
+      auto const feed = [&](unio::io_handle& into) { feeding.emplace(unio::co_write(into, text)); };
       switch (from) {
         case kind::pipe:
           source = &p.reader;
@@ -715,11 +716,11 @@ TEST(copy, works_between_all_kinds_of_handles) {
       switch (to) {
         case kind::pipe:
           sink = &q.writer;
-          draining.emplace(unio::read(q.reader, arrived));
+          draining.emplace(unio::co_read(q.reader, arrived));
           break;
         case kind::socket:
           sink = &t.first;
-          draining.emplace(unio::read(t.second, arrived));
+          draining.emplace(unio::co_read(t.second, arrived));
           break;
         default:
           out = unio::file_handle::file(
@@ -729,13 +730,13 @@ TEST(copy, works_between_all_kinds_of_handles) {
                     .value();
           sink = &out;
       }
-      auto const r = run_here(unio::copy(*source, *sink, text.size()));
+      auto const r = run_here(unio::co_copy(*source, *sink, text.size()));
       EXPECT_EQ(r.value(), text.size());
       if (draining) {
         EXPECT_TRUE(draining->get().has_value());
       } else {
         auto written = unio::file_handle::file({}, directory.path() + "/out").value();
-        EXPECT_EQ(run_here(unio::read(written, {mutable_buffer(arrived), 0})).bytes_transferred(),
+        EXPECT_EQ(run_here(unio::co_read(written, {mutable_buffer(arrived), 0})).bytes_transferred(),
                   text.size());
       }
       EXPECT_EQ(arrived, text);
@@ -747,10 +748,10 @@ TEST(copy, ends_with_its_source) {
   auto [a, b] = unio::socket_handle::pair().value();
   p.writer.write(std::string_view("abc")).value();
   p.writer.close().value();
-  EXPECT_EQ(run_here(unio::copy(p.reader, q.writer)).value(), 3U);
+  EXPECT_EQ(run_here(unio::co_copy(p.reader, q.writer)).value(), 3U);
   a.write(std::string_view("defg")).value();
   a.close().value();
-  EXPECT_EQ(run_here(unio::copy(b, q.writer)).value(), 4U);
+  EXPECT_EQ(run_here(unio::co_copy(b, q.writer)).value(), 4U);
   std::array<char, 16> room{};
   EXPECT_EQ(text_of(q.reader.read(room).value()), "abcdefg");
 }
@@ -790,7 +791,7 @@ TEST(copy, that_is_stopped_in_the_middle_tells_what_arrived) {
         unio::stop_source stop;
         std::size_t arrived = 0;
         {
-          beside copying(unio::copy(from, to, in_time ? deadline(3ms) : deadline()),
+          beside copying(unio::co_copy(from, to, in_time ? deadline(3ms) : deadline()),
                          {.stop = stop.get_token()});
           if (!in_time) {
             copying.until_it_waits();
@@ -821,7 +822,7 @@ TEST(copy, from_a_reader_loses_nothing_when_it_is_stopped_while_writing) {
   unio::buffered_reader reader(s.second, 64);
   unio::stop_source stop;
   {
-    beside copying(unio::copy(reader, t.first), {.stop = stop.get_token()});
+    beside copying(unio::co_copy(reader, t.first), {.stop = stop.get_token()});
     copying.until_it_waits();
     EXPECT_FALSE(copying.done());
     stop.request_stop();
@@ -831,14 +832,14 @@ TEST(copy, from_a_reader_loses_nothing_when_it_is_stopped_while_writing) {
   EXPECT_EQ(text_of(reader.buffered()), "kept");
   (void)drain(t.second);
   s.first.close().value();
-  EXPECT_EQ(run_here(unio::copy(reader, t.first)).value(), 4U);
+  EXPECT_EQ(run_here(unio::co_copy(reader, t.first)).value(), 4U);
   EXPECT_EQ(drain(t.second), "kept");
 }
 
 TEST(copy, from_a_source_without_end_ends_with_its_deadline) {
   auto zeros = unio::file_handle::file({}, "/dev/zero").value();
   auto nowhere = unio::file_handle::file({}, "/dev/null", unio::handle::mode::write).value();
-  auto const r = run_here(unio::copy(zeros, nowhere, 5ms));
+  auto const r = run_here(unio::co_copy(zeros, nowhere, 5ms));
   EXPECT_EQ(r.error(), condition::timed_out);
   EXPECT_GT(r.bytes_transferred(), 0U);
 }
@@ -850,7 +851,7 @@ TEST(copy, may_be_destroyed_while_it_waits) {
   unio::environment const e{.executor = executor, .multiplexer = &m};
   scripted to;
   for (bool const splices : {false, true}) {
-    auto t = splices ? unio::copy(p.reader, q.writer) : unio::copy(p.reader, to);
+    auto t = splices ? unio::co_copy(p.reader, q.writer) : unio::co_copy(p.reader, to);
     t.child().promise().set_environment(e);
     t.child().promise().set_continuation(std::noop_coroutine());
     t.child().resume();

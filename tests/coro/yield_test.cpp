@@ -243,7 +243,7 @@ TEST(turns, lines_that_were_read_ahead_give_others_a_turn) {
   int n = 0;
   expect_turns(many, [&]() -> task<> {
     auto lines = unio::lines(p.reader);
-    while (auto line = co_await lines.next()) EXPECT_EQ(*line, std::to_string(n++ % 10));
+    while (auto line = co_await lines.co_next()) EXPECT_EQ(*line, std::to_string(n++ % 10));
   });
   EXPECT_EQ(n, many) << "each line once, in order";
 }

@@ -184,10 +184,10 @@ unio::task<> name_server::serve() {
     auto serve_one = [](unio::socket_handle s, dns_handler const& h) -> unio::task<> {
       for (;;) {
         std::array<std::byte, 2> length;
-        auto const got = co_await unio::read(s, unio::mutable_buffer(length.data(), length.size()));
+        auto const got = co_await unio::co_read(s, unio::mutable_buffer(length.data(), length.size()));
         if (!got.has_value() || got.bytes_transferred() != 2) co_return;
         dns_bytes message(number(length, 0));
-        auto const rest = co_await unio::read(s, unio::mutable_buffer(message.data(), message.size()));
+        auto const rest = co_await unio::co_read(s, unio::mutable_buffer(message.data(), message.size()));
         dns_query q;
         if (!rest.has_value() || !parse_query(message, q)) co_return;
         q.by_tcp = true;
@@ -197,8 +197,9 @@ unio::task<> name_server::serve() {
           put(framed, static_cast<unsigned>(answer.raw.size()));
           put(framed, answer.raw);
           // A byte at a time now and then: it is a stream.
-          auto const first = co_await unio::write(s, unio::const_buffer(framed.data(), 1));
-          auto const sent = co_await unio::write(s, unio::const_buffer(framed.data() + 1, framed.size() - 1));
+          auto const first = co_await unio::co_write(s, unio::const_buffer(framed.data(), 1));
+          auto const sent =
+              co_await unio::co_write(s, unio::const_buffer(framed.data() + 1, framed.size() - 1));
           if (!first.has_value() || !sent.has_value()) co_return;
         }
       }

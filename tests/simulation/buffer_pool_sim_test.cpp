@@ -219,7 +219,7 @@ task<> receives_through_a_window(repeated& c, unio::buffer_pool& pool, dice d) {
   for (;;) {
     unio::deadline const within =
         d.below(3) == 0 ? unio::deadline(std::chrono::microseconds(1 + d.below(50))) : unio::deadline::none();
-    unio::lent_buffer* const next = co_await in.next(within);
+    unio::lent_buffer* const next = co_await in.co_next(within);
     if (next == nullptr && in.error() == condition::timed_out) continue;
     if (next == nullptr) {
       EXPECT_FALSE(in.error()) << in.error().message();

@@ -35,13 +35,13 @@ async_generator<std::byte> bytes_of(unio::io_handle& h, std::error_code& why, in
 
 // In two coroutines, one of which gives the generator to the other.
 async_generator<std::byte> through(async_generator<std::byte> inner) {
-  while (std::byte const* b = co_await inner.next()) co_yield *b;
+  while (std::byte const* b = co_await inner.co_next()) co_yield *b;
 }
 
 task<> consume(async_generator<std::byte> g, std::uint64_t& seen, std::uint64_t at_most, bool& ended,
                unio::executor_ref where) {
   while (seen != at_most) {
-    std::byte const* const b = co_await g.next();
+    std::byte const* const b = co_await g.co_next();
     unio::executor_ref const here = co_await unio::this_coro::executor;
     EXPECT_EQ(here, where);
     if (b == nullptr) break;

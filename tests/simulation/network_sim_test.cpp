@@ -614,7 +614,7 @@ std::pair<std::uint64_t, std::string> run_once(std::uint64_t seed) {
       std::array<char, 64> room;
       while (auto const got = co_await connection.co_read(unio::mutable_buffer(room), 20ms)) {
         if (got->empty()) break;
-        (void)co_await unio::write(connection, unio::const_buffer(room.data(), got.bytes_transferred()));
+        (void)co_await unio::co_write(connection, unio::const_buffer(room.data(), got.bytes_transferred()));
       }
     };
     for (int i = 0; i != 3; ++i) co_await answer((co_await listening.co_accept()).value());

@@ -80,10 +80,10 @@ task<> is_a_client(answers& a, dice d) {
   for (std::uint64_t rounds = 1 + d.below(4); rounds != 0; --rounds) {
     std::string said(1 + d.below(9'000), '\0');
     for (char& c : said) c = static_cast<char>(d.below(256));
-    auto const sent = co_await unio::write(socket, unio::const_buffer(said.data(), said.size()), 1min);
+    auto const sent = co_await unio::co_write(socket, unio::const_buffer(said.data(), said.size()), 1min);
     std::string heard(said.size(), '\0');
-    auto const got =
-        co_await unio::read(socket, unio::mutable_buffer(heard.data(), heard.size()), unio::deadline(1min));
+    auto const got = co_await unio::co_read(socket, unio::mutable_buffer(heard.data(), heard.size()),
+                                            unio::deadline(1min));
     if (!sent || !got) {
       ++a.broken;
       co_return;

@@ -96,23 +96,23 @@ TEST(simulated_streams, read_and_write_move_every_byte_in_order) {
         unio::any_write_stream const to = piped ? unio::any_write_stream(pipe.writer) : pair.first;
         unio::any_read_stream const from = piped ? unio::any_read_stream(pipe.reader) : pair.second;
         started here(s, expect_here(s));
-        started writing(s, unio::write(to, const_buffers(out)));
-        started reading(s, unio::read(from, mutable_buffers(in)));
+        started writing(s, unio::co_write(to, const_buffers(out)));
+        started reading(s, unio::co_read(from, mutable_buffers(in)));
         EXPECT_EQ(writing.get().bytes_transferred(), text.size());
         EXPECT_EQ(reading.get().bytes_transferred(), text.size());
         EXPECT_EQ(room, text);
         // And the end in the middle of a read.
         std::string_view const tail = "tail";
         std::array<char, 10> more{};
-        started beyond(s, unio::read(from, more));
-        started last(s, unio::write(to, tail));
+        started beyond(s, unio::co_read(from, more));
+        started last(s, unio::co_write(to, tail));
         EXPECT_TRUE(last.get().has_value());
         (void)pipe.writer.close();
         (void)pair.first.close();
         io_result<mutable_buffers> const r = beyond.get();
         EXPECT_EQ(r.error(), condition::truncated);
         EXPECT_EQ(std::string_view(more.data(), r.bytes_transferred()), tail);
-        started end(s, unio::read(from, more));
+        started end(s, unio::co_read(from, more));
         EXPECT_EQ(end.get().error(), condition::end_of_stream);
       },
       &tight);
@@ -129,10 +129,10 @@ TEST(simulated_streams, read_that_is_stopped_says_exactly_how_much_it_took) {
     {
       started reading(
           s,
-          unio::read(b, room,
-                     d.below(4) == 0 ? deadline(std::chrono::microseconds(1 + d.below(50))) : deadline()),
+          unio::co_read(b, room,
+                        d.below(4) == 0 ? deadline(std::chrono::microseconds(1 + d.below(50))) : deadline()),
           stop.get_token());
-      started writing(s, unio::write(a, text));
+      started writing(s, unio::co_write(a, text));
       for (std::uint64_t turns = d.below(12); turns != 0; --turns) (void)s.multiplexer().try_run();
       if (d.below(2) == 0) s.advance(20us);
       stop.request_stop();
@@ -145,7 +145,7 @@ TEST(simulated_streams, read_that_is_stopped_says_exactly_how_much_it_took) {
     EXPECT_EQ(room.substr(0, taken), text.substr(0, taken));
     (void)a.close();
     std::string rest(text.size() + 1, '\0');
-    started reading(s, unio::read(b, rest));
+    started reading(s, unio::co_read(b, rest));
     EXPECT_EQ(taken + reading.get().bytes_transferred(), text.size()) << "none lost, none twice";
     EXPECT_EQ(rest.substr(0, text.size() - taken), text.substr(taken));
   });
@@ -162,18 +162,18 @@ TEST(simulated_streams, copy_moves_every_byte_in_order) {
         std::string room(text.size(), '\0');
         std::size_t const limit = d.below(text.size() + 10);
         std::size_t const expected = std::min(limit, text.size());
-        started writing(s, unio::write(first.first, text));
-        started reading(s, unio::read(second.second, mutable_buffer(room.data(), expected)));
+        started writing(s, unio::co_write(first.first, text));
+        started reading(s, unio::co_read(second.second, mutable_buffer(room.data(), expected)));
         if (limit <= text.size()) {
-          started copying(s, unio::copy(first.second, second.first, limit));
+          started copying(s, unio::co_copy(first.second, second.first, limit));
           EXPECT_EQ(copying.get().value(), expected);
           std::string rest(text.size() - limit, '\0');
-          started reading_on(s, unio::read(first.second, rest));
+          started reading_on(s, unio::co_read(first.second, rest));
           EXPECT_EQ(reading_on.get().bytes_transferred(), rest.size());
           EXPECT_EQ(rest, text.substr(limit)) << "copied beyond the limit";
           EXPECT_TRUE(writing.get().has_value());
         } else {
-          started copying(s, unio::copy(first.second, second.first, limit));
+          started copying(s, unio::co_copy(first.second, second.first, limit));
           EXPECT_TRUE(writing.get().has_value());
           (void)first.first.close();
           EXPECT_EQ(copying.get().value(), expected);
@@ -195,24 +195,24 @@ TEST(simulated_streams, copy_from_a_reader_that_is_stopped_loses_nothing) {
         auto second = s.stream_pair();
         unio::buffered_reader reader(first.second, 1 + d.below(300));
         std::string arrived;
-        started writing(s, unio::write(first.first, text));
+        started writing(s, unio::co_write(first.first, text));
         std::size_t told = 0;
         for (int attempt = 0; attempt != 4; ++attempt) {
           unio::stop_source stop;
-          started copying(
-              s,
-              unio::copy(reader, second.first,
-                         d.below(3) == 0 ? deadline(std::chrono::microseconds(1 + d.below(40))) : deadline()),
-              stop.get_token());
+          started copying(s,
+                          unio::co_copy(reader, second.first,
+                                        d.below(3) == 0 ? deadline(std::chrono::microseconds(1 + d.below(40)))
+                                                        : deadline()),
+                          stop.get_token());
           for (std::uint64_t turns = d.below(10); turns != 0; --turns) (void)s.multiplexer().try_run();
           stop.request_stop();
           io_result<std::size_t> const r = copying.get();
           EXPECT_FALSE(r.has_value()) << "it has no end";
           told += r.bytes_transferred();
         }
-        started copying(s, unio::copy(reader, second.first));
+        started copying(s, unio::co_copy(reader, second.first));
         std::string room(text.size(), '\0');
-        started reading(s, unio::read(second.second, room));
+        started reading(s, unio::co_read(second.second, room));
         EXPECT_TRUE(writing.get().has_value());
         (void)first.first.close();
         told += copying.get().value();
@@ -225,9 +225,9 @@ TEST(simulated_streams, copy_from_a_reader_that_is_stopped_loses_nothing) {
 
 task<bool> write_lines(unio::buffered_writer& to, std::vector<std::string> const& lines) {
   for (std::string const& line : lines) {
-    auto const text = co_await unio::write(to, line);
+    auto const text = co_await unio::co_write(to, line);
     std::string_view const end = "\n";
-    auto const ended = co_await unio::write(to, end);
+    auto const ended = co_await unio::co_write(to, end);
     if (!text.has_value() || !ended.has_value()) co_return false;
   }
   auto const flushed = co_await to.co_flush();
@@ -237,7 +237,7 @@ task<bool> write_lines(unio::buffered_writer& to, std::vector<std::string> const
 // Reads them; when it is stopped or out of time, begins again.
 task<std::error_code> read_lines(unio::line_reader& from, std::vector<std::string>& lines, deadline each) {
   for (;;) {
-    auto const line = co_await from.next(each);
+    auto const line = co_await from.co_next(each);
     if (line.has_value()) {
       lines.emplace_back(*line);
     } else if (line.error() != condition::timed_out) {
@@ -283,7 +283,7 @@ TEST(simulated_streams, flushing_writes_every_byte_once_whatever_stops_it) {
         std::string const text = bytes_of(1 + d.below(2000));
         auto [reader, writer] = s.pipe();
         unio::buffered_writer buffered(writer, text.size() + 1);
-        started filling(s, unio::write(buffered, text));
+        started filling(s, unio::co_write(buffered, text));
         EXPECT_TRUE(filling.get().has_value());
         std::size_t told = 0;
         for (int attempt = 0; attempt != 3; ++attempt) {
@@ -296,7 +296,7 @@ TEST(simulated_streams, flushing_writes_every_byte_once_whatever_stops_it) {
         EXPECT_EQ(told + buffered.unwritten().size(), text.size());
         started flushing(s, buffered.co_flush());
         std::string room(text.size(), '\0');
-        started reading(s, unio::read(reader, room));
+        started reading(s, unio::co_read(reader, room));
         EXPECT_TRUE(flushing.get().has_value());
         EXPECT_TRUE(reading.get().has_value());
         EXPECT_EQ(room, text);
@@ -311,14 +311,14 @@ TEST(simulated_streams, transfers_that_are_destroyed_leave_nothing_behind) {
     auto first = s.stream_pair();
     auto second = s.stream_pair();
     std::string const text = bytes_of(d.below(600));
-    started writing(s, unio::write(first.first, text));
+    started writing(s, unio::co_write(first.first, text));
     auto const executor = s.multiplexer().executor();
     unio::environment const e{.executor = executor, .multiplexer = &s.multiplexer()};
     std::string room(700, '\0');
     auto reader = unio::lines(first.second);
     std::string into;
     auto const line = [](unio::line_reader& from) -> task<io_result<std::string_view>> {
-      co_return co_await from.next();
+      co_return co_await from.co_next();
     };
     auto const start = [&](auto t) {
       t.child().promise().set_environment(e);
@@ -329,16 +329,16 @@ TEST(simulated_streams, transfers_that_are_destroyed_leave_nothing_behind) {
     };
     switch (d.below(4)) {
       case 0:
-        start(unio::read(first.second, room));
+        start(unio::co_read(first.second, room));
         break;
       case 1:
-        start(unio::copy(first.second, second.first));
+        start(unio::co_copy(first.second, second.first));
         break;
       case 2:
         start(line(reader));
         break;
       default:
-        start(unio::read_until(first.second, into, "\n\n"));
+        start(unio::co_read_until(first.second, into, "\n\n"));
         EXPECT_EQ(into, text.substr(0, into.size())) << "no room that was not filled is left";
     }
     EXPECT_TRUE(writing.get().has_value());

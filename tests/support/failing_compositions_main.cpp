@@ -264,7 +264,7 @@ struct values_passed_on {
   static task<int> adds(channel<int>& c) {
     async_generator<int> all = received(c);
     int sum = 0;
-    while (int const* const n = co_await all.next()) sum += *n;
+    while (int const* const n = co_await all.co_next()) sum += *n;
     co_return sum;
   }
   static task<bool> both() {
@@ -302,15 +302,15 @@ constexpr std::string_view some_text = "one line\nand another\n\nthe rest";
 task<bool> sends_some_text(socket_handle end) {
   socket_handle to = std::move(end); // closed with this scope: a parameter lives as long as the frame
   io_result<const_buffers> const r =
-      co_await write(to, const_buffer(some_text.data(), some_text.size()), soon);
+      co_await co_write(to, const_buffer(some_text.data(), some_text.size()), soon);
   co_return r.has_value();
 }
 
 struct whole_transfers {
   static task<bool> reads(socket_handle from) {
     std::string text;
-    auto const head = co_await read_until(from, text, "\n", soon);
-    auto const rest = co_await read_all(from, text, 1 << 20, soon);
+    auto const head = co_await co_read_until(from, text, "\n", soon);
+    auto const rest = co_await co_read_all(from, text, 1 << 20, soon);
     co_return head.has_value() && rest.has_value() && text == some_text;
   }
   static task<bool> both() {
@@ -348,7 +348,7 @@ struct buffered_lines {
     std::array<std::byte, 8> memory;
     buffered_writer out(stream, memory);
     bool const sent =
-        (co_await write(out, const_buffer(some_text.data(), some_text.size()), soon)).has_value();
+        (co_await co_write(out, const_buffer(some_text.data(), some_text.size()), soon)).has_value();
     co_return sent && (co_await out.co_flush(soon)).has_value();
   }
   static task<bool> both() {
@@ -364,12 +364,12 @@ struct copies {
   static task<bool> passes_on(socket_handle from, socket_handle end) {
     socket_handle to = std::move(end);
     somebody_elses stream{from};
-    auto const n = co_await copy(stream, to, unlimited, soon);
+    auto const n = co_await co_copy(stream, to, unlimited, soon);
     co_return n.has_value() && *n == some_text.size();
   }
   static task<bool> into_pipe(socket_handle from) {
     anonymous_pipe pipe = pipe_handle::anonymous().value();
-    auto const n = co_await copy(from, pipe.writer, unlimited, soon);
+    auto const n = co_await co_copy(from, pipe.writer, unlimited, soon);
     co_return n.has_value() && *n == some_text.size();
   }
   static task<bool> all() {
@@ -388,7 +388,7 @@ struct receives {
   static task<bool> takes(socket_handle from, buffer_pool& pool) {
     receiving in(from, pool);
     std::size_t n = 0;
-    while (lent_buffer* const next = co_await in.next(soon)) n += next->size();
+    while (lent_buffer* const next = co_await in.co_next(soon)) n += next->size();
     co_return n == some_text.size();
   }
   static task<bool> both(buffer_pool& pool) {
@@ -683,7 +683,7 @@ struct secures_a_stream {
     tls_stream secure(s, context, "example.test");
     if (!(co_await secure.co_handshake(soon)).has_value()) co_return false;
     bool const sent =
-        (co_await write(secure, const_buffer(some_text.data(), some_text.size()), soon)).has_value();
+        (co_await co_write(secure, const_buffer(some_text.data(), some_text.size()), soon)).has_value();
     co_return sent && (co_await secure.co_shutdown(tls_stream::send, soon)).has_value();
   }
   static task<bool> answers(socket_handle end, tls_context const& context) {
@@ -691,7 +691,7 @@ struct secures_a_stream {
     tls_stream secure(s, context);
     if (!(co_await secure.co_handshake(soon)).has_value()) co_return false;
     std::string text;
-    co_return (co_await read_all(secure, text, 1 << 20, soon)).has_value() && text == some_text;
+    co_return (co_await co_read_all(secure, text, 1 << 20, soon)).has_value() && text == some_text;
   }
   task<bool> both() {
     socket_pair ends = socket_handle::pair().value();

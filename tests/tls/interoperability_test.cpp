@@ -78,7 +78,7 @@ class tls_with_openssl : public testing::Test {
 
 task<std::string> read_line(tls_stream& s) {
   std::string line;
-  auto const n = co_await unio::read_until(s, line, "\n", 20s);
+  auto const n = co_await unio::co_read_until(s, line, "\n", 20s);
   EXPECT_TRUE(n.has_value()) << n.error().message() << s.why();
   co_return line;
 }
@@ -92,7 +92,7 @@ TEST_F(tls_with_openssl, its_client_talks_to_our_server_and_each_ends_its_direct
       EXPECT_EQ(s.connection().server_name(), "example.test");
       std::string const line = co_await read_line(s);
       EXPECT_EQ(line, "hello\n");
-      EXPECT_TRUE((co_await unio::write(s, std::string_view("and hello to you\n"))).has_value());
+      EXPECT_TRUE((co_await unio::co_write(s, std::string_view("and hello to you\n"))).has_value());
       other.line_after("and hello to"); // it does not read on once it has been told to end
       other.say_no_more();              // it ends its direction
       std::array<char, 10> room;
@@ -131,7 +131,7 @@ TEST_F(tls_with_openssl, its_client_resumes) {
         EXPECT_EQ(s.connection().is_resumed(), second);
         EXPECT_EQ(co_await read_line(s), "hello\n");
         EXPECT_TRUE(
-            (co_await unio::write(s, std::string_view("x\n"))).has_value()); // the tickets are before it
+            (co_await unio::co_write(s, std::string_view("x\n"))).has_value()); // the tickets are before it
         other.line_after("x");
         EXPECT_TRUE((co_await s.co_shutdown()).has_value());
       });
@@ -160,10 +160,10 @@ TEST_F(tls_with_openssl, its_client_updates_keys) {
       }
       other.say("two\n");
       EXPECT_EQ(co_await read_line(s), "two\n");
-      EXPECT_TRUE((co_await unio::write(s, std::string_view("three\n"))).has_value());
+      EXPECT_TRUE((co_await unio::co_write(s, std::string_view("three\n"))).has_value());
       EXPECT_TRUE((co_await s.co_update_keys(true)).has_value()) << "and ours";
     }
-    EXPECT_TRUE((co_await unio::write(s, std::string_view("four\n"))).has_value());
+    EXPECT_TRUE((co_await unio::co_write(s, std::string_view("four\n"))).has_value());
     EXPECT_TRUE((co_await s.co_shutdown()).has_value());
   });
   (void)other.wait();
@@ -190,11 +190,12 @@ TEST_F(tls_with_openssl, curl_fetches_from_our_server) {
     serve_one(test::server({.protocols = {"http/1.1"}}), [&](tls_stream& s) -> task<> {
       EXPECT_EQ(s.connection().protocol(), "http/1.1");
       std::string request;
-      EXPECT_TRUE((co_await unio::read_until(s, request, "\r\n\r\n", 20s)).has_value());
+      EXPECT_TRUE((co_await unio::co_read_until(s, request, "\r\n\r\n", 20s)).has_value());
       EXPECT_TRUE(request.starts_with("GET / HTTP/1.1\r\n")) << request;
-      EXPECT_TRUE((co_await unio::write(s, std::string_view("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")))
-                      .has_value());
-      EXPECT_TRUE((co_await unio::write(s, numbered(500'000))).has_value());
+      EXPECT_TRUE(
+          (co_await unio::co_write(s, std::string_view("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n")))
+              .has_value());
+      EXPECT_TRUE((co_await unio::co_write(s, numbered(500'000))).has_value());
       EXPECT_TRUE((co_await s.co_shutdown()).has_value());
     });
     EXPECT_EQ(other.wait(), 0) << other.output();
@@ -237,7 +238,7 @@ TEST_F(tls_with_s_server, our_client_talks_to_it_and_resumes) {
     for (bool const second : {false, true})
       talk_to(other, context, [&](tls_stream& s) -> task<> {
         EXPECT_EQ(s.connection().version(), v);
-        EXPECT_TRUE((co_await unio::write(s, std::string_view("stressed\n"))).has_value());
+        EXPECT_TRUE((co_await unio::co_write(s, std::string_view("stressed\n"))).has_value());
         EXPECT_EQ(co_await read_line(s), "desserts\n");
         EXPECT_EQ(s.connection().is_resumed(), second);
         EXPECT_TRUE((co_await s.co_shutdown()).has_value());
@@ -255,7 +256,7 @@ TEST_F(tls_with_s_server, our_client_shows_its_certificate) {
                             "-CAfile", files_("root.pem"), "-alpn", "p2,p1"}));
     talk_to(other, test::client({.identity = files_.client_identity, .protocols = {"p1"}}),
             [&](tls_stream& s) -> task<> {
-              EXPECT_TRUE((co_await unio::write(s, std::string_view("abc\n"))).has_value());
+              EXPECT_TRUE((co_await unio::co_write(s, std::string_view("abc\n"))).has_value());
               EXPECT_EQ(co_await read_line(s), "cba\n");
               EXPECT_EQ(s.connection().protocol(), "p1");
               EXPECT_TRUE((co_await s.co_shutdown()).has_value());
@@ -269,7 +270,7 @@ TEST_F(tls_with_s_server, keys_are_updated_from_both_sides) {
   talk_to(other, test::client(), [&](tls_stream& s) -> task<> {
     for (std::string_view const asked : {"K\n", "k\n"}) {
       EXPECT_TRUE((co_await s.co_update_keys(true)).has_value());
-      EXPECT_TRUE((co_await unio::write(s, std::string_view("ours\n"))).has_value());
+      EXPECT_TRUE((co_await unio::co_write(s, std::string_view("ours\n"))).has_value());
       std::uint64_t const before = s.connection().input_count();
       std::array<char, 10> room;
       other.say(asked);
@@ -278,7 +279,7 @@ TEST_F(tls_with_s_server, keys_are_updated_from_both_sides) {
         EXPECT_EQ(nothing.error(), unio::condition::timed_out);
         if (nothing.error() != unio::condition::timed_out) co_return;
       }
-      EXPECT_TRUE((co_await unio::write(s, std::string_view("answered\n"))).has_value());
+      EXPECT_TRUE((co_await unio::co_write(s, std::string_view("answered\n"))).has_value());
       other.line_after("answered");
     }
     EXPECT_TRUE((co_await s.co_shutdown()).has_value());

@@ -41,7 +41,7 @@ unio::task<unio::result<void>> fetch(endpoint at, std::string name, unio::tls_co
   unio::tls_stream secure(socket, trust, name);
   if (auto const met = co_await secure.co_handshake(); !met) co_return met.error();
   std::string const request = "GET / HTTP/1.1\r\nHost: " + name + "\r\nConnection: close\r\n\r\n";
-  if (auto const sent = co_await unio::write(secure, request); !sent) co_return sent.error();
+  if (auto const sent = co_await unio::co_write(secure, request); !sent) co_return sent.error();
   std::array<char, 4096> room;
   for (;;) {
     auto const got = co_await secure.co_read(room);

@@ -98,15 +98,15 @@ TEST(tls_stream, carries_bytes_both_ways) {
     EXPECT_EQ(e.client.connection().version(), v);
     std::array<char, 16> room{};
     beside reading(read_some(e.server, room));
-    EXPECT_EQ(unio::run(unio::write(e.client, std::string_view("hello"))).value().bytes(), 5U);
+    EXPECT_EQ(unio::run(unio::co_write(e.client, std::string_view("hello"))).value().bytes(), 5U);
     EXPECT_EQ(reading.get().value().bytes(), 5U);
     EXPECT_EQ(std::string_view(room.data(), 5), "hello");
-    EXPECT_EQ(unio::run(unio::write(e.server, std::string_view("world!"))).value().bytes(), 6U);
+    EXPECT_EQ(unio::run(unio::co_write(e.server, std::string_view("world!"))).value().bytes(), 6U);
     EXPECT_EQ(unio::run(read_some(e.client, room)).value().bytes(), 6U);
     EXPECT_EQ(std::string_view(room.data(), 6), "world!");
     mutable_buffers const none;
     EXPECT_EQ(unio::run(read_some(e.client, none)).value().bytes(), 0U) << "no room, no wait";
-    EXPECT_EQ(unio::run(unio::write(e.client, std::string_view())).value().bytes(), 0U);
+    EXPECT_EQ(unio::run(unio::co_write(e.client, std::string_view())).value().bytes(), 0U);
   }
 }
 
@@ -117,10 +117,10 @@ TEST(tls_stream, a_pending_read_blocks_no_write) {
   beside client_reads(read_some(e.client, at_client));
   beside server_reads(read_some(e.server, at_server));
   client_reads.until_it_waits();
-  ASSERT_TRUE(unio::run(unio::write(e.client, std::string_view("ping"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.client, std::string_view("ping"))).has_value());
   EXPECT_EQ(server_reads.get().value().bytes(), 4U);
   EXPECT_FALSE(client_reads.done());
-  ASSERT_TRUE(unio::run(unio::write(e.server, std::string_view("pong"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.server, std::string_view("pong"))).has_value());
   EXPECT_EQ(client_reads.get().value().bytes(), 4U);
 }
 
@@ -130,16 +130,16 @@ TEST(tls_stream, a_pending_write_blocks_no_read) {
   (void)e.client_socket.send_buffer(4096);
   e.open();
   std::string const much = numbered(1'000'000);
-  beside writing(unio::write(e.client, much));
+  beside writing(unio::co_write(e.client, much));
   writing.until_it_waits();
   ASSERT_FALSE(writing.done());
   ASSERT_TRUE(unio::run(e.server.co_update_keys(true)).has_value()) << "which the client has to answer";
-  ASSERT_TRUE(unio::run(unio::write(e.server, std::string_view("pong"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.server, std::string_view("pong"))).has_value());
   std::array<char, 16> room{};
   EXPECT_EQ(unio::run(read_some(e.client, room, 10s)).value().bytes(), 4U);
   EXPECT_FALSE(writing.done());
   std::string got(much.size(), '\0');
-  ASSERT_TRUE(unio::run(unio::read(e.server, got)).has_value());
+  ASSERT_TRUE(unio::run(unio::co_read(e.server, got)).has_value());
   EXPECT_EQ(got, much);
   EXPECT_TRUE(writing.get().has_value());
 }
@@ -159,15 +159,15 @@ TEST(tls_stream, both_directions_at_once_never_wait_for_each_other) {
       for (std::size_t at = 0; at < all.size(); at += 50'000) {
         if (s.connection().version() == unio::tls_version::tls_1_3)
           (void)co_await s.co_update_keys(at % 100'000 == 0);
-        auto const written = co_await unio::write(s, all.substr(at, 50'000));
+        auto const written = co_await unio::co_write(s, all.substr(at, 50'000));
         if (!written.has_value()) co_return false;
       }
       co_return true;
     };
     beside w1(write_with_updates(e.client, text));
     beside w2(write_with_updates(e.server, text));
-    beside r1(unio::read(e.client, at_client, 30s));
-    beside r2(unio::read(e.server, at_server, 30s));
+    beside r1(unio::co_read(e.client, at_client, 30s));
+    beside r2(unio::co_read(e.server, at_server, 30s));
     EXPECT_TRUE(r1.get().has_value()) << r1.get().error().message();
     EXPECT_TRUE(r2.get().has_value()) << r2.get().error().message();
     EXPECT_TRUE(w1.get());
@@ -183,7 +183,7 @@ TEST(tls_stream, small_buffers_of_a_list_share_a_record) {
   std::string const a = "one ", b = "two ", c = "three";
   std::array<unio::const_buffer, 4> const list{
       unio::const_buffer(a), {}, unio::const_buffer(b), unio::const_buffer(c)};
-  EXPECT_EQ(unio::run(unio::write(e.client, unio::const_buffers(list))).value().bytes(), 13U);
+  EXPECT_EQ(unio::run(unio::co_write(e.client, unio::const_buffers(list))).value().bytes(), 13U);
   std::array<char, 2000> raw;
   std::size_t const on_the_wire = e.server_socket.try_read(raw).value().bytes();
   EXPECT_EQ(on_the_wire, 13U + 5 + 1 + 16) << "a header, a type and a tag: RFC 8446 §5.2";
@@ -194,18 +194,18 @@ TEST(tls_stream, is_a_stream_for_all_that_takes_one) {
   e.open();
   unio::buffered_stream client(e.client);
   auto const talk = [](unio::buffered_stream& s) -> task<bool> {
-    auto const written = co_await unio::write(s, std::string_view("first\nsecond\n"));
+    auto const written = co_await unio::co_write(s, std::string_view("first\nsecond\n"));
     auto const flushed = co_await s.co_flush();
     auto const line = co_await s.co_read_line(10s);
     co_return written.has_value() && flushed.has_value() && line.has_value() && *line == "answer";
   };
   auto const answer = [](tls_stream& s) -> task<std::string> {
     auto in = unio::lines(s);
-    auto const first = co_await in.next();
+    auto const first = co_await in.co_next();
     std::string all(first.has_value() ? *first : "?");
-    auto const second = co_await in.next();
+    auto const second = co_await in.co_next();
     all += second.has_value() ? *second : "?";
-    (void)co_await unio::write(s, std::string_view("answer\n"));
+    (void)co_await unio::co_write(s, std::string_view("answer\n"));
     co_return all;
   };
   beside serving(answer(e.server));
@@ -213,10 +213,10 @@ TEST(tls_stream, is_a_stream_for_all_that_takes_one) {
   EXPECT_EQ(serving.get(), "firstsecond");
   // Copied from TLS to plain.
   auto [reader, writer] = unio::pipe_handle::anonymous().value();
-  ASSERT_TRUE(unio::run(unio::write(e.server, numbered(30'000))).has_value());
-  EXPECT_EQ(unio::run(unio::copy(e.client, writer, 30'000)).value(), 30'000U);
+  ASSERT_TRUE(unio::run(unio::co_write(e.server, numbered(30'000))).has_value());
+  EXPECT_EQ(unio::run(unio::co_copy(e.client, writer, 30'000)).value(), 30'000U);
   std::string got(30'000, '\0');
-  ASSERT_TRUE(unio::run(unio::read(reader, got)).has_value());
+  ASSERT_TRUE(unio::run(unio::co_read(reader, got)).has_value());
   EXPECT_EQ(got, numbered(30'000));
 }
 
@@ -230,8 +230,8 @@ TEST(tls_stream, goes_over_itself) {
   ASSERT_TRUE(accepting.get().has_value());
   std::string const text = numbered(100'000);
   std::string got(text.size(), '\0');
-  beside writing(unio::write(client, text));
-  ASSERT_TRUE(unio::run(unio::read(server, got)).has_value());
+  beside writing(unio::co_write(client, text));
+  ASSERT_TRUE(unio::run(unio::co_read(server, got)).has_value());
   EXPECT_EQ(got, text);
   EXPECT_TRUE(writing.get().has_value());
 }
@@ -242,13 +242,13 @@ TEST(tls_stream, ends_in_order_one_direction_at_a_time) {
   for (unio::tls_version const v : versions) {
     ends e({.minimum = v, .maximum = v});
     e.open();
-    ASSERT_TRUE(unio::run(unio::write(e.client, std::string_view("last"))).has_value());
+    ASSERT_TRUE(unio::run(unio::co_write(e.client, std::string_view("last"))).has_value());
     ASSERT_TRUE(unio::run(e.client.co_shutdown(tls_stream::send, 10s)).has_value()) << "waits for no answer";
     std::string got;
     EXPECT_FALSE(unio::run(read_to_end(e.server, got)));
     EXPECT_EQ(got, "last");
-    EXPECT_EQ(unio::run(unio::write(e.client, std::string_view("x"))).error(), std::errc::broken_pipe);
-    ASSERT_TRUE(unio::run(unio::write(e.server, std::string_view("answer"))).has_value());
+    EXPECT_EQ(unio::run(unio::co_write(e.client, std::string_view("x"))).error(), std::errc::broken_pipe);
+    ASSERT_TRUE(unio::run(unio::co_write(e.server, std::string_view("answer"))).has_value());
     ASSERT_TRUE(unio::run(e.server.co_shutdown()).has_value());
     std::string answer;
     EXPECT_FALSE(unio::run(read_to_end(e.client, answer)));
@@ -259,14 +259,14 @@ TEST(tls_stream, ends_in_order_one_direction_at_a_time) {
 TEST(tls_stream, that_is_cut_off_is_truncated) {
   ends e;
   e.open();
-  ASSERT_TRUE(unio::run(unio::write(e.client, std::string_view("most of it"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.client, std::string_view("most of it"))).has_value());
   (void)e.client_socket.shutdown(unio::socket_handle::side::send);
   std::string got;
   EXPECT_EQ(unio::run(read_to_end(e.server, got)), condition::truncated);
   EXPECT_EQ(got, "most of it");
   EXPECT_EQ(e.server.why(), "the connection ended without close_notify");
   EXPECT_EQ(unio::run(read_to_end(e.server, got)), condition::truncated) << "again";
-  EXPECT_TRUE(unio::run(unio::write(e.server, std::string_view("but goes on"))).has_value());
+  EXPECT_TRUE(unio::run(unio::co_write(e.server, std::string_view("but goes on"))).has_value());
   // In the middle of a handshake.
   ends half;
   (void)half.client_socket.close();
@@ -277,13 +277,13 @@ TEST(tls_stream, that_is_cut_off_is_truncated) {
 TEST(tls_stream, reports_errors_of_the_transport_as_they_come) {
   ends e;
   e.open();
-  ASSERT_TRUE(unio::run(unio::write(e.server, std::string_view("unread"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.server, std::string_view("unread"))).has_value());
   std::array<char, 100> raw;
   (void)raw;
   (void)e.client_socket.close(); // with something unread: a reset
   std::string got;
   EXPECT_EQ(unio::run(read_to_end(e.server, got)), std::errc::connection_reset);
-  auto const sent = unio::run(unio::write(e.server, std::string_view("x")));
+  auto const sent = unio::run(unio::co_write(e.server, std::string_view("x")));
   EXPECT_EQ(sent.error(), std::errc::broken_pipe);
 }
 
@@ -305,7 +305,7 @@ TEST(tls_stream, names_the_call_and_the_server_in_its_failures) {
   beside accepting(e.server.co_handshake(10s));
   EXPECT_EQ(unio::run(e.client.co_handshake(10s)).error().message(),
             "tls handshake other.test: hostname mismatch");
-  EXPECT_EQ(unio::run(unio::write(e.client, std::string_view("x"))).error().message(),
+  EXPECT_EQ(unio::run(unio::co_write(e.client, std::string_view("x"))).error().message(),
             "tls handshake other.test: hostname mismatch");
   (void)accepting.get();
   // The transport's say where they come from themselves.
@@ -326,7 +326,7 @@ TEST(tls_stream, needs_a_handshake) {
   ends e;
   std::string got;
   EXPECT_EQ(unio::run(read_to_end(e.server, got)), std::errc::not_connected);
-  EXPECT_EQ(unio::run(unio::write(e.server, std::string_view("x"))).error(), std::errc::not_connected);
+  EXPECT_EQ(unio::run(unio::co_write(e.server, std::string_view("x"))).error(), std::errc::not_connected);
   EXPECT_EQ(unio::run(e.server.co_shutdown()).error(), std::errc::not_connected);
   e.open();
 }
@@ -341,7 +341,7 @@ TEST(tls_stream, deadlines_bound_a_call_and_it_goes_on_afterwards) {
   std::array<char, 16> room{};
   EXPECT_EQ(unio::run(read_some(e.client, room, 2ms)).error(), condition::timed_out);
   EXPECT_EQ(unio::run(read_some(e.client, room, deadline::zero())).error(), condition::would_block);
-  ASSERT_TRUE(unio::run(unio::write(e.server, std::string_view("pong"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.server, std::string_view("pong"))).has_value());
   EXPECT_EQ(unio::run(read_some(e.client, room, deadline::zero())).value().bytes(), 4U);
 }
 
@@ -354,7 +354,7 @@ TEST(tls_stream, a_stopped_read_loses_nothing) {
   reading.until_it_waits();
   stop.request_stop();
   EXPECT_EQ(reading.get().error(), condition::canceled);
-  ASSERT_TRUE(unio::run(unio::write(e.server, std::string_view("pong"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.server, std::string_view("pong"))).has_value());
   EXPECT_EQ(unio::run(read_some(e.client, room)).value().bytes(), 4U);
 }
 
@@ -368,7 +368,7 @@ TEST(tls_stream, a_stopped_write_says_what_it_has_taken_and_the_next_finishes_it
   int stopped = 0;
   for (; stopped != 10; ++stopped) {
     unio::stop_source stop;
-    beside writing(unio::write(e.client, std::string_view(much).substr(taken)), stop.get_token());
+    beside writing(unio::co_write(e.client, std::string_view(much).substr(taken)), stop.get_token());
     writing.until_it_waits();
     stop.request_stop();
     taken += writing.get().bytes_transferred();
@@ -378,9 +378,9 @@ TEST(tls_stream, a_stopped_write_says_what_it_has_taken_and_the_next_finishes_it
   EXPECT_LT(taken, much.size());
   EXPECT_LE(e.client.connection().queued(), unio::tls_engine::output_limit);
   EXPECT_EQ(unio::run(e.client.co_flush(1ms)).error(), condition::timed_out);
-  beside writing(unio::write(e.client, std::string_view(much).substr(taken)));
+  beside writing(unio::co_write(e.client, std::string_view(much).substr(taken)));
   std::string got(much.size(), '\0');
-  ASSERT_TRUE(unio::run(unio::read(e.server, got)).has_value());
+  ASSERT_TRUE(unio::run(unio::co_read(e.server, got)).has_value());
   EXPECT_EQ(got, much);
   EXPECT_TRUE(writing.get().has_value());
 }
@@ -402,7 +402,7 @@ TEST(tls_stream, a_direction_whose_coroutine_was_destroyed_is_aborted_and_the_ot
   unio::failure const aborted = unio::run(read_some(e.client, room)).error();
   EXPECT_EQ(aborted, std::errc::connection_aborted);
   EXPECT_EQ(aborted.message(), "tls read example.test: " + aborted.code().message());
-  ASSERT_TRUE(unio::run(unio::write(e.client, std::string_view("ping"))).has_value());
+  ASSERT_TRUE(unio::run(unio::co_write(e.client, std::string_view("ping"))).has_value());
   EXPECT_EQ(unio::run(read_some(e.server, room)).value().bytes(), 4U);
 }
 
@@ -435,8 +435,8 @@ TEST(tls_stream, goes_over_any_stream_a_byte_at_a_time) {
     ASSERT_TRUE(accepting.get().has_value());
     std::string const text = numbered(3000);
     std::string got(text.size(), '\0');
-    beside writing(unio::write(client, text));
-    ASSERT_TRUE(unio::run(unio::read(server, got)).has_value());
+    beside writing(unio::co_write(client, text));
+    ASSERT_TRUE(unio::run(unio::co_read(server, got)).has_value());
     EXPECT_EQ(got, text);
     EXPECT_TRUE(writing.get().has_value());
     second.reads_left = 0;

@@ -565,7 +565,8 @@ unio::task<> encrypted(unio::socket_handle s, connections& all) {
   for (;;) {
     auto const got = co_await secure.co_read(room);
     if (!got || got->empty()) break;
-    auto const sent = co_await unio::write(secure, unio::const_buffer(room.data(), got.bytes_transferred()));
+    auto const sent =
+        co_await unio::co_write(secure, unio::const_buffer(room.data(), got.bytes_transferred()));
     if (!sent) co_return;
   }
   (void)co_await secure.co_shutdown();

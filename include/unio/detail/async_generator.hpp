@@ -1,4 +1,4 @@
-// unio/detail/async_generator.hpp: the promise of an async_generator, and what next() returns.
+// unio/detail/async_generator.hpp: the promise of an async_generator, and what co_next() returns.
 
 #pragma once
 

@@ -21,7 +21,7 @@ inline detail::buffered_awaitable<detail::buffered_write> buffered_writer::co_wr
     io_request<const_buffers> request, deadline d) noexcept {
   return detail::buffered_awaitable<detail::buffered_write>({this, request, d});
 }
-inline detail::buffered_awaitable<detail::buffered_line> line_reader::next(deadline d) noexcept {
+inline detail::buffered_awaitable<detail::buffered_line> line_reader::co_next(deadline d) noexcept {
   return co_read_line(d);
 }
 
@@ -30,8 +30,20 @@ inline line_reader lines(any_read_stream from, mutable_buffer memory) noexcept {
   return line_reader(from, memory);
 }
 
-inline task<io_result<std::size_t>> copy(buffered_reader& from, any_write_stream to, deadline d) {
-  return copy(from, to, no_limit, d);
+inline task<io_result<std::size_t>> co_copy(buffered_reader& from, any_write_stream to, deadline d) {
+  return co_copy(from, to, no_limit, d);
+}
+
+// The old name: see detail/any_stream.hpp.
+[[deprecated("use co_copy")]] inline task<io_result<std::size_t>> copy(buffered_reader& from,
+                                                                       any_write_stream to,
+                                                                       extent_type limit = no_limit,
+                                                                       deadline d = {}) {
+  return co_copy(from, to, limit, d);
+}
+[[deprecated("use co_copy")]] inline task<io_result<std::size_t>> copy(buffered_reader& from,
+                                                                       any_write_stream to, deadline d) {
+  return co_copy(from, to, d);
 }
 
 } // namespace unio

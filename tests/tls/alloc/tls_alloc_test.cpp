@@ -88,8 +88,9 @@ TEST(tls_alloc, streams_allocate_nothing_for_reads_and_writes) {
       for (std::size_t const size : {std::size_t{1}, std::size_t{1000}, text.size()}) {
         // The read begins first, and has to wait.
         unio::mutable_buffer const room(got.data(), size);
-        auto const [r, w] = co_await unio::when_all(unio::read(b, room, std::chrono::seconds(10)),
-                                                    unio::write(a, std::string_view(text).substr(0, size)));
+        auto const [r, w] =
+            co_await unio::when_all(unio::co_read(b, room, std::chrono::seconds(10)),
+                                    unio::co_write(a, std::string_view(text).substr(0, size)));
         if (!r.has_value() || !w.has_value()) std::abort();
         auto const nothing = co_await b.co_read(room, unio::deadline::zero());
         if (nothing.error() != unio::condition::would_block) std::abort();
