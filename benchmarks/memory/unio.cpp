@@ -312,7 +312,7 @@ class waiting : public memory::waiting {
 class on_event final : public waiting {
   unio::task<> one() override {
     ++count_;
-    (void)co_await event_.wait();
+    (void)co_await event_.co_wait();
   }
   unio::event event_;
 };

@@ -50,8 +50,8 @@ using channel = unio::channel<std::uint64_t>;
 
 unio::task<> pass_on(channel& from, channel& to, std::uint64_t rounds) {
   for (; rounds != 0; --rounds) {
-    std::uint64_t const hops = (co_await from.receive()).value();
-    (co_await to.send(hops + 1)).value();
+    std::uint64_t const hops = (co_await from.co_receive()).value();
+    (co_await to.co_send(hops + 1)).value();
   }
 }
 

@@ -41,7 +41,7 @@ task<> reads(unio::pipe_handle from, channel<word>& words) {
         continue;
       }
       word next{std::exchange(rest, "")};
-      (co_await words.send(std::move(next))).value(); // waits while the workers have enough
+      (co_await words.co_send(std::move(next))).value(); // waits while the workers have enough
     }
   }
   words.close();
@@ -49,16 +49,16 @@ task<> reads(unio::pipe_handle from, channel<word>& words) {
 
 // One of several workers. The last one to end closes the results.
 task<> works(channel<word>& words, channel<measured>& results, unio::latch& working) {
-  while (auto w = co_await words.receive()) {
+  while (auto w = co_await words.co_receive()) {
     measured m{std::move(w->text)};
     m.length = m.text.size();
-    (co_await results.send(std::move(m))).value();
+    (co_await results.co_send(std::move(m))).value();
   }
   working.count_down();
 }
 
 task<> closes(channel<measured>& results, unio::latch& working) {
-  (co_await working.wait()).value();
+  (co_await working.co_wait()).value();
   results.close();
 }
 
@@ -71,7 +71,7 @@ task<> writes(unio::pipe_handle to) {
 }
 
 task<> collects(channel<measured>& results, std::map<std::size_t, int>& of_length) {
-  while (auto const m = co_await results.receive()) ++of_length[m->length];
+  while (auto const m = co_await results.co_receive()) ++of_length[m->length];
 }
 
 } // namespace

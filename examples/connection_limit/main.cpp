@@ -38,12 +38,12 @@ unio::task<> serve_at_most(unio::listening_socket_handle& listening, std::uint32
   // A task: it is awaited before the next connection is accepted.
   auto const admit = [&](unio::socket_handle socket) -> unio::task<> {
     connections.start(serve(std::move(socket), places, o));
-    (void)co_await places.acquire();
+    (void)co_await places.co_acquire();
   };
-  auto first = co_await places.acquire(); // for the connection that is accepted next
+  auto first = co_await places.co_acquire(); // for the connection that is accepted next
   if (!first) co_return;
   (void)co_await unio::for_each_connection(listening, admit);
-  co_await connections.join();
+  co_await connections.co_join();
 }
 
 unio::task<> ask(unio::endpoint there) {

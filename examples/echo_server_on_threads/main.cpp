@@ -31,7 +31,7 @@ class server {
   }
 
   // Each thread calls it, at any time. It returns when the server has ended or this thread may leave.
-  void run() { (void)unio::run(m_, unio::when_any(is_over_.wait(), may_leave_.wait())); }
+  void run() { (void)unio::run(m_, unio::when_any(is_over_.co_wait(), may_leave_.co_wait())); }
   // From any thread.
   void let_one_thread_leave() { may_leave_.set(); }
   void stop() { stop_.request_stop(); }

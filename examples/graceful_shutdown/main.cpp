@@ -51,7 +51,7 @@ unio::task<tally> serve_until(unio::signal_handle& signals, unio::listening_sock
   (void)co_await unio::when_any(accept_until_stopped(listening, connections, work, all), signals.co_wait());
   (void)listening.close(); // who connects from now on is refused
   std::printf("%zu are still being served\n", connections.running());
-  auto const in_time = co_await unio::timeout(grace, connections.join()); // asks them to stop, and waits
+  auto const in_time = co_await unio::timeout(grace, connections.co_join()); // asks them to stop, and waits
   std::printf("%s\n", in_time ? "all have finished" : "the grace is over: the rest was stopped");
   co_return all;
 }

@@ -53,14 +53,14 @@ class durable_log {
     mine->bytes.insert(mine->bytes.end(), bytes, bytes + sizeof h);
     mine->bytes.insert(mine->bytes.end(), text.begin(), text.end());
     wanted_.set();
-    if (auto const waited = co_await mine->ended.wait(); !waited) co_return waited.error();
+    if (auto const waited = co_await mine->ended.co_wait(); !waited) co_return waited.error();
     if (mine->failed) co_return mine->failed;
     co_return unio::result<void>();
   }
 
   /// Writes groups until it is stopped. One coroutine, beside those that append.
   unio::task<> run() {
-    while (co_await wanted_.wait()) {
+    while (co_await wanted_.co_wait()) {
       std::shared_ptr<group> const now = std::exchange(next_, std::make_shared<group>());
       auto const at = std::exchange(end_, end_ + now->bytes.size());
       // After a barrier that has failed nothing tells what is on the disk, and the next one may say that all
@@ -139,7 +139,7 @@ unio::task<> serve(char const* name, unio::pipe_handle& acknowledged) {
   unio::task_group group(co_await unio::this_coro::environment);
   for (int i = 0; i != clients; ++i) group.start(client(log, i, acknowledged));
   group.start(log.run());
-  co_await group.join();
+  co_await group.co_join();
 }
 
 unio::task<> append_some(durable_log& log, int records) {
@@ -154,10 +154,10 @@ unio::task<int> go_on(file_handle file, unio::extent_type end, int records) {
   {
     unio::task_group group(co_await unio::this_coro::environment);
     for (int i = 0; i != clients; ++i) group.start(append_some(log, records));
-    co_await group.join();
+    co_await group.co_join();
   }
   writer.request_stop();
-  co_await writer.join();
+  co_await writer.co_join();
   co_return log.groups();
 }
 

@@ -46,7 +46,7 @@ class transfers {
     curl_easy_setopt(easy.get(), CURLOPT_WRITEDATA, &t.page);
     curl_easy_setopt(easy.get(), CURLOPT_PRIVATE, &t);
     curl_multi_add_handle(multi_, easy.get());
-    auto const waited = co_await t.has_ended.wait();
+    auto const waited = co_await t.has_ended.co_wait();
     curl_multi_remove_handle(multi_, easy.get()); // closes no socket that is waited for without saying so
     if (!waited) throw std::system_error(waited.error(), url);
     if (t.code != CURLE_OK) throw std::runtime_error(url + ": " + curl_easy_strerror(t.code));
@@ -56,7 +56,7 @@ class transfers {
   // After the last page: connections that libcurl keeps are not waited for any more.
   unio::task<> end() {
     group_.request_stop();
-    co_await group_.join();
+    co_await group_.co_join();
   }
 
  private:
@@ -203,11 +203,11 @@ unio::task<int> get_all(std::vector<std::string> urls) {
   {
     unio::task_group pages(here);
     for (std::string& url : urls) pages.start(get_and_print(all, std::move(url), failed));
-    co_await pages.join();
+    co_await pages.co_join();
   }
   co_await all.end();
   server.request_stop();
-  co_await server.join();
+  co_await server.co_join();
   co_return failed;
 }
 

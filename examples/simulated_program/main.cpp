@@ -41,7 +41,7 @@ task<> serves_all(unio::listening_socket_handle& listening) {
   unio::task_group connections(co_await unio::this_coro::environment);
   (void)co_await unio::for_each_connection(
       listening, [&](unio::socket_handle s) { connections.start(serves(std::move(s))); });
-  co_await connections.join();
+  co_await connections.co_join();
 }
 
 // The defect: it takes what one read brings for a line.

@@ -64,7 +64,7 @@ task<> show(bool& good) {
   unio::task_group group(co_await unio::this_coro::environment);
   for (int i = 0; i != 4; ++i)
     group.start(count(i), [&sum](unio::task_outcome<int> const& n) { sum += n.value(); });
-  co_await group.join();
+  co_await group.co_join();
   std::printf("task_group    %d\n", sum);
   good = good && sum == 10;
 }

@@ -40,7 +40,7 @@ unio::task<unio::result<void>> serve_all(unio::listening_socket_handle& listenin
   unio::task_group connections(co_await unio::this_coro::environment);
   auto const start = [&](unio::socket_handle s) { connections.start(serve(std::move(s), identity)); };
   unio::result<void> const ended = co_await unio::for_each_connection(listening, start);
-  co_await connections.join();
+  co_await connections.co_join();
   co_return ended;
 }
 

@@ -50,7 +50,7 @@ void answered(void* context, int value) {
 unio::task<unio::result<int>> co_query(int number, std::chrono::milliseconds takes) {
   auto const shared = std::make_shared<answer>();
   query(number, takes, &answered, new std::shared_ptr<answer>(shared)).detach();
-  auto const waited = co_await shared->has_come.wait();
+  auto const waited = co_await shared->has_come.co_wait();
   if (!waited) co_return waited.error(); // condition::canceled: the callback will find that it is alone
   co_return shared->value;
 }

@@ -32,7 +32,8 @@ template <class T> class next_awaitable;
 /// Errors         co_next() throws an exception that leaves the coroutine; the sequence has then ended
 /// Destruction    on the thread it runs on: before the first item, after an item, or while it awaits an
 ///                operation, which is cancelled and its multiplexer driven until it has finished. Destroying
-///                a coroutine suspended in co_next() also destroys the generator's coroutine and leaves it empty
+///                a coroutine suspended in co_next() also destroys the generator's coroutine and leaves it
+///                empty
 /// Thread safety  distinct: safe; shared: no
 /// Moved-from     empty: may be assigned to and destroyed. Must not be moved while co_next() is awaited
 /// Cost           one frame from the pool, and a block once it asks for its environment or stop token; two

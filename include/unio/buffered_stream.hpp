@@ -8,8 +8,9 @@
 //   auto text = unio::lines(socket);
 //   while (auto line = co_await text.co_next()) use(*line);
 //
-// They are streams themselves: co_read(), co_write() and co_copy() take them. Bytes already in memory are returned
-// without suspending and without a frame, except that every 64th call lets other coroutines run (yield.hpp).
+// They are streams themselves: co_read(), co_write() and co_copy() take them. Bytes already in memory
+// are returned without suspending and without a frame, except that every 64th call lets other coroutines run
+// (yield.hpp).
 
 #pragma once
 

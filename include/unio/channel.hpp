@@ -3,8 +3,8 @@
 //   channel<T>   bounded, closable; any number of senders and receivers, on any threads
 //
 //   unio::channel<std::string> lines(16);
-//   (co_await lines.send(std::move(line))).value();                    // waits while there are 16
-//   while (auto line = co_await lines.receive()) use(*line);           // until it is closed and empty
+//   (co_await lines.co_send(std::move(line))).value();                 // waits while there are 16
+//   while (auto line = co_await lines.co_receive()) use(*line);        // until it is closed and empty
 
 #pragma once
 
@@ -19,8 +19,8 @@ namespace unio::inline v0_1 {
 ///                sender's values arrive once, in the order it sent them
 /// Cancellation   a send or receive that reports condition::canceled has not happened
 /// Thread safety  everything but construction and destruction from any thread
-/// Failed sends   leave the value with the caller: `co_await c.send(std::move(v))` moves from `v` only if it
-///                is sent, also when the send is cancelled or its coroutine destroyed
+/// Failed sends   leave the value with the caller: `co_await c.co_send(std::move(v))` moves from `v` only if
+///                it is sent, also when the send is cancelled or its coroutine destroyed
 /// Destruction    of a waiting coroutine takes it out of the queue; a value meant for it goes to the next
 ///                receiver. On the thread of its executor. The channel's destructor destroys its values
 /// Cost           one allocation, when it is made. A send and a receive: one atomic compare-and-swap each and
@@ -37,17 +37,26 @@ template <class T> class channel {
   /// Throws  std::bad_alloc
   explicit channel(std::size_t capacity) : queue_(capacity, detail::channel_values_of<T>) {}
 
-  /// `co_await c.send(std::move(v))` waits until there is room for `v`.
+  /// `co_await c.co_send(std::move(v))` waits until there is room for `v`.
   ///
   /// Returns   nothing; `v` has been moved from
   /// Errors    EPIPE (std::errc::broken_pipe) once it is closed; condition::canceled. `v` is unchanged
   /// Lifetime  `v` outlives the co_await, as a temporary in it does
-  [[nodiscard]] detail::channel_send send(T&& v) noexcept { return {queue_, std::addressof(v)}; }
+  [[nodiscard]] detail::channel_send co_send(T&& v) noexcept { return {queue_, std::addressof(v)}; }
   /// The same with a copy, which is made now.
-  [[nodiscard]] detail::channel_send_copy<T> send(T const& v)
+  [[nodiscard]] detail::channel_send_copy<T> co_send(T const& v)
     requires std::is_copy_constructible_v<T>
   {
     return {queue_, v};
+  }
+  /// The old name of co_send().
+  [[deprecated("use co_send"), nodiscard]] detail::channel_send send(T&& v) noexcept {
+    return co_send(std::move(v));
+  }
+  [[deprecated("use co_send"), nodiscard]] detail::channel_send_copy<T> send(T const& v)
+    requires std::is_copy_constructible_v<T>
+  {
+    return co_send(v);
   }
   /// Sends without waiting.
   ///
@@ -60,11 +69,17 @@ template <class T> class channel {
     return detail::sent(queue_.try_send(std::addressof(copy)));
   }
 
-  /// `co_await c.receive()` waits until there is a value.
+  /// `co_await c.co_receive()` waits until there is a value.
   ///
   /// Returns  the oldest
   /// Errors   error::end_of_stream once the channel is closed and empty; condition::canceled
-  [[nodiscard]] detail::channel_receive<T> receive() noexcept { return detail::channel_receive<T>(queue_); }
+  [[nodiscard]] detail::channel_receive<T> co_receive() noexcept {
+    return detail::channel_receive<T>(queue_);
+  }
+  /// The old name of co_receive().
+  [[deprecated("use co_receive"), nodiscard]] detail::channel_receive<T> receive() noexcept {
+    return co_receive();
+  }
   /// Receives without waiting.
   ///
   /// Returns  the oldest

@@ -53,8 +53,8 @@ class UNIO_API receiving {
   [[nodiscard]] task<lent_buffer*> co_next(deadline d = {});
   /// The old name of co_next().
   [[deprecated("use co_next"), nodiscard]] task<lent_buffer*> next(deadline d = {}) { return co_next(d); }
-  /// Why the last co_next() returned null: nothing at the end of the stream; condition::timed_out or canceled,
-  /// after which it may be called again; otherwise the stream's error, for good.
+  /// Why the last co_next() returned null: nothing at the end of the stream; condition::timed_out or
+  /// canceled, after which it may be called again; otherwise the stream's error, for good.
   [[nodiscard]] failure error() const noexcept { return error_; }
   /// Buffers that have come and were not asked for.
   [[nodiscard]] std::size_t kept() const noexcept { return kept_.size(); }

@@ -218,8 +218,9 @@ inline constexpr extent_type no_limit = static_cast<extent_type>(-1);
 /// a pipe, the bytes stay in the kernel; otherwise it copies blocks of 64 KiB.
 ///
 /// Returns       how many bytes reached `to`: less than `limit` if `from` ended
-/// Errors        as co_read() and co_write(), except that the end of the stream is none. bytes_transferred()
-///               is what reached `to`. Up to one block may be read and not written; a buffered_reader keeps it
+/// Errors        as co_read() and co_write(), except that the end of the stream is none.
+///               bytes_transferred() is what reached `to`. Up to one block may be read and not written; a
+///               buffered_reader keeps it
 /// Concurrency   a read of `from` and a write of `to`, one at a time
 /// Cancellation  by the environment's stop token, which the reads and writes see
 /// Cost          a frame and, unless it splices, a block from the pool

@@ -13,7 +13,7 @@
 //                Every 64th wait that need not suspend lets other coroutines run (yield.hpp)
 // Resumes        on the executor of the coroutine's environment, by posting: never inside the call that ends
 //                the wait
-// Errors         condition::canceled, from every wait. Waits return nothing, but lock() returns a guard
+// Errors         condition::canceled, from every wait. Waits return nothing, but co_lock() returns a guard
 // Cancellation   by the environment's stop token, from any thread: the wait ends with condition::canceled.
 //                After a stop it does not begin, even if it need not wait. What was granted before the stop
 //                counts: a wait that ends with canceled was granted nothing
@@ -26,7 +26,7 @@
 //                from code that is no coroutine
 // Cost           no allocation, no system call. Without waiters: one atomic compare-and-swap. Otherwise a few
 //                instructions under a lock that is part of the word, and a post
-// Deadlines      timeout(duration, mutex.lock())
+// Deadlines      timeout(duration, mutex.co_lock())
 
 #pragma once
 
@@ -45,14 +45,16 @@ class async_mutex {
   using lock_awaitable = detail::wait_awaitable<detail::permits, &detail::permits::try_lock, guard>;
   constexpr async_mutex() noexcept : permits_(1) {}
 
-  /// `co_await m.lock()` waits until the coroutine holds the mutex.
+  /// `co_await m.co_lock()` waits until the coroutine holds the mutex.
   ///
   /// Returns        a guard, which unlocks it when it is destroyed
   /// Preconditions  this coroutine does not hold it
   /// Cost           one compare-and-swap if it is free, and another one to unlock it
-  [[nodiscard]] lock_awaitable lock() noexcept { return lock_awaitable(permits_); }
+  [[nodiscard]] lock_awaitable co_lock() noexcept { return lock_awaitable(permits_); }
   /// The same without waiting. The guard is empty if the mutex is held or waited for.
   [[nodiscard]] inline guard try_lock() noexcept;
+  /// The old name of co_lock().
+  [[deprecated("use co_lock"), nodiscard]] lock_awaitable lock() noexcept { return co_lock(); }
   /// Unlocks it, or hands it to the longest waiter. For a released guard. Preconditions: locked; checked.
   void unlock() noexcept { permits_.unlock(); }
 
@@ -96,12 +98,16 @@ class semaphore {
 
   constexpr explicit semaphore(std::uint32_t n) noexcept : permits_(n) {} ///< Preconditions: n <= max
 
-  /// `co_await s.acquire(n)` waits until there are `n` permits, and takes them all at once.
-  [[nodiscard]] acquire_awaitable acquire(std::uint32_t n = 1) noexcept {
+  /// `co_await s.co_acquire(n)` waits until there are `n` permits, and takes them all at once.
+  [[nodiscard]] acquire_awaitable co_acquire(std::uint32_t n = 1) noexcept {
     return acquire_awaitable(permits_, n);
   }
   /// The same without waiting. False: there are fewer, or a coroutine waits for them.
   [[nodiscard]] bool try_acquire(std::uint32_t n = 1) noexcept { return permits_.try_acquire(n); }
+  /// The old name of co_acquire().
+  [[deprecated("use co_acquire"), nodiscard]] acquire_awaitable acquire(std::uint32_t n = 1) noexcept {
+    return co_acquire(n);
+  }
   /// Gives `n` permits back, or adds new ones. Preconditions: at most `max` in all; checked.
   void release(std::uint32_t n = 1) noexcept { permits_.release(n); }
 
@@ -120,10 +126,12 @@ class auto_reset_event {
   /// Happens before what follows the wait that it ends.
   void set() noexcept { permits_.set(); }
   void reset() noexcept { permits_.reset(); }
-  /// `co_await e.wait()` waits until it is set, and resets it.
-  [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(permits_); }
+  /// `co_await e.co_wait()` waits until it is set, and resets it.
+  [[nodiscard]] wait_awaitable co_wait() noexcept { return wait_awaitable(permits_); }
   /// The same without waiting. False: it was not set.
   [[nodiscard]] bool try_wait() noexcept { return permits_.try_acquire(1); }
+  /// The old name of co_wait().
+  [[deprecated("use co_wait"), nodiscard]] wait_awaitable wait() noexcept { return co_wait(); }
 
  private:
   detail::permits permits_;
@@ -142,8 +150,10 @@ class event {
   /// A wait that set() has already ended stays ended.
   void reset() noexcept { queue_.reset(); }
   [[nodiscard]] bool is_set() const noexcept { return queue_.is_ready(); }
-  /// `co_await e.wait()` waits until it is set; it may have been reset since. If it is set, a load.
-  [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(queue_); }
+  /// `co_await e.co_wait()` waits until it is set; it may have been reset since. If it is set, a load.
+  [[nodiscard]] wait_awaitable co_wait() noexcept { return wait_awaitable(queue_); }
+  /// The old name of co_wait().
+  [[deprecated("use co_wait"), nodiscard]] wait_awaitable wait() noexcept { return co_wait(); }
 
  private:
   detail::event_queue queue_;
@@ -165,11 +175,18 @@ class latch {
   void count_down(std::uint32_t n = 1) noexcept { queue_.count_down(n); }
   /// Whether it is zero.
   [[nodiscard]] bool try_wait() const noexcept { return queue_.is_ready(); }
-  /// `co_await l.wait()` waits until it is zero.
-  [[nodiscard]] wait_awaitable wait() noexcept { return wait_awaitable(queue_); }
-  /// As count_down(), then wait(). Errors: condition::canceled; it has been counted down nevertheless.
-  [[nodiscard]] arrive_awaitable arrive_and_wait(std::uint32_t n = 1) noexcept {
+  /// `co_await l.co_wait()` waits until it is zero.
+  [[nodiscard]] wait_awaitable co_wait() noexcept { return wait_awaitable(queue_); }
+  /// The old name of co_wait().
+  [[deprecated("use co_wait"), nodiscard]] wait_awaitable wait() noexcept { return co_wait(); }
+  /// As count_down(), then co_wait(). Errors: condition::canceled; it has been counted down nevertheless.
+  [[nodiscard]] arrive_awaitable co_arrive_and_wait(std::uint32_t n = 1) noexcept {
     return arrive_awaitable(queue_, n);
+  }
+  /// The old name of co_arrive_and_wait().
+  [[deprecated("use co_arrive_and_wait"), nodiscard]] arrive_awaitable arrive_and_wait(
+      std::uint32_t n = 1) noexcept {
+    return co_arrive_and_wait(n);
   }
 
  private:
@@ -193,12 +210,16 @@ template <class Completion = no_completion> class rendezvous {
   constexpr explicit rendezvous(std::uint32_t n, Completion completion = {}) noexcept
       : completion_(std::move(completion)), queue_(n, &complete, &completion_) {}
 
-  /// `co_await r.arrive_and_wait()` waits until all have come. The last one need not wait.
+  /// `co_await r.co_arrive_and_wait()` waits until all have come. The last one need not wait.
   ///
   /// Returns        nothing. What each did before happens before what any does after
   /// Errors         condition::canceled. Then it has not come: the others wait for another one in its place
   /// Preconditions  no more than that number take part
-  [[nodiscard]] arrive_awaitable arrive_and_wait() noexcept { return arrive_awaitable(queue_); }
+  [[nodiscard]] arrive_awaitable co_arrive_and_wait() noexcept { return arrive_awaitable(queue_); }
+  /// The old name of co_arrive_and_wait().
+  [[deprecated("use co_arrive_and_wait"), nodiscard]] arrive_awaitable arrive_and_wait() noexcept {
+    return co_arrive_and_wait();
+  }
   /// One fewer takes part, from now on. Preconditions: at least one takes part; checked.
   void arrive_and_drop() noexcept { queue_.drop(); }
 

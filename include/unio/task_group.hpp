@@ -1,12 +1,12 @@
 // unio/task_group.hpp: any number of tasks, started as they come, none of which outlives the group.
 //
-//   task_group   start · request_stop · join
-//   joined       what join() yields
+//   task_group   start · request_stop · co_join
+//   joined       what co_join() yields
 //
 //   task_group group(co_await this_coro::environment);
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
 //   result<void> const ended = co_await for_each_connection(listener, start); // unio/accept_loop.hpp
-//   co_await group.join();
+//   co_await group.co_join();
 //   if (ended.error() != condition::canceled) co_return ended; // why it accepts no more
 
 #pragma once
@@ -33,14 +33,14 @@ struct tell_the_group {}; // for tasks started without a handler
 
 /// Tasks that run side by side in the scope of the coroutine that declares it.
 ///
-/// Runs on        the executor of the environment it was made with; start() and join() belong there, too
+/// Runs on        the executor of the environment it was made with; start() and co_join() belong there, too
 /// Errors         an exception that leaves a task started without a handler asks all others to stop, and is
-///                thrown by join(); later ones are dropped
-/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that awaits join() ask
-///                all tasks to stop, also those started later
+///                thrown by co_join(); later ones are dropped
+/// Cancellation   request_stop(), a stop of the environment, and one of the coroutine that awaits co_join()
+///                ask all tasks to stop, also those started later
 /// Destruction    with tasks still there asks them to stop and destroys them where they are suspended,
-///                without calling handlers. On the thread of the executor; if it has several threads, join()
-///                first. `co_await join()` is the right way to leave
+///                without calling handlers. On the thread of the executor; if it has several threads,
+///                co_join() first. `co_await co_join()` is the right way to leave
 /// Thread safety  while the group is known to exist: start() from any thread of its executor, request_stop()
 ///                and running() from any thread
 /// Lifetime       pinned. What its tasks refer to outlives it
@@ -75,10 +75,10 @@ class UNIO_API task_group : private detail::children {
   template <class... Handler> void start(detail::no_awaitable, Handler&&...) {}
 
   /// Asks all of them to stop. Returns true for the first request. If all have ended and the coroutine that
-  /// awaits join() is about to resume, the request takes effect before join() yields.
+  /// awaits co_join() is about to resume, the request takes effect before co_join() yields.
   bool request_stop() noexcept;
   [[nodiscard]] stop_token get_stop_token() const noexcept { return environment_.stop; }
-  /// How many have not ended. Valid while no coroutine awaits join().
+  /// How many have not ended. Valid while no coroutine awaits co_join().
   [[nodiscard]] std::size_t running() const noexcept { return left_.load(std::memory_order_acquire) - 1; }
 
   /// Waits until all have ended, including those started meanwhile. Afterwards the group can be used again;
@@ -87,10 +87,13 @@ class UNIO_API task_group : private detail::children {
   /// Returns        nothing; condition::canceled if it waited, and the waiting coroutine was asked to stop
   /// Throws         the first exception that left a task without a handler, once
   /// Cancellation   a stop of the waiting coroutine, which need not be the group's, asks the tasks to stop;
-  ///                join() waits for their end. So `timeout(1s, group.join())` stops them after a second
+  ///                co_join() waits for their end. So `timeout(1s, group.co_join())` stops them after a
+  ///                second
   /// Destruction    of the waiting coroutine leaves the group as it was; on the thread of the executor
   /// Concurrency    one at a time
-  [[nodiscard]] join_awaitable join() noexcept;
+  [[nodiscard]] join_awaitable co_join() noexcept;
+  /// The old name of co_join().
+  [[deprecated("use co_join"), nodiscard]] join_awaitable join() noexcept;
 
  private:
   template <class T, class Handler> friend class detail::member_of_group;
@@ -109,7 +112,7 @@ class UNIO_API task_group : private detail::children {
   static constexpr std::uint32_t stop_is_left = std::uint32_t(1) << 31;
 
   detail::group_member* first_ = nullptr;
-  join_awaitable* joiner_ = nullptr; // of the coroutine that awaits join()
+  join_awaitable* joiner_ = nullptr; // of the coroutine that awaits co_join()
   std::exception_ptr first_failure_;
   std::atomic<bool> locked_{false}; // guards the list: tasks may end on several threads
 };

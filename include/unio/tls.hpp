@@ -20,8 +20,8 @@
 
 namespace unio::inline v0_1 {
 
-/// A TLS connection over any stream, itself a stream: any_stream, buffered_stream, co_read(), co_write() and co_copy()
-/// take it.
+/// A TLS connection over any stream, itself a stream: any_stream, buffered_stream, co_read(), co_write()
+/// and co_copy() take it.
 ///
 /// Reads and writes are independent. A read waits only for the peer; what the protocol answers meanwhile goes
 /// with the next write, or at once if it can go without waiting. A write waits only until its bytes are

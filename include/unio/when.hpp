@@ -107,7 +107,7 @@ template <detail::task_range R>
 /// Waits for the first of them that ends, whether it succeeds or fails, asks the others to stop, and waits
 /// for them. Otherwise as when_all.
 ///
-///   auto const first = co_await race(timeout(grace, connections.join()), signals.co_wait());
+///   auto const first = co_await race(timeout(grace, connections.co_join()), signals.co_wait());
 ///
 /// Returns  when_any_result<T...>: which ended first, and all outcomes: one that could no longer be stopped
 ///          has its value there, so bytes that it has read are not lost

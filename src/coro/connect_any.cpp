@@ -141,9 +141,9 @@ task<> attempt_in_turns(attempts_at_once& r, task_group& attempts, std::span<end
       continue;
     }
     if (next != nullptr) {
-      (void)co_await timeout(delay, r.news.wait());
+      (void)co_await timeout(delay, r.news.co_wait());
     } else {
-      (void)co_await r.news.wait();
+      (void)co_await r.news.co_wait();
     }
   }
   attempts.request_stop();
@@ -186,7 +186,7 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
     bool is_late = false;
     attempts.start(
         attempt_in_turns(r, attempts, to, time_limit(d), options.attempt_delay, connect, context, is_late));
-    (void)co_await attempts.join();
+    (void)co_await attempts.co_join();
     if (r.won()) co_return std::move(r.winner());
     error = is_late ? failed(-ETIMEDOUT, "connect") : r.error();
   }

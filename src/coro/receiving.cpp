@@ -74,9 +74,9 @@ task<lent_buffer*> receiving::co_next(deadline d) {
     }
     result<void> waited;
     if (d.is_none()) {
-      waited = co_await arrived_.wait();
+      waited = co_await arrived_.co_wait();
     } else {
-      waited = co_await timeout(limit.next(), arrived_.wait());
+      waited = co_await timeout(limit.next(), arrived_.co_wait());
     }
     if (!waited.has_value() && kept_.size() == 0) {
       error_ = waited.error();

@@ -200,7 +200,7 @@ task<std::error_code> done(wanted const& w, deadline d) {
     co_return detail::to_error_code(static_cast<int>(r)); // there is none in a simulation
   if (int const e = threads::of_this_process().add(w.shared()); e != 0)
     co_return std::error_code(e, std::system_category());
-  result<void> const r = co_await timeout(d, (*w).done.wait());
+  result<void> const r = co_await timeout(d, (*w).done.co_wait());
   co_return r.has_value() ? (*w).error : r.error();
 }
 

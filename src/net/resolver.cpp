@@ -298,7 +298,7 @@ template <class T> task<ended_with<T>> ends(task<io_result<T>> call) {
 }
 template <class T> task<io_result<T>> while_it_exists(shared_state s, task<io_result<T>> call) {
   if (s->ended.is_set()) co_return detail::failed(-ECANCELED, "resolve");
-  auto either = co_await when_any(ends(std::move(call)), s->ended.wait());
+  auto either = co_await when_any(ends(std::move(call)), s->ended.co_wait());
   auto& outcome = std::get<0>(either.outcomes);
   if (!outcome.has_value()) detail::rethrow(outcome.error());
   if (outcome->thrown != nullptr) detail::rethrow(outcome->thrown);

@@ -55,7 +55,7 @@ class under_way {
 task<result<async_mutex::guard>> lock(async_mutex& m, time_limit limit) {
   if (async_mutex::guard held = m.try_lock()) co_return std::move(held);
   if (limit.next().is_zero()) co_return system_error(EAGAIN);
-  co_return co_await timeout(limit.next(), m.lock());
+  co_return co_await timeout(limit.next(), m.co_lock());
 }
 
 } // namespace

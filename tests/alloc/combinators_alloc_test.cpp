@@ -75,7 +75,7 @@ TEST(combinators_cost, task_group) {
   expect_nothing([]() -> task<> {
     unio::task_group g(co_await this_coro::environment);
     for (int i = 0; i != 5; ++i) g.start(later(i));
-    co_await g.join();
+    co_await g.co_join();
   });
 }
 TEST(combinators_cost, canary_an_allocation_is_counted) {

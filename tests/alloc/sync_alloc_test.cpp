@@ -36,19 +36,19 @@ TEST(sync_costs, are_nothing_for_who_need_not_wait) {
   unio::auto_reset_event a;
   unio::channel<int> c(4);
   EXPECT_EQ(costs_of([&]() -> task<> {
-              auto g = co_await m.lock();
+              auto g = co_await m.co_lock();
               EXPECT_TRUE(g.has_value());
-              (co_await s.acquire(2)).value();
+              (co_await s.co_acquire(2)).value();
               s.release(2);
-              (co_await e.wait()).value();
+              (co_await e.co_wait()).value();
               a.set();
-              (co_await a.wait()).value();
+              (co_await a.co_wait()).value();
               unio::latch l(1);
-              (co_await l.arrive_and_wait()).value();
+              (co_await l.co_arrive_and_wait()).value();
               unio::rendezvous<> b(1);
-              (co_await b.arrive_and_wait()).value();
-              (co_await c.send(1)).value();
-              EXPECT_EQ((co_await c.receive()).value(), 1);
+              (co_await b.co_arrive_and_wait()).value();
+              (co_await c.co_send(1)).value();
+              EXPECT_EQ((co_await c.co_receive()).value(), 1);
             }),
             costs{});
 }
@@ -67,7 +67,7 @@ costs costs_of_two(body const& first, body const& second) {
     unio::io_multiplexer& m = unio::this_thread::multiplexer();
     unio::async_run(m, ends(done, first()));
     unio::async_run(m, ends(done, second()));
-    (co_await done.wait()).value();
+    (co_await done.co_wait()).value();
   });
 }
 
@@ -75,7 +75,7 @@ TEST(sync_costs, are_nothing_for_who_waits_for_a_mutex) {
   unio::async_mutex m;
   auto const turns = [&]() -> task<> {
     for (int i = 0; i != 20; ++i) {
-      auto g = co_await m.lock();
+      auto g = co_await m.co_lock();
       EXPECT_TRUE(g.has_value());
       (void)co_await unio::co_no_op();
     }
@@ -88,10 +88,10 @@ TEST(sync_costs, are_nothing_for_what_goes_through_a_channel) {
     unio::channel<int> c(capacity);
     EXPECT_EQ(costs_of_two(
                   [&]() -> task<> {
-                    for (int i = 0; i != 50; ++i) (co_await c.send(i)).value();
+                    for (int i = 0; i != 50; ++i) (co_await c.co_send(i)).value();
                   },
                   [&]() -> task<> {
-                    for (int i = 0; i != 50; ++i) EXPECT_EQ((co_await c.receive()).value(), i);
+                    for (int i = 0; i != 50; ++i) EXPECT_EQ((co_await c.co_receive()).value(), i);
                   }),
               costs{});
   }
@@ -106,14 +106,14 @@ TEST(sync_costs, are_nothing_for_who_is_stopped) {
     unio::stop_source stop;
     unio::latch done(2);
     unio::io_multiplexer& m = unio::this_thread::multiplexer();
-    auto const first = [&]() -> task<> { EXPECT_FALSE((co_await never.wait()).has_value()); };
-    auto const second = [&]() -> task<> { EXPECT_FALSE((co_await c.receive()).has_value()); };
+    auto const first = [&]() -> task<> { EXPECT_FALSE((co_await never.co_wait()).has_value()); };
+    auto const second = [&]() -> task<> { EXPECT_FALSE((co_await c.co_receive()).has_value()); };
     unio::async_run(m, ends(done, first()), {.stop = stop.get_token()});
     unio::async_run(m, ends(done, second()), {.stop = stop.get_token()});
     auto const all = [&]() -> task<> {
       (void)co_await unio::co_no_op(); // they wait now
       stop.request_stop();
-      (co_await done.wait()).value();
+      (co_await done.co_wait()).value();
     };
     unio::run(all());
   }

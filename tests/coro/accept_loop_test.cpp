@@ -49,7 +49,7 @@ TEST(for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
         group.start(echoes_once(std::move(s)));
       };
       result<void> const ended = co_await for_each_connection(at, start);
-      co_await group.join();
+      co_await group.co_join();
       co_return ended;
     };
     auto clients = [](listening_socket_handle& at) -> task<> {

@@ -38,7 +38,7 @@ void expect_closed(std::error_code e) {
 task<> sends(channel<parcel>& c, int n, std::string& told) {
   unio::environment const& e = co_await unio::this_coro::environment;
   parcel p(n);
-  result<void> const r = co_await c.send(std::move(p));
+  result<void> const r = co_await c.co_send(std::move(p));
   EXPECT_TRUE(is_at_home(e));
   EXPECT_EQ(p.content == nullptr, r.has_value()) << "moved from without having been sent, or the reverse";
   if (r.has_value()) {
@@ -53,7 +53,7 @@ task<> sends(channel<parcel>& c, int n, std::string& told) {
 
 task<> receives(channel<parcel>& c, std::string& told) {
   unio::environment const& e = co_await unio::this_coro::environment;
-  result<parcel> const r = co_await c.receive();
+  result<parcel> const r = co_await c.co_receive();
   EXPECT_TRUE(is_at_home(e));
   if (r.has_value()) {
     told += "-" + std::to_string(*r->content);
@@ -113,9 +113,9 @@ TEST_F(one_channel, sends_copies_of_what_stays) {
   std::string const line(40, 'x');
   auto body = [&]() -> task<> {
     std::string other(50, 'y');
-    (co_await c.send(line)).value();
-    (co_await c.send(other)).value();
-    (co_await c.send(std::string(60, 'z'))).value(); // a temporary in the expression
+    (co_await c.co_send(line)).value();
+    (co_await c.co_send(other)).value();
+    (co_await c.co_send(std::string(60, 'z'))).value(); // a temporary in the expression
     EXPECT_EQ(other, std::string(50, 'y'));
     EXPECT_TRUE(c.try_send(line).has_value());
     EXPECT_EQ(c.try_send(line).error(), condition::would_block);
@@ -343,12 +343,12 @@ TEST_P(capacities, pass_a_million_values_between_two_coroutines_in_constant_stac
   channel<int> c(GetParam());
   std::uint64_t sum = 0;
   auto send = [&]() -> task<> {
-    for (int i = 0; i != n; ++i) (co_await c.send(i)).value();
+    for (int i = 0; i != n; ++i) (co_await c.co_send(i)).value();
     c.close();
   };
   auto receive = [&]() -> task<> {
     int expected = 0;
-    while (auto const r = co_await c.receive()) {
+    while (auto const r = co_await c.co_receive()) {
       EXPECT_EQ(*r, expected++);
       sum += static_cast<std::uint64_t>(*r);
     }
@@ -368,7 +368,7 @@ struct item {
 task<> produces(channel<item>& c, int who, int n, std::atomic<int>& left) {
   unio::environment const& e = co_await unio::this_coro::environment;
   for (int i = 0; i != n; ++i) {
-    (co_await c.send(item{who, i})).value();
+    (co_await c.co_send(item{who, i})).value();
     EXPECT_TRUE(is_at_home(e));
     if (i % 64 == 0) (void)co_await unio::co_no_op();
   }
@@ -378,7 +378,7 @@ task<> produces(channel<item>& c, int who, int n, std::atomic<int>& left) {
 task<> consumes(channel<item>& c, std::atomic<std::uint64_t>& sum) {
   unio::environment const& e = co_await unio::this_coro::environment;
   std::vector<int> last(4, -1);
-  while (auto const r = co_await c.receive()) {
+  while (auto const r = co_await c.co_receive()) {
     EXPECT_TRUE(is_at_home(e));
     int& l = last[static_cast<std::size_t>(r->from)];
     EXPECT_LT(l, r->number) << "out of order";
@@ -434,7 +434,7 @@ TEST_P(capacities, lose_no_value_to_a_receiver_that_is_stopped_meanwhile) {
       },
       [&] {
         return [](channel<std::unique_ptr<int>>& ch, int& g, int& n) -> task<> {
-          auto const r = co_await ch.receive();
+          auto const r = co_await ch.co_receive();
           if (r.has_value()) {
             g = **r;
           } else {
@@ -460,7 +460,7 @@ TEST(channel, takes_a_value_from_a_sender_that_is_stopped_meanwhile_or_leaves_it
       [&] {
         return [](channel<std::unique_ptr<int>>& ch, int& o, int& n) -> task<> {
           auto value = std::make_unique<int>(7);
-          auto const r = co_await ch.send(std::move(value));
+          auto const r = co_await ch.co_send(std::move(value));
           EXPECT_EQ(value == nullptr, r.has_value());
           o = r.has_value() ? 1 : stopped;
           ++n;
@@ -481,7 +481,7 @@ TEST(channel, closed_while_a_receiver_is_stopped_tells_it_one_of_both) {
       races, [&] { c.emplace(1u); },
       [&] {
         return [](channel<int>& ch, int& o, int& n) -> task<> {
-          auto const r = co_await ch.receive();
+          auto const r = co_await ch.co_receive();
           EXPECT_FALSE(r.has_value());
           o = r.error() == condition::end_of_stream ? at_end : stopped;
           EXPECT_TRUE(o == at_end || r.error() == condition::canceled);

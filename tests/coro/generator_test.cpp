@@ -412,10 +412,10 @@ TEST(async_generator, holds_a_task_group_from_item_to_item) {
   auto const items = [](unio::event& until, int& n) -> async_generator<int> {
     unio::task_group group(co_await unio::this_coro::environment);
     group.start(
-        [](unio::event& e, int& count) -> task<> { count += (co_await e.wait()).has_value(); }(until, n));
+        [](unio::event& e, int& count) -> task<> { count += (co_await e.co_wait()).has_value(); }(until, n));
     for (int i = 0; i != 3; ++i) co_yield i;
     until.set();
-    co_await group.join();
+    co_await group.co_join();
   };
   auto const body = [&]() -> task<int> {
     async_generator<int> g = items(done, ended);
@@ -460,7 +460,7 @@ TEST(async_generator, passes_the_stop_of_each_that_asks_to_what_it_holds) {
     }(n));
     requested.push_back(stop.stop_requested());
     co_yield 1;
-    co_await group.join(); // until a stop of the second one that asks
+    co_await group.co_join(); // until a stop of the second one that asks
     requested.push_back(stop.stop_requested());
     co_yield 2;
     requested.push_back(stop.stop_requested()); // the third is not asked to stop

@@ -113,11 +113,11 @@ TEST(dump_pending, follows_the_chain_through_what_waits_for_several) {
   }
 }
 
-task<> locks(async_mutex& m) { (void)co_await m.lock(); }
+task<> locks(async_mutex& m) { (void)co_await m.co_lock(); }
 task<> locks_through(async_mutex& m) { co_await locks(m); }
-task<> receives(channel<int>& c) { (void)co_await c.receive(); }
-task<> sends(channel<int>& c) { (void)co_await c.send(1); }
-task<> waits(event& e) { (void)co_await e.wait(); }
+task<> receives(channel<int>& c) { (void)co_await c.co_receive(); }
+task<> sends(channel<int>& c) { (void)co_await c.co_send(1); }
+task<> waits(event& e) { (void)co_await e.co_wait(); }
 
 TEST(dump_pending, names_the_coroutines_that_wait_for_others) {
   if (!UNIO_TRACKS_PENDING) GTEST_SKIP() << "the library was built without UNIO_TRACK_PENDING";

@@ -120,7 +120,7 @@ TEST(run, on_several_threads_goes_on_on_each_though_nothing_is_pending) {
     over.reset();
     unio::async_run(m->executor(), begins_late(over));
     threads users(3, [&] {
-      unio::run(*m, over.wait()).value();
+      unio::run(*m, over.co_wait()).value();
       EXPECT_TRUE(over.is_set());
     });
     users.join();

@@ -48,7 +48,7 @@ template <class Wait> task<> waits(Wait wait, told& t, char who) {
 
 task<> holds(async_mutex& m, told& t, char who, async_mutex::guard& kept) {
   unio::environment const& e = co_await unio::this_coro::environment;
-  result<async_mutex::guard> r = co_await m.lock();
+  result<async_mutex::guard> r = co_await m.co_lock();
   EXPECT_TRUE(is_at_home(e));
   if (!r.has_value()) {
     EXPECT_EQ(r.error(), condition::canceled);
@@ -237,7 +237,7 @@ TEST_F(contended_mutex, hands_over_a_million_times_in_constant_stack) {
   char const* last = nullptr;
   auto body = [&](char const* me) -> task<> {
     for (int i = 0; i != each; ++i) {
-      auto g = co_await mutex.lock();
+      auto g = co_await mutex.co_lock();
       EXPECT_TRUE(g.has_value());
       turns += last != me ? 1 : 0;
       last = me;
@@ -269,7 +269,7 @@ TEST_P(several_threads, count_exactly_under_a_mutex) {
     return [](async_mutex& mutex, std::uint64_t& n) -> task<> {
       unio::environment const& e = co_await unio::this_coro::environment;
       for (int i = 0; i != each; ++i) {
-        auto g = co_await mutex.lock();
+        auto g = co_await mutex.co_lock();
         EXPECT_TRUE(is_at_home(e));
         ++n;
         if (i % 16 == 0) (void)co_await unio::co_no_op();
@@ -289,7 +289,7 @@ TEST_P(several_threads, share_the_permits_of_a_semaphore) {
       unio::environment const& e = co_await unio::this_coro::environment;
       for (int n = 0; n != each; ++n) {
         int const k = 1 + (who + n) % 3;
-        (co_await sem.acquire(static_cast<std::uint32_t>(k))).value();
+        (co_await sem.co_acquire(static_cast<std::uint32_t>(k))).value();
         EXPECT_TRUE(is_at_home(e));
         int const now = taken.fetch_add(k) + k;
         if (int m = max.load(); now > m) max.compare_exchange_strong(m, now);
@@ -315,7 +315,7 @@ TEST_P(several_threads, meet_again_and_again) {
       unio::environment const& e = co_await unio::this_coro::environment;
       for (int i = 0; i != rounds; ++i) {
         EXPECT_EQ(p, i);
-        (co_await bar.arrive_and_wait()).value();
+        (co_await bar.co_arrive_and_wait()).value();
         EXPECT_TRUE(is_at_home(e));
       }
     }(b, phase);
@@ -334,7 +334,7 @@ TEST_P(several_threads, take_turns_with_events_that_reset_themselves) {
     return [](auto_reset_event& mine, auto_reset_event& next, std::uint64_t& c, std::uint64_t first,
               std::uint64_t step) -> task<> {
       for (std::uint64_t r = 0; r != rounds; ++r) {
-        (co_await mine.wait()).value();
+        (co_await mine.co_wait()).value();
         EXPECT_EQ(c, first + r * step);
         ++c;
         next.set();
@@ -362,14 +362,14 @@ task<> makes_and_destroys(published& p) {
   for (int r = 0; r != lives; ++r) {
     event e;
     p.e.store(&e, std::memory_order_release);
-    (co_await e.wait()).value();
+    (co_await e.co_wait()).value();
     latch l(2);
     p.l.store(&l, std::memory_order_release);
-    (co_await l.wait()).value();
+    (co_await l.co_wait()).value();
     async_mutex m;
     m.try_lock().release();
     p.m.store(&m, std::memory_order_release);
-    auto const g = co_await m.lock();
+    auto const g = co_await m.co_lock();
     EXPECT_TRUE(g.has_value());
   }
 }
@@ -411,7 +411,7 @@ TEST(async_mutex, raced_by_a_stop_is_held_or_not_and_never_lost) {
       races, [&] { m.try_lock().release(); },
       [&] {
         return [](async_mutex& mutex, tally& t) -> task<> {
-          auto g = co_await mutex.lock();
+          auto g = co_await mutex.co_lock();
           t.add(g.has_value());
         }(m, all);
       },
@@ -431,7 +431,7 @@ TEST(semaphore, raced_by_a_stop_gives_its_permits_or_keeps_them) {
       races, [] {},
       [&] {
         return [](semaphore& sem, tally& t) -> task<> {
-          auto const r = co_await sem.acquire(2);
+          auto const r = co_await sem.co_acquire(2);
           t.add(r.has_value());
         }(s, all);
       },
@@ -452,7 +452,7 @@ TEST(auto_reset_event, raced_by_a_stop_is_reset_or_stays_set) {
       races, [] {},
       [&] {
         return [](auto_reset_event& ev, tally& t) -> task<> {
-          auto const r = co_await ev.wait();
+          auto const r = co_await ev.co_wait();
           t.add(r.has_value());
         }(e, all);
       },
@@ -472,7 +472,7 @@ TEST(event, raced_by_a_stop_ends_the_wait_once) {
       races, [&] { e.reset(); },
       [&] {
         return [](event& ev, tally& t) -> task<> {
-          auto const r = co_await ev.wait();
+          auto const r = co_await ev.co_wait();
           t.add(r.has_value());
         }(e, all);
       },
@@ -495,7 +495,8 @@ TEST(semaphore, counts_its_permits) {
 
 TEST_F(contended_semaphore, does_not_let_those_who_want_few_overtake_who_wants_many) {
   semaphore s(0);
-  chain a(*m, waits([&] { return s.acquire(3); }, t, 'A')), b(*m, waits([&] { return s.acquire(); }, t, 'B'));
+  chain a(*m, waits([&] { return s.co_acquire(3); }, t, 'A')),
+      b(*m, waits([&] { return s.co_acquire(); }, t, 'B'));
   a.start(), b.start();
   s.release(2);
   EXPECT_FALSE(s.try_acquire());
@@ -510,9 +511,9 @@ TEST_F(contended_semaphore, does_not_let_those_who_want_few_overtake_who_wants_m
 TEST_F(contended_semaphore, serves_those_behind_who_was_stopped_or_destroyed) {
   semaphore s(2);
   stop_source stop;
-  chain a(*m, waits([&] { return s.acquire(3); }, t, 'A'), stop.get_token());
-  chain b(*m, waits([&] { return s.acquire(3); }, t, 'B'));
-  chain c(*m, waits([&] { return s.acquire(2); }, t, 'C'));
+  chain a(*m, waits([&] { return s.co_acquire(3); }, t, 'A'), stop.get_token());
+  chain b(*m, waits([&] { return s.co_acquire(3); }, t, 'B'));
+  chain c(*m, waits([&] { return s.co_acquire(2); }, t, 'C'));
   a.start(), b.start(), c.start();
   stop.request_stop();
   run();
@@ -525,7 +526,8 @@ TEST_F(contended_semaphore, serves_those_behind_who_was_stopped_or_destroyed) {
 
 TEST_F(contended_semaphore, gets_the_permits_of_who_was_given_them_and_destroyed) {
   semaphore s(0);
-  chain a(*m, waits([&] { return s.acquire(3); }, t, 'A')), b(*m, waits([&] { return s.acquire(); }, t, 'B'));
+  chain a(*m, waits([&] { return s.co_acquire(3); }, t, 'A')),
+      b(*m, waits([&] { return s.co_acquire(); }, t, 'B'));
   a.start(), b.start();
   s.release(3);
   a.destroy();
@@ -558,9 +560,9 @@ TEST(event, stays_set_until_it_is_reset) {
 TEST_F(contended_event, lets_all_go_on_who_wait_and_whoever_comes) {
   event e;
   stop_source stop;
-  chain a(*m, waits([&] { return e.wait(); }, t, 'A')), b(*m, waits([&] { return e.wait(); }, t, 'B'));
-  chain c(*m, waits([&] { return e.wait(); }, t, 'C'), stop.get_token());
-  chain d(*m, waits([&] { return e.wait(); }, t, 'D')), f(*m, waits([&] { return e.wait(); }, t, 'F'));
+  chain a(*m, waits([&] { return e.co_wait(); }, t, 'A')), b(*m, waits([&] { return e.co_wait(); }, t, 'B'));
+  chain c(*m, waits([&] { return e.co_wait(); }, t, 'C'), stop.get_token());
+  chain d(*m, waits([&] { return e.co_wait(); }, t, 'D')), f(*m, waits([&] { return e.co_wait(); }, t, 'F'));
   a.start(), b.start(), c.start(), f.start();
   stop.request_stop();
   f.destroy();
@@ -575,14 +577,14 @@ TEST_F(contended_event, lets_all_go_on_who_wait_and_whoever_comes) {
   e.set();
   run();
   EXPECT_EQ(t.order, "cABD");
-  chain g(*m, waits([&] { return e.wait(); }, t, 'G'));
+  chain g(*m, waits([&] { return e.co_wait(); }, t, 'G'));
   g.start();
   EXPECT_TRUE(g.ended());
 }
 
 TEST_F(contended_event, takes_back_what_it_was_about_to_resume) {
   event e;
-  chain a(*m, waits([&] { return e.wait(); }, t, 'A')), b(*m, waits([&] { return e.wait(); }, t, 'B'));
+  chain a(*m, waits([&] { return e.co_wait(); }, t, 'A')), b(*m, waits([&] { return e.co_wait(); }, t, 'B'));
   a.start(), b.start();
   e.set();
   a.destroy();
@@ -607,7 +609,7 @@ struct at_once : testing::Test {
     siblings = std::make_unique<unio::task_group>(co_await unio::this_coro::environment);
     siblings->start(waits_at_once(wait, t, 'B'));
     siblings->start(waits_at_once(wait, t, 'C'));
-    (void)co_await event().wait(); // keeps its environment until it is stopped
+    (void)co_await event().co_wait(); // keeps its environment until it is stopped
   }
   template <class Wait> static task<> waits_at_once(Wait wait, told& t, char who) {
     result<void> const r = co_await wait();
@@ -618,7 +620,7 @@ struct at_once : testing::Test {
 TEST_F(at_once, an_event_resumes_none_that_another_has_destroyed) {
   event e;
   told t;
-  wait_together(unio::inline_executor(), [&] { return e.wait(); }, t);
+  wait_together(unio::inline_executor(), [&] { return e.co_wait(); }, t);
   e.set();
   EXPECT_EQ(t.order, "A");
   stop.request_stop();
@@ -628,7 +630,7 @@ TEST_F(at_once, an_event_resumes_none_that_another_of_its_strand_has_destroyed) 
   event e;
   told t;
   unio::strand const s{unio::inline_executor()};
-  wait_together(s, [&] { return e.wait(); }, t);
+  wait_together(s, [&] { return e.co_wait(); }, t);
   e.set();
   EXPECT_EQ(t.order, "A");
   stop.request_stop();
@@ -637,7 +639,7 @@ TEST_F(at_once, an_event_resumes_none_that_another_of_its_strand_has_destroyed) 
 TEST_F(at_once, a_semaphore_takes_its_permits_back_from_who_is_destroyed) {
   semaphore s(0);
   told t;
-  wait_together(unio::inline_executor(), [&] { return s.acquire(); }, t);
+  wait_together(unio::inline_executor(), [&] { return s.co_acquire(); }, t);
   s.release(3);
   EXPECT_EQ(t.order, "A");
   EXPECT_TRUE(s.try_acquire(2));
@@ -650,7 +652,7 @@ TEST_F(contended_auto_reset_event, lets_one_go_on_each_time) {
   e.set(), e.set();
   EXPECT_TRUE(e.try_wait());
   EXPECT_FALSE(e.try_wait());
-  chain a(*m, waits([&] { return e.wait(); }, t, 'A')), b(*m, waits([&] { return e.wait(); }, t, 'B'));
+  chain a(*m, waits([&] { return e.co_wait(); }, t, 'A')), b(*m, waits([&] { return e.co_wait(); }, t, 'B'));
   a.start(), b.start();
   e.set();
   EXPECT_FALSE(e.try_wait());
@@ -669,8 +671,8 @@ TEST_F(contended_auto_reset_event, lets_one_go_on_each_time) {
 TEST_F(contended_latch, lets_all_go_on_once_it_is_zero) {
   latch l(3);
   stop_source stop;
-  chain a(*m, waits([&] { return l.wait(); }, t, 'A')), b(*m, waits([&] { return l.wait(); }, t, 'B'));
-  chain c(*m, waits([&] { return l.arrive_and_wait(); }, t, 'C'), stop.get_token());
+  chain a(*m, waits([&] { return l.co_wait(); }, t, 'A')), b(*m, waits([&] { return l.co_wait(); }, t, 'B'));
+  chain c(*m, waits([&] { return l.co_arrive_and_wait(); }, t, 'C'), stop.get_token());
   a.start(), b.start(), c.start();
   stop.request_stop();
   run();
@@ -679,7 +681,7 @@ TEST_F(contended_latch, lets_all_go_on_once_it_is_zero) {
   run();
   EXPECT_FALSE(l.try_wait());
   EXPECT_EQ(t.order, "c");
-  chain d(*m, waits([&] { return l.arrive_and_wait(); }, t, 'D'));
+  chain d(*m, waits([&] { return l.co_arrive_and_wait(); }, t, 'D'));
   d.start(); // the last one does not wait
   EXPECT_EQ(t.order, "cD");
   run();
@@ -689,7 +691,7 @@ TEST_F(contended_latch, lets_all_go_on_once_it_is_zero) {
 
 TEST_F(contended_latch, of_zero_is_open) {
   latch l(0);
-  chain a(*m, waits([&] { return l.wait(); }, t, 'A'));
+  chain a(*m, waits([&] { return l.co_wait(); }, t, 'A'));
   a.start();
   EXPECT_TRUE(a.ended());
 }
@@ -708,7 +710,7 @@ TEST_F(contended_rendezvous, calls_its_completion_before_anybody_goes_on) {
   unio::rendezvous<decltype(completion)> b(2, completion);
   auto twice = [&](char who) -> task<> {
     for (int i = 0; i != 2; ++i) {
-      auto const r = co_await b.arrive_and_wait();
+      auto const r = co_await b.co_arrive_and_wait();
       t.add(who, r.has_value());
     }
   };
@@ -721,7 +723,7 @@ TEST_F(contended_rendezvous, calls_its_completion_before_anybody_goes_on) {
 TEST_F(contended_rendezvous, waits_for_another_in_the_place_of_who_was_stopped_or_destroyed) {
   unio::rendezvous<> b(3);
   stop_source stop;
-  auto wait = [&] { return b.arrive_and_wait(); };
+  auto wait = [&] { return b.co_arrive_and_wait(); };
   chain a(*m, waits(wait, t, 'A'), stop.get_token()), c(*m, waits(wait, t, 'C')), d(*m, waits(wait, t, 'D'));
   chain e(*m, waits(wait, t, 'E')), f(*m, waits(wait, t, 'F'));
   a.start(), c.start();
@@ -739,7 +741,7 @@ TEST_F(contended_rendezvous, waits_for_another_in_the_place_of_who_was_stopped_o
 
 TEST_F(contended_rendezvous, does_not_wait_for_who_has_left) {
   unio::rendezvous<> b(3);
-  auto wait = [&] { return b.arrive_and_wait(); };
+  auto wait = [&] { return b.co_arrive_and_wait(); };
   chain a(*m, waits(wait, t, 'A')), c(*m, waits(wait, t, 'C'));
   a.start();
   b.arrive_and_drop();
@@ -761,20 +763,20 @@ TEST_F(one_thread, forms_of_awaiting_that_compilers_have_got_wrong) {
   async_mutex mutex;
   semaphore s(1);
   auto body = [&]() -> task<> {
-    auto g = (co_await mutex.lock()).value();
+    auto g = (co_await mutex.co_lock()).value();
     EXPECT_FALSE(mutex.try_lock());
     g = {};
-    if (auto h = co_await mutex.lock(); h.has_value()) {
+    if (auto h = co_await mutex.co_lock(); h.has_value()) {
       EXPECT_FALSE(mutex.try_lock());
     }
-    (void)(co_await mutex.lock()).value();
+    (void)(co_await mutex.co_lock()).value();
     EXPECT_TRUE(mutex.try_lock());
-    auto lock = mutex.lock(); // described now, awaited later
+    auto lock = mutex.co_lock(); // described now, awaited later
     {
       auto const k = co_await lock;
     }
     EXPECT_TRUE(mutex.try_lock());
-    (co_await s.acquire()).value();
+    (co_await s.co_acquire()).value();
     s.release();
   };
   chain a(*m, body());

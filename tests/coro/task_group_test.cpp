@@ -45,12 +45,12 @@ TEST(task_group, joins_all_that_were_started) {
     task_group g(co_await this_coro::environment);
     for (int i = 1; i <= 100; ++i) g.start(adds(s, i));
     EXPECT_EQ(g.running(), 100u);
-    co_await g.join();
+    co_await g.co_join();
     EXPECT_EQ(std::this_thread::get_id(), me);
     EXPECT_EQ(g.running(), 0u);
     EXPECT_EQ(s, 5050);
     g.start(adds(s, 1)); // and again
-    co_await g.join();
+    co_await g.co_join();
     EXPECT_EQ(s, 5051);
   }(sum));
 }
@@ -68,7 +68,7 @@ TEST(task_group, starts_whatever_can_be_awaited) {
       ++to;
     };
     group.start(when_all(adds_to(told), adds_to(told)));
-    co_await group.join();
+    co_await group.co_join();
     EXPECT_EQ(told, 3);
   }());
 }
@@ -81,7 +81,7 @@ TEST(task_group, may_go_before_the_coroutine_that_joins_it) {
     {
       task_group g(e);
       g.start(sleeps(s));
-      joiners.start([](task_group& of) -> task<> { co_await of.join(); }(g));
+      joiners.start([](task_group& of) -> task<> { co_await of.co_join(); }(g));
     }
   }(stopped));
 }
@@ -105,7 +105,7 @@ TEST(task_group, of_a_coroutine_that_is_destroyed_while_another_thread_stops_it)
                 task_group joiners(e);
                 task_group g(e);
                 g.start(sleeps(s));
-                joiners.start([](task_group& of) -> task<> { co_await of.join(); }(g));
+                joiners.start([](task_group& of) -> task<> { co_await of.co_join(); }(g));
                 joins = true;
                 co_await co_yield_now();
               }(stopped, waits),
@@ -121,10 +121,10 @@ TEST(task_group, of_a_coroutine_that_is_destroyed_while_another_thread_stops_it)
 TEST(task_group, without_tasks_is_joined_at_once) {
   run([]() -> task<> {
     task_group g(co_await this_coro::environment);
-    co_await g.join();
+    co_await g.co_join();
     g.start([]() -> task<> { co_return; }()); // ends before start() returns
     EXPECT_EQ(g.running(), 0u);
-    co_await g.join();
+    co_await g.co_join();
   }());
 }
 
@@ -141,7 +141,7 @@ TEST(task_group, tells_handlers_what_tasks_came_to) {
       g.start(yields(i), [&told](task_outcome<std::unique_ptr<int>> o) {
         told.push_back(o.has_value() ? std::to_string(**o) : "exception");
       });
-    co_await g.join(); // does not throw: the handler got it
+    co_await g.co_join(); // does not throw: the handler got it
     EXPECT_EQ(told.size(), 3u);
     EXPECT_EQ(told[1], "exception");
   }());
@@ -156,7 +156,7 @@ TEST(task_group, can_be_added_to_by_its_tasks) {
       for (int i = 0; i != 10; ++i) group.start(adds(to, 1));
     };
     g.start(more(g, s));
-    co_await g.join();
+    co_await g.co_join();
     EXPECT_EQ(s, 10);
   }(sum));
 }
@@ -170,14 +170,14 @@ TEST(task_group, throws_the_first_exception_and_stops_the_others) {
     g.start(throws_later("first"));
     g.start(throws_later("second"));
     try {
-      co_await g.join();
+      co_await g.co_join();
     } catch (std::runtime_error const& e) {
       what = e.what();
     }
     EXPECT_EQ(what, "first");
     EXPECT_EQ(stopped, 1);
     g.start(sleeps(stopped)); // a group that was stopped stays so
-    co_await g.join();
+    co_await g.co_join();
     EXPECT_EQ(stopped, 2);
   }());
 }
@@ -192,7 +192,7 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
           for (int i = 0; i != 3; ++i) g.start(sleeps(stopped));
           EXPECT_TRUE(g.request_stop());
           EXPECT_FALSE(g.request_stop());
-          co_await g.join();
+          co_await g.co_join();
           EXPECT_EQ(stopped, 3);
         }
         task_group g(co_await this_coro::environment);
@@ -201,9 +201,9 @@ TEST(task_group, stops_its_tasks_when_it_is_asked_to) {
           from.request_stop();
         };
         g.start(asks(s));
-        co_await g.join();
+        co_await g.co_join();
         g.start(sleeps(stopped)); // the environment's stop came while nothing ran
-        co_await g.join();
+        co_await g.co_join();
         EXPECT_EQ(stopped, 4);
       }(stop),
       {.stop = stop.get_token()});
@@ -223,22 +223,22 @@ TEST(task_group, is_stopped_through_who_joins_it) {
     for (int i = 0; i != 3; ++i) g.start(sleeps(stopped));
     g.start(ends_slowly(ended));
     auto const begin = std::chrono::steady_clock::now();
-    result<void> const r = co_await timeout(20ms, g.join());
+    result<void> const r = co_await timeout(20ms, g.co_join());
     EXPECT_EQ(r.error(), condition::timed_out);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 10min);
     EXPECT_EQ(stopped, 3);
-    EXPECT_TRUE(ended) << "join() waits for all";
+    EXPECT_TRUE(ended) << "co_join() waits for all";
     EXPECT_EQ(g.running(), 0u);
     g.start(sleeps(stopped)); // it stays stopped
-    EXPECT_FALSE((co_await g.join()).error()) << "nobody asked who joins now to stop";
+    EXPECT_FALSE((co_await g.co_join()).error()) << "nobody asked who joins now to stop";
     EXPECT_EQ(stopped, 4);
   }());
 }
 
-// Awaits join(), and asks the group to stop when all of its tasks have ended and the coroutine is about to
+// Awaits co_join(), and asks the group to stop when all of its tasks have ended and the coroutine is about to
 // resume: another thread may ask at that moment.
 struct asks_last {
-  asks_last(task_group& g, bool& f) : group(g), first(f), joins(g.join()) {}
+  asks_last(task_group& g, bool& f) : group(g), first(f), joins(g.co_join()) {}
   task_group& group;
   bool& first;
   task_group::join_awaitable joins;
@@ -268,7 +268,7 @@ TEST(task_group, asked_to_stop_when_all_have_ended_is_stopped_by_the_time_it_is_
     EXPECT_EQ(g.running(), 0u);
     EXPECT_FALSE(g.request_stop());
     g.start(sleeps(stopped)); // it stays stopped
-    co_await g.join();
+    co_await g.co_join();
     EXPECT_EQ(stopped, 1);
   }());
 }
@@ -292,10 +292,10 @@ TEST(task_group, loses_no_request_of_another_thread_to_the_end_of_its_tasks) {
     for (int i = 0; i != rounds; ++i) {
       task_group g(co_await this_coro::environment);
       event e;
-      g.start([](event& until) -> task<> { (void)co_await until.wait(); }(e));
+      g.start([](event& until) -> task<> { (void)co_await until.co_wait(); }(e));
       target = &g;
       e.set();
-      (void)co_await g.join();
+      (void)co_await g.co_join();
       while (answers != i + 1) std::this_thread::yield();
       EXPECT_TRUE(was_first);
       EXPECT_TRUE(g.get_stop_token().stop_requested());
@@ -309,7 +309,7 @@ TEST(task_group, that_is_joined_in_time_is_not_stopped) {
     int sum = 0;
     task_group g(co_await this_coro::environment);
     for (int i = 1; i <= 3; ++i) g.start(adds(sum, i));
-    result<void> const r = co_await timeout(1h, g.join());
+    result<void> const r = co_await timeout(1h, g.co_join());
     EXPECT_TRUE(r.has_value());
     EXPECT_EQ(sum, 6);
     EXPECT_FALSE(g.get_stop_token().stop_requested());
@@ -321,10 +321,10 @@ TEST(task_group, joined_with_the_stop_requested_is_stopped_at_once) {
     int stopped = 0;
     task_group g(co_await this_coro::environment);
     g.start(sleeps(stopped));
-    result<void> const r = co_await timeout(0s, g.join());
+    result<void> const r = co_await timeout(0s, g.co_join());
     EXPECT_EQ(r.error(), condition::timed_out);
     EXPECT_EQ(stopped, 1);
-    result<void> const nothing_to_wait_for = co_await timeout(0s, g.join());
+    result<void> const nothing_to_wait_for = co_await timeout(0s, g.co_join());
     EXPECT_TRUE(nothing_to_wait_for.has_value());
   }());
 }
@@ -334,7 +334,7 @@ TEST(task_group, loses_to_what_succeeds_before_it_is_joined) {
     int stopped = 0;
     task_group g(co_await this_coro::environment);
     g.start(sleeps(stopped));
-    auto const r = co_await when_any(g.join(), co_sleep(1ms));
+    auto const r = co_await when_any(g.co_join(), co_sleep(1ms));
     EXPECT_EQ(r.index, 1u);
     EXPECT_EQ(std::get<0>(r.outcomes)->error(), condition::canceled);
     EXPECT_EQ(stopped, 1);
@@ -352,7 +352,7 @@ TEST(task_group, says_that_who_joined_it_was_stopped) {
           (co_await co_no_op()).value();
           from.request_stop();
         }(s));
-        joined const j = co_await g.join();
+        joined const j = co_await g.co_join();
         EXPECT_EQ(j.error(), condition::canceled);
         EXPECT_EQ(stopped, 1);
       }(stop),
@@ -367,7 +367,7 @@ TEST(task_group, outlives_a_coroutine_that_was_destroyed_while_it_joined) {
     for (int i = 0; i != 3; ++i) g.start(sleeps(s));
     {
       task_group joiners(co_await this_coro::environment);
-      auto joins = [](task_group& of) -> task<> { co_await of.join(); };
+      auto joins = [](task_group& of) -> task<> { co_await of.co_join(); };
       joiners.start(joins(g));
       // Not joined: asks its task to stop, and destroys it.
     }
@@ -375,7 +375,7 @@ TEST(task_group, outlives_a_coroutine_that_was_destroyed_while_it_joined) {
     for (int i = 0; i != 10; ++i) (void)co_await co_sleep(1ms);
     EXPECT_EQ(g.running(), 0u);
     EXPECT_EQ(s, 3);
-    co_await g.join();
+    co_await g.co_join();
   }(stopped));
   EXPECT_EQ(stopped, 3);
 }
@@ -394,7 +394,7 @@ TEST(task_group, is_stopped_through_who_joins_it_from_any_thread) {
         ++to;
       };
       for (int i = 0; i != 8; ++i) g.start(one(n, i));
-      result<void> const r = co_await timeout(std::chrono::microseconds(round), g.join());
+      result<void> const r = co_await timeout(std::chrono::microseconds(round), g.co_join());
       EXPECT_EQ(r.error(), condition::timed_out);
       EXPECT_EQ(g.running(), 0u);
     }
@@ -449,7 +449,7 @@ TEST(task_group, whose_multiplexer_ends_is_destroyed_with_its_tasks) {
       };
       task_group g(co_await this_coro::environment);
       for (int i = 0; i != 5; ++i) g.start(holds(a));
-      co_await g.join();
+      co_await g.co_join();
     }(alive));
     for (int i = 0; i != 3; ++i) (void)m->try_run();
     EXPECT_EQ(alive, 5);
@@ -471,7 +471,7 @@ TEST(task_group, is_shared_by_the_threads_of_a_multiplexer) {
       };
       for (int i = 0; i != tasks; ++i) g.start(one(n));
       if (round % 2 == 1) g.request_stop();
-      co_await g.join();
+      co_await g.co_join();
     }
     end = true;
   };

@@ -49,16 +49,16 @@ TYPED_TEST(values, pass_through_a_channel) {
   run([]() -> task<> {
     channel<T> c(2);
     T const kept = sample<T>();
-    result<void> const moved = co_await c.send(sample<T>());
-    result<void> const copied = co_await c.send(kept);
+    result<void> const moved = co_await c.co_send(sample<T>());
+    result<void> const copied = co_await c.co_send(kept);
     EXPECT_TRUE(moved.has_value() && copied.has_value());
-    result<T> const first = co_await c.receive();
+    result<T> const first = co_await c.co_receive();
     EXPECT_TRUE(first.has_value());
     result<T> const second = c.try_receive();
     EXPECT_TRUE(second.has_value());
     EXPECT_EQ(c.try_receive().error(), condition::would_block);
     c.close();
-    result<T> const end = co_await c.receive();
+    result<T> const end = co_await c.co_receive();
     EXPECT_EQ(end.error(), condition::end_of_stream);
     EXPECT_EQ(c.try_receive().error(), condition::end_of_stream);
   }());
@@ -89,7 +89,7 @@ TYPED_TEST(values, of_several_tasks_arrive) {
     bool told = false;
     task_group g(co_await this_coro::environment);
     g.start(gives<T>(), [&told](task_outcome<T> const& o) { told = o.has_value(); });
-    co_await g.join();
+    co_await g.co_join();
     EXPECT_TRUE(told);
   }());
 }

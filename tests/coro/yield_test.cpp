@@ -183,7 +183,7 @@ TEST(turns, a_channel_with_many_values_gives_others_a_turn) {
   values.close();
   int next = 0;
   expect_turns(many, [&]() -> task<> {
-    while (auto v = co_await values.receive()) EXPECT_EQ(*v, next++);
+    while (auto v = co_await values.co_receive()) EXPECT_EQ(*v, next++);
   });
   EXPECT_EQ(next, many) << "each arrives once, in order";
 }
@@ -191,7 +191,7 @@ TEST(turns, a_channel_with_many_values_gives_others_a_turn) {
 TEST(turns, sending_to_a_channel_with_room_gives_others_a_turn) {
   unio::channel<int> values(many);
   expect_turns(many, [&]() -> task<> {
-    for (int i = 0; i != many; ++i) EXPECT_TRUE((co_await values.send(int(i))).has_value());
+    for (int i = 0; i != many; ++i) EXPECT_TRUE((co_await values.co_send(int(i))).has_value());
   });
   for (int i = 0; i != many; ++i) ASSERT_EQ(values.try_receive().value(), i);
 }
@@ -201,8 +201,8 @@ TEST(turns, a_closed_channel_is_told_of_in_every_turn) {
   values.close();
   expect_turns(many, [&]() -> task<> {
     for (int i = 0; i != many; ++i) {
-      EXPECT_EQ((co_await values.send(1)).error(), std::errc::broken_pipe);
-      auto const got = co_await values.receive();
+      EXPECT_EQ((co_await values.co_send(1)).error(), std::errc::broken_pipe);
+      auto const got = co_await values.co_receive();
       EXPECT_EQ(got.error(), unio::condition::end_of_stream);
     }
   });
@@ -212,7 +212,7 @@ TEST(turns, a_mutex_that_is_free_gives_others_a_turn) {
   unio::async_mutex mutex;
   expect_turns(many, [&]() -> task<> {
     for (int i = 0; i != many; ++i) {
-      auto const held = co_await mutex.lock();
+      auto const held = co_await mutex.co_lock();
       EXPECT_TRUE(held.has_value());
     }
   });
@@ -225,10 +225,10 @@ TEST(turns, permits_events_and_latches_give_others_a_turn) {
   unio::latch zero(0);
   expect_turns(3 * many, [&]() -> task<> {
     for (int i = 0; i != many; ++i) {
-      EXPECT_TRUE((co_await permits.acquire()).has_value());
+      EXPECT_TRUE((co_await permits.co_acquire()).has_value());
       permits.release();
-      EXPECT_TRUE((co_await set.wait()).has_value());
-      EXPECT_TRUE((co_await zero.wait()).has_value());
+      EXPECT_TRUE((co_await set.co_wait()).has_value());
+      EXPECT_TRUE((co_await zero.co_wait()).has_value());
     }
   });
   EXPECT_TRUE(permits.try_acquire());
@@ -255,7 +255,7 @@ TEST(turns, awaits_of_children_count_as_well) {
   int next = 0;
   expect_turns(many, [&]() -> task<> {
     for (;;) {
-      auto const v = co_await unio::timeout(1h, values.receive());
+      auto const v = co_await unio::timeout(1h, values.co_receive());
       if (!v) break;
       EXPECT_EQ(*v, next++);
     }
@@ -270,8 +270,8 @@ TEST(turns, a_loop_that_starts_tasks_gives_them_turns) {
   expect_turns(many, [&]() -> task<> {
     unio::task_group group(co_await unio::this_coro::environment);
     auto const nothing = [](int) -> task<> { co_return; };
-    while (auto v = co_await values.receive()) group.start(nothing(*v));
-    co_await group.join();
+    while (auto v = co_await values.co_receive()) group.start(nothing(*v));
+    co_await group.co_join();
   });
 }
 
@@ -281,7 +281,7 @@ TEST(turns, what_is_received_in_a_turn_of_its_own_is_not_lost_with_its_coroutine
   for (int i = 0; i != 200; ++i) ASSERT_TRUE(values.try_send(i).has_value());
   int received = 0;
   auto body = [](unio::channel<int>& c, int& count) -> task<> {
-    while (auto v = co_await c.receive()) EXPECT_EQ(*v, count++);
+    while (auto v = co_await c.co_receive()) EXPECT_EQ(*v, count++);
   };
   chain c(*m, body(values, received));
   c.start();
@@ -295,7 +295,7 @@ TEST(turns, permits_that_are_granted_in_a_turn_of_its_own_are_not_lost_with_its_
   unio::semaphore permits(100);
   int taken = 0;
   auto body = [](unio::semaphore& s, int& count) -> task<> {
-    while ((co_await s.acquire()).has_value()) ++count;
+    while ((co_await s.co_acquire()).has_value()) ++count;
   };
   chain c(*m, body(permits, taken));
   c.start();
@@ -313,7 +313,7 @@ TEST(turns, a_stop_that_comes_while_it_is_queued_takes_nothing_that_it_was_given
   std::error_code why;
   auto body = [](unio::semaphore& s, int& count, std::error_code& end) -> task<> {
     for (;;) {
-      auto const r = co_await s.acquire();
+      auto const r = co_await s.co_acquire();
       if (!r) {
         end = r.error();
         co_return;

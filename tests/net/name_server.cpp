@@ -150,7 +150,7 @@ unio::task<> serve_datagrams(unio::datagram_handle& socket, dns_handler const& h
     for (dns_answer& answer : handler(q)) answers.start(send_later(socket, info.from, std::move(answer)));
   }
   answers.request_stop();
-  (void)co_await answers.join();
+  (void)co_await answers.co_join();
 }
 
 // One port for both: the listener chooses it, and another process may have the datagrams' one.
@@ -207,7 +207,7 @@ unio::task<> name_server::serve() {
     (void)co_await unio::for_each_connection(
         self.listener_, [&](unio::socket_handle s) { group.start(serve_one(std::move(s), f)); });
     group.request_stop();
-    (void)co_await group.join();
+    (void)co_await group.co_join();
   };
   (void)co_await unio::when_all(serve_datagrams(socket_, noting), connections(*this, noting));
 }

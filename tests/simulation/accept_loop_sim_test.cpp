@@ -97,10 +97,10 @@ TEST(simulated_accept_loop, that_is_stopped_or_destroyed_leaks_nothing) {
         (void)co_await unio::co_sleep(std::chrono::microseconds(dies.below(100'000)));
         if (!leaves) {
           accepting.request_stop();
-          co_await accepting.join();
+          co_await accepting.co_join();
         }
       }
-      co_await connecting.join();
+      co_await connecting.co_join();
     }(sim, s, d, destroyed));
     if (!destroyed) {
       EXPECT_EQ(s.ended.error(), condition::canceled);

@@ -132,7 +132,7 @@ task<> steps(scenario& s) {
             g.start(sleeps(s));
           }
           if (s.chance.below(3) == 0) g.request_stop();
-          if (joins) co_await g.join();
+          if (joins) co_await g.co_join();
           break; // else the group goes with what runs in it
         }
       }

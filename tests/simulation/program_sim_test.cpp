@@ -105,7 +105,7 @@ task<> are_clients(answers& a, std::uint64_t seed) {
   {
     unio::task_group group(co_await unio::this_coro::environment);
     for (std::uint64_t i = 0; i != 1 + seed % 5; ++i) group.start(is_a_client(a, dice(seed * 8 + i)));
-    co_await group.join();
+    co_await group.co_join();
   }
   std::raise(SIGTERM);
 }

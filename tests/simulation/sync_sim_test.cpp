@@ -91,7 +91,7 @@ class inside {
 
 task<> locks(unio::async_mutex& m, int& holders, dice& d) {
   for (int i = 0; i != 4; ++i) {
-    auto g = co_await m.lock();
+    auto g = co_await m.co_lock();
     if (!g.has_value()) {
       EXPECT_EQ(g.error(), condition::canceled);
       co_return;
@@ -127,7 +127,7 @@ struct permits_back {
 task<> acquires(unio::semaphore& s, std::uint32_t total, int& out, dice& d) {
   for (int i = 0; i != 4; ++i) {
     auto const k = static_cast<std::uint32_t>(1 + d.below(total));
-    auto const r = co_await s.acquire(k);
+    auto const r = co_await s.co_acquire(k);
     if (!r.has_value()) co_return;
     permits_back const back(s, k);
     inside const here(out, static_cast<int>(k));
@@ -152,9 +152,9 @@ TEST(simulated_semaphore, neither_loses_nor_invents_a_permit) {
 
 task<> waits_for_event(unio::event& e, unio::auto_reset_event& a, int& passed, dice& d) {
   for (int i = 0; i != 4; ++i) {
-    if (auto const r = co_await e.wait(); !r.has_value()) co_return;
+    if (auto const r = co_await e.co_wait(); !r.has_value()) co_return;
     co_await yield(d);
-    if (auto const r = co_await a.wait(); !r.has_value()) co_return;
+    if (auto const r = co_await a.co_wait(); !r.has_value()) co_return;
     ++passed;
   }
 }
@@ -187,7 +187,7 @@ TEST(simulated_events, let_nobody_through_who_was_not_let) {
 task<> arrives(unio::rendezvous<>& b, unio::latch& l, int& before, int& after, int n, dice& d) {
   co_await yield(d);
   ++before;
-  if (auto const r = co_await b.arrive_and_wait(); !r.has_value()) {
+  if (auto const r = co_await b.co_arrive_and_wait(); !r.has_value()) {
     EXPECT_EQ(r.error(), condition::canceled);
   } else {
     ++after;
@@ -195,7 +195,7 @@ task<> arrives(unio::rendezvous<>& b, unio::latch& l, int& before, int& after, i
   }
   co_await yield(d);
   l.count_down();
-  if (auto const r = co_await l.wait(); r.has_value()) {
+  if (auto const r = co_await l.co_wait(); r.has_value()) {
     EXPECT_TRUE(l.try_wait());
   }
 }
@@ -222,7 +222,7 @@ struct accounts {
 task<> sends(unio::channel<std::unique_ptr<int>>& c, accounts& a, int who, int& next, dice& d) {
   for (int i = 0; i != 6; ++i) {
     auto value = std::make_unique<int>(who * 100 + next);
-    auto const r = co_await c.send(std::move(value));
+    auto const r = co_await c.co_send(std::move(value));
     EXPECT_EQ(r.has_value(), value == nullptr);
     if (!r.has_value()) {
       EXPECT_TRUE(r.error() == condition::canceled || r.error() == std::errc::broken_pipe);
@@ -237,7 +237,7 @@ task<> sends(unio::channel<std::unique_ptr<int>>& c, accounts& a, int who, int& 
 
 task<> receives(unio::channel<std::unique_ptr<int>>& c, accounts& a, std::vector<int>& seen, dice& d) {
   for (;;) {
-    auto const r = co_await c.receive();
+    auto const r = co_await c.co_receive();
     if (!r.has_value()) {
       if (r.error() == condition::end_of_stream) {
         EXPECT_TRUE(c.is_closed());

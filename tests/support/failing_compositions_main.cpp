@@ -146,7 +146,7 @@ task<int> nested(int depth) {
   co_return co_await nested(depth - 1);
 }
 task<result<int>> fallible() { co_return co_await nested(1); }
-task<int> patient(event& e) { co_return (co_await timeout(soon, e.wait())).has_value() ? 1 : 0; }
+task<int> patient(event& e) { co_return (co_await timeout(soon, e.co_wait())).has_value() ? 1 : 0; }
 
 struct canary {
   event ended;
@@ -159,7 +159,7 @@ struct canary {
   bool play() {
     ended.reset();
     auto const both = [](canary& self) -> task<bool> {
-      (void)co_await when_any(self.work(), self.ended.wait());
+      (void)co_await when_any(self.work(), self.ended.co_wait());
       co_return true;
     };
     return run(both(*this));
@@ -185,7 +185,7 @@ struct tasks_side_by_side {
 struct one_is_late {
   static task<bool> all() {
     event never;
-    bool const is_late = (co_await timeout(1ms, never.wait())).error() == condition::timed_out;
+    bool const is_late = (co_await timeout(1ms, never.co_wait())).error() == condition::timed_out;
     bool const is_in_time = (co_await timeout(soon, nested(2))).has_value();
     co_return is_late&& is_in_time;
   }
@@ -200,7 +200,7 @@ struct group {
     for (int i = 0; i != 3; ++i) g.start(patient(go));
     g.start(nested(1), [&ends](task_outcome<int> o) { ends += o.value_or(0); });
     go.set();
-    co_return (co_await g.join()).has_value() && ends == 1;
+    co_return (co_await g.co_join()).has_value() && ends == 1;
   }
   bool play() { return run(all()); }
 };
@@ -250,13 +250,13 @@ struct connected_task {
 struct values_passed_on {
   static task<int> sends(channel<int>& c) {
     for (int i = 0; i != 4; ++i)
-      if (!(co_await timeout(soon, c.send(i))).has_value()) break;
+      if (!(co_await timeout(soon, c.co_send(i))).has_value()) break;
     c.close();
     co_return 1;
   }
   static async_generator<int> received(channel<int>& c) {
     for (;;) {
-      result<int> const got = co_await timeout(soon, c.receive());
+      result<int> const got = co_await timeout(soon, c.co_receive());
       if (!got.has_value()) co_return;
       co_yield *got;
     }
@@ -279,9 +279,9 @@ struct held_in_turns {
   async_mutex one;
   semaphore two{2};
   task<int> holds(rendezvous<>& all) {
-    auto const locked = co_await timeout(soon, one.lock());
+    auto const locked = co_await timeout(soon, one.co_lock());
     if (!locked.has_value()) co_return 0;
-    if (!(co_await timeout(soon, two.acquire())).has_value()) co_return 0;
+    if (!(co_await timeout(soon, two.co_acquire())).has_value()) co_return 0;
     co_await co_yield_now();
     two.release();
     (void)all;
@@ -437,7 +437,7 @@ struct accepts {
       (void)co_await timeout(soon, for_each_connection(listener, serve));
     };
     g.start(accepting());
-    (void)co_await g.join();
+    (void)co_await g.co_join();
     co_return n;
   }
   task<int> asks() {

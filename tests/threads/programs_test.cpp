@@ -159,7 +159,7 @@ TEST(simulated_system, is_explored_with_a_pool_of_threads) {
 // Posts, timers, a lock of coroutines and I/O, on a pool.
 unio::task<> count(unio::async_mutex& m, int& n, unio::socket_handle& s) {
   for (int i = 0; i != 3; ++i) {
-    auto const lock = co_await m.lock();
+    auto const lock = co_await m.co_lock();
     int const before = n;
     (void)co_await unio::co_sleep(1us);
     (void)co_await s.co_write(std::string_view("x"));

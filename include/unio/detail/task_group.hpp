@@ -96,7 +96,8 @@ class [[nodiscard]] task_group::join_awaitable : private unio::stop_node {
   bool waits_ = false;
 };
 
-inline task_group::join_awaitable task_group::join() noexcept { return join_awaitable(*this); }
+inline task_group::join_awaitable task_group::co_join() noexcept { return join_awaitable(*this); }
+inline task_group::join_awaitable task_group::join() noexcept { return co_join(); }
 
 template <detail::startable_alone A, class Handler>
   requires(std::same_as<Handler, detail::tell_the_group> ||
