@@ -1,11 +1,10 @@
 // unio/link.hpp: operations that run one after the other, as one operation.
 //
-//   link(a, b, …), link(deadline, a, b, …)   the operation made of them, to be connected or given a handler
-//   co_link(…)                               the same, awaited
-//   sync_link(…)                             the same, blocking
-//   try_link(…), try_co_link(…), try_sync_link(…)   no member waits
-//   async_link                               what link() makes: a sender
-//   link_result                              the members' results, and how far the chain came
+//   link(a, b, …), link(deadline, a, b, …)          runs them, blocking
+//   co_link(…)                                      the same, awaited
+//   async_link(…)                                   describes it, to be connected or given a handler: a sender
+//   try_link(…), try_co_link(…), try_async_link(…)  no member waits
+//   link_result                                     the members' results, and how far the chain came
 //
 //   auto [got, put] = co_await unio::co_link(async_read(from, {room, at}), async_write(to, {room, at}));
 
@@ -73,9 +72,13 @@ class async_link : public detail::linked<Senders...>, public detail::standard_se
  public:
   using result_type = link_result<typename Senders::result_type...>;
 
+  /// Describes the chain and starts nothing. One chain alone is that chain, and no chain of a chain.
   explicit async_link(unio::deadline d, Senders... members) noexcept
+    requires detail::linkable_all<Senders...>
       : detail::linked<Senders...>(d, std::move(members)...) {}
-  explicit async_link(Senders... members) noexcept : async_link(unio::deadline(), std::move(members)...) {}
+  explicit async_link(Senders... members) noexcept
+    requires detail::linkable_all<Senders...>
+      : async_link(unio::deadline(), std::move(members)...) {}
 
   /// A member, for describing it again (`chain.member<0>().reset(…)`). Preconditions: not started, or reset.
   template <std::size_t I> [[nodiscard]] auto& member() noexcept { return std::get<I>(this->members_); }
@@ -91,39 +94,57 @@ class async_link : public detail::linked<Senders...>, public detail::standard_se
 /// The form whose state several threads may touch.
 template <class... Senders> using atomic_async_link = detail::atomic_form<async_link<Senders...>>;
 
-/// Describes a chain: see async_link. Starts nothing. In a chain of the try_ forms no member waits.
+/// Describes a chain of which no member waits.
 template <detail::linkable... Senders>
   requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> link(Senders... members) noexcept {
-  return async_link<Senders...>(deadline(), std::move(members)...);
-}
-template <detail::linkable... Senders>
-  requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> link(deadline d, Senders... members) noexcept {
-  return async_link<Senders...>(d, std::move(members)...);
-}
-template <detail::linkable... Senders>
-  requires(sizeof...(Senders) != 0)
-[[nodiscard]] async_link<Senders...> try_link(Senders... members) noexcept {
+[[nodiscard]] async_link<Senders...> try_async_link(Senders... members) noexcept {
   return async_link<Senders...>(deadline::zero(), std::move(members)...);
 }
 
-/// The same, awaited and blocking.
+/// Runs a chain, blocking: see async_link. With a deadline first it bounds the whole chain.
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+link_result<typename Senders::result_type...> link(Senders... members) noexcept {
+  return detail::blocking(async_link<Senders...>(deadline(), std::move(members)...));
+}
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+link_result<typename Senders::result_type...> link(deadline d, Senders... members) noexcept {
+  return detail::blocking(async_link<Senders...>(d, std::move(members)...));
+}
+/// The same; no member waits.
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+link_result<typename Senders::result_type...> try_link(Senders... members) noexcept {
+  return detail::blocking(try_async_link(std::move(members)...));
+}
+
+/// The same, awaited.
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+[[nodiscard]] io_awaitable<async_link<Senders...>> co_link(Senders... members) noexcept {
+  return io_awaitable(async_link<Senders...>(deadline(), std::move(members)...));
+}
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+[[nodiscard]] io_awaitable<async_link<Senders...>> co_link(deadline d, Senders... members) noexcept {
+  return io_awaitable(async_link<Senders...>(d, std::move(members)...));
+}
+template <detail::linkable... Senders>
+  requires(sizeof...(Senders) != 0)
+[[nodiscard]] io_awaitable<async_link<Senders...>> try_co_link(Senders... members) noexcept {
+  return io_awaitable(try_async_link(std::move(members)...));
+}
+
+/// The old names of link() and try_link().
 template <class... Arguments>
   requires requires(Arguments&&... a) { link(static_cast<Arguments&&>(a)...); }
-[[nodiscard]] auto co_link(Arguments&&... members) noexcept {
-  return io_awaitable(link(static_cast<Arguments&&>(members)...));
+[[deprecated("use link")]] auto sync_link(Arguments&&... members) noexcept {
+  return link(static_cast<Arguments&&>(members)...);
 }
-template <detail::linkable... Senders> [[nodiscard]] auto try_co_link(Senders... members) noexcept {
-  return io_awaitable(try_link(std::move(members)...));
-}
-template <class... Arguments>
-  requires requires(Arguments&&... a) { link(static_cast<Arguments&&>(a)...); }
-auto sync_link(Arguments&&... members) noexcept {
-  return detail::blocking(link(static_cast<Arguments&&>(members)...));
-}
-template <detail::linkable... Senders> auto try_sync_link(Senders... members) noexcept {
-  return detail::blocking(try_link(std::move(members)...));
+template <detail::linkable... Senders>
+[[deprecated("use try_link")]] auto try_sync_link(Senders... members) noexcept {
+  return try_link(std::move(members)...);
 }
 
 } // namespace unio

@@ -104,7 +104,7 @@ class UNIO_API io_multiplexer {
   ///   * what is new (spawned work, a task that async_run starts) begins on the thread that has least to do
   ///   * when a thread ends, what it has in flight goes on with another, all of it with the same one, or
   ///     waits for one. Its receivers notice nothing; no bytes are lost. Exceptions, which are cancelled:
-  ///     chains (link()), and zero-copy sends
+  ///     chains (async_link), and zero-copy sends
   /// Closing a handle ends, on the closing thread, what no thread runs yet.
   ///
   /// Errors         error::unknown_driver if UNIO_DRIVER is set to neither uring nor epoll; with
@@ -252,7 +252,7 @@ class UNIO_API io_multiplexer {
   /// Cancels `op` and drives it until it has finished, because it is being destroyed. Cost: turns of the
   /// loop.
   virtual void abandon(io_operation& op) noexcept;
-  /// A member of `chain` (see link()) has ended, on the thread that runs this multiplexer: perform() says
+  /// A member of `chain` (see async_link) has ended, on the thread that runs this multiplexer: perform() says
   /// whether it was the last. A multiplexer without this performs the chain from time to time.
   virtual void member_ended(io_operation& chain) noexcept;
   /// Where this thread's operations are started, if several threads run this and it is one of them: known

@@ -87,7 +87,7 @@ TEST_P(link, runs_its_members_in_their_order) {
   auto from = make_file("hello world");
   auto to = make_file();
   char room[5];
-  started op{unio::link(async_read(from, {mutable_buffer(room), 6}),
+  started op{unio::async_link(async_read(from, {mutable_buffer(room), 6}),
                         async_write(to, {const_buffer(room, 5), 2}), unio::async_barrier(to))};
   drive([&] { return op.finished(); });
   ASSERT_EQ(op.values, 1);
@@ -107,7 +107,7 @@ TEST_P(link, runs_its_members_in_their_order) {
 TEST_P(link, tells_nobody_before_the_last_has_ended) {
   auto a = make_pipe(), b = make_pipe();
   char room[2][3];
-  started op{unio::link(async_read(a.reader, mutable_buffer(room[0])),
+  started op{unio::async_link(async_read(a.reader, mutable_buffer(room[0])),
                         async_read(b.reader, mutable_buffer(room[1])))};
   turns();
   put(b.writer, "two");
@@ -126,7 +126,7 @@ TEST_P(link, ends_with_a_transfer_that_is_short) {
   auto from = make_file("abc");
   auto to = make_file();
   char room[8];
-  auto r = unio::sync_link(async_read(from, {mutable_buffer(room), 0}),
+  auto r = unio::link(async_read(from, {mutable_buffer(room), 0}),
                            async_write(to, {const_buffer(room, 8), 0}), unio::async_barrier(to));
   EXPECT_FALSE(r);
   EXPECT_EQ(r.completed(), 0u);
@@ -143,7 +143,7 @@ TEST_P(link, ends_with_a_failure_in_the_middle) {
   auto p = make_pipe();
   auto broken = make_pipe();
   ASSERT_TRUE(broken.reader.close());
-  auto r = unio::sync_link(async_write(p.writer, const_buffer("abc", 3)),
+  auto r = unio::link(async_write(p.writer, const_buffer("abc", 3)),
                            async_write(broken.writer, const_buffer("d", 1)),
                            async_write(p.writer, const_buffer("ef", 2)));
   EXPECT_EQ(r.completed(), 1u);
@@ -158,7 +158,7 @@ TEST_P(link, carries_bytes_through_a_buffer_that_its_members_share) {
   auto a = make_pipe(), b = make_pipe();
   char room[4];
   started op{
-      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)),
+      unio::async_link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)),
                  async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)))};
   turns();
   put(a.writer, "abcd");
@@ -174,7 +174,7 @@ TEST_P(link, is_started_again_with_other_requests) {
   auto to = make_file();
   char room[3];
   watched op{
-      unio::link(async_read(from, {mutable_buffer(room), 0}), async_write(to, {const_buffer(room, 3), 0}))};
+      unio::async_link(async_read(from, {mutable_buffer(room), 0}), async_write(to, {const_buffer(room, 3), 0}))};
   for (unsigned i = 0; i != 3; ++i) {
     if (i != 0) {
       op.reset();
@@ -197,10 +197,10 @@ TEST_P(link, is_started_again_with_other_requests) {
 TEST_P(link, may_be_a_member_of_another) {
   auto a = make_pipe(), b = make_pipe();
   char room[3], more[3];
-  started op{unio::link(
-      unio::link(async_write(b.writer, const_buffer("1", 1)), async_read(a.reader, mutable_buffer(room))),
+  started op{unio::async_link(
+      unio::async_link(async_write(b.writer, const_buffer("1", 1)), async_read(a.reader, mutable_buffer(room))),
       async_write(b.writer, const_buffer("2", 1)),
-      unio::link(async_read(a.reader, mutable_buffer(more)), async_write(b.writer, const_buffer("3", 1))))};
+      unio::async_link(async_read(a.reader, mutable_buffer(more)), async_write(b.writer, const_buffer("3", 1))))};
   turns();
   EXPECT_EQ(get(b.reader), "1");
   put(a.writer, "abc");
@@ -220,7 +220,7 @@ TEST_P(link, closes_as_its_last_member) {
   auto a = make_pipe();
   int const fd = a.writer.native_handle();
   async_write last_words(a.writer, const_buffer("bye", 3));
-  started op{unio::link(std::move(last_words), unio::async_close(std::move(a.writer)))};
+  started op{unio::async_link(std::move(last_words), unio::async_close(std::move(a.writer)))};
   drive([&] { return op.finished(); });
   EXPECT_TRUE(op.result().has_value());
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
@@ -233,7 +233,7 @@ TEST_P(link, waits_until_the_kernel_has_let_go_of_a_buffer) {
   auto peer = listening.accept().value();
   socket.set_multiplexer(m_.get());
   std::vector<std::byte> const bytes(20'000);
-  started op{unio::link(unio::async_send_zero_copy(socket, const_buffer(bytes.data(), bytes.size())),
+  started op{unio::async_link(unio::async_send_zero_copy(socket, const_buffer(bytes.data(), bytes.size())),
                         async_no_op(m_.get()))};
   std::thread reader([&] {
     std::vector<std::byte> room(20'000);
@@ -262,7 +262,7 @@ TEST_P(link, of_operations_that_need_not_wait_uses_constant_stack) {
   };
   std::function<void()> next;
   auto op = unio::connect(
-      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(a.reader, mutable_buffer(room))),
+      unio::async_link(async_write(a.writer, const_buffer("x", 1)), async_read(a.reader, mutable_buffer(room))),
       again{&next});
   next = [&] {
     if (--left == 0) return;
@@ -286,7 +286,7 @@ TEST_P(link, of_many_goes_on_beside_others) {
   for (std::size_t i = 0; i != n; ++i) {
     auto& l = lanes[i];
     unio::start(
-        unio::link(async_read(pipes[2 * i].reader, mutable_buffer(l.room[0])),
+        unio::async_link(async_read(pipes[2 * i].reader, mutable_buffer(l.room[0])),
                    async_write(pipes[2 * i + 1].writer, const_buffer(l.room[0], 4)), async_no_op(m_.get()),
                    async_read(pipes[2 * i + 1].reader, mutable_buffer(l.room[1]))),
         [&](auto r) {
@@ -305,7 +305,7 @@ TEST_P(link, of_many_goes_on_beside_others) {
 TEST_P(link, that_is_canceled_keeps_the_bytes_that_moved) {
   auto a = make_pipe(), b = make_pipe();
   char room[2][3];
-  started op{unio::link(async_read(a.reader, mutable_buffer(room[0])),
+  started op{unio::async_link(async_read(a.reader, mutable_buffer(room[0])),
                         async_read(b.reader, mutable_buffer(room[1])),
                         async_write(b.writer, const_buffer("x", 1)))};
   turns();
@@ -324,7 +324,7 @@ TEST_P(link, that_is_canceled_keeps_the_bytes_that_moved) {
 TEST_P(link, that_is_canceled_starts_nobody_after_one_that_may_have_begun) {
   auto file = make_file("abc");
   auto a = make_pipe();
-  started op{unio::link(unio::async_barrier(file), async_write(a.writer, const_buffer("x", 1)))};
+  started op{unio::async_link(unio::async_barrier(file), async_write(a.writer, const_buffer("x", 1)))};
   ASSERT_FALSE(op.finished()) << "a barrier on a file is never done at once";
   op.cancel();
   drive([&] { return op.finished(); });
@@ -340,7 +340,7 @@ TEST_P(link, has_a_deadline_for_the_whole) {
   char room[2][3];
   put(a.writer, "one");
   auto const began = std::chrono::steady_clock::now();
-  auto r = unio::sync_link(30ms, async_read(a.reader, mutable_buffer(room[0])),
+  auto r = unio::link(30ms, async_read(a.reader, mutable_buffer(room[0])),
                            async_read(a.reader, mutable_buffer(room[1]), 10s), async_no_op(m_.get()));
   EXPECT_GE(std::chrono::steady_clock::now() - began, 30ms);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 9s);
@@ -354,7 +354,7 @@ TEST_P(link, has_a_deadline_for_the_whole) {
 TEST_P(link, leaves_its_members_their_own_deadlines) {
   auto a = make_pipe();
   char room[3];
-  watched op{unio::link(20s, async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room), 10ms))};
+  watched op{unio::async_link(20s, async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room), 10ms))};
   for (int i = 0; i != 2; ++i) { // and keeps them
     op.reset();
     op.start();
@@ -368,7 +368,7 @@ TEST_P(link, starts_nobody_after_its_deadline) {
   auto a = make_pipe();
   unio::timer_handle timer(20ms, m_.get());
   auto const now = std::chrono::steady_clock::now();
-  watched op{unio::link(now + 1ms, async_no_op(m_.get()), async_write(a.writer, const_buffer("x", 1)))};
+  watched op{unio::async_link(now + 1ms, async_no_op(m_.get()), async_write(a.writer, const_buffer("x", 1)))};
   std::this_thread::sleep_until(now + 2ms);
   op.start();
   drive([&] { return op.finished(); });
@@ -381,7 +381,7 @@ TEST_P(link, that_may_not_wait_does_what_it_can) {
   auto a = make_pipe();
   char room[2][3];
   put(a.writer, "one");
-  auto r = unio::try_sync_link(async_read(a.reader, mutable_buffer(room[0])),
+  auto r = unio::try_link(async_read(a.reader, mutable_buffer(room[0])),
                                async_read(a.reader, mutable_buffer(room[1]), 10s),
                                async_write(a.writer, const_buffer("x", 1)));
   EXPECT_EQ(r.completed(), 1u);
@@ -396,7 +396,7 @@ TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
   auto a = make_pipe(), b = make_pipe();
   char room[3];
   started op{
-      unio::link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)))};
+      unio::async_link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)))};
   turns();
   ASSERT_TRUE(b.writer.close());
   ASSERT_TRUE(op.finished()) << "told before the number can be another's";
@@ -408,7 +408,7 @@ TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe();
   char room[3];
   started op{
-      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room)))};
+      unio::async_link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room)))};
   turns();
   ASSERT_TRUE(a.writer.close());
   EXPECT_FALSE(op.finished());
@@ -423,8 +423,8 @@ TEST_P(link, goes_on_when_a_handle_that_a_chain_in_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe(), c = make_pipe();
   int const first = b.reader.native_handle(), second = c.reader.native_handle();
   char room[2][3];
-  started op{unio::link(
-      unio::link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room[0])),
+  started op{unio::async_link(
+      unio::async_link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room[0])),
                  async_read(c.reader, mutable_buffer(room[1]))),
       async_write(a.writer, const_buffer("y", 1)))};
   turns();
@@ -449,7 +449,7 @@ TEST_P(link, may_be_destroyed_in_flight) {
     char room[2][3];
     test::tally told;
     {
-      auto op = unio::connect(unio::link(async_read(a.reader, mutable_buffer(room[0])),
+      auto op = unio::connect(unio::async_link(async_read(a.reader, mutable_buffer(room[0])),
                                          async_read(a.reader, mutable_buffer(room[1])),
                                          async_write(b.writer, const_buffer("x", 1))),
                               test::tell{&told});
@@ -475,7 +475,7 @@ TEST_P(link, that_is_destroyed_gives_back_what_its_members_have_obtained) {
   {
     auto client = unio::socket_handle::connected_to(listening.local_endpoint().value()).value();
     char room[3];
-    started op{unio::link(unio::async_accept(listening), async_read(a.reader, mutable_buffer(room)))};
+    started op{unio::async_link(unio::async_accept(listening), async_read(a.reader, mutable_buffer(room)))};
     drive([&] { return op.completed_members() == 1; });
   }
   EXPECT_EQ(test::open_descriptors(), before);
@@ -487,7 +487,7 @@ TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
   char room[3];
   {
     started op{
-        unio::link(async_read(a.reader, mutable_buffer(room)), unio::async_close(std::move(b.writer)))};
+        unio::async_link(async_read(a.reader, mutable_buffer(room)), unio::async_close(std::move(b.writer)))};
     turns();
   }
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
@@ -497,7 +497,7 @@ TEST_P(link, ends_with_its_multiplexer) {
   auto a = make_pipe();
   char room[3];
   started op{
-      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()))};
+      unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()))};
   turns();
   a.reader.set_multiplexer(nullptr);
   a.writer.set_multiplexer(nullptr);
@@ -514,7 +514,7 @@ TEST_P(link, in_a_child_made_by_fork_is_only_memory) {
   using chain = unio::async_link<async_no_op, async_read, async_no_op>;
   std::optional<started<chain>> op;
   op.emplace(
-      unio::link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get())));
+      unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get())));
   turns();
   EXPECT_EQ(test::in_child([&] {
               bool const fine = op->poll() == unio::io_status::completed && op->values == 1 &&
@@ -533,7 +533,7 @@ TEST_P(link, goes_on_when_io_uring_is_forbidden_under_way) {
   if (GetParam() != "uring") GTEST_SKIP() << "there is no ring to forbid";
   auto a = make_pipe();
   char room[3], more[3];
-  started op{unio::link(async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()),
+  started op{unio::async_link(async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()),
                         async_read(a.reader, mutable_buffer(more)))};
   turns();
   test::failing_calls calls;
@@ -569,7 +569,7 @@ TEST_P(link, is_run_by_the_thread_of_many_that_started_it) {
   char room[3];
   int ended = 0;
   auto const body = [&] {
-    unio::start(unio::link(async_no_op(shared.get()), async_read(p.reader, mutable_buffer(room)),
+    unio::start(unio::async_link(async_no_op(shared.get()), async_read(p.reader, mutable_buffer(room)),
                            async_write(p.writer, const_buffer(room, 3))),
                 [&](auto r) {
                   EXPECT_TRUE(r.has_value());
@@ -603,7 +603,7 @@ TEST_P(link, is_stopped_with_the_task_that_awaits_it) {
 }
 
 template <std::size_t... I> auto reads_of_a_byte(unio::io_handle& h, char& room, std::index_sequence<I...>) {
-  return unio::link((static_cast<void>(I), async_read(h, mutable_buffer(&room, 1)))...);
+  return unio::async_link((static_cast<void>(I), async_read(h, mutable_buffer(&room, 1)))...);
 }
 
 // Requests of other threads are queued through a link that must be found however large the operation is.

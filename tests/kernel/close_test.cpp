@@ -470,7 +470,7 @@ DRIVER_TEST(kernel_close, by_another_thread_ends_what_is_in_flight) {
 DRIVER_TEST(kernel_close, by_another_thread_ends_a_chain_before_it_meets_the_numbers_next_owner) {
   connection first = local_connection(&m), second = local_connection(nullptr);
   std::array<char, 4> memory{};
-  started chain{unio::link(unio::async_read(first.socket, unio::mutable_buffer(memory)),
+  started chain{unio::async_link(unio::async_read(first.socket, unio::mutable_buffer(memory)),
                            unio::async_write(second.socket, unio::const_buffer("x", 1)))};
   submit_all(m);
   std::atomic<bool> closed = false;

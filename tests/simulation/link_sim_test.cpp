@@ -136,7 +136,7 @@ TEST(simulated_link, blocking_is_the_same) {
     std::array<std::byte, 4> room{};
     s.after(10us, [&] { give(in.writer, fed, 1); });
     s.after(2ms, [&] { give(in.writer, fed, 1); });
-    auto const r = unio::sync_link(1ms, async_read(in.reader, unio::mutable_buffer(room.data(), 1)),
+    auto const r = unio::link(1ms, async_read(in.reader, unio::mutable_buffer(room.data(), 1)),
                                    async_write(out.writer, unio::const_buffer(room.data(), 1)),
                                    async_read(in.reader, unio::mutable_buffer(room.data(), 1)),
                                    async_write(out.writer, unio::const_buffer(room.data(), 1)));
