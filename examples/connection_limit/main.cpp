@@ -42,7 +42,7 @@ unio::task<> serve_at_most(unio::listening_socket_handle& listening, std::uint32
   };
   auto first = co_await places.co_acquire(); // for the connection that is accepted next
   if (!first) co_return;
-  (void)co_await unio::for_each_connection(listening, admit);
+  (void)co_await unio::co_for_each_connection(listening, admit);
   co_await connections.co_join();
 }
 

@@ -18,7 +18,7 @@ unio::task<> echo(unio::socket_handle socket) {
 
 unio::task<unio::result<void>> serve(unio::listening_socket_handle& listening) {
   unio::task_group connections(co_await unio::this_coro::environment);
-  co_return co_await unio::for_each_connection(
+  co_return co_await unio::co_for_each_connection(
       listening, [&](unio::socket_handle socket) { connections.start(echo(std::move(socket))); });
 }
 

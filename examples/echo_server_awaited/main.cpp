@@ -66,7 +66,7 @@ class server {
     auto const says = [](std::error_code why) {
       std::fprintf(stderr, "accept: %s\n", why.message().c_str());
     };
-    unio::result<void> const ended = co_await unio::for_each_connection(listening_, serve, says);
+    unio::result<void> const ended = co_await unio::co_for_each_connection(listening_, serve, says);
     if (ended.error() == unio::condition::canceled) co_return;
     says(ended.error());
     failed_ = true;

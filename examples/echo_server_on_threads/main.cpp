@@ -50,8 +50,8 @@ class server {
   }
 
   unio::task<> accept_connections() {
-    (void)co_await unio::for_each_connection(listening_,
-                                             [this](unio::socket_handle s) { start(echo(std::move(s))); });
+    (void)co_await unio::co_for_each_connection(listening_,
+                                                [this](unio::socket_handle s) { start(echo(std::move(s))); });
   }
 
   unio::task<> echo(unio::socket_handle socket) {

@@ -116,7 +116,7 @@ unio::task<unio::result<void>> serve_all(unio::listening_socket_handle& listenin
                                          unio::path_handle const& root) {
   unio::task_group connections(co_await unio::this_coro::environment);
   auto const start = [&](unio::socket_handle s) { connections.start(serve(std::move(s), root)); };
-  unio::result<void> const ended = co_await unio::for_each_connection(listening, start);
+  unio::result<void> const ended = co_await unio::co_for_each_connection(listening, start);
   co_await connections.co_join();
   co_return ended;
 }

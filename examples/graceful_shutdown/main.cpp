@@ -39,7 +39,7 @@ unio::task<> serve(unio::socket_handle socket, std::chrono::milliseconds work, t
 unio::task<unio::result<void>> accept_until_stopped(unio::listening_socket_handle& listening,
                                                     unio::task_group& connections,
                                                     std::chrono::milliseconds work, tally& all) {
-  co_return co_await unio::for_each_connection(
+  co_return co_await unio::co_for_each_connection(
       listening, [&](unio::socket_handle s) { connections.start(serve(std::move(s), work, all)); });
 }
 

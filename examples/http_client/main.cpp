@@ -85,7 +85,7 @@ unio::task<std::string> read_head(unio::buffered_stream& from) {
 // Shows it, or says where it is: an absolute URL, or a target on the same host.
 unio::task<std::string> get(http::url const& from, unio::tls_context const& trust) {
   std::string const there = from.host_and_port();
-  auto socket = value(co_await unio::connect_to(there), there);
+  auto socket = value(co_await unio::co_connect_to(there), there);
   unio::tls_stream secure(socket, trust, from.name());
   if (from.is_secure) {
     auto const met = co_await secure.co_handshake();

@@ -194,7 +194,7 @@ unio::task<int> get_all(std::vector<std::string> urls) {
     auto const accept = [](std::shared_ptr<unio::listening_socket_handle> l,
                            unio::task_group& group) -> unio::task<> {
       auto const start = [&](unio::socket_handle s) { group.start(serve(std::move(s))); };
-      (void)co_await unio::for_each_connection(*l, start);
+      (void)co_await unio::co_for_each_connection(*l, start);
     };
     server.start(accept(listening, server));
   }

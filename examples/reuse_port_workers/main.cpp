@@ -26,8 +26,8 @@ struct worker {
 
  private:
   unio::task<> accept_connections() {
-    (void)co_await unio::for_each_connection(listener,
-                                             [this](unio::socket_handle s) { return serve(std::move(s)); });
+    (void)co_await unio::co_for_each_connection(
+        listener, [this](unio::socket_handle s) { return serve(std::move(s)); });
   }
   unio::task<> serve(unio::socket_handle connection) {
     ++served;

@@ -39,7 +39,7 @@ task<> serves(unio::socket_handle connection) {
 
 task<> serves_all(unio::listening_socket_handle& listening) {
   unio::task_group connections(co_await unio::this_coro::environment);
-  (void)co_await unio::for_each_connection(
+  (void)co_await unio::co_for_each_connection(
       listening, [&](unio::socket_handle s) { connections.start(serves(std::move(s))); });
   co_await connections.co_join();
 }

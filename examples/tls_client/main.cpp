@@ -20,7 +20,7 @@ namespace {
 
 unio::task<std::string> fetch(std::string host, std::string port, unio::tls_context trust) {
   std::string const there = host + ":" + port;
-  unio::socket_handle socket = (co_await unio::connect_to(there)).value();
+  unio::socket_handle socket = (co_await unio::co_connect_to(there)).value();
   unio::tls_stream secure(socket, trust, host);
   if (!co_await secure.co_handshake()) throw std::runtime_error(secure.why());
   std::string const request = "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n";

@@ -1,12 +1,12 @@
 // unio/accept_loop.hpp: accepts a server's connections, and survives shortages of descriptors and memory.
 //
-//   for_each_connection(listener, f)   within a coroutine: accepts until stopped or the socket fails
+//   co_for_each_connection(listener, f)   within a coroutine: accepts until stopped or the socket fails
 //
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
-//   result<void> const ended = co_await for_each_connection(listener, start);
+//   result<void> const ended = co_await co_for_each_connection(listener, start);
 //
-// Thread safety  for_each_connection() runs where its coroutine does: one loop for a socket at a time, which
-//                no other thread uses meanwhile but to end the loop by its stop token
+// Thread safety  co_for_each_connection() runs where its coroutine does: one loop for a socket at a time,
+//                which no other thread uses meanwhile but to end the loop by its stop token
 
 #pragma once
 
@@ -35,8 +35,8 @@ struct tell_nobody;
 /// Source        accept(2). async_accept_many is the same for receivers
 template <class F, class OnShortage = detail::tell_nobody>
   requires(std::invocable<F&, socket_handle> && std::invocable<OnShortage&, std::error_code>)
-[[nodiscard]] task<result<void>> for_each_connection(listening_socket_handle& listener, F f,
-                                                     OnShortage on_shortage = {});
+[[nodiscard]] task<result<void>> co_for_each_connection(listening_socket_handle& listener, F f,
+                                                        OnShortage on_shortage = {});
 
 } // namespace unio
 

@@ -1,8 +1,8 @@
 // unio/connect_any.hpp: connecting to the first of several addresses that answers ("Happy Eyeballs").
 //
-//   connect_any(addresses, 10s)   within a coroutine
+//   connect_any(addresses, 10s)   blocking
+//   co_connect_any                the same within a coroutine
 //   async_connect_any             the same as an operation with a receiver
-//   sync_connect_any              the same for a thread that waits
 //   connect_any_options           how long an attempt is alone; what is reported of the attempts
 //
 // unio/unio.hpp does not include this header, nor unio/async_task.hpp.
@@ -35,7 +35,7 @@ struct connect_any_options {
   std::string* why = nullptr; ///< if given, set on failure to a sentence: each address and its error
 };
 
-/// Within a coroutine: connects to one of these addresses, racing them as RFC 8305 says.
+/// Connects to one of these addresses, racing them as RFC 8305 says.
 ///
 /// Effects       tries them in their order, but the families in turns, beginning with that of the first
 /// Returns       the socket that was connected first. The others are closed, also those that connected
@@ -45,22 +45,30 @@ struct connect_any_options {
 ///               condition::canceled. It names the address that it is about, if there is one.
 ///               std::bad_alloc, after all attempts have ended
 /// Deadline      bounds all attempts together
-/// Cancellation  by the environment's stop token, at any point; no socket stays open
+/// Cancellation  by the environment's stop token, at any point; no socket stays open. The blocking
+///               form cannot be cancelled
 /// Lifetime      the addresses, and what the options point to, outlive it
 /// Cost          two frames and a block from the pool for each attempt, and for what starts them; no
 ///               allocation after warm-up; a timer while there is another address
+/// Runs as       blocking: it drives the calling thread's own multiplexer meanwhile, and throws as run()
 /// Source        RFC 8305 §4, §5
-UNIO_API task<result<socket_handle>> connect_any(std::span<endpoint const> to, deadline d = {},
-                                                 connect_any_options options = {});
+UNIO_API result<socket_handle> connect_any(std::span<endpoint const> to, deadline d = {},
+                                           connect_any_options options = {});
 
-/// connect_any(), awaited by a receiver: see unio/async_task.hpp.
+/// The same within a coroutine.
+UNIO_API task<result<socket_handle>> co_connect_any(std::span<endpoint const> to, deadline d = {},
+                                                    connect_any_options options = {});
+
+/// The same, awaited by a receiver: see unio/async_task.hpp.
 [[nodiscard]] UNIO_API async_task<result<socket_handle>> async_connect_any(std::span<endpoint const> to,
                                                                            deadline d = {},
                                                                            connect_any_options options = {});
 
-/// connect_any(), blocking: drives the calling thread's own multiplexer meanwhile. Throws as run().
-UNIO_API result<socket_handle> sync_connect_any(std::span<endpoint const> to, deadline d = {},
-                                                connect_any_options options = {});
+/// The old name of connect_any().
+[[deprecated("use connect_any")]] inline result<socket_handle> sync_connect_any(
+    std::span<endpoint const> to, deadline d = {}, connect_any_options options = {}) {
+  return connect_any(to, d, options);
+}
 
 /// "192.0.2.1:443: Connection refused; [2001:db8::1]:443: …"; without those that were overtaken. Throws
 /// std::bad_alloc. Cost: a text for each attempt.
@@ -71,7 +79,7 @@ namespace detail {
 /// What connects to one address. `context` is passed on.
 using connector = task<result<socket_handle>> (*)(void* context, endpoint const& to, deadline d);
 
-/// connect_any() with attempts of another kind: of the simulation, say.
+/// co_connect_any() with attempts of another kind: of the simulation, say.
 UNIO_API task<result<socket_handle>> connect_first(std::span<endpoint const> to, deadline d,
                                                    connect_any_options options, connector connect,
                                                    void* context);

@@ -1,7 +1,7 @@
 // unio/connect_to.hpp: connecting to a host by its name.
 //
-//   connect_to("example.org:443", 10s)   within a coroutine: resolves and races
-//   async_connect_to, sync_connect_to    the same with a receiver; blocking
+//   connect_to("example.org:443", 10s)   blocking: resolves and races
+//   co_connect_to, async_connect_to      the same within a coroutine; with a receiver
 //   parse_host_port                      example.org:443   127.0.0.1:80   [::1]:80
 //
 // Link with unio::net.
@@ -23,7 +23,7 @@ struct connect_to_options {
   std::string* why = nullptr; ///< if given, set on failure to a sentence that names the host and what failed
 };
 
-/// Within a coroutine: connects to "HOST:PORT", which may be whatever parse_endpoint() reads, or a name.
+/// Connects to "HOST:PORT", which may be whatever parse_endpoint() reads, or a name.
 ///
 /// Effects       resolves the name and races its addresses as connect_any(). Addresses of one family do not
 ///               wait for those of the other for longer than `family_delay`; if none of them answers, the
@@ -32,21 +32,28 @@ struct connect_to_options {
 /// Errors        error::invalid_address for a text without a host or a port; those of
 ///               resolver::co_resolve() and connect_any(); condition::timed_out, canceled
 /// Deadline      bounds all of it together
-/// Cancellation  by the environment's stop token, at any point
+/// Cancellation  by the environment's stop token, at any point. The blocking form cannot be cancelled
 /// Lifetime      the resolver, and what the options point to, outlive it; the text need not
 /// Cost          that of resolver::co_resolve() and connect_any(), and a frame
+/// Runs as       blocking: it drives the calling thread's own multiplexer meanwhile, and throws as run()
 /// Source        RFC 8305
-UNIO_API task<result<socket_handle>> connect_to(std::string_view host_and_port, deadline d = {},
-                                                connect_to_options options = {});
+UNIO_API result<socket_handle> connect_to(std::string_view host_and_port, deadline d = {},
+                                          connect_to_options options = {});
 
-/// connect_to(), awaited by a receiver: see unio/async_task.hpp.
+/// The same within a coroutine.
+UNIO_API task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadline d = {},
+                                                   connect_to_options options = {});
+
+/// The same, awaited by a receiver: see unio/async_task.hpp.
 [[nodiscard]] UNIO_API async_task<result<socket_handle>> async_connect_to(std::string_view host_and_port,
                                                                           deadline d = {},
                                                                           connect_to_options options = {});
 
-/// connect_to(), blocking: drives the calling thread's own multiplexer meanwhile. Throws as run().
-UNIO_API result<socket_handle> sync_connect_to(std::string_view host_and_port, deadline d = {},
-                                               connect_to_options options = {});
+/// The old name of connect_to().
+[[deprecated("use connect_to")]] inline result<socket_handle> sync_connect_to(
+    std::string_view host_and_port, deadline d = {}, connect_to_options options = {}) {
+  return connect_to(host_and_port, d, options);
+}
 
 struct host_port {
   std::string_view host; ///< without brackets; refers to the text

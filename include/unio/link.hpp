@@ -2,7 +2,7 @@
 //
 //   link(a, b, …), link(deadline, a, b, …)          runs them, blocking
 //   co_link(…)                                      the same, awaited
-//   async_link(…)                                   describes it, to be connected or given a handler: a sender
+//   async_link(…)                                   a sender, to be connected or given a handler
 //   try_link(…), try_co_link(…), try_async_link(…)  no member waits
 //   link_result                                     the members' results, and how far the chain came
 //

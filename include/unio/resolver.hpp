@@ -6,7 +6,7 @@
 //
 //   unio::resolver names;
 //   auto const found = co_await names.co_resolve("example.org", 443, 5s);
-//   auto const socket = co_await unio::connect_any(*found, 10s);
+//   auto const socket = co_await unio::co_connect_any(*found, 10s);
 //
 // unio/connect_to.hpp does both. Link with unio::net, which needs c-ares.
 

@@ -5,7 +5,7 @@
 //
 //   task_group group(co_await this_coro::environment);
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
-//   result<void> const ended = co_await for_each_connection(listener, start); // unio/accept_loop.hpp
+//   result<void> const ended = co_await co_for_each_connection(listener, start); // unio/accept_loop.hpp
 //   co_await group.co_join();
 //   if (ended.error() != condition::canceled) co_return ended; // why it accepts no more
 

@@ -195,19 +195,18 @@ task<result<socket_handle>> detail::connect_first(std::span<endpoint const> to, 
   co_return error;
 }
 
-task<result<socket_handle>> connect_any(std::span<endpoint const> to, deadline d,
-                                        connect_any_options options) {
+task<result<socket_handle>> co_connect_any(std::span<endpoint const> to, deadline d,
+                                           connect_any_options options) {
   return detail::connect_first(to, d, options, &connect_socket, nullptr);
 }
 
 async_task<result<socket_handle>> async_connect_any(std::span<endpoint const> to, deadline d,
                                                     connect_any_options options) {
-  return async_task<result<socket_handle>>(connect_any(to, d, options));
+  return async_task<result<socket_handle>>(co_connect_any(to, d, options));
 }
 
-result<socket_handle> sync_connect_any(std::span<endpoint const> to, deadline d,
-                                       connect_any_options options) {
-  return run(connect_any(to, d, options));
+result<socket_handle> connect_any(std::span<endpoint const> to, deadline d, connect_any_options options) {
+  return run(co_connect_any(to, d, options));
 }
 
 std::string to_string(std::span<connect_attempt const> attempts) {

@@ -66,7 +66,7 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
       explain("it is an address of another family");
       co_return detail::failed_with(make_error_code(resolve_error::no_data), "connect_to", text);
     }
-    result<socket_handle> s = co_await connect_any(to, limit, racing);
+    result<socket_handle> s = co_await co_connect_any(to, limit, racing);
     if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
     co_return s;
   }
@@ -83,7 +83,7 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
     explain("looking up the name: " + found.error().code().message());
     co_return found.error();
   }
-  result<socket_handle> s = co_await connect_any(*found, limit, racing);
+  result<socket_handle> s = co_await co_connect_any(*found, limit, racing);
   if (is_over(s.error()) || o.family != address_family::unspecified) {
     if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
     co_return s;
@@ -96,7 +96,7 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
         found->front().family() == address_family::ipv4 ? address_family::ipv6 : address_family::ipv4;
     io_result<endpoint_list> const others = co_await names.co_resolve(parts.host, parts.port, limit, asking);
     if (others.has_value()) {
-      result<socket_handle> second = co_await connect_any(*others, limit, racing);
+      result<socket_handle> second = co_await co_connect_any(*others, limit, racing);
       if (is_over(second.error())) s = std::move(second);
     } else if (is_over(others.error())) {
       s = others.error();
@@ -108,19 +108,18 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
 
 } // namespace
 
-task<result<socket_handle>> connect_to(std::string_view host_and_port, deadline d,
-                                       connect_to_options options) {
+task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadline d,
+                                          connect_to_options options) {
   return connect_to_text(std::string(host_and_port), d, options);
 }
 
 async_task<result<socket_handle>> async_connect_to(std::string_view host_and_port, deadline d,
                                                    connect_to_options options) {
-  return async_task<result<socket_handle>>(connect_to(host_and_port, d, options));
+  return async_task<result<socket_handle>>(co_connect_to(host_and_port, d, options));
 }
 
-result<socket_handle> sync_connect_to(std::string_view host_and_port, deadline d,
-                                      connect_to_options options) {
-  return run(connect_to(host_and_port, d, options));
+result<socket_handle> connect_to(std::string_view host_and_port, deadline d, connect_to_options options) {
+  return run(co_connect_to(host_and_port, d, options));
 }
 
 result<host_port> parse_host_port(std::string_view text, std::string* why) {

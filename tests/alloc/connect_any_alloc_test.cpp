@@ -24,7 +24,7 @@ TEST(alloc_connect_any, costs_nothing_once_warm) {
         test::costs before;
         for (int i = -100; i != 100; ++i) {
           if (i == 0) before = test::costs_so_far();
-          result<socket_handle> const s = co_await connect_any(to, 10s);
+          result<socket_handle> const s = co_await co_connect_any(to, 10s);
           if (!s.has_value() || !l.accept().has_value()) co_return test::costs{1'000'000, 0};
         }
         co_return test::costs_so_far() - before;

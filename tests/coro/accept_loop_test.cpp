@@ -1,4 +1,4 @@
-// unio/accept_loop.hpp: for_each_connection. What it does when descriptors are short is in
+// unio/accept_loop.hpp: co_for_each_connection. What it does when descriptors are short is in
 // tests/kernel/accept_test.cpp, and at random in tests/simulation/accept_loop_sim_test.cpp.
 
 #include "support/drivers.hpp"
@@ -37,7 +37,7 @@ task<> echoes_once(socket_handle s) {
 }
 
 // As the headers show it.
-TEST(for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
+TEST(co_for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
   listening_socket_handle listener = listening();
   run([](listening_socket_handle& l) -> task<> {
     int served = 0;
@@ -48,7 +48,7 @@ TEST(for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
         ++n;
         group.start(echoes_once(std::move(s)));
       };
-      result<void> const ended = co_await for_each_connection(at, start);
+      result<void> const ended = co_await co_for_each_connection(at, start);
       co_await group.co_join();
       co_return ended;
     };
@@ -65,12 +65,13 @@ TEST(for_each_connection, starts_a_task_for_each_until_it_is_stopped) {
     EXPECT_EQ(r.index, 1u);
     EXPECT_EQ(std::get<0>(r.outcomes)->error(), condition::canceled);
     EXPECT_EQ(served, 3);
-    result<void> const in_time = co_await timeout(1ms, for_each_connection(l, [](socket_handle const&) {}));
+    result<void> const in_time =
+        co_await timeout(1ms, co_for_each_connection(l, [](socket_handle const&) {}));
     EXPECT_EQ(in_time.error(), condition::timed_out);
   }(listener));
 }
 
-TEST(for_each_connection, awaits_what_the_function_returns_before_it_accepts_the_next) {
+TEST(co_for_each_connection, awaits_what_the_function_returns_before_it_accepts_the_next) {
   listening_socket_handle listener = listening();
   std::vector<socket_handle> clients;
   for (int i = 0; i != 5; ++i) clients.push_back(client_of(listener));
@@ -85,35 +86,35 @@ TEST(for_each_connection, awaits_what_the_function_returns_before_it_accepts_the
     auto counts = [](int& n) -> task<> {
       for (int ms = 0; ms != 20'000 && n != 5; ++ms) (void)co_await co_sleep(1ms);
     };
-    (void)co_await when_any(for_each_connection(l, serve), counts(all));
+    (void)co_await when_any(co_for_each_connection(l, serve), counts(all));
     EXPECT_EQ(all, 5);
     EXPECT_EQ(most, 1);
   }(listener));
 }
 
-TEST(for_each_connection, ends_with_what_the_listening_socket_fails_with) {
+TEST(co_for_each_connection, ends_with_what_the_listening_socket_fails_with) {
   listening_socket_handle listener = listening();
   socket_handle const client = client_of(listener);
   int shortages = 0;
   result<void> const ended = run([](listening_socket_handle& l, int& n) -> task<result<void>> {
     auto const closes = [&l](socket_handle const&) { ::shutdown(l.native_handle(), SHUT_RD); };
-    co_return co_await for_each_connection(l, closes, [&n](std::error_code) { ++n; });
+    co_return co_await co_for_each_connection(l, closes, [&n](std::error_code) { ++n; });
   }(listener, shortages));
   EXPECT_EQ(ended.error(), std::errc::invalid_argument);
   EXPECT_EQ(shortages, 0);
 }
 
-TEST(for_each_connection, says_why_there_is_no_driver) {
+TEST(co_for_each_connection, says_why_there_is_no_driver) {
   listening_socket_handle listener = listening();
   test::environment_variable const driver("UNIO_DRIVER", "no such driver");
   std::thread fresh([&listener] { // has no multiplexer yet
-    result<void> const ended = run(for_each_connection(listener, [](socket_handle const&) {}));
+    result<void> const ended = run(co_for_each_connection(listener, [](socket_handle const&) {}));
     EXPECT_EQ(ended.error(), error::unknown_driver);
   });
   fresh.join();
 }
 
-TEST(for_each_connection, calls_the_function_on_the_executor) {
+TEST(co_for_each_connection, calls_the_function_on_the_executor) {
   listening_socket_handle listener = listening();
   socket_handle const client = client_of(listener);
   thread_pool pool(1);
@@ -122,7 +123,7 @@ TEST(for_each_connection, calls_the_function_on_the_executor) {
       pool.executor(), [](listening_socket_handle& l, std::atomic<bool>& there) -> task<result<void>> {
         auto const here = std::this_thread::get_id();
         auto const looks = [&](socket_handle const&) { there = std::this_thread::get_id() == here; };
-        co_return co_await timeout(50ms, for_each_connection(l, looks));
+        co_return co_await timeout(50ms, co_for_each_connection(l, looks));
       }(listener, elsewhere));
   EXPECT_EQ(ended.error(), condition::timed_out);
   EXPECT_TRUE(elsewhere);

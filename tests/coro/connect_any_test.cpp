@@ -41,7 +41,7 @@ struct silent {
 TEST(connect_any, connects_to_the_only_address) {
   auto const l = listening();
   endpoint const at[] = {l.local_endpoint().value()};
-  auto const s = run(connect_any(at, 10s));
+  auto const s = run(co_connect_any(at, 10s));
   ASSERT_TRUE(s.has_value()) << s.error().message();
   EXPECT_EQ(s->remote_endpoint().value(), at[0]);
 }
@@ -50,7 +50,7 @@ TEST(connect_any, goes_on_to_the_next_address_when_one_refuses) {
   auto const l = listening();
   endpoint const at[] = {nobody(), l.local_endpoint().value()};
   std::vector<connect_attempt> attempts;
-  auto const s = run(connect_any(at, 10s, {.attempt_delay = 1h, .attempts = &attempts}));
+  auto const s = run(co_connect_any(at, 10s, {.attempt_delay = 1h, .attempts = &attempts}));
   ASSERT_TRUE(s.has_value()) << s.error().message();
   ASSERT_EQ(attempts.size(), 2u);
   EXPECT_EQ(attempts[0].why, std::errc::connection_refused);
@@ -63,7 +63,7 @@ TEST(connect_any, passes_by_an_address_that_does_not_answer) {
   auto const l = listening();
   endpoint const at[] = {first.at(), l.local_endpoint().value()};
   std::vector<connect_attempt> attempts;
-  auto const s = run(connect_any(at, 60s, {.attempt_delay = 1ms, .attempts = &attempts}));
+  auto const s = run(co_connect_any(at, 60s, {.attempt_delay = 1ms, .attempts = &attempts}));
   ASSERT_TRUE(s.has_value()) << s.error().message();
   EXPECT_EQ(s->remote_endpoint().value(), at[1]);
   EXPECT_EQ(attempts.at(0).why, condition::canceled);
@@ -75,7 +75,7 @@ TEST(connect_any, tries_the_families_in_turns) {
   endpoint const six = endpoint::ipv6_loopback(four.port());
   endpoint const at[] = {six, six, four, l.local_endpoint().value()};
   std::vector<connect_attempt> attempts;
-  auto const s = run(connect_any(at, 60s, {.attempt_delay = 1h, .attempts = &attempts}));
+  auto const s = run(co_connect_any(at, 60s, {.attempt_delay = 1h, .attempts = &attempts}));
   ASSERT_TRUE(s.has_value());
   ASSERT_EQ(attempts.size(), 4u);
   EXPECT_EQ(attempts[0].to, six);
@@ -87,7 +87,7 @@ TEST(connect_any, tries_the_families_in_turns) {
 TEST(connect_any, reports_each_address_and_its_error) {
   endpoint const at[] = {nobody(), nobody()};
   std::string why;
-  auto const s = run(connect_any(at, 10s, {.why = &why}));
+  auto const s = run(co_connect_any(at, 10s, {.why = &why}));
   EXPECT_EQ(s.error(), std::errc::connection_refused);
   std::string const reason = std::make_error_code(std::errc::connection_refused).message();
   EXPECT_EQ(why, to_string(at[0]) + ": " + reason + "; " + to_string(at[1]) + ": " + reason);
@@ -96,18 +96,18 @@ TEST(connect_any, reports_each_address_and_its_error) {
 TEST(connect_any, names_the_address_in_its_failure_and_in_that_of_each_attempt) {
   endpoint const at[] = {nobody(), nobody()};
   std::vector<connect_attempt> attempts;
-  auto const s = run(connect_any(at, 10s, {.attempts = &attempts}));
+  auto const s = run(co_connect_any(at, 10s, {.attempts = &attempts}));
   std::string const reason = ": " + std::make_error_code(std::errc::connection_refused).message();
   EXPECT_EQ(s.error().message(), "connect " + to_string(at[0]) + reason);
   ASSERT_EQ(attempts.size(), 2u);
   EXPECT_EQ(attempts[0].why.message(), "connect " + to_string(at[0]) + reason);
   EXPECT_EQ(attempts[1].why.message(), "connect " + to_string(at[1]) + reason);
-  EXPECT_STREQ(run(connect_any({}, 1s)).error().operation(), "connect");
+  EXPECT_STREQ(run(co_connect_any({}, 1s)).error().operation(), "connect");
 }
 
 TEST(connect_any, names_an_address_for_which_there_is_no_socket) {
   endpoint const at[] = {endpoint()};
-  failure const why = run(connect_any(at, 10s)).error();
+  failure const why = run(co_connect_any(at, 10s)).error();
   EXPECT_STREQ(why.operation(), "connect");
   EXPECT_EQ(why, std::errc::address_family_not_supported);
 }
@@ -115,20 +115,20 @@ TEST(connect_any, names_an_address_for_which_there_is_no_socket) {
 TEST(connect_any, prefers_what_another_host_says_to_what_this_one_cannot_reach) {
   // 255.255.255.255 is no host: a TCP connect to it fails at once with ENETUNREACH.
   endpoint const at[] = {endpoint::ipv4({255, 255, 255, 255}, 9), nobody()};
-  EXPECT_EQ(run(connect_any(at, 10s)).error(), std::errc::connection_refused);
+  EXPECT_EQ(run(co_connect_any(at, 10s)).error(), std::errc::connection_refused);
 }
 
 TEST(connect_any, fails_without_an_address) {
   std::string why;
-  EXPECT_EQ(run(connect_any({}, 1s, {.why = &why})).error(), std::errc::destination_address_required);
+  EXPECT_EQ(run(co_connect_any({}, 1s, {.why = &why})).error(), std::errc::destination_address_required);
   EXPECT_EQ(why, "there is no address to connect to");
 }
 
 TEST(connect_any, ends_when_the_time_for_all_is_over) {
   silent const nothing;
   endpoint const at[] = {nothing.at(), nobody(), nothing.at()};
-  EXPECT_EQ(run(connect_any(at, 30ms, {.attempt_delay = 1ms})).error(), condition::timed_out);
-  EXPECT_EQ(run(connect_any(at, 5ms, {.attempt_delay = 1h})).error(), condition::timed_out);
+  EXPECT_EQ(run(co_connect_any(at, 30ms, {.attempt_delay = 1ms})).error(), condition::timed_out);
+  EXPECT_EQ(run(co_connect_any(at, 5ms, {.attempt_delay = 1h})).error(), condition::timed_out);
 }
 
 TEST(connect_any, ends_when_it_is_asked_to_stop) {
@@ -140,9 +140,9 @@ TEST(connect_any, ends_when_it_is_asked_to_stop) {
     s.request_stop();
   };
   async_run(this_thread::multiplexer(), stops(stop));
-  EXPECT_EQ(run(connect_any(at, {}, {.attempt_delay = 1ms}), {.stop = stop.get_token()}).error(),
+  EXPECT_EQ(run(co_connect_any(at, {}, {.attempt_delay = 1ms}), {.stop = stop.get_token()}).error(),
             condition::canceled);
-  EXPECT_EQ(run(connect_any(at), {.stop = stop.get_token()}).error(), condition::canceled);
+  EXPECT_EQ(run(co_connect_any(at), {.stop = stop.get_token()}).error(), condition::canceled);
 }
 
 TEST(connect_any, may_be_destroyed_under_way) {
@@ -150,7 +150,7 @@ TEST(connect_any, may_be_destroyed_under_way) {
   endpoint const at[] = {nothing.at(), nothing.at()};
   auto const outcome = run([](std::span<endpoint const> to) -> task<std::error_code> {
     {
-      auto racing = connect_any(to, {}, {.attempt_delay = 1ms});
+      auto racing = co_connect_any(to, {}, {.attempt_delay = 1ms});
       result<socket_handle> const r = co_await timeout(5ms, std::move(racing));
       EXPECT_EQ(r.error(), condition::timed_out);
     }
@@ -166,8 +166,8 @@ TEST(connect_any, may_be_destroyed_under_way) {
 TEST(connect_any, waits_for_a_thread_that_waits) {
   auto const l = listening();
   endpoint const at[] = {nobody(), l.local_endpoint().value()};
-  EXPECT_TRUE(sync_connect_any(at, 10s).has_value());
-  EXPECT_EQ(sync_connect_any(std::span(at).first(1), 10s).error(), std::errc::connection_refused);
+  EXPECT_TRUE(connect_any(at, 10s).has_value());
+  EXPECT_EQ(connect_any(std::span(at).first(1), 10s).error(), std::errc::connection_refused);
 }
 
 // Keeps what it gets.
@@ -215,7 +215,7 @@ TEST(connect_any, runs_on_a_pool_of_threads) {
   std::vector<endpoint> const at = {nobody(), nobody(), l.local_endpoint().value(), nobody(),
                                     l.local_endpoint().value()};
   for (int i = 0; i != 100; ++i) {
-    auto const s = sync_wait(pool.executor(), connect_any(at, 60s, {.attempt_delay = 0ms}));
+    auto const s = sync_wait(pool.executor(), co_connect_any(at, 60s, {.attempt_delay = 0ms}));
     ASSERT_TRUE(s.has_value()) << s.error().message();
     EXPECT_EQ(s->remote_endpoint().value(), l.local_endpoint().value());
   }

@@ -252,7 +252,7 @@ TEST(fed_for_ever_by_sockets, receiving_ends_by_a_stop) {
 }
 
 task<ended> accepts(unio::listening_socket_handle& l) {
-  co_return co_await unio::for_each_connection(l, [](unio::socket_handle) {});
+  co_return co_await unio::co_for_each_connection(l, [](unio::socket_handle) {});
 }
 
 TEST(fed_for_ever_by_sockets, accepting_ends_by_a_stop) {

@@ -152,7 +152,7 @@ TEST_P(blocking, verbs_that_wait_for_others_all_drive) {
       auto q = test::pipe_on(set);
       soon const write(m, [&] { put(p.writer, "x"); });
       auto const r = unio::link(at_most, unio::async_read(p.reader, unio::mutable_buffer(memory, 1)),
-                                     unio::async_write(q.writer, unio::const_buffer("y", 1)));
+                                unio::async_write(q.writer, unio::const_buffer("y", 1)));
       EXPECT_TRUE(r.has_value()) << "link";
     }
     { // receive, where all buffers are lent

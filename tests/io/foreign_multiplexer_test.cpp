@@ -137,7 +137,7 @@ TEST(foreign_multiplexer, runs_chains) {
   auto p = test::pipe_on(&m);
   char memory[2][3];
   started op{unio::async_link(unio::async_read(p.reader, unio::mutable_buffer(memory[0])),
-                        unio::async_read(p.reader, unio::mutable_buffer(memory[1])))};
+                              unio::async_read(p.reader, unio::mutable_buffer(memory[1])))};
   test::put(p.writer, "xxx");
   for (int i = 0; i != 3; ++i) EXPECT_TRUE(m.run().has_value());
   EXPECT_EQ(op.completed_members(), 1U);

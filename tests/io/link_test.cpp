@@ -88,7 +88,7 @@ TEST_P(link, runs_its_members_in_their_order) {
   auto to = make_file();
   char room[5];
   started op{unio::async_link(async_read(from, {mutable_buffer(room), 6}),
-                        async_write(to, {const_buffer(room, 5), 2}), unio::async_barrier(to))};
+                              async_write(to, {const_buffer(room, 5), 2}), unio::async_barrier(to))};
   drive([&] { return op.finished(); });
   ASSERT_EQ(op.values, 1);
   EXPECT_EQ(op.ends, 1);
@@ -108,7 +108,7 @@ TEST_P(link, tells_nobody_before_the_last_has_ended) {
   auto a = make_pipe(), b = make_pipe();
   char room[2][3];
   started op{unio::async_link(async_read(a.reader, mutable_buffer(room[0])),
-                        async_read(b.reader, mutable_buffer(room[1])))};
+                              async_read(b.reader, mutable_buffer(room[1])))};
   turns();
   put(b.writer, "two");
   turns();
@@ -127,7 +127,7 @@ TEST_P(link, ends_with_a_transfer_that_is_short) {
   auto to = make_file();
   char room[8];
   auto r = unio::link(async_read(from, {mutable_buffer(room), 0}),
-                           async_write(to, {const_buffer(room, 8), 0}), unio::async_barrier(to));
+                      async_write(to, {const_buffer(room, 8), 0}), unio::async_barrier(to));
   EXPECT_FALSE(r);
   EXPECT_EQ(r.completed(), 0u);
   EXPECT_EQ(r.error(), condition::truncated);
@@ -144,8 +144,8 @@ TEST_P(link, ends_with_a_failure_in_the_middle) {
   auto broken = make_pipe();
   ASSERT_TRUE(broken.reader.close());
   auto r = unio::link(async_write(p.writer, const_buffer("abc", 3)),
-                           async_write(broken.writer, const_buffer("d", 1)),
-                           async_write(p.writer, const_buffer("ef", 2)));
+                      async_write(broken.writer, const_buffer("d", 1)),
+                      async_write(p.writer, const_buffer("ef", 2)));
   EXPECT_EQ(r.completed(), 1u);
   EXPECT_EQ(r.error(), std::errc::broken_pipe);
   EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
@@ -157,9 +157,9 @@ TEST_P(link, ends_with_a_failure_in_the_middle) {
 TEST_P(link, carries_bytes_through_a_buffer_that_its_members_share) {
   auto a = make_pipe(), b = make_pipe();
   char room[4];
-  started op{
-      unio::async_link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)),
-                 async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)))};
+  started op{unio::async_link(
+      async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)),
+      async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer(room, 4)))};
   turns();
   put(a.writer, "abcd");
   turns();
@@ -173,8 +173,8 @@ TEST_P(link, is_started_again_with_other_requests) {
   auto from = make_file("one two six");
   auto to = make_file();
   char room[3];
-  watched op{
-      unio::async_link(async_read(from, {mutable_buffer(room), 0}), async_write(to, {const_buffer(room, 3), 0}))};
+  watched op{unio::async_link(async_read(from, {mutable_buffer(room), 0}),
+                              async_write(to, {const_buffer(room, 3), 0}))};
   for (unsigned i = 0; i != 3; ++i) {
     if (i != 0) {
       op.reset();
@@ -197,10 +197,11 @@ TEST_P(link, is_started_again_with_other_requests) {
 TEST_P(link, may_be_a_member_of_another) {
   auto a = make_pipe(), b = make_pipe();
   char room[3], more[3];
-  started op{unio::async_link(
-      unio::async_link(async_write(b.writer, const_buffer("1", 1)), async_read(a.reader, mutable_buffer(room))),
-      async_write(b.writer, const_buffer("2", 1)),
-      unio::async_link(async_read(a.reader, mutable_buffer(more)), async_write(b.writer, const_buffer("3", 1))))};
+  started op{unio::async_link(unio::async_link(async_write(b.writer, const_buffer("1", 1)),
+                                               async_read(a.reader, mutable_buffer(room))),
+                              async_write(b.writer, const_buffer("2", 1)),
+                              unio::async_link(async_read(a.reader, mutable_buffer(more)),
+                                               async_write(b.writer, const_buffer("3", 1))))};
   turns();
   EXPECT_EQ(get(b.reader), "1");
   put(a.writer, "abc");
@@ -234,7 +235,7 @@ TEST_P(link, waits_until_the_kernel_has_let_go_of_a_buffer) {
   socket.set_multiplexer(m_.get());
   std::vector<std::byte> const bytes(20'000);
   started op{unio::async_link(unio::async_send_zero_copy(socket, const_buffer(bytes.data(), bytes.size())),
-                        async_no_op(m_.get()))};
+                              async_no_op(m_.get()))};
   std::thread reader([&] {
     std::vector<std::byte> room(20'000);
     for (std::size_t n = 0; n != 20'000;) n += peer.read(room).value().bytes();
@@ -261,9 +262,9 @@ TEST_P(link, of_operations_that_need_not_wait_uses_constant_stack) {
     void set_done() { (*next)(); }
   };
   std::function<void()> next;
-  auto op = unio::connect(
-      unio::async_link(async_write(a.writer, const_buffer("x", 1)), async_read(a.reader, mutable_buffer(room))),
-      again{&next});
+  auto op = unio::connect(unio::async_link(async_write(a.writer, const_buffer("x", 1)),
+                                           async_read(a.reader, mutable_buffer(room))),
+                          again{&next});
   next = [&] {
     if (--left == 0) return;
     op.reset();
@@ -285,14 +286,14 @@ TEST_P(link, of_many_goes_on_beside_others) {
   int ended = 0;
   for (std::size_t i = 0; i != n; ++i) {
     auto& l = lanes[i];
-    unio::start(
-        unio::async_link(async_read(pipes[2 * i].reader, mutable_buffer(l.room[0])),
-                   async_write(pipes[2 * i + 1].writer, const_buffer(l.room[0], 4)), async_no_op(m_.get()),
-                   async_read(pipes[2 * i + 1].reader, mutable_buffer(l.room[1]))),
-        [&](auto r) {
-          EXPECT_TRUE(r.has_value()) << r.error().message();
-          ++ended;
-        });
+    unio::start(unio::async_link(async_read(pipes[2 * i].reader, mutable_buffer(l.room[0])),
+                                 async_write(pipes[2 * i + 1].writer, const_buffer(l.room[0], 4)),
+                                 async_no_op(m_.get()),
+                                 async_read(pipes[2 * i + 1].reader, mutable_buffer(l.room[1]))),
+                [&](auto r) {
+                  EXPECT_TRUE(r.has_value()) << r.error().message();
+                  ++ended;
+                });
   }
   turns();
   for (std::size_t i = 0; i != n; ++i) put(pipes[2 * i].writer, "lane");
@@ -306,8 +307,8 @@ TEST_P(link, that_is_canceled_keeps_the_bytes_that_moved) {
   auto a = make_pipe(), b = make_pipe();
   char room[2][3];
   started op{unio::async_link(async_read(a.reader, mutable_buffer(room[0])),
-                        async_read(b.reader, mutable_buffer(room[1])),
-                        async_write(b.writer, const_buffer("x", 1)))};
+                              async_read(b.reader, mutable_buffer(room[1])),
+                              async_write(b.writer, const_buffer("x", 1)))};
   turns();
   put(a.writer, "one");
   turns();
@@ -341,7 +342,7 @@ TEST_P(link, has_a_deadline_for_the_whole) {
   put(a.writer, "one");
   auto const began = std::chrono::steady_clock::now();
   auto r = unio::link(30ms, async_read(a.reader, mutable_buffer(room[0])),
-                           async_read(a.reader, mutable_buffer(room[1]), 10s), async_no_op(m_.get()));
+                      async_read(a.reader, mutable_buffer(room[1]), 10s), async_no_op(m_.get()));
   EXPECT_GE(std::chrono::steady_clock::now() - began, 30ms);
   EXPECT_LT(std::chrono::steady_clock::now() - began, 9s);
   EXPECT_EQ(r.completed(), 1u);
@@ -382,8 +383,8 @@ TEST_P(link, that_may_not_wait_does_what_it_can) {
   char room[2][3];
   put(a.writer, "one");
   auto r = unio::try_link(async_read(a.reader, mutable_buffer(room[0])),
-                               async_read(a.reader, mutable_buffer(room[1]), 10s),
-                               async_write(a.writer, const_buffer("x", 1)));
+                          async_read(a.reader, mutable_buffer(room[1]), 10s),
+                          async_write(a.writer, const_buffer("x", 1)));
   EXPECT_EQ(r.completed(), 1u);
   EXPECT_EQ(r.error(), condition::would_block);
   EXPECT_EQ(r.get<0>().bytes_transferred(), 3u);
@@ -395,8 +396,8 @@ TEST_P(link, that_may_not_wait_does_what_it_can) {
 TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
   auto a = make_pipe(), b = make_pipe();
   char room[3];
-  started op{
-      unio::async_link(async_read(a.reader, mutable_buffer(room)), async_write(b.writer, const_buffer("x", 1)))};
+  started op{unio::async_link(async_read(a.reader, mutable_buffer(room)),
+                              async_write(b.writer, const_buffer("x", 1)))};
   turns();
   ASSERT_TRUE(b.writer.close());
   ASSERT_TRUE(op.finished()) << "told before the number can be another's";
@@ -407,8 +408,8 @@ TEST_P(link, is_canceled_by_closing_a_handle_that_it_has_not_come_to) {
 TEST_P(link, goes_on_when_a_handle_that_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe();
   char room[3];
-  started op{
-      unio::async_link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room)))};
+  started op{unio::async_link(async_write(a.writer, const_buffer("x", 1)),
+                              async_read(b.reader, mutable_buffer(room)))};
   turns();
   ASSERT_TRUE(a.writer.close());
   EXPECT_FALSE(op.finished());
@@ -423,10 +424,10 @@ TEST_P(link, goes_on_when_a_handle_that_a_chain_in_it_needs_no_more_is_closed) {
   auto a = make_pipe(), b = make_pipe(), c = make_pipe();
   int const first = b.reader.native_handle(), second = c.reader.native_handle();
   char room[2][3];
-  started op{unio::async_link(
-      unio::async_link(async_write(a.writer, const_buffer("x", 1)), async_read(b.reader, mutable_buffer(room[0])),
-                 async_read(c.reader, mutable_buffer(room[1]))),
-      async_write(a.writer, const_buffer("y", 1)))};
+  started op{unio::async_link(unio::async_link(async_write(a.writer, const_buffer("x", 1)),
+                                               async_read(b.reader, mutable_buffer(room[0])),
+                                               async_read(c.reader, mutable_buffer(room[1]))),
+                              async_write(a.writer, const_buffer("y", 1)))};
   turns();
   EXPECT_GT(unio::sys::in_flight(first), 0);
   put(b.writer, "abc");
@@ -450,8 +451,8 @@ TEST_P(link, may_be_destroyed_in_flight) {
     test::tally told;
     {
       auto op = unio::connect(unio::async_link(async_read(a.reader, mutable_buffer(room[0])),
-                                         async_read(a.reader, mutable_buffer(room[1])),
-                                         async_write(b.writer, const_buffer("x", 1))),
+                                               async_read(a.reader, mutable_buffer(room[1])),
+                                               async_write(b.writer, const_buffer("x", 1))),
                               test::tell{&told});
       op.start();
       if (stage != 0) turns();
@@ -496,8 +497,8 @@ TEST_P(link, closes_what_it_was_to_close_when_it_is_destroyed) {
 TEST_P(link, ends_with_its_multiplexer) {
   auto a = make_pipe();
   char room[3];
-  started op{
-      unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()))};
+  started op{unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)),
+                              async_no_op(m_.get()))};
   turns();
   a.reader.set_multiplexer(nullptr);
   a.writer.set_multiplexer(nullptr);
@@ -513,8 +514,8 @@ TEST_P(link, in_a_child_made_by_fork_is_only_memory) {
   char room[3];
   using chain = unio::async_link<async_no_op, async_read, async_no_op>;
   std::optional<started<chain>> op;
-  op.emplace(
-      unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get())));
+  op.emplace(unio::async_link(async_no_op(m_.get()), async_read(a.reader, mutable_buffer(room)),
+                              async_no_op(m_.get())));
   turns();
   EXPECT_EQ(test::in_child([&] {
               bool const fine = op->poll() == unio::io_status::completed && op->values == 1 &&
@@ -534,7 +535,7 @@ TEST_P(link, goes_on_when_io_uring_is_forbidden_under_way) {
   auto a = make_pipe();
   char room[3], more[3];
   started op{unio::async_link(async_read(a.reader, mutable_buffer(room)), async_no_op(m_.get()),
-                        async_read(a.reader, mutable_buffer(more)))};
+                              async_read(a.reader, mutable_buffer(more)))};
   turns();
   test::failing_calls calls;
   calls.fail<&unio::sys::table::io_uring_enter>(EPERM, {.times = test::which_calls::all});
@@ -570,7 +571,7 @@ TEST_P(link, is_run_by_the_thread_of_many_that_started_it) {
   int ended = 0;
   auto const body = [&] {
     unio::start(unio::async_link(async_no_op(shared.get()), async_read(p.reader, mutable_buffer(room)),
-                           async_write(p.writer, const_buffer(room, 3))),
+                                 async_write(p.writer, const_buffer(room, 3))),
                 [&](auto r) {
                   EXPECT_TRUE(r.has_value());
                   ++ended;

@@ -337,7 +337,7 @@ TEST_P(several, a_chain_that_no_thread_runs_yet_runs_or_ends) {
     auto p = make_pipe();
     char memory[2][1];
     watched op{unio::async_link(unio::async_read(p.reader, unio::mutable_buffer(memory[0])),
-                          unio::async_read(p.reader, unio::mutable_buffer(memory[1])))};
+                                unio::async_read(p.reader, unio::mutable_buffer(memory[1])))};
     op.start();
     if (runs) {
       put(p.writer.native_handle(), 2);

@@ -97,7 +97,7 @@ ISOLATED_TEST(kernel_accept, of_each_connection_pauses_without_descriptors_and_g
     std::error_code ended;
     unio::stop_source stop;
     unio::async_run(*m,
-                    unio::for_each_connection(
+                    unio::co_for_each_connection(
                         server, [&held](unio::socket_handle s) { held.push_back(std::move(s)); },
                         [&told](std::error_code e) { told.push_back(e); }),
                     [&ended](unio::task_outcome<unio::result<void>> o) { ended = (*o).error(); },

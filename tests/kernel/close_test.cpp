@@ -471,7 +471,7 @@ DRIVER_TEST(kernel_close, by_another_thread_ends_a_chain_before_it_meets_the_num
   connection first = local_connection(&m), second = local_connection(nullptr);
   std::array<char, 4> memory{};
   started chain{unio::async_link(unio::async_read(first.socket, unio::mutable_buffer(memory)),
-                           unio::async_write(second.socket, unio::const_buffer("x", 1)))};
+                                 unio::async_write(second.socket, unio::const_buffer("x", 1)))};
   submit_all(m);
   std::atomic<bool> closed = false;
   std::thread closer([&] {

@@ -1,10 +1,10 @@
 // A function that takes no socket.
-// any: 1 error: for_each_connection calls this with a socket: write [](unio::socket_handle s) { ... }
+// any: 1 error: co_for_each_connection calls this with a socket: write [](unio::socket_handle s) { ... }
 
 #include <unio/accept_loop.hpp>
 
 unio::task<> serve(int fd);
 
 unio::task<> server(unio::listening_socket_handle& listener) {
-  (co_await unio::for_each_connection(listener, serve)).value();
+  (co_await unio::co_for_each_connection(listener, serve)).value();
 }

@@ -36,18 +36,18 @@ struct host {
 
 TEST(connect_to, connects_to_a_host_by_its_name) {
   host h;
-  auto const s = unio::run(unio::connect_to(h.at("here.test"), 60s, {.names = &h.names}));
+  auto const s = unio::run(unio::co_connect_to(h.at("here.test"), 60s, {.names = &h.names}));
   ASSERT_TRUE(s.has_value()) << s.error().message();
   EXPECT_EQ(s->remote_endpoint().value(), h.listener.local_endpoint().value());
-  EXPECT_TRUE(unio::sync_connect_to(h.at("localhost"), 60s, {.names = &h.names}).has_value());
+  EXPECT_TRUE(unio::connect_to(h.at("localhost"), 60s, {.names = &h.names}).has_value());
 }
 
 TEST(connect_to, takes_addresses_too) {
   host h;
-  EXPECT_TRUE(unio::sync_connect_to(h.at("127.0.0.1"), 60s).has_value());
+  EXPECT_TRUE(unio::connect_to(h.at("127.0.0.1"), 60s).has_value());
   if (auto const six = unio::listening_socket_handle::listen(endpoint::ipv6_loopback(0)); six.has_value()) {
     std::string const at = to_string(six->local_endpoint().value());
-    EXPECT_TRUE(unio::sync_connect_to(at, 60s).has_value());
+    EXPECT_TRUE(unio::connect_to(at, 60s).has_value());
   }
   EXPECT_TRUE(h.server.asked().empty());
 }
@@ -55,17 +55,17 @@ TEST(connect_to, takes_addresses_too) {
 TEST(connect_to, names_the_host_and_what_failed) {
   host h;
   std::string why;
-  EXPECT_EQ(unio::sync_connect_to("none.test:80", 60s, {.names = &h.names, .why = &why}).error(),
+  EXPECT_EQ(unio::connect_to("none.test:80", 60s, {.names = &h.names, .why = &why}).error(),
             resolve_error::no_such_name);
   EXPECT_EQ(why, "connecting to 'none.test:80': looking up the name: there is no such name");
   std::uint16_t const port = h.listener.local_endpoint().value().port();
   (void)h.listener.close();
-  EXPECT_EQ(unio::sync_connect_to("gone.test:" + std::to_string(port), 60s, {.names = &h.names, .why = &why})
-                .error(),
-            std::errc::connection_refused);
+  EXPECT_EQ(
+      unio::connect_to("gone.test:" + std::to_string(port), 60s, {.names = &h.names, .why = &why}).error(),
+      std::errc::connection_refused);
   EXPECT_EQ(why, "connecting to 'gone.test:" + std::to_string(port) + "': 127.0.0.2:" + std::to_string(port) +
                      ": " + std::make_error_code(std::errc::connection_refused).message());
-  EXPECT_EQ(unio::sync_connect_to("127.0.0.1:" + std::to_string(port), 60s, {.why = &why}).error(),
+  EXPECT_EQ(unio::connect_to("127.0.0.1:" + std::to_string(port), 60s, {.why = &why}).error(),
             std::errc::connection_refused);
   EXPECT_NE(why.find("127.0.0.1"), why.npos);
 }
@@ -73,7 +73,7 @@ TEST(connect_to, names_the_host_and_what_failed) {
 TEST(connect_to, names_in_its_failure_what_failed) {
   host h;
   auto const failing = [&](std::string const& text) {
-    return unio::sync_connect_to(text, 60s, {.names = &h.names}).error().message();
+    return unio::connect_to(text, 60s, {.names = &h.names}).error().message();
   };
   EXPECT_EQ(failing("none.test:80"), "resolve none.test: there is no such name");
   EXPECT_EQ(failing("none.test"), "connect_to \"none.test\" (the port is missing): " +
@@ -89,15 +89,14 @@ TEST(connect_to, keeps_no_failure_of_a_name_that_is_no_address) {
   host h;
   unio::failure const before = unio::detail::failed_on(-ENOENT, "try", "kept", 4);
   for (int i = 0; i != 300; ++i)
-    ASSERT_TRUE(unio::sync_connect_to(h.at("here.test"), 60s, {.names = &h.names}).has_value());
+    ASSERT_TRUE(unio::connect_to(h.at("here.test"), 60s, {.names = &h.names}).has_value());
   EXPECT_EQ(before.object(), "kept");
 }
 
 TEST(connect_to, does_not_wait_for_a_late_family) {
   zone const z = zone().add("here.test", a_record("127.0.0.1")).add("here.test", aaaa_record("2001:db8::1"));
   host h([&](dns_query const& q) { return q.type == aaaa ? std::vector<dns_answer>() : z(q); });
-  EXPECT_TRUE(
-      unio::sync_connect_to(h.at("here.test"), 60s, {.names = &h.names, .family_delay = 1ms}).has_value());
+  EXPECT_TRUE(unio::connect_to(h.at("here.test"), 60s, {.names = &h.names, .family_delay = 1ms}).has_value());
 }
 
 TEST(connect_to, asks_once_more_for_the_family_that_was_late) {
@@ -107,7 +106,7 @@ TEST(connect_to, asks_once_more_for_the_family_that_was_late) {
   host h([&](dns_query const& q) { return q.type == a && lost++ == 0 ? std::vector<dns_answer>() : z(q); });
   std::string why;
   auto const s =
-      unio::sync_connect_to(h.at("here.test"), 60s, {.names = &h.names, .family_delay = 1ms, .why = &why});
+      unio::connect_to(h.at("here.test"), 60s, {.names = &h.names, .family_delay = 1ms, .why = &why});
   EXPECT_TRUE(s.has_value()) << why;
   EXPECT_EQ(h.server.asked().back(), "here.test 1");
 }
@@ -115,14 +114,15 @@ TEST(connect_to, asks_once_more_for_the_family_that_was_late) {
 TEST(connect_to, ends_at_its_deadline_and_when_it_is_stopped) {
   host h([](dns_query const&) { return std::vector<dns_answer>(); });
   std::string why;
-  EXPECT_EQ(unio::sync_connect_to("slow.test:80", 10ms, {.names = &h.names, .why = &why}).error(),
+  EXPECT_EQ(unio::connect_to("slow.test:80", 10ms, {.names = &h.names, .why = &why}).error(),
             condition::timed_out);
   EXPECT_TRUE(why.starts_with("connecting to 'slow.test:80': looking up the name: ")) << why;
   unio::stop_source stop;
   stop.request_stop();
-  EXPECT_EQ(unio::run(unio::connect_to("slow.test:80", {}, {.names = &h.names}), {.stop = stop.get_token()})
-                .error(),
-            condition::canceled);
+  EXPECT_EQ(
+      unio::run(unio::co_connect_to("slow.test:80", {}, {.names = &h.names}), {.stop = stop.get_token()})
+          .error(),
+      condition::canceled);
 }
 
 TEST(connect_to, can_be_polled) {

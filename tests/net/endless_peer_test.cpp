@@ -215,7 +215,8 @@ TEST_P(endless, ends_at_the_deadline) {
   unio::async_run(unio::this_thread::multiplexer(), ticks(ticked), {.stop = enough.get_token()});
   for (auto const family : {unio::address_family::unspecified, unio::address_family::ipv4})
     EXPECT_EQ(names.resolve("a.test", 1, 200ms, {.family = family}).error(), condition::timed_out);
-  EXPECT_EQ(unio::run(unio::connect_to("a.test:1", 50ms, {.names = &names})).error(), condition::timed_out);
+  EXPECT_EQ(unio::run(unio::co_connect_to("a.test:1", 50ms, {.names = &names})).error(),
+            condition::timed_out);
   EXPECT_EQ(names.texts("a.test", 50ms).error(), condition::timed_out);
   EXPECT_EQ(names.names_of(endpoint::ipv4({192, 0, 2, 1}, 0), 50ms).error(), condition::timed_out);
   expect_prompt();

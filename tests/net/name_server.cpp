@@ -204,7 +204,7 @@ unio::task<> name_server::serve() {
         }
       }
     };
-    (void)co_await unio::for_each_connection(
+    (void)co_await unio::co_for_each_connection(
         self.listener_, [&](unio::socket_handle s) { group.start(serve_one(std::move(s), f)); });
     group.request_stop();
     (void)co_await group.co_join();

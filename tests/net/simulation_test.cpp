@@ -170,7 +170,7 @@ TEST(simulated_names, lead_to_a_connection_past_an_address_that_is_silent) {
     std::string why;
     auto const s = unio::run(beside_a_server(n, [](std::string& w) -> task<result<socket_handle>> {
       unio::resolver names;
-      co_return co_await unio::connect_to("both.test:80", 10s, {.names = &names, .why = &w});
+      co_return co_await unio::co_connect_to("both.test:80", 10s, {.names = &names, .why = &w});
     }(why)));
     ASSERT_TRUE(s.has_value()) << why;
     EXPECT_EQ(s->remote_endpoint().value(), endpoint::ipv4({10, 0, 0, 1}, 80));

@@ -1,4 +1,5 @@
-// for_each_connection with accepting failing at random: each connection is given to the function once, what
+// co_for_each_connection with accepting failing at random: each connection is given to the function once,
+// what
 // is stopped or destroyed ends, and no descriptor stays open.
 
 #include "simulation/support.hpp"
@@ -27,7 +28,7 @@ struct server {
 };
 
 task<> accepts(server& s) {
-  s.ended = co_await unio::for_each_connection(
+  s.ended = co_await unio::co_for_each_connection(
       s.listening, [&s](unio::socket_handle h) { s.accepted.push_back(std::move(h)); },
       [&s](std::error_code) { ++s.shortages; });
 }

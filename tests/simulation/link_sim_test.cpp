@@ -137,9 +137,9 @@ TEST(simulated_link, blocking_is_the_same) {
     s.after(10us, [&] { give(in.writer, fed, 1); });
     s.after(2ms, [&] { give(in.writer, fed, 1); });
     auto const r = unio::link(1ms, async_read(in.reader, unio::mutable_buffer(room.data(), 1)),
-                                   async_write(out.writer, unio::const_buffer(room.data(), 1)),
-                                   async_read(in.reader, unio::mutable_buffer(room.data(), 1)),
-                                   async_write(out.writer, unio::const_buffer(room.data(), 1)));
+                              async_write(out.writer, unio::const_buffer(room.data(), 1)),
+                              async_read(in.reader, unio::mutable_buffer(room.data(), 1)),
+                              async_write(out.writer, unio::const_buffer(room.data(), 1)));
     EXPECT_EQ(r.completed(), 2u);
     EXPECT_EQ(r.error(), condition::timed_out);
     EXPECT_EQ(r.get<3>().error(), condition::canceled);

@@ -434,7 +434,7 @@ struct accepts {
       if (++n == 2) g.request_stop();
     };
     auto const accepting = [&]() -> task<> {
-      (void)co_await timeout(soon, for_each_connection(listener, serve));
+      (void)co_await timeout(soon, co_for_each_connection(listener, serve));
     };
     g.start(accepting());
     (void)co_await g.co_join();
@@ -443,7 +443,7 @@ struct accepts {
   task<int> asks() {
     int n = 0;
     for (int i = 0; i != 2; ++i) {
-      auto const s = co_await connect_any(std::span(&at, 1), soon);
+      auto const s = co_await co_connect_any(std::span(&at, 1), soon);
       n += s.has_value() ? 1 : 0;
     }
     co_return n;
@@ -469,8 +469,8 @@ struct races_connections {
     }
     std::vector<connect_attempt> attempts;
     std::string why;
-    auto const all = run(connect_any(to, soon, {.attempts = &attempts, .why = &why}));
-    auto const none = run(connect_any(std::span(to, 2), soon, {.why = &why}));
+    auto const all = run(co_connect_any(to, soon, {.attempts = &attempts, .why = &why}));
+    auto const none = run(co_connect_any(std::span(to, 2), soon, {.why = &why}));
     return all.has_value() && attempts.size() == 3 && !none.has_value() && !why.empty();
   }
 };
@@ -666,7 +666,7 @@ struct connects_by_name : asked_by_name {
     }
     std::string why;
     std::string const port = std::to_string(listener.local_endpoint().value().port());
-    auto const s = run(connect_to("h.test:" + port, soon, {.names = &names, .why = &why}));
+    auto const s = run(co_connect_to("h.test:" + port, soon, {.names = &names, .why = &why}));
     return s.has_value();
   }
 };

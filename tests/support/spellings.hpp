@@ -25,5 +25,5 @@
 
 #define UNIO_CHAIN_SPELLINGS(...)                                                        \
   template <class S = sender> S describe(unio::deadline d) { return S(d, __VA_ARGS__); } \
-  auto block(unio::deadline d) { return unio::link(d, __VA_ARGS__); }               \
+  auto block(unio::deadline d) { return unio::link(d, __VA_ARGS__); }                    \
   auto await(unio::deadline d) { return unio::co_link(d, __VA_ARGS__); }

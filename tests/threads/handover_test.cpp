@@ -468,7 +468,7 @@ TEST_P(hand_over, a_chain_ends_with_its_thread_or_has_ended) {
     connection c(*m);
     std::byte room[2];
     watched op{unio::async_link(unio::async_read(c.ends.first, unio::mutable_buffer(&room[0], 1)),
-                          unio::async_read(c.ends.first, unio::mutable_buffer(&room[1], 1)))};
+                                unio::async_read(c.ends.first, unio::mutable_buffer(&room[1], 1)))};
     leaver l(*m, [&] { op.start(); });
     c.write();
     l.join();
@@ -605,9 +605,10 @@ TEST_P(hand_over, what_is_started_when_a_chain_ends_with_its_thread_is_handed_ov
     plain r(*m);
     connection c(*m);
     std::byte room[2];
-    auto chain = unio::connect(unio::async_link(unio::async_read(c.ends.first, unio::mutable_buffer(&room[0], 1)),
-                                          unio::async_read(c.ends.first, unio::mutable_buffer(&room[1], 1))),
-                               begin{&r.op});
+    auto chain =
+        unio::connect(unio::async_link(unio::async_read(c.ends.first, unio::mutable_buffer(&room[0], 1)),
+                                       unio::async_read(c.ends.first, unio::mutable_buffer(&room[1], 1))),
+                      begin{&r.op});
     leaver l(*m, [&] { chain.start(); });
     r.write();
     l.join();

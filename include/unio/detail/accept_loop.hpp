@@ -1,4 +1,4 @@
-// unio/detail/accept_loop.hpp: the loop behind for_each_connection().
+// unio/detail/accept_loop.hpp: the loop behind co_for_each_connection().
 
 #pragma once
 
@@ -17,7 +17,7 @@ struct tell_nobody {
 /// What the compiler says of what cannot be called, as what_to_await.
 template <class F> struct what_is_called {
   static_assert(std::invocable<F&, socket_handle>,
-                "for_each_connection calls this with a socket: write [](unio::socket_handle s) { ... }");
+                "co_for_each_connection calls this with a socket: write [](unio::socket_handle s) { ... }");
 };
 struct no_handler {
   template <class F>
@@ -30,13 +30,13 @@ struct no_handler {
 } // namespace detail
 
 template <class... OnShortage>
-task<result<void>> for_each_connection(listening_socket_handle&, detail::no_handler, OnShortage&&...) {
+task<result<void>> co_for_each_connection(listening_socket_handle&, detail::no_handler, OnShortage&&...) {
   __builtin_unreachable();
 }
 
 template <class F, class OnShortage>
   requires(std::invocable<F&, socket_handle> && std::invocable<OnShortage&, std::error_code>)
-task<result<void>> for_each_connection(listening_socket_handle& listener, F f, OnShortage on_shortage) {
+task<result<void>> co_for_each_connection(listening_socket_handle& listener, F f, OnShortage on_shortage) {
   for (int failed = 0;;) {
     io_result<socket_handle> accepted = co_await listener.co_accept();
     if (accepted.has_value()) {
@@ -54,6 +54,13 @@ task<result<void>> for_each_connection(listening_socket_handle& listener, F f, O
     if (!paused.has_value())
       co_return paused.error(); // stopped; or there is no driver, and nothing would slow this loop down
   }
+}
+
+/// The old name of co_for_each_connection().
+template <class F, class... OnShortage>
+[[deprecated("use co_for_each_connection"), nodiscard]] auto for_each_connection(
+    listening_socket_handle& listener, F f, OnShortage... on_shortage) {
+  return co_for_each_connection(listener, std::move(f), std::move(on_shortage)...);
 }
 
 } // namespace unio
