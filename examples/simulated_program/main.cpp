@@ -3,7 +3,6 @@
 // Run       build/release/examples/example_simulated_program [SEED]: with a seed, what happens in that one
 // Read next <unio/testing.hpp>, ../echo_server_awaited/main.cpp
 
-#include <unio/clock.hpp>
 #include <unio/stream.hpp>
 #include <unio/testing.hpp>
 #include <unio/unio.hpp>

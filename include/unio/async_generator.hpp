@@ -59,7 +59,7 @@ template <class T> class [[nodiscard]] async_generator {
   /// Preconditions  not empty; one coroutine at a time asks; it has an environment, as a task has
   /// Cancellation   the coroutine sees the stop token of the asking one and decides: end, yield, or continue
   [[nodiscard]] detail::next_awaitable<T> co_next() noexcept { return detail::next_awaitable<T>(handle_); }
-  /// The old name of co_next().
+  /// As co_next(), of which it is the old name.
   [[deprecated("use co_next"), nodiscard]] detail::next_awaitable<T> next() noexcept { return co_next(); }
 
  private:

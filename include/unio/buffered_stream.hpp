@@ -142,7 +142,7 @@ class line_reader : public buffered_reader {
   using buffered_reader::buffered_reader;
   /// See buffered_reader::co_read_line.
   [[nodiscard]] detail::buffered_awaitable<detail::buffered_line> co_next(deadline d = {}) noexcept;
-  /// The old name of co_next().
+  /// As co_next(), of which it is the old name.
   [[deprecated("use co_next"), nodiscard]] detail::buffered_awaitable<detail::buffered_line> next(
       deadline d = {}) noexcept {
     return co_read_line(d);

@@ -49,7 +49,7 @@ template <class T> class channel {
   {
     return {queue_, v};
   }
-  /// The old name of co_send().
+  /// As co_send(), of which it is the old name.
   [[deprecated("use co_send"), nodiscard]] detail::channel_send send(T&& v) noexcept {
     return co_send(std::move(v));
   }
@@ -76,7 +76,7 @@ template <class T> class channel {
   [[nodiscard]] detail::channel_receive<T> co_receive() noexcept {
     return detail::channel_receive<T>(queue_);
   }
-  /// The old name of co_receive().
+  /// As co_receive(), of which it is the old name.
   [[deprecated("use co_receive"), nodiscard]] detail::channel_receive<T> receive() noexcept {
     return co_receive();
   }

@@ -64,7 +64,7 @@ UNIO_API task<result<socket_handle>> co_connect_any(std::span<endpoint const> to
                                                                            deadline d = {},
                                                                            connect_any_options options = {});
 
-/// The old name of connect_any().
+/// As connect_any(), of which it is the old name.
 [[deprecated("use connect_any")]] inline result<socket_handle> sync_connect_any(
     std::span<endpoint const> to, deadline d = {}, connect_any_options options = {}) {
   return connect_any(to, d, options);

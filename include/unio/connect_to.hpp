@@ -49,7 +49,7 @@ UNIO_API task<result<socket_handle>> co_connect_to(std::string_view host_and_por
                                                                           deadline d = {},
                                                                           connect_to_options options = {});
 
-/// The old name of connect_to().
+/// As connect_to(), of which it is the old name.
 [[deprecated("use connect_to")]] inline result<socket_handle> sync_connect_to(
     std::string_view host_and_port, deadline d = {}, connect_to_options options = {}) {
   return connect_to(host_and_port, d, options);

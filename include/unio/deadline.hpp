@@ -1,6 +1,7 @@
 // unio/deadline.hpp: how long an operation may wait.
 //
 //   deadline   none · a span on the steady clock · a point on it or on the system clock · zero: do not wait
+//   now        the time on the clock by which the library waits
 
 #pragma once
 
@@ -69,6 +70,15 @@ class deadline {
   std::int64_t ns_ = 0;
   kind kind_ = kind::none;
 };
+
+/// The time on the clock of deadlines: std::chrono::steady_clock::now(), and on the thread of a simulation
+/// its virtual time (unio/testing.hpp). So a program that makes its points in time from this one, such as a
+/// limit that several operations share, can be tested without waiting.
+///
+/// Concurrency  from any thread
+/// Cost         reading the clock; no system call
+/// Source       clock_gettime(2), CLOCK_MONOTONIC
+[[nodiscard]] UNIO_API std::chrono::steady_clock::time_point now() noexcept;
 
 } // namespace unio
 

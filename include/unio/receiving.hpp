@@ -51,7 +51,7 @@ class UNIO_API receiving {
   /// Cancellation  condition::canceled; what has come by then, or comes later, is there for the next call. A
   ///               call after a stop yields what is kept first, and has no more read meanwhile
   [[nodiscard]] task<lent_buffer*> co_next(deadline d = {});
-  /// The old name of co_next().
+  /// As co_next(), of which it is the old name.
   [[deprecated("use co_next"), nodiscard]] task<lent_buffer*> next(deadline d = {}) { return co_next(d); }
   /// Why the last co_next() returned null: nothing at the end of the stream; condition::timed_out or
   /// canceled, after which it may be called again; otherwise the stream's error, for good.

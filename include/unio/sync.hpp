@@ -53,7 +53,7 @@ class async_mutex {
   [[nodiscard]] lock_awaitable co_lock() noexcept { return lock_awaitable(permits_); }
   /// The same without waiting. The guard is empty if the mutex is held or waited for.
   [[nodiscard]] inline guard try_lock() noexcept;
-  /// The old name of co_lock().
+  /// As co_lock(), of which it is the old name.
   [[deprecated("use co_lock"), nodiscard]] lock_awaitable lock() noexcept { return co_lock(); }
   /// Unlocks it, or hands it to the longest waiter. For a released guard. Preconditions: locked; checked.
   void unlock() noexcept { permits_.unlock(); }
@@ -104,7 +104,7 @@ class semaphore {
   }
   /// The same without waiting. False: there are fewer, or a coroutine waits for them.
   [[nodiscard]] bool try_acquire(std::uint32_t n = 1) noexcept { return permits_.try_acquire(n); }
-  /// The old name of co_acquire().
+  /// As co_acquire(), of which it is the old name.
   [[deprecated("use co_acquire"), nodiscard]] acquire_awaitable acquire(std::uint32_t n = 1) noexcept {
     return co_acquire(n);
   }
@@ -130,7 +130,7 @@ class auto_reset_event {
   [[nodiscard]] wait_awaitable co_wait() noexcept { return wait_awaitable(permits_); }
   /// The same without waiting. False: it was not set.
   [[nodiscard]] bool try_wait() noexcept { return permits_.try_acquire(1); }
-  /// The old name of co_wait().
+  /// As co_wait(), of which it is the old name.
   [[deprecated("use co_wait"), nodiscard]] wait_awaitable wait() noexcept { return co_wait(); }
 
  private:
@@ -152,7 +152,7 @@ class event {
   [[nodiscard]] bool is_set() const noexcept { return queue_.is_ready(); }
   /// `co_await e.co_wait()` waits until it is set; it may have been reset since. If it is set, a load.
   [[nodiscard]] wait_awaitable co_wait() noexcept { return wait_awaitable(queue_); }
-  /// The old name of co_wait().
+  /// As co_wait(), of which it is the old name.
   [[deprecated("use co_wait"), nodiscard]] wait_awaitable wait() noexcept { return co_wait(); }
 
  private:
@@ -177,13 +177,13 @@ class latch {
   [[nodiscard]] bool try_wait() const noexcept { return queue_.is_ready(); }
   /// `co_await l.co_wait()` waits until it is zero.
   [[nodiscard]] wait_awaitable co_wait() noexcept { return wait_awaitable(queue_); }
-  /// The old name of co_wait().
+  /// As co_wait(), of which it is the old name.
   [[deprecated("use co_wait"), nodiscard]] wait_awaitable wait() noexcept { return co_wait(); }
   /// As count_down(), then co_wait(). Errors: condition::canceled; it has been counted down nevertheless.
   [[nodiscard]] arrive_awaitable co_arrive_and_wait(std::uint32_t n = 1) noexcept {
     return arrive_awaitable(queue_, n);
   }
-  /// The old name of co_arrive_and_wait().
+  /// As co_arrive_and_wait(), of which it is the old name.
   [[deprecated("use co_arrive_and_wait"), nodiscard]] arrive_awaitable arrive_and_wait(
       std::uint32_t n = 1) noexcept {
     return co_arrive_and_wait(n);
@@ -216,7 +216,7 @@ template <class Completion = no_completion> class rendezvous {
   /// Errors         condition::canceled. Then it has not come: the others wait for another one in its place
   /// Preconditions  no more than that number take part
   [[nodiscard]] arrive_awaitable co_arrive_and_wait() noexcept { return arrive_awaitable(queue_); }
-  /// The old name of co_arrive_and_wait().
+  /// As co_arrive_and_wait(), of which it is the old name.
   [[deprecated("use co_arrive_and_wait"), nodiscard]] arrive_awaitable arrive_and_wait() noexcept {
     return co_arrive_and_wait();
   }

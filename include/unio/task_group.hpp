@@ -92,7 +92,7 @@ class UNIO_API task_group : private detail::children {
   /// Destruction    of the waiting coroutine leaves the group as it was; on the thread of the executor
   /// Concurrency    one at a time
   [[nodiscard]] join_awaitable co_join() noexcept;
-  /// The old name of co_join().
+  /// As co_join(), of which it is the old name.
   [[deprecated("use co_join"), nodiscard]] join_awaitable join() noexcept;
 
  private:

@@ -4,6 +4,16 @@
 // unio/terminate.hpp, unio/adopt.hpp and unio/foreign_handle.hpp (descriptors made elsewhere),
 // unio/held_starts.hpp (beside another loop), unio/raw_ring.hpp, unio/execution.hpp (the standard's senders),
 // unio/testing.hpp.
+//
+// One spelling rule, for operations, streams, connecting, trees and all else:
+//
+//   verb         blocks the calling thread
+//   co_verb      is awaited: a task or an awaitable
+//   async_verb   describes: a sender, to be connected or started
+//   try_…        never waits: try_verb, try_co_verb, try_async_verb
+//
+// What takes awaitables and makes one of them is no verb, and keeps its plain name: when_all, when_any, race,
+// timeout, run_on.
 
 #pragma once
 
@@ -12,7 +22,6 @@
 // what a call takes and yields
 #include <unio/buffer.hpp>
 #include <unio/deadline.hpp>
-#include <unio/clock.hpp>
 #include <unio/endpoint.hpp>
 #include <unio/error.hpp>
 #include <unio/result.hpp>

@@ -1,6 +1,6 @@
 #include "sys/calls.hpp"
 
-#include <unio/clock.hpp>
+#include <unio/deadline.hpp>
 
 std::chrono::steady_clock::time_point unio::now() noexcept {
   return std::chrono::steady_clock::time_point(std::chrono::nanoseconds(sys::steady_now()));

@@ -1,6 +1,5 @@
 // co_for_each_connection with accepting failing at random: each connection is given to the function once,
-// what
-// is stopped or destroyed ends, and no descriptor stays open.
+// what is stopped or destroyed ends, and no descriptor stays open.
 
 #include "simulation/support.hpp"
 

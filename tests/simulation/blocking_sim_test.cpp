@@ -4,7 +4,6 @@
 #include "support/ends.hpp"
 #include "support/receivers.hpp"
 
-#include <unio/clock.hpp>
 #include <unio/unio.hpp>
 
 #include <chrono>

@@ -4,7 +4,7 @@
 #include "simulation/support.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/clock.hpp>
+#include <unio/deadline.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/file_lock.hpp>
 #include <unio/mapped_file_handle.hpp>

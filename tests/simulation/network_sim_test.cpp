@@ -6,7 +6,6 @@
 #include "sys/calls.hpp"
 
 #include <unio/adopt.hpp>
-#include <unio/clock.hpp>
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/timeout.hpp>

@@ -8,7 +8,6 @@
 #include "simulation/support.hpp"
 
 #include <unio/channel.hpp>
-#include <unio/clock.hpp>
 #include <unio/run.hpp>
 #include <unio/stream.hpp>
 #include <unio/sync.hpp>

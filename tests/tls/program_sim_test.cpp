@@ -8,7 +8,6 @@
 #include "simulation/support.hpp"
 #include "tls/certificates.hpp"
 
-#include <unio/clock.hpp>
 #include <unio/run.hpp>
 #include <unio/tls.hpp>
 #include <unio/unio.hpp>

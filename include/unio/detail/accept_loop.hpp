@@ -56,7 +56,7 @@ task<result<void>> co_for_each_connection(listening_socket_handle& listener, F f
   }
 }
 
-/// The old name of co_for_each_connection().
+/// As co_for_each_connection(), of which it is the old name.
 template <class F, class... OnShortage>
 [[deprecated("use co_for_each_connection"), nodiscard]] auto for_each_connection(
     listening_socket_handle& listener, F f, OnShortage... on_shortage) {
