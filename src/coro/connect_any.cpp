@@ -150,11 +150,9 @@ task<> attempt_in_turns(attempts_at_once& r, task_group& attempts, std::span<end
 }
 
 task<result<socket_handle>> connect_socket(void*, endpoint const& to, deadline d) {
-  result<socket_handle> made = socket_handle::create(to.family());
-  if (!made.has_value()) co_return detail::sockets::failed_at(detail::to_native(made.error()), "connect", to);
-  auto const connected = co_await made->co_connect(to, d);
-  if (!connected.has_value()) co_return connected.error();
-  co_return std::move(*made);
+  io_result<socket_handle> s = co_await socket_handle::co_connected_to(to, d);
+  if (!s.has_value()) co_return s.error();
+  co_return std::move(*s);
 }
 
 } // namespace

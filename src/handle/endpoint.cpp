@@ -174,46 +174,60 @@ bool unescape(std::string_view text, std::string& out) {
   return true;
 }
 
-// A decimal number without sign, space or leading zeros.
-template <class Number> bool parse_number(std::string_view text, Number most, Number& out) noexcept {
-  if (text.empty() || (text.size() > 1 && text[0] == '0') || text[0] == '-') return false;
-  auto const [end, failed] = std::from_chars(text.data(), text.data() + text.size(), out);
-  return failed == std::errc() && end == text.data() + text.size() && out <= most;
-}
+// A number in decimal digits.
+struct number {
+  std::uint64_t value = 0; // the greatest there is stands for all of more than ten digits
+  std::size_t digits = 0;
+  bool begins_with_zero = false; // and has more digits
+};
 
-bool is_digits(std::string_view text, char or_this = '0') noexcept {
-  return std::ranges::all_of(text, [or_this](char c) { return (c >= '0' && c <= '9') || c == or_this; });
+number take_number(std::string_view& text) noexcept {
+  number n;
+  for (; n.digits != text.size(); ++n.digits) {
+    unsigned const digit = static_cast<unsigned char>(text[n.digits]) - unsigned{'0'};
+    if (digit > 9) break;
+    n.value = n.value * 10 + digit;
+  }
+  if (n.digits > 10) n.value = std::numeric_limits<std::uint64_t>::max(); // it may have overflowed
+  n.begins_with_zero = n.digits > 1 && text[0] == '0';
+  text.remove_prefix(n.digits);
+  return n;
 }
 
 // Each of these returns what is wrong with the text, or null.
 
 char const* parse_port(std::string_view text, std::uint16_t& port) noexcept {
   if (text.empty()) return "the port is missing";
-  if (!is_digits(text)) return "the port is not a number";
-  if (text.size() > 1 && text[0] == '0') return "the port begins with a zero";
-  return parse_number<std::uint16_t>(text, 65535, port) ? nullptr : "the port is over 65535";
+  number const n = take_number(text);
+  if (!text.empty()) return "the port is not a number";
+  if (n.begins_with_zero) return "the port begins with a zero";
+  if (n.value > 65535) return "the port is over 65535";
+  port = static_cast<std::uint16_t>(n.value);
+  return nullptr;
 }
 
 char const* parse_ipv4(std::string_view text, std::uint8_t (&address)[4]) noexcept {
-  if (text.empty() || !is_digits(text, '.'))
-    return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
+  bool const is_empty = text.empty();
   for (int i = 0; i < 4; ++i) {
-    std::size_t const dot = text.find('.');
-    std::string_view const number = text.substr(0, dot);
-    if ((dot == text.npos) != (i == 3) || number.empty()) return "an IPv4 address has four numbers";
-    if (number.size() > 1 && number[0] == '0') return "a number of the IPv4 address begins with a zero";
-    if (!parse_number<std::uint8_t>(number, 255, address[i]))
-      return "a number of the IPv4 address is over 255";
-    text.remove_prefix(i == 3 ? text.size() : dot + 1);
+    number const n = take_number(text);
+    if (is_empty || (!text.empty() && text[0] != '.'))
+      return "it is neither an IPv4 address, nor an IPv6 address in brackets, nor begins with unix:";
+    if (text.empty() != (i == 3) || n.digits == 0) return "an IPv4 address has four numbers";
+    if (n.begins_with_zero) return "a number of the IPv4 address begins with a zero";
+    if (n.value > 255) return "a number of the IPv4 address is over 255";
+    address[i] = static_cast<std::uint8_t>(n.value);
+    if (i != 3) text.remove_prefix(1);
   }
   return nullptr;
 }
 
 char const* parse_scope(std::string_view text, std::uint32_t& scope) noexcept {
   if (text.empty()) return "the scope after % is empty";
-  if (is_digits(text)) {
-    bool const taken = parse_number<std::uint32_t>(text, std::numeric_limits<std::uint32_t>::max(), scope);
-    return taken && scope != 0 ? nullptr : "the scope after % is not the number of an interface";
+  std::string_view rest = text;
+  if (number const n = take_number(rest); rest.empty()) {
+    scope = static_cast<std::uint32_t>(n.value);
+    bool const is_one = !n.begins_with_zero && n.value != 0 && n.value == scope;
+    return is_one ? nullptr : "the scope after % is not the number of an interface";
   }
   char name[IF_NAMESIZE];
   if (text.size() >= sizeof(name)) return "the scope after % is too long for the name of an interface";
@@ -254,11 +268,14 @@ char const* parse_dotted(std::string_view text, endpoint& out) noexcept {
   if (text.empty()) return "it is empty";
   std::size_t const colon = text.find(':');
   if (colon == text.npos) return "a colon and the port are missing";
-  if (text.find(':', colon + 1) != text.npos) return "an IPv6 address stands in brackets, as in [::1]:80";
   std::uint8_t address[4];
-  if (char const* const wrong = parse_ipv4(text.substr(0, colon), address)) return wrong;
   std::uint16_t port = 0;
-  if (char const* const wrong = parse_port(text.substr(colon + 1), port)) return wrong;
+  char const* wrong = parse_ipv4(text.substr(0, colon), address);
+  if (wrong == nullptr) wrong = parse_port(text.substr(colon + 1), port);
+  if (wrong != nullptr) {
+    bool const has_more = text.find(':', colon + 1) != text.npos;
+    return has_more ? "an IPv6 address stands in brackets, as in [::1]:80" : wrong;
+  }
   out = endpoint::ipv4(address, port);
   return nullptr;
 }
@@ -330,12 +347,19 @@ char const* parse_unix(std::string_view text, endpoint& out, std::error_code& co
 
 char const* detail::sockets::parse(std::string_view text, endpoint& e, std::error_code& code) {
   code = error::invalid_address;
+  bool const is_unix = text.starts_with(unix_prefix);
+  bool const is_bracketed = text.starts_with('[');
+  char const* wrong = nullptr;
+  if (!is_unix && !is_bracketed) {
+    wrong = parse_dotted(text, e);
+    if (wrong == nullptr) return nullptr;
+  }
   if (text.find('\0') != text.npos) {
     code = error::embedded_nul;
     return "it contains a NUL byte";
   }
-  if (text.starts_with(unix_prefix)) return parse_unix(text, e, code);
-  return text.starts_with('[') ? parse_bracketed(text, e) : parse_dotted(text, e);
+  if (is_unix) return parse_unix(text, e, code);
+  return is_bracketed ? parse_bracketed(text, e) : wrong;
 }
 
 result<endpoint> parse_endpoint(std::string_view text, std::string* why) {

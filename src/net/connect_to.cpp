@@ -1,4 +1,5 @@
-// connect_to: a text, a look-up, a race; and once more for the family that was late.
+// connect_to: connects to an address; looks a name up, has its addresses race, and once more those of the
+// family that was late.
 
 #include "core/failed_with.hpp"
 #include "handle/sockets.hpp"
@@ -50,29 +51,42 @@ bool is_over(std::error_code e) noexcept {
   return !e || e == condition::canceled || e == condition::timed_out;
 }
 
-task<result<socket_handle>> connect_to_text(std::string text, deadline d, connect_to_options o) {
+// Says why, where that is asked for.
+void explain(std::string* why, std::string_view text, std::string const& reason) {
+  if (why != nullptr) *why = "connecting to " + net::quoted(text) + ": " + reason;
+}
+
+// A stop says nothing of the address.
+failure explained(std::string* why, endpoint const& to, failure e) {
+  if (why == nullptr) return e;
+  std::string const text = to_string(to);
+  explain(why, text, (e == condition::canceled ? "" : text + ": ") + e.code().message());
+  return e;
+}
+
+// There is nothing to look up, and no other address to race with.
+task<result<socket_handle>> connect_to_address(endpoint to, deadline d, address_family wanted,
+                                               std::string* why) {
+  if (wanted != address_family::unspecified && wanted != to.family()) {
+    std::string const text = to_string(to);
+    explain(why, text, "it is an address of another family");
+    co_return detail::failed_with(make_error_code(resolve_error::no_data), "connect_to", text);
+  }
+  environment const& here = co_await this_coro::environment;
+  if (here.stop.stop_requested()) co_return explained(why, to, detail::failed(-ECANCELED, "connect"));
+  io_result<socket_handle> s = co_await socket_handle::co_connected_to(to, d);
+  if (!s.has_value()) co_return explained(why, to, s.error());
+  co_return std::move(*s);
+}
+
+task<result<socket_handle>> connect_to_name(std::string text, deadline d, connect_to_options o) {
   deadline const limit = detail::time_limit(d).next();
-  auto const explain = [&](std::string const& reason) {
-    if (o.why != nullptr) *o.why = "connecting to " + net::quoted(text) + ": " + reason;
-  };
   std::string reason;
   connect_any_options const racing{.attempt_delay = o.attempt_delay,
                                    .why = o.why != nullptr ? &reason : nullptr};
-
-  endpoint to[1];
-  std::error_code no_address; // it may be a name
-  if (detail::sockets::parse(text, to[0], no_address) == nullptr) {
-    if (o.family != address_family::unspecified && o.family != to[0].family()) {
-      explain("it is an address of another family");
-      co_return detail::failed_with(make_error_code(resolve_error::no_data), "connect_to", text);
-    }
-    result<socket_handle> s = co_await co_connect_any(to, limit, racing);
-    if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
-    co_return s;
-  }
   host_port parts;
   if (char const* const wrong = take_apart(text, parts); wrong != nullptr) {
-    explain(wrong);
+    explain(o.why, text, wrong);
     co_return unreadable("connect_to", text, wrong);
   }
 
@@ -80,12 +94,12 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
   resolve_options asking{.family = o.family, .family_delay = o.family_delay};
   io_result<endpoint_list> const found = co_await names.co_resolve(parts.host, parts.port, limit, asking);
   if (!found.has_value()) {
-    explain("looking up the name: " + found.error().code().message());
+    explain(o.why, text, "looking up the name: " + found.error().code().message());
     co_return found.error();
   }
   result<socket_handle> s = co_await co_connect_any(*found, limit, racing);
   if (is_over(s.error()) || o.family != address_family::unspecified) {
-    if (!s.has_value()) explain(reason.empty() ? s.error().message() : reason);
+    if (!s.has_value()) explain(o.why, text, reason.empty() ? s.error().message() : reason);
     co_return s;
   }
   std::string const reasons_before = std::exchange(reason, {});
@@ -102,7 +116,7 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
       s = others.error();
     }
   }
-  if (!s.has_value()) explain(reason.empty() ? reasons_before : reasons_before + "; " + reason);
+  if (!s.has_value()) explain(o.why, text, reason.empty() ? reasons_before : reasons_before + "; " + reason);
   co_return s;
 }
 
@@ -110,7 +124,11 @@ task<result<socket_handle>> connect_to_text(std::string text, deadline d, connec
 
 task<result<socket_handle>> co_connect_to(std::string_view host_and_port, deadline d,
                                           connect_to_options options) {
-  return connect_to_text(std::string(host_and_port), d, options);
+  endpoint address;
+  std::error_code not_one; // then it may be a name
+  if (detail::sockets::parse(host_and_port, address, not_one) == nullptr)
+    return connect_to_address(address, d, options.family, options.why);
+  return connect_to_name(std::string(host_and_port), d, options);
 }
 
 async_task<result<socket_handle>> async_connect_to(std::string_view host_and_port, deadline d,
