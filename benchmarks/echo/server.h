@@ -7,7 +7,8 @@
    appends a line to FILE: when the timer was due and how late it fired, both in ns of the monotonic clock.
 
    With `--threads N` a server has so many threads, if it can have several: they share one context, or, with
-   `--one-each`, as always in C, each has its own, and a socket that listens on the same port. With `--busy MS` a timer keeps
+   `--one-each`, as always in C, each has its own, and a socket that listens on the same port. With
+   `--busy MS` a timer keeps
    the thread on which it fires busy for so long, then waits as long. With `--strands` each connection of
    Asio's servers has a strand.
 
