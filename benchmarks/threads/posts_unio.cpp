@@ -3,9 +3,9 @@
 #include "posts.hpp"
 #include "support/unio_driver.hpp"
 
-#include <unio/event_handle.hpp>
 #include <unio/run.hpp>
 #include <unio/thread_pool.hpp>
+#include <unio/timer_handle.hpp>
 
 #include <concepts>
 

@@ -9,7 +9,6 @@
 #include <unio/task.hpp>
 #include <unio/thread_pool.hpp>
 #include <unio/when.hpp>
-#include <unio/yield.hpp>
 
 #include <array>
 #include <memory>

@@ -6,7 +6,7 @@
 // -DUNIO_ASIO_BOOST, and boost::asio for asio. Next: docs/howto/asio-adapter.md.
 
 #include <unio/asio.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <array>
 #include <asio.hpp>

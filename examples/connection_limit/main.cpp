@@ -1,7 +1,7 @@
 // Shows     a server that serves at most so many connections at once; the others wait in the backlog of the
 //           listening socket, which costs them time and this process nothing.
 // Run       build/release/examples/example_connection_limit
-// Read next <unio/accept_loop.hpp>, <unio/sync.hpp>, docs/howto/limiting-connections.md
+// Read next <unio/task_group.hpp>, <unio/sync.hpp>, docs/howto/limiting-connections.md
 
 #include <unio/unio.hpp>
 

@@ -1,11 +1,10 @@
 // Shows     bounds on compositions of many operations: timeout, when_any, when_all and a task_group, none of
 //           which leaves anything running that it has started.
 // Run       build/release/examples/example_timeouts
-// Read next ../deadlines/main.cpp, <unio/when.hpp>, <unio/timeout.hpp>, <unio/task_group.hpp>
+// Read next ../deadlines/main.cpp, <unio/when.hpp>, <unio/task_group.hpp>
 
 #include <unio/stream.hpp>
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
 #include <unio/unio.hpp>
 #include <unio/when.hpp>
 

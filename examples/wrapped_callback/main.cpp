@@ -1,7 +1,7 @@
 // Shows     how a library that calls back, on a thread of its own, becomes something that a coroutine awaits,
 //           with deadlines and stops.
 // Run       build/release/examples/example_wrapped_callback
-// Read next <unio/sync.hpp>, <unio/timeout.hpp>, docs/howto/wrapping-callbacks.md
+// Read next <unio/sync.hpp>, <unio/when.hpp>, docs/howto/wrapping-callbacks.md
 
 #include <unio/unio.hpp>
 

@@ -16,13 +16,13 @@
 
 #include <unio/datagram_handle.hpp>
 #include <unio/directory_handle.hpp>
-#include <unio/event_handle.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/inherited_handles.hpp>
 #include <unio/listening_datagram_handle.hpp>
 #include <unio/passed_handles.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/socket_handle.hpp>
+#include <unio/timer_handle.hpp>
 
 #include <concepts>
 #include <variant>

@@ -10,7 +10,7 @@
 //
 // They are streams themselves: co_read(), co_write() and co_copy() take them. Bytes already in memory
 // are returned without suspending and without a frame, except that every 64th call lets other coroutines run
-// (yield.hpp).
+// (co_yield_now).
 
 #pragma once
 

@@ -10,7 +10,7 @@
 // All of them:
 //
 // Fairness       first come, first served; nothing overtakes a waiting coroutine, try_ functions included.
-//                Every 64th wait that need not suspend lets other coroutines run (yield.hpp)
+//                Every 64th wait that need not suspend lets other coroutines run (task.hpp)
 // Resumes        on the executor of the coroutine's environment, by posting: never inside the call that ends
 //                the wait
 // Errors         condition::canceled, from every wait. Waits return nothing, but co_lock() returns a guard

@@ -1,19 +1,27 @@
-// unio/task_group.hpp: any number of tasks, started as they come, none of which outlives the group.
+// unio/task_group.hpp: any number of tasks, started as they come, none of which outlives the group; and the
+// loop that accepts a server's connections.
 //
-//   task_group   start · request_stop · co_join
-//   joined       what co_join() yields
+//   task_group               start · request_stop · co_join
+//   joined                   what co_join() yields
+//   co_for_each_connection   accepts until stopped or the socket fails; survives shortages of descriptors and
+//                            memory
 //
 //   task_group group(co_await this_coro::environment);
 //   auto const start = [&](socket_handle s) { group.start(serve(std::move(s))); };
-//   result<void> const ended = co_await co_for_each_connection(listener, start); // unio/accept_loop.hpp
+//   result<void> const ended = co_await co_for_each_connection(listener, start);
 //   co_await group.co_join();
 //   if (ended.error() != condition::canceled) co_return ended; // why it accepts no more
+//
+// Thread safety  co_for_each_connection() runs where its coroutine does: one loop for a socket at a time,
+//                which no other thread uses meanwhile but to end the loop by its stop token
 
 #pragma once
 
 #include <unio/detail/children.hpp>
 #include <unio/result.hpp>
 #include <unio/run.hpp>
+#include <unio/socket_handle.hpp>
+#include <unio/when.hpp>
 
 namespace unio::inline v0_1 {
 
@@ -117,6 +125,30 @@ class UNIO_API task_group : private detail::children {
   std::atomic<bool> locked_{false}; // guards the list: tasks may end on several threads
 };
 
+namespace detail {
+struct tell_nobody;
+}
+
+/// Within a coroutine: accepts connections and calls `f` with each.
+///
+/// Calls         `f(socket_handle)`. If it returns an awaitable (a task, say), awaits that before accepting
+///               the next connection, which bounds their number. `on_shortage(std::error_code)` per shortage
+/// Returns       why it ended: condition::canceled after a stop; the socket's error; why there is no driver
+/// Errors        EMFILE, ENFILE, ENOBUFS, ENOMEM and EPERM do not end it: it retries after 5 ms, then longer,
+///               up to 100 ms. Connections wait in the backlog meanwhile; one that dies there is skipped
+/// Throws        what `f` and `on_shortage` throw
+/// Resumes       on the executor of the coroutine's environment, and calls `f` there
+/// Cancellation  by the environment's stop token. A connection accepted nevertheless is passed to `f`
+/// Destruction   of the awaiting coroutine closes a connection that was accepted and not yet passed to `f`
+/// Lifetime      the listening socket outlives it. `f` and `on_shortage` are kept in its frame
+/// Cost          a frame from the pool; for each connection that of co_accept()
+/// Source        accept(2). async_accept_many is the same for receivers
+template <class F, class OnShortage = detail::tell_nobody>
+  requires(std::invocable<F&, socket_handle> && std::invocable<OnShortage&, std::error_code>)
+[[nodiscard]] task<result<void>> co_for_each_connection(listening_socket_handle& listener, F f,
+                                                        OnShortage on_shortage = {});
+
 } // namespace unio
 
+#include <unio/detail/accept_loop.hpp>
 #include <unio/detail/task_group.hpp>

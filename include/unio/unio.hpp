@@ -49,11 +49,9 @@
 #include <unio/inherited_handles.hpp>
 #include <unio/splice.hpp>
 
-// moments, events, signals, words of memory
+// moments and events, signals, words of memory
 #include <unio/timer_handle.hpp>
-#include <unio/event_handle.hpp>
 #include <unio/signal_handle.hpp>
-#include <unio/sigpipe.hpp>
 #include <unio/futex.hpp>
 
 // coroutines, and where they run
@@ -62,16 +60,13 @@
 #include <unio/executor.hpp>
 #include <unio/thread_pool.hpp>
 #include <unio/strand.hpp>
-#include <unio/yield.hpp>
 #include <unio/frames.hpp>
 
 // several at once
 #include <unio/when.hpp>
-#include <unio/timeout.hpp>
 #include <unio/task_group.hpp>
 #include <unio/sync.hpp>
 #include <unio/channel.hpp>
-#include <unio/accept_loop.hpp>
 
 // streams and sequences
 #include <unio/stream.hpp>

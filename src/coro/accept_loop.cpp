@@ -1,6 +1,6 @@
 #include "core/pauses.hpp"
 
-#include <unio/accept_loop.hpp>
+#include <unio/task_group.hpp>
 
 namespace unio::inline v0_1 {
 

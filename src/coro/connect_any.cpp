@@ -12,7 +12,7 @@
 #include <unio/detail/time_limit.hpp>
 #include <unio/sync.hpp>
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <cerrno>
 #include <mutex>

@@ -1,6 +1,6 @@
 #include <unio/detail/time_limit.hpp>
 #include <unio/receiving.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <algorithm>
 #include <utility>

@@ -7,7 +7,6 @@
 
 #include <unio/detail/time_limit.hpp>
 #include <unio/task.hpp>
-#include <unio/yield.hpp>
 
 #include <cerrno>
 #include <system_error>

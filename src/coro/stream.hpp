@@ -5,7 +5,7 @@
 
 #include <unio/detail/time_limit.hpp>
 #include <unio/stream.hpp>
-#include <unio/yield.hpp>
+#include <unio/task.hpp>
 
 #include <algorithm>
 #include <cstring>

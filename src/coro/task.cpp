@@ -2,7 +2,6 @@
 
 #include <unio/error.hpp>
 #include <unio/task.hpp>
-#include <unio/yield.hpp>
 
 #include <cstdlib>
 

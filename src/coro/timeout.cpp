@@ -7,7 +7,7 @@
 
 #include "sys/due.hpp"
 
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 namespace unio::inline v0_1::detail {
 namespace {

@@ -1,6 +1,6 @@
 #include "sys/descriptors.hpp"
 
-#include <unio/event_handle.hpp>
+#include <unio/timer_handle.hpp>
 
 #include <sys/eventfd.h>
 

@@ -6,7 +6,7 @@
 #include "sys/fork.hpp"
 
 #include <unio/error.hpp>
-#include <unio/map_guard.hpp>
+#include <unio/mapped_file_handle.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>

@@ -10,6 +10,7 @@
 
 #include "sys/descriptors.hpp"
 #include "sys/fork.hpp"
+#include "sys/sigpipe.hpp"
 
 #include <unio/signal_handle.hpp>
 
@@ -292,6 +293,11 @@ result<void> block_signals(signal_set signals) noexcept {
   sigset_t const set = as_sigset(signals);
   if (int const e = pthread_sigmask(SIG_BLOCK, &set, nullptr); e != 0)
     return detail::failed(-e, "block_signals");
+  return {};
+}
+
+result<void> ignore_sigpipe() noexcept {
+  if (int const e = sys::ignore_sigpipe(); e < 0) return detail::to_error_code(e);
   return {};
 }
 

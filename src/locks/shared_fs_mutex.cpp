@@ -3,7 +3,7 @@
 #include "sys/due.hpp"
 
 #include <unio/locks/shared_fs_mutex.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <algorithm>
 

@@ -15,7 +15,7 @@
 #include "sys/threads.hpp"
 
 #include <unio/sync.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <netdb.h>
 #include <netinet/in.h>

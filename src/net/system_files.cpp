@@ -10,8 +10,8 @@
 #include "sys/descriptors.hpp"
 
 #include <unio/detail/time_limit.hpp>
-#include <unio/timeout.hpp>
-#include <unio/yield.hpp>
+#include <unio/task.hpp>
+#include <unio/when.hpp>
 
 #include <fcntl.h>
 #include <sys/uio.h>

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <unio/event_handle.hpp>
 #include <unio/file_handle.hpp>
 #include <unio/mapped_file_handle.hpp>
 #include <unio/socket_handle.hpp>

@@ -3,8 +3,6 @@
 #include "sys/calls.hpp"
 #include "sys/kernel_abi.hpp"
 
-#include <unio/sigpipe.hpp>
-
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
@@ -101,10 +99,10 @@ signal_guard::~signal_guard() {
     pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
-} // namespace unio::sys
-
-unio::result<void> unio::ignore_sigpipe() noexcept {
-  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) return detail::to_error_code(-errno);
-  sys::sigpipe_is_ignored.store(true, std::memory_order_relaxed);
-  return {};
+int ignore_sigpipe() noexcept {
+  if (std::signal(SIGPIPE, SIG_IGN) == SIG_ERR) return -errno;
+  sigpipe_is_ignored.store(true, std::memory_order_relaxed);
+  return 0;
 }
+
+} // namespace unio::sys

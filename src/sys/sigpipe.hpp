@@ -25,6 +25,9 @@ bool has_rwf_nosignal() noexcept;
 bool file_size_is_limited() noexcept;
 bool file_size_is_limited_now() noexcept;
 
+/// unio::ignore_sigpipe: 0, or the negative errno.
+int ignore_sigpipe() noexcept;
+
 /// What a guarded call writes to.
 enum class written : std::uint8_t { stream, file };
 

@@ -15,8 +15,8 @@
 #include "core/failed_with.hpp"
 #include "coro/rounds.hpp"
 
-#include <unio/timeout.hpp>
 #include <unio/tls.hpp>
+#include <unio/when.hpp>
 
 #include <algorithm>
 #include <utility>

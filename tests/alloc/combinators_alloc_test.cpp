@@ -4,7 +4,6 @@
 
 #include <unio/run.hpp>
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
 #include <unio/when.hpp>
 
 #include <gtest/gtest.h>

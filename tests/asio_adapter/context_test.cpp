@@ -2,7 +2,7 @@
 
 #include "asio_flavour.hpp"
 
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <unistd.h>
 

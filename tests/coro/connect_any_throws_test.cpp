@@ -1,7 +1,6 @@
 // unio/connect_any.hpp: an exception in an attempt ends all of them.
 
 #include <unio/connect_any.hpp>
-#include <unio/timeout.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>

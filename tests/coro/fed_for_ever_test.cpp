@@ -8,9 +8,9 @@
 #include "coro/streams.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/accept_loop.hpp>
 #include <unio/receiving.hpp>
 #include <unio/tail_handle.hpp>
+#include <unio/task_group.hpp>
 
 #include <fcntl.h>
 #include <sys/socket.h>

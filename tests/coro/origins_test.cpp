@@ -3,7 +3,6 @@
 #include "coro/streams.hpp"
 
 #include <unio/link.hpp>
-#include <unio/timeout.hpp>
 #include <unio/when.hpp>
 
 #include <array>

@@ -6,9 +6,9 @@
 
 #include <unio/run.hpp>
 #include <unio/sync.hpp>
+#include <unio/task.hpp>
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
-#include <unio/yield.hpp>
+#include <unio/when.hpp>
 
 #include <gtest/gtest.h>
 

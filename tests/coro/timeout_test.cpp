@@ -6,7 +6,7 @@
 #include <unio/multiplexer.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
-#include <unio/timeout.hpp>
 #include <unio/when.hpp>
 
 #include <gtest/gtest.h>

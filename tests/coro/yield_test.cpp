@@ -1,4 +1,4 @@
-// yield.hpp: co_yield_now(), co_fork(), and that awaits which are ready at once give others a turn.
+// task.hpp: co_yield_now(), co_fork(), and that awaits which are ready at once give others a turn.
 
 #include "coro/waiting.hpp"
 
@@ -7,11 +7,10 @@
 #include <unio/pipe_handle.hpp>
 #include <unio/strand.hpp>
 #include <unio/sync.hpp>
+#include <unio/task.hpp>
 #include <unio/task_group.hpp>
 #include <unio/thread_pool.hpp>
-#include <unio/timeout.hpp>
 #include <unio/when.hpp>
-#include <unio/yield.hpp>
 
 #include <unistd.h>
 

@@ -7,7 +7,7 @@
 #include <unio/fs/reduce.hpp>
 #include <unio/fs/walk.hpp>
 #include <unio/run.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <gtest/gtest.h>
 

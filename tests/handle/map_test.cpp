@@ -1,4 +1,4 @@
-// map_handle.hpp and map_guard.hpp: memory that grows, files as memory, and files that are cut short.
+// map_handle.hpp and guard_maps(): memory that grows, files as memory, and files that are cut short.
 
 #include "support/calls.hpp"
 #include "support/child.hpp"

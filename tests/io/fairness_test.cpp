@@ -1,4 +1,4 @@
-// What multiplexer.hpp and yield.hpp promise about turns: everything that is ready is served once before
+// What multiplexer.hpp and task.hpp promise about turns: everything that is ready is served once before
 // anything is served twice, in every style and on every driver; timers and posted work have their turn beside
 // it.
 

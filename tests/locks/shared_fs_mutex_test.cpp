@@ -17,7 +17,7 @@
 #include <unio/locks/memory_map.hpp>
 #include <unio/pipe_handle.hpp>
 #include <unio/run.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <gtest/gtest.h>
 

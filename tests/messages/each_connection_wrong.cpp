@@ -1,7 +1,7 @@
 // A function that takes no socket.
 // any: 1 error: co_for_each_connection calls this with a socket: write [](unio::socket_handle s) { ... }
 
-#include <unio/accept_loop.hpp>
+#include <unio/task_group.hpp>
 
 unio::task<> serve(int fd);
 

@@ -2,7 +2,7 @@
 // any: 3 error: a function is not awaitable, but what it returns is: call it, write f() in place of f
 
 #include <unio/thread_pool.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <chrono>
 

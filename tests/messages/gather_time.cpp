@@ -1,7 +1,7 @@
 // A span of time beside a task: the first of them is waited for.
 // any: 1 error: a span or a moment is not awaitable: write unio::co_sleep(1s) in place of 1s
 
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <chrono>
 

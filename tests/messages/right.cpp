@@ -2,7 +2,7 @@
 // any: 0 errors
 
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <chrono>
 #include <functional>

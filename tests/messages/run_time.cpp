@@ -2,7 +2,7 @@
 // any: 1 error: a span or a moment is not awaitable: write unio::co_sleep(1s) in place of 1s
 
 #include <unio/run.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <chrono>
 

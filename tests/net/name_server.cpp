@@ -1,6 +1,6 @@
 #include "net/name_server.hpp"
 
-#include <unio/accept_loop.hpp>
+#include <unio/task_group.hpp>
 
 #include <arpa/inet.h>
 

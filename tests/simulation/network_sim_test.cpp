@@ -8,7 +8,6 @@
 #include <unio/adopt.hpp>
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
-#include <unio/timeout.hpp>
 #include <unio/unio.hpp>
 
 #include <fcntl.h>

@@ -12,7 +12,6 @@
 #include <unio/stream.hpp>
 #include <unio/sync.hpp>
 #include <unio/task_group.hpp>
-#include <unio/timeout.hpp>
 #include <unio/unio.hpp>
 #include <unio/when.hpp>
 

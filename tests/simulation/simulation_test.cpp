@@ -6,7 +6,7 @@
 
 #include <unio/run.hpp>
 #include <unio/splice.hpp>
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 #include <cerrno>
 #include <chrono>

@@ -9,7 +9,6 @@
 #include "support/failing_allocations.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/accept_loop.hpp>
 #include <unio/async_generator.hpp>
 #include <unio/buffered_stream.hpp>
 #include <unio/callback.hpp>

@@ -6,14 +6,13 @@
 
 #include <unio/callback.hpp>
 #include <unio/connect.hpp>
-#include <unio/event_handle.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/run.hpp>
 #include <unio/socket_handle.hpp>
 #include <unio/stop_token.hpp>
 #include <unio/task.hpp>
-#include <unio/timeout.hpp>
 #include <unio/timer_handle.hpp>
+#include <unio/when.hpp>
 
 #include <atomic>
 #include <chrono>

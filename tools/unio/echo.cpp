@@ -19,7 +19,6 @@
 #include "whole_number.hpp"
 
 #include <unio/link.hpp>
-#include <unio/sigpipe.hpp>
 #include <unio/splice.hpp>
 #include <unio/unio.hpp>
 #ifdef UNIO_TOOL_TLS

@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/accept_loop.hpp>
+#include <unio/task_group.hpp>
 
 namespace unio::inline v0_1 {
 namespace detail {

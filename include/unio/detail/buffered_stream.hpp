@@ -3,10 +3,10 @@
 #pragma once
 
 #include <unio/deadline.hpp>
+#include <unio/detail/yield.hpp>
 #include <unio/frames.hpp>
 #include <unio/io_request.hpp>
 #include <unio/task.hpp>
-#include <unio/yield.hpp>
 
 #include <coroutine>
 #include <string_view>

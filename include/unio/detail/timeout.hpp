@@ -1,8 +1,8 @@
-// unio/detail/timeout.hpp: implements unio/timeout.hpp.
+// unio/detail/timeout.hpp: timeout(), of unio/when.hpp.
 
 #pragma once
 
-#include <unio/timeout.hpp>
+#include <unio/when.hpp>
 
 namespace unio::inline v0_1 {
 namespace detail {

@@ -1,4 +1,4 @@
-// unio/detail/timer_handle.hpp: how the operations of timers are described.
+// unio/detail/timer_handle.hpp: how the operations of timers and events are described.
 
 #pragma once
 
@@ -21,5 +21,9 @@ inline io_result<void> no_op() noexcept { return detail::blocking(async_no_op())
 inline io_awaitable<async_no_op> co_no_op(io_multiplexer* m) noexcept {
   return io_awaitable<async_no_op>(async_no_op(m));
 }
+
+inline async_wait_event::async_wait_event(event_handle& h, unio::deadline d) noexcept
+    : io_operation(detail::wait_event_faces, h.kind(), h.native_handle(), h.own_multiplexer(), d) {}
+UNIO_SENDER_FORMS(async_wait_event, (event_handle & h), h)
 
 } // namespace unio

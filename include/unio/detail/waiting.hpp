@@ -12,9 +12,9 @@
 #pragma once
 
 #include <unio/detail/tracking.hpp>
+#include <unio/detail/yield.hpp>
 #include <unio/executor.hpp>
 #include <unio/result.hpp>
-#include <unio/yield.hpp>
 
 #include <atomic>
 #include <coroutine>
