@@ -93,7 +93,7 @@ endif()
 unio_component(net FOUND "${unio_cares_FOUND}" NEEDS "c-ares >= ${UNIO_CARES_VERSION}" PACKAGE libc-ares-dev
   LIBRARY PkgConfig::unio_cares)
 
-# Objects with unio::asio refer to unio::net then, so that the linker takes it (unio/foreign_names.hpp).
+# Objects with unio::asio refer to unio::net then, so that the linker takes it: unio/extend/foreign_names.hpp
 if(TARGET unio_net_static)
   foreach(kind IN ITEMS static shared)
     target_compile_definitions(unio_net_${kind} INTERFACE UNIO_USES_NET=1)

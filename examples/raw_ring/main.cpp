@@ -2,9 +2,9 @@
 //           and with a deadline: how many bytes wait in a socket (URING_CMD), and what an epoll set of
 //           somebody else's has to report (EPOLL_WAIT), on the ring that serves everything else.
 // Run       build/release/examples/example_raw_ring
-// Read next include/unio/raw_ring.hpp: what is refused, and why; `unio capabilities --operations`
+// Read next include/unio/extend/raw_ring.hpp: what is refused, and why; `unio capabilities --operations`
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
 #include <linux/io_uring.h>

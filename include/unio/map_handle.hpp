@@ -5,8 +5,8 @@
 //   async_map_barrier    map_handle::barrier, co_barrier, …: makes a range durable
 //   async_map_advise     map_handle::advise, co_advise, …: how a range will be used
 //
-// What becomes of an access to memory whose file was cut short is in mapped_file_handle.hpp. unio.hpp does not
-// include this header.
+// What becomes of an access to memory whose file was cut short is in mapped_file_handle.hpp. unio.hpp does
+// not include this header.
 
 #pragma once
 

@@ -17,7 +17,7 @@
 #include <unio/detail/tracking.hpp>
 #include <unio/error.hpp>
 #include <unio/executor.hpp>
-#include <unio/operation_faces.hpp>
+#include <unio/extend/operation_faces.hpp>
 
 #include <atomic>
 #include <cstdint>

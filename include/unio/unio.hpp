@@ -2,8 +2,9 @@
 //
 // Beside it: unio/fs (directory trees), unio/locks (locks between processes), unio/process_handle.hpp and
 // unio/terminate.hpp, unio/adopt.hpp and unio/foreign_handle.hpp (descriptors made elsewhere),
-// unio/held_starts.hpp (beside another loop), unio/raw_ring.hpp, unio/execution.hpp (the standard's senders),
-// unio/testing.hpp.
+// unio/execution.hpp (the standard's senders), unio/testing.hpp. In unio/extend is what only those need who
+// write operations or drivers (operation_faces.hpp, raw_ring.hpp) or have another loop run with unio
+// (held_starts.hpp, foreign_*.hpp).
 //
 // One spelling rule, for operations, streams, connecting, trees and all else:
 //

@@ -5,7 +5,7 @@
 #include "driver/backend.hpp"
 #include "driver/foreign/foreign.hpp"
 
-#include <unio/foreign_lock.hpp>
+#include <unio/extend/foreign_lock.hpp>
 #include <unio/result.hpp>
 
 #include <array>

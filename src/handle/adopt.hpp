@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/operation_faces.hpp>
+#include <unio/extend/operation_faces.hpp>
 #include <unio/result.hpp>
 
 #include <cstdint>

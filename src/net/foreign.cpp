@@ -1,4 +1,4 @@
-// unio/foreign_names.hpp: look-ups for loops that are not unio's.
+// unio/extend/foreign_names.hpp: look-ups for loops that are not unio's.
 //
 //   text of an address, no host ─► getaddrinfo(3), which then asks no server
 //   name ─► the service, by getaddrinfo(3) ─► the host, by a resolver ─► both together
@@ -10,7 +10,7 @@
 #include "net/wire.hpp"
 #include "sys/fork.hpp"
 
-#include <unio/foreign_names.hpp>
+#include <unio/extend/foreign_names.hpp>
 #include <unio/resolver.hpp>
 #include <unio/run.hpp>
 #include <unio/thread_pool.hpp>

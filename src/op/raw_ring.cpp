@@ -11,7 +11,7 @@
 #include "op/face.hpp"
 #include "sys/multishot.hpp"
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 
 namespace unio::inline v0_1::detail {
 

@@ -10,7 +10,7 @@
 #include "sys/kernel_abi.hpp"
 #include "sys/multishot.hpp"
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 
 #include <array>
 #include <cstddef>

@@ -1,6 +1,6 @@
 #include "sys/fork.hpp"
 
-#include <unio/foreign_lock.hpp>
+#include <unio/extend/foreign_lock.hpp>
 
 #include <pthread.h>
 

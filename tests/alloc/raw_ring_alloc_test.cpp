@@ -3,7 +3,7 @@
 #include "alloc/counting.hpp"
 #include "support/coroutine.hpp"
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>

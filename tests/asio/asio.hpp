@@ -17,7 +17,7 @@ using failure = asio::error_code;
 }
 #endif
 
-#include <unio/foreign_reactor.hpp>
+#include <unio/extend/foreign_reactor.hpp>
 
 #include <chrono>
 #include <string>

@@ -5,7 +5,7 @@
 #include "net/files.hpp"
 #include "net/name_server.hpp"
 
-#include <unio/foreign_names.hpp>
+#include <unio/extend/foreign_names.hpp>
 
 #include <gtest/gtest.h>
 

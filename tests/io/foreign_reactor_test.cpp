@@ -7,7 +7,7 @@
 #include "support/failing_calls.hpp"
 
 #include <unio/error.hpp>
-#include <unio/foreign_reactor.hpp>
+#include <unio/extend/foreign_reactor.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// unio/raw_ring.hpp: operations that only the kernel knows, in every style; what is refused; and that without
-// a ring, or when it goes away, they end with an error and nothing else suffers.
+// unio/extend/raw_ring.hpp: operations that only the kernel knows, in every style; what is refused; and that
+// without a ring, or when it goes away, they end with an error and nothing else suffers.
 
 #include "support/drivers.hpp"
 #include "support/ends.hpp"
@@ -9,7 +9,7 @@
 #include "sys/kernel_abi.hpp"
 
 #include <unio/callback.hpp>
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 #include "support/kernel.hpp"
 #include "sys/fork.hpp"
 
-#include <unio/foreign_lock.hpp>
-#include <unio/foreign_reactor.hpp>
+#include <unio/extend/foreign_lock.hpp>
+#include <unio/extend/foreign_reactor.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 #include "support/kernel.hpp"
 #include "support/tiny_rings.hpp"
 
-#include <unio/held_starts.hpp>
+#include <unio/extend/held_starts.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>

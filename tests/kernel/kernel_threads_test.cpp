@@ -6,7 +6,7 @@
 #include "support/receivers.hpp"
 #include "support/temporary_directory.hpp"
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 #include <unio/unio.hpp>
 
 #include <gtest/gtest.h>

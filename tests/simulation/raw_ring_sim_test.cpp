@@ -2,7 +2,7 @@
 
 #include "simulation/support.hpp"
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "threads/support.hpp"
 
-#include <unio/foreign_reactor.hpp>
+#include <unio/extend/foreign_reactor.hpp>
 
 #include <sys/eventfd.h>
 #include <unistd.h>

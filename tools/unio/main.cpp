@@ -14,7 +14,7 @@
 #include "variables.hpp"
 #include "walk.hpp"
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>

@@ -18,8 +18,8 @@
 #pragma once
 
 #include <unio/detail/asio_config.hpp>
+#include <unio/extend/held_starts.hpp>
 #include <unio/frames.hpp>
-#include <unio/held_starts.hpp>
 #include <unio/multiplexer.hpp>
 #include <unio/run.hpp>
 

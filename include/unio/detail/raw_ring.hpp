@@ -2,7 +2,7 @@
 
 #pragma once
 
-#include <unio/raw_ring.hpp>
+#include <unio/extend/raw_ring.hpp>
 
 #include <utility>
 

@@ -5,7 +5,7 @@
 
 #pragma once
 
-#include <unio/foreign_reactor.hpp>
+#include <unio/extend/foreign_reactor.hpp>
 #include <unio/result.hpp>
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// unio/foreign_names.hpp: where unio::net says that it is part of the program.
+// unio/extend/foreign_names.hpp: where unio::net says that it is part of the program.
 
-#include <unio/foreign_names.hpp>
+#include <unio/extend/foreign_names.hpp>
 
 #include <atomic>
 

@@ -1,5 +1,5 @@
-// unio/foreign_reactor.hpp: what both drivers share: the list of watches, waking, and going on with another
-// driver.
+// unio/extend/foreign_reactor.hpp: what both drivers share: the list of watches, waking, and going on with
+// another driver.
 
 #include "core/thread_token.hpp"
 #include "driver/foreign/state.hpp"

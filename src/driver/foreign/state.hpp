@@ -22,7 +22,7 @@
 #include "driver/foreign/transfers.hpp"
 #include "sys/fork.hpp"
 
-#include <unio/foreign_lock.hpp>
+#include <unio/extend/foreign_lock.hpp>
 
 #include <atomic>
 #include <memory>

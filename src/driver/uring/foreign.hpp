@@ -4,7 +4,7 @@
 
 #include "driver/foreign/foreign.hpp"
 
-#include <unio/foreign_lock.hpp>
+#include <unio/extend/foreign_lock.hpp>
 
 #include <memory>
 

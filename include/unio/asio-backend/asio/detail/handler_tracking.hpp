@@ -9,7 +9,7 @@
 
 #if defined(ASIO_ENABLE_HANDLER_TRACKING) && !defined(ASIO_CUSTOM_HANDLER_TRACKING)
 
-#include <unio/foreign_pending.hpp>
+#include <unio/extend/foreign_pending.hpp>
 
 #undef ASIO_HANDLER_LOCATION
 #define ASIO_HANDLER_LOCATION(args)            \

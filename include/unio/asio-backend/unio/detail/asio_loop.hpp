@@ -6,7 +6,7 @@
 #error "unio::asio knows Asio 1.22.1, 1.38.2, Boost 1.74, 1.81; -DUNIO_ASIO_ANY=1 tries it with this one"
 #endif
 
-#include <unio/foreign_reactor.hpp>
+#include <unio/extend/foreign_reactor.hpp>
 
 #include <atomic>
 #include <cerrno>

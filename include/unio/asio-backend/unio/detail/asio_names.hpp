@@ -13,8 +13,8 @@
 //
 // C++11, as Asio is.
 
-#include <unio/foreign_lock.hpp>
-#include <unio/foreign_names.hpp>
+#include <unio/extend/foreign_lock.hpp>
+#include <unio/extend/foreign_names.hpp>
 
 #include <netdb.h>
 

@@ -4,7 +4,7 @@
 // Where unio or Asio records what waits (UNIO_TRACK_PENDING, ASIO_ENABLE_HANDLER_TRACKING), each has the time
 // and the places at which it began to; otherwise this is Asio's queue and no more.
 
-#include <unio/foreign_pending.hpp>
+#include <unio/extend/foreign_pending.hpp>
 
 #include <cstddef>
 

@@ -9,7 +9,7 @@
 
 #if defined(BOOST_ASIO_ENABLE_HANDLER_TRACKING) && !defined(BOOST_ASIO_CUSTOM_HANDLER_TRACKING)
 
-#include <unio/foreign_pending.hpp>
+#include <unio/extend/foreign_pending.hpp>
 
 #undef BOOST_ASIO_HANDLER_LOCATION
 #define BOOST_ASIO_HANDLER_LOCATION(args)      \

@@ -29,7 +29,7 @@
 #include <boost/asio/ip/basic_resolver_results.hpp>
 #include <boost/asio/version.hpp>
 
-#include <unio/foreign_names.hpp>
+#include <unio/extend/foreign_names.hpp>
 
 #include <netdb.h>
 

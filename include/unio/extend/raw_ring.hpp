@@ -1,4 +1,4 @@
-// unio/raw_ring.hpp: the ring itself, for what unio has no operation for.
+// unio/extend/raw_ring.hpp: the ring itself, for what unio has no operation for.
 //
 //   async_raw_ring               an operation of io_uring whose entry the caller fills in
 //   raw_ring, co_raw_ring        the same, blocking and awaited

@@ -1,4 +1,4 @@
-// unio/foreign_lock.hpp: a mutex that a child of fork finds open, for objects of a loop that is not unio's.
+// unio/extend/foreign_lock.hpp: a mutex that a child of fork finds open, for objects of a loop not unio's.
 //
 // This header is C++11, for loops that are. It includes nothing of unio.
 

@@ -1,4 +1,4 @@
-// unio/held_starts.hpp: for a loop that is not unio's: more handlers follow, so their operations go together.
+// unio/extend/held_starts.hpp: more handlers follow, so their operations go together.
 //
 //   held_starts   while it lives, operations are queued that would go to the kernel one by one
 //

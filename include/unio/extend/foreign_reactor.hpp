@@ -1,4 +1,4 @@
-// unio/foreign_reactor.hpp: unio's drivers for an event loop that was written for epoll(7) or poll(2).
+// unio/extend/foreign_reactor.hpp: unio's drivers for an event loop that was written for epoll(7) or poll(2).
 //
 //   foreign_watch     one descriptor, as the reactor knows it; a part of the loop's own object
 //   foreign_transfer  one operation that is made for the loop: on a file, or what an entry says
@@ -16,7 +16,7 @@
 
 #pragma once
 
-#include <unio/foreign_pending.hpp>
+#include <unio/extend/foreign_pending.hpp>
 
 #include <atomic>
 #include <chrono>

@@ -1,4 +1,4 @@
-// unio/foreign_pending.hpp: what a foreign loop's operations wait for, as unio::dump_pending shows it.
+// unio/extend/foreign_pending.hpp: what a foreign loop's operations wait for, as unio::dump_pending shows it.
 //
 //   foreign_location   where operations are started, while it is on the stack
 //   foreign_place      such a place, kept

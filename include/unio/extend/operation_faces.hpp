@@ -1,4 +1,4 @@
-// unio/operation_faces.hpp: what a driver knows of an operation, and what it keeps in it.
+// unio/extend/operation_faces.hpp: what a driver knows of an operation, and what it keeps in it.
 //
 //   readiness, handle_kind    what operations wait for, and on what
 //   driver::operation_faces   the functions through which a driver runs an operation

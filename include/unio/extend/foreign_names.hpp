@@ -1,4 +1,4 @@
-// unio/foreign_names.hpp: names of hosts for an event loop that is not unio's.
+// unio/extend/foreign_names.hpp: names of hosts for an event loop that is not unio's.
 //
 //   foreign_question   what is asked, in the terms of getaddrinfo(3) and getnameinfo(3)
 //   foreign_answer     what came of it
