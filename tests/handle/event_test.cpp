@@ -1,4 +1,4 @@
-// event_handle.hpp: a counter that one thread signals and another waits for.
+// timer_handle.hpp, event_handle: a counter that one thread signals and another waits for.
 
 #include "support/calls.hpp"
 

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <unio/detail/when.hpp>
 #include <unio/when.hpp>
 
 namespace unio::inline v0_1 {
