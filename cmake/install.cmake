@@ -44,6 +44,14 @@ foreach(part IN ITEMS locks fs tls net)
     unio_install_library(unio_${part} runtime_${part})
   endif()
 endforeach()
+
+# What gdb shows of unio: to source, and loaded by itself for the shared library below /usr.
+install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/unio-gdb.py
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/unio COMPONENT development)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/gdb/unio-gdb.py
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/gdb/auto-load${CMAKE_INSTALL_FULL_LIBDIR} COMPONENT development
+  RENAME $<TARGET_FILE_NAME:unio_shared>-gdb.py)
+
 install(TARGETS unio_asio EXPORT unioTargets COMPONENT development)
 install(EXPORT unioTargets NAMESPACE unio:: DESTINATION ${unio_package_dir} COMPONENT development)
 
